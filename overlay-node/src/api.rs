@@ -131,7 +131,7 @@ async fn request(
 }
 
 /// A provider that a request names, with where it can be dialled and its cell: as the last
-/// lookups said, without both if there is an association with it, or as the hub says. What is
+/// lookups said, without both if there is a connection with it, or as the hub says. What is
 /// reflected comes through hubs, which need the cell.
 async fn known(
     node: &NodeService,
@@ -143,9 +143,10 @@ async fn known(
     if let Some(place) = place() {
         return Ok(named(place));
     }
-    let has_link = node.shared.transport.links().iter().any(|link| link.remote.node == provider);
+    let has_connection =
+        node.shared.transport.connections().iter().any(|connection| connection.remote.node == provider);
     let is_placed = query.reflect != Some(ReflectionPolicy::Always) || matches!(query.area, Area::Exact(_));
-    if has_link && is_placed {
+    if has_connection && is_placed {
         return Ok((Provider { node: provider, addresses: Vec::new() }, None));
     }
     let (service, count) = (query.service, MAX_CANDIDATES as u8);
@@ -155,7 +156,7 @@ async fn known(
     let offers = |candidate: &Candidate| candidate.node == provider && candidate.services.contains(service);
     match place().filter(|_| found.candidates.iter().any(offers)) {
         Some(place) => Ok(named(place)),
-        None if has_link => Ok((Provider { node: provider, addresses: Vec::new() }, None)),
+        None if has_connection => Ok((Provider { node: provider, addresses: Vec::new() }, None)),
         None => {
             let (code, why) = not_among(found.coverage, found.candidates.len());
             let provider = format_node(provider, node.name(provider).as_deref());
@@ -197,7 +198,7 @@ async fn lookup(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<
 async fn ping(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let called = Params::new(&pairs, &["node"], false)?.called("node")?;
     let none =
-        |called: NodeSelector| move || ApiError::new(Code::NotFound, format!("no association with {called} is up"));
+        |called: NodeSelector| move || ApiError::new(Code::NotFound, format!("no connection with {called} is up"));
     let meant = |called| resolve_node(&called, &connected(&node.shared), none(called));
     let wanted: Option<NodeId> = called.map(meant).transpose()?;
     let mut replies = node.open_ticket(Purpose::Other, |ticket| NodeCommand::Ping { ticket, node: wanted }).await?;

@@ -65,7 +65,7 @@ impl EventHandler<Peer> for NodeEventHandler {
                         %protocol,
                         message,
                         suppressed,
-                        "a neighbour says what only later versions know; it is skipped: upgrade this node"
+                        "a remote says what only later versions know; it is skipped: upgrade this node"
                     );
                 }
             }

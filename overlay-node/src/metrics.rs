@@ -40,7 +40,7 @@ const MACHINE: [(&str, &str, Total<NodeStatus>); 18] = [
     ("roost_node_failbacks_total", "Times that it went back to a hub that it had lost.", |s| s.counters.returns),
     ("roost_node_failovers_total", "Times that the hub was lost.", |s| s.counters.failovers),
     ("roost_node_reverse_dials_total", "Providers dialled that did not reach the node.", |s| s.counters.provider_dials),
-    ("roost_node_hedges_total", "Requests put to the stand-by too as the hub was silent.", |s| s.counters.hedges),
+    ("roost_node_hedges_total", "Requests put to the standby too as the hub was silent.", |s| s.counters.hedges),
     ("roost_node_retries_total", "Requests sent again because nothing was heard.", |s| s.counters.retries),
     ("roost_node_declined_busy_total", "Requests turned away because of a limit.", |s| s.counters.declined_busy),
     ("roost_node_displaced_total", "Requests ended as others had less of this node.", |s| s.counters.displaced),

@@ -83,8 +83,8 @@ impl NodeService {
         event
     }
 
-    /// The node that a person means, among those with which there is an association and those that hubs,
-    /// or the link, know.
+    /// The node that a person means, among those with which there is a connection and those that hubs,
+    /// or the connection, know.
     pub(crate) async fn meant(
         &self,
         called: NodeSelector,

@@ -205,7 +205,7 @@ pub(crate) fn damage(summary: &RequestSummary) -> Option<Error> {
         Some(_) => "the other end broke it off",
     };
     let why = match &summary.broken {
-        Some(broken) => format!("the association with the provider has ended: {broken}"),
+        Some(broken) => format!("the connection with the provider has ended: {broken}"),
         None => why.to_owned(),
     };
     let message = format!("the transfer is incomplete after {} bytes: {why}", summary.bytes);

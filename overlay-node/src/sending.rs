@@ -71,7 +71,7 @@ pub(crate) async fn receive_chunk(
 }
 
 /// Where a node can be dialled: where the caller says, as the hub says, as the
-/// last lookups said, or not at all if there is an association with it; and by what hubs find it.
+/// last lookups said, or not at all if there is a connection with it; and by what hubs find it.
 async fn find(node: &NodeService, query: &SendQuery) -> Result<(Provider, Place), ApiError> {
     let to = meant(node, query).await?;
     if to == node.shared.node() {
@@ -80,8 +80,8 @@ async fn find(node: &NodeService, query: &SendQuery) -> Result<(Provider, Place)
             format!("{} is this node itself: a file goes to another one", format_node(to, node.name(to).as_deref())),
         ));
     }
-    let known = node.shared.transport.links().into_iter().find(|link| link.remote.node == to);
-    let hub = known.and_then(|link| match link.remote.role {
+    let known = node.shared.transport.connections().into_iter().find(|connection| connection.remote.node == to);
+    let hub = known.and_then(|connection| match connection.remote.role {
         Role::Node => None,
         Role::SuperNode => Some("a super node"),
         Role::Server => Some("a central server"),
@@ -101,11 +101,11 @@ async fn find(node: &NodeService, query: &SendQuery) -> Result<(Provider, Place)
     if let Some(addresses) = node.providers.addresses(std::time::Instant::now(), to) {
         return Ok((Provider { node: to, addresses }, None));
     }
-    if node.shared.transport.links().iter().any(|link| link.remote.node == to) {
+    if node.shared.transport.connections().iter().any(|connection| connection.remote.node == to) {
         return Ok((Provider { node: to, addresses: Vec::new() }, None));
     }
     let unknown = format!(
-        "node {} is not known: there is no association with it, and neither its home nor a hub that was asked has \
+        "node {} is not known: there is no connection with it, and neither its home nor a hub that was asked has \
          it; say where it listens with --address",
         format_node(to, node.name(to).as_deref())
     );

@@ -55,7 +55,7 @@ pub(crate) enum Reply {
     Changed(WatchChange),
     /// Who else is in the room: the latest list, in the place of those that nobody has read.
     Roster(Vec<RoomMember>),
-    /// A neighbour has answered.
+    /// A remote has answered.
     Pong { rtt: Duration, address: Address },
     /// A piece of a file that is sent is to be read.
     Read { session: SessionId, offset: u64, length: u64 },

@@ -1,4 +1,4 @@
-//! A member of the group that says what it likes: an identity, an association, and no daemon.
+//! A member of the group that says what it likes: an identity, a connection, and no daemon.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use roost_identity::{Identity, Policy};
 use roost_proto::record::{Capacity, Record, Version};
 use roost_proto::wire::{Candidate, Coverage, Hello, LookupResult, Message, RequestMode};
-use roost_proto::{Address, Cell, Channel, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme, ServiceSet};
+use roost_proto::{Address, Cell, Channel, ConnectionId, DialId, Endpoint, NodeId, RoleSet, Scheme, ServiceSet};
 use roost_transport::{Config, Event, Events, Limits, Transport};
 use tokio::runtime::{Builder, Runtime};
 
@@ -20,7 +20,7 @@ use crate::network::PATIENCE;
 pub struct Adversary {
     /// Who it is.
     pub node: NodeId,
-    hub: LinkId,
+    hub: ConnectionId,
     transport: Transport,
     heard: Receiver<Event>,
     /// Carries what comes and goes meanwhile.
@@ -44,7 +44,7 @@ impl Adversary {
                 some.drain(..).for_each(|event| drop(tell.send(event)));
             }
         });
-        let mut liar = Self { node, hub: LinkId(0), transport, heard, runtime };
+        let mut liar = Self { node, hub: ConnectionId(0), transport, heard, runtime };
         liar.hub = liar.reach(vec![Address::single(Scheme::Udp, hub)]);
         liar
     }
@@ -53,11 +53,11 @@ impl Adversary {
     ///
     /// # Panics
     /// When it is not let in within [`PATIENCE`].
-    pub fn reach(&self, addresses: Vec<Address>) -> LinkId {
+    pub fn reach(&self, addresses: Vec<Address>) -> ConnectionId {
         self.runtime.block_on(async { self.transport.dial(DialId(1), addresses, RoleSet::ALL, None) });
         loop {
             match self.heard.recv_timeout(PATIENCE).expect("an answer") {
-                Event::Up { link, .. } => return link,
+                Event::Up { connection, .. } => return connection,
                 Event::DialFailed { reason, .. } => panic!("it is not reached: {reason}"),
                 _ => {}
             }
@@ -67,7 +67,7 @@ impl Adversary {
     /// Says something to the hub; it may be lost, as datagrams may.
     ///
     /// # Panics
-    /// When there is no association any more.
+    /// When there is no connection any more.
     pub fn say(&self, message: &Message) {
         self.say_to(self.hub, message);
     }
@@ -75,14 +75,14 @@ impl Adversary {
     /// Says something to whoever was reached.
     ///
     /// # Panics
-    /// When there is no association any more.
-    pub fn say_to(&self, link: LinkId, message: &Message) {
+    /// When there is no connection any more.
+    pub fn say_to(&self, connection: ConnectionId, message: &Message) {
         let sent = self.runtime.block_on(async {
-            let sent = self.transport.send(link, Channel::Datagram, message.encode());
+            let sent = self.transport.send(connection, Channel::Datagram, message.encode());
             self.transport.flush();
             sent
         });
-        sent.expect("the association is up");
+        sent.expect("the connection is up");
     }
 
     /// Its record, with what it says that it offers, and the host that it names as its own.
@@ -114,7 +114,7 @@ impl Adversary {
     }
 }
 
-/// A member that lets everybody in, and ends each association with the words that it was given.
+/// A member that lets everybody in, and ends each connection with the words that it was given.
 pub struct ClosingListener {
     /// Endpoints on which it listens, one for each transport.
     pub endpoints: Vec<String>,
@@ -138,8 +138,8 @@ impl ClosingListener {
             let mut some = Vec::new();
             while events.recv_many(&mut some, 64).await > 0 {
                 for event in some.drain(..) {
-                    if let Event::Up { link, .. } = event {
-                        transport.close(link, words.clone());
+                    if let Event::Up { connection, .. } = event {
+                        transport.close(connection, words.clone());
                     }
                 }
                 transport.flush();
@@ -173,13 +173,17 @@ impl FakeHub {
             let mut some = Vec::new();
             while events.recv_many(&mut some, 64).await > 0 {
                 for event in some.drain(..) {
-                    let (link, channel, answer) = match event {
-                        Event::Up { link, .. } => (link, Channel::Reliable { flow: 0 }, Some(greeting(ahead_s))),
-                        Event::Message { link, message } => (link, Channel::Datagram, false_answer(&message, &name)),
+                    let (connection, channel, answer) = match event {
+                        Event::Up { connection, .. } => {
+                            (connection, Channel::Reliable { flow: 0 }, Some(greeting(ahead_s)))
+                        }
+                        Event::Message { connection, message } => {
+                            (connection, Channel::Datagram, false_answer(&message, &name))
+                        }
                         _ => continue,
                     };
                     // Whoever has gone meanwhile hears nothing.
-                    let _ = answer.map(|answer| transport.send(link, channel, answer.encode()));
+                    let _ = answer.map(|answer| transport.send(connection, channel, answer.encode()));
                 }
                 transport.flush();
             }

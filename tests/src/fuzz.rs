@@ -10,7 +10,7 @@ use roost_emulation::topology::describe::describe;
 use roost_proto::hub::{Hub, HubConfig, HubKind};
 use roost_proto::machine::{Input, Machine, Peer};
 use roost_proto::wire::Message;
-use roost_proto::{Address, Cell, Endpoint, LinkId, NodeId, Role, Scheme, Time};
+use roost_proto::{Address, Cell, ConnectionId, Endpoint, NodeId, Role, Scheme, Time};
 use roost_reflector::control::ControlPacket;
 use roost_reflector::relay::RelayConfig;
 use roost_reflector::{
@@ -71,8 +71,8 @@ pub fn hub(bytes: &[u8]) {
     for (number, role) in [(1, Role::Node), (2, Role::SuperNode)] {
         let peer = Peer { node: NodeId::from_bytes([number; 16]), role, name: "fuzz".to_owned() };
         let address = Address::single(Scheme::Udp, ([127, 0, 0, 1], 7700).into());
-        let (link, rtt) = (LinkId(number.into()), Duration::from_millis(1));
-        hub.handle(Time::ZERO, Input::LinkUp { link, dial: None, peer, address, rtt });
+        let (connection, rtt) = (ConnectionId(number.into()), Duration::from_millis(1));
+        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, peer, address, rtt });
     }
     let mut rest = bytes;
     let mut turn = 0;
@@ -81,7 +81,10 @@ pub fn hub(bytes: &[u8]) {
         rest = after;
         turn += 1;
         let now = Time::ZERO + Duration::from_millis(turn * 700);
-        hub.handle(now, Input::Message { link: LinkId(1 + turn % 2), message: Bytes::copy_from_slice(message) });
+        hub.handle(
+            now,
+            Input::Message { connection: ConnectionId(1 + turn % 2), message: Bytes::copy_from_slice(message) },
+        );
         hub.handle(now, Input::Timeout);
         while let Some(transmit) = hub.poll_transmit() {
             drop(transmit);
@@ -197,7 +200,7 @@ pub fn reflected_words(bytes: &[u8]) {
 /// and after the beginning that most of them share.
 pub fn ns_file(bytes: &[u8]) {
     const BEGINNING: &str = "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\n\
-        set l [$ns duplex-link $a $b 10Mb 20ms RED]\nset m [$ns make-lan \"$a $b\" 10Mb 0ms]\n\
+        set l [$ns duplex-connection $a $b 10Mb 20ms RED]\nset m [$ns make-lan \"$a $b\" 10Mb 0ms]\n\
         set p [$a program-agent -command date]\n";
     let limits = NsLimits { steps: 5000, value_bytes: 10_000, variables: 1000, ..NsLimits::default() };
     let text = String::from_utf8_lossy(bytes);

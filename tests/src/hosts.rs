@@ -1,4 +1,4 @@
-//! Hosts of network namespaces, joined by the kernel's own links: for what the
+//! Hosts of network namespaces, joined by the kernel's own connections: for what the
 //! lab's carrier does not carry, as IPv6, more addresses of a host, or translators.
 
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ impl<'a> Star<'a> {
         let outer = if gate.translates() { format!("{name}-gate") } else { name.to_owned() };
         self.hold(&outer);
         let outside = Net { v4: format!("10.{number}.0"), v6: format!("fd00:{number}") };
-        self.link("sn", name, &outer, &outside);
+        self.connection("sn", name, &outer, &outside);
         self.run(
             "sn",
             &format!(
@@ -121,7 +121,7 @@ impl<'a> Star<'a> {
             self.hold(name);
             self.run(&outer, ROUTES);
             let inside = Net { v4: format!("192.168.{number}"), v6: format!("fd01:{number}") };
-            self.link(&outer, "in", name, &inside);
+            self.connection(&outer, "in", name, &inside);
         }
     }
 
@@ -136,8 +136,8 @@ impl<'a> Star<'a> {
         self.wait_namespace(name);
     }
 
-    /// Joins two hosts by a link, on which the first one is the second one's way to all others.
-    fn link(&self, one: &str, dev: &str, other: &str, net: &Net) {
+    /// Joins two hosts by a connection, on which the first one is the second one's way to all others.
+    fn connection(&self, one: &str, dev: &str, other: &str, net: &Net) {
         let pid = self.holder(other);
         let up = format!("ip link add {dev} type veth peer name sn netns {pid}; ip link set {dev} up");
         self.run(one, &format!("{up}; {}", net.add(1, dev)));

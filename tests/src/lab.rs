@@ -1,4 +1,4 @@
-//! An emulated network whose links tests cut and slow down: each host in a
+//! An emulated network whose connections tests cut and slow down: each host in a
 //! namespace of its own, with real daemons on it.
 
 use std::collections::BTreeSet;
@@ -9,8 +9,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use crate::network::{Client, Network, text};
 use crate::process::binary;
 
-/// A link: two hosts, and what it is like in the words of a topology.
-pub type Link<'a> = (&'a str, &'a str, &'a str);
+/// A connection: two hosts, and what it is like in the words of a topology.
+pub type Connection<'a> = (&'a str, &'a str, &'a str);
 
 /// An emulated network that is up until this goes out of scope.
 pub struct Lab<'a> {
@@ -23,26 +23,26 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    /// Brings a network of these links up, each called after its hosts (`a-b`,
+    /// Brings a network of these connections up, each called after its hosts (`a-b`,
     /// a second one between them `a-b-2`).
     ///
     /// # Panics
     /// When this machine cannot make namespaces; it says why.
-    pub fn new(network: &'a Network, links: &[Link<'_>]) -> Self {
+    pub fn new(network: &'a Network, connections: &[Connection<'_>]) -> Self {
         let topology = network.path("lab.toml");
-        std::fs::write(&topology, describe(links)).expect("the topology is written");
+        std::fs::write(&topology, describe(connections)).expect("the topology is written");
         let said = File::create(network.path("lab.log")).expect("a log");
         let mut command = Command::new(binary("emulate"));
         command.arg("shell").arg(&topology).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
         let mut shell = command.spawn().expect("emulate starts");
         let lines = shell.stdin.take();
         let said = BufReader::new(shell.stdout.take().expect("its output is piped"));
-        let mut lab = Self { network, shell, lines, said, somewhere: links[0].0.to_owned() };
+        let mut lab = Self { network, shell, lines, said, somewhere: connections[0].0.to_owned() };
         lab.run("");
         lab
     }
 
-    /// Has a line of `emulate shell` carried out: `HOST COMMAND…`, `link A B down`.
+    /// Has a line of `emulate shell` carried out: `HOST COMMAND…`, `connection A B down`.
     /// Gives what it printed.
     ///
     /// # Panics
@@ -112,14 +112,14 @@ impl Drop for Lab<'_> {
     }
 }
 
-fn describe(links: &[Link<'_>]) -> String {
-    let hosts: BTreeSet<&str> = links.iter().flat_map(|(a, b, _)| [*a, *b]).collect();
+fn describe(connections: &[Connection<'_>]) -> String {
+    let hosts: BTreeSet<&str> = connections.iter().flat_map(|(a, b, _)| [*a, *b]).collect();
     let hosts = hosts.into_iter().map(|host| format!("[[host]]\nname = \"{host}\"\n"));
-    let links = links.iter().enumerate().map(|(index, (a, b, like))| {
-        let before = links[..index].iter().filter(|(x, y, _)| (x, y) == (a, b)).count();
+    let connections = connections.iter().enumerate().map(|(index, (a, b, like))| {
+        let before = connections[..index].iter().filter(|(x, y, _)| (x, y) == (a, b)).count();
         let number = if before > 0 { format!("-{}", before + 1) } else { String::new() };
         let name = format!("{a}-{b}{number}");
         format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\nrate = \"10Mbit\"\n{like}\n")
     });
-    format!("name = \"lab\"\nrouting = \"static\"\n{}{}", hosts.collect::<String>(), links.collect::<String>())
+    format!("name = \"lab\"\nrouting = \"static\"\n{}{}", hosts.collect::<String>(), connections.collect::<String>())
 }

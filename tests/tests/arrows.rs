@@ -45,7 +45,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("roost-supernode", &["roost-daemon", "roost-proto", "roost-reflector"]),
     ("roost-cs-server", &["roost-daemon", "roost-proto"]),
     // Emulation starts the real binaries and shares their words only; simulation
-    // runs the machines over the transport's links in virtual time, and `emulate
+    // runs the machines over the transport's connections in virtual time, and `emulate
     // bench transport` measures the transport itself, whose two ends need identities;
     // `emulate bench reflect` makes the packets that a reflector is measured with.
     (
@@ -59,7 +59,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
 /// Libraries that name a protocol stack, and the only crates that may name them.
 const OWNED_LIBRARIES: [(&str, &[&str]); 7] = [
     ("quinn", &["roost-transport"]),
-    // A type of its congestion control, and links in virtual time without its runtime.
+    // A type of its congestion control, and connections in virtual time without its runtime.
     ("quinn-proto", &["roost-transport"]),
     // Datagrams in batches, for the one crate that sends to many at once.
     ("quinn-udp", &["roost-reflector"]),

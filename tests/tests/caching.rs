@@ -52,29 +52,29 @@ fn cache_answers_lookups_server_relays_data() {
     let services = ["--services", "video,track,image,sensor"];
     let node = |name: &str, at: &str, more: &[&str]| network.node(name, at, &[more, &services].concat());
     let _own = node("own", "1,1", &["--server", &at_cache]);
-    let asker = node("asker", "2,2", &["--server", &at_cache, "--server", &at_server]);
+    let requester = node("requester", "2,2", &["--server", &at_cache, "--server", &at_server]);
     let far = node("far", "9,9", &["--server", &at_server]);
     let other = node("other", "8,8", &["--server", &at_server]);
 
     // Its own nodes, and what it has asked for once.
-    assert_eq!(found(&asker, "1,1").len(), 1);
+    assert_eq!(found(&requester, "1,1").len(), 1);
     assert_eq!(metric(&server, "roost_hub_hub_lookups_answered_total"), 0.0, "the server was not asked");
-    assert_eq!(found(&asker, "9,9").len(), 1);
+    assert_eq!(found(&requester, "9,9").len(), 1);
     assert!(metric(&server, "roost_hub_hub_lookups_answered_total") > 0.0);
     assert_eq!(metric(&cache, "roost_hub_cached"), 1.0);
     let hits = metric(&cache, "roost_hub_cache_hits_total");
-    assert_eq!(found(&asker, "9,9").len(), 1);
+    assert_eq!(found(&requester, "9,9").len(), 1);
     assert!(metric(&cache, "roost_hub_cache_hits_total") > hits);
 
     // A move that the cache is not told of misleads lookups, not requests.
     assert!(far.roost(&["move", "--at", "7,7"]).status.success());
-    let moved = || served(&asker, "sensor", "7,7").map(|_| ());
+    let moved = || served(&requester, "sensor", "7,7").map(|_| ());
     assert!(wait_until(PATIENCE, moved).is_some());
-    assert_eq!(found(&asker, "9,9").len(), 1);
-    asker.fails(4, &["request", "sensor", "--at", "9,9"]);
+    assert_eq!(found(&requester, "9,9").len(), 1);
+    requester.fails(4, &["request", "sensor", "--at", "9,9"]);
 
     // Every service in every direction through the server, also between two nodes of the cache.
-    for (from, at) in [(&asker, "1,1"), (&asker, "7,7"), (&far, "1,1"), (&other, "2,2")] {
+    for (from, at) in [(&requester, "1,1"), (&requester, "7,7"), (&far, "1,1"), (&other, "2,2")] {
         for service in ["sensor", "image", "track", "video"] {
             let flows = metric(&server, "roost_hub_relayed_flows_total");
             let got = served(from, service, at).unwrap_or_else(|| panic!("{service} from {at}"));
@@ -87,8 +87,8 @@ fn cache_answers_lookups_server_relays_data() {
     server.process.kill();
     let cut_off = || (cache.json(&["status"])["index"]["cut_off"] == true).then_some(());
     assert!(wait_until(PATIENCE, cut_off).is_some(), "{}", cache.process.log());
-    assert_eq!(found(&asker, "1,1").len(), 1);
-    let said = String::from_utf8_lossy(&asker.roost(&["request", "sensor", "--at", "1,1"]).stderr).into_owned();
+    assert_eq!(found(&requester, "1,1").len(), 1);
+    let said = String::from_utf8_lossy(&requester.roost(&["request", "sensor", "--at", "1,1"]).stderr).into_owned();
     assert!(said.contains("the way to the other hubs is cut"), "{said}");
 }
 
@@ -99,11 +99,11 @@ fn nodes_fail_over_from_cache() {
     // An idle node notices by its renewals.
     let mut cache = cache(&network, "near", &server.endpoint("udp"), "6s");
     let hubs = ["--server", &cache.endpoint("udp"), "--server", &server.endpoint("udp"), "--services", "sensor"];
-    let asker = network.node("asker", "1,1", &hubs);
+    let requester = network.node("requester", "1,1", &hubs);
     let _other = network.node("other", "2,2", &hubs);
-    assert!(wait_until(PATIENCE, || served(&asker, "sensor", "2,2")).is_some(), "{}", cache.process.log());
+    assert!(wait_until(PATIENCE, || served(&requester, "sensor", "2,2")).is_some(), "{}", cache.process.log());
     cache.process.kill();
-    assert!(wait_until(PATIENCE, || served(&asker, "sensor", "2,2")).is_some(), "{}", asker.process.log());
+    assert!(wait_until(PATIENCE, || served(&requester, "sensor", "2,2")).is_some(), "{}", requester.process.log());
     assert_eq!(server.json(&["status"])["index"]["nodes"], 2);
 }
 

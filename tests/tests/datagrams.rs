@@ -54,8 +54,8 @@ fn comes(network: &Network, requester: &Client, service: &str, bytes: u64) {
 #[test]
 fn silent_1280_byte_path_carries_everything() {
     let network = Network::new();
-    let links = [("sn1", "near"), ("requester", "near"), ("near", "far"), ("far", "provider")];
-    let mut lab = Lab::new(&network, &links.map(|(a, b)| (a, b, QUICK)));
+    let connections = [("sn1", "near"), ("requester", "near"), ("near", "far"), ("far", "provider")];
+    let mut lab = Lab::new(&network, &connections.map(|(a, b)| (a, b, QUICK)));
     narrow(&mut lab);
     lab.supernode("sn1", &["--listen", "udp://0.0.0.0:7700"]);
     let _provider = lab.node("provider", "5,5", &[&HUB[..], &LISTEN, &["--services", "video,image"]].concat());
@@ -77,7 +77,7 @@ fn address_change_keeps_connection() {
     assert!(says(&["connections"], "10.1.1.3"), "{}", hub.json(&["connections"]));
     let listed = lab.run("uav ip -o -4 address show to 10.1.1.3");
     let device = listed.split_whitespace().nth(1).expect("the address is there");
-    // It comes into the reach of the other link, where it has another address.
+    // It comes into the reach of the other connection, where it has another address.
     lab.run(&format!("uav ip address del 10.1.1.3/24 dev {device}"));
     lab.run("uav ip route add 10.1.1.2 via 10.1.2.2");
     for words in [&["connections"][..], &["lookup", "image", "--at", "5,5"]] {

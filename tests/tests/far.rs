@@ -6,7 +6,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use roost_tests::lab::{Lab, Link};
+use roost_tests::lab::{Connection, Lab};
 use roost_tests::network::{Client, Network};
 use roost_tests::process::{binary, wait_until};
 
@@ -25,8 +25,9 @@ fn star<'a>(
     round_trip: Duration,
 ) -> (Lab<'a>, Client) {
     let delay = format!("delay = \"{}ms\"", round_trip.as_millis() / 4);
-    let links: Vec<Link<'_>> = ["hub", "provider", "requester"].map(|host| (host, "router", &*delay)).into();
-    let mut lab = Lab::new(network, &links);
+    let connections: Vec<Connection<'_>> =
+        ["hub", "provider", "requester"].map(|host| (host, "router", &*delay)).into();
+    let mut lab = Lab::new(network, &connections);
     let (at, listen) = (format!("{transport}://hub:7700"), format!("{transport}://0.0.0.0:7700"));
     let here = ["--listen", &listen];
     let flag = match architecture {

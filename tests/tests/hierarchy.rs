@@ -15,7 +15,7 @@ fn hub_of(node: &Client, key: &str) -> Option<String> {
 }
 
 /// Hubs beside one another, a provider of everything and a requester that know
-/// all of them and have a home and, if there are several, a stand-by.
+/// all of them and have a home and, if there are several, a standby.
 struct Flat {
     network: Network,
     hubs: Vec<(String, Daemon)>,
@@ -45,7 +45,7 @@ impl Flat {
         let provider = network.node("provider", "5,5", &[&all[..], &services].concat());
         let requester = network.node("requester", "1,1", &all);
         for node in [&provider, &requester].into_iter().filter(|_| hubs > 1) {
-            node.wait_for("it has no stand-by", |status| status["standby"]["name"].as_str().map(|_| ()));
+            node.wait_for("it has no standby", |status| status["standby"]["name"].as_str().map(|_| ()));
         }
         Self { network, hubs: daemons, provider, requester }
     }
@@ -92,7 +92,7 @@ fn frozen_home_fails_over_to_standby() {
     assert_ne!(home, standby);
     flat.hub(&home).process.signal("STOP");
     is_served(&flat.requester);
-    assert!(flat.requester.metric("roost_node_hedges_total", "") >= 1.0, "the stand-by was not asked");
+    assert!(flat.requester.metric("roost_node_hedges_total", "") >= 1.0, "the standby was not asked");
     Flat::has_left(&flat.requester, &[&home]);
     assert_eq!(hub_of(&flat.requester, "hub"), Some(standby));
     is_served(&flat.requester);

@@ -1,10 +1,10 @@
-//! Links that are slow, lossy, cut, or carry one direction only: real daemons in
+//! Connections that are slow, lossy, cut, or carry one direction only: real daemons in
 //! namespaces, which this machine must allow; `emulate doctor` says what is missing.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::process::Output;
 
-use roost_tests::lab::{Lab, Link};
+use roost_tests::lab::{Connection, Lab};
 use roost_tests::network::{Client, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
 
@@ -24,12 +24,12 @@ fn is_served(requester: &Client, at: &str) {
     assert!(served(&output), "{}\n{}", String::from_utf8_lossy(&output.stderr), requester.log());
 }
 
-/// Two hubs, a provider at 5,5 and a requester, each with its own link to a
-/// router; the nodes have a home and a stand-by.
+/// Two hubs, a provider at 5,5 and a requester, each with its own connection to a
+/// router; the nodes have a home and a standby.
 fn star<'a>(network: &'a Network, like: &str) -> (Lab<'a>, Client, Client) {
     let hosts = ["sn1", "sn2", "provider", "requester"];
-    let links: Vec<Link<'_>> = hosts.iter().map(|host| (*host, "router", like)).collect();
-    let mut lab = Lab::new(network, &links);
+    let connections: Vec<Connection<'_>> = hosts.iter().map(|host| (*host, "router", like)).collect();
+    let mut lab = Lab::new(network, &connections);
     let first = lab.supernode("sn1", &[]);
     lab.supernode("sn2", &["--sibling", "udp://sn1:7700"]);
     first.wait_for("the hubs have not met", |status| (status["index"]["hubs"] == 1).then_some(()));
@@ -37,7 +37,7 @@ fn star<'a>(network: &'a Network, like: &str) -> (Lab<'a>, Client, Client) {
     let provider = lab.node("provider", "5,5", &[&hubs[..], &["--services", "sensor"]].concat());
     let requester = lab.node("requester", "1,1", &hubs);
     for node in [&provider, &requester] {
-        node.wait_for("it has no stand-by", |status| status["standby"]["name"].as_str().map(|_| ()));
+        node.wait_for("it has no standby", |status| status["standby"]["name"].as_str().map(|_| ()));
     }
     (lab, provider, requester)
 }
@@ -72,7 +72,7 @@ fn requests_survive_five_percent_loss() {
 }
 
 #[test]
-fn requests_survive_600_ms_links() {
+fn requests_survive_600_ms_connections() {
     let network = Network::new();
     let (_lab, _provider, requester) = star(&network, "delay = \"300ms\"");
     is_served(&requester, "5,5");
@@ -87,7 +87,7 @@ fn requests_survive_600_ms_links() {
 #[test]
 fn isolated_area_serves_itself() {
     let network = Network::new();
-    let links: Vec<Link<'_>> = vec![
+    let connections: Vec<Connection<'_>> = vec![
         ("top", "middle", QUICK),
         ("near", "middle", QUICK),
         ("far", "middle", QUICK),
@@ -97,7 +97,7 @@ fn isolated_area_serves_itself() {
         ("home2", "far", QUICK),
         ("provider2", "far", QUICK),
     ];
-    let mut lab = Lab::new(&network, &links);
+    let mut lab = Lab::new(&network, &connections);
     lab.supernode("top", &["--tier", "1"]);
     let below = ["--tier", "0", "--parent", "udp://top:7700"];
     let homes = ["home1", "home2"].map(|name| lab.supernode(name, &below));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
 use roost_proto::wire::{Accept, CopyTarget, FlowDescription, Message, ProviderRequest, RequestParams, StreamKeys};
-use roost_proto::{Cell, LinkId, ServiceSet, Time};
+use roost_proto::{Cell, ConnectionId, ServiceSet, Time};
 use roost_reflector::control::{ControlPacket, PathToken};
 use roost_reflector::{EpochLimits, Flags, Publisher};
 use roost_tests::adversary::Adversary;
@@ -31,7 +31,7 @@ struct Swindler {
     publisher: Publisher,
     socket: UdpSocket,
     /// Who has asked, where the stream is wanted, and whether it was answered there.
-    requester: Option<LinkId>,
+    requester: Option<ConnectionId>,
     leg: Option<CopyTarget>,
     flows: bool,
     /// How often it was asked, and how many packets it has sent.

@@ -24,42 +24,42 @@ fn multicast_nodes_need_no_hub() {
     let multicast = settings(0);
     let network = Network::new();
     let alone = ["--discovery", "multicast", "--services", "video,track,image,sensor"];
-    let asker = node(&network, "asker", "0,0", &multicast, &alone[..2]);
+    let requester = node(&network, "requester", "0,0", &multicast, &alone[..2]);
     let near = node(&network, "near", "1,1", &multicast, &alone);
     let _far = node(&network, "far", "9,9", &multicast, &alone);
     let stranger_network = Network::new();
     let stranger = node(&stranger_network, "stranger", "1,1", &multicast, &alone);
-    assert_eq!(asker.status().unwrap()["state"], "on-link");
+    assert_eq!(requester.status().unwrap()["state"], "on-link");
 
     for service in ["video", "track", "image", "sensor"] {
         let mut arguments = vec!["request", service, "--at", "1,1"];
         if matches!(service, "video" | "track") {
             arguments.extend(["--for", "1s"]);
         }
-        let got = &asker.json(&arguments)["summary"];
+        let got = &requester.json(&arguments)["summary"];
         assert_eq!((&got["complete"], &got["relayed"]), (&true.into(), &false.into()), "{service}: {got}");
         assert_eq!(got["provider"], near.status().unwrap()["node"], "{service}: {got}");
     }
-    let found = asker.json(&["lookup", "track", "--any"]);
+    let found = requester.json(&["lookup", "track", "--any"]);
     assert_eq!(found["candidates"].as_array().unwrap().len(), 2, "{found}");
     let names: BTreeSet<&str> =
         found["candidates"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
     assert_eq!(names, ["far", "near"].into());
-    let got = &asker.json(&["request", "sensor", "--from", "far"])["summary"];
+    let got = &requester.json(&["request", "sensor", "--from", "far"])["summary"];
     assert_eq!((&got["provider_name"], &got["complete"]), (&"far".into(), &true.into()), "{got}");
-    let said = asker.fails(6, &["request", "sensor", "--from", "nobody"]);
+    let said = requester.fails(6, &["request", "sensor", "--from", "nobody"]);
     assert!(said.contains("no node nobody"), "{said}");
-    assert!(asker.json(&["request", "sensor", "--any", "--scope", "subnet"])["summary"]["complete"] == true);
+    assert!(requester.json(&["request", "sensor", "--any", "--scope", "subnet"])["summary"]["complete"] == true);
 
-    let said = asker.fails(4, &["request", "sensor", "--at", "70,70"]);
+    let said = requester.fails(4, &["request", "sensor", "--at", "70,70"]);
     assert!(said.contains("nobody on this link"), "{said}");
-    let said = asker.fails(5, &["request", "sensor", "--any", "--scope", "home"]);
+    let said = requester.fails(5, &["request", "sensor", "--any", "--scope", "home"]);
     assert!(said.contains("has no home"), "{said}");
 
     // Who is not of the group hears nothing that it can read.
     assert!(stranger.metric("roost_multicast_packets_total", "forged") > 0.0);
     assert_eq!(stranger.metric("roost_multicast_packets_total", "received"), 0.0);
-    assert!(asker.metric("roost_node_multicast_found_total", "") >= 5.0);
+    assert!(requester.metric("roost_node_multicast_found_total", "") >= 5.0);
 }
 
 #[test]
@@ -69,16 +69,20 @@ fn multicast_serves_without_hub() {
     let mut hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");
     let both = ["--super", &endpoint, "--discovery", "both", "--services", "sensor"];
-    let asker = node(&network, "asker", "0,0", &multicast, &both[..4]);
+    let requester = node(&network, "requester", "0,0", &multicast, &both[..4]);
     let _provider = node(&network, "provider", "1,1", &multicast, &both);
     let _away = network.node("away", "5,5", &["--super", &endpoint, "--services", "image"]);
 
-    assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
-    assert_eq!(asker.json(&["request", "image", "--at", "5,5"])["summary"]["complete"], true, "only the hub knows it");
+    assert_eq!(requester.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
+    assert_eq!(
+        requester.json(&["request", "image", "--at", "5,5"])["summary"]["complete"],
+        true,
+        "only the hub knows it"
+    );
     hub.process.kill();
-    wait_until(PATIENCE, || asker.status().filter(|status| status["state"] == "attaching")).expect("it is noticed");
-    assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
-    let said = asker.fails(5, &["request", "sensor", "--any", "--mode", "relay", "--scope", "subnet"]);
+    wait_until(PATIENCE, || requester.status().filter(|status| status["state"] == "attaching")).expect("it is noticed");
+    assert_eq!(requester.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
+    let said = requester.fails(5, &["request", "sensor", "--any", "--mode", "relay", "--scope", "subnet"]);
     assert!(said.contains("nobody relays"), "{said}");
 }
 

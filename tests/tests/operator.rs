@@ -35,15 +35,15 @@ fn home_serves_without_parent_address() {
     let home = network.supernode("home1", &["--parent", &above, "--sibling", &above, "--lease", "1s"]);
     let _provider = network.node("provider", "1,1", &["--super", &home.endpoint("udp"), "--services", "sensor"]);
     // A node does without a hub's address as well.
-    let asker = network.node("asker", "2,2", &["--super", &above, "--super", &home.endpoint("udp")]);
+    let requester = network.node("requester", "2,2", &["--super", &above, "--super", &home.endpoint("udp")]);
     wait_for(&home, "it grows up", || (home.status()?["index"]["warming_up"] == false).then_some(()));
-    assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
+    assert_eq!(requester.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
 
     // What is not there may be above: neither the request nor the lookup says that there is none.
     let file = text(&network.path("video.ts"));
-    let error = lines(&asker.roost(&["request", "video", "--at", "9,9", "-o", &file, "--json"]).stdout);
+    let error = lines(&requester.roost(&["request", "video", "--at", "9,9", "-o", &file, "--json"]).stdout);
     assert!(error.iter().any(|line| line["error"]["code"] == "unreachable-above"), "{error:#?}");
-    let output = asker.roost(&["lookup", "video", "--at", "9,9", "--json"]);
+    let output = requester.roost(&["lookup", "video", "--at", "9,9", "--json"]);
     assert_eq!(output.status.code(), Some(6));
     let said = lines(&output.stdout);
     assert_eq!((&said[0]["coverage"], &said[0]["candidates"]), (&"unreachable_above".into(), &Value::Array(vec![])));

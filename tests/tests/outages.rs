@@ -1,4 +1,4 @@
-//! Links that are down for a while under transfers: real daemons in namespaces,
+//! Connections that are down for a while under transfers: real daemons in namespaces,
 //! which this machine must allow; `emulate doctor` says what is missing.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 #![allow(clippy::print_stdout, reason = "what each came to is worth knowing")]
@@ -6,18 +6,18 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use roost_tests::lab::{Lab, Link};
+use roost_tests::lab::{Connection, Lab};
 use roost_tests::network::{Client, Network, PATIENCE, text};
 use roost_tests::process::{binary, wait_until};
 
-/// Bytes of the image: eight seconds at the rate of its links.
+/// Bytes of the image: eight seconds at the rate of its connections.
 const IMAGE: usize = 10_000_000;
 
-/// A hub, a provider at 5,5 and a requester, each with its own link to a router.
+/// A hub, a provider at 5,5 and a requester, each with its own connection to a router.
 fn star(network: &Network) -> (Lab<'_>, Client) {
     let hosts = ["sn", "provider", "requester"];
-    let links: Vec<Link<'_>> = hosts.iter().map(|host| (*host, "router", "delay = \"2ms\"")).collect();
-    let mut lab = Lab::new(network, &links);
+    let connections: Vec<Connection<'_>> = hosts.iter().map(|host| (*host, "router", "delay = \"2ms\"")).collect();
+    let mut lab = Lab::new(network, &connections);
     lab.supernode("sn", &[]);
     let image: Vec<u8> = (0..IMAGE).map(|index| (index * 31 % 251) as u8).collect();
     std::fs::write(network.path("image"), image).unwrap();
@@ -43,7 +43,7 @@ fn has_begun(requester: &Client, transfers: usize) {
     assert!(begun.is_some(), "{}", requester.log());
 }
 
-/// A video and an image over each transport, under which a host's link is down for so long.
+/// A video and an image over each transport, under which a host's connection is down for so long.
 fn outlive(host: &str, outage: u64) {
     let wrong = outage_of(host, outage);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

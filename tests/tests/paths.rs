@@ -1,4 +1,4 @@
-//! A stream between two hosts that are joined by two links, of which one after
+//! A stream between two hosts that are joined by two connections, of which one after
 //! the other fails: real daemons in namespaces, which this machine must allow;
 //! `emulate doctor` says what is missing.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
@@ -10,14 +10,14 @@ use roost_tests::network::{Client, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
 use serde_json::Value;
 
-/// The links, and the addresses that `ground` and `uav` have on them.
-const LINKS: [&str; 2] = ["ground-uav", "ground-uav-2"];
+/// The connections, and the addresses that `ground` and `uav` have on them.
+const CONNECTIONS: [&str; 2] = ["ground-uav", "ground-uav-2"];
 const GROUND: [&str; 2] = ["10.1.1.2", "10.1.2.2"];
 const UAV: [&str; 2] = ["10.1.1.3", "10.1.2.3"];
 
-const LINK: (&str, &str, &str) = ("ground", "uav", "delay = \"2ms\"");
+const CONNECTION: (&str, &str, &str) = ("ground", "uav", "delay = \"2ms\"");
 
-/// A provider on `uav`, joined by two links to `ground` with a hub and a requester.
+/// A provider on `uav`, joined by two connections to `ground` with a hub and a requester.
 struct MultipathPair<'a> {
     lab: Lab<'a>,
     requester: Client,
@@ -30,7 +30,7 @@ fn several(hosts: [&str; 2], port: u16) -> String {
 
 impl<'a> MultipathPair<'a> {
     fn new(network: &'a Network) -> Self {
-        Self::on(Lab::new(network, &[LINK, LINK]))
+        Self::on(Lab::new(network, &[CONNECTION, CONNECTION]))
     }
 
     fn on(lab: Lab<'a>) -> Self {
@@ -117,10 +117,10 @@ fn stream_survives_silent_path() {
     pair.wait_for("traffic on both", |paths| paths.iter().all(|path| path["sent_bytes"].as_u64() > Some(10_000)));
     for index in [1, 0] {
         let is_on = |path: &Value| path["local"] == UAV[index];
-        pair.lab.run(&format!("link {} down", LINKS[index]));
+        pair.lab.run(&format!("link {} down", CONNECTIONS[index]));
         pair.wait_for("path that is lost", |paths| paths.iter().all(|path| answers(path) != is_on(path)));
         pair.lab.run("wait 2s");
-        pair.lab.run(&format!("link {} up", LINKS[index]));
+        pair.lab.run(&format!("link {} up", CONNECTIONS[index]));
         pair.wait_for("path that is back", |paths| paths.iter().all(answers));
     }
     assert!(request.try_wait().unwrap().is_none(), "the stream was over before both links had failed");
@@ -137,10 +137,10 @@ fn reliable_stream_survives_silent_paths() {
     let network = Network::new();
     let mut pair = MultipathPair::new(&network);
     let mut request = pair.watch("12s", &["--profile", "surveillance"]);
-    LINKS.iter().for_each(|link| drop(pair.lab.run(&format!("link {link} down"))));
+    CONNECTIONS.iter().for_each(|connection| drop(pair.lab.run(&format!("link {connection} down"))));
     pair.wait_for("path that is lost", |paths| !paths.iter().any(answers));
     pair.lab.run("wait 2s");
-    LINKS.iter().for_each(|link| drop(pair.lab.run(&format!("link {link} up"))));
+    CONNECTIONS.iter().for_each(|connection| drop(pair.lab.run(&format!("link {connection} up"))));
     pair.wait_for("path that is back", |paths| paths.iter().all(answers));
     assert!(request.try_wait().unwrap().is_none(), "the stream was over before both links were back");
     came_whole(request);
@@ -152,15 +152,15 @@ fn object_survives_silent_path() {
     let (source, file) = (network.path("survey.tif"), network.path("got.tif"));
     std::fs::write(&source, (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>()).unwrap();
     let image = format!("file:{}", text(&source));
-    let mut pair = MultipathPair::with(Lab::new(&network, &[LINK, LINK]), &["--sources-image", &image]);
+    let mut pair = MultipathPair::with(Lab::new(&network, &[CONNECTION, CONNECTION]), &["--sources-image", &image]);
     let mut request = pair.requester.command(&["request", "image", "--at", "5,5", "--json", "-o", &text(&file)]);
     let mut request = request.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("roost starts");
     let sent = |path: &Value| path["sent_bytes"].as_u64().unwrap();
     let both = |least| move |paths: &[Value]| paths.len() == 2 && paths.iter().all(|path| sent(path) > least);
     pair.wait_for("object on both paths", both(1_000_000));
-    pair.lab.run(&format!("link {} down", LINKS[0]));
+    pair.lab.run(&format!("link {} down", CONNECTIONS[0]));
     pair.wait_for("path that is lost", |paths| !paths.iter().all(answers));
-    pair.lab.run(&format!("link {} up", LINKS[0]));
+    pair.lab.run(&format!("link {} up", CONNECTIONS[0]));
     pair.wait_for("path that is back", |paths| paths.iter().all(answers));
     assert!(request.try_wait().unwrap().is_none(), "the object was there before a link had failed");
     let output = request.wait_with_output().unwrap();
@@ -217,7 +217,7 @@ fn removed_address_closes_and_reopens_path() {
 #[test]
 fn late_address_adds_path() {
     let network = Network::new();
-    let mut lab = Lab::new(&network, &[LINK, LINK]);
+    let mut lab = Lab::new(&network, &[CONNECTION, CONNECTION]);
     let device = device(&mut lab, "uav", UAV[1]);
     lab.run(&format!("uav ip address del {}/24 dev {device}", UAV[1]));
     let mut pair = MultipathPair::on(lab);

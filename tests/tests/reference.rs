@@ -41,19 +41,19 @@ fn documented_metrics_match_daemons() {
     let network = Network::new();
     let (hub, server) = (network.supernode("sn1", &["--lease", "1s"]), network.server("cs1"));
     let group = format!("239.255.77.6:{}", 20_000 + std::process::id() % 10_000);
-    let link = ["--multicast", &group, "--multicast-interfaces", "lo"];
+    let connection = ["--multicast", &group, "--multicast-interfaces", "lo"];
     let endpoint = hub.endpoint("udp");
-    let beside = |more: &[&'static str]| [&["--super", endpoint.as_str()], &link[..], more].concat();
+    let beside = |more: &[&'static str]| [&["--super", endpoint.as_str()], &connection[..], more].concat();
     let node = network.node("n", "1,1", &beside(&["--services", "track,sensor"]));
-    let asker = network.node("asker", "2,2", &beside(&[]));
+    let requester = network.node("requester", "2,2", &beside(&[]));
     let based = ["--server", &server.endpoint("udp")];
     let provider = network.node("base", "1,1", &[&based[..], &["--services", "sensor"]].concat());
     let client = network.node("client", "2,2", &based);
-    asker.json(&["request", "track", "--at", "1,1", "--for", "1s"]);
-    asker.json(&["request", "sensor", "--at", "1,1", "--mode", "relay"]);
+    requester.json(&["request", "track", "--at", "1,1", "--for", "1s"]);
+    requester.json(&["request", "sensor", "--at", "1,1", "--mode", "relay"]);
     client.json(&["request", "sensor", "--at", "1,1"]);
 
-    let daemons = [&hub, &server, &node, &asker, &provider, &client];
+    let daemons = [&hub, &server, &node, &requester, &provider, &client];
     let is_metric =
         |word: &&str| (word.starts_with("roost_") || word.starts_with("process_")) && !word.contains(['{', '(', ' ']);
     let table = page.split("## What to watch").next().unwrap();

@@ -81,9 +81,9 @@ fn lookups_answer_by_place() {
     let with = ["--super", endpoint.as_str(), "--services", "image"];
     let _far = network.node("far", "90,90", &with);
     let near = network.node("near", "10,10", &with);
-    let asker = network.node("asker", "0,0", &["--super", &endpoint]);
+    let requester = network.node("requester", "0,0", &["--super", &endpoint]);
     let cells = |arguments: &[&str]| -> Vec<Value> {
-        let found = asker.json(&[&["lookup", "image"], arguments].concat());
+        let found = requester.json(&[&["lookup", "image"], arguments].concat());
         found["candidates"].as_array().unwrap().iter().map(|candidate| candidate["cell"].clone()).collect()
     };
     assert_eq!(cells(&["--at", "10,10"]), ["10,10"]);
@@ -95,6 +95,6 @@ fn lookups_answer_by_place() {
 
     near.json(&["move", "--at", "30,40"]);
     assert_eq!(cells(&["--at", "30,40"]), ["30,40"]);
-    asker.fails(4, &["lookup", "image", "--at", "10,10"]);
-    asker.fails(4, &["request", "video", "--any"]);
+    requester.fails(4, &["lookup", "image", "--at", "10,10"]);
+    requester.fails(4, &["request", "video", "--any"]);
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use roost_proto::wire::{
     Accept, Chunk, Datagram, FlowDescription, Message, ProviderRequest, Report, Request, RequestMode, RequestParams,
 };
-use roost_proto::{Address, Area, Cell, LinkId, Nonce, RequestId, Scheme, Service, ServiceSet};
+use roost_proto::{Address, Area, Cell, ConnectionId, Nonce, RequestId, Scheme, Service, ServiceSet};
 use roost_tests::adversary::Adversary;
 use roost_tests::isolation::Served;
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
@@ -59,7 +59,7 @@ fn request(number: u32, service: Service, mode: RequestMode) -> Request {
 /// A member that asks a provider itself, and reads nothing.
 struct Hoarder {
     liar: Adversary,
-    provider: LinkId,
+    provider: ConnectionId,
     service: Service,
     asked: u32,
 }
@@ -183,15 +183,18 @@ fn trickling_object_ends_within_patience() {
     command.args(["request", "image", "--at", "5,5", "--patience", "4s", "-o", &text(&network.path("image"))]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let ProviderRequest { id, nonce, reply_to, .. } = forwarded(&liar);
-    let link = liar.reach(reply_to);
+    let connection = liar.reach(reply_to);
     let offer =
         FlowDescription::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
-    liar.say_to(link, &Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None }));
+    liar.say_to(
+        connection,
+        &Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None }),
+    );
     let (began, mut offset) = (Instant::now(), 0);
     // A byte five times a second, whoever asks again.
     while child.try_wait().unwrap().is_none() {
         assert!(began.elapsed() < Duration::from_secs(20), "it waits still, for {offset} bytes");
-        liar.say_to(link, &Message::Chunk(Chunk { id, offset, payload: Bytes::from_static(b"x") }));
+        liar.say_to(connection, &Message::Chunk(Chunk { id, offset, payload: Bytes::from_static(b"x") }));
         offset += 1;
         liar.receive_messages(Duration::from_millis(200));
     }
@@ -221,14 +224,17 @@ fn absurd_lengths_end_only_request() {
         let file = network.path("image");
         let mut child = command.arg("-o").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let ProviderRequest { id, nonce, reply_to, .. } = forwarded(&liar);
-        let link = liar.reach(reply_to);
+        let connection = liar.reach(reply_to);
         let offer = FlowDescription::Object { bytes, digest: [0; 32], format: String::new(), inline: None, offset };
-        liar.say_to(link, &Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None }));
+        liar.say_to(
+            connection,
+            &Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None }),
+        );
         let began = Instant::now();
         while child.try_wait().unwrap().is_none() {
             assert!(began.elapsed() < PATIENCE, "it waits still, {bytes} {offset:?}: {}", requester.log());
             for at in [u64::MAX, u64::MAX - 1, 1 << 63, 0] {
-                liar.say_to(link, &Message::Chunk(Chunk { id, offset: at, payload: Bytes::from_static(b"xy") }));
+                liar.say_to(connection, &Message::Chunk(Chunk { id, offset: at, payload: Bytes::from_static(b"xy") }));
             }
             liar.receive_messages(Duration::from_millis(100));
         }
@@ -257,7 +263,7 @@ fn unusable_stream_is_failure() {
     let mut command = requester.command(&["request", "track", "--at", "5,5", "--for", "1s", "--patience", "5s"]);
     let mut child = command.arg("-o").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let ProviderRequest { id, nonce, reply_to, .. } = forwarded(&liar);
-    let link = liar.reach(reply_to);
+    let connection = liar.reach(reply_to);
     let offer = FlowDescription::Stream {
         duration_ms: 1_000,
         bits_per_second: 1_000,
@@ -269,7 +275,7 @@ fn unusable_stream_is_failure() {
     // Datagrams may be lost, so each is said until it is over.
     while child.try_wait().unwrap().is_none() {
         for message in [&accept, &packet, &Message::End { id, packets: 1, bytes, digest }] {
-            liar.say_to(link, message);
+            liar.say_to(connection, message);
         }
         liar.receive_messages(Duration::from_millis(100));
     }

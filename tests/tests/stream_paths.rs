@@ -31,7 +31,7 @@ enum Trouble {
     NatOf(&'static str),
 }
 
-/// A super node with a provider and a subscriber on links of their own.
+/// A super node with a provider and a subscriber on connections of their own.
 struct Case<'a> {
     hosts: Star<'a>,
     listener: Listener,

@@ -161,7 +161,7 @@ impl Redundant {
             let known = of.iter().flat_map(|hub| ["--super", endpoints[*hub].as_str()]);
             let node = network.node(name, at, &known.chain(more.iter().copied()).collect::<Vec<_>>());
             if of.len() > 1 {
-                node.wait_for("it has a stand-by", |status| status["standby"].is_object().then_some(()));
+                node.wait_for("it has a standby", |status| status["standby"].is_object().then_some(()));
             }
             node
         };

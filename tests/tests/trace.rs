@@ -30,10 +30,10 @@ fn trace_shows_hops_and_byte_classes() {
     assert!(report["trace"]["accepted_ms"].as_f64().unwrap() > 0.0, "{report:#}");
     assert_eq!(report["summary"]["complete"], true, "{report:#}");
 
-    // The second time there is an association; of a stream one second is enough.
+    // The second time there is a connection; of a stream one second is enough.
     let output = requester.roost(&["trace", "track", "--at", "27,92"]);
     let table = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && table.contains("answered over an association that was up"), "{table}");
+    assert!(output.status.success() && table.contains("answered over a connection that was up"), "{table}");
     assert!(table.contains("first byte  after"), "{table}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("Clocks differ"), "{said}");

@@ -102,7 +102,7 @@ impl Client {
         self.json(Method::GET, "/v1/status").await
     }
 
-    /// The associations that are up.
+    /// The connections that are up.
     ///
     /// # Errors
     /// See [`ClientError`].

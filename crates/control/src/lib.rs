@@ -40,10 +40,10 @@ pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
 pub use query::{AreaQuery, LookupQuery, QueryError, RequestQuery, RoomQuery, SendQuery, WatchQuery};
 pub use types::{
-    Accepted, Candidate, ConnectionRow, Connections, DownstreamRow, HubLink, Index, IndexTotals, LogLevel, Lookup,
-    Member, Moved, PathRow, Ping, Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State,
-    Status, StreamRow, Streams, Summary, Trace, TraceHop, Transfer, TransportBytes, TransportTotals, UpstreamRow,
-    WatchEvent,
+    Accepted, Candidate, ConnectionRow, Connections, DownstreamRow, HubConnection, Index, IndexTotals, LogLevel,
+    Lookup, Member, Moved, PathRow, Ping, Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services,
+    State, Status, StreamRow, Streams, Summary, Trace, TraceHop, Transfer, TransportBytes, TransportTotals,
+    UpstreamRow, WatchEvent,
 };
 
 /// The version of every JSON object of this API.

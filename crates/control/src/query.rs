@@ -65,7 +65,7 @@ pub struct RequestQuery {
     pub count: u8,
     /// `mode=forward|relay`.
     pub mode: RequestMode,
-    /// `scope=cell|link|home|area|anywhere`: how far the provider may be.
+    /// `scope=cell|connection|home|area|anywhere`: how far the provider may be.
     pub scope: Scope,
     /// `for=30s`: how long a stream lasts; `None` is the provider's default.
     pub duration: Option<Duration>,

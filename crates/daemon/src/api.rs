@@ -26,7 +26,7 @@ pub trait DaemonService: Clone + Send + Sync + 'static {
     /// Its status.
     fn status(&self) -> impl Future<Output = Result<Status, DriverStopped>> + Send;
 
-    /// Its associations.
+    /// Its connections.
     fn connections(&self) -> impl Future<Output = Result<Connections, DriverStopped>> + Send;
 
     /// Has the machine's own loop give a sign of life.

@@ -62,17 +62,27 @@ impl Names {
     }
 }
 
-/// The name in the certificate of a node with which there is an association; also this daemon's own.
+/// The name in the certificate of a node with which there is a connection; also this daemon's own.
 pub fn certified(shared: &DaemonContext, node: NodeId) -> Option<String> {
     if node == shared.node() {
         return Some(shared.name().to_owned());
     }
-    shared.transport.links().into_iter().find(|link| link.remote.node == node).map(|link| link.remote.name)
+    shared
+        .transport
+        .connections()
+        .into_iter()
+        .find(|connection| connection.remote.node == node)
+        .map(|connection| connection.remote.name)
 }
 
-/// The nodes with which there is an association, and their names.
+/// The nodes with which there is a connection, and their names.
 pub fn connected(shared: &DaemonContext) -> BTreeMap<NodeId, Option<String>> {
-    shared.transport.links().into_iter().map(|link| (link.remote.node, Some(link.remote.name))).collect()
+    shared
+        .transport
+        .connections()
+        .into_iter()
+        .map(|connection| (connection.remote.node, Some(connection.remote.name)))
+        .collect()
 }
 
 /// The one node of `known` that is meant: by its name, else by the beginning of its id.

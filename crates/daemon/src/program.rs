@@ -163,7 +163,7 @@ fn run<P: Program>(args: Vec<OsString>) -> Result<ExitCode, Failure> {
 }
 
 /// Allows as many open files as the system lets this process have: each TCP
-/// association is one. Where that fails the lower limit stays.
+/// connection is one. Where that fails the lower limit stays.
 fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -296,7 +296,7 @@ pub(crate) async fn bind<P: Program>(
         policy: Arc::clone(policy),
         listen: if has_ipv6() { listen } else { listen.into_iter().map(of_ipv4).collect() },
         admit: P::admit(),
-        limits: Limits { links: common.max_links, ..Limits::default() },
+        limits: Limits { connections: common.max_connections, ..Limits::default() },
     };
     roost_transport::bind(config).await
 }

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use roost_control::{ConnectionRow, Connections, PathRow, SCHEMA, State, Status, TransportBytes, TransportTotals};
 use roost_identity::Identity;
 use roost_proto::{NodeId, Role, Scheme, Traffic};
-use roost_transport::{LinkInfo, MulticastCounters, PathInfo, SchemeCounters, Transport};
+use roost_transport::{ConnectionInfo, MulticastCounters, PathInfo, SchemeCounters, Transport};
 use tokio::sync::watch;
 
 use crate::logging::Level;
@@ -146,11 +146,17 @@ impl DaemonContext {
         }
     }
 
-    /// The associations that are up, and by how many seconds the `clocks` of others are ahead.
+    /// The connections that are up, and by how many seconds the `clocks` of others are ahead.
     pub fn connections(&self, clocks: &BTreeMap<NodeId, i64>) -> Connections {
-        let row =
-            |link: &LinkInfo| ConnectionRow { clock_ahead_s: clocks.get(&link.remote.node).copied(), ..peer_row(link) };
-        Connections { schema: SCHEMA, connections: self.transport.links().iter().map(row).collect(), down: Vec::new() }
+        let row = |connection: &ConnectionInfo| ConnectionRow {
+            clock_ahead_s: clocks.get(&connection.remote.node).copied(),
+            ..peer_row(connection)
+        };
+        Connections {
+            schema: SCHEMA,
+            connections: self.transport.connections().iter().map(row).collect(),
+            down: Vec::new(),
+        }
     }
 
     /// Takes the transports' totals over into the metrics.
@@ -203,25 +209,25 @@ fn totals(schemes: &[SchemeCounters; 3], multicast: Option<MulticastCounters>) -
     totals
 }
 
-fn peer_row(link: &LinkInfo) -> ConnectionRow {
+fn peer_row(connection: &ConnectionInfo) -> ConnectionRow {
     ConnectionRow {
-        node: link.remote.node,
-        name: link.remote.name.clone(),
-        role: link.remote.role,
+        node: connection.remote.node,
+        name: connection.remote.name.clone(),
+        role: connection.remote.role,
         relation: None,
         tier: None,
-        transport: link.scheme,
-        address: link.address.to_string(),
-        dialed: link.dialled,
-        rtt_ms: millis(link.rtt),
-        sent_bytes: link.bytes_sent,
-        received_bytes: link.bytes_received,
-        sent_messages: link.messages_sent,
-        received_messages: link.messages_received,
-        retransmissions: link.retransmissions,
-        since_s: link.since.elapsed().map(|since| since.as_secs_f64()).unwrap_or_default(),
+        transport: connection.scheme,
+        address: connection.address.to_string(),
+        dialed: connection.dialled,
+        rtt_ms: millis(connection.rtt),
+        sent_bytes: connection.bytes_sent,
+        received_bytes: connection.bytes_received,
+        sent_messages: connection.messages_sent,
+        received_messages: connection.messages_received,
+        retransmissions: connection.retransmissions,
+        since_s: connection.since.elapsed().map(|since| since.as_secs_f64()).unwrap_or_default(),
         clock_ahead_s: None,
-        paths: link.paths.iter().map(path_row).collect(),
+        paths: connection.paths.iter().map(path_row).collect(),
     }
 }
 

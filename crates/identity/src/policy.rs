@@ -121,7 +121,7 @@ impl Policy {
     }
 
     /// Reads the revocation list again and returns how many certificates it
-    /// revokes. Associations that are up are not ended by it:
+    /// revokes. Connections that are up are not ended by it:
     /// [`Self::recheck`] their peers.
     ///
     /// # Errors

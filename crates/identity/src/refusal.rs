@@ -92,7 +92,7 @@ impl Refusal {
     }
 
     /// Whose refusal a sentence of [`Side::sentence`] speaks of: the one form
-    /// in which the end of a link tells it on every transport.
+    /// in which the end of a connection tells it on every transport.
     pub fn in_sentence(text: &str) -> Option<(Side, Self)> {
         let sides = [Side::Local, Side::Remote].into_iter();
         let mut all = sides.flat_map(|side| Self::ALL.into_iter().map(move |refusal| (side, refusal)));
@@ -210,7 +210,7 @@ mod tests {
         {
             assert_eq!(Refusal::in_sentence(&side.sentence(refusal)), Some((side, refusal)));
         }
-        assert_eq!(Refusal::in_sentence("the peer closed the link"), None);
+        assert_eq!(Refusal::in_sentence("the peer closed the connection"), None);
     }
 
     #[test]

@@ -14,8 +14,8 @@ use roost_proto::machine::Peer;
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Message, Request, RequestMode};
 use roost_proto::{
-    Address, Area, Capacity, Cell, Input, LinkId, Machine, NodeId, Nonce, Record, RequestId, Role, Scheme, Service,
-    ServiceSet, Time, Transmit, Version,
+    Address, Area, Capacity, Cell, ConnectionId, Input, Machine, NodeId, Nonce, Record, RequestId, Role, Scheme,
+    Service, ServiceSet, Time, Transmit, Version,
 };
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -108,20 +108,20 @@ fn lookups(criterion: &mut Criterion) {
     }
 }
 
-/// A hub that holds `records`, and the link of a node that asks.
-fn hub(records: &[Record]) -> (Hub, LinkId) {
+/// A hub that holds `records`, and the connection of a node that asks.
+fn hub(records: &[Record]) -> (Hub, ConnectionId) {
     let mut config = HubConfig::new(NodeId::from_bytes([255; 16]), HubKind::SuperNode, 1);
     config.limits.nodes = MAX_NODES;
     let mut hub = Hub::new(config);
     for (number, record) in records.iter().enumerate() {
-        let link = LinkId(number as u64);
+        let connection = ConnectionId(number as u64);
         let peer = Peer { node: record.node, role: Role::Node, name: String::new() };
         let (address, rtt) = (record.addresses[0].clone(), Duration::ZERO);
-        hub.handle(Time::ZERO, Input::LinkUp { link, dial: None, peer, address, rtt });
-        hub.handle(Time::ZERO, Input::Message { link, message: Message::Publish(record.clone()).encode() });
+        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, peer, address, rtt });
+        hub.handle(Time::ZERO, Input::Message { connection, message: Message::Publish(record.clone()).encode() });
         drain(&mut hub);
     }
-    (hub, LinkId(0))
+    (hub, ConnectionId(0))
 }
 
 fn drain(hub: &mut Hub) -> usize {
@@ -140,7 +140,7 @@ fn requests(criterion: &mut Criterion) {
     for entries in [10_000, 100_000] {
         let records = records(entries);
         for (name, mode) in [("locate", RequestMode::Lookup), ("forward", RequestMode::Forward)] {
-            let (mut hub, link) = hub(&records);
+            let (mut hub, connection) = hub(&records);
             let mut turn = records.iter().cycle();
             let mut number = 0;
             group.bench_function(BenchmarkId::new(name, entries), |bencher| {
@@ -165,7 +165,7 @@ fn requests(criterion: &mut Criterion) {
                         Message::Request(request).encode()
                     },
                     |message| {
-                        hub.handle(Time::from_nanos(1), Input::Message { link, message });
+                        hub.handle(Time::from_nanos(1), Input::Message { connection, message });
                         black_box(drain(&mut hub))
                     },
                     criterion::BatchSize::SmallInput,

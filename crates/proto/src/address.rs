@@ -127,7 +127,7 @@ pub struct Endpoint {
     pub hosts: Vec<String>,
     /// The port; 0 lets the system choose when listening.
     pub port: u16,
-    /// The congestion control of all links from and to here, if not the usual
+    /// The congestion control of all connections from and to here, if not the usual
     /// one; only `quic` has a choice, and only who listens.
     pub congestion: Option<Congestion>,
 }

@@ -6,7 +6,7 @@ use crate::random::SplitMix64;
 use crate::time::Time;
 
 /// Pauses that double with each failure, up to the longest, and begin anew
-/// after a success that lasted for as long as that: a neighbour that lets one
+/// after a success that lasted for as long as that: a remote that lets one
 /// in and hangs up at once is not to be dialled four times a second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {

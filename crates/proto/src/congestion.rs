@@ -6,9 +6,9 @@ use std::str::FromStr;
 /// Congestion control of `quic://`, as `?cc=` of an endpoint names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Congestion {
-    /// TCP's: a loss is a full queue. Starves where links lose packets by themselves.
+    /// TCP's: a loss is a full queue. Starves where connections lose packets by themselves.
     Cubic,
-    /// By the rate and the shortest round trip that were seen: fills links that
+    /// By the rate and the shortest round trip that were seen: fills connections that
     /// lose packets by chance, and long ones, and keeps their queues short.
     #[default]
     Rate,

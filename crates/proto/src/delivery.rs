@@ -11,7 +11,7 @@ use crate::machine::Channel;
 use crate::service::Service;
 use crate::wire::open::open;
 
-/// Over which of its paths an association sends a message.
+/// Over which of its paths a connection sends a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
 pub enum DeliveryClass {
@@ -188,7 +188,7 @@ pub enum Profile {
     #[n(0)]
     Piloting,
     /// To see everything as it happens: a stream comes whole and in order, and
-    /// goes on where it was when the association breaks.
+    /// goes on where it was when the connection breaks.
     #[n(1)]
     Surveillance,
     /// To decide by: fidelity, whatever time it takes. As surveillance, but

@@ -1,4 +1,4 @@
-//! Names for nodes, requests, links and dials.
+//! Names for nodes, requests, connections and dials.
 
 use std::fmt;
 use std::str::FromStr;
@@ -54,9 +54,9 @@ impl FromStr for NodeId {
 }
 
 /// Names a request, and the flow of data that answers it, between two
-/// neighbours. Unique per requester, who counts below
+/// remotes. Unique per requester, who counts below
 /// [`FIRST_OF_HUB`](Self::FIRST_OF_HUB); a hub that relays chooses its own
-/// from there on, so the two never meet on one link.
+/// from there on, so the two never meet on one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct RequestId(#[n(0)] pub u32);
@@ -78,7 +78,7 @@ impl fmt::Display for RequestId {
 }
 
 /// A random number that travels with a request over authenticated
-/// associations only: who presents it is the one whom the hubs meant.
+/// connections only: who presents it is the one whom the hubs meant.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Nonce(#[cbor(n(0), with = "minicbor::bytes")] [u8; 8]);
@@ -97,12 +97,12 @@ impl fmt::Debug for Nonce {
     }
 }
 
-/// One authenticated association with one neighbour. The driver numbers them
+/// One authenticated connection with one remote. The driver numbers them
 /// and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub u64);
+pub struct ConnectionId(pub u64);
 
-/// One attempt to reach a neighbour. The machine that dials numbers them.
+/// One attempt to reach a remote. The machine that dials numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DialId(pub u64);
 

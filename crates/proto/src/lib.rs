@@ -49,7 +49,7 @@ pub use address_filter::is_destination;
 pub use congestion::Congestion;
 pub use delivery::{Delivery, DeliveryClass, DeliveryClasses, DeliveryPreferences, Profile};
 pub use grid::{Area, Cell};
-pub use ids::{DialId, LinkId, NodeId, Nonce, RequestId};
+pub use ids::{ConnectionId, DialId, NodeId, Nonce, RequestId};
 pub use machine::{Channel, Deadline, Input, Machine, Traffic, Transmit};
 pub use node_selector::{NodeSelector, format_node};
 pub use printable::{printable, printable_json, printable_lines};

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::address::{Address, Scheme};
 use crate::delivery::Delivery;
-use crate::ids::{DialId, LinkId, NodeId};
+use crate::ids::{ConnectionId, DialId, NodeId};
 use crate::service::{Role, RoleSet};
 use crate::time::Time;
 
@@ -35,11 +35,11 @@ pub trait Machine {
 /// What a driver hands to a machine.
 #[derive(Clone, Debug)]
 pub enum Input<C> {
-    /// An association is up: the peer has proved who it is and passed the
+    /// A connection is up: the peer has proved who it is and passed the
     /// group's policy.
-    LinkUp {
+    ConnectionUp {
         /// Its number.
-        link: LinkId,
+        connection: ConnectionId,
         /// The dial that led to it; `None` if the peer dialled.
         dial: Option<DialId>,
         /// Who is there.
@@ -49,10 +49,10 @@ pub enum Input<C> {
         /// Round trip measured by the handshake.
         rtt: Duration,
     },
-    /// The peer of an association is seen at another address; it goes on.
-    LinkMoved {
+    /// The peer of a connection is seen at another address; it goes on.
+    ConnectionMoved {
         /// Its number.
-        link: LinkId,
+        connection: ConnectionId,
         /// The address it is seen at now.
         address: Address,
     },
@@ -65,17 +65,17 @@ pub enum Input<C> {
         /// Whether it is there now.
         is_there: bool,
     },
-    /// An association is gone. Nothing more comes from it or goes to it.
-    LinkDown {
+    /// A connection is gone. Nothing more comes from it or goes to it.
+    ConnectionDown {
         /// Its number.
-        link: LinkId,
+        connection: ConnectionId,
         /// Why, in a sentence for people.
         reason: String,
         /// Whether one side does not admit the other any more: no other way
         /// leads there.
         refused: bool,
     },
-    /// None of a dial's addresses led to an association.
+    /// None of a dial's addresses led to a connection.
     DialFailed {
         /// Which dial.
         dial: DialId,
@@ -87,7 +87,7 @@ pub enum Input<C> {
     /// A whole message from a peer.
     Message {
         /// From where.
-        link: LinkId,
+        connection: ConnectionId,
         /// The encoded message.
         message: Bytes,
     },
@@ -98,11 +98,11 @@ pub enum Input<C> {
         /// The encoded message.
         message: Bytes,
     },
-    /// A message of a flow was not taken: what waits for the link is as much as it holds. The link is
+    /// A message of a flow was not taken: what waits for the connection is as much as it holds. The connection is
     /// as it was, and the flow has a gap.
     FlowBroken {
-        /// The link.
-        link: LinkId,
+        /// The connection.
+        connection: ConnectionId,
         /// The flow, as in [`Channel::Reliable`].
         flow: u32,
     },
@@ -117,7 +117,7 @@ pub enum Input<C> {
     Command(C),
 }
 
-/// Who is at the other end of a link, as its certificate says.
+/// Who is at the other end of a connection, as its certificate says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Digest of its public key.
@@ -131,10 +131,10 @@ pub struct Peer {
 /// What a machine asks its driver to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transmit {
-    /// Send a message to a neighbour.
+    /// Send a message to a remote.
     Message {
         /// To whom.
-        link: LinkId,
+        connection: ConnectionId,
         /// How.
         channel: Channel,
         /// What else is asked of its way.
@@ -144,9 +144,9 @@ pub enum Transmit {
         /// The encoded message, at most [`crate::wire::MAX_MESSAGE_BYTES`].
         message: Bytes,
     },
-    /// Reach a neighbour: try the addresses in their order, which may overlap, until one leads to
-    /// an association with a peer of an expected role (and id, if given).
-    /// Answered by [`Input::LinkUp`] or [`Input::DialFailed`].
+    /// Reach a remote: try the addresses in their order, which may overlap, until one leads to
+    /// a connection with a peer of an expected role (and id, if given).
+    /// Answered by [`Input::ConnectionUp`] or [`Input::DialFailed`].
     Dial {
         /// The machine's number for it.
         dial: DialId,
@@ -165,11 +165,11 @@ pub enum Transmit {
         /// The encoded message.
         message: Bytes,
     },
-    /// End an association after what was sent has left. No
-    /// [`Input::LinkDown`] follows.
+    /// End a connection after what was sent has left. No
+    /// [`Input::ConnectionDown`] follows.
     Close {
         /// Which one.
-        link: LinkId,
+        connection: ConnectionId,
         /// Why, in a sentence that the peer gets to read.
         reason: String,
     },
@@ -199,7 +199,7 @@ pub enum Traffic {
     Renew = 1,
     /// Requests, lookups and their answers, also from super node to super node.
     Lookup = 2,
-    /// What super nodes say to one another of their links and of who is where.
+    /// What super nodes say to one another of their connections and of who is where.
     Mesh = 3,
     /// What super nodes tell one another of their directories: summaries, and
     /// the records of which one has a copy.

@@ -107,7 +107,7 @@ pub struct ReflectionGrant {
 pub enum StartCondition {
     /// Once it has answered the offer; with the offer if it has answered another one lately.
     Answered,
-    /// With the offer: its host is the one that the association comes from over which it was asked
+    /// With the offer: its host is the one that the connection comes from over which it was asked
     /// for, and need not show that it wants it.
     Offered,
     /// Once it has answered: it has the stream already, and says how much of it.

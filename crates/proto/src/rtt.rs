@@ -1,4 +1,4 @@
-//! How long a neighbour takes to answer.
+//! How long a remote takes to answer.
 
 use std::time::Duration;
 

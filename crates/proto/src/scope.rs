@@ -15,7 +15,7 @@ pub enum Scope {
     /// In one cell: the one that is asked for, or the requester's own.
     #[n(0)]
     Cell,
-    /// On the requester's own link, by multicast; no hub is asked.
+    /// On the requester's own connection, by multicast; no hub is asked.
     #[n(1)]
     Subnet,
     /// Among the nodes of the requester's home hub.

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use roost_proto::machine::{Input, Machine, Peer as Neighbour};
+use roost_proto::machine::{Input, Machine, Peer as Remote};
 use roost_proto::peer::{
     Discovery, LINGER, MEMBER_SILENCE, NodeCommand, NodeConfig, NodeEvent, Peer, SessionId, SourceOutput,
 };
@@ -18,11 +18,11 @@ use roost_proto::wire::{
     Accept, CopyTarget, Message, ProviderRequest, Reason, Rekey, Report, RequestParams, StreamKeys,
 };
 use roost_proto::{
-    Address, Cell, DeliveryClasses, Epoch, EpochSecret, LinkId, NodeId, Nonce, RequestId, Role, Scheme, Service,
+    Address, Cell, ConnectionId, DeliveryClasses, Epoch, EpochSecret, NodeId, Nonce, RequestId, Role, Scheme, Service,
     StreamId, StreamTag, Time, Transmit,
 };
 
-const HUB: LinkId = LinkId(1);
+const HUB: ConnectionId = ConnectionId(1);
 const NODES: u8 = 4;
 
 fn node(number: u8) -> NodeId {
@@ -51,7 +51,7 @@ enum MemberStep {
     Leave(u8),
     /// From now on a node is silent, or is not any more.
     Silence(u8, bool),
-    /// A node's association goes, and comes again.
+    /// A node's connection goes, and comes again.
     Lose(u8),
     /// The next epoch is drawn.
     Rekey,
@@ -75,8 +75,8 @@ fn step() -> impl Strategy<Value = MemberStep> {
 struct PublicationScene {
     peer: Peer,
     now: Time,
-    links: BTreeMap<u8, LinkId>,
-    next_link: u64,
+    connections: BTreeMap<u8, ConnectionId>,
+    next_connection: u64,
     next_request: u32,
     /// The requests that a node has under way, as it sees it, and when it last reported.
     wanted: BTreeMap<u8, Vec<RequestId>>,
@@ -121,8 +121,8 @@ impl PublicationScene {
         let mut scene = Self {
             peer: Peer::new(config),
             now: Time::from_nanos(1),
-            links: BTreeMap::new(),
-            next_link: 1,
+            connections: BTreeMap::new(),
+            next_connection: 1,
             next_request: 0,
             wanted: BTreeMap::new(),
             reported: Time::ZERO,
@@ -136,22 +136,22 @@ impl PublicationScene {
             seals: false,
             boxes: 0,
         };
-        scene.link_up(HUB, 200, Role::SuperNode);
+        scene.connection_up(HUB, 200, Role::SuperNode);
         (1..=NODES).for_each(|number| scene.meet(number));
         scene
     }
 
-    fn link_up(&mut self, link: LinkId, number: u8, role: Role) {
-        let peer = Neighbour { node: node(number), role, name: format!("n{number}") };
+    fn connection_up(&mut self, connection: ConnectionId, number: u8, role: Role) {
+        let peer = Remote { node: node(number), role, name: format!("n{number}") };
         let (address, rtt) = (address(number), Duration::from_millis(20));
-        self.input(Input::LinkUp { link, dial: None, peer, address, rtt });
+        self.input(Input::ConnectionUp { connection, dial: None, peer, address, rtt });
     }
 
     fn meet(&mut self, number: u8) {
-        self.next_link += 1;
-        let link = LinkId(self.next_link);
-        self.links.insert(number, link);
-        self.link_up(link, number, Role::Node);
+        self.next_connection += 1;
+        let connection = ConnectionId(self.next_connection);
+        self.connections.insert(number, connection);
+        self.connection_up(connection, number, Role::Node);
     }
 
     fn input(&mut self, input: Input<NodeCommand>) {
@@ -163,17 +163,19 @@ impl PublicationScene {
         self.input(Input::Command(command));
     }
 
-    fn say(&mut self, link: LinkId, message: &Message) {
-        self.input(Input::Message { link, message: message.encode() });
+    fn say(&mut self, connection: ConnectionId, message: &Message) {
+        self.input(Input::Message { connection, message: message.encode() });
     }
 
     fn drain_outputs(&mut self) {
         while let Some(transmit) = self.peer.poll_transmit() {
-            let Transmit::Message { link, message, .. } = transmit else { continue };
-            if link == HUB && matches!(Message::decode(&message), Ok(Message::SealedKeys(_))) {
+            let Transmit::Message { connection, message, .. } = transmit else { continue };
+            if connection == HUB && matches!(Message::decode(&message), Ok(Message::SealedKeys(_))) {
                 self.boxes += 1;
             }
-            if let Some(number) = self.links.iter().find(|(_, other)| **other == link).map(|(number, _)| *number) {
+            if let Some(number) =
+                self.connections.iter().find(|(_, other)| **other == connection).map(|(number, _)| *number)
+            {
                 self.receive_message(number, Message::decode(&message).unwrap());
             }
         }
@@ -257,7 +259,7 @@ impl PublicationScene {
         for (number, requests) in wanted {
             for id in requests {
                 let report = Message::Report(Report { id, ..Report::default() });
-                self.say(self.links[&number], &report);
+                self.say(self.connections[&number], &report);
             }
         }
         self.reported = self.now;
@@ -294,7 +296,7 @@ impl PublicationScene {
                 self.wanted.entry(number).or_default().push(id);
                 self.forward(number, id);
                 if !self.silent.contains_key(&number) {
-                    self.say(self.links[&number], &Message::Report(Report { id, ..Report::default() }));
+                    self.say(self.connections[&number], &Message::Report(Report { id, ..Report::default() }));
                 }
             }
             MemberStep::Repeat(number) => {
@@ -304,7 +306,7 @@ impl PublicationScene {
             }
             MemberStep::Leave(number) => {
                 if let Some(id) = self.wanted.get_mut(&number).and_then(Vec::pop) {
-                    self.say(self.links[&number], &Message::Stop { id, reason: Reason::Cancelled });
+                    self.say(self.connections[&number], &Message::Stop { id, reason: Reason::Cancelled });
                 }
             }
             MemberStep::Silence(number, true) => {
@@ -312,9 +314,9 @@ impl PublicationScene {
             }
             MemberStep::Silence(number, false) => drop(self.silent.remove(&number)),
             MemberStep::Lose(number) => {
-                let link = self.links[&number];
+                let connection = self.connections[&number];
                 let reason = "gone".to_owned();
-                self.input(Input::LinkDown { link, reason, refused: false });
+                self.input(Input::ConnectionDown { connection, reason, refused: false });
                 self.meet(number);
             }
             MemberStep::Rekey => self.rekey(),

@@ -1,6 +1,6 @@
 //! What one target may be sent beside its stream: repairs and parity.
 //!
-//! Both answer loss. Where chance loses packets, they make up for it. Where a link is full they add to
+//! Both answer loss. Where chance loses packets, they make up for it. Where a connection is full they add to
 //! what it has to carry, so that more is lost and more asked for. They are therefore a small part of what the
 //! stream takes, and hardly anything where loss comes with a queue.
 

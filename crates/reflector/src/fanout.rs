@@ -96,7 +96,7 @@ pub struct Fanout {
     targets: Vec<Option<Target>>,
     /// Whose turn it is, each once.
     line: VecDeque<usize>,
-    /// Whose links are free again when.
+    /// Whose connections are free again when.
     due: BTreeSet<(Time, usize)>,
     /// Those for whom the system had no room.
     stalled: Vec<usize>,

@@ -20,7 +20,7 @@ const SLACK: Duration = Duration::from_millis(10);
 /// How often it is asked for.
 const TIMES: u8 = 6;
 /// After so many in a row that were asked for in vain each is asked for once: upstream has nothing to spare
-/// for repairs, and to ask may be more for a link that is full.
+/// for repairs, and to ask may be more for a connection that is full.
 const IN_VAIN: u8 = 32;
 
 /// A publisher's first packets: who begins with one of them has missed those before it.

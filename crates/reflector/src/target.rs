@@ -31,7 +31,7 @@ const MAX_REPAIRED: usize = 1024;
 pub struct TargetOptions {
     /// What it is.
     pub kind: DownstreamKind,
-    /// What its link takes, bits per second; nothing is sent faster then. Without it live packets
+    /// What its connection takes, bits per second; nothing is sent faster then. Without it live packets
     /// leave as they come.
     pub bits_per_second: Option<u64>,
 }
@@ -150,7 +150,7 @@ pub(crate) struct Target {
     /// How many bytes it may be sent still, if there is a limit; and whether the next does not fit.
     allowance: Option<u64>,
     is_spent: bool,
-    /// When its link is free again.
+    /// When its connection is free again.
     free: Time,
     second: (Time, u64),
 }
@@ -162,7 +162,7 @@ pub(crate) enum Wait {
     Packets,
     /// For its turn.
     Turn,
-    /// For its link to be free.
+    /// For its connection to be free.
     Until(Time),
 }
 

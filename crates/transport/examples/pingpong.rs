@@ -1,7 +1,7 @@
-//! Measures what links cost a hub: processor time for a small request and its
-//! answer, processor time for a handshake, memory for a link.
+//! Measures what connections cost a hub: processor time for a small request and its
+//! answer, processor time for a handshake, memory for a connection.
 //!
-//! `cargo run --release -p roost-transport --example pingpong [LINKS [SECONDS [SCHEME]]]`
+//! `cargo run --release -p roost-transport --example pingpong [CONNECTIONS [SECONDS [SCHEME]]]`
 //!
 //! The hub is a process of its own, whose processor time and resident memory
 //! the system reports.
@@ -33,10 +33,10 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("hub") => runtime.block_on(hub(Path::new(&arguments[1]), &arguments[2])),
         first => {
-            let links = first.and_then(|text| text.parse().ok()).unwrap_or(50);
+            let connections = first.and_then(|text| text.parse().ok()).unwrap_or(50);
             let seconds = arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(5);
             let scheme = arguments.get(2).map_or(Scheme::Udp, |text| text.parse().expect("udp, tcp or quic"));
-            runtime.block_on(measure(links, Duration::from_secs(seconds), scheme));
+            runtime.block_on(measure(connections, Duration::from_secs(seconds), scheme));
         }
     }
 }
@@ -52,8 +52,8 @@ async fn hub(bundle: &Path, listen: &str) {
     loop {
         events.recv_many(&mut batch, BATCH).await;
         for event in batch.drain(..) {
-            if let Event::Message { link, message } = event {
-                transport.send(link, Channel::Datagram, message).expect("the link is up");
+            if let Event::Message { connection, message } = event {
+                transport.send(connection, Channel::Datagram, message).expect("the link is up");
             }
         }
         transport.flush();
@@ -68,7 +68,7 @@ async fn open(identity: Identity, listen: &[&str]) -> (Transport, Events) {
     bind(config).await.expect("sockets")
 }
 
-async fn measure(links: usize, time: Duration, scheme: Scheme) {
+async fn measure(connections: usize, time: Duration, scheme: Scheme) {
     let dir = tempfile::tempdir().expect("a directory");
     let group = Group::init(&dir.path().join("group"), "bench").expect("a group");
     let bundle = dir.path().join("hub");
@@ -77,7 +77,7 @@ async fn measure(links: usize, time: Duration, scheme: Scheme) {
     let before = Usage::from_child(&child);
     let answers = Arc::new(AtomicU64::new(0));
     let mut peers = Vec::new();
-    for index in 0..links {
+    for index in 0..connections {
         let identity = group.issue_in_memory(&format!("node{index}"), Role::Node).expect("a certificate");
         let (transport, mut events) = open(identity, &[]).await;
         transport.dial(DialId(0), vec![address.clone()], RoleSet::ALL, None);
@@ -95,11 +95,14 @@ async fn measure(links: usize, time: Duration, scheme: Scheme) {
     tokio::time::sleep(time).await;
     let (elapsed, last, count) = (start.elapsed(), Usage::from_child(&child), answers.load(Ordering::Relaxed) - count);
     let processor = last.processor - first.processor;
-    println!("links                      {links}");
-    println!("memory for each link       {:.1} KiB", (last.resident - before.resident) as f64 / links as f64 / 1024.0);
+    println!("links                      {connections}");
+    println!(
+        "memory for each connection       {:.1} KiB",
+        (last.resident - before.resident) as f64 / connections as f64 / 1024.0
+    );
     println!(
         "hub's time per handshake   {:.0} us",
-        (joined.processor - before.processor).as_secs_f64() * 1e6 / links as f64
+        (joined.processor - before.processor).as_secs_f64() * 1e6 / connections as f64
     );
     println!("exchanges per second       {:.0}", count as f64 / elapsed.as_secs_f64());
     println!("hub's processor            {:.0} %", 100.0 * processor.as_secs_f64() / elapsed.as_secs_f64());
@@ -111,10 +114,10 @@ async fn measure(links: usize, time: Duration, scheme: Scheme) {
 /// Asks again as soon as there is an answer, or a tenth of a second after a loss.
 async fn ask(transport: Transport, mut events: Events, answers: Arc<AtomicU64>) {
     let mut batch = Vec::new();
-    let links = transport.links();
+    let connections = transport.connections();
     let message = Bytes::from(vec![7; MESSAGE]);
     loop {
-        transport.send(links[0].link, Channel::Datagram, message.clone()).expect("the link is up");
+        transport.send(connections[0].connection, Channel::Datagram, message.clone()).expect("the link is up");
         transport.flush();
         let waited = tokio::time::timeout(Duration::from_millis(100), events.recv_many(&mut batch, BATCH)).await;
         answers.fetch_add(waited.unwrap_or(0) as u64, Ordering::Relaxed);

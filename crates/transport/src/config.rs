@@ -30,9 +30,9 @@ pub struct Config {
 /// a node may keep them, since nothing is allocated ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most links over all transports. A peer that would be one more is
+    /// The most connections over all transports. A peer that would be one more is
     /// turned away; our own dials are not counted against it. Default 20 000.
-    pub links: usize,
+    pub connections: usize,
     /// The most handshakes of peers that may be under way at once, for each
     /// transport; one more takes the place of one of the host that has most: of its
     /// oldest that has sent nothing (over UDP: has not proved its address), else of its oldest. Default 512.
@@ -48,12 +48,12 @@ pub struct Limits {
     /// once three of the round trips measured, and a peer that dials three of these.
     /// Default 10 s.
     pub longest_round_trip: Duration,
-    /// The most bytes that wait in a link to be sent or acknowledged, for
+    /// The most bytes that wait in a connection to be sent or acknowledged, for
     /// reliable messages, and as many again for datagrams. Default 12 MiB, which
     /// is more than a node's objects and one whole stream have on their way.
-    pub link_queue_bytes: usize,
+    pub connection_queue_bytes: usize,
     /// The most bytes of received messages that wait for
-    /// [`crate::Events::recv_many`]. A link is no longer read once as many of
+    /// [`crate::Events::recv_many`]. A connection is no longer read once as many of
     /// its node's wait as half of what is free besides. Default 64 MiB.
     pub event_queue_bytes: usize,
     /// The largest packet inside the encryption, bytes, for UDP and QUIC.
@@ -65,12 +65,12 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            links: 20_000,
+            connections: 20_000,
             handshakes: 512,
             handshakes_per_second: 1000,
             handshake_timeout: Duration::from_secs(5),
             longest_round_trip: LONGEST_ROUND_TRIP,
-            link_queue_bytes: 12 << 20,
+            connection_queue_bytes: 12 << 20,
             event_queue_bytes: 64 << 20,
             packet_bytes: 1200,
         }

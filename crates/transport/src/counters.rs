@@ -37,14 +37,14 @@ pub struct SchemeCounters {
     pub dropped: u64,
     /// Input that was no packet of ours, or from nobody known.
     pub malformed: u64,
-    /// Handshakes that led to a link.
+    /// Handshakes that led to a connection.
     pub handshakes: u64,
     /// Handshakes that a peer began and that came to nothing: broken off, late,
     /// refused, or no handshake at all.
     pub failed_handshakes: u64,
     /// Handshakes turned away because of a limit.
     pub turned_away: u64,
-    /// Paths that stopped answering, of links that have several.
+    /// Paths that stopped answering, of connections that have several.
     pub paths_lost: u64,
     /// Paths among them that answered again.
     pub paths_restored: u64,

@@ -46,7 +46,7 @@ impl DialRequest {
     }
 
     /// Makes the attempt that asks the one that wins; false if another has won.
-    /// Only who wins announces a link.
+    /// Only who wins announces a connection.
     pub(crate) fn try_win(&self) -> bool {
         !self.won.swap(true, Ordering::Relaxed)
     }
@@ -66,7 +66,7 @@ pub(crate) fn unexpected(peer: &Peer) -> String {
 }
 
 /// Tries the addresses, each with a head start on the next. The transport that
-/// succeeds announces the link.
+/// succeeds announces the connection.
 pub(crate) async fn dial(shared: Arc<Shared>, wish: DialRequest, addresses: Vec<Address>) {
     let addresses = &addresses[..addresses.len().min(MAX_ADDRESSES)];
     let outcome = race(

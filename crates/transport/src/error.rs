@@ -2,7 +2,7 @@
 
 use std::io;
 
-use roost_proto::{Endpoint, LinkId};
+use roost_proto::{ConnectionId, Endpoint};
 
 /// Why [`crate::bind`] failed. Nothing is left open.
 #[derive(Debug, thiserror::Error)]
@@ -31,17 +31,17 @@ pub enum BindError {
     Identity(String),
 }
 
-/// Why a message was not taken. The message is gone; the link is as it was.
+/// Why a message was not taken. The message is gone; the connection is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// There is no such link, or not any more.
+    /// There is no such connection, or not any more.
     #[error("link {} is down", .0.0)]
-    NoLink(LinkId),
+    NoConnection(ConnectionId),
     /// The message is longer than a message may be. The caller is at fault.
     #[error("the message of {0} bytes is longer than 65536")]
     TooLong(usize),
-    /// The peer does not keep up: the link's queue of reliable messages is full.
-    #[error("the peer does not keep up: the queue of link {} is full", .0.0)]
-    Full(LinkId),
+    /// The peer does not keep up: the connection's queue of reliable messages is full.
+    #[error("the peer does not keep up: the queue of connection {} is full", .0.0)]
+    Full(ConnectionId),
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use roost_identity::Refusal;
 use roost_proto::machine::Peer;
-use roost_proto::{Address, DialId, LinkId, NodeId, Scheme};
+use roost_proto::{Address, ConnectionId, DialId, NodeId, Scheme};
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 
@@ -22,10 +22,10 @@ use crate::transport::Shared;
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A link is up: the peer has proved who it is and passed the policy.
+    /// A connection is up: the peer has proved who it is and passed the policy.
     Up {
-        /// Its number, which no other link has had.
-        link: LinkId,
+        /// Its number, which no other connection has had.
+        connection: ConnectionId,
         /// The dial that led to it; `None` if the peer dialled.
         dial: Option<DialId>,
         /// Who is there.
@@ -35,11 +35,11 @@ pub enum Event {
         /// Round trip measured by the handshake.
         rtt: Duration,
     },
-    /// The peer of a link is seen at another address; the link goes on. Over UDP
+    /// The peer of a connection is seen at another address; the connection goes on. Over UDP
     /// only.
     Moved {
         /// Which one.
-        link: LinkId,
+        connection: ConnectionId,
         /// Where it is seen now.
         address: Address,
     },
@@ -53,17 +53,17 @@ pub enum Event {
         /// Whether it is there now.
         is_there: bool,
     },
-    /// A link is gone and its number is void. Follows neither
+    /// A connection is gone and its number is void. Follows neither
     /// [`crate::Transport::close`] nor [`crate::Transport::shutdown`].
     Down {
         /// Which one.
-        link: LinkId,
+        connection: ConnectionId,
         /// Why, in a sentence for people.
         reason: String,
         /// Whether the group's policy has barred one side from the other.
         refused: bool,
     },
-    /// None of a dial's addresses led to a link.
+    /// None of a dial's addresses led to a connection.
     DialFailed {
         /// Which dial.
         dial: DialId,
@@ -75,12 +75,12 @@ pub enum Event {
     /// A whole message.
     Message {
         /// From where.
-        link: LinkId,
+        connection: ConnectionId,
         /// The message.
         message: Bytes,
     },
     /// A whole message that some member of the group has sent to all on the
-    /// link; see [`crate::Transport::join_multicast`].
+    /// connection; see [`crate::Transport::join_multicast`].
     Multicast {
         /// From where.
         from: IpAddr,
@@ -95,9 +95,9 @@ pub(crate) fn tells_refusal(reason: &str) -> bool {
 }
 
 impl Event {
-    /// The end of a link.
-    pub(crate) fn down(link: LinkId, reason: String) -> Self {
-        Self::Down { link, refused: tells_refusal(&reason), reason }
+    /// The end of a connection.
+    pub(crate) fn down(connection: ConnectionId, reason: String) -> Self {
+        Self::Down { connection, refused: tells_refusal(&reason), reason }
     }
 
     /// What the event counts for against [`crate::Limits::event_queue_bytes`].
@@ -186,7 +186,7 @@ impl Events {
 /// The cause of an event. The events of one wait for one another only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum EventSource {
-    /// All links with one node: they are in order among themselves.
+    /// All connections with one node: they are in order among themselves.
     Node(NodeId),
     /// All who send to many: an address proves nothing there.
     Multicast,
@@ -196,7 +196,7 @@ pub(crate) enum EventSource {
 
 /// Events of the transports that have tasks of their own, on their way to
 /// [`Events`]. Holds messages of at most [`crate::Limits::event_queue_bytes`];
-/// other events are as few as links and dials.
+/// other events are as few as connections and dials.
 pub(crate) struct EventQueue {
     events: Mutex<FairQueue<EventSource, Event>>,
     /// Wakes the task in [`Events::recv_many`].
@@ -239,9 +239,9 @@ impl EventQueue {
         }
     }
 
-    /// Drops the messages of a link that wait: its peer has no say any more.
-    pub(crate) fn discard_messages(&self, sender: EventSource, of: LinkId) {
-        self.lock().extract(sender, |event| matches!(event, Event::Message { link, .. } if *link == of));
+    /// Drops the messages of a connection that wait: its peer has no say any more.
+    pub(crate) fn discard_messages(&self, sender: EventSource, of: ConnectionId) {
+        self.lock().extract(sender, |event| matches!(event, Event::Message { connection, .. } if *connection == of));
         self.space.notify_waiters();
     }
 

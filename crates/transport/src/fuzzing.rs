@@ -55,18 +55,18 @@ pub fn udp_datagram(bytes: &[u8]) {
     assert!(is_classified(bytes));
 }
 
-/// Streams of a QUIC link, one after the other: two bytes of length, the content.
+/// Streams of a QUIC connection, one after the other: two bytes of length, the content.
 pub fn multipath_chunks(bytes: &[u8]) {
-    let (mut association, mut rest) = (MultipathConnection::new(1 << 20), bytes);
+    let (mut connection, mut rest) = (MultipathConnection::new(1 << 20), bytes);
     while let [high, low, tail @ ..] = rest {
         let length = usize::from(u16::from_be_bytes([*high, *low]));
         let (content, after) = tail.split_at(length.min(tail.len()));
         rest = after;
-        if association.handle_chunk(&Bytes::copy_from_slice(content)).is_err() {
+        if connection.handle_chunk(&Bytes::copy_from_slice(content)).is_err() {
             return;
         }
-        assert!(association.held() <= MAX_HELD_BYTES);
-        while let Some(message) = association.poll_message() {
+        assert!(connection.held() <= MAX_HELD_BYTES);
+        while let Some(message) = connection.poll_message() {
             assert!(message.len() <= MAX_MESSAGE_BYTES);
         }
     }

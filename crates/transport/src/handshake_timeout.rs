@@ -44,7 +44,7 @@ impl Limits {
     }
 }
 
-/// The round trips of hosts and peers to which there was a link.
+/// The round trips of hosts and peers to which there was a connection.
 #[derive(Debug, Default)]
 pub(crate) struct RoundTrips(Mutex<RoundTripTable>);
 

@@ -1,6 +1,6 @@
-//! The peers that have links to a daemon, as it keeps them for its next run.
+//! The peers that have connections to a daemon, as it keeps them for its next run.
 //!
-//! A daemon that was killed has forgotten its links, and over `udp://` and `quic://` the system
+//! A daemon that was killed has forgotten its connections, and over `udp://` and `quic://` the system
 //! tells nobody. Who sends something hears so then, see [`crate::forgotten`]; who is idle is told
 //! by the next run, once at each address that was kept.
 
@@ -14,7 +14,7 @@ use roost_proto::Scheme;
 
 use crate::udp::Bucket;
 
-/// The most peers that are kept; a daemon has 20 000 links unless a setting says otherwise.
+/// The most peers that are kept; a daemon has 20 000 connections unless a setting says otherwise.
 const MAX_KNOWN: usize = 32_768;
 /// Peers told in a second, and as many at once: half of the handshakes that are let in.
 const TOLD_PER_SECOND: u32 = 500;
@@ -24,10 +24,10 @@ const PAUSE_OF_PEER: Duration = Duration::from_millis(1);
 /// The time after which addresses that have changed are looked for.
 const REVIEW: Duration = Duration::from_secs(10);
 
-/// The number by which the peer of a link asks about it.
+/// The number by which the peer of a connection asks about it.
 pub(crate) type WireId = [u8; 8];
 
-/// A peer that dialled us, and what tells it that its link is gone.
+/// A peer that dialled us, and what tells it that its connection is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownRemote {
     pub(crate) scheme: Scheme,
@@ -170,7 +170,7 @@ mod tests {
         let first = memory.next(now).unwrap();
         let written = memory.review(now, 0, vec![known(3, 2), known(4, 2)]).unwrap().to_owned();
         let read: Vec<KnownRemote> = written.lines().map(|line| line.parse().unwrap()).collect();
-        // One of an address: its link of now.
+        // One of an address: its connection of now.
         assert_eq!((first, read), (known(1, 1), vec![known(2, 1), known(3, 2), known(4, 2)]));
     }
 

@@ -1,8 +1,8 @@
-//! One transport layer for Roost: authenticated associations over UDP, TCP and QUIC.
+//! One transport layer for Roost: authenticated connections over UDP, TCP and QUIC.
 //!
 //! [`bind`] opens the sockets and hands back a [`Transport`], through which
 //! messages go out, and [`Events`], from which everything comes in: one stream
-//! of links that come up and go down, dials that failed, and whole messages.
+//! of connections that come up and go down, dials that failed, and whole messages.
 //!
 //! | scheme | carries | datagram class | reliable class |
 //! |---|---|---|---|
@@ -10,13 +10,13 @@
 //! | `tcp://` | TLS 1.3 | a frame, ahead of reliable ones | a frame |
 //! | `quic://` | QUIC, a connection for each path | QUIC datagram; a short stream where there are several paths | short streams on all paths, in order within its flow |
 //!
-//! Both sides of every link have proved who they are and passed the group's
+//! Both sides of every connection have proved who they are and passed the group's
 //! policy before [`Event::Up`], and no message is delivered earlier. A side
 //! that is refused learns why in a sentence.
 //!
 //! # Who does the work
 //!
-//! TCP and QUIC links have tasks of their own. **UDP has none**: its sockets
+//! TCP and QUIC connections have tasks of their own. **UDP has none**: its sockets
 //! are read, its timers run and its handshakes go on inside
 //! [`Events::recv_many`], in the task that consumes the events, so that a
 //! packet costs no task switch. Keep a `recv_many` pending whenever there is
@@ -33,6 +33,7 @@
 //! has shown that their address is not forged.
 
 mod config;
+mod connection;
 mod counters;
 mod dial;
 mod error;
@@ -43,7 +44,6 @@ pub mod fuzzing;
 mod handshake_limiter;
 mod handshake_timeout;
 mod known_remotes;
-mod link;
 mod local_addresses;
 mod multicast;
 mod multipath;
@@ -57,11 +57,11 @@ mod transport;
 mod udp;
 
 pub use config::{Config, Limits};
+pub use connection::{ConnectionInfo, PathInfo};
 pub use counters::{Counters, SchemeCounters};
 pub use error::{BindError, SendError};
 pub use event::{Event, Events};
 pub use known_remotes::{KnownRemote, RestartNotifier};
-pub use link::{LinkInfo, PathInfo};
 pub use multicast::{
     DEFAULT_GROUPS, MAX_MULTICAST_BYTES, MulticastConfig, MulticastCounters, MulticastError, TOLERANCE,
 };

@@ -8,13 +8,13 @@ use roost_proto::{Channel, Delivery};
 
 /// Levels of priority.
 pub(crate) const LEVELS: usize = 8;
-/// The part of a link's queue that only the most urgent level may take: a
+/// The part of a connection's queue that only the most urgent level may take: a
 /// backlog of the others must not keep it out.
 const RESERVED: usize = 16;
 /// What a message counts for beside its bytes: its place.
 const COST: usize = 64;
 
-/// What waits in a link. Of one level, datagrams go before what is reliable.
+/// What waits in a connection. Of one level, datagrams go before what is reliable.
 #[derive(Debug, Default)]
 pub(crate) struct PriorityQueue {
     levels: [[VecDeque<QueuedMessage>; 2]; LEVELS],

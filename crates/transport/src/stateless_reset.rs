@@ -34,7 +34,7 @@ impl ResetTokenKey {
     }
 }
 
-/// The token of a link by what it is called.
+/// The token of a connection by what it is called.
 pub(crate) fn reset_token(key: &hmac::Key, id: &[u8]) -> [u8; RESET_TOKEN_BYTES] {
     let mut token = [0; RESET_TOKEN_BYTES];
     token.copy_from_slice(&hmac::sign(key, id).as_ref()[..RESET_TOKEN_BYTES]);

@@ -10,18 +10,18 @@ use bytes::Bytes;
 use roost_identity::{CertificateStatus, GroupKey, Identity, Policy, Side};
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 use roost_proto::{
-    Address, Channel, Congestion, Delivery, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme, printable,
+    Address, Channel, Congestion, ConnectionId, Delivery, DialId, Endpoint, NodeId, RoleSet, Scheme, printable,
 };
 use tokio::net::lookup_host;
 
 use crate::config::{Config, Limits};
+use crate::connection::{AnyConnection, ConnectionInfo, Registry};
 use crate::counters::Counters;
 use crate::dial::{DialRequest, dial};
 use crate::error::{BindError, SendError};
 use crate::event::{Event, EventQueue, EventSource, Events};
 use crate::handshake_timeout::RoundTrips;
 use crate::known_remotes::KnownRemote;
-use crate::link::{AnyConnection, LinkInfo, Registry};
 use crate::local_addresses::{self, ListenAddress};
 use crate::multicast::{Multicast, MulticastConfig, MulticastCounters, MulticastError};
 use crate::quic::Quic;
@@ -31,9 +31,9 @@ use crate::udp::Udp;
 
 /// How often a transport that shuts down looks whether it is done.
 const SHUTDOWN_STEP: Duration = Duration::from_millis(5);
-/// Links judged in one go, at less than a microsecond each.
+/// Connections judged in one go, at less than a microsecond each.
 const RECHECK_BATCH: usize = 1024;
-/// The longest reason that travels with the end of a link, bytes.
+/// The longest reason that travels with the end of a connection, bytes.
 pub(crate) const MAX_REASON: usize = 256;
 
 /// As much of a reason as may travel, cut between characters.
@@ -72,17 +72,17 @@ pub(crate) struct Shared {
 }
 
 impl Drop for Shared {
-    /// Whoever drops a transport without [`Transport::shutdown`] cuts its links.
+    /// Whoever drops a transport without [`Transport::shutdown`] cuts its connections.
     fn drop(&mut self) {
         self.tcp.stop_listening();
         self.quic.stop_listening();
-        for (link, carrier) in self.context.registry.all() {
+        for (connection, carrier) in self.context.registry.all() {
             match carrier {
-                AnyConnection::Tcp(link) => link.close(String::new()),
-                AnyConnection::Quic(link) => link.close(String::new()),
+                AnyConnection::Tcp(connection) => connection.close(String::new()),
+                AnyConnection::Quic(connection) => connection.close(String::new()),
                 // Nobody is left to say farewell; the registry must not keep the socket.
                 AnyConnection::Udp(..) => {
-                    self.context.registry.remove(link);
+                    self.context.registry.remove(connection);
                 }
             }
         }
@@ -212,10 +212,10 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// There is no such link, the message is too long, or the queue for
+    /// There is no such connection, the message is too long, or the queue for
     /// reliable messages is full.
-    pub fn send(&self, link: LinkId, channel: Channel, message: Bytes) -> Result<(), SendError> {
-        self.send_as(link, channel, &Delivery::default(), message)
+    pub fn send(&self, connection: ConnectionId, channel: Channel, message: Bytes) -> Result<(), SendError> {
+        self.send_as(connection, channel, &Delivery::default(), message)
     }
 
     /// The same, with a say in how: see [`Delivery`].
@@ -225,7 +225,7 @@ impl Transport {
     /// As [`Self::send`].
     pub fn send_as(
         &self,
-        link: LinkId,
+        connection: ConnectionId,
         channel: Channel,
         delivery: &Delivery,
         message: Bytes,
@@ -233,8 +233,8 @@ impl Transport {
         if message.len() > MAX_MESSAGE_BYTES {
             return Err(SendError::TooLong(message.len()));
         }
-        match self.shared.context.registry.get(link).ok_or(SendError::NoLink(link))? {
-            AnyConnection::Udp(endpoint, slot) => endpoint.send(slot, link, (channel, delivery), message),
+        match self.shared.context.registry.get(connection).ok_or(SendError::NoConnection(connection))? {
+            AnyConnection::Udp(endpoint, slot) => endpoint.send(slot, connection, (channel, delivery), message),
             AnyConnection::Tcp(tcp) => tcp.send(channel, delivery, message),
             AnyConnection::Quic(quic) => quic.send(channel, delivery, message),
         }
@@ -274,68 +274,68 @@ impl Transport {
         }
     }
 
-    /// Ends a link after what was sent has left; the peer gets to read
+    /// Ends a connection after what was sent has left; the peer gets to read
     /// `reason` (256 bytes of it). No [`crate::Event::Down`] follows.
-    pub fn close(&self, link: LinkId, reason: String) {
-        match self.shared.context.registry.get(link) {
-            Some(AnyConnection::Udp(endpoint, slot)) => endpoint.close(slot, link, reason),
+    pub fn close(&self, connection: ConnectionId, reason: String) {
+        match self.shared.context.registry.get(connection) {
+            Some(AnyConnection::Udp(endpoint, slot)) => endpoint.close(slot, connection, reason),
             Some(AnyConnection::Tcp(tcp)) => tcp.close(reason),
             Some(AnyConnection::Quic(quic)) => quic.close(reason),
             None => {}
         }
     }
 
-    /// Judges the peers of all links again and ends those that no longer pass:
+    /// Judges the peers of all connections again and ends those that no longer pass:
     /// to be called when the revocation list has been read anew, and now and
     /// then, since certificates expire. The peer gets to read why, and
-    /// [`crate::Event::Down`] follows. Answers how many links have ended.
+    /// [`crate::Event::Down`] follows. Answers how many connections have ended.
     pub async fn recheck(&self) -> usize {
         let context = &self.shared.context;
         let mut ended = 0;
-        for (index, (link, carrier)) in context.registry.all().into_iter().enumerate() {
+        for (index, (connection, carrier)) in context.registry.all().into_iter().enumerate() {
             if index % RECHECK_BATCH == RECHECK_BATCH - 1 {
                 tokio::task::yield_now().await;
             }
-            let Some(standing) = standing(link, &carrier) else { continue };
+            let Some(standing) = standing(connection, &carrier) else { continue };
             let Err(refusal) = context.policy.recheck(&standing, SystemTime::now()) else { continue };
-            let Some(LinkInfo { remote: peer, .. }) = describe(link, &carrier) else { continue };
+            let Some(ConnectionInfo { remote: peer, .. }) = describe(connection, &carrier) else { continue };
             let sender = EventSource::Node(peer.node);
-            self.close(link, Side::Remote.sentence(refusal));
-            context.queue.discard_messages(sender, link);
-            context.queue.push(sender, Event::down(link, Side::Local.sentence(refusal)));
+            self.close(connection, Side::Remote.sentence(refusal));
+            context.queue.discard_messages(sender, connection);
+            context.queue.push(sender, Event::down(connection, Side::Local.sentence(refusal)));
             ended += 1;
         }
         ended
     }
 
-    /// The link as it is now.
-    pub fn link(&self, link: LinkId) -> Option<LinkInfo> {
-        self.shared.context.registry.get(link).and_then(|carrier| describe(link, &carrier))
+    /// The connection as it is now.
+    pub fn connection(&self, connection: ConnectionId) -> Option<ConnectionInfo> {
+        self.shared.context.registry.get(connection).and_then(|carrier| describe(connection, &carrier))
     }
 
-    /// All links, by number.
-    pub fn links(&self) -> Vec<LinkInfo> {
-        let links = self.shared.context.registry.all();
-        links.iter().filter_map(|(link, carrier)| describe(*link, carrier)).collect()
+    /// All connections, by number.
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        let connections = self.shared.context.registry.all();
+        connections.iter().filter_map(|(connection, carrier)| describe(*connection, carrier)).collect()
     }
 
-    /// The number of links that came and went.
+    /// The number of connections that came and went.
     pub fn changes(&self) -> u64 {
         self.shared.context.registry.changes()
     }
 
-    /// The peers that dialled us over `udp://` and `quic://`, those of the newest links last.
+    /// The peers that dialled us over `udp://` and `quic://`, those of the newest connections last.
     pub fn known_remotes(&self) -> Vec<KnownRemote> {
-        let links = self.shared.context.registry.all();
-        let known = links.iter().flat_map(|(link, carrier)| match carrier {
-            AnyConnection::Udp(endpoint, slot) => endpoint.known_remote(*slot, *link).into_iter().collect(),
+        let connections = self.shared.context.registry.all();
+        let known = connections.iter().flat_map(|(connection, carrier)| match carrier {
+            AnyConnection::Udp(endpoint, slot) => endpoint.known_remote(*slot, *connection).into_iter().collect(),
             AnyConnection::Tcp(_) => Vec::new(),
             AnyConnection::Quic(quic) => quic.known_remotes(),
         });
         known.collect()
     }
 
-    /// Tells a peer of an earlier run that its link is gone, with one datagram from the address that
+    /// Tells a peer of an earlier run that its connection is gone, with one datagram from the address that
     /// it dialled, if that is listened on. Answers `false` if the socket is not ready for it.
     pub fn send_reset(&self, known: &KnownRemote) -> bool {
         match known.scheme {
@@ -351,7 +351,7 @@ impl Transport {
         Counters { schemes: [udp.live.snapshot(), tcp.live.snapshot(), quic.counters()] }
     }
 
-    /// Closes every link and waits, no longer than `bound`, until what was sent
+    /// Closes every connection and waits, no longer than `bound`, until what was sent
     /// has been acknowledged and the farewells have left. Nobody can dial us
     /// from then on.
     pub async fn shutdown(self, bound: Duration) {
@@ -359,8 +359,8 @@ impl Transport {
         context.closing.store(true, Ordering::Relaxed);
         tcp.stop_listening();
         quic.stop_listening();
-        for (link, _) in context.registry.all() {
-            self.close(link, "the peer is shutting down".to_owned());
+        for (connection, _) in context.registry.all() {
+            self.close(connection, "the peer is shutting down".to_owned());
         }
         let drained = async {
             loop {
@@ -377,17 +377,17 @@ impl Transport {
     }
 }
 
-fn standing(link: LinkId, carrier: &AnyConnection) -> Option<CertificateStatus> {
+fn standing(connection: ConnectionId, carrier: &AnyConnection) -> Option<CertificateStatus> {
     match carrier {
-        AnyConnection::Udp(endpoint, slot) => endpoint.standing(*slot, link),
+        AnyConnection::Udp(endpoint, slot) => endpoint.standing(*slot, connection),
         AnyConnection::Tcp(tcp) => Some(tcp.standing().clone()),
         AnyConnection::Quic(quic) => Some(quic.standing().clone()),
     }
 }
 
-fn describe(link: LinkId, carrier: &AnyConnection) -> Option<LinkInfo> {
+fn describe(connection: ConnectionId, carrier: &AnyConnection) -> Option<ConnectionInfo> {
     match carrier {
-        AnyConnection::Udp(endpoint, slot) => endpoint.info(*slot, link),
+        AnyConnection::Udp(endpoint, slot) => endpoint.info(*slot, connection),
         AnyConnection::Tcp(tcp) => Some(tcp.info()),
         AnyConnection::Quic(quic) => Some(quic.info()),
     }

@@ -38,11 +38,11 @@ suite!(
     urgent_messages_overtake_bulk,
     garbage_disturbs_nobody,
     restarted_remote_gets_new_connection,
-    many_nodes_have_links_at_once,
+    many_nodes_have_connections_at_once,
     a_full_hub_turns_others_away,
     full_queue_is_error_or_drop,
     a_shutdown_says_farewell,
-    links_and_counters_tell_what_went_through,
+    connections_and_counters_tell_what_went_through,
 );
 
 const SIZES: [usize; 10] = [0, 1, 100, 1199, 1200, 1201, 5000, 16_384, 65_535, 65_536];
@@ -91,13 +91,13 @@ async fn thousand_reliable_messages_arrive_in_order(scheme: Scheme) {
 
 async fn refused_certificate_learns_the_reason(scheme: Scheme) {
     let world = TestWorld::new();
-    let (impostors, neighbours) = (TestWorld::named("alpha"), TestWorld::named("beta"));
+    let (impostors, remotes) = (TestWorld::named("alpha"), TestWorld::named("beta"));
     let revoked = world.revoked();
     let member = world.member("judge", Role::Node);
     let mut hub = world.hub(scheme).await;
     let cases = [
         (impostors.member("stranger", Role::Node), "stranger", "it "),
-        (neighbours.member("neighbour", Role::Node), "wrong_group", "it belongs to another group"),
+        (remotes.member("remote", Role::Node), "wrong_group", "it belongs to another group"),
         (world.expired(), "expired", "it has expired"),
         (revoked, "revoked", "it was revoked"),
     ];
@@ -205,9 +205,9 @@ async fn close_reason_reaches_remote(scheme: Scheme) {
     node.transport.close(at_node, "the battery is empty".into());
     assert_eq!(hub.down().await, (at_hub, "the battery is empty".into()));
     assert!(node.is_quiet().await);
-    assert_eq!(node.transport.send(at_node, RELIABLE, Bytes::new()), Err(SendError::NoLink(at_node)));
-    assert_eq!(hub.transport.send(at_hub, RELIABLE, Bytes::new()), Err(SendError::NoLink(at_hub)));
-    assert!(hub.transport.links().is_empty() && node.transport.links().is_empty());
+    assert_eq!(node.transport.send(at_node, RELIABLE, Bytes::new()), Err(SendError::NoConnection(at_node)));
+    assert_eq!(hub.transport.send(at_hub, RELIABLE, Bytes::new()), Err(SendError::NoConnection(at_hub)));
+    assert!(hub.transport.connections().is_empty() && node.transport.connections().is_empty());
 }
 
 async fn sent_data_arrives_before_close(scheme: Scheme) {
@@ -228,17 +228,17 @@ async fn urgent_messages_overtake_bulk(scheme: Scheme) {
     const PIECES: usize = 512;
     let world = TestWorld::new();
     let mut hub = world.hub(scheme).await;
-    let limits = Limits { link_queue_bytes: 16 << 20, ..Limits::default() };
+    let limits = Limits { connection_queue_bytes: 16 << 20, ..Limits::default() };
     let mut node = Node::start(world.member("uav", Role::Node), None, &[], limits).await;
     node.dial(vec![support::slow::way_to(&hub.address(), 1e6).await], RoleSet::ALL);
-    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+    let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
     assert!(matches!(hub.next().await, Event::Up { .. }));
     let send = |flow, delivery, message: Bytes| {
-        node.transport.send_as(link, Channel::Reliable { flow }, &delivery, message).expect("room");
+        node.transport.send_as(connection, Channel::Reliable { flow }, &delivery, message).expect("room");
         node.transport.flush();
     };
     (0..PIECES).for_each(|_| send(5, Delivery::for_service(Service::Image), pattern(PIECE)));
-    // By then the link is as full of it as it gets.
+    // By then the connection is as full of it as it gets.
     for _ in 0..PIECES / 10 {
         assert_eq!(hub.message().await.1.len(), PIECE);
     }
@@ -247,7 +247,7 @@ async fn urgent_messages_overtake_bulk(scheme: Scheme) {
     while hub.message().await.1.len() == PIECE {
         before += 1;
     }
-    // What is in the link and in the systems of both sides, and one write.
+    // What is in the connection and in the systems of both sides, and one write.
     assert!(before * PIECE <= 4 * support::slow::QUEUE_BYTES, "{before} of {PIECES} pieces went before");
 }
 
@@ -334,18 +334,18 @@ async fn restarted_remote_gets_new_connection(scheme: Scheme) {
     let there = if scheme == Scheme::Udp { address.to_string() } else { here[0].clone() };
     let mut after = Node::start(identity, None, &[&there], Limits::default()).await;
     after.dial(vec![hub.address()], RoleSet::ALL);
-    let Event::Up { link, .. } = after.next().await else { panic!("the dial failed") };
+    let Event::Up { connection, .. } = after.next().await else { panic!("the dial failed") };
     if scheme == Scheme::Udp {
         assert_eq!(hub.down().await, (old, "the peer has begun anew".into()));
     }
-    let Event::Up { link: new, .. } = hub.next().await else { panic!("no link came up") };
+    let Event::Up { connection: new, .. } = hub.next().await else { panic!("no connection came up") };
     assert_ne!(new, old);
     hub.send(new, RELIABLE, pattern(3000));
-    assert_eq!(after.message().await, (link, pattern(3000)));
-    assert_eq!(hub.transport.links().len(), 1);
+    assert_eq!(after.message().await, (connection, pattern(3000)));
+    assert_eq!(hub.transport.connections().len(), 1);
 }
 
-async fn many_nodes_have_links_at_once(scheme: Scheme) {
+async fn many_nodes_have_connections_at_once(scheme: Scheme) {
     const NODES: usize = 60;
     let world = TestWorld::new();
     let mut hub = world.hub(scheme).await;
@@ -355,43 +355,43 @@ async fn many_nodes_have_links_at_once(scheme: Scheme) {
         node.dial(vec![hub.address()], RoleSet::ALL);
         nodes.push(node);
     }
-    let mut links = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..NODES {
-        let Event::Up { link, .. } = hub.next().await else { panic!("no link came up") };
-        links.push(link);
+        let Event::Up { connection, .. } = hub.next().await else { panic!("no connection came up") };
+        connections.push(connection);
     }
     for node in &mut nodes {
-        let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
-        node.send(link, RELIABLE, pattern(2000));
+        let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
+        node.send(connection, RELIABLE, pattern(2000));
     }
     for _ in 0..NODES {
         assert_eq!(hub.message().await.1, pattern(2000));
     }
-    for link in &links {
-        hub.transport.send(*link, Channel::Datagram, pattern(64)).expect("a link");
+    for connection in &connections {
+        hub.transport.send(*connection, Channel::Datagram, pattern(64)).expect("a link");
     }
     hub.transport.flush();
     for node in &mut nodes {
         assert_eq!(node.message().await.1, pattern(64));
     }
-    assert_eq!(hub.transport.links().len(), NODES);
+    assert_eq!(hub.transport.connections().len(), NODES);
 }
 
 async fn a_full_hub_turns_others_away(scheme: Scheme) {
     let world = TestWorld::new();
-    let mut hub = world.hub_with(scheme, Limits { links: 1, ..Limits::default() }).await;
+    let mut hub = world.hub_with(scheme, Limits { connections: 1, ..Limits::default() }).await;
     let (mut first, mut second) = (world.node("first").await, world.node("second").await);
     first.connect(&mut hub).await;
     second.dial(vec![hub.address()], RoleSet::ALL);
     let reason = second.dial_failed().await;
     assert!(!reason.contains("no answer"), "{reason}");
     assert_eq!(hub.transport.counters().for_scheme(scheme).turned_away, 1);
-    assert_eq!(hub.transport.links().len(), 1);
+    assert_eq!(hub.transport.connections().len(), 1);
 }
 
 async fn full_queue_is_error_or_drop(scheme: Scheme) {
     let world = TestWorld::new();
-    let limits = Limits { link_queue_bytes: 200_000, ..Limits::default() };
+    let limits = Limits { connection_queue_bytes: 200_000, ..Limits::default() };
     let mut hub = world.hub_with(scheme, limits).await;
     let mut node = world.node("uav").await;
     let (_, at_hub) = node.connect(&mut hub).await;
@@ -418,14 +418,14 @@ async fn a_shutdown_says_farewell(scheme: Scheme) {
     let address = hub.address();
     hub.transport.clone().shutdown(Duration::from_secs(5)).await;
     assert_eq!(node.down().await, (at_node, "the peer is shutting down".into()));
-    assert!(hub.transport.links().is_empty());
+    assert!(hub.transport.connections().is_empty());
     if scheme == Scheme::Tcp {
         node.dial(vec![address], RoleSet::ALL);
         assert!(node.dial_failed().await.contains("connection refused"));
     }
 }
 
-async fn links_and_counters_tell_what_went_through(scheme: Scheme) {
+async fn connections_and_counters_tell_what_went_through(scheme: Scheme) {
     let world = TestWorld::new();
     let (mut hub, at_hub, mut node, at_node) = world.pair(scheme).await;
     for _ in 0..10 {
@@ -434,7 +434,8 @@ async fn links_and_counters_tell_what_went_through(scheme: Scheme) {
     }
     hub.send(at_hub, Channel::Datagram, pattern(10));
     node.message().await;
-    let (here, there) = (node.transport.link(at_node).expect("a link"), hub.transport.link(at_hub).expect("a link"));
+    let (here, there) =
+        (node.transport.connection(at_node).expect("a link"), hub.transport.connection(at_hub).expect("a link"));
     assert_eq!((here.scheme, here.dialled, there.dialled), (scheme, true, false));
     assert_eq!((here.messages_sent, there.messages_received), (10, 10));
     assert_eq!((here.messages_received, there.messages_sent), (1, 1));

@@ -14,7 +14,7 @@ use roost_transport::{Limits, SendError};
 use support::{Node, TestWorld};
 
 const MESSAGE_BYTES: usize = 60_000;
-/// Twice what waits in a link at most: the sender waits for room.
+/// Twice what waits in a connection at most: the sender waits for room.
 const MESSAGES: usize = 140;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,12 +24,13 @@ async fn object_arrives_with_every_control() {
         let at = format!("quic://127.0.0.1:0?cc={congestion}");
         let mut hub = Node::start(world.member("hub", Role::SuperNode), None, &[&at], Limits::default()).await;
         let mut node = Node::start(world.member("uav", Role::Node), None, &[&at], Limits::default()).await;
-        let (link, _) = node.connect(&mut hub).await;
+        let (connection, _) = node.connect(&mut hub).await;
         let transport = node.transport.clone();
         let sender = tokio::spawn(async move {
             for number in 0..MESSAGES {
                 let message = Bytes::from(vec![number as u8; MESSAGE_BYTES]);
-                while transport.send(link, Channel::Reliable { flow: 7 }, message.clone()) == Err(SendError::Full(link))
+                while transport.send(connection, Channel::Reliable { flow: 7 }, message.clone())
+                    == Err(SendError::Full(connection))
                 {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }

@@ -76,7 +76,7 @@ async fn flooding_host_excludes_no_other() {
         let began = Instant::now();
         node.dial(vec![hub.address()], roost_proto::RoleSet::ALL);
         let Event::Up { .. } = node.next().await else { panic!("the dial failed") };
-        let Event::Up { address, .. } = hub.next().await else { panic!("no link came up") };
+        let Event::Up { address, .. } = hub.next().await else { panic!("no connection came up") };
         assert_eq!(address.primary().map(|at| at.ip().to_string()), Some(format!("127.0.0.{host}")));
         assert!(began.elapsed() < Duration::from_secs(1), "host {host} waited {:?}", began.elapsed());
     }

@@ -1,4 +1,4 @@
-//! One link that sends without end, and another that sends little.
+//! One connection that sends without end, and another that sends little.
 #![allow(clippy::expect_used, reason = "every test here is a test, its helpers too")]
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::{Address, Channel, LinkId, Role, RoleSet, Scheme};
+use roost_proto::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
 use support::{Node, TestWorld};
 
@@ -19,33 +19,38 @@ async fn busy_hub(world: &TestWorld, scheme: Scheme) -> (Transport, Events) {
     bind(config).await.expect("sockets")
 }
 
-/// Takes events until a link is up.
-async fn up(events: &mut Events) -> LinkId {
+/// Takes events until a connection is up.
+async fn up(events: &mut Events) -> ConnectionId {
     let mut batch = Vec::new();
     loop {
         events.recv_many(&mut batch, 1).await;
-        if let Some(Event::Up { link, .. }) = batch.pop() {
-            return link;
+        if let Some(Event::Up { connection, .. }) = batch.pop() {
+            return connection;
         }
     }
 }
 
-async fn attach(world: &TestWorld, name: &str, hub: &Address, events: &mut Events) -> (Node, LinkId, LinkId) {
+async fn attach(
+    world: &TestWorld,
+    name: &str,
+    hub: &Address,
+    events: &mut Events,
+) -> (Node, ConnectionId, ConnectionId) {
     let mut node = world.node(name).await;
     node.dial(vec![hub.clone()], RoleSet::ALL);
     let theirs = up(events).await;
-    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
-    (node, link, theirs)
+    let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
+    (node, connection, theirs)
 }
 
 /// Counts the messages of others that come before the first one of `quiet`.
-async fn heard_before(events: &mut Events, quiet: LinkId) -> usize {
+async fn heard_before(events: &mut Events, quiet: ConnectionId) -> usize {
     let (mut batch, mut before) = (Vec::new(), 0);
     loop {
         events.recv_many(&mut batch, 8).await;
         for event in batch.drain(..) {
             match event {
-                Event::Message { link, .. } if link == quiet => return before,
+                Event::Message { connection, .. } if connection == quiet => return before,
                 Event::Message { .. } => before += 1,
                 _ => {}
             }
@@ -72,23 +77,23 @@ async fn one_is_heard_beside_many(scheme: Scheme, channel: Channel) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_links_of_one_node_count_as_one() {
+async fn many_connections_of_one_node_count_as_one() {
     for scheme in Scheme::ALL {
         let world = TestWorld::new();
         let (hub, mut events) = busy_hub(&world, scheme).await;
         let address = hub.local_addresses()[0].clone();
         let (mut loud, first, _) = attach(&world, "loud", &address, &mut events).await;
-        let mut links = vec![first];
+        let mut connections = vec![first];
         // Over UDP a node has one session with an address.
-        while scheme != Scheme::Udp && links.len() < 20 {
+        while scheme != Scheme::Udp && connections.len() < 20 {
             loud.dial(vec![address.clone()], RoleSet::ALL);
             up(&mut events).await;
-            let Event::Up { link, .. } = loud.next().await else { panic!("the dial failed") };
-            links.push(link);
+            let Event::Up { connection, .. } = loud.next().await else { panic!("the dial failed") };
+            connections.push(connection);
         }
         let (quiet, from_quiet, heard) = attach(&world, "quiet", &address, &mut events).await;
-        for link in links.iter().cycle().take(400) {
-            loud.transport.send(*link, Channel::Reliable { flow: 1 }, Bytes::from(vec![7; 100])).expect("room");
+        for connection in connections.iter().cycle().take(400) {
+            loud.transport.send(*connection, Channel::Reliable { flow: 1 }, Bytes::from(vec![7; 100])).expect("room");
         }
         loud.transport.flush();
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -117,7 +122,7 @@ async fn events_of_one_node_stay_in_order() {
         loop {
             events.recv_many(&mut batch, 1).await;
             match batch.pop() {
-                Some(Event::Down { link, .. }) if link == at_hub => is_down = true,
+                Some(Event::Down { connection, .. }) if connection == at_hub => is_down = true,
                 Some(Event::Up { .. }) => break,
                 _ => tokio::time::sleep(Duration::from_millis(5)).await,
             }

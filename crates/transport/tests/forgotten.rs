@@ -1,4 +1,4 @@
-//! A hub that dies without a word and starts again at its address: who had a link to it hears so.
+//! A hub that dies without a word and starts again at its address: who had a connection to it hears so.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use roost_identity::Identity;
-use roost_proto::{Address, Channel, LinkId, Role, RoleSet, Scheme};
+use roost_proto::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use roost_transport::{Event, KnownRemote, Limits};
 use support::middle::{Middle, To};
 use support::{Node, TestWorld};
@@ -36,55 +36,55 @@ async fn kill(runtime: tokio::runtime::Runtime, hub: Node) {
     .unwrap();
 }
 
-/// A node with a link to a hub that has started again, as `after`.
-async fn restarted(scheme: Scheme, is_same: bool) -> (TestWorld, Node, LinkId, (tokio::runtime::Runtime, Node)) {
+/// A node with a connection to a hub that has started again, as `after`.
+async fn restarted(scheme: Scheme, is_same: bool) -> (TestWorld, Node, ConnectionId, (tokio::runtime::Runtime, Node)) {
     let world = TestWorld::new();
     let identity = world.member("hub", Role::SuperNode);
     let (runtime, hub) = hub_at(&identity, format!("{scheme}://127.0.0.1:0")).await;
     let at: Address = hub.address();
     let mut node = world.node("uav").await;
     node.dial(vec![at.clone()], RoleSet::ALL);
-    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+    let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
     // A message and its acknowledgement: what the hub has left with the node has come.
-    node.send(link, Channel::Reliable { flow: 1 }, vec![1]);
+    node.send(connection, Channel::Reliable { flow: 1 }, vec![1]);
     assert!(node.is_quiet().await);
     kill(runtime, hub).await;
     let identity = if is_same { identity } else { world.member("hub", Role::SuperNode) };
     let again = hub_at(&identity, at.to_string()).await;
-    (world, node, link, again)
+    (world, node, connection, again)
 }
 
 async fn is_told(scheme: Scheme, channel: Channel) {
-    let (_world, mut node, link, again) = restarted(scheme, true).await;
+    let (_world, mut node, connection, again) = restarted(scheme, true).await;
     let sent = Instant::now();
-    node.send(link, channel, vec![2; 10]);
+    node.send(connection, channel, vec![2; 10]);
     let (down, reason) = node.down().await;
-    assert_eq!((down, reason.as_str()), (link, "the peer no longer knows the link"));
+    assert_eq!((down, reason.as_str()), (connection, "the peer no longer knows the connection"));
     assert!(sent.elapsed() < SOON, "{:?}", sent.elapsed());
     kill(again.0, again.1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_forgotten_udp_link_ends_soon() {
+async fn a_forgotten_udp_connection_ends_soon() {
     for channel in [Channel::Datagram, Channel::Reliable { flow: 1 }] {
         is_told(Scheme::Udp, channel).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_forgotten_quic_link_ends_soon() {
+async fn a_forgotten_quic_connection_ends_soon() {
     for channel in [Channel::Datagram, Channel::Reliable { flow: 1 }] {
         is_told(Scheme::Quic, channel).await;
     }
 }
 
-/// Another member at the hub's address, and whoever forges its address, end no link.
+/// Another member at the hub's address, and whoever forges its address, end no connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_else_ends_a_link() {
+async fn nobody_else_ends_a_connection() {
     for scheme in [Scheme::Udp, Scheme::Quic] {
-        let (_world, mut node, link, again) = restarted(scheme, false).await;
+        let (_world, mut node, connection, again) = restarted(scheme, false).await;
         for _ in 0..5 {
-            node.send(link, Channel::Datagram, vec![2; 10]);
+            node.send(connection, Channel::Datagram, vec![2; 10]);
             assert!(node.is_quiet().await, "{scheme}: another identity has ended it");
         }
         kill(again.0, again.1).await;
@@ -98,21 +98,21 @@ async fn a_forged_token_ends_nothing() {
     let mut hub = world.hub(Scheme::Udp).await;
     let (mut node, middle) = (world.node("uav").await, Middle::before(&hub).await);
     node.dial(vec![middle.at.clone()], RoleSet::ALL);
-    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
-    let Event::Up { link: there, .. } = hub.next().await else { panic!("no link came up") };
+    let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
+    let Event::Up { connection: there, .. } = hub.next().await else { panic!("no connection came up") };
     // A message each way: what the hub has left with the node has come.
     for _ in 0..2 {
-        node.send(link, Channel::Reliable { flow: 1 }, vec![3]);
+        node.send(connection, Channel::Reliable { flow: 1 }, vec![3]);
         assert_eq!(hub.message().await.0, there);
         hub.send(there, Channel::Reliable { flow: 1 }, vec![3]);
-        assert_eq!(node.message().await.0, link);
+        assert_eq!(node.message().await.0, connection);
     }
     for byte in 0..=255 {
         for to in [To::Node, To::Hub] {
             middle.forge(to, [&[5][..], &[byte; 16]].concat()).await;
         }
     }
-    node.send(link, Channel::Reliable { flow: 1 }, vec![3]);
+    node.send(connection, Channel::Reliable { flow: 1 }, vec![3]);
     assert_eq!(hub.message().await.0, there);
     assert!(node.is_quiet().await && hub.is_quiet().await);
 }
@@ -126,9 +126,13 @@ const PLACES: [(&str, &str); 5] = [
     ("[::]", "127.0.0.1"),
 ];
 
-/// An idle node with a link to a hub that has started again and says to those whom the run before
-/// has known that their links are gone.
-async fn told_by_the_next_run(scheme: Scheme, (at, dialled): (&str, &str), is_same: bool) -> (TestWorld, Node, LinkId) {
+/// An idle node with a connection to a hub that has started again and says to those whom the run before
+/// has known that their connections are gone.
+async fn told_by_the_next_run(
+    scheme: Scheme,
+    (at, dialled): (&str, &str),
+    is_same: bool,
+) -> (TestWorld, Node, ConnectionId) {
     let world = TestWorld::new();
     let identity = world.member("hub", Role::SuperNode);
     let (runtime, hub) = hub_at(&identity, format!("{scheme}://{at}:0")).await;
@@ -136,8 +140,8 @@ async fn told_by_the_next_run(scheme: Scheme, (at, dialled): (&str, &str), is_sa
     let mut node = world.node("uav").await;
     let to = format!("{dialled}:{port}").parse().unwrap();
     node.dial(vec![Address::single(scheme, to)], RoleSet::ALL);
-    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
-    node.send(link, Channel::Reliable { flow: 1 }, vec![1]);
+    let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
+    node.send(connection, Channel::Reliable { flow: 1 }, vec![1]);
     assert!(node.is_quiet().await);
     let known: Vec<String> = hub.transport.known_remotes().iter().map(ToString::to_string).collect();
     assert_eq!(known.len(), 1, "{known:?}");
@@ -150,16 +154,20 @@ async fn told_by_the_next_run(scheme: Scheme, (at, dialled): (&str, &str), is_sa
     }
     // It goes on listening as long as the node looks for it.
     std::mem::forget((runtime, hub));
-    (world, node, link)
+    (world, node, connection)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_peer_is_told() {
     for (scheme, place) in [Scheme::Udp, Scheme::Quic].into_iter().flat_map(|s| PLACES.map(|place| (s, place))) {
-        let (_world, mut node, link) = told_by_the_next_run(scheme, place, true).await;
+        let (_world, mut node, connection) = told_by_the_next_run(scheme, place, true).await;
         let told = tokio::time::timeout(SOON, node.down()).await;
         let (down, reason) = told.unwrap_or_else(|_| panic!("{scheme} at {place:?}: nothing was heard"));
-        assert_eq!((down, reason.as_str()), (link, "the peer no longer knows the link"), "{scheme} at {place:?}");
+        assert_eq!(
+            (down, reason.as_str()),
+            (connection, "the peer no longer knows the connection"),
+            "{scheme} at {place:?}"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! `udp://` where the address of one side changes under a link.
+//! `udp://` where the address of one side changes under a connection.
 
 // Every test here is a test, its helpers too.
 #![allow(clippy::expect_used)]
@@ -8,7 +8,7 @@ mod support;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::{Channel, LinkId, RoleSet, Scheme};
+use roost_proto::{Channel, ConnectionId, RoleSet, Scheme};
 use roost_transport::Event;
 use support::middle::{HANDSHAKE, MOVED, Middle, NatCommand, RECORD, To, UNKNOWN, towards};
 use support::{Node, RELIABLE, TestWorld};
@@ -16,12 +16,12 @@ use support::{Node, RELIABLE, TestWorld};
 /// Questions that come sooner after the last are not answered.
 const PAUSE: Duration = Duration::from_millis(60);
 
-/// A hub, a node, what is between them, and the numbers of their link.
+/// A hub, a node, what is between them, and the numbers of their connection.
 struct Scene {
     hub: Node,
-    at_hub: LinkId,
+    at_hub: ConnectionId,
     node: Node,
-    at_node: LinkId,
+    at_node: ConnectionId,
     middle: Middle,
 }
 
@@ -35,8 +35,8 @@ impl Scene {
         let (mut hub, mut node) = (world.hub(scheme).await, world.node("uav").await);
         let middle = Middle::before(&hub).await;
         node.dial(vec![middle.at.clone()], RoleSet::ALL);
-        let Event::Up { link: at_node, .. } = node.next().await else { panic!("the dial failed") };
-        let Event::Up { link: at_hub, .. } = hub.next().await else { panic!("no link came up") };
+        let Event::Up { connection: at_node, .. } = node.next().await else { panic!("the dial failed") };
+        let Event::Up { connection: at_hub, .. } = hub.next().await else { panic!("no connection came up") };
         let mut scene = Self { hub, at_hub, node, at_node, middle };
         scene.exchange(0).await;
         scene.middle.forget();
@@ -78,7 +78,7 @@ impl Scene {
         assert_eq!(self.middle.handshakes(), 0);
         for side in [&self.hub, &self.node] {
             assert_eq!(side.transport.counters().for_scheme(Scheme::Udp).handshakes, 1);
-            assert_eq!(side.transport.links().len(), 1);
+            assert_eq!(side.transport.connections().len(), 1);
         }
     }
 }
@@ -100,7 +100,7 @@ async fn node_port_change_costs_one_rtt() {
     scene.was_only_moved().await;
     let moves = &scene.hub.moves;
     assert_eq!(moves.len(), 3);
-    let seen_at = scene.hub.transport.link(scene.at_hub).expect("a link").address;
+    let seen_at = scene.hub.transport.connection(scene.at_hub).expect("a link").address;
     assert_eq!(moves.last(), Some(&(scene.at_hub, seen_at)));
 }
 
@@ -164,14 +164,14 @@ async fn datagram_announces_new_address() {
 }
 
 /// Sends numbered messages as fast as there is room.
-fn pour(from: &Node, link: LinkId, count: u32) -> tokio::task::JoinHandle<()> {
+fn pour(from: &Node, connection: ConnectionId, count: u32) -> tokio::task::JoinHandle<()> {
     let transport = from.transport.clone();
     tokio::spawn(async move {
         for index in 0..count {
             let mut message = vec![0; 8000];
             message[..4].copy_from_slice(&index.to_be_bytes());
             let message = Bytes::from(message);
-            while transport.send(link, RELIABLE, message.clone()).is_err() {
+            while transport.send(connection, RELIABLE, message.clone()).is_err() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             transport.flush();
@@ -180,9 +180,9 @@ fn pour(from: &Node, link: LinkId, count: u32) -> tokio::task::JoinHandle<()> {
 }
 
 /// The next numbered message must be this one.
-async fn expect_number(at: &mut Node, link: LinkId, index: u32) {
+async fn expect_number(at: &mut Node, connection: ConnectionId, index: u32) {
     let (from, message) = at.message().await;
-    assert_eq!((from, &message[..4]), (link, &index.to_be_bytes()[..]));
+    assert_eq!((from, &message[..4]), (connection, &index.to_be_bytes()[..]));
 }
 
 const POURED: u32 = 2000;
@@ -206,10 +206,10 @@ async fn download_resumes_after_node_sends() {
     let mut scene = Scene::new().await;
     let pouring = pour(&scene.hub, scene.at_hub, POURED);
     // A NAT lets nobody in until somebody has gone out.
-    let (transport, link) = (scene.node.transport.clone(), scene.at_node);
+    let (transport, connection) = (scene.node.transport.clone(), scene.at_node);
     let speaking = tokio::spawn(async move {
         loop {
-            let _ = transport.send(link, Channel::Datagram, Bytes::new());
+            let _ = transport.send(connection, Channel::Datagram, Bytes::new());
             transport.flush();
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -293,7 +293,7 @@ async fn forging_observer_does_not_keep_connection() {
         let sealed = tokio::time::timeout(Duration::from_secs(20), sealing).await.expect("it is confirmed");
         thief.send(&sealed).await.expect("room");
         thief.send(&[&sealed[..9], &cookie[1..17], &[RECORD; 60]].concat()).await.expect("room");
-        // The first word of the node brings the link back to it, or the second of the hub.
+        // The first word of the node brings the connection back to it, or the second of the hub.
         match turn % 2 {
             0 => scene.say_to_node(turn).await,
             _ => scene.say_to_hub(turn).await,
@@ -302,6 +302,6 @@ async fn forging_observer_does_not_keep_connection() {
         tokio::time::sleep(PAUSE).await;
     }
     assert!(scene.hub.is_quiet().await && scene.node.is_quiet().await);
-    assert_eq!(scene.hub.transport.links().len(), 1);
+    assert_eq!(scene.hub.transport.connections().len(), 1);
     assert_eq!(scene.hub.transport.counters().for_scheme(Scheme::Udp).handshakes, 1);
 }

@@ -1,4 +1,4 @@
-//! Links of several paths, between the loopback's many addresses.
+//! Connections of several paths, between the loopback's many addresses.
 
 // Every test here is a test, its helpers too.
 #![allow(clippy::expect_used)]
@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use roost_identity::tls;
-use roost_proto::{Channel, Delivery, DeliveryClass, LinkId, Role, RoleSet};
+use roost_proto::{Channel, ConnectionId, Delivery, DeliveryClass, Role, RoleSet};
 use roost_transport::{Event, Limits, PathInfo};
 use support::{Node, TestWorld};
 use tokio::time::{sleep, timeout};
@@ -24,11 +24,11 @@ async fn start(world: &TestWorld, name: &str, role: Role, listen: &str) -> Node 
     Node::start(world.member(name, role), None, &[listen], Limits::default()).await
 }
 
-/// Waits until the link has so many paths.
-async fn paths(node: &Node, link: LinkId, count: usize) -> Vec<PathInfo> {
+/// Waits until the connection has so many paths.
+async fn paths(node: &Node, connection: ConnectionId, count: usize) -> Vec<PathInfo> {
     let there = async {
         loop {
-            let paths = node.transport.link(link).map(|info| info.paths).unwrap_or_default();
+            let paths = node.transport.connection(connection).map(|info| info.paths).unwrap_or_default();
             if paths.len() == count {
                 return paths;
             }
@@ -73,8 +73,8 @@ async fn messages_stay_ordered_over_two_paths() {
     }
     let mut last = [None; 4];
     for _ in 0..count {
-        let (link, message) = hub.message().await;
-        assert_eq!(link, there);
+        let (connection, message) = hub.message().await;
+        assert_eq!(connection, there);
         let word = |at: usize| u32::from_be_bytes(message[at..at + 4].try_into().expect("four bytes"));
         let before = last[word(0) as usize].replace(word(4));
         assert!(before.is_none_or(|before| before + 4 == word(4)), "{before:?} before {}", word(4));
@@ -121,8 +121,9 @@ async fn dead_address_delays_no_path() {
     let _silent: Vec<_> = dead.iter().copied().map(bind).collect();
     address.hosts.splice(..0, dead);
     node.dial(vec![address], RoleSet::ALL);
-    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
-    let mut remotes: Vec<_> = paths(&node, link, 2).await.iter().map(|path| path.remote.ip().to_string()).collect();
+    let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
+    let mut remotes: Vec<_> =
+        paths(&node, connection, 2).await.iter().map(|path| path.remote.ip().to_string()).collect();
     remotes.sort();
     assert_eq!(remotes, ["127.0.0.1", "127.0.0.5"]);
     assert!(matches!(hub.next().await, Event::Up { .. }));
@@ -135,16 +136,16 @@ async fn foreign_path_is_rejected() {
     let mut node = start(&world, "uav", Role::Node, "quic://127.0.0.3:0").await;
     let (_, there) = node.connect(&mut hub).await;
     let stranger = world.member("other", Role::Node);
-    for (identity, link) in [(&stranger, there.0), (&node.identity, there.0), (&stranger, 4711)] {
-        let reason = add_path(&hub, identity, &node, link).await;
-        assert!(reason.contains("no such link of yours"), "{reason}");
+    for (identity, connection) in [(&stranger, there.0), (&node.identity, there.0), (&stranger, 4711)] {
+        let reason = add_path(&hub, identity, &node, connection).await;
+        assert!(reason.contains("no such connection of yours"), "{reason}");
     }
-    // The link itself has not noticed.
-    assert_eq!(hub.transport.links().len(), 1);
+    // The connection itself has not noticed.
+    assert_eq!(hub.transport.connections().len(), 1);
 }
 
-/// Dials as `identity` and asks to add a path to a link, with a code that is wrong.
-async fn add_path(hub: &Node, identity: &Arc<roost_identity::Identity>, node: &Node, link: u64) -> String {
+/// Dials as `identity` and asks to add a path to a connection, with a code that is wrong.
+async fn add_path(hub: &Node, identity: &Arc<roost_identity::Identity>, node: &Node, number: u64) -> String {
     let config = tls::client_config(identity, &node.policy, RoleSet::ALL).expect("a configuration");
     let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(config).expect("a configuration")));
     let endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).expect("a socket");
@@ -152,7 +153,7 @@ async fn add_path(hub: &Node, identity: &Arc<roost_identity::Identity>, node: &N
     let to = SocketAddr::new(address.hosts[0], address.port);
     let connection = endpoint.connect_with(config, to, "hub").expect("an attempt").await.expect("a handshake");
     let mut hello = vec![0x82, 0x1b];
-    hello.extend_from_slice(&link.to_be_bytes());
+    hello.extend_from_slice(&number.to_be_bytes());
     hello.extend_from_slice(&[0x58, 32]);
     hello.extend_from_slice(&[0; 32]);
     let mut stream = connection.open_uni().await.expect("a stream");
@@ -169,9 +170,10 @@ async fn every_announced_host_is_reached() {
     let mut node = world.node("uav").await;
     let first = roost_proto::Address { hosts: vec![[127, 0, 0, 1].into()], ..hub.address() };
     node.dial(vec![first], RoleSet::ALL);
-    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+    let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
     assert!(matches!(hub.next().await, Event::Up { .. }));
-    let mut remotes: Vec<_> = paths(&node, link, 4).await.iter().map(|path| path.remote.ip().to_string()).collect();
+    let mut remotes: Vec<_> =
+        paths(&node, connection, 4).await.iter().map(|path| path.remote.ip().to_string()).collect();
     remotes.sort();
     assert_eq!(remotes, hosts);
 }
@@ -181,7 +183,7 @@ fn lie(first: u8) -> Vec<u8> {
     (first..first + 8).flat_map(|last| [0x44, 127, 0, 0, last]).collect()
 }
 
-/// Hosts that have nothing to do with a link, and what they get meanwhile.
+/// Hosts that have nothing to do with a connection, and what they get meanwhile.
 fn victims(port: u16, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
     let sockets: Vec<_> = (100..=250)
         .map(|last| {
@@ -223,7 +225,7 @@ async fn lying_listener_gains_no_amplification() {
         stream.write_all(&bytes).await.expect("room");
         stream.finish().expect("an open stream");
     };
-    // Link 7 and eight hosts, then ever new ones.
+    // Connection 7 and eight hosts, then ever new ones.
     say([&[0x89, 7][..], &lie(100)].concat()).await;
     for number in 1..=16 {
         sleep(Duration::from_millis(250)).await;
@@ -236,7 +238,7 @@ async fn lying_listener_gains_no_amplification() {
     assert!((1..=3 * sent).contains(&got), "{got} bytes reached others for {sent} that were sent");
 }
 
-/// The listener may have taken it for a path already, and must not think that the link is closed.
+/// The listener may have taken it for a path already, and must not think that the connection is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_path_is_dropped_alone() {
     let world = TestWorld::new();
@@ -258,7 +260,7 @@ async fn failed_path_is_dropped_alone() {
     node.dial(vec![roost_proto::Address { scheme: roost_proto::Scheme::Quic, port, hosts }], RoleSet::ALL);
     let connection = first.accept().await.expect("a dial").await.expect("a handshake");
     connection.accept_uni().await.expect("a greeting");
-    // Link 7, and another host.
+    // Connection 7, and another host.
     let mut welcome = connection.open_uni().await.expect("a stream");
     welcome.write_all(&[0x82, 7, 0x44, 127, 0, 0, 2]).await.expect("room");
     welcome.finish().expect("an open stream");

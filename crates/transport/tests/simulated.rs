@@ -1,4 +1,4 @@
-//! Links in virtual time, beside the transports that they stand for.
+//! Connections in virtual time, beside the transports that they stand for.
 #![cfg(feature = "simulated")]
 // Every test here is a test, its helpers too.
 #![allow(clippy::expect_used)]
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use roost_proto::{Scheme, Time};
 use roost_transport::SchemeCounters;
-use roost_transport::simulated::{Detail, LinkEnd};
+use roost_transport::simulated::{ConnectionEnd, Detail};
 use support::TestWorld;
 
 /// Headers of IPv4 and UDP.
@@ -61,7 +61,8 @@ fn on_the_wire(scheme: Scheme, end: usize, sent: &SchemeCounters) -> u64 {
 
 fn simulated(scheme: Scheme) -> [u64; 2] {
     let now = Time::ZERO + Duration::from_secs(1);
-    let mut ends = [LinkEnd::dial(scheme, Detail::Message, now), LinkEnd::accept(scheme, Detail::Message, now)];
+    let mut ends =
+        [ConnectionEnd::dial(scheme, Detail::Message, now), ConnectionEnd::accept(scheme, Detail::Message, now)];
     let mut sent = [0; 2];
     let mut quiet = 0;
     for end in [0, 1].into_iter().cycle() {

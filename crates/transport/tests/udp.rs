@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::{Address, Channel, LinkId, Role, RoleSet, Scheme};
+use roost_proto::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use roost_transport::{Event, Limits};
 use support::middle::{Middle, To};
 use support::{Node, RELIABLE, TestWorld};
@@ -32,22 +32,22 @@ async fn simultaneous_dials_both_succeed() {
         right.send(at_right, RELIABLE, Bytes::from_static(b"from the right"));
         assert_eq!(only_message(&mut left).await, "from the right");
         assert_eq!(only_message(&mut right).await, "from the left");
-        assert_eq!(left.transport.links().len(), right.transport.links().len());
+        assert_eq!(left.transport.connections().len(), right.transport.connections().len());
     }
 }
 
-/// The link that a node's own dial has led to.
-async fn dialled(node: &mut Node) -> LinkId {
+/// The connection that a node's own dial has led to.
+async fn dialled(node: &mut Node) -> ConnectionId {
     loop {
         match node.next().await {
-            Event::Up { link, dial: Some(_), .. } => return link,
+            Event::Up { connection, dial: Some(_), .. } => return connection,
             Event::Up { .. } => {}
             other => panic!("{other:?}"),
         }
     }
 }
 
-/// The next message, with no link going down before it.
+/// The next message, with no connection going down before it.
 async fn only_message(node: &mut Node) -> Bytes {
     loop {
         match node.next().await {
@@ -80,8 +80,8 @@ async fn second_dial_opens_second_connection() {
     let world = TestWorld::new();
     let (mut hub, at_hub, mut node, at_node) = world.pair(Scheme::Udp).await;
     let (second, second_at_hub) = node.connect(&mut hub).await;
-    for (link, other) in [(at_node, at_hub), (second, second_at_hub)] {
-        node.send(link, RELIABLE, Bytes::from_static(b"here"));
+    for (connection, other) in [(at_node, at_hub), (second, second_at_hub)] {
+        node.send(connection, RELIABLE, Bytes::from_static(b"here"));
         assert_eq!(hub.message().await, (other, Bytes::from_static(b"here")));
     }
 }
@@ -126,7 +126,7 @@ async fn late_handshake_opens_no_connection() {
     for _ in 0..6 {
         assert!(node.is_quiet().await);
     }
-    assert_eq!((node.transport.links().len(), hub.transport.links().len()), (1, 0));
+    assert_eq!((node.transport.connections().len(), hub.transport.connections().len()), (1, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -138,8 +138,8 @@ async fn datagrams_fit_every_path() {
     let mut hub = world.hub_with(Scheme::Udp, Limits { handshakes: 0, ..Limits::default() }).await;
     let (mut node, middle) = (world.node("uav").await, Middle::before(&hub).await);
     node.dial(vec![middle.at.clone()], RoleSet::ALL);
-    let Event::Up { link: at_node, .. } = node.next().await else { panic!("the dial failed") };
-    let Event::Up { link: at_hub, .. } = hub.next().await else { panic!("no link came up") };
+    let Event::Up { connection: at_node, .. } = node.next().await else { panic!("the dial failed") };
+    let Event::Up { connection: at_hub, .. } = hub.next().await else { panic!("no connection came up") };
     for channel in [Channel::Datagram, RELIABLE] {
         for len in [1199, 1200, 1201, 40_000, 65_536] {
             node.send(at_node, channel, vec![1; len]);
@@ -428,8 +428,8 @@ async fn keyless_attacker_changes_nothing() {
     let hostile = Arc::new(AtomicBool::new(false));
     let meddling = tokio::spawn(meddle(front, back, Arc::clone(&hostile)));
     node.dial(vec![at], RoleSet::ALL);
-    let Event::Up { link: at_node, .. } = node.next().await else { panic!("the dial failed") };
-    let Event::Up { link: at_hub, .. } = hub.next().await else { panic!("no link came up") };
+    let Event::Up { connection: at_node, .. } = node.next().await else { panic!("the dial failed") };
+    let Event::Up { connection: at_hub, .. } = hub.next().await else { panic!("no connection came up") };
     hostile.store(true, Ordering::Relaxed);
     for index in 0..30u8 {
         for channel in [Channel::Datagram, RELIABLE] {
@@ -484,10 +484,10 @@ async fn message_beside_a_late_greeting_arrives() {
     let at = Address::single(Scheme::Udp, front.local_addr().expect("its address"));
     let joining = tokio::spawn(join(front, back));
     node.dial(vec![at], RoleSet::ALL);
-    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
-    let Event::Up { link: there, .. } = hub.next().await else { panic!("no link came up") };
+    let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
+    let Event::Up { connection: there, .. } = hub.next().await else { panic!("no connection came up") };
     // Nothing repeats a datagram.
-    node.send(link, Channel::Datagram, vec![7; 1000]);
+    node.send(connection, Channel::Datagram, vec![7; 1000]);
     assert_eq!(hub.message().await, (there, vec![7; 1000].into()));
     joining.abort();
 }

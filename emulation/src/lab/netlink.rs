@@ -80,7 +80,7 @@ pub(crate) enum NetlinkRequest {
         via: Option<Ipv4Addr>,
     },
     /// Makes a neighbour's hardware address known for good.
-    Neighbour {
+    Remote {
         /// Its interface.
         index: u32,
         /// The neighbour.
@@ -102,7 +102,7 @@ impl fmt::Display for NetlinkRequest {
                 write!(f, "set the route to {destination}/{prefix} through {via}")
             }
             Self::Route { destination, prefix, via: None, .. } => write!(f, "set the route to {destination}/{prefix}"),
-            Self::Neighbour { address, .. } => write!(f, "set the neighbour {address}"),
+            Self::Remote { address, .. } => write!(f, "set the neighbour {address}"),
         }
     }
 }
@@ -215,7 +215,7 @@ impl NetlinkRequest {
             Self::Route { index, destination, prefix, via } => {
                 RouteNetlinkMessage::NewRoute(route_message(*index, *destination, *prefix, *via))
             }
-            Self::Neighbour { index, address, mac } => {
+            Self::Remote { index, address, mac } => {
                 RouteNetlinkMessage::NewNeighbour(neighbour_message(*index, *address, *mac))
             }
         }

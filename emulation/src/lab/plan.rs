@@ -117,7 +117,7 @@ impl HostPlan {
             let others = nets[*net].members.iter().enumerate().take(known[*net]).filter(|(place, _)| place != member);
             self.routes.extend(others.filter_map(|(_, other)| other.address).map(|address| {
                 let mac = Mac::from_ipv4(address).0;
-                NetlinkRequest::Neighbour { index: *index, address, mac }
+                NetlinkRequest::Remote { index: *index, address, mac }
             }));
         }
     }
@@ -159,7 +159,7 @@ mod tests {
     use crate::topology::{addresses, testing};
 
     fn neighbours(plan: &HostPlan) -> usize {
-        plan.routes.iter().filter(|request| matches!(request, NetlinkRequest::Neighbour { .. })).count()
+        plan.routes.iter().filter(|request| matches!(request, NetlinkRequest::Remote { .. })).count()
     }
 
     #[test]

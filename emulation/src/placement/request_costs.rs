@@ -17,7 +17,7 @@ use roost_proto::wire::{
     RouteRequest,
 };
 use roost_proto::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Scope, Service, Time};
-use roost_transport::simulated::{Detail, EndEvent, LinkEnd};
+use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent};
 
 use crate::experiment::Plan;
 use crate::lab::carrier::HEADER_BYTES;
@@ -216,7 +216,7 @@ struct ReceivedObject {
 
 /// Two ends of a link, far apart and with nothing in the way.
 struct ConnectionPair {
-    ends: [LinkEnd; 2],
+    ends: [ConnectionEnd; 2],
     now: Time,
     /// Packets on their way, in the order in which they left: to which end.
     air: VecDeque<(Time, usize, Bytes)>,
@@ -232,7 +232,8 @@ impl ConnectionPair {
     /// An association whose dialler may send.
     fn connected(scheme: Scheme) -> Self {
         let now = Time::ZERO;
-        let ends = [LinkEnd::dial(scheme, Detail::Message, now), LinkEnd::accept(scheme, Detail::Message, now)];
+        let ends =
+            [ConnectionEnd::dial(scheme, Detail::Message, now), ConnectionEnd::accept(scheme, Detail::Message, now)];
         let (air, heard) = (VecDeque::new(), VecDeque::new());
         let mut pair = Self { ends, now, air, bytes: [0.0; 2], arrived: BTreeMap::new(), heard };
         let mut is_up = false;

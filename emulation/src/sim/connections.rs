@@ -1,4 +1,4 @@
-//! Associations between machines: dials, both ends of each link, and their
+//! Associations between machines: dials, both ends of each connection, and their
 //! packets on the wire.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::address::MAX_HOSTS;
-use roost_proto::machine::Peer as Neighbour;
-use roost_proto::{Address, Channel, Delivery, DialId, LinkId, NodeId, Role, RoleSet, Scheme, Time};
-use roost_transport::simulated::{Detail, EndEvent, LinkEnd, multicast_bytes};
+use roost_proto::machine::Peer as Remote;
+use roost_proto::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Time};
+use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent, multicast_bytes};
 
 use super::TrafficBreakdown;
 use super::event_queue::SimEventQueue;
@@ -28,13 +28,13 @@ const HEAD_START: Duration = Duration::from_millis(250);
 /// buffer, as it is by default.
 const SOCKET_BYTES: u64 = 208 * 1024;
 
-/// What links tell a machine.
+/// What connections tell a machine.
 #[derive(Clone, Debug)]
 pub(super) enum MachineInput {
-    Up { link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration },
-    Down { link: LinkId, reason: String },
+    Up { connection: ConnectionId, dial: Option<DialId>, peer: Remote, address: Address, rtt: Duration },
+    Down { connection: ConnectionId, reason: String },
     Unreachable { dial: DialId, reason: String },
-    Message { link: LinkId, message: Bytes },
+    Message { connection: ConnectionId, message: Bytes },
     Multicast { from: IpAddr, message: Bytes },
 }
 
@@ -45,7 +45,7 @@ pub(super) struct MachineEndpoint {
     pub(super) address: Ipv4Addr,
     /// Its port of each transport.
     pub(super) port: fn(Scheme) -> u16,
-    pub(super) identity: Neighbour,
+    pub(super) identity: Remote,
 }
 
 /// A packet on the wire.
@@ -59,15 +59,15 @@ pub(super) struct WirePacket {
 /// Who a packet is for.
 #[derive(Clone, Copy, Debug)]
 enum PacketDestination {
-    /// The end of a link.
-    Connection { from: MachineId, to: SocketAddrV4, scheme: Scheme, link: LinkId, path: u8 },
+    /// The end of a connection.
+    Connection { from: MachineId, to: SocketAddrV4, scheme: Scheme, connection: ConnectionId, path: u8 },
     /// All who take part in multicast, from this address.
     Group(Ipv4Addr),
 }
 
 type SocketAddrV4 = (Ipv4Addr, u16);
 
-/// Both ends of all links.
+/// Both ends of all connections.
 pub(super) struct SimConnections {
     wire: SimNetwork<WirePacket>,
     detail: Detail,
@@ -77,14 +77,14 @@ pub(super) struct SimConnections {
     listeners: BTreeMap<SocketAddrV4, MachineId>,
     /// Machines that run: packets for others are lost.
     running: Vec<bool>,
-    /// By number; a link's ends are an even number and the next.
+    /// By number; a connection's ends are an even number and the next.
     ends: Vec<Option<Box<SimConnectionEnd>>>,
-    of_machine: Vec<BTreeSet<LinkId>>,
+    of_machine: Vec<BTreeSet<ConnectionId>>,
     pending_dials: BTreeMap<(MachineId, DialId), SimPendingDial>,
     timers: SimEventQueue<Timer>,
     news: VecDeque<(MachineId, MachineInput)>,
     /// Ends that were given messages, which leave with [`Links::flush`].
-    fresh: Vec<LinkId>,
+    fresh: Vec<ConnectionId>,
     /// Who takes part in multicast, by host.
     group: BTreeMap<HostIndex, MachineId>,
     /// What waits for machines that stand still.
@@ -109,7 +109,7 @@ struct SimConnectionEnd {
     /// Where its packets go, by path.
     to: Vec<SocketAddrV4>,
     far: MachineId,
-    state: LinkEnd,
+    state: ConnectionEnd,
     begun: Time,
     /// The dial that it is an attempt of, until it is up.
     dial: Option<DialId>,
@@ -137,7 +137,7 @@ struct SimPendingDial {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    End(LinkId),
+    End(ConnectionId),
     NextAttempt(MachineId, DialId),
 }
 
@@ -191,10 +191,10 @@ impl SimConnections {
         self.shares
     }
 
-    /// Since when a machine has had a link to another over this transport, the
+    /// Since when a machine has had a connection to another over this transport, the
     /// oldest of several.
     pub(super) fn up_since(&self, machine: MachineId, other: MachineId, scheme: Scheme) -> Option<Time> {
-        let ends = self.of_machine[machine].iter().filter_map(|link| self.ends[link.0 as usize].as_ref());
+        let ends = self.of_machine[machine].iter().filter_map(|connection| self.ends[connection.0 as usize].as_ref());
         ends.filter(|end| end.far == other && end.scheme == scheme).filter_map(|end| end.up_since).min()
     }
 
@@ -208,12 +208,12 @@ impl SimConnections {
     pub(super) fn end(&mut self, now: Time, machine: MachineId) {
         self.running[machine] = false;
         self.held[machine] = None;
-        let links = std::mem::take(&mut self.of_machine[machine]);
-        for link in links {
-            let Some(mut end) = self.slot(link).take() else { continue };
+        let connections = std::mem::take(&mut self.of_machine[machine]);
+        for connection in connections {
+            let Some(mut end) = self.slot(connection).take() else { continue };
             if end.scheme == Scheme::Tcp && end.up_since.is_some() {
                 end.state.abort(now, "the connection was closed");
-                self.post(now, link, &mut end);
+                self.post(now, connection, &mut end);
             }
         }
         self.pending_dials.retain(|(of, _), _| *of != machine);
@@ -232,13 +232,13 @@ impl SimConnections {
         for packet in held.packets {
             self.take_in(now, machine, packet);
         }
-        for link in self.of_machine[machine].clone() {
-            if let Some(end) = self.slot(link)
+        for connection in self.of_machine[machine].clone() {
+            if let Some(end) = self.slot(connection)
                 && end.state.deadline().is_some_and(|at| at <= now)
             {
                 end.state.handle_timeout(now);
             }
-            self.drive_end(now, link);
+            self.drive_end(now, connection);
         }
         let dials = self.pending_dials.range((machine, DialId(0))..=(machine, DialId(u64::MAX)));
         for dial in dials.map(|((_, dial), _)| *dial).collect::<Vec<_>>() {
@@ -291,7 +291,7 @@ impl SimConnections {
         let far = self.listeners.get(&to).copied().unwrap_or(machine);
         let ways = self.ways(machine, far, address.scheme, to.0);
         let to = if ways.len() > 1 { ways.iter().map(|(_, there)| (*there, to.1)).collect() } else { vec![to] };
-        let state = LinkEnd::dial_over(to.len() as u8, address.scheme, self.detail, now);
+        let state = ConnectionEnd::dial_over(to.len() as u8, address.scheme, self.detail, now);
         let end = SimConnectionEnd {
             machine,
             scheme: address.scheme,
@@ -303,13 +303,13 @@ impl SimConnections {
             up_since: None,
             armed: None,
         };
-        let link = LinkId(self.ends.len() as u64);
+        let connection = ConnectionId(self.ends.len() as u64);
         self.ends.extend([Some(Box::new(end)), None]);
-        self.of_machine[machine].insert(link);
-        self.drive_end(now, link);
+        self.of_machine[machine].insert(connection);
+        self.drive_end(now, connection);
     }
 
-    /// The ways of a link from one machine to another: of QUIC's, each net that
+    /// The ways of a connection from one machine to another: of QUIC's, each net that
     /// both hosts are on, as for daemons that listen on all their addresses.
     fn ways(&self, from: MachineId, to: MachineId, scheme: Scheme, first: Ipv4Addr) -> Vec<(Ipv4Addr, Ipv4Addr)> {
         let (from, to) = (self.sites[from].host, self.sites[to].host);
@@ -334,26 +334,26 @@ impl SimConnections {
 
     /// Gives an end a message, which leaves with [`Self::flush`]: what a machine
     /// wants at one time is sent in one go, as by the tasks of the transport.
-    pub(super) fn send(&mut self, now: Time, link: LinkId, how: (Channel, Delivery), message: Bytes) {
-        if let Some(end) = self.slot(link) {
+    pub(super) fn send(&mut self, now: Time, connection: ConnectionId, how: (Channel, Delivery), message: Bytes) {
+        if let Some(end) = self.slot(connection) {
             end.state.send_as(now, how.0, &how.1, message);
-            if self.fresh.last() != Some(&link) {
-                self.fresh.push(link);
+            if self.fresh.last() != Some(&connection) {
+                self.fresh.push(connection);
             }
         }
     }
 
     /// Sends what ends were given.
     pub(super) fn flush(&mut self, now: Time) {
-        for link in std::mem::take(&mut self.fresh) {
-            self.drive_end(now, link);
+        for connection in std::mem::take(&mut self.fresh) {
+            self.drive_end(now, connection);
         }
     }
 
-    pub(super) fn close(&mut self, now: Time, link: LinkId, reason: &str) {
-        if let Some(end) = self.slot(link) {
+    pub(super) fn close(&mut self, now: Time, connection: ConnectionId, reason: &str) {
+        if let Some(end) = self.slot(connection) {
             end.state.close(now, reason);
-            self.drive_end(now, link);
+            self.drive_end(now, connection);
         }
     }
 
@@ -368,7 +368,7 @@ impl SimConnections {
             return self.arrive(arrival);
         }
         match self.timers.take_due(now) {
-            Some(Timer::End(link)) => self.time_out(now, link),
+            Some(Timer::End(connection)) => self.time_out(now, connection),
             Some(Timer::NextAttempt(machine, dial)) if self.has_more(machine, dial) => {
                 // One that stands still goes on with it afterwards.
                 if self.held[machine].is_none() {
@@ -379,16 +379,16 @@ impl SimConnections {
         }
     }
 
-    fn time_out(&mut self, now: Time, link: LinkId) {
-        let Some(mut end) = self.slot(link).take_if(|end| end.armed == Some(now)) else { return };
+    fn time_out(&mut self, now: Time, connection: ConnectionId) {
+        let Some(mut end) = self.slot(connection).take_if(|end| end.armed == Some(now)) else { return };
         end.armed = None;
         let stands_still = self.held[end.machine].is_some() && !end.is_of_system();
         if !stands_still {
             end.state.handle_timeout(now);
         }
-        *self.slot(link) = Some(end);
+        *self.slot(connection) = Some(end);
         if !stands_still {
-            self.drive_end(now, link);
+            self.drive_end(now, connection);
         }
     }
 
@@ -397,23 +397,23 @@ impl SimConnections {
         self.news.pop_front()
     }
 
-    /// The machine at the other end of a link.
-    pub(super) fn far(&self, link: LinkId) -> Option<MachineId> {
-        self.ends.get(link.0 as usize)?.as_ref().map(|end| end.far)
+    /// The machine at the other end of a connection.
+    pub(super) fn far(&self, connection: ConnectionId) -> Option<MachineId> {
+        self.ends.get(connection.0 as usize)?.as_ref().map(|end| end.far)
     }
 
-    /// The end of one machine of a link to another.
+    /// The end of one machine of a connection to another.
     #[cfg(test)]
-    pub(super) fn between(&self, machine: MachineId, other: MachineId) -> Option<LinkId> {
-        let leads_there = |link: &&LinkId| {
-            self.ends[link.0 as usize].as_ref().is_some_and(|end| end.up_since.is_some() && end.far == other)
+    pub(super) fn between(&self, machine: MachineId, other: MachineId) -> Option<ConnectionId> {
+        let leads_there = |connection: &&ConnectionId| {
+            self.ends[connection.0 as usize].as_ref().is_some_and(|end| end.up_since.is_some() && end.far == other)
         };
         self.of_machine[machine].iter().find(leads_there).copied()
     }
 
-    fn slot(&mut self, link: LinkId) -> &mut Option<Box<SimConnectionEnd>> {
+    fn slot(&mut self, connection: ConnectionId) -> &mut Option<Box<SimConnectionEnd>> {
         // Numbers are given out here only.
-        &mut self.ends[link.0 as usize]
+        &mut self.ends[connection.0 as usize]
     }
 
     /// A packet has come to a host.
@@ -426,8 +426,8 @@ impl SimConnections {
         let Some(machine) = machine.copied().filter(|machine| self.running[*machine]) else { return };
         self.counted[machine][1] += u64::from(packet.bytes);
         let of_system = match packet.way {
-            PacketDestination::Connection { link, .. } => {
-                self.slot(link).as_ref().is_some_and(|end| end.is_of_system())
+            PacketDestination::Connection { connection, .. } => {
+                self.slot(connection).as_ref().is_some_and(|end| end.is_of_system())
             }
             PacketDestination::Group(_) => false,
         };
@@ -446,19 +446,25 @@ impl SimConnections {
     /// A machine takes a packet.
     fn take_in(&mut self, now: Time, machine: MachineId, packet: WirePacket) {
         let content = packet.content;
-        let (from, to, scheme, link, path) = match packet.way {
-            PacketDestination::Connection { from, to, scheme, link, path } => (from, to, scheme, link, path),
+        let (from, to, scheme, connection, path) = match packet.way {
+            PacketDestination::Connection { from, to, scheme, connection, path } => {
+                (from, to, scheme, connection, path)
+            }
             PacketDestination::Group(from) => {
                 return self.news.push_back((machine, MachineInput::Multicast { from: from.into(), message: content }));
             }
         };
-        if self.slot(link).is_none() && link.0 % 2 == 1 && path == 0 && LinkEnd::is_first_packet(&content) {
+        if self.slot(connection).is_none()
+            && connection.0 % 2 == 1
+            && path == 0
+            && ConnectionEnd::is_first_packet(&content)
+        {
             let site = &self.sites[from];
             let port = (site.port)(scheme);
             let back = (site.address, port);
             let ways = self.ways(from, machine, scheme, to.0);
             let back = if ways.len() > 1 { ways.iter().map(|(there, _)| (*there, port)).collect() } else { vec![back] };
-            let state = LinkEnd::accept_over(back.len() as u8, scheme, self.detail, now);
+            let state = ConnectionEnd::accept_over(back.len() as u8, scheme, self.detail, now);
             let end = SimConnectionEnd {
                 machine,
                 scheme,
@@ -470,48 +476,49 @@ impl SimConnections {
                 up_since: None,
                 armed: None,
             };
-            *self.slot(link) = Some(Box::new(end));
-            self.of_machine[machine].insert(link);
+            *self.slot(connection) = Some(Box::new(end));
+            self.of_machine[machine].insert(connection);
         }
-        // What comes for a link that is no more is not answered.
-        let Some(end) = self.slot(link).as_mut().filter(|end| end.machine == machine) else { return };
+        // What comes for a connection that is no more is not answered.
+        let Some(end) = self.slot(connection).as_mut().filter(|end| end.machine == machine) else { return };
         end.state.handle_packet(now, path, &content);
-        self.drive_end(now, link);
+        self.drive_end(now, connection);
     }
 
     /// Carries out what an end wants.
-    fn drive_end(&mut self, now: Time, link: LinkId) {
-        let Some(mut end) = self.slot(link).take() else { return };
+    fn drive_end(&mut self, now: Time, connection: ConnectionId) {
+        let Some(mut end) = self.slot(connection).take() else { return };
         while let Some(happening) = end.state.poll_event() {
-            self.notify_machine(now, link, &mut end, happening);
+            self.notify_machine(now, connection, &mut end, happening);
         }
-        self.post(now, link, &mut end);
+        self.post(now, connection, &mut end);
         if end.state.is_over() {
-            return self.remove(now, link, &end);
+            return self.remove(now, connection, &end);
         }
         let given_up = self.handshake.filter(|_| end.up_since.is_none()).map(|limit| end.begun + limit);
         if given_up.is_some_and(|at| at <= now) {
-            return self.remove(now, link, &end);
+            return self.remove(now, connection, &end);
         }
         if let Some(at) = end.state.deadline().into_iter().chain(given_up).min().map(|at| at.max(now))
             && end.armed.is_none_or(|armed| at < armed)
         {
             end.armed = Some(at);
-            self.timers.push(at, Timer::End(link));
+            self.timers.push(at, Timer::End(connection));
         }
-        *self.slot(link) = Some(end);
+        *self.slot(connection) = Some(end);
     }
 
     /// Puts what an end has to send on the wire.
-    fn post(&mut self, now: Time, link: LinkId, end: &mut SimConnectionEnd) {
+    fn post(&mut self, now: Time, connection: ConnectionId, end: &mut SimConnectionEnd) {
         let site = &self.sites[end.machine];
         while let Some(parcel) = end.state.poll_packet(now) {
             let Some(to) = end.to.get(usize::from(parcel.path)).copied() else { continue };
             let (from, scheme, path) = (end.machine, end.scheme, parcel.path);
             let is_hubs = [end.machine, end.far].iter().any(|at| self.sites[*at].identity.role != Role::Node);
-            let is_greeting = LinkEnd::is_of_handshake(&parcel.content);
+            let is_greeting = ConnectionEnd::is_of_handshake(&parcel.content);
             self.shares.add(is_hubs, is_greeting, u64::from(parcel.bytes) + HEADER_BYTES as u64);
-            let way = PacketDestination::Connection { from, to, scheme, link: LinkId(link.0 ^ 1), path };
+            let way =
+                PacketDestination::Connection { from, to, scheme, connection: ConnectionId(connection.0 ^ 1), path };
             let packet = WirePacket { way, bytes: parcel.bytes, content: parcel.content };
             self.counted[end.machine][0] += u64::from(parcel.bytes);
             let addressed = AddressedPacket { to: to.0, bytes: parcel.bytes, hops: 0, packet };
@@ -519,8 +526,8 @@ impl SimConnections {
         }
     }
 
-    fn remove(&mut self, now: Time, link: LinkId, end: &SimConnectionEnd) {
-        self.of_machine[end.machine].remove(&link);
+    fn remove(&mut self, now: Time, connection: ConnectionId, end: &SimConnectionEnd) {
+        self.of_machine[end.machine].remove(&connection);
         if let Some(dial) = end.dial {
             self.attempt_failed(now, end.machine, dial, "nobody answers there".to_owned());
         }
@@ -535,10 +542,10 @@ impl SimConnections {
     }
 
     /// Tells a machine what happened at an end of its own.
-    fn notify_machine(&mut self, now: Time, link: LinkId, end: &mut SimConnectionEnd, happening: EndEvent) {
+    fn notify_machine(&mut self, now: Time, connection: ConnectionId, end: &mut SimConnectionEnd, happening: EndEvent) {
         let news = match happening {
-            EndEvent::Message(message) => MachineInput::Message { link, message },
-            EndEvent::Down { reason } => MachineInput::Down { link, reason },
+            EndEvent::Message(message) => MachineInput::Message { connection, message },
+            EndEvent::Down { reason } => MachineInput::Down { connection, reason },
             EndEvent::Up { rtt } => {
                 let peer = self.sites[end.far].identity.clone();
                 let dial = end.dial.take();
@@ -558,7 +565,7 @@ impl SimConnections {
                 }
                 end.up_since = Some(now);
                 let address = Address::single(end.scheme, SocketAddr::from(end.to[0]));
-                MachineInput::Up { link, dial, peer, address, rtt }
+                MachineInput::Up { connection, dial, peer, address, rtt }
             }
         };
         match (&mut self.held[end.machine], &news) {

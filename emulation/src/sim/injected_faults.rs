@@ -51,11 +51,11 @@ fn found(seed: u64, machine: &str, plant: fn(&mut SimWorld<'_>)) -> Vec<String> 
 }
 
 fn say(world: &mut SimWorld<'_>, from: usize, to: usize, message: Bytes) {
-    let link = world.connections.between(from, to).unwrap();
+    let connection = world.connections.between(from, to).unwrap();
     world.transmit(
         from,
         Transmit::Message {
-            link,
+            connection,
             channel: Channel::Datagram,
             delivery: Delivery::CONTROL,
             traffic: Traffic::Join,

@@ -179,7 +179,7 @@ impl InvariantChecker {
         let (status, limits) = (hub.status(now), &self.limits);
         let tables = [
             ("nodes", status.nodes, limits.nodes as usize),
-            ("associations", status.links, limits.links),
+            ("associations", status.connections, limits.connections),
             ("requests", status.requests, limits.requests),
             ("relayed flows", status.relays, limits.relays),
             ("watches", status.watches, limits.watches),

@@ -181,10 +181,12 @@ impl Machine {
 
 fn input<C>(news: MachineInput) -> Input<C> {
     match news {
-        MachineInput::Up { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
-        MachineInput::Down { link, reason } => Input::LinkDown { link, reason, refused: false },
+        MachineInput::Up { connection, dial, peer, address, rtt } => {
+            Input::ConnectionUp { connection, dial, peer, address, rtt }
+        }
+        MachineInput::Down { connection, reason } => Input::ConnectionDown { connection, reason, refused: false },
         MachineInput::Unreachable { dial, reason } => Input::DialFailed { dial, reason, refused: false },
-        MachineInput::Message { link, message } => Input::Message { link, message },
+        MachineInput::Message { connection, message } => Input::Message { connection, message },
         MachineInput::Multicast { from, message } => Input::Multicast { from, message },
     }
 }

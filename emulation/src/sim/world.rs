@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use roost_proto::hub::{self, Hub, HubKind};
-use roost_proto::machine::Peer as Neighbour;
+use roost_proto::machine::Peer as Remote;
 use roost_proto::peer::{NodeCommand, NodeConfig, NodeEvent, Peer, SessionId, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
@@ -34,7 +34,7 @@ const DAWN: Time = Time::from_nanos(1_000_000_000);
 const NODES_AFTER: Duration = Duration::from_secs(1);
 const BETWEEN_NODES: Duration = Duration::from_millis(1);
 
-/// The machines, their links and their owners' business.
+/// The machines, their connections and their owners' business.
 pub(super) struct SimWorld<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) now: Time,
@@ -129,13 +129,13 @@ impl<'a> SimWorld<'a> {
             host: cast.host,
             address: cast.address,
             port: if matches!(cast.part, MachineRole::Hub(_)) { hub_port } else { node_port },
-            identity: Neighbour {
+            identity: Remote {
                 node: cast.id,
                 role: if matches!(cast.part, MachineRole::Hub(_)) { role } else { Role::Node },
                 name: cast.name.clone(),
             },
         });
-        let links = SimConnections::new(wire, sites.collect(), detail, prepared.plan.handshake);
+        let connections = SimConnections::new(wire, sites.collect(), detail, prepared.plan.handshake);
         let hub = hub::HubConfig::new(NodeId::from_bytes([0; 16]), HubKind::SuperNode, 0);
         let count = casts.len();
         let mut world = Self {
@@ -143,7 +143,7 @@ impl<'a> SimWorld<'a> {
             now: DAWN,
             trace: RunFingerprint::default(),
             checks: InvariantChecker::new(casts.iter().map(|cast| cast.id), hub.lease, hub.limits),
-            connections: links,
+            connections: connections,
             machines: (0..count).map(|_| None).collect(),
             frozen: (0..count).map(|_| None).collect(),
             armed: vec![None; count],
@@ -238,7 +238,7 @@ impl<'a> SimWorld<'a> {
         true
     }
 
-    /// Tells machines what happened on their links.
+    /// Tells machines what happened on their connections.
     fn deliver_inputs(&mut self) {
         while let Some((machine, news)) = self.connections.poll() {
             self.deliver_input(machine, news);
@@ -385,17 +385,17 @@ impl<'a> SimWorld<'a> {
 
     pub(super) fn transmit(&mut self, machine: MachineId, transmit: Transmit) {
         match transmit {
-            Transmit::Message { link, channel, delivery, traffic, message } => {
-                let Some(to) = self.connections.far(link) else { return };
+            Transmit::Message { connection, channel, delivery, traffic, message } => {
+                let Some(to) = self.connections.far(connection) else { return };
                 self.checks.sent(self.now, machine, to, traffic, &message);
                 *self.sent[machine].entry(traffic).or_default() += message.len() as u64;
                 self.count(machine, to, traffic, message.len() as u64);
-                self.connections.send(self.now, link, (channel, delivery), message);
+                self.connections.send(self.now, connection, (channel, delivery), message);
             }
             Transmit::Dial { dial, addresses, expect, node } => {
                 self.connections.dial(self.now, machine, dial, addresses, expect, node);
             }
-            Transmit::Close { link, reason } => self.connections.close(self.now, link, &reason),
+            Transmit::Close { connection, reason } => self.connections.close(self.now, connection, &reason),
             Transmit::Multicast { traffic, message } => {
                 *self.sent[machine].entry(traffic).or_default() += message.len() as u64;
                 self.connections.multicast(self.now, machine, &message);

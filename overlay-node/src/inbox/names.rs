@@ -62,7 +62,7 @@ pub(super) fn named(part: &Path, target: &Path) -> io::Result<PathBuf> {
         match fs::hard_link(part, &candidate) {
             Ok(()) => return fs::remove_file(part).map(|()| candidate),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            // Not every file system has links: then the name is reserved first.
+            // Not every file system has connections: then the name is reserved first.
             Err(_) => match OpenOptions::new().write(true).create_new(true).open(&candidate) {
                 Ok(_) => return fs::rename(part, &candidate).map(|()| candidate),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

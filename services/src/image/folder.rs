@@ -89,7 +89,7 @@ fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
         if !["jpg", "jpeg"].contains(&extension.to_ascii_lowercase().as_str()) {
             continue;
         }
-        // A file that is gone by now is none of ours. Links are followed.
+        // A file that is gone by now is none of ours. Connections are followed.
         let Ok(found) = std::fs::metadata(&path) else { continue };
         if found.is_file() {
             entries

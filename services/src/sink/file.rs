@@ -34,7 +34,7 @@ pub(super) struct Draft {
 impl Draft {
     /// Creates the draft for `path`.
     pub(super) async fn create(path: &Path, keep_part: bool) -> Result<Self, SinkError> {
-        // A link stays a link: what it points to is replaced.
+        // A connection stays a connection: what it points to is replaced.
         let target = tokio::fs::canonicalize(path).await.unwrap_or_else(|_| path.to_owned());
         let draft = hidden(&target);
         let file = tokio::fs::OpenOptions::new().write(true).create_new(true).open(&draft).await;

@@ -259,14 +259,14 @@ impl Drop for PartialFile {
 impl Note {
     fn read(path: &Path) -> Option<ObjectIdentity> {
         let mut json = Vec::new();
-        let file = OpenOptions::new().read(true).custom_flags(NO_LINK).open(path).ok()?;
+        let file = OpenOptions::new().read(true).custom_flags(NO_CONNECTION).open(path).ok()?;
         file.take(MAX_NOTE_BYTES).read_to_end(&mut json).ok()?;
         let Self { sha256, bytes } = serde_json::from_slice(&json).ok()?;
         Some(ObjectIdentity { digest: parse_digest(&sha256)?, length: bytes })
     }
 }
 
-/// A link stays a link: what it points to is replaced.
+/// A connection stays a connection: what it points to is replaced.
 fn canonical(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -278,12 +278,12 @@ fn note_path_for(target: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A link that somebody has put there is not followed.
-const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+/// A connection that somebody has put there is not followed.
+const NO_CONNECTION: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 fn write_note(path: &Path, json: &[u8]) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).custom_flags(NO_LINK).open(path)?.write_all(json)
+    options.write(true).create(true).truncate(true).custom_flags(NO_CONNECTION).open(path)?.write_all(json)
 }
 
 /// The file at `path`, which nobody else writes to as long as it is open;
@@ -291,7 +291,7 @@ fn write_note(path: &Path, json: &[u8]) -> std::io::Result<()> {
 fn open(path: &Path, make: bool) -> Result<Option<File>, SinkError> {
     for _ in 0..MAX_TRIES {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(make).truncate(false).custom_flags(NO_LINK);
+        options.read(true).write(true).create(make).truncate(false).custom_flags(NO_CONNECTION);
         let file = match options.open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound && !make => return Ok(None),
@@ -472,10 +472,10 @@ mod tests {
         let (path, other) = (folder.path().join("survey.tif"), folder.path().join("other"));
         std::fs::write(&other, "precious").unwrap();
         for name in ["survey.tif.part", "survey.tif.part.json"] {
-            let link = folder.path().join(name);
-            std::os::unix::fs::symlink(&other, &link).unwrap();
+            let connection = folder.path().join(name);
+            std::os::unix::fs::symlink(&other, &connection).unwrap();
             assert!(matches!(PartialFile::create(&path, whole(b"new")), Err(SinkError::Unwritable { .. })), "{name}");
-            std::fs::remove_file(&link).unwrap();
+            std::fs::remove_file(&connection).unwrap();
         }
         assert_eq!(std::fs::read(&other).unwrap(), b"precious");
     }

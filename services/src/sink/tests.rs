@@ -129,14 +129,14 @@ async fn streams_to_one_file_stay_separate() {
 #[tokio::test]
 async fn symlinks_and_devices_are_preserved() {
     let folder = tempfile::tempdir().unwrap();
-    let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+    let (target, connection) = (folder.path().join("target"), folder.path().join("link"));
     std::fs::write(&target, "old").unwrap();
-    std::os::unix::fs::symlink(&target, &link).unwrap();
-    let mut sink = open(Service::Sensor, &link).await.unwrap();
+    std::os::unix::fs::symlink(&target, &connection).unwrap();
+    let mut sink = open(Service::Sensor, &connection).await.unwrap();
     sink.write(&Bytes::from_static(b"new")).await.unwrap();
     sink.finish(true).await.unwrap();
     assert_eq!(std::fs::read(&target).unwrap(), b"new");
-    assert!(link.is_symlink());
+    assert!(connection.is_symlink());
 
     let mut sink = open(Service::Sensor, std::path::Path::new("/dev/null")).await.unwrap();
     sink.write(&Bytes::from_static(b"new")).await.unwrap();

@@ -1,2 +1,2 @@
 #![no_main]
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| roost_tests::fuzz::association_chunks(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| roost_tests::fuzz::connection_chunks(bytes));

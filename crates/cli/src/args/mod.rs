@@ -158,9 +158,9 @@ pub(crate) enum Command {
     Services,
     /// Show the daemon at a glance
     Status,
-    /// List the associations that are up
+    /// List the connections that are up
     Connections {
-        /// One row for each path of associations over QUIC: `quic://` with several addresses has several
+        /// One row for each path of connections over QUIC: `quic://` with several addresses has several
         #[arg(long)]
         paths: bool,
     },
@@ -263,7 +263,7 @@ pub(crate) struct TraceArgs {
     /// Directly from the provider, or through the hub
     #[arg(long, value_enum, default_value_t = Mode::Forward)]
     pub(crate) mode: Mode,
-    /// How far the provider may be: cell, link, home, area or anywhere
+    /// How far the provider may be: cell, connection, home, area or anywhere
     #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
     pub(crate) scope: Scope,
     /// The only transport that the data may take: udp, tcp or quic

@@ -45,7 +45,7 @@ pub(crate) struct RequestArgs {
     /// Whether super nodes may reflect a stream, so that its provider sends one copy for all who watch
     #[arg(long, value_enum, default_value_t = Reflect::IfBusy, value_name = "WHEN")]
     pub(crate) reflect: Reflect,
-    /// How far the provider may be: cell (the one asked for, or the node's own), link (found by
+    /// How far the provider may be: cell (the one asked for, or the node's own), connection (found by
     /// multicast), home (of the same hub), area (below the hub's parent) or anywhere
     #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
     pub(crate) scope: Scope,
@@ -92,7 +92,7 @@ pub(crate) enum Mode {
 pub(crate) enum Profile {
     /// To steer by: over all paths at once, before all other data; what is late is dropped, and counted
     Piloting,
-    /// To miss nothing: a stream comes whole and in order, also when the association breaks
+    /// To miss nothing: a stream comes whole and in order, also when the connection breaks
     Surveillance,
     /// To decide by: the same, and other data goes first
     Command,

@@ -16,7 +16,7 @@ use crate::failure::{Code, Failure, Outcome};
 
 /// Few nodes with several lookups in flight each: their packets travel together, which is the least
 /// that a lookup costs a hub. With as many nodes as lookups nothing travels together, which is the most.
-pub(super) const FEW_ASKERS: u32 = 4;
+pub(super) const FEW_REQUESTERS: u32 = 4;
 
 /// A lookup without an answer for this long is lost.
 const LOST: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ const LONGEST_NANOS: u64 = 10_000_000_000;
 pub(super) struct Lookups {
     pub(super) in_flight: u32,
     /// Nodes among which those in flight are shared out.
-    pub(super) askers: u32,
+    pub(super) requesters: u32,
     pub(super) answered: u64,
     pub(super) lost: u64,
     pub(super) wrong: u64,
@@ -52,44 +52,47 @@ pub(super) async fn check(maker: &Arc<Maker>, nodes: u32, in_flight: u32) -> Out
 }
 
 /// Looks nodes of the population up by place and service for `seconds`, with `in_flight` lookups
-/// shared out among at most `askers` nodes.
+/// shared out among at most `requesters` nodes.
 pub(super) async fn run(
     maker: &Arc<Maker>,
     nodes: u32,
-    (in_flight, askers): (u32, u32),
+    (in_flight, requesters): (u32, u32),
     seconds: Duration,
     probe: Option<&Probe>,
 ) -> Outcome<Lookups> {
-    let count = askers.min(in_flight);
+    let count = requesters.min(in_flight);
     let mut ready = Vec::new();
-    for asker in 0..count {
-        let window = in_flight / count + u32::from(asker < in_flight % count);
+    for requester in 0..count {
+        let window = in_flight / count + u32::from(requester < in_flight % count);
         let node = maker.attach(None).await?;
-        ready.push(Asker::new(node, window, nodes, asker)?);
+        ready.push(Requester::new(node, window, nodes, requester)?);
     }
     let ready = ask(ready, WARM_UP).await?;
     let before = probe.map(Probe::processor).transpose()?;
     let start = Instant::now();
-    let askers = ask(ready.into_iter().map(Asker::reset).collect(), seconds).await?;
+    let requesters = ask(ready.into_iter().map(Requester::reset).collect(), seconds).await?;
     let took = start.elapsed();
     let after = probe.map(Probe::processor).transpose()?;
 
     let mut nanos = histogram()?;
-    for asker in &askers {
-        nanos.add(&asker.nanos).map_err(|error| Failure::failed(error.to_string()))?;
+    for requester in &requesters {
+        nanos.add(&requester.nanos).map_err(|error| Failure::failed(error.to_string()))?;
     }
     let answered = nanos.len();
-    if askers.iter().any(|asker| asker.is_throttled) {
+    if requesters.iter().any(|requester| requester.is_throttled) {
         return Err(Failure::new(Code::Refused, THROTTLED));
     }
-    let (lost, wrong) = (askers.iter().map(|asker| asker.lost).sum(), askers.iter().map(|asker| asker.wrong).sum());
-    for asker in askers {
-        asker.node.leave().await;
+    let (lost, wrong) = (
+        requesters.iter().map(|requester| requester.lost).sum(),
+        requesters.iter().map(|requester| requester.wrong).sum(),
+    );
+    for requester in requesters {
+        requester.node.leave().await;
     }
     let spent = before.zip(after).map(|(before, after)| after.saturating_sub(before));
     Ok(Lookups {
         in_flight,
-        askers: count,
+        requesters: count,
         answered,
         lost,
         wrong,
@@ -99,12 +102,12 @@ pub(super) async fn run(
     })
 }
 
-async fn ask(askers: Vec<Asker>, during: Duration) -> Outcome<Vec<Asker>> {
+async fn ask(requesters: Vec<Requester>, during: Duration) -> Outcome<Vec<Requester>> {
     let end = Instant::now() + during;
-    let mut tasks: JoinSet<Asker> = askers.into_iter().map(|asker| asker.ask_until(end)).collect();
+    let mut tasks: JoinSet<Requester> = requesters.into_iter().map(|requester| requester.ask_until(end)).collect();
     let mut done = Vec::new();
-    while let Some(asker) = tasks.join_next().await {
-        done.push(asker.map_err(|error| Failure::failed(error.to_string()))?);
+    while let Some(requester) = tasks.join_next().await {
+        done.push(requester.map_err(|error| Failure::failed(error.to_string()))?);
     }
     Ok(done)
 }
@@ -114,7 +117,7 @@ fn histogram() -> Outcome<Histogram<u64>> {
 }
 
 /// One node with its share of the lookups in flight.
-struct Asker {
+struct Requester {
     node: BenchNode,
     window: u32,
     nodes: u32,
@@ -128,7 +131,7 @@ struct Asker {
     is_throttled: bool,
 }
 
-impl Asker {
+impl Requester {
     fn new(node: BenchNode, window: u32, nodes: u32, seed: u32) -> Outcome<Self> {
         let (cursor, waiting, nanos) = (u64::from(seed) * 7_919, HashMap::new(), histogram()?);
         Ok(Self { node, window, nodes, cursor, next_id: 1, waiting, nanos, lost: 0, wrong: 0, is_throttled: false })

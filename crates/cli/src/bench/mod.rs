@@ -99,7 +99,8 @@ async fn measure(
     tokio::time::sleep(SETTLE).await;
     let idle = guests.population.idle_rate(seconds).await;
     let single = lookups::run(maker, nodes, (1, 1), seconds, None).await?;
-    let batched = lookups::run(maker, nodes, (args.in_flight, lookups::FEW_ASKERS), seconds, probe.as_ref()).await?;
+    let batched =
+        lookups::run(maker, nodes, (args.in_flight, lookups::FEW_REQUESTERS), seconds, probe.as_ref()).await?;
     let spread = lookups::run(maker, nodes, (args.in_flight, args.in_flight), seconds, probe.as_ref()).await?;
     let warm = warm::run(maker).await?;
     let lost = guests.population.lost();

@@ -1,4 +1,4 @@
-//! One node of a bench: an identity, a transport, a link to the hub.
+//! One node of a bench: an identity, a transport, a connection to the hub.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -10,8 +10,8 @@ use roost_identity::group::Group;
 use roost_identity::{Identity, Policy};
 use roost_proto::wire::{Hello, Message, Renew};
 use roost_proto::{
-    Address, Capacity, Cell, Channel, DialId, Endpoint, LinkId, NodeId, Record, Role, RoleSet, Scheme, ServiceSet,
-    Version,
+    Address, Capacity, Cell, Channel, ConnectionId, DialId, Endpoint, NodeId, Record, Role, RoleSet, Scheme,
+    ServiceSet, Version,
 };
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
 
@@ -20,7 +20,7 @@ use crate::failure::{Code, Failure, Outcome};
 /// How long a handshake, or an answer that must come, is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the farewell of a link may take.
+/// How long the farewell of a connection may take.
 const FAREWELL: Duration = Duration::from_millis(100);
 
 /// How long until a message that was not answered is sent again.
@@ -38,13 +38,13 @@ pub(super) struct Maker {
     pub(super) epoch: u32,
 }
 
-/// A node with a link to the hub.
+/// A node with a connection to the hub.
 pub(super) struct BenchNode {
     pub(super) id: NodeId,
     pub(super) identity: Arc<Identity>,
     pub(super) transport: Transport,
-    /// The link to the hub.
-    pub(super) hub: LinkId,
+    /// The connection to the hub.
+    pub(super) hub: ConnectionId,
     pub(super) version: Version,
     events: Events,
     inbox: VecDeque<Event>,
@@ -61,7 +61,7 @@ impl Maker {
     }
 
     /// Makes a node and attaches it. One that listens at a host uses that for
-    /// its link to the hub, too.
+    /// its connection to the hub, too.
     pub(super) async fn attach(&self, host: Option<String>) -> Outcome<BenchNode> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let identity = self.group.issue_in_memory(&format!("bench-{number}"), Role::Node)?;
@@ -81,7 +81,8 @@ impl Maker {
         let (transport, events) = bind(config).await.map_err(|error| Failure::failed(error.to_string()))?;
         let version = Version { epoch: self.epoch, sequence: 1 };
         let (inbox, taken) = (VecDeque::new(), Vec::with_capacity(BATCH));
-        let mut node = BenchNode { id, identity, transport, hub: LinkId(0), version, events, inbox, taken, scheme };
+        let mut node =
+            BenchNode { id, identity, transport, hub: ConnectionId(0), version, events, inbox, taken, scheme };
         let hubs = RoleSet::only(Role::SuperNode).with(Role::Server);
         node.hub = node.dial(self.hub.clone(), hubs).await?;
         Ok(node)
@@ -111,18 +112,18 @@ impl Maker {
 }
 
 impl BenchNode {
-    /// Reaches a peer and gives the link to it.
-    pub(super) async fn dial(&mut self, address: Address, expect: RoleSet) -> Outcome<LinkId> {
+    /// Reaches a peer and gives the connection to it.
+    pub(super) async fn dial(&mut self, address: Address, expect: RoleSet) -> Outcome<ConnectionId> {
         let shown = address.to_string();
         self.transport.dial(DialId(1), vec![address], expect, None);
         let end = Instant::now() + PATIENCE;
         while let Some(event) = self.next(end).await {
             match event {
-                Event::Up { link, dial: Some(_), .. } => {
+                Event::Up { connection, dial: Some(_), .. } => {
                     let hello = Message::Hello(Hello::OWN).encode();
-                    // A link that has gone shows by its silence.
-                    let _ = self.transport.send(link, Channel::Reliable { flow: 0 }, hello);
-                    return Ok(link);
+                    // A connection that has gone shows by its silence.
+                    let _ = self.transport.send(connection, Channel::Reliable { flow: 0 }, hello);
+                    return Ok(connection);
                 }
                 Event::DialFailed { reason, .. } => {
                     return Err(Failure::new(Code::Unreachable, format!("cannot reach {shown}: {reason}")));
@@ -149,23 +150,23 @@ impl BenchNode {
         !self.inbox.is_empty()
     }
 
-    /// The next message, of whatever link; `None` when `end` has come.
-    pub(super) async fn message(&mut self, end: Instant) -> Option<(LinkId, Message)> {
+    /// The next message, of whatever connection; `None` when `end` has come.
+    pub(super) async fn message(&mut self, end: Instant) -> Option<(ConnectionId, Message)> {
         while let Some(event) = self.next(end).await {
-            if let Event::Message { link, message } = event
+            if let Event::Message { connection, message } = event
                 && let Ok(message) = Message::decode(&message)
                 && !matches!(message, Message::Hello(_))
             {
-                return Some((link, message));
+                return Some((connection, message));
             }
         }
         None
     }
 
     /// Queues a control message.
-    pub(super) fn send(&self, link: LinkId, message: &Message) {
-        // A link that has gone shows by its silence.
-        let _ = self.transport.send(link, Channel::Datagram, message.encode());
+    pub(super) fn send(&self, connection: ConnectionId, message: &Message) {
+        // A connection that has gone shows by its silence.
+        let _ = self.transport.send(connection, Channel::Datagram, message.encode());
     }
 
     /// Publishes a record until the hub says that it holds it.
@@ -211,7 +212,7 @@ impl BenchNode {
         self.transport.flush();
     }
 
-    /// Withdraws what it has published and ends its links.
+    /// Withdraws what it has published and ends its connections.
     pub(super) async fn leave(self) {
         self.send(self.hub, &Message::Withdraw(self.version));
         self.transport.flush();

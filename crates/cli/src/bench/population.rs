@@ -73,7 +73,7 @@ pub(super) async fn sample_joins(maker: &Maker, nodes: u32, sample: &mut Vec<Ben
 /// What the nodes are to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Keep the link; only those of the sample have published.
+    /// Keep the connection; only those of the sample have published.
     Attached,
     /// Publish, and keep the lease.
     Published,
@@ -182,7 +182,7 @@ impl Population {
         bytes as f64 / start.elapsed().as_secs_f64() / self.transports.len() as f64
     }
 
-    /// Nodes whose link to the hub has gone down.
+    /// Nodes whose connection to the hub has gone down.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -204,7 +204,7 @@ struct Member {
 }
 
 impl Member {
-    /// Keeps the link until it is time to publish, and publishes.
+    /// Keeps the connection until it is time to publish, and publishes.
     async fn wait(&mut self, stage: &mut watch::Receiver<Stage>) -> Outcome {
         while *stage.borrow_and_update() == Stage::Attached {
             tokio::select! {
@@ -221,7 +221,7 @@ impl Member {
     }
 
     /// Keeps the lease; whether until it was time to leave, rather than until
-    /// the link was down.
+    /// the connection was down.
     async fn live(&mut self, stage: &mut watch::Receiver<Stage>) -> bool {
         while *stage.borrow_and_update() != Stage::Leaving {
             tokio::select! {
@@ -293,7 +293,7 @@ pub(super) async fn recall(maker: &Arc<Maker>, silent: Vec<Arc<Identity>>) {
 async fn publish_once(maker: Arc<Maker>, number: u32) -> Outcome<Arc<Identity>> {
     let mut node = maker.attach(maker.lonely_host(number)).await?;
     node.publish(place(number), ServiceSet::ALL).await?;
-    // What the hub still wants acknowledged must be, or it gives the link up.
+    // What the hub still wants acknowledged must be, or it gives the connection up.
     let end = Instant::now() + SETTLE;
     while node.message(end).await.is_some() {}
     Ok(node.identity)

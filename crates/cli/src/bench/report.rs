@@ -53,7 +53,7 @@ impl BenchReport {
         output.table(&self.table())?;
         output.say(
             "Bytes are those on the wire, with the headers of IPv4 and UDP (TCP's are not counted); what goes from node to \
-             node crosses two links and counts twice.",
+             node crosses two connections and counts twice.",
         );
         if self.memory.is_none() {
             output.say("Give --pid with the hub's process, on this machine, for its processor time and memory.");
@@ -82,7 +82,7 @@ impl BenchReport {
         row("locate, 1 in flight, p50".to_owned(), Some(micros(&self.single.nanos, 0.5)), 1, "us");
         row("locate, 1 in flight, p99".to_owned(), Some(micros(&self.single.nanos, 0.99)), 1, "us");
         for load in [&self.batched, &self.spread] {
-            let many = format!("{} in flight of {} askers", load.in_flight, load.askers);
+            let many = format!("{} in flight of {} requesters", load.in_flight, load.requesters);
             row(format!("locate, {many}, rate"), Some(load.per_second), 0, "1/s");
             row(format!("locate, {many}, p50"), Some(micros(&load.nanos, 0.5)), 1, "us");
             row(format!("locate, {many}, p99"), Some(micros(&load.nanos, 0.99)), 1, "us");
@@ -110,7 +110,7 @@ impl BenchReport {
             "idle": {"bytes_per_second_per_node": self.idle},
             "locate": lookups(&self.single),
             "load": lookups(&self.batched),
-            "load_many_askers": lookups(&self.spread),
+            "load_many_requesters": lookups(&self.spread),
             "memory": self.memory.map(|memory| json!({
                 "per_node_bytes": memory.per_node, "per_entry_bytes": memory.per_entry
             })),
@@ -128,7 +128,7 @@ impl BenchReport {
 fn lookups(run: &Lookups) -> Value {
     json!({
         "in_flight": run.in_flight,
-        "askers": run.askers,
+        "requesters": run.requesters,
         "answered": run.answered,
         "lost": run.lost,
         "wrong": run.wrong,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use hdrhistogram::Histogram;
 use roost_proto::wire::{Accept, FlowDescription, Message, ProviderRequest, Reason, Request, RequestMode};
-use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
+use roost_proto::{Area, Cell, ConnectionId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
 use roost_transport::Transport;
 use tokio::sync::oneshot;
 
@@ -25,7 +25,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub(super) struct Warm {
     /// Bytes of one find and request on the wire, answer without payload. In a
-    /// star a datagram between the nodes crosses two links, the provider's and
+    /// star a datagram between the nodes crosses two connections, the provider's and
     /// the requester's, and counts twice.
     pub(super) bytes: f64,
     /// From the request to the acceptance.
@@ -53,7 +53,7 @@ pub(super) async fn run(maker: &Arc<Maker>) -> Outcome<Warm> {
         // Nobody has anything to say yet but the transport.
         let _ = requester.message(Instant::now() + Duration::from_millis(20)).await;
     }
-    let joined: Result<Outcome<(BenchNode, LinkId)>, _> = dialling.await;
+    let joined: Result<Outcome<(BenchNode, ConnectionId)>, _> = dialling.await;
     let (provider, direct) = joined.map_err(|error| Failure::failed(error.to_string()))??;
     measure(requester, provider, direct, place).await
 }
@@ -64,16 +64,17 @@ fn place(epoch: u32) -> Cell {
     Cell::new(-1 - (epoch % 1_000).cast_signed(), -1 - (epoch / 1_000 % 1_000).cast_signed())
 }
 
-async fn measure(mut requester: BenchNode, provider: BenchNode, direct: LinkId, place: Cell) -> Outcome<Warm> {
+async fn measure(mut requester: BenchNode, provider: BenchNode, direct: ConnectionId, place: Cell) -> Outcome<Warm> {
     let wire = {
         let (at_requester, at_provider) = (requester.transport.clone(), provider.transport.clone());
         let (to_requester, to_provider) = (requester.hub, provider.hub);
         move || {
             // These messages are small: each is one datagram.
-            let of = |transport: &Transport, link, crossings| {
-                transport.link(link).map_or(0, |link| {
-                    let datagrams = link.messages_sent + link.messages_received;
-                    (link.bytes_sent + link.bytes_received + datagrams * header_bytes(link.scheme)) * crossings
+            let of = |transport: &Transport, connection, crossings| {
+                transport.connection(connection).map_or(0, |connection| {
+                    let datagrams = connection.messages_sent + connection.messages_received;
+                    (connection.bytes_sent + connection.bytes_received + datagrams * header_bytes(connection.scheme))
+                        * crossings
                 })
             };
             of(&at_requester, to_requester, 1) + of(&at_provider, to_provider, 1) + of(&at_provider, direct, 2)
@@ -101,8 +102,8 @@ async fn measure(mut requester: BenchNode, provider: BenchNode, direct: LinkId, 
     Ok(Warm { bytes, nanos, relayed })
 }
 
-/// Asks once and gives the link over which the acceptance came.
-async fn request(requester: &mut BenchNode, place: Cell, round: u32) -> Outcome<LinkId> {
+/// Asks once and gives the connection over which the acceptance came.
+async fn request(requester: &mut BenchNode, place: Cell, round: u32) -> Outcome<ConnectionId> {
     let request = Request {
         id: RequestId(round + 1),
         nonce: Nonce::from_u64(u64::from(round)),
@@ -122,9 +123,9 @@ async fn request(requester: &mut BenchNode, place: Cell, round: u32) -> Outcome<
         requester.send(requester.hub, &request);
         requester.transport.flush();
         let retry = Instant::now() + RETRY;
-        while let Some((link, message)) = requester.message(retry).await {
+        while let Some((connection, message)) = requester.message(retry).await {
             match message {
-                Message::Accept(accept) if accept.id == id => return Ok(link),
+                Message::Accept(accept) if accept.id == id => return Ok(connection),
                 Message::Decline(decline) if decline.id == id && decline.reason == Reason::TooMany => {
                     return Err(Failure::new(Code::Refused, THROTTLED));
                 }
@@ -140,7 +141,12 @@ async fn request(requester: &mut BenchNode, place: Cell, round: u32) -> Outcome<
 }
 
 /// Accepts whatever is forwarded until it is told to stop.
-async fn serve(mut provider: BenchNode, direct: LinkId, place: Cell, mut stop: oneshot::Receiver<()>) -> BenchNode {
+async fn serve(
+    mut provider: BenchNode,
+    direct: ConnectionId,
+    place: Cell,
+    mut stop: oneshot::Receiver<()>,
+) -> BenchNode {
     loop {
         let message = tokio::select! {
             message = provider.message(Instant::now() + PATIENCE) => message,

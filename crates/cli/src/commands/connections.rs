@@ -1,14 +1,14 @@
-//! `roost connections`: the associations that are up.
+//! `roost connections`: the connections that are up.
 
 use std::path::Path;
 
 use super::{bytes, connect, seconds};
-use roost_control::{ConnectionRow, HubLink};
+use roost_control::{ConnectionRow, HubConnection};
 use roost_terminal::{Output, Table};
 
 use crate::failure::Outcome;
 
-/// Prints one row for each association, or for each of their paths.
+/// Prints one row for each connection, or for each of their paths.
 pub(crate) async fn run(socket: &Path, paths: bool, output: Output) -> Outcome {
     let answer = connect(socket).await?.connections().await?;
     if output.is_json() {
@@ -85,6 +85,6 @@ fn stands(peer: &ConnectionRow) -> String {
 }
 
 /// A super node that should be there and is not.
-fn down(hub: &HubLink) -> String {
-    format!("Not connected: the {} {}.", hub.relation.name(), super::hub_link(hub))
+fn down(hub: &HubConnection) -> String {
+    format!("Not connected: the {} {}.", hub.relation.name(), super::hub_connection(hub))
 }

@@ -61,7 +61,7 @@ fn totals(index: &Index, limit: u32) -> String {
     let all = totals.nodes + totals.replicas;
     let standing_by = match totals.replicas {
         0 => String::new(),
-        mirrored => format!(" at home here, {mirrored} more as a stand-by"),
+        mirrored => format!(" at home here, {mirrored} more as a standby"),
     };
     let next = index.nodes.last().map(|last| format!("; for the next ones --after {}", last.node));
     let next = next.filter(|_| shown >= u64::from(limit)).unwrap_or_default();
@@ -106,11 +106,11 @@ mod tests {
     fn totals_count_hidden_and_replica_rows() {
         let half = totals(&index(100, 100, 100), 100);
         assert!(
-            half.starts_with("100 nodes at home here, 100 more as a stand-by, 200 entries, 100 of 200 shown"),
+            half.starts_with("100 nodes at home here, 100 more as a standby, 200 entries, 100 of 200 shown"),
             "{half}"
         );
         assert!(half.contains(&format!("--after {:032x}", 99)), "{half}");
-        assert_eq!(totals(&index(60, 40, 100), 100), "60 nodes at home here, 40 more as a stand-by, 100 entries.");
+        assert_eq!(totals(&index(60, 40, 100), 100), "60 nodes at home here, 40 more as a standby, 100 entries.");
         assert_eq!(totals(&index(2, 0, 2), 100), "2 nodes, 2 entries.");
     }
 

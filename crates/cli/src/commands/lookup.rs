@@ -92,6 +92,6 @@ mod tests {
 
     #[test]
     fn first_coverage_suggests_area() {
-        assert!(there_may_be_more("first").unwrap().contains("--within"));
+        assert!(there_may_be_more("first_match").unwrap().contains("--within"));
     }
 }

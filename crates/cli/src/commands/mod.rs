@@ -24,7 +24,7 @@ pub(crate) mod watch;
 use std::path::Path;
 use std::time::SystemTime;
 
-use roost_control::{Candidate, Client, HubLink};
+use roost_control::{Candidate, Client, HubConnection};
 use roost_proto::{Area, Service, format_node};
 use roost_terminal::Table;
 
@@ -93,7 +93,7 @@ fn names(services: &[Service]) -> String {
 }
 
 /// Another super node and how the way to it is: `area2 (6f0c2f1a) (up 3 h 2 min, 80.00 ms)`.
-fn hub_link(hub: &HubLink) -> String {
+fn hub_connection(hub: &HubConnection) -> String {
     let known = hub.node.map(|node| format_node(node, hub.name.as_deref())).or_else(|| hub.name.clone());
     let name = known.unwrap_or_else(|| hub.endpoints.join(","));
     let (rtt, reason) = (hub.rtt_ms, hub.reason.as_deref().unwrap_or("it does not answer"));
@@ -147,16 +147,16 @@ mod tests {
 
     #[test]
     fn hub_down_shows_time_and_reason() {
-        let hub = |extra: serde_json::Value| -> HubLink {
+        let hub = |extra: serde_json::Value| -> HubConnection {
             let mut hub = serde_json::json!({ "relation": "parent", "endpoints": ["udp://area3:7700"] });
             hub.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
             serde_json::from_value(hub).unwrap()
         };
         let up = hub(serde_json::json!({ "name": "area2", "up_s": 61.0, "rtt_ms": 80.0 }));
-        assert_eq!(hub_link(&up), "area2 (up 1 min 1 s, 80.00 ms)");
+        assert_eq!(hub_connection(&up), "area2 (up 1 min 1 s, 80.00 ms)");
         let down = hub(serde_json::json!({ "down_s": 259_200.0, "reason": "refused" }));
-        assert_eq!(hub_link(&down), "udp://area3:7700 (down 3 d 0 h: refused)");
-        assert_eq!(hub_link(&hub(serde_json::json!({}))), "udp://area3:7700 (not reached yet)");
+        assert_eq!(hub_connection(&down), "udp://area3:7700 (down 3 d 0 h: refused)");
+        assert_eq!(hub_connection(&hub(serde_json::json!({}))), "udp://area3:7700 (not reached yet)");
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_control::types::HubRow;
-use roost_control::{HubLink, Relation, State, Status, Transfer};
+use roost_control::{HubConnection, Relation, State, Status, Transfer};
 use roost_proto::{Role, format_node, printable};
 
-use super::{bytes, connect, date, hub_link, names, seconds};
+use super::{bytes, connect, date, hub_connection, names, seconds};
 use roost_terminal::Output;
 
 use crate::failure::Outcome;
@@ -40,7 +40,7 @@ fn screen(status: &Status) -> String {
     line("certificate", format!("valid until {}", date(certificate_end(status))));
     line("place", status.cell.map(|cell| cell.to_string()).unwrap_or_default());
     line("hub", hub(status.hub.as_ref()));
-    line("stand-by", hub(status.standby.as_ref()));
+    line("standby", hub(status.standby.as_ref()));
     line("listens on", status.listen.join(" "));
     line("offers", names(&status.services));
     line("provides", transfers(&status.providing, "to"));
@@ -90,7 +90,7 @@ fn hub(hub: Option<&HubRow>) -> String {
 fn index(status: &Status) -> String {
     let Some(index) = status.index else { return String::new() };
     let young = if index.warming_up { ", still learning" } else { "" };
-    let kept = if status.role == Role::Server { "through caches" } else { "as a stand-by" };
+    let kept = if status.role == Role::Server { "through caches" } else { "as a standby" };
     format!(
         "{} nodes, {} more {kept}, {} entries, {} other hubs, {} watches, {} relays{young}",
         index.nodes, index.replicas, index.entries, index.hubs, index.watches, index.relays
@@ -106,8 +106,8 @@ fn tier(status: &Status) -> String {
 }
 
 /// The other super nodes that stand so to this one.
-fn hubs(status: &Status, which: fn(&&HubLink) -> bool) -> String {
-    status.hubs.iter().filter(which).map(hub_link).collect::<Vec<_>>().join(", ")
+fn hubs(status: &Status, which: fn(&&HubConnection) -> bool) -> String {
+    status.hubs.iter().filter(which).map(hub_connection).collect::<Vec<_>>().join(", ")
 }
 
 fn transfers(transfers: &[Transfer], way: &str) -> String {

@@ -125,10 +125,10 @@ fn did(hop: &TraceHop) -> String {
         "declined" => format!("heard from {other}: {reason}"),
         "silent" => format!("heard nothing from {other}"),
         "refused" => format!("had nobody left to try: {reason}"),
-        "reused" => "answered over an association that was up".to_owned(),
+        "reused" => "answered over a connection that was up".to_owned(),
         "dialed" => {
             let handshake = hop.reached_ms.map(|after| format!(" ({})", millis(after))).unwrap_or_default();
-            format!("answered over a new association{handshake}")
+            format!("answered over a new connection{handshake}")
         }
         other => other.to_owned(),
     }
@@ -182,7 +182,7 @@ mod tests {
             assert!(did(&hop(step)).contains("n7"), "{step}");
         }
         assert_eq!(did(&hop("declined")), "heard from n7: source failed");
-        assert_eq!(did(&hop("dialed")), "answered over a new association (21.40 ms)");
+        assert_eq!(did(&hop("dialed")), "answered over a new connection (21.40 ms)");
         assert_eq!(did(&hop("later")), "later", "a step of a later version is shown as it is");
     }
 

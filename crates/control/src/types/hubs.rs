@@ -7,7 +7,7 @@ use crate::text;
 
 /// Another super node, as one super node sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HubLink {
+pub struct HubConnection {
     /// How it stands to this one.
     pub relation: Relation,
     /// The tier of a child, by its own word.

@@ -17,7 +17,7 @@ use roost_proto::{Cell, NodeId, Role, Scheme, Service};
 use serde::{Deserialize, Serialize};
 
 pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
-pub use hubs::{HubLink, Relation};
+pub use hubs::{HubConnection, Relation};
 pub use room::{Member, Roster};
 pub use send::SendEvent;
 pub use streams::{DownstreamRow, StreamRow, Streams, UpstreamRow};
@@ -76,9 +76,9 @@ pub struct Status {
     /// What its directory holds; hubs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<IndexTotals>,
-    /// Its neighbours in the hierarchy, those of its configuration first; super nodes only.
+    /// Its remotes in the hierarchy, those of its configuration first; super nodes only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hubs: Vec<HubLink>,
+    pub hubs: Vec<HubConnection>,
     /// Bytes over all sockets of the process since it started.
     pub transport: TransportTotals,
     /// Bytes of messages sent since the start, by traffic class: `join`,
@@ -169,7 +169,7 @@ pub struct Transfer {
 pub struct IndexTotals {
     /// Nodes with a lease here.
     pub nodes: u64,
-    /// Nodes of other hubs whose records it holds: as their stand-by, or as the server of their cache.
+    /// Nodes of other hubs whose records it holds: as their standby, or as the server of their cache.
     #[serde(default)]
     pub replicas: u64,
     /// (node, service) pairs of both.
@@ -241,14 +241,14 @@ pub struct TransportBytes {
 pub struct Connections {
     /// The version of this object, [`crate::SCHEMA`].
     pub schema: u32,
-    /// Associations that are up.
+    /// Connections that are up.
     pub connections: Vec<ConnectionRow>,
     /// The super nodes of the configuration that are not; super nodes only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub down: Vec<HubLink>,
+    pub down: Vec<HubConnection>,
 }
 
-/// One association.
+/// One connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionRow {
     /// Who.
@@ -290,12 +290,12 @@ pub struct ConnectionRow {
     /// not tell its clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_ahead_s: Option<i64>,
-    /// The paths of an association over QUIC, the first the preferred one.
+    /// The paths of a connection over QUIC, the first the preferred one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathRow>,
 }
 
-/// One path of an association.
+/// One path of a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathRow {
     /// This daemon's address on it, where the system tells it.

@@ -60,7 +60,7 @@ pub struct StreamRow {
 pub struct UpstreamRow {
     /// Its address.
     pub address: String,
-    /// The neighbour there, if it is known: at a node its home.
+    /// The remote there, if it is known: at a node its home.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeId>,
     /// The name in its certificate.
@@ -85,7 +85,7 @@ pub struct UpstreamRow {
 pub struct DownstreamRow {
     /// Its address.
     pub address: String,
-    /// The neighbour there, if it is known: at a node its home.
+    /// The remote there, if it is known: at a node its home.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeId>,
     /// The name in its certificate.

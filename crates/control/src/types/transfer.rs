@@ -149,7 +149,7 @@ pub struct Summary {
 /// host that asked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
-    /// How often the request was sent, to the home and to the stand-by.
+    /// How often the request was sent, to the home and to the standby.
     pub sent: u32,
     /// From the request to the acceptance, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,7 @@ pub struct TraceHop {
     /// What it did. A hub: `handed` it to a provider, `relayed` it, `passed` it
     /// on to a hub, `looked-up` it at other hubs, heard that one `declined`, heard
     /// nothing (`silent`), `refused` it in the end. A provider: answered over an
-    /// association that was up (`warm`) or that it `dialed`.
+    /// connection that was up (`warm`) or that it `dialed`.
     pub step: String,
     /// Why it was declined or refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,7 +189,7 @@ pub struct TraceHop {
     /// From the coming of the request to this, milliseconds on its own clock.
     pub held_ms: f64,
     /// Of a provider: how much of `held_ms` passed until there was an
-    /// association with the one it answers.
+    /// connection with the one it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_ms: Option<f64>,
     /// The round trip between it and the one before it on the way, milliseconds

@@ -29,8 +29,8 @@ pub struct Common {
     pub log_level: String,
     /// How long a shutdown may take.
     pub drain: Duration,
-    /// The most associations at once.
-    pub max_links: usize,
+    /// The most connections at once.
+    pub max_connections: usize,
 }
 
 /// The form of the log.
@@ -120,10 +120,10 @@ pub fn settings(daemon: &str, port: u16) -> Vec<Setting> {
             true,
         ),
         row(
-            "max_links",
+            "max_connections",
             Kind::Count(1_000_000),
             "20000".to_owned(),
-            "Associations at once; a peer that would be one more is turned away.",
+            "Connections at once; a peer that would be one more is turned away.",
             "A hub needs one per attached node: about 16 KB of memory each over udp, and a file descriptor over tcp.",
             false,
         ),
@@ -158,7 +158,7 @@ impl Common {
             log_format: if settings.text("log_format") == Some("json") { LogFormat::Json } else { LogFormat::Text },
             log_level: settings.required("log_level")?,
             drain: settings.duration("drain")?,
-            max_links: settings.required("max_links")?,
+            max_connections: settings.required("max_connections")?,
         })
     }
 }

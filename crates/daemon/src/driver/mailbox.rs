@@ -75,7 +75,7 @@ impl<M: Machine> Mailbox<M> {
         F: FnOnce(&M, Time) -> R + Send + 'static,
     {
         let (answer, receiver) = oneshot::channel();
-        // The asker may have lost interest meanwhile.
+        // The requester may have lost interest meanwhile.
         let look = Box::new(move |machine: &M, now| drop(answer.send(look(machine, now))));
         self.sender.send(MachineMessage::Inspect(look)).await?;
         receiver.await.map_err(|_| DriverStopped)

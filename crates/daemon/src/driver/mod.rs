@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use roost_proto::machine::{Deadline, Machine};
-use roost_proto::{Channel, Delivery, Input, LinkId, Time, Traffic, Transmit};
+use roost_proto::{Channel, ConnectionId, Delivery, Input, Time, Traffic, Transmit};
 use roost_transport::{Event, SendError};
 use tokio_util::sync::CancellationToken;
 
@@ -193,12 +193,12 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
 
     fn carry_out(&mut self, transmit: Transmit) {
         match transmit {
-            Transmit::Message { link, channel, delivery, traffic, message } => {
+            Transmit::Message { connection, channel, delivery, traffic, message } => {
                 self.traffic.add(traffic, message.len());
-                match self.network.send(link, channel, &delivery, message) {
-                    Ok(()) | Err(SendError::NoLink(_)) => {}
-                    Err(SendError::Full(_)) if delivery != Delivery::CONTROL => self.break_flow(link, channel),
-                    Err(error) => self.fail(link, traffic, &error),
+                match self.network.send(connection, channel, &delivery, message) {
+                    Ok(()) | Err(SendError::NoConnection(_)) => {}
+                    Err(SendError::Full(_)) if delivery != Delivery::CONTROL => self.break_flow(connection, channel),
+                    Err(error) => self.fail(connection, traffic, &error),
                 }
             }
             Transmit::Multicast { traffic, message } => {
@@ -206,29 +206,29 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
                 self.network.multicast(message);
             }
             Transmit::Dial { dial, addresses, expect, node } => self.network.dial(dial, addresses, expect, node),
-            Transmit::Close { link, reason } => self.network.close(link, reason),
+            Transmit::Close { connection, reason } => self.network.close(connection, reason),
         }
     }
 
-    /// Data that a link has no room for ends its flow, and not the link: who sends it may be a third one.
+    /// Data that a connection has no room for ends its flow, and not the connection: who sends it may be a third one.
     /// Some room is kept for control.
-    fn break_flow(&mut self, link: LinkId, channel: Channel) {
+    fn break_flow(&mut self, connection: ConnectionId, channel: Channel) {
         if let Some(suppressed) = self.given_up.admit() {
-            tracing::warn!(link = link.0, suppressed, "a flow ends: too much waits for the association");
+            tracing::warn!(connection = connection.0, suppressed, "a flow ends: too much waits for the connection");
         }
         if let Channel::Reliable { flow } = channel {
-            self.machine.handle(self.now(), Input::FlowBroken { link, flow });
+            self.machine.handle(self.now(), Input::FlowBroken { connection, flow });
         }
     }
 
     /// A peer that does not keep up with control is as good as gone.
-    fn fail(&mut self, link: LinkId, traffic: Traffic, error: &SendError) {
+    fn fail(&mut self, connection: ConnectionId, traffic: Traffic, error: &SendError) {
         if let Some(suppressed) = self.given_up.admit() {
-            tracing::warn!(link = link.0, class = traffic.name(), %error, suppressed, "the association is given up");
+            tracing::warn!(connection = connection.0, class = traffic.name(), %error, suppressed, "the connection is given up");
         }
         let reason = error.to_string();
-        self.network.close(link, reason.clone());
-        self.machine.handle(self.now(), Input::LinkDown { link, reason, refused: false });
+        self.network.close(connection, reason.clone());
+        self.machine.handle(self.now(), Input::ConnectionDown { connection, reason, refused: false });
     }
 
     fn now(&self) -> Time {
@@ -239,12 +239,14 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
 
 fn input<C>(event: Event) -> Input<C> {
     match event {
-        Event::Up { link, dial, remote: peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
-        Event::Moved { link, address } => Input::LinkMoved { link, address },
+        Event::Up { connection, dial, remote: peer, address, rtt } => {
+            Input::ConnectionUp { connection, dial, peer, address, rtt }
+        }
+        Event::Moved { connection, address } => Input::ConnectionMoved { connection, address },
         Event::Presence { scheme, at, is_there } => Input::LocalAddress { scheme, at, is_there },
-        Event::Down { link, reason, refused } => Input::LinkDown { link, reason, refused },
+        Event::Down { connection, reason, refused } => Input::ConnectionDown { connection, reason, refused },
         Event::DialFailed { dial, reason, refused } => Input::DialFailed { dial, reason, refused },
-        Event::Message { link, message } => Input::Message { link, message },
+        Event::Message { connection, message } => Input::Message { connection, message },
         Event::Multicast { from, message } => Input::Multicast { from, message },
     }
 }

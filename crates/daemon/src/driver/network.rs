@@ -1,7 +1,7 @@
 //! What the driver needs of a network, and the transports as one.
 
 use bytes::Bytes;
-use roost_proto::{Address, Channel, Delivery, DialId, LinkId, NodeId, RoleSet};
+use roost_proto::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, RoleSet};
 use roost_transport::{Event, Events, SendError, Transport};
 
 use crate::resolve::EndpointResolver;
@@ -15,7 +15,13 @@ pub trait Network: Send {
     ///
     /// # Errors
     /// When it was not taken; see [`SendError`].
-    fn send(&mut self, link: LinkId, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError>;
+    fn send(
+        &mut self,
+        connection: ConnectionId,
+        channel: Channel,
+        delivery: &Delivery,
+        message: Bytes,
+    ) -> Result<(), SendError>;
 
     /// Sends a message to all of the group on the link, if there is a way to.
     fn multicast(&mut self, message: Bytes);
@@ -23,11 +29,11 @@ pub trait Network: Send {
     /// Sends what is queued.
     fn flush(&mut self);
 
-    /// Reaches for a neighbour.
+    /// Reaches for a remote.
     fn dial(&mut self, dial: DialId, addresses: Vec<Address>, expect: RoleSet, node: Option<NodeId>);
 
-    /// Ends a link.
-    fn close(&mut self, link: LinkId, reason: String);
+    /// Ends a connection.
+    fn close(&mut self, connection: ConnectionId, reason: String);
 }
 
 /// The transports.
@@ -49,8 +55,14 @@ impl Network for Sockets {
         self.events.recv_many(into, max).await
     }
 
-    fn send(&mut self, link: LinkId, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
-        self.transport.send_as(link, channel, delivery, message)
+    fn send(
+        &mut self,
+        connection: ConnectionId,
+        channel: Channel,
+        delivery: &Delivery,
+        message: Bytes,
+    ) -> Result<(), SendError> {
+        self.transport.send_as(connection, channel, delivery, message)
     }
 
     fn multicast(&mut self, message: Bytes) {
@@ -75,7 +87,7 @@ impl Network for Sockets {
         });
     }
 
-    fn close(&mut self, link: LinkId, reason: String) {
-        self.transport.close(link, reason);
+    fn close(&mut self, connection: ConnectionId, reason: String) {
+        self.transport.close(connection, reason);
     }
 }

@@ -35,12 +35,12 @@ impl Machine for Echo {
 
     fn handle(&mut self, now: Time, input: Input<Leave>) {
         match input {
-            Input::Message { link, message } => {
+            Input::Message { connection, message } => {
                 self.heard += 1;
                 let channel = Channel::Reliable { flow: 1 };
                 let is_data = message.starts_with(b"data");
                 self.transmits.push_back(Transmit::Message {
-                    link,
+                    connection,
                     channel,
                     delivery: if is_data { Delivery::for_service(Service::Image) } else { Delivery::CONTROL },
                     traffic: Traffic::Lookup,
@@ -55,12 +55,12 @@ impl Machine for Echo {
                 self.rang = true;
                 self.events.push_back(Said::Rang);
             }
-            Input::LinkDown { .. } => self.events.push_back(Said::Down),
+            Input::ConnectionDown { .. } => self.events.push_back(Said::Down),
             Input::FlowBroken { flow, .. } => self.events.push_back(Said::Broken(flow)),
             Input::HostSuspended(slept) => self.events.push_back(Said::Slept(slept)),
             Input::Command(Leave) => {
-                let (link, reason) = (LinkId(1), "leaving".to_owned());
-                self.transmits.push_back(Transmit::Close { link, reason });
+                let (connection, reason) = (ConnectionId(1), "leaving".to_owned());
+                self.transmits.push_back(Transmit::Close { connection, reason });
                 self.events.push_back(Said::Left);
             }
             _ => {}
@@ -95,7 +95,7 @@ impl EventHandler<Echo> for Teller {
     }
 }
 
-/// A network in memory; link 9 is always full.
+/// A network in memory; connection 9 is always full.
 struct Memory {
     incoming: mpsc::UnboundedReceiver<Event>,
     log: Arc<Mutex<Vec<String>>>,
@@ -108,12 +108,12 @@ impl Network for Memory {
         if count == 0 { std::future::pending().await } else { count }
     }
 
-    fn send(&mut self, link: LinkId, _: Channel, _: &Delivery, message: Bytes) -> Result<(), SendError> {
-        if link == LinkId(9) {
-            return Err(SendError::Full(link));
+    fn send(&mut self, connection: ConnectionId, _: Channel, _: &Delivery, message: Bytes) -> Result<(), SendError> {
+        if connection == ConnectionId(9) {
+            return Err(SendError::Full(connection));
         }
         self.unflushed += 1;
-        self.log.lock().unwrap().push(format!("send {} {}", link.0, message.len()));
+        self.log.lock().unwrap().push(format!("send {} {}", connection.0, message.len()));
         Ok(())
     }
 
@@ -129,8 +129,8 @@ impl Network for Memory {
 
     fn dial(&mut self, _: DialId, _: Vec<Address>, _: RoleSet, _: Option<NodeId>) {}
 
-    fn close(&mut self, link: LinkId, reason: String) {
-        self.log.lock().unwrap().push(format!("close {} {reason}", link.0));
+    fn close(&mut self, connection: ConnectionId, reason: String) {
+        self.log.lock().unwrap().push(format!("close {} {reason}", connection.0));
     }
 }
 
@@ -160,8 +160,8 @@ fn rig_with(change: impl FnOnce(Driver<Echo, Teller, Memory>) -> Driver<Echo, Te
     Rig { incoming, said, log, mailbox, stop, traffic, task }
 }
 
-fn message(link: u64, bytes: &'static [u8]) -> Event {
-    Event::Message { link: LinkId(link), message: Bytes::from_static(bytes) }
+fn message(connection: u64, bytes: &'static [u8]) -> Event {
+    Event::Message { connection: ConnectionId(connection), message: Bytes::from_static(bytes) }
 }
 
 #[tokio::test]

@@ -144,17 +144,18 @@ async fn services(State(hub): State<HubService>) -> Result<Response, ApiError> {
     Ok(json(&Services { schema: SCHEMA, services: Service::ALL.map(row).into() }))
 }
 
-/// The round trip to a connected neighbour, as its association measured it last.
+/// The round trip to a connected remote, as its connection measured it last.
 async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let none = || ApiError::new(Code::Usage, "a hub has no hub of its own: name the node to ping");
     let called = Params::new(&pairs, &["node"], false)?.called("node")?.ok_or_else(none)?;
-    let none = || ApiError::new(Code::NotFound, format!("no association with {called} is up"));
+    let none = || ApiError::new(Code::NotFound, format!("no connection with {called} is up"));
     let node = resolve_node(&called, &connected(&hub.shared), none)?;
-    let links = hub.shared.transport.links();
-    let link = links.iter().filter(|link| link.remote.node == node).min_by_key(|link| link.rtt);
-    let link = link.ok_or_else(none)?;
-    let (name, address) = (Some(link.remote.name.clone()), link.address.to_string());
-    Ok(json(&Ping { schema: SCHEMA, node: Some(node), name, address, rtt_ms: millis(link.rtt) }))
+    let connections = hub.shared.transport.connections();
+    let connection =
+        connections.iter().filter(|connection| connection.remote.node == node).min_by_key(|connection| connection.rtt);
+    let connection = connection.ok_or_else(none)?;
+    let (name, address) = (Some(connection.remote.name.clone()), connection.address.to_string());
+    Ok(json(&Ping { schema: SCHEMA, node: Some(node), name, address, rtt_ms: millis(connection.rtt) }))
 }
 
 /// The answer where only a node can help.

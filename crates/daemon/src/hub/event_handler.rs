@@ -85,7 +85,7 @@ impl HubEventHandler {
         }
     }
 
-    /// What an operator wants to know of other hubs, and of neighbours that do what they may not.
+    /// What an operator wants to know of other hubs, and of remotes that do what they may not.
     fn tell_of_others(&mut self, event: HubEvent) {
         // Other hubs are of the same role.
         let hub = self.shared.role().title();
@@ -131,7 +131,7 @@ impl HubEventHandler {
             }
             HubEvent::Refused { node, what } => {
                 if let Some(suppressed) = self.refused.admit() {
-                    tracing::warn!(name = self.name(node), ?node, what, suppressed, "a neighbour was refused");
+                    tracing::warn!(name = self.name(node), ?node, what, suppressed, "a remote was refused");
                 }
             }
             HubEvent::SameIdentity { address } => self.tell_of_double(hub, &address),
@@ -149,7 +149,7 @@ impl HubEventHandler {
                         %protocol,
                         message,
                         suppressed,
-                        "a neighbour says what only later versions know; it is skipped: upgrade this hub"
+                        "a remote says what only later versions know; it is skipped: upgrade this hub"
                     );
                 }
             }

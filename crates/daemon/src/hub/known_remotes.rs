@@ -1,4 +1,4 @@
-//! The file with the peers that a hub tells after a restart that their links are gone.
+//! The file with the peers that a hub tells after a restart that their connections are gone.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -64,7 +64,7 @@ fn complain(was_kept: bool, written: io::Result<()>) -> bool {
     if let Err(error) = &written
         && was_kept
     {
-        tracing::warn!(%error, "idle nodes will not be told of a restart: the list of links cannot be written");
+        tracing::warn!(%error, "idle nodes will not be told of a restart: the list of connections cannot be written");
     }
     written.is_ok()
 }

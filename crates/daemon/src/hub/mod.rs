@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
-use roost_control::{Connections, HubLink, State, Status, Streams};
+use roost_control::{Connections, HubConnection, State, Status, Streams};
 use roost_proto::hub::{self, Hub, HubCommand, HubKind};
 use roost_proto::{NodeId, Role, RoleSet};
 use roost_reflector::relay;
@@ -189,10 +189,15 @@ impl HubService {
     }
 
     /// Another hub with its round trip as it was measured last.
-    fn hub_link(&self, peer: &hub::RemoteHubStatus) -> HubLink {
-        let links = self.shared.transport.links().into_iter().filter(|link| Some(link.remote.node) == peer.node);
-        let rtt_ms = links.map(|link| link.rtt).min().map(millis);
-        HubLink { rtt_ms, ..status_rows::hub_link(peer, &self.redial) }
+    fn hub_connection(&self, peer: &hub::RemoteHubStatus) -> HubConnection {
+        let connections = self
+            .shared
+            .transport
+            .connections()
+            .into_iter()
+            .filter(|connection| Some(connection.remote.node) == peer.node);
+        let rtt_ms = connections.map(|connection| connection.rtt).min().map(millis);
+        HubConnection { rtt_ms, ..status_rows::hub_connection(peer, &self.redial) }
     }
 
     /// At most `limit` nodes of the index after `after`.
@@ -208,7 +213,7 @@ impl DaemonService for HubService {
 
     async fn status(&self) -> Result<Status, DriverStopped> {
         let machine = self.machine_status().await?;
-        let hubs = machine.hubs.iter().map(|peer| self.hub_link(peer)).collect();
+        let hubs = machine.hubs.iter().map(|peer| self.hub_connection(peer)).collect();
         Ok(Status { index: Some(status_rows::totals(&machine)), hubs, ..self.shared.status() })
     }
 
@@ -221,7 +226,7 @@ impl DaemonService for HubService {
             (row.relation, row.tier) = (relation, tier.flatten());
         }
         let down = machine.hubs.iter().filter(|hub| hub.up.is_none());
-        peers.down = down.map(|hub| self.hub_link(hub)).collect();
+        peers.down = down.map(|hub| self.hub_connection(hub)).collect();
         Ok(peers)
     }
 

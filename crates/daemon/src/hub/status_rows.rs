@@ -1,6 +1,6 @@
 //! The machine's words in the words of the local API.
 
-use roost_control::{HubLink, IndexTotals, Relation};
+use roost_control::{HubConnection, IndexTotals, Relation};
 use roost_proto::hub::{self, HubStatus, RemoteHubStatus};
 
 use crate::resolve::EndpointResolver;
@@ -41,12 +41,12 @@ pub(super) const fn relation(relation: hub::Relation) -> (Relation, Option<u8>) 
 }
 
 /// Another hub, where it is as the configuration says; without the round trip.
-pub(super) fn hub_link(peer: &RemoteHubStatus, redial: &EndpointResolver) -> HubLink {
+pub(super) fn hub_connection(peer: &RemoteHubStatus, redial: &EndpointResolver) -> HubConnection {
     let (relation, tier) = relation(peer.relation);
     let mut endpoints: Vec<String> = peer.addresses.iter().map(|address| redial.name(address)).collect();
     // A name with several addresses is still one endpoint.
     endpoints.dedup();
-    HubLink {
+    HubConnection {
         relation,
         tier,
         node: peer.node,

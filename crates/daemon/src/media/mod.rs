@@ -161,7 +161,7 @@ impl<E: RelayHandler> RelayMailbox<E> {
         F: FnOnce(&Relay, &E, Time) -> R + Send + 'static,
     {
         let (answer, receiver) = oneshot::channel();
-        // The asker may have lost interest meanwhile.
+        // The requester may have lost interest meanwhile.
         let look: RelayInspection<E> = Box::new(move |relay, ends, now| drop(answer.send(look(relay, ends, now))));
         self.letters.send(RelayMessage::Look(look)).await.ok()?;
         receiver.await.ok()

@@ -12,7 +12,7 @@ use crate::traffic::TrafficBytes;
 pub struct TransportMetrics {
     by_transport: Vec<(IntCounterVec, Total<SchemeCounters>)>,
     refused: IntCounterVec,
-    links: IntGaugeVec,
+    connections: IntGaugeVec,
     paths: IntGaugeVec,
     multicast_packets: IntCounterVec,
     multicast_bytes: IntCounterVec,
@@ -36,10 +36,12 @@ const BY_TRANSPORT: [TransportCounter; 11] = [
         |c| c.dropped,
     ),
     ("roost_transport_malformed_total", "Input that was no packet of ours, or from nobody known.", |c| c.malformed),
-    ("roost_transport_handshakes_total", "Handshakes that led to an association.", |c| c.handshakes),
+    ("roost_transport_handshakes_total", "Handshakes that led to a connection.", |c| c.handshakes),
     ("roost_transport_failed_handshakes_total", "Handshakes of peers that came to nothing.", |c| c.failed_handshakes),
     ("roost_transport_turned_away_total", "Handshakes turned away because of a limit.", |c| c.turned_away),
-    ("roost_transport_paths_lost_total", "Paths that stopped answering, of links that have several.", |c| c.paths_lost),
+    ("roost_transport_paths_lost_total", "Paths that stopped answering, of connections that have several.", |c| {
+        c.paths_lost
+    }),
     ("roost_transport_paths_recovered_total", "Paths among them that answered again.", |c| c.paths_restored),
 ];
 
@@ -56,12 +58,12 @@ impl TransportMetrics {
             .into_iter()
             .map(|(name, help, total)| Ok((counter(name, help, "transport")?, total)))
             .collect::<Result<_, prometheus::Error>>()?;
-        let links = Opts::new("roost_transport_links", "Associations that are up.");
-        let paths = Opts::new("roost_transport_paths", "Paths of the associations over QUIC.");
+        let connections = Opts::new("roost_transport_connections", "Connections that are up.");
+        let paths = Opts::new("roost_transport_paths", "Paths of the connections over QUIC.");
         Ok(Self {
             by_transport,
             refused: counter("roost_transport_refused_total", "Peers refused by the group's policy.", "reason")?,
-            links: metrics.register(IntGaugeVec::new(links, &["transport"])?)?,
+            connections: metrics.register(IntGaugeVec::new(connections, &["transport"])?)?,
             paths: metrics.register(IntGaugeVec::new(paths, &["state"])?)?,
             multicast_packets: counter(
                 "roost_multicast_packets_total",
@@ -89,12 +91,12 @@ impl TransportMetrics {
         if let Some(multicast) = transport.multicast_counters() {
             self.update_multicast(&multicast);
         }
-        let links = transport.links();
+        let connections = transport.connections();
         for scheme in Scheme::ALL {
-            let up = links.iter().filter(|link| link.scheme == scheme).count();
-            self.links.with_label_values(&[scheme.name()]).set(up as i64);
+            let up = connections.iter().filter(|connection| connection.scheme == scheme).count();
+            self.connections.with_label_values(&[scheme.name()]).set(up as i64);
         }
-        let paths: Vec<_> = links.iter().flat_map(|link| &link.paths).collect();
+        let paths: Vec<_> = connections.iter().flat_map(|connection| &connection.paths).collect();
         let answering = paths.iter().filter(|path| path.answers).count();
         for (state, count) in [("answers", answering), ("silent", paths.len() - answering)] {
             self.paths.with_label_values(&[state]).set(count as i64);

@@ -1,5 +1,5 @@
-//! One entry of the index in eight bytes, ordered so that neighbours on the
-//! grid are neighbours in the index.
+//! One entry of the index in eight bytes, ordered so that remotes on the
+//! grid are remotes in the index.
 
 use crate::block::{BLOCK_BITS, Block, INNER_BITS, offset, unset};
 use crate::grid::Cell;

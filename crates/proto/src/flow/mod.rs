@@ -32,15 +32,15 @@ pub const FIRST_CHUNK_BYTES: usize = 1024;
 
 /// How far an object's sender goes beyond the receiver's last report until it
 /// knows the path, and always where a hub relays, bytes: a hub holds what the
-/// requester's link has no room for yet.
+/// requester's connection has no room for yet.
 pub const WINDOW_BYTES: u64 = 256 * 1024;
 
-/// The farthest that the senders of objects over one association go beyond the
+/// The farthest that the senders of objects over one connection go beyond the
 /// reports, together, bytes: three times what is under way on 200 Mbit/s × 100 ms.
-/// With [`MAX_KEPT_BYTES`] it is less than what may wait in a link.
+/// With [`MAX_KEPT_BYTES`] it is less than what may wait in a connection.
 pub const MAX_WINDOW_BYTES: u64 = 8 << 20;
 
-/// The same over all associations of a node: what its objects under way may
+/// The same over all connections of a node: what its objects under way may
 /// take in memory, beside those that are held whole and [`READ_BYTES`].
 pub const MAX_WINDOWS_BYTES: u64 = 64 << 20;
 
@@ -59,7 +59,7 @@ pub const MAX_HELD_BYTES: usize = 64 * 1024 * 1024;
 pub const INLINE_BYTES: usize = 1024;
 
 /// The most that is kept of a stream which must come whole and of which the
-/// receiver has not reported, bytes. A sixth of what may wait in a link, so that
+/// receiver has not reported, bytes. A sixth of what may wait in a connection, so that
 /// one slow requester does not fill it.
 pub const MAX_KEPT_BYTES: usize = 2 * 1024 * 1024;
 

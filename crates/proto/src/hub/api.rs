@@ -39,14 +39,14 @@ pub enum HubCommand {
 pub enum HubEvent {
     /// The relay may send something on. Comes again when the request for it does.
     Reflect(ReflectionGrant),
-    /// A node's first link is up.
+    /// A node's first connection is up.
     Attached {
         /// Who.
         peer: Peer,
         /// From where.
         address: Address,
     },
-    /// A node's last link is gone. Its entries stay, suspended, for their lease.
+    /// A node's last connection is gone. Its entries stay, suspended, for their lease.
     Detached {
         /// Who.
         node: NodeId,
@@ -69,14 +69,14 @@ pub enum HubEvent {
         /// Why: `withdrawn`, `expired` or `claimed` by another hub.
         cause: &'static str,
     },
-    /// A peer's first link is up.
+    /// A peer's first connection is up.
     HubUp {
         /// Who.
         peer: Peer,
         /// Where.
         address: Address,
     },
-    /// A peer's last link is gone.
+    /// A peer's last connection is gone.
     HubDown {
         /// Who.
         node: NodeId,
@@ -104,14 +104,14 @@ pub enum HubEvent {
         /// Who.
         node: NodeId,
     },
-    /// A neighbour did what its role or the protocol does not allow.
+    /// A remote did what its role or the protocol does not allow.
     Refused {
         /// Who.
         node: NodeId,
         /// What, in words.
         what: &'static str,
     },
-    /// A neighbour has said something of a later version for the first time. That
+    /// A remote has said something of a later version for the first time. That
     /// was skipped, as all further such messages are.
     NewerVersion {
         /// The remote.
@@ -122,7 +122,7 @@ pub enum HubEvent {
         message: u64,
     },
     /// Two daemons show the same identity: one publishes or renews a record
-    /// while another, over a link that is up, holds a newer one.
+    /// while another, over a connection that is up, holds a newer one.
     DuplicateIdentity {
         /// Whose.
         node: NodeId,
@@ -132,9 +132,9 @@ pub enum HubEvent {
     /// A daemon at this address shows this hub's own identity: it is this hub, or another one has a
     /// copy of its identity.
     SameIdentity {
-        /// An address of the association.
+        /// An address of the connection.
         address: Address,
     },
-    /// The hub has drained and closed its links.
+    /// The hub has drained and closed its connections.
     Left,
 }

@@ -1,7 +1,7 @@
 //! Hubs that stand by for nodes of this one and that it does not know
 //! otherwise: their copies need a way, wherever in the tree they are.
 //!
-//! Such an association carries copies and what comes of them. It makes the two
+//! Such a connection carries copies and what comes of them. It makes the two
 //! neither peers nor parent and child: no search and no claim goes over it.
 
 use std::collections::BTreeMap;
@@ -25,10 +25,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause before it is dialled again.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// The pause until a node may have sent enough to have its stand-by dialled.
+/// The pause until a node may have sent enough to have its standby dialled.
 const POOR_PAUSE: Duration = Duration::from_secs(5);
 
-/// The hubs that nodes have named and that are no neighbours.
+/// The hubs that nodes have named and that are no remotes.
 #[derive(Debug, Default)]
 pub(super) struct Asides {
     /// At most [`Limits::asides`](super::Limits::asides).
@@ -41,7 +41,7 @@ struct Aside {
     /// The node on whose allowance it is dialled; `None` if the hub knows the addresses itself.
     named_by: Option<NodeId>,
     backoff: Backoff,
-    /// When to dial; `None` while there is an association or a dial under way.
+    /// When to dial; `None` while there is a connection or a dial under way.
     due: Option<Time>,
 }
 
@@ -52,12 +52,12 @@ impl Asides {
 }
 
 impl Hub {
-    /// A node has named a stand-by, and where it has found it. It names one at a time, so it
+    /// A node has named a standby, and where it has found it. It names one at a time, so it
     /// has no more than one place here.
     pub(super) fn want_aside(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
         let Self { asides, replica_senders: mirror, .. } = self;
         asides.hubs.retain(|named, _| mirror.names(*named));
-        if self.neighbours.is_up(hub) || self.asides.hubs.contains_key(&hub) {
+        if self.remotes.is_up(hub) || self.asides.hubs.contains_key(&hub) {
             return;
         }
         let Some((addresses, named_by)) = self.way_to_aside(from, hub, addresses) else { return };
@@ -82,7 +82,7 @@ impl Hub {
         if let Some(known) = known.filter(|known| !known.is_empty()) {
             return Some((known, None));
         }
-        let seen = self.neighbours.links.get(&from.link)?.address.primary()?.ip();
+        let seen = self.remotes.connections.get(&from.connection)?.address.primary()?.ip();
         let (there, elsewhere) =
             address_filter::split(&address_filter::filter_reported(addresses, seen), &self.hosts_of(from.node));
         if !there.is_empty() {
@@ -91,7 +91,7 @@ impl Hub {
         Some((vec![address_filter::least(&elsewhere)?], Some(from.node)))
     }
 
-    /// Makes room by the stand-by that has failed for longest. False if all are reached.
+    /// Makes room by the standby that has failed for longest. False if all are reached.
     fn drop_unreachable_aside(&mut self) -> bool {
         let waiting = self.asides.hubs.iter().filter_map(|(hub, aside)| Some((aside.due?, *hub)));
         let dropped = waiting.max().map(|(_, hub)| self.asides.hubs.remove(&hub));
@@ -101,10 +101,10 @@ impl Hub {
     /// True if the standby may be dialled now: hosts that only a node has named count against its allowance.
     fn may_dial_aside(&mut self, now: Time, addresses: &[Address], named_by: Option<NodeId>) -> bool {
         named_by
-            .is_none_or(|node| addresses.iter().all(|address| self.may_dial(now, node, address, DialAttempt::StandBy)))
+            .is_none_or(|node| addresses.iter().all(|address| self.may_dial(now, node, address, DialAttempt::Standby)))
     }
 
-    pub(super) fn poll_standby_links(&mut self, now: Time) {
+    pub(super) fn poll_standby_connections(&mut self, now: Time) {
         let due = self.asides.hubs.iter().filter(|(_, aside)| aside.due.is_some_and(|due| due <= now));
         for hub in due.map(|(hub, _)| *hub).take(MAX_PER_WAKE).collect::<Vec<_>>() {
             let wanted = self.replica_senders.names(hub) && self.leaving.is_none();
@@ -115,7 +115,7 @@ impl Hub {
             };
             aside.due = None;
             let (addresses, named_by) = (aside.addresses.clone(), aside.named_by);
-            if self.neighbours.is_up(hub) {
+            if self.remotes.is_up(hub) {
                 continue;
             }
             if !self.may_dial_aside(now, &addresses, named_by) {
@@ -128,32 +128,32 @@ impl Hub {
         }
     }
 
-    /// A dial has led to such a hub; another association may have been there first.
+    /// A dial has led to such a hub; another connection may have been there first.
     pub(super) fn aside_reached(&mut self, now: Time, hub: NodeId) {
         if let Some(aside) = self.asides.hubs.get_mut(&hub) {
             aside.backoff.record_success(now);
-            if let Some(node) = aside.named_by.and_then(|node| self.neighbours.get_mut(node)) {
+            if let Some(node) = aside.named_by.and_then(|node| self.remotes.get_mut(node)) {
                 aside.addresses.iter().for_each(|address| node.debt.allowance.refund(address.scheme));
             }
         }
-        if self.neighbours.links_of(hub).len() == 1 {
-            self.neighbours.relate(hub, Relation::Aside);
+        if self.remotes.connections_of(hub).len() == 1 {
+            self.remotes.relate(hub, Relation::Aside);
             self.send_to_hub(hub, &Message::Aside(true));
         }
     }
 
-    /// It cannot be reached, or its last association is gone.
+    /// It cannot be reached, or its last connection is gone.
     pub(super) fn aside_lost(&mut self, now: Time, hub: NodeId) {
         if let Some(aside) = self.asides.hubs.get_mut(&hub) {
             aside.due = Some(now + aside.backoff.record_failure(now, &mut self.random));
         }
     }
 
-    /// Another hub says what an association is for.
+    /// Another hub says what a connection is for.
     pub(super) fn set_aside(&mut self, now: Time, hub: NodeId, aside: bool) {
         match (self.relation(hub), aside) {
-            (Some(Relation::Sibling), true) => self.neighbours.relate(hub, Relation::Aside),
-            (Some(Relation::Aside), false) => self.neighbours.relate(hub, Relation::Sibling),
+            (Some(Relation::Sibling), true) => self.remotes.relate(hub, Relation::Aside),
+            (Some(Relation::Aside), false) => self.remotes.relate(hub, Relation::Sibling),
             _ => return,
         }
         self.reset_summary_outboxes(now);
@@ -172,15 +172,15 @@ impl Hub {
 mod tests {
     use super::super::testing::{Bench, address, node, record, version};
     use super::*;
-    use crate::ids::LinkId;
+    use crate::ids::ConnectionId;
     use crate::machine::Input;
     use crate::record::Record;
 
     /// A hub one of whose nodes has named hub 100, and the dial that follows.
     fn named() -> Bench {
         let mut bench = Bench::new();
-        let link = bench.provider(1);
-        bench.say(link, &Message::SetStandby { hub: node(100), addresses: Some(vec![address(100)]) });
+        let connection = bench.provider(1);
+        bench.say(connection, &Message::SetStandby { hub: node(100), addresses: Some(vec![address(100)]) });
         bench.wait(Duration::from_millis(1));
         bench
     }
@@ -190,18 +190,19 @@ mod tests {
         let mut bench = named();
         let (dial, addresses) = bench.dialled.pop().unwrap();
         assert_eq!(addresses, [address(100)]);
-        let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
+        let connection = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
         assert_eq!(bench.hub.relation(node(100)), Some(Relation::Aside));
         let sent = bench.wait(Duration::from_secs(1));
-        let copies = sent.iter().filter(|(to, message)| *to == link && matches!(message, Message::ReplicaUpdate(_)));
+        let copies =
+            sent.iter().filter(|(to, message)| *to == connection && matches!(message, Message::ReplicaUpdate(_)));
         assert_eq!(copies.count(), 1, "{sent:?}");
         assert_eq!(bench.hub.roots(), [node(200)], "it owns nothing");
     }
 
     /// The node says enough for one more dial over UDP.
-    fn publish(bench: &mut Bench, link: LinkId, versions: std::ops::Range<u32>) {
+    fn publish(bench: &mut Bench, connection: ConnectionId, versions: std::ops::Range<u32>) {
         for number in versions {
-            bench.say(link, &Message::Publish(Record { version: version(number), ..record(1) }));
+            bench.say(connection, &Message::Publish(Record { version: version(number), ..record(1) }));
             // Not faster than it may.
             bench.wait(Duration::from_millis(50));
         }
@@ -215,11 +216,11 @@ mod tests {
             bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
         };
         fail(&mut bench);
-        let link = bench.up(1, Role::Node);
-        publish(&mut bench, link, 2..220);
+        let connection = bench.up(1, Role::Node);
+        publish(&mut bench, connection, 2..220);
         bench.wait(FIRST_PAUSE * 2);
         fail(&mut bench);
-        bench.say(link, &Message::Withdraw(version(220)));
+        bench.say(connection, &Message::Withdraw(version(220)));
         bench.wait(MAX_PAUSE);
         assert!(bench.dialled.is_empty());
     }
@@ -227,11 +228,11 @@ mod tests {
     #[test]
     fn standby_only_hub_is_no_root() {
         let mut bench = Bench::new();
-        let link = bench.up(100, Role::SuperNode);
+        let connection = bench.up(100, Role::SuperNode);
         assert_eq!(bench.hub.roots().len(), 2);
-        bench.say(link, &Message::Aside(true));
+        bench.say(connection, &Message::Aside(true));
         assert_eq!(bench.hub.roots().len(), 1);
-        bench.say(link, &Message::Aside(false));
+        bench.say(connection, &Message::Aside(false));
         assert_eq!(bench.hub.roots().len(), 2);
     }
 }

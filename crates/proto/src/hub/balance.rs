@@ -4,7 +4,7 @@
 //! Only hubs that are near each other share: a node loses at most the round
 //! trip between the two hubs by going from one to the other, whatever its own
 //! paths are. Nobody has to measure anything for that. Nothing moves when a hub
-//! leaves: its nodes have stand-bys.
+//! leaves: its nodes have standbys.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl Hub {
     fn send_to(&mut self, now: Time, from: Sender, target: NodeId, channel: Channel) -> bool {
         self.forget_sent(now);
         let Some(reach) = self.members.get(target) else { return false };
-        let mut addresses = self.shareable(from.link, reach.addresses().to_vec());
+        let mut addresses = self.shareable(from.connection, reach.addresses().to_vec());
         addresses.truncate(MAX_ADDRESSES);
         if addresses.is_empty() || self.balance.sent.len() >= MAX_SENT {
             return false;
@@ -108,7 +108,7 @@ impl Hub {
         if let Some(reach) = self.members.get_mut(target) {
             reach.on_the_way += 1;
         }
-        self.send(from.link, channel, Traffic::Join, &Message::Redirect(addresses));
+        self.send(from.connection, channel, Traffic::Join, &Message::Redirect(addresses));
         true
     }
 
@@ -195,13 +195,13 @@ impl Hub {
         let all = self.directory.entries_after(self.balance.cursor).chain(self.directory.entries_after(None));
         let some: Vec<NodeId> = all.take(MAX_LOOKED_AT).map(|entry| entry.node()).collect();
         let idle = some.iter().position(|node| {
-            let relays = self.neighbours.get(*node).map(|neighbour| neighbour.relays);
+            let relays = self.remotes.get(*node).map(|remote| remote.relays);
             relays == Some(0) && !self.replicas.holds(*node) && !self.balance.sent.contains_key(node)
         });
         self.balance.cursor = some.get(idle.unwrap_or(MAX_LOOKED_AT - 1)).copied();
         let node = some.get(idle?).copied()?;
-        let link = self.neighbours.best_link(node, SchemeSet::ALL)?;
-        Some(Sender { link, node, role: Role::Node })
+        let connection = self.remotes.best_connection(node, SchemeSet::ALL)?;
+        Some(Sender { connection, node, role: Role::Node })
     }
 }
 
@@ -210,11 +210,11 @@ mod tests {
     use super::super::members::tests::{announce, met_at};
     use super::super::testing::{Bench, address, copies, node, record, version};
     use super::*;
-    use crate::ids::LinkId;
+    use crate::ids::ConnectionId;
     use crate::wire::Adopt;
 
     /// A hub beside another one that has `load` nodes.
-    fn beside(rtt: Duration, load: u32) -> (Bench, LinkId) {
+    fn beside(rtt: Duration, load: u32) -> (Bench, ConnectionId) {
         let (mut bench, hub, _) = met_at(rtt);
         bench.say(hub, &Message::HubLoad { leases: load, residual_kbps: None });
         (bench, hub)
@@ -222,14 +222,14 @@ mod tests {
 
     /// Whether a node that publishes is sent elsewhere; if not, it has a lease.
     fn is_sent(bench: &mut Bench, number: u8) -> bool {
-        let link = bench.up(number, Role::Node);
-        publish(bench, link, number)
+        let connection = bench.up(number, Role::Node);
+        publish(bench, connection, number)
     }
 
-    fn publish(bench: &mut Bench, link: LinkId, number: u8) -> bool {
-        let said = bench.say(link, &Message::Publish(record(number)));
+    fn publish(bench: &mut Bench, connection: ConnectionId, number: u8) -> bool {
+        let said = bench.say(connection, &Message::Publish(record(number)));
         let to_node: Vec<Message> =
-            said.into_iter().filter(|(to, _)| *to == link).map(|(_, message)| message).collect();
+            said.into_iter().filter(|(to, _)| *to == connection).map(|(_, message)| message).collect();
         match &to_node[..] {
             [Message::Redirect(addresses)] => {
                 assert_eq!(*addresses, [address(100)]);
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    fn redirections(said: &[(LinkId, Message)]) -> usize {
+    fn redirections(said: &[(ConnectionId, Message)]) -> usize {
         said.iter().filter(|(_, message)| matches!(message, Message::Redirect(_))).count()
     }
 
@@ -284,11 +284,11 @@ mod tests {
     fn join_burst_is_not_redirected() {
         let (mut bench, _) = beside(NEAR, 0);
         bench.hub.config.limits.joins_per_second = 2;
-        let links: Vec<LinkId> = (1..=20).map(|number| bench.up(number, Role::Node)).collect();
-        let said: Vec<_> = links
+        let connections: Vec<ConnectionId> = (1..=20).map(|number| bench.up(number, Role::Node)).collect();
+        let said: Vec<_> = connections
             .iter()
             .zip(1..)
-            .flat_map(|(link, number)| bench.say(*link, &Message::Publish(record(number))))
+            .flat_map(|(connection, number)| bench.say(*connection, &Message::Publish(record(number))))
             .collect();
         assert!(redirections(&said) <= 2, "{said:?}");
     }
@@ -297,10 +297,10 @@ mod tests {
     fn unmovable_nodes_end_rebalancing() {
         let mut bench = Bench::new();
         bench.rtt = NEAR;
-        let nodes: Vec<LinkId> = (1..=40).map(|number| bench.provider(number)).collect();
+        let nodes: Vec<ConnectionId> = (1..=40).map(|number| bench.provider(number)).collect();
         let hub = bench.up(100, Role::SuperNode);
         // They are still listed, but out of reach.
-        nodes.into_iter().for_each(|link| drop(bench.down(link)));
+        nodes.into_iter().for_each(|connection| drop(bench.down(connection)));
         announce(&mut bench, hub, 100);
         bench.say(hub, &Message::HubLoad { leases: 0, residual_kbps: None });
         assert!(bench.hub.balance.next_due().is_some());
@@ -315,7 +315,7 @@ mod tests {
     fn joining_hub_gets_share_gradually() {
         let mut bench = Bench::new();
         bench.rtt = NEAR;
-        let nodes: Vec<LinkId> = (1..=40).map(|number| bench.provider(number)).collect();
+        let nodes: Vec<ConnectionId> = (1..=40).map(|number| bench.provider(number)).collect();
         let hub = bench.up(100, Role::SuperNode);
         announce(&mut bench, hub, 100);
         bench.say(hub, &Message::HubLoad { leases: 0, residual_kbps: None });
@@ -324,11 +324,11 @@ mod tests {
             let said = bench.wait(Duration::from_secs(1));
             moved += redirections(&said);
             assert!(
-                said.iter().all(|(link, message)| !matches!(message, Message::Redirect(_)) || nodes.contains(link))
+                said.iter().all(|(connection, message)| !matches!(message, Message::Redirect(_)) || nodes.contains(connection))
             );
             assert!(moved <= 2 * second, "{moved} of 40 within {second} s");
             bench.say(hub, &Message::Pong(0));
-            nodes.iter().for_each(|link| drop(bench.say(*link, &Message::Ping(1))));
+            nodes.iter().for_each(|connection| drop(bench.say(*connection, &Message::Ping(1))));
         }
         assert_eq!(moved, 20);
         assert_eq!(bench.hub.counters().rebalanced, 20);
@@ -338,7 +338,7 @@ mod tests {
     fn returning_node_is_offset_by_redirect() {
         for (returns, load, given) in [(Some(true), 5, 1), (None, 5, 0), (Some(true), 40, 0)] {
             let (mut bench, hub) = beside(NEAR, 40);
-            let nodes: Vec<LinkId> = (1..=10).map(|number| bench.provider(number)).collect();
+            let nodes: Vec<ConnectionId> = (1..=10).map(|number| bench.provider(number)).collect();
             bench.say(hub, &Message::ReplicaUpdate(copies(vec![record(20)])));
             bench.say(hub, &Message::HubLoad { leases: load, residual_kbps: None });
             let back = bench.up(20, Role::Node);
@@ -348,7 +348,7 @@ mod tests {
             for _ in 0..20 {
                 moved += redirections(&bench.wait(Duration::from_secs(1)));
                 bench.say(hub, &Message::Pong(0));
-                nodes.iter().for_each(|link| drop(bench.say(*link, &Message::Ping(1))));
+                nodes.iter().for_each(|connection| drop(bench.say(*connection, &Message::Ping(1))));
             }
             assert_eq!(moved, given, "{returns:?} {load}");
         }

@@ -1,7 +1,7 @@
 //! Nodes of this hub that another hub says are its own now.
 //!
 //! That may be false, and a node that is here is worse off without its record. So a node with an
-//! association is asked, and its record stays until the node goes or is silent.
+//! connection is asked, and its record stays until the node goes or is silent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -103,7 +103,7 @@ impl Hub {
         if self.is_contested(now, node, claim.home) {
             return self.replicas.contest(node, claim);
         }
-        if self.replicas.holds(node) || !self.neighbours.is_up(node) {
+        if self.replicas.holds(node) || !self.remotes.is_up(node) {
             return self.yield_to(now, node, claim);
         }
         self.claims.record_claim(now, node, claim);
@@ -142,16 +142,16 @@ impl Hub {
     pub(super) fn poll_claims(&mut self, now: Time) {
         for _ in 0..MAX_PER_WAKE {
             let Some((_, node)) = self.claims.due.first().copied().filter(|(due, _)| *due <= now) else { return };
-            let link = self.neighbours.best_link(node, SchemeSet::ALL);
+            let connection = self.remotes.best_connection(node, SchemeSet::ALL);
             let asked = self.claims.nodes.get_mut(&node).filter(|asked| asked.claim.is_some() && asked.times < ASKS);
-            let (Some(link), Some(asked)) = (link, asked) else {
+            let (Some(connection), Some(asked)) = (connection, asked) else {
                 self.apply_pending_claim(now, node);
                 continue;
             };
             asked.times += 1;
-            let patience = self.neighbours.answer_timeout(link) * (2 << (asked.times - 1));
+            let patience = self.remotes.answer_timeout(connection) * (2 << (asked.times - 1));
             self.claims.set_due(node, now + patience);
-            self.send(link, Channel::Datagram, Traffic::Renew, &Message::UnknownVersion);
+            self.send(connection, Channel::Datagram, Traffic::Renew, &Message::UnknownVersion);
         }
     }
 }
@@ -160,23 +160,23 @@ impl Hub {
 mod tests {
     use super::super::testing::{Bench, copies, node, record, version};
     use super::*;
-    use crate::ids::LinkId;
+    use crate::ids::ConnectionId;
     use crate::service::Role;
 
     const PATIENCE: Duration = Duration::from_secs(2);
 
     /// A hub with a node, and another hub that claims the node in this version.
-    fn claimed(sequence: u32) -> (Bench, LinkId, LinkId, Vec<(LinkId, Message)>) {
+    fn claimed(sequence: u32) -> (Bench, ConnectionId, ConnectionId, Vec<(ConnectionId, Message)>) {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
-        let link = bench.provider(1);
+        let connection = bench.provider(1);
         let sent = bench.say(peer, &Message::Claim { node: node(1), version: version(sequence) });
-        (bench, peer, link, sent)
+        (bench, peer, connection, sent)
     }
 
     /// Counts the questions to the node in that time.
-    fn asked(bench: &mut Bench, link: LinkId, span: Duration) -> usize {
-        bench.wait(span).iter().filter(|sent| **sent == (link, Message::UnknownVersion)).count()
+    fn asked(bench: &mut Bench, connection: ConnectionId, span: Duration) -> usize {
+        bench.wait(span).iter().filter(|sent| **sent == (connection, Message::UnknownVersion)).count()
     }
 
     fn held(bench: &Bench) -> usize {
@@ -185,34 +185,34 @@ mod tests {
 
     #[test]
     fn claimed_node_that_answers_stays() {
-        let (mut bench, peer, link, sent) = claimed(2);
-        assert_eq!((sent, held(&bench)), (vec![(link, Message::UnknownVersion)], 1));
-        let sent = bench.say(link, &Message::Publish(Record { version: version(3), ..record(1) }));
+        let (mut bench, peer, connection, sent) = claimed(2);
+        assert_eq!((sent, held(&bench)), (vec![(connection, Message::UnknownVersion)], 1));
+        let sent = bench.say(connection, &Message::Publish(Record { version: version(3), ..record(1) }));
         assert!(sent.contains(&(peer, Message::Claim { node: node(1), version: version(3) })), "{sent:?}");
-        assert_eq!(asked(&mut bench, link, QUIET), 0);
+        assert_eq!(asked(&mut bench, connection, QUIET), 0);
         assert_eq!(held(&bench), 1);
     }
 
     #[test]
     fn silent_claimed_node_is_dropped() {
-        let (mut bench, _, link, _) = claimed(2);
-        assert_eq!((asked(&mut bench, link, PATIENCE), held(&bench)), (1, 0));
+        let (mut bench, _, connection, _) = claimed(2);
+        assert_eq!((asked(&mut bench, connection, PATIENCE), held(&bench)), (1, 0));
         assert!(bench.hub.has_moved(bench.now, node(1)) && bench.hub.claims.nodes.is_empty());
     }
 
     #[test]
     fn disconnected_claimed_node_is_dropped() {
-        let (mut bench, _, link, _) = claimed(2);
-        bench.down(link);
+        let (mut bench, _, connection, _) = claimed(2);
+        bench.down(connection);
         assert_eq!(bench.hub.directory.nodes(), 0);
         assert!(bench.hub.claims.due.is_empty());
     }
 
     #[test]
     fn a_word_from_before_is_checked() {
-        let (mut bench, _, link, _) = claimed(9);
-        bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
-        assert_eq!(asked(&mut bench, link, QUIET), 1);
+        let (mut bench, _, connection, _) = claimed(9);
+        bench.say(connection, &Message::Publish(Record { version: version(2), ..record(1) }));
+        assert_eq!(asked(&mut bench, connection, QUIET), 1);
         bench.wait(PATIENCE);
         assert_eq!(held(&bench), 0);
     }
@@ -230,14 +230,14 @@ mod tests {
 
     #[test]
     fn many_claims_ask_a_node_seldom() {
-        let (mut bench, peer, link, _) = claimed(2);
+        let (mut bench, peer, connection, _) = claimed(2);
         let (mut times, mut own) = (0, 2);
         for _ in 0..600 {
             own += 1;
-            bench.say(link, &Message::Publish(Record { version: version(own), ..record(1) }));
+            bench.say(connection, &Message::Publish(Record { version: version(own), ..record(1) }));
             let sent = bench.say(peer, &Message::Claim { node: node(1), version: version(own + 1) });
             times += sent.iter().filter(|(_, message)| *message == Message::UnknownVersion).count();
-            times += asked(&mut bench, link, Duration::from_millis(100));
+            times += asked(&mut bench, connection, Duration::from_millis(100));
         }
         assert!(times <= 2 * 3 && held(&bench) == 1, "{times}");
     }

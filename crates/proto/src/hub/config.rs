@@ -51,8 +51,8 @@ pub struct HubConfig {
     /// the second one stands by. None, which is the default: it is a top. Of a
     /// cache the one central server.
     pub parents: Vec<Vec<Address>>,
-    /// How much a link to a parent carries of what is told upward of this hub
-    /// and those below it, bits per second; about 1 % of the link's rate. More
+    /// How much a connection to a parent carries of what is told upward of this hub
+    /// and those below it, bits per second; about 1 % of the connection's rate. More
     /// lets parents learn sooner of a change that makes many patches of the
     /// grid come and go. Default 1 000. Between tops a hundred times as much.
     pub summary_bits_per_second: u32,
@@ -99,21 +99,21 @@ pub struct Limits {
     /// Nodes in the directory, each with up to four entries of at most 250
     /// bytes; at most [`MAX_NODES`](crate::directory::MAX_NODES). Default 262 144.
     pub nodes: u32,
-    /// Associations at the same time. Default 262 144.
-    pub links: usize,
-    /// Requests remembered, all neighbours together. Default 65 536.
+    /// Connections at the same time. Default 262 144.
+    pub connections: usize,
+    /// Requests remembered, all remotes together. Default 65 536.
     pub requests: usize,
     /// Requests remembered per node; a peer hub may have sixteen times as
     /// many. The oldest that was handed on makes room for a new one; if none
     /// was, the new one is declined. As many requests and lookups of a node
     /// may wait for other hubs. Default 256.
     pub requests_per_node: usize,
-    /// Relayed flows, all neighbours together. Default 16 384.
+    /// Relayed flows, all remotes together. Default 16 384.
     pub relays: usize,
     /// Relayed flows per requesting node; a peer hub may have sixteen times as
     /// many. Default 128.
     pub relays_per_node: usize,
-    /// Watches, all neighbours together. Each publication looks at every one. Default 1 024.
+    /// Watches, all remotes together. Each publication looks at every one. Default 1 024.
     pub watches: usize,
     /// Watches per node; a peer hub may have sixteen times as many. Default 16.
     pub watches_per_node: usize,
@@ -142,7 +142,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             nodes: 262_144,
-            links: 262_144,
+            connections: 262_144,
             requests: 65_536,
             requests_per_node: 256,
             relays: 16_384,

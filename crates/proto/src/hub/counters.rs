@@ -120,7 +120,7 @@ pub struct HubCounters {
     pub full: u64,
     /// Nodes of other hubs that made this one their home in one step.
     pub adoptions: u64,
-    /// Messages to stand-bys.
+    /// Messages to standbys.
     pub replica_updates_sent: u64,
     /// Nodes that were told to publish later, each time counted.
     pub postponed: u64,
@@ -136,7 +136,7 @@ pub struct HubCounters {
     pub malformed: u64,
     /// Messages of later versions, which were skipped.
     pub newer_version: u64,
-    /// Messages and associations that the other end's role does not allow.
+    /// Messages and connections that the other end's role does not allow.
     pub refused_by_role: u64,
     /// Records of a node that another node tried to publish.
     pub foreign_records: u64,
@@ -144,7 +144,7 @@ pub struct HubCounters {
     pub stray: u64,
     /// Requests, watches, flows and publications declined or dropped because of a limit.
     pub over_limit: u64,
-    /// Requests, lookups, watches and searches refused because their neighbour asks too much.
+    /// Requests, lookups, watches and searches refused because their remote asks too much.
     pub throttled: u64,
     /// Requests handed on, each provider counted.
     pub forwards: u64,

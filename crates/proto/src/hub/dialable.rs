@@ -8,16 +8,16 @@ use std::net::IpAddr;
 use super::Hub;
 use crate::address::Address;
 use crate::address_filter;
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::time::Time;
 
-/// A repeated dial to the same provider is not charged again, and a stand-by, of which a node names one
+/// A repeated dial to the same provider is not charged again, and a standby, of which a node names one
 /// at a time, is dialled on credit once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DialAttempt {
     First,
     Again,
-    StandBy,
+    Standby,
 }
 
 impl Hub {
@@ -41,22 +41,23 @@ impl Hub {
         if turn == DialAttempt::Again && self.targets.has_admitted(node, host) {
             return true;
         }
-        let Some(neighbour) = self.neighbours.get_mut(node) else { return false };
-        let payer = (node, &mut neighbour.debt.allowance);
-        let admitted = self.targets.admit(now, payer, (address.scheme, host), turn == DialAttempt::StandBy);
+        let Some(remote) = self.remotes.get_mut(node) else { return false };
+        let payer = (node, &mut remote.debt.allowance);
+        let admitted = self.targets.admit(now, payer, (address.scheme, host), turn == DialAttempt::Standby);
         self.counters.over_limit += u64::from(!admitted);
         admitted
     }
 
-    /// Those of a node's addresses, of which another hub at `link` tells, that may be passed on.
-    pub(super) fn told_by_hub(&self, link: LinkId, addresses: Vec<Address>) -> Vec<Address> {
-        let hub = self.neighbours.links.get(&link).and_then(|link| link.address.primary());
+    /// Those of a node's addresses, of which another hub at `connection` tells, that may be passed on.
+    pub(super) fn told_by_hub(&self, connection: ConnectionId, addresses: Vec<Address>) -> Vec<Address> {
+        let hub = self.remotes.connections.get(&connection).and_then(|connection| connection.address.primary());
         hub.map_or(Vec::new(), |hub| address_filter::few(address_filter::filter_reported(addresses, hub.ip())))
     }
 
-    /// The hosts at which a neighbour is seen.
+    /// The hosts at which a remote is seen.
     pub(super) fn hosts_of(&self, node: NodeId) -> Vec<IpAddr> {
-        let links = self.neighbours.links_of(node).iter().filter_map(|link| self.neighbours.links.get(link));
-        links.flat_map(|link| link.address.hosts.iter().copied()).collect()
+        let connections =
+            self.remotes.connections_of(node).iter().filter_map(|connection| self.remotes.connections.get(connection));
+        connections.flat_map(|connection| connection.address.hosts.iter().copied()).collect()
     }
 }

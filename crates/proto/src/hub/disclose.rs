@@ -1,34 +1,38 @@
-//! Which addresses a neighbour gets to see.
+//! Which addresses a remote gets to see.
 //!
 //! A loopback address means the machine of whoever reads it. It is of use to a
-//! neighbour that is itself seen on the loopback, hence on this machine;
+//! remote that is itself seen on the loopback, hence on this machine;
 //! anybody else would dial itself, in vain, and wait for it.
 
 use std::net::{IpAddr, SocketAddr};
 
 use super::Hub;
 use crate::address::{Address, Scheme};
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::record::MAX_ADDRESSES;
 use crate::wire::Candidate;
 
 impl Hub {
-    /// Whether the neighbour at `link` is on the hub's own machine, as far as
+    /// Whether the remote at `connection` is on the hub's own machine, as far as
     /// one can see.
-    pub(super) fn is_here(&self, link: LinkId) -> bool {
-        let seen = self.neighbours.links.get(&link).and_then(|link| link.address.primary());
+    pub(super) fn is_here(&self, connection: ConnectionId) -> bool {
+        let seen = self.remotes.connections.get(&connection).and_then(|connection| connection.address.primary());
         seen.is_some_and(|seen| seen.ip().to_canonical().is_loopback())
     }
 
-    /// Those of others' addresses that the neighbour at `link` can use.
-    pub(super) fn shareable(&self, link: LinkId, addresses: Vec<Address>) -> Vec<Address> {
-        if self.is_here(link) { addresses } else { abroad(addresses) }
+    /// Those of others' addresses that the remote at `connection` can use.
+    pub(super) fn shareable(&self, connection: ConnectionId, addresses: Vec<Address>) -> Vec<Address> {
+        if self.is_here(connection) { addresses } else { abroad(addresses) }
     }
 
-    /// Adds where the neighbour at `link` is seen, if it listens there as well: a translator of
+    /// Adds where the remote at `connection` is seen, if it listens there as well: a translator of
     /// addresses may let in who was called from behind it.
-    pub(super) fn add_seen(&self, link: LinkId, addresses: &mut Vec<Address>) {
-        let seen = self.neighbours.links.get(&link).map(|link| (link.address.scheme, link.address.primary()));
+    pub(super) fn add_seen(&self, connection: ConnectionId, addresses: &mut Vec<Address>) {
+        let seen = self
+            .remotes
+            .connections
+            .get(&connection)
+            .map(|connection| (connection.address.scheme, connection.address.primary()));
         // Over TCP one is seen at another port than the one at which one listens.
         let Some((scheme, Some(at))) = seen.filter(|(scheme, _)| *scheme != Scheme::Tcp) else { return };
         let seen = Address::single(scheme, SocketAddr::new(at.ip().to_canonical(), at.port()));
@@ -41,15 +45,15 @@ impl Hub {
         }
     }
 
-    /// A candidate as the neighbour at `link` gets to see it.
-    pub(super) fn shown(&self, link: LinkId, candidate: Candidate) -> Candidate {
-        Candidate { addresses: self.shareable(link, candidate.addresses), ..candidate }
+    /// A candidate as the remote at `connection` gets to see it.
+    pub(super) fn shown(&self, connection: ConnectionId, candidate: Candidate) -> Candidate {
+        Candidate { addresses: self.shareable(connection, candidate.addresses), ..candidate }
     }
 
-    /// The hub's own addresses that the neighbour at `link` can use. It puts
+    /// The hub's own addresses that the remote at `connection` can use. It puts
     /// the host that it sees in the place of an unspecified one.
-    pub(super) fn own_addresses(&self, link: LinkId) -> Vec<Address> {
-        let here = self.is_here(link);
+    pub(super) fn own_addresses(&self, connection: ConnectionId) -> Vec<Address> {
+        let here = self.is_here(connection);
         let own = self.config.addresses.iter().take(MAX_ADDRESSES).cloned();
         let usable = own.filter_map(|mut address| {
             address.hosts.retain(|host| here || !host.to_canonical().is_loopback());
@@ -82,10 +86,10 @@ mod tests {
     const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 
     /// Attaches a node that is seen at `seen` and listens at `listens`.
-    fn attach(bench: &mut Bench, number: u8, seen: Address, listens: Vec<Address>) -> LinkId {
-        let link = bench.up_over(number, Role::Node, seen, None);
-        bench.say(link, &Message::Publish(Record { addresses: listens, ..record(number) }));
-        link
+    fn attach(bench: &mut Bench, number: u8, seen: Address, listens: Vec<Address>) -> ConnectionId {
+        let connection = bench.up_over(number, Role::Node, seen, None);
+        bench.say(connection, &Message::Publish(Record { addresses: listens, ..record(number) }));
+        connection
     }
 
     #[test]
@@ -93,11 +97,11 @@ mod tests {
         for (host, relayed) in [([10, 0, 0, 1], true), (LOOPBACK, false)] {
             let mut bench = Bench::new();
             let provider = attach(&mut bench, 1, udp(host, 9), vec![udp(host, 9)]);
-            let asker = attach(&mut bench, 2, udp(LOOPBACK, 10), vec![udp([0, 0, 0, 0], 10)]);
-            let (link, forward) = forwarded(&bench.ask(asker, request(1, RequestMode::Forward)));
-            assert_eq!((link, forward.reply_to.is_empty(), forward.id.is_of_hub()), (provider, relayed, relayed));
+            let requester = attach(&mut bench, 2, udp(LOOPBACK, 10), vec![udp([0, 0, 0, 0], 10)]);
+            let (connection, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
+            assert_eq!((connection, forward.reply_to.is_empty(), forward.id.is_of_hub()), (provider, relayed, relayed));
             // The repetition goes the same way.
-            let (_, again) = forwarded(&bench.ask(asker, request(1, RequestMode::Forward)));
+            let (_, again) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
             assert_eq!((again.id, again.reply_to), (forward.id, forward.reply_to));
         }
     }
@@ -106,8 +110,8 @@ mod tests {
     fn loopback_requester_reached_at_public_address() {
         let mut bench = Bench::new();
         attach(&mut bench, 1, address(1), vec![address(1)]);
-        let asker = attach(&mut bench, 2, address(2), vec![udp(LOOPBACK, 10), address(2)]);
-        assert_eq!(forwarded(&bench.ask(asker, request(1, RequestMode::Forward))).1.reply_to, [address(2)]);
+        let requester = attach(&mut bench, 2, address(2), vec![udp(LOOPBACK, 10), address(2)]);
+        assert_eq!(forwarded(&bench.ask(requester, request(1, RequestMode::Forward))).1.reply_to, [address(2)]);
     }
 
     #[test]
@@ -118,8 +122,8 @@ mod tests {
         let carry = RouteRequest { reply_to: vec![udp(LOOPBACK, 50)], ..carried(5) };
         let sent = bench.say(peer, &Message::RouteRequest(carry));
         assert!(
-            matches!(&sent[..], [_, (link, Message::Decline(decline))]
-                if *link == peer && decline.reason == Reason::NoTransport && decline.requester == Some(node(50))),
+            matches!(&sent[..], [_, (connection, Message::Decline(decline))]
+                if *connection == peer && decline.reason == Reason::NoTransport && decline.requester == Some(node(50))),
             "{sent:?} (the provider is at {provider:?})"
         );
     }
@@ -129,8 +133,8 @@ mod tests {
         for (host, shown) in [([10, 0, 0, 2], vec![address(1)]), (LOOPBACK, vec![udp(LOOPBACK, 9), address(1)])] {
             let mut bench = Bench::new();
             attach(&mut bench, 1, udp(LOOPBACK, 9), vec![udp(LOOPBACK, 9), address(1)]);
-            let asker = bench.up_over(2, Role::Node, udp(host, 10), None);
-            let sent = bench.ask(asker, request(1, RequestMode::Lookup));
+            let requester = bench.up_over(2, Role::Node, udp(host, 10), None);
+            let sent = bench.ask(requester, request(1, RequestMode::Lookup));
             let [(_, Message::LookupResult(found))] = &sent[..] else { panic!("{sent:?}") };
             assert_eq!(found.candidates[0].addresses, shown);
             let area = Area::Anywhere;
@@ -142,7 +146,7 @@ mod tests {
                 direction: None,
                 names: None,
             };
-            let sent = bench.say(asker, &Message::Watch(watch));
+            let sent = bench.say(requester, &Message::Watch(watch));
             let [(_, Message::WatchChange(change))] = &sent[..] else { panic!("{sent:?}") };
             assert_eq!(change.updated[0].addresses, shown);
         }
@@ -156,14 +160,14 @@ mod tests {
         config.siblings = vec![vec![udp(LOOPBACK, 4)], vec![udp([10, 0, 0, 8], 5)]];
         let mut bench = Bench::with(config);
         for (index, (dial, addresses)) in std::mem::take(&mut bench.dialled).into_iter().enumerate() {
-            let link = bench.up_over(100 + index as u8, Role::SuperNode, addresses[0].clone(), Some(dial));
-            announce_at(&mut bench, link, 100 + index as u8, &addresses);
+            let connection = bench.up_over(100 + index as u8, Role::SuperNode, addresses[0].clone(), Some(dial));
+            announce_at(&mut bench, connection, 100 + index as u8, &addresses);
         }
         let mut lease = |number, seen| {
-            let link = bench.up_over(number, Role::Node, seen, None);
-            let sent = bench.say(link, &Message::Publish(record(number)));
+            let connection = bench.up_over(number, Role::Node, seen, None);
+            let sent = bench.say(connection, &Message::Publish(record(number)));
             let lease = sent.into_iter().find_map(|(to, message)| match message {
-                Message::Lease { siblings, addresses, .. } if to == link => Some((siblings, addresses)),
+                Message::Lease { siblings, addresses, .. } if to == connection => Some((siblings, addresses)),
                 _ => None,
             });
             lease.unwrap()

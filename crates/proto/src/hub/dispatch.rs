@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::claims::Claim;
 use super::{Hub, HubEvent, Sender};
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
 use crate::time::Time;
@@ -12,15 +12,15 @@ use crate::wall::WallClock;
 use crate::wire::{Decline, Hello, Message, Reason, WireError};
 
 impl Hub {
-    pub(super) fn handle_message(&mut self, now: Time, link: LinkId, bytes: &Bytes) {
-        // A link that the hub itself has closed may still deliver.
-        let Some(at) = self.neighbours.links.get_mut(&link) else { return };
+    pub(super) fn handle_message(&mut self, now: Time, connection: ConnectionId, bytes: &Bytes) {
+        // A connection that the hub itself has closed may still deliver.
+        let Some(at) = self.remotes.connections.get_mut(&connection) else { return };
         at.heard = now;
-        let from = Sender { link, node: at.node, role: at.role };
+        let from = Sender { connection, node: at.node, role: at.role };
         if from.role == Role::Node {
             self.directory.mark_heard(now, from.node);
         }
-        self.neighbours.heard(from.node, bytes.len());
+        self.remotes.heard(from.node, bytes.len());
         if self.relay_data(now, from, bytes) {
             return;
         }
@@ -48,12 +48,12 @@ impl Hub {
 
     /// The other end says which version it speaks.
     fn greeted(&mut self, now: Time, from: Sender, hello: Hello) {
-        if let Some(link) = self.neighbours.links.get_mut(&from.link) {
-            link.hello = hello;
-            link.clock = hello.clock_s.map(|unix_s| WallClock::new(now, unix_s));
+        if let Some(connection) = self.remotes.connections.get_mut(&from.connection) {
+            connection.hello = hello;
+            connection.clock = hello.clock_s.map(|unix_s| WallClock::new(now, unix_s));
         }
         if let Some(why) = hello.refusal() {
-            self.close(now, from.link, &why);
+            self.close(now, from.connection, &why);
         }
     }
 
@@ -63,11 +63,11 @@ impl Hub {
         self.counters.newer_version += 1;
         if let Some(id) = Message::unsupported_request_id(bytes).filter(|_| from.role == Role::Node) {
             let decline = Decline { id, reason: Reason::UnsupportedVersion, retry_after_ms: None, requester: None };
-            self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+            self.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
         }
-        let Some(link) = self.neighbours.links.get_mut(&from.link) else { return };
-        if !std::mem::replace(&mut link.said_later, true) {
-            let (node, protocol) = (from.node, link.hello.protocol);
+        let Some(connection) = self.remotes.connections.get_mut(&from.connection) else { return };
+        if !std::mem::replace(&mut connection.said_later, true) {
+            let (node, protocol) = (from.node, connection.hello.protocol);
             self.events.push_back(HubEvent::NewerVersion { node, protocol, message });
         }
     }
@@ -77,7 +77,7 @@ impl Hub {
             Message::Publish(record) => self.publish(now, from, record),
             Message::Renew(renew) => self.renew(now, from, renew),
             Message::Withdraw(version) => self.withdraw(now, from, version),
-            Message::SetStandby { hub, addresses } => self.stand_by(now, from, hub, addresses.unwrap_or_default()),
+            Message::SetStandby { hub, addresses } => self.standby(now, from, hub, addresses.unwrap_or_default()),
             Message::HomeChanged(moved) => self.node_moved(now, from, moved),
             Message::Adopt(adopt) => self.adopt(now, from, adopt),
             Message::Request(request) => self.request(now, from, request),
@@ -160,7 +160,7 @@ impl Hub {
             Message::HopReport(traced) => self.handle_trace(now, from, traced),
             Message::Stop { id, .. } => self.handle_cancel(from, id),
             Message::Ping(token) => {
-                self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::Pong(token));
+                self.send(from.connection, Channel::Datagram, Traffic::Renew, &Message::Pong(token));
             }
             Message::Pong(token) => self.answered_ping(now, from, token),
             _ => self.counters.stray += 1,

@@ -37,21 +37,21 @@ impl Hub {
         if self.directory.get(from.node).is_some() {
             return true;
         }
-        let Some(neighbour) = self.neighbours.get_mut(from.node) else { return false };
-        if neighbour.turn.is_none() {
+        let Some(remote) = self.remotes.get_mut(from.node) else { return false };
+        if remote.turn.is_none() {
             let place = self.join_limiter.next.max(now);
             self.join_limiter.next = place + Duration::from_secs(1) / self.config.limits.joins_per_second.max(1);
-            neighbour.turn = Some(if place <= now + BURST { now } else { place });
+            remote.turn = Some(if place <= now + BURST { now } else { place });
         }
-        let wait = neighbour.turn.map_or(Duration::ZERO, |turn| turn.since(now));
+        let wait = remote.turn.map_or(Duration::ZERO, |turn| turn.since(now));
         if wait.is_zero() {
-            neighbour.turn = None;
+            remote.turn = None;
             return true;
         }
         self.counters.postponed += 1;
         let wait = wait + Duration::from_millis(self.random.below(JITTER_MS));
         let later = Message::RetryAfter(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
-        self.send(from.link, Channel::Datagram, Traffic::Join, &later);
+        self.send(from.connection, Channel::Datagram, Traffic::Join, &later);
         false
     }
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::super::testing::{Bench, copies, node, record};
     use super::super::{HubConfig, HubKind};
     use super::*;
-    use crate::ids::LinkId;
+    use crate::ids::ConnectionId;
     use crate::service::Role;
     use crate::wire::Adopt;
 
@@ -72,8 +72,8 @@ mod tests {
     }
 
     /// How long the node is to wait; `None` if it has got a lease.
-    fn wait_of(bench: &mut Bench, link: LinkId, number: u8) -> Option<u32> {
-        match bench.say(link, &Message::Publish(record(number)))[..] {
+    fn wait_of(bench: &mut Bench, connection: ConnectionId, number: u8) -> Option<u32> {
+        match bench.say(connection, &Message::Publish(record(number)))[..] {
             [(_, Message::RetryAfter(after))] => Some(after),
             [(_, Message::Lease { .. })] => None,
             ref other => panic!("{other:?}"),
@@ -83,19 +83,19 @@ mod tests {
     #[test]
     fn join_burst_spread_with_one_wait() {
         let mut bench = bench();
-        let links: Vec<_> = (1..=20).map(|number| (bench.up(number, Role::Node), number)).collect();
-        let mut waits: Vec<_> = links
+        let connections: Vec<_> = (1..=20).map(|number| (bench.up(number, Role::Node), number)).collect();
+        let mut waits: Vec<_> = connections
             .iter()
-            .filter_map(|(link, number)| Some((wait_of(&mut bench, *link, *number)?, *link, *number)))
+            .filter_map(|(connection, number)| Some((wait_of(&mut bench, *connection, *number)?, *connection, *number)))
             .collect();
         assert_eq!(waits.len(), 15, "a burst of a second's worth, and the one whose turn it is");
         waits.sort();
         assert!(waits[0].0 >= 1_000 && waits[14].0 <= 5_000, "{waits:?}");
         let from = bench.now;
-        for (after, link, number) in waits {
+        for (after, connection, number) in waits {
             let left = (from + Duration::from_millis(after.into())).since(bench.now);
             bench.wait(left);
-            assert_eq!(wait_of(&mut bench, link, number), None, "in its turn");
+            assert_eq!(wait_of(&mut bench, connection, number), None, "in its turn");
         }
         assert_eq!(bench.hub.status(bench.now).nodes, 20);
     }

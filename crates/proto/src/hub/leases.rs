@@ -1,11 +1,11 @@
 //! What nodes publish, and how long it stays.
 
-use super::neighbours::PUBLICATION;
+use super::remotes::PUBLICATION;
 use super::{Hub, HubEvent, MAX_PER_WAKE, Sender};
 use crate::address::Address;
 use crate::address_filter;
 use crate::directory::{PreviousEntry, PublishOutcome};
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::{MAX_ADDRESSES, Record, Version};
 use crate::time::Time;
@@ -30,10 +30,10 @@ impl Hub {
         };
         match published {
             PublishOutcome::New => {
-                self.neighbours.published_over(from.node, from.link);
+                self.remotes.published_over(from.node, from.connection);
                 self.note_distance(from);
             }
-            PublishOutcome::Replaced(_) => self.neighbours.published_over(from.node, from.link),
+            PublishOutcome::Replaced(_) => self.remotes.published_over(from.node, from.connection),
             PublishOutcome::Same | PublishOutcome::Stale => self.detect_duplicate_identity(from),
             PublishOutcome::Full => {}
         }
@@ -54,7 +54,7 @@ impl Hub {
             }
             PublishOutcome::Full => {
                 self.counters.full += 1;
-                return self.close(now, from.link, "the hub's directory is full");
+                return self.close(now, from.connection, "the hub's directory is full");
             }
         }
         self.events.push_back(HubEvent::Published { node, cell, services });
@@ -62,7 +62,7 @@ impl Hub {
     }
 
     /// Whether the record of `node` is looked at now. A record of anybody else than the
-    /// neighbour is refused: the certificate of the link says whose word this is.
+    /// remote is refused: the certificate of the connection says whose word this is.
     fn may_publish(&mut self, now: Time, from: Sender, node: NodeId) -> bool {
         if node != from.node {
             self.counters.foreign_records += 1;
@@ -73,7 +73,7 @@ impl Hub {
         if self.leaving.is_some() {
             return false;
         }
-        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
+        if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
             self.counters.over_limit += 1;
             return false;
         }
@@ -83,24 +83,24 @@ impl Hub {
     /// Puts the address at which a node is seen where it could not know its own, and
     /// drops those that nobody can be at.
     fn filter_addresses(&self, from: Sender, addresses: &mut Vec<Address>) {
-        let seen = self.neighbours.links.get(&from.link).and_then(|link| link.address.primary());
+        let seen = self.remotes.connections.get(&from.connection).and_then(|connection| connection.address.primary());
         if let Some(seen) = seen {
             *addresses = address_filter::filter_dialable(std::mem::take(addresses), seen.ip());
         }
     }
 
-    /// A neighbour is seen at another address. What a node has published names the
+    /// A remote is seen at another address. What a node has published names the
     /// former one where the node could not know its own, so it is asked for anew.
-    pub(super) fn link_moved(&mut self, link: LinkId, address: Address) {
-        let Some(known) = self.neighbours.links.get_mut(&link) else { return };
+    pub(super) fn connection_moved(&mut self, connection: ConnectionId, address: Address) {
+        let Some(known) = self.remotes.connections.get_mut(&connection) else { return };
         let ip = |address: &Address| address.primary().map(|at| at.ip());
         let is_elsewhere = ip(&known.address) != ip(&address);
         known.address = address;
         known.has_moved |= is_elsewhere;
         let node = known.node;
-        let published_over = self.neighbours.get_mut(node).and_then(|neighbour| neighbour.publisher);
-        if is_elsewhere && published_over == Some(link) {
-            self.send(link, Channel::Datagram, Traffic::Renew, &Message::UnknownVersion);
+        let published_over = self.remotes.get_mut(node).and_then(|remote| remote.publisher);
+        if is_elsewhere && published_over == Some(connection) {
+            self.send(connection, Channel::Datagram, Traffic::Renew, &Message::UnknownVersion);
         }
     }
 
@@ -121,14 +121,14 @@ impl Hub {
 
     pub(super) fn grant_lease(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
         let lease_ms = u32::try_from(self.config.lease.as_millis()).unwrap_or(u32::MAX);
-        let mut siblings = if with_siblings { self.siblings(from.link, from.node) } else { Vec::new() };
+        let mut siblings = if with_siblings { self.siblings(from.connection, from.node) } else { Vec::new() };
         siblings.truncate(MAX_ADDRESSES);
         let siblings = (!siblings.is_empty()).then_some(siblings);
-        let own = if with_siblings { self.own_addresses(from.link) } else { Vec::new() };
+        let own = if with_siblings { self.own_addresses(from.connection) } else { Vec::new() };
         let addresses = (!own.is_empty()).then_some(own);
         let media = self.config.reflection.filter(|_| with_siblings).map(|reflection| MediaAddress(reflection.media));
         let lease = Message::Lease { version, lease_ms, siblings, addresses, media };
-        self.send(from.link, Channel::Datagram, traffic, &lease);
+        self.send(from.connection, Channel::Datagram, traffic, &lease);
     }
 
     pub(super) fn renew(&mut self, now: Time, from: Sender, renew: Renew) {
@@ -136,32 +136,32 @@ impl Hub {
             return;
         }
         let mirrored = self.replicas.holds(from.node);
-        let has_moved = self.neighbours.links.get(&from.link).is_some_and(|link| link.has_moved);
+        let has_moved = self.remotes.connections.get(&from.connection).is_some_and(|connection| connection.has_moved);
         if !mirrored && !has_moved && self.directory.renew(now, from.node, renew.version, renew.capacity) {
             self.counters.renews += 1;
             if renew.capacity.is_some() {
                 self.mirror_change(now, from.node);
             }
             // Another hub may have come since it joined.
-            let has_standby = self.replica_senders.stands_by(from.node).is_some_and(|hub| self.neighbours.is_up(hub));
+            let has_standby = self.replica_senders.stands_by(from.node).is_some_and(|hub| self.remotes.is_up(hub));
             self.grant_lease(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
         } else {
             self.counters.unknown_renews += 1;
             if self.directory.get(from.node).is_some_and(|entry| entry.version() > renew.version) {
                 self.detect_duplicate_identity(from);
             }
-            self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::UnknownVersion);
+            self.send(from.connection, Channel::Datagram, Traffic::Renew, &Message::UnknownVersion);
         }
     }
 
     /// Notes when a node speaks of a version that is no newer than the held one,
-    /// and that one has come over another link which is still up: a daemon's
+    /// and that one has come over another connection which is still up: a daemon's
     /// versions only grow, so these are two.
     fn detect_duplicate_identity(&mut self, from: Sender) {
-        let Some(neighbour) = self.neighbours.get_mut(from.node) else { return };
-        let name = neighbour.name.clone();
-        let other = neighbour.publisher.filter(|publisher| *publisher != from.link);
-        if other.is_some_and(|other| self.neighbours.links.contains_key(&other)) {
+        let Some(remote) = self.remotes.get_mut(from.node) else { return };
+        let name = remote.name.clone();
+        let other = remote.publisher.filter(|publisher| *publisher != from.connection);
+        if other.is_some_and(|other| self.remotes.connections.contains_key(&other)) {
             self.events.push_back(HubEvent::DuplicateIdentity { node: from.node, name });
         }
     }
@@ -204,9 +204,9 @@ impl Hub {
             }
             self.counters.expiries += 1;
             self.on_record_removed(now, place, "expired");
-            // Nothing came over any of its links for a whole lease.
-            for link in self.neighbours.links_of(place.node).to_vec() {
-                self.close(now, link, "nothing was heard from the node for a lease");
+            // Nothing came over any of its connections for a whole lease.
+            for connection in self.remotes.connections_of(place.node).to_vec() {
+                self.close(now, connection, "nothing was heard from the node for a lease");
             }
         }
     }
@@ -236,14 +236,14 @@ mod tests {
     #[test]
     fn publish_grants_lease_and_fills_address() {
         let mut bench = Bench::new();
-        let link = bench.up(1, Role::Node);
+        let connection = bench.up(1, Role::Node);
         let mut sent = record(1);
         sent.addresses = vec![Address::single(Scheme::Udp, SocketAddr::from(([0, 0, 0, 0], 9)))];
-        let answer = bench.say(link, &Message::Publish(sent));
+        let answer = bench.say(connection, &Message::Publish(sent));
         assert_eq!(
             answer,
             [(
-                link,
+                connection,
                 Message::Lease { version: version(1), lease_ms: 60_000, siblings: None, addresses: None, media: None }
             )]
         );
@@ -255,61 +255,64 @@ mod tests {
     #[test]
     fn nobody_publishes_for_another() {
         let mut bench = Bench::new();
-        let link = bench.up(1, Role::Node);
-        assert!(bench.say(link, &Message::Publish(record(2))).is_empty());
+        let connection = bench.up(1, Role::Node);
+        assert!(bench.say(connection, &Message::Publish(record(2))).is_empty());
         assert_eq!((bench.hub.counters().foreign_records, bench.hub.status(bench.now).nodes), (1, 0));
     }
 
     #[test]
     fn renewal_of_unknown_version_requests_record() {
         let mut bench = Bench::new();
-        let link = bench.provider(1);
+        let connection = bench.provider(1);
         let renew = |sequence| Message::Renew(Renew { version: version(sequence), capacity: None });
-        assert!(matches!(bench.say(link, &renew(1))[..], [(_, Message::Lease { .. })]));
-        assert_eq!(bench.say(link, &renew(2)), [(link, Message::UnknownVersion)]);
+        assert!(matches!(bench.say(connection, &renew(1))[..], [(_, Message::Lease { .. })]));
+        assert_eq!(bench.say(connection, &renew(2)), [(connection, Message::UnknownVersion)]);
     }
 
     #[test]
     fn moved_connection_requests_fresh_record() {
         let mut bench = Bench::new();
         let seen = |last: u8, port| Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, last], port)));
-        let link = bench.up_over(1, Role::Node, seen(1, 4000), None);
+        let connection = bench.up_over(1, Role::Node, seen(1, 4000), None);
         let unknown = vec![Address::single(Scheme::Udp, SocketAddr::from(([0, 0, 0, 0], 9)))];
         let publish =
             |number| Message::Publish(Record { version: version(number), addresses: unknown.clone(), ..record(1) });
-        bench.say(link, &publish(1));
+        bench.say(connection, &publish(1));
         // Another port says nothing of where it listens.
-        assert!(bench.input(Input::LinkMoved { link, address: seen(1, 4001) }).is_empty());
-        assert_eq!(bench.input(Input::LinkMoved { link, address: seen(2, 4001) }), [(link, Message::UnknownVersion)]);
+        assert!(bench.input(Input::ConnectionMoved { connection, address: seen(1, 4001) }).is_empty());
+        assert_eq!(
+            bench.input(Input::ConnectionMoved { connection, address: seen(2, 4001) }),
+            [(connection, Message::UnknownVersion)]
+        );
         // That may be lost.
         let renewal = Message::Renew(Renew { version: version(1), capacity: None });
-        assert_eq!(bench.say(link, &renewal), [(link, Message::UnknownVersion)]);
-        bench.say(link, &publish(2));
+        assert_eq!(bench.say(connection, &renewal), [(connection, Message::UnknownVersion)]);
+        bench.say(connection, &publish(2));
         assert_eq!(bench.hub.index(bench.now, None, 10)[0].addresses, [seen(2, 9)]);
         let renewal = Message::Renew(Renew { version: version(2), capacity: None });
-        assert!(matches!(bench.say(link, &renewal)[..], [(_, Message::Lease { .. })]));
+        assert!(matches!(bench.say(connection, &renewal)[..], [(_, Message::Lease { .. })]));
     }
 
     #[test]
     fn lease_expires_only_after_silence() {
         let mut bench = Bench::new();
-        let link = bench.provider(1);
+        let connection = bench.provider(1);
         for _ in 0..4 {
             bench.wait(Duration::from_secs(50));
-            bench.say(link, &Message::Ping(1));
+            bench.say(connection, &Message::Ping(1));
         }
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
         bench.wait(Duration::from_secs(61));
         assert_eq!((bench.hub.status(bench.now).nodes, bench.hub.counters().expiries), (0, 1));
-        assert_eq!(bench.closed[0].0, link);
+        assert_eq!(bench.closed[0].0, connection);
     }
 
     #[test]
     fn older_version_answered_with_newer() {
         let mut bench = Bench::new();
-        let link = bench.up(1, Role::Node);
-        bench.say(link, &Message::Publish(Record { version: version(5), ..record(1) }));
-        let answer = bench.say(link, &Message::Publish(record(1)));
+        let connection = bench.up(1, Role::Node);
+        bench.say(connection, &Message::Publish(Record { version: version(5), ..record(1) }));
+        let answer = bench.say(connection, &Message::Publish(record(1)));
         assert!(matches!(answer[..], [(_, Message::Lease { version: held, .. })] if held == version(5)));
     }
 
@@ -336,9 +339,9 @@ mod tests {
     #[test]
     fn disconnected_node_kept_but_unlisted() {
         let mut bench = Bench::new();
-        let (provider, asker) = (bench.provider(1), bench.requester(2));
+        let (provider, requester) = (bench.provider(1), bench.requester(2));
         bench.down(provider);
-        let listed = |bench: &mut Bench, id| match &bench.ask(asker, request(id, RequestMode::Lookup))[..] {
+        let listed = |bench: &mut Bench, id| match &bench.ask(requester, request(id, RequestMode::Lookup))[..] {
             [(_, Message::LookupResult(found))] => found.candidates.len(),
             other => panic!("{other:?}"),
         };
@@ -350,13 +353,13 @@ mod tests {
     #[test]
     fn move_and_withdrawal_apply_immediately() {
         let mut bench = Bench::new();
-        let link = bench.provider(1);
+        let connection = bench.provider(1);
         let moved = Record { version: version(2), cell: crate::grid::Cell::new(0, 0), ..record(1) };
-        bench.say(link, &Message::Publish(moved));
-        let asker = bench.requester(2);
-        let sent = bench.ask(asker, request(1, RequestMode::Lookup));
+        bench.say(connection, &Message::Publish(moved));
+        let requester = bench.requester(2);
+        let sent = bench.ask(requester, request(1, RequestMode::Lookup));
         assert!(matches!(&sent[..], [(_, Message::LookupResult(found))] if found.candidates.is_empty()));
-        bench.say(link, &Message::Withdraw(version(2)));
+        bench.say(connection, &Message::Withdraw(version(2)));
         assert_eq!(bench.hub.counters().withdrawals, 1);
         assert_eq!(bench.hub.status(bench.now).entries, 0);
     }
@@ -365,12 +368,12 @@ mod tests {
     fn published_claimed_and_disconnected_dropped() {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
-        let link = bench.up(1, Role::Node);
-        let sent = bench.say(link, &Message::Publish(record(1)));
+        let connection = bench.up(1, Role::Node);
+        let sent = bench.say(connection, &Message::Publish(record(1)));
         assert!(sent.contains(&(peer, Message::Claim { node: node(1), version: version(1) })));
         bench.say(peer, &Message::Claim { node: node(1), version: version(1) });
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
-        bench.down(link);
+        bench.down(connection);
         bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
         assert_eq!(bench.hub.directory.nodes(), 0);
     }
@@ -379,8 +382,8 @@ mod tests {
     fn older_claim_or_replica_is_contradicted() {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
-        let link = bench.up(1, Role::Node);
-        bench.say(link, &Message::Publish(Record { version: version(5), ..record(1) }));
+        let connection = bench.up(1, Role::Node);
+        bench.say(connection, &Message::Publish(Record { version: version(5), ..record(1) }));
         let objection = [(peer, Message::Claim { node: node(1), version: version(5) })];
         assert_eq!(bench.say(peer, &Message::Claim { node: node(1), version: version(4) }), objection);
         assert_eq!(bench.say(peer, &Message::ReplicaUpdate(copies(vec![record(1)]))), objection);
@@ -401,8 +404,8 @@ mod tests {
     #[test]
     fn roles_are_kept_apart() {
         let mut bench = Bench::new();
-        let (link, hub) = (bench.up(1, Role::Node), bench.up(100, Role::SuperNode));
-        bench.say(link, &Message::Claim { node: node(2), version: version(9) });
+        let (connection, hub) = (bench.up(1, Role::Node), bench.up(100, Role::SuperNode));
+        bench.say(connection, &Message::Claim { node: node(2), version: version(9) });
         bench.say(hub, &Message::Publish(record(100)));
         let server = bench.up(3, Role::Server);
         assert_eq!(bench.hub.counters().refused_by_role, 3);
@@ -415,8 +418,8 @@ mod tests {
     #[test]
     fn renewal_restores_deducted_capacity() {
         let mut bench = Bench::new();
-        let (provider, asker) = (bench.provider(1), bench.requester(2));
-        bench.ask(asker, request(1, RequestMode::Forward));
+        let (provider, requester) = (bench.provider(1), bench.requester(2));
+        bench.ask(requester, request(1, RequestMode::Forward));
         let left = |bench: &Bench| bench.hub.index(bench.now, None, 1)[0].capacity;
         assert_eq!(left(&bench), Capacity { streams: 3, uplink_kbps: 9_960 });
         bench.say(provider, &Message::Renew(Renew { version: version(1), capacity: None }));
@@ -426,14 +429,14 @@ mod tests {
     #[test]
     fn repeated_connections_keep_the_newest() {
         let mut bench = Bench::new();
-        let links: Vec<_> = (0..20)
+        let connections: Vec<_> = (0..20)
             .map(|_| {
                 bench.wait(Duration::from_millis(1));
                 bench.provider(1)
             })
             .collect();
-        let closed: Vec<_> = bench.closed.iter().map(|(link, _)| *link).collect();
-        assert_eq!(closed, links[..12]);
-        assert_eq!(bench.hub.status(bench.now).links, 8);
+        let closed: Vec<_> = bench.closed.iter().map(|(connection, _)| *connection).collect();
+        assert_eq!(closed, connections[..12]);
+        assert_eq!(bench.hub.status(bench.now).connections, 8);
     }
 }

@@ -1,10 +1,10 @@
-//! The way out: nothing new, the nodes sent to their stand-bys, relayed flows
+//! The way out: nothing new, the nodes sent to their standbys, relayed flows
 //! to their end.
 
 use std::time::Duration;
 
 use super::{Hub, HubEvent, Sender};
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
 use crate::time::Time;
@@ -13,16 +13,16 @@ use crate::wire::Message;
 /// How long relayed flows may go on after [`Command::Leave`](super::Command::Leave).
 pub const DRAIN: Duration = Duration::from_secs(10);
 
-/// How long the nodes have to turn to their stand-bys: a few round trips of a
+/// How long the nodes have to turn to their standbys: a few round trips of a
 /// satellite path.
 const HAND_OVER: Duration = Duration::from_secs(5);
 
 const REASON: &str = "the hub is leaving";
 
 impl Hub {
-    /// Sends the nodes to their stand-bys, which have their records, and stays
+    /// Sends the nodes to their standbys, which have their records, and stays
     /// for what is under way. Without another hub in sight it closes every
-    /// link that carries no relayed flow.
+    /// connection that carries no relayed flow.
     pub(super) fn leave(&mut self, now: Time) {
         if self.leaving.is_some() {
             return;
@@ -31,23 +31,24 @@ impl Hub {
         self.mesh.stop();
         self.flush_mirror(now);
         self.leave_group(now);
-        let alone = self.neighbours.hub_count() == 0;
-        let links = self.neighbours.links.iter();
-        let nodes: Vec<LinkId> = links.filter(|(_, at)| at.role == Role::Node).map(|(link, _)| *link).collect();
-        let busy = self.relays.links();
-        for link in nodes {
+        let alone = self.remotes.hub_count() == 0;
+        let connections = self.remotes.connections.iter();
+        let nodes: Vec<ConnectionId> =
+            connections.filter(|(_, at)| at.role == Role::Node).map(|(connection, _)| *connection).collect();
+        let busy = self.relays.connections();
+        for connection in nodes {
             if !alone {
-                self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Handover);
-            } else if !busy.contains(&link) {
-                self.close(now, link, REASON);
+                self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Handover);
+            } else if !busy.contains(&connection) {
+                self.close(now, connection, REASON);
             }
         }
     }
 
     /// A node has turned to another hub, or leaves.
     pub(super) fn let_go(&mut self, now: Time, from: Sender) {
-        if self.leaving.is_some() && !self.relays.links().contains(&from.link) {
-            self.close(now, from.link, REASON);
+        if self.leaving.is_some() && !self.relays.connections().contains(&from.connection) {
+            self.close(now, from.connection, REASON);
         }
     }
 
@@ -67,15 +68,15 @@ impl Hub {
     /// or the time is up.
     pub(super) fn end_drain(&mut self, now: Time) {
         let Some(due) = self.drain_due() else { return };
-        let nodes_may_go = self.neighbours.hub_count() > 0 && self.neighbours.has_nodes();
+        let nodes_may_go = self.remotes.hub_count() > 0 && self.remotes.has_nodes();
         let waits = self.carries_on() || nodes_may_go;
         if waits && now < due {
             return;
         }
         self.left = true;
-        let rest: Vec<LinkId> = self.neighbours.links.keys().copied().collect();
-        for link in rest {
-            self.close(now, link, REASON);
+        let rest: Vec<ConnectionId> = self.remotes.connections.keys().copied().collect();
+        for connection in rest {
+            self.close(now, connection, REASON);
         }
         self.events.push_back(HubEvent::Left);
     }
@@ -92,9 +93,9 @@ mod tests {
     #[test]
     fn idle_hub_leaves_immediately() {
         let mut bench = Bench::new();
-        let link = bench.provider(1);
+        let connection = bench.provider(1);
         bench.input(Input::Command(HubCommand::Leave));
-        assert_eq!(bench.closed, [(link, REASON.to_owned())]);
+        assert_eq!(bench.closed, [(connection, REASON.to_owned())]);
         assert_eq!(bench.events.last(), Some(&HubEvent::Left));
         let late = bench.up(2, Role::Node);
         assert_eq!(bench.closed[1].0, late);
@@ -106,39 +107,39 @@ mod tests {
     fn drain_waits_for_node_handover() {
         for withdraws in [true, false] {
             let mut bench = Bench::new();
-            let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
+            let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
             let sent = bench.input(Input::Command(HubCommand::Leave));
-            assert_eq!(sent, [(link, Message::Handover)]);
+            assert_eq!(sent, [(connection, Message::Handover)]);
             assert!(bench.closed.is_empty());
             if withdraws {
-                bench.say(link, &Message::Withdraw(version(2)));
+                bench.say(connection, &Message::Withdraw(version(2)));
             } else {
                 bench.wait(HAND_OVER);
             }
-            let mut closed: Vec<_> = bench.closed.iter().map(|(link, _)| *link).collect();
+            let mut closed: Vec<_> = bench.closed.iter().map(|(connection, _)| *connection).collect();
             closed.sort();
-            assert_eq!((closed, bench.events.last()), (vec![peer, link], Some(&HubEvent::Left)));
+            assert_eq!((closed, bench.events.last()), (vec![peer, connection], Some(&HubEvent::Left)));
         }
     }
 
     #[test]
     fn sibling_requests_reach_departed_nodes() {
         let mut bench = Bench::new();
-        let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
+        let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.input(Input::Command(HubCommand::Leave));
         bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
-        assert_eq!(forwarded(&bench.say(peer, &Message::RouteRequest(carried(5)))[1..]).0, link);
+        assert_eq!(forwarded(&bench.say(peer, &Message::RouteRequest(carried(5)))[1..]).0, connection);
     }
 
     #[test]
     fn drain_keeps_relayed_flow_until_deadline() {
         for ends in [true, false] {
             let mut bench = Bench::new();
-            let (provider, asker, idle) = (bench.provider(1), bench.requester(2), bench.requester(3));
-            let (_, forward) = forwarded(&bench.ask(asker, request(1, RequestMode::Relay)));
+            let (provider, requester, idle) = (bench.provider(1), bench.requester(2), bench.requester(3));
+            let (_, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Relay)));
             bench.input(Input::Command(HubCommand::Leave));
-            assert_eq!(bench.closed.iter().map(|(link, _)| *link).collect::<Vec<_>>(), [idle]);
-            assert_eq!(refused(&bench.ask(asker, request(2, RequestMode::Relay))), (asker, Reason::Leaving));
+            assert_eq!(bench.closed.iter().map(|(connection, _)| *connection).collect::<Vec<_>>(), [idle]);
+            assert_eq!(refused(&bench.ask(requester, request(2, RequestMode::Relay))), (requester, Reason::Leaving));
             assert!(!bench.events.contains(&HubEvent::Left));
             if ends {
                 bench.say(provider, &Message::Stop { id: forward.id, reason: Reason::SourceFailed });

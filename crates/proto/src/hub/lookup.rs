@@ -13,7 +13,7 @@ use super::{Hub, Outcome, Sender};
 use crate::delivery::Delivery;
 use crate::directory::{Directory, DirectoryQuery, Hit, Rank, SearchPurpose};
 use crate::grid::{Area, Cell};
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::node_selector::NodeSelector;
 use crate::scope::Scope;
@@ -36,13 +36,13 @@ impl Hub {
         if !cached.is_empty() {
             let coverage = self.coverage(now, Coverage::FirstMatch);
             let scope = request.scope.unwrap_or_default();
-            self.answer_merged_lookup(now, (from.link, request.id), (&query, scope), &cached, coverage);
+            self.answer_merged_lookup(now, (from.connection, request.id), (&query, scope), &cached, coverage);
         } else if let Some((area, course)) = area {
-            let waiter = Waiter::Lookup { link: from.link, node: from.node, id: request.id, query };
-            let patience = self.time_to_answer(from.link, request.deadline_ms);
+            let waiter = Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query };
+            let patience = self.time_to_answer(from.connection, request.deadline_ms);
             if !self.start_lookup(now, DirectoryQuery { area, ..query }, course, waiter, patience) {
                 self.counters.over_limit += 1;
-                self.decline_request(from.link, request, Reason::TooMany);
+                self.decline_request(from.connection, request, Reason::TooMany);
             }
         } else {
             let are_first = request.area.wants_any() && !hits.is_empty() && course.is_some() && self.has_others();
@@ -50,12 +50,12 @@ impl Hub {
             if names.is_some() {
                 self.hits = hits;
                 let scope = request.scope.unwrap_or_default();
-                return self.answer_merged_lookup(now, (from.link, request.id), (&query, scope), &[], coverage);
+                return self.answer_merged_lookup(now, (from.connection, request.id), (&query, scope), &[], coverage);
             }
             self.count_listed(query.service, hits.len());
-            let message = encode_found(&self.directory, request.id, &hits, coverage, self.is_here(from.link));
+            let message = encode_found(&self.directory, request.id, &hits, coverage, self.is_here(from.connection));
             let (channel, delivery, traffic) = (Channel::Datagram, Delivery::CONTROL, Traffic::Lookup);
-            self.out.push_back(Transmit::Message { link: from.link, channel, delivery, traffic, message });
+            self.out.push_back(Transmit::Message { connection: from.connection, channel, delivery, traffic, message });
         }
         hits.clear();
         self.hits = hits;
@@ -65,22 +65,22 @@ impl Hub {
     pub(super) fn answer_merged_lookup(
         &mut self,
         now: Time,
-        (link, id): (LinkId, RequestId),
+        (connection, id): (ConnectionId, RequestId),
         (query, scope): (&DirectoryQuery, Scope),
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
         let hits = self.search_within(now, scope, query);
-        let found = self.merged(hits, (link, id), query, remote, coverage);
+        let found = self.merged(hits, (connection, id), query, remote, coverage);
         self.count_listed(query.service, found.candidates.len());
-        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::LookupResult(found));
+        self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::LookupResult(found));
     }
 
     /// What this hub and others have, the best first.
     fn merged(
         &mut self,
         hits: Vec<Hit>,
-        (link, id): (LinkId, RequestId),
+        (connection, id): (ConnectionId, RequestId),
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
@@ -94,21 +94,21 @@ impl Hub {
         }
         ranked.sort_unstable_by_key(|(rank, _)| *rank);
         ranked.truncate(query.count);
-        let candidates = ranked.into_iter().map(|(_, candidate)| self.shown(link, candidate)).collect();
+        let candidates = ranked.into_iter().map(|(_, candidate)| self.shown(connection, candidate)).collect();
         LookupResult { id, candidates, coverage }
     }
 
     /// Answers another hub with what this one and others have.
     pub(super) fn answer_hub_lookup(
         &mut self,
-        (link, id): (LinkId, RequestId),
+        (connection, id): (ConnectionId, RequestId),
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
         let hits = self.search(query);
-        let found = self.merged(hits, (link, id), query, remote, coverage);
-        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::LookupResult(found));
+        let found = self.merged(hits, (connection, id), query, remote, coverage);
+        self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::LookupResult(found));
     }
 
     fn count_listed(&mut self, service: Service, listed: usize) {
@@ -158,15 +158,15 @@ impl Hub {
             into.extend(self.directory.find_one(query, node));
             return 1;
         }
-        into.extend(self.neighbours.called(called).filter_map(|node| self.directory.find_one(query, node)));
+        into.extend(self.remotes.called(called).filter_map(|node| self.directory.find_one(query, node)));
         into.sort_unstable_by_key(|hit| hit.rank);
         into.truncate(query.count);
-        self.neighbours.count()
+        self.remotes.count()
     }
 
     /// A candidate with its name, if that is known here.
     pub(super) fn named(&self, candidate: Candidate) -> Candidate {
-        let known = self.neighbours.get(candidate.node).map(|neighbour| neighbour.name.clone());
+        let known = self.remotes.get(candidate.node).map(|remote| remote.name.clone());
         Candidate { name: candidate.name.or(known), ..candidate }
     }
 

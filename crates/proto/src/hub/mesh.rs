@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::neighbours::RemoteConnection;
+use super::remotes::RemoteConnection;
 use super::requests::RequestKey;
 use super::tree::Relation;
 use super::{Hub, HubConfig, HubEvent, HubKind, Sender};
 use crate::address::{Address, SchemeSet};
 use crate::backoff::Backoff;
-use crate::ids::{DialId, LinkId, NodeId};
+use crate::ids::{ConnectionId, DialId, NodeId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::service::{Role, RoleSet};
 use crate::time::Time;
@@ -25,9 +25,9 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 /// So many are few: more are asked less often, so that it costs no more.
 const FEW: usize = 10;
 /// So many half pauses, and a second, may pass between two words over a live
-/// link: a pause takes up to a quarter longer, and one answer may get lost.
+/// connection: a pause takes up to a quarter longer, and one answer may get lost.
 const LIVE_SILENCE: u32 = 5;
-/// After so many pauses, and a second, without a word a link to a peer is given up.
+/// After so many pauses, and a second, without a word a connection to a peer is given up.
 const MAX_SILENCE: u32 = 3;
 /// How many requests may wait for the same provider to be dialled.
 const MAX_WAITING: usize = 64;
@@ -79,7 +79,7 @@ pub(super) enum DialPurpose {
     Hub(usize),
     /// With what it costs, in bytes, if it leads nowhere.
     Member(NodeId, u64),
-    /// A stand-by that is no neighbour otherwise.
+    /// A standby that is no remote otherwise.
     Aside(NodeId),
     Provider {
         node: NodeId,
@@ -192,8 +192,8 @@ impl Hub {
     }
 
     pub(super) fn send_to_hub(&mut self, peer: NodeId, message: &Message) {
-        if let Some(link) = self.neighbours.best_link(peer, SchemeSet::ALL) {
-            self.send(link, Channel::Reliable { flow: 0 }, Traffic::Mesh, message);
+        if let Some(connection) = self.remotes.best_connection(peer, SchemeSet::ALL) {
+            self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Mesh, message);
         }
     }
 
@@ -213,36 +213,42 @@ impl Hub {
 
     /// How often peers are asked for a sign of life.
     fn ping_pause(&self) -> Duration {
-        PING_EVERY * u32::try_from(self.neighbours.hub_count().div_ceil(FEW)).unwrap_or(u32::MAX)
+        PING_EVERY * u32::try_from(self.remotes.hub_count().div_ceil(FEW)).unwrap_or(u32::MAX)
     }
 
-    /// For how long a link to a peer may be silent, when another one is not, and live.
+    /// For how long a connection to a peer may be silent, when another one is not, and live.
     pub(super) fn longest_silence(&self) -> Duration {
         self.ping_pause() / 2 * LIVE_SILENCE + Duration::from_secs(1)
     }
 
     fn ping_peers(&mut self, now: Time) {
-        let peers: Vec<NodeId> = self.neighbours.hubs().collect();
+        let peers: Vec<NodeId> = self.remotes.hubs().collect();
         let pause = self.ping_pause();
         self.mesh.token = self.mesh.token.wrapping_add(1);
         let token = self.mesh.token;
         let silence = pause * MAX_SILENCE + Duration::from_secs(1);
         self.mesh.next_ping = (!peers.is_empty()).then(|| now + self.random.jitter(pause));
-        for link in peers.iter().flat_map(|peer| self.neighbours.links_of(*peer).to_vec()).collect::<Vec<LinkId>>() {
-            let longest = |link: &RemoteConnection| silence.max(link.rtt.pto() * MAX_SILENCE);
-            let silent = self.neighbours.links.get(&link).is_some_and(|link| now.since(link.heard) > longest(link));
+        for connection in
+            peers.iter().flat_map(|peer| self.remotes.connections_of(*peer).to_vec()).collect::<Vec<ConnectionId>>()
+        {
+            let longest = |connection: &RemoteConnection| silence.max(connection.rtt.pto() * MAX_SILENCE);
+            let silent = self
+                .remotes
+                .connections
+                .get(&connection)
+                .is_some_and(|connection| now.since(connection.heard) > longest(connection));
             if silent {
-                self.close(now, link, "nothing was heard from the peer");
+                self.close(now, connection, "nothing was heard from the peer");
             } else {
-                self.neighbours.record_ping(now, link, token);
-                self.send(link, Channel::Datagram, Traffic::Renew, &Message::Ping(token));
+                self.remotes.record_ping(now, connection, token);
+                self.send(connection, Channel::Datagram, Traffic::Renew, &Message::Ping(token));
             }
         }
     }
 
-    /// A neighbour lives, and so far away is it.
+    /// A remote lives, and so far away is it.
     pub(super) fn answered_ping(&mut self, now: Time, from: Sender, token: u32) {
-        if self.neighbours.record_pong(now, from.link, token) {
+        if self.remotes.record_pong(now, from.connection, token) {
             self.measure_group();
         }
     }
@@ -283,7 +289,7 @@ impl Hub {
         true
     }
 
-    /// A dial has led to a neighbour, or to nothing.
+    /// A dial has led to a remote, or to nothing.
     pub(super) fn dial_ended(&mut self, now: Time, dial: Option<DialId>, outcome: Result<NodeId, &str>) {
         let purpose = dial.and_then(|dial| self.mesh.dials.remove(&dial));
         match (purpose, outcome) {
@@ -323,7 +329,7 @@ impl Hub {
     }
 
     fn start_pinging(&mut self, now: Time, node: NodeId) {
-        let is_hub = self.neighbours.get(node).is_some_and(|neighbour| neighbour.role.is_hub());
+        let is_hub = self.remotes.get(node).is_some_and(|remote| remote.role.is_hub());
         if is_hub && self.mesh.next_ping.is_none() {
             self.mesh.next_ping = Some(now + self.random.jitter(PING_EVERY));
         }
@@ -339,7 +345,7 @@ impl Hub {
         Some(HubEvent::HubUnreachable { addresses: peer.addresses.clone(), reason: reason.to_owned(), retry_in })
     }
 
-    /// One of the associations with a peer is gone, and with it perhaps some of
+    /// One of the connections with a peer is gone, and with it perhaps some of
     /// what was said reliably: both say again what the other is to know.
     pub(super) fn resend_state(&mut self, now: Time, node: NodeId) {
         self.forget_changes_of(node);
@@ -347,7 +353,7 @@ impl Hub {
         self.tell_all_again(now, node);
     }
 
-    /// A peer's last link is gone; it was there for as long as it `stayed`.
+    /// A peer's last connection is gone; it was there for as long as it `stayed`.
     pub(super) fn peer_lost(&mut self, now: Time, node: NodeId, stayed: Duration, reason: &str) {
         if self.leaving.is_some() {
             self.mesh.hubs.retain(|hub| hub.state != HubDialState::Up(node));

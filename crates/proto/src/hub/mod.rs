@@ -8,7 +8,7 @@
 //!
 //! | file | its part |
 //! |---|---|
-//! | `neighbours` | links and who is at their other ends |
+//! | `remotes` | connections and who is at their other ends |
 //! | `dispatch` | who may say what, and which part it is for |
 //! | `dialable` | where nodes may be dialled, of all that they name |
 //! | `leases` | publishing, renewing, withdrawing, expiring, claims |
@@ -20,13 +20,13 @@
 //! | `summaries` | who has something where, told upward |
 //! | `route`, `hub_lookup` | where a question goes on to, and searches at many hubs |
 //! | `watches` | who wants to hear of changes |
-//! | `replication`, `standby` | what stand-bys are told of this hub's nodes, and what is kept for those of others |
+//! | `replication`, `standby` | what standbys are told of this hub's nodes, and what is kept for those of others |
 //! | `replica_sync` | what both know already, so that only changes are told |
 //! | `cache` | a cache of the baseline, and what its server does for it |
-//! | `aside` | reaching stand-bys that are no neighbours otherwise |
+//! | `aside` | reaching standbys that are no remotes otherwise |
 //! | `moved` | where nodes went that have another home now, and telling the old one |
 //! | `join_limiter` | who waits when many come at once |
-//! | `query_quota`, `departed_usage` | how much each neighbour may ask, also if it comes anew |
+//! | `query_quota`, `departed_usage` | how much each remote may ask, also if it comes anew |
 //! | `reflection` | streams that the owner's relay sends on: what is granted to whom, and whether there is room |
 //! | `rooms` | who is in which room |
 //! | `leave` | the way out |
@@ -50,12 +50,12 @@ mod lookup;
 mod members;
 mod mesh;
 mod moved;
-mod neighbours;
 #[cfg(test)]
 mod properties;
 mod query_quota;
 mod reflection;
 mod relay;
+mod remotes;
 mod replica_sync;
 mod replication;
 mod requests;
@@ -76,7 +76,7 @@ use crate::address::Address;
 use crate::address_filter::{DialedHosts, HubDialBudget};
 use crate::delivery::Delivery;
 use crate::directory::{Directory, Hit};
-use crate::ids::{DialId, LinkId, NodeId};
+use crate::ids::{ConnectionId, DialId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, Peer, Traffic, Transmit};
 use crate::random::SplitMix64;
 use crate::service::Role;
@@ -101,9 +101,9 @@ use join_limiter::JoinRateLimiter;
 use members::Members;
 use mesh::Mesh;
 use moved::MovedNodes;
-use neighbours::{LostConnection, Neighbours};
 use reflection::ReflectionState;
 use relay::Relays;
+use remotes::{LostConnection, Remotes};
 use replication::ReplicaSenders;
 use requests::RequestTable;
 use rooms::RoomDirectory;
@@ -132,7 +132,7 @@ pub struct Hub {
     cached: Directory,
     /// Names of nodes whose copies are held, of at most twice as many.
     cached_names: BTreeMap<NodeId, String>,
-    neighbours: Neighbours,
+    remotes: Remotes,
     requests: RequestTable,
     relays: Relays,
     reflection: ReflectionState,
@@ -162,10 +162,10 @@ pub struct Hub {
     events: VecDeque<HubEvent>,
 }
 
-/// Who sent a message, and over which link.
+/// Who sent a message, and over which connection.
 #[derive(Clone, Copy, Debug)]
 struct Sender {
-    link: LinkId,
+    connection: ConnectionId,
     node: NodeId,
     role: Role,
 }
@@ -185,7 +185,7 @@ impl Hub {
             directory: Directory::new(config.limits.nodes, config.lease),
             cached: Directory::new(cache::MAX_CACHED, config.lease),
             cached_names: BTreeMap::new(),
-            neighbours: Neighbours::default(),
+            remotes: Remotes::default(),
             requests: RequestTable::default(),
             relays: Relays::default(),
             reflection: ReflectionState::new(config.secret),
@@ -230,17 +230,21 @@ impl Hub {
         self.knows_since = Some(now);
         self.directory.slept(slept);
         self.cached.slept(slept);
-        self.neighbours.links.values_mut().filter_map(|link| link.clock.as_mut()).for_each(|clock| clock.slept(slept));
+        self.remotes
+            .connections
+            .values_mut()
+            .filter_map(|connection| connection.clock.as_mut())
+            .for_each(|clock| clock.slept(slept));
     }
 
-    fn send(&mut self, link: LinkId, channel: Channel, traffic: Traffic, message: &Message) {
+    fn send(&mut self, connection: ConnectionId, channel: Channel, traffic: Traffic, message: &Message) {
         let (delivery, message) = (Delivery::CONTROL, message.encode());
-        self.out.push_back(Transmit::Message { link, channel, delivery, traffic, message });
+        self.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
     }
 
-    fn close(&mut self, now: Time, link: LinkId, reason: &str) {
-        self.out.push_back(Transmit::Close { link, reason: reason.to_owned() });
-        self.link_down(now, link, reason);
+    fn close(&mut self, now: Time, connection: ConnectionId, reason: &str) {
+        self.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
+        self.connection_down(now, connection, reason);
     }
 
     fn refused(&mut self, node: NodeId, what: &'static str) {
@@ -248,10 +252,17 @@ impl Hub {
         self.events.push_back(HubEvent::Refused { node, what });
     }
 
-    fn link_up(&mut self, now: Time, up: (LinkId, Option<DialId>), peer: Peer, address: Address, rtt: Duration) {
-        let (link, dial) = up;
+    fn connection_up(
+        &mut self,
+        now: Time,
+        up: (ConnectionId, Option<DialId>),
+        peer: Peer,
+        address: Address,
+        rtt: Duration,
+    ) {
+        let (connection, dial) = up;
         if let Some(reason) = self.unwelcome(&peer, dial.is_some()) {
-            self.out.push_back(Transmit::Close { link, reason: reason.to_owned() });
+            self.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
             if peer.node == self.config.node {
                 self.mesh.found_itself(dial);
                 self.events.push_back(HubEvent::SameIdentity { address });
@@ -259,12 +270,17 @@ impl Hub {
             return self.dial_ended(now, dial, Err(reason));
         }
         let (node, role) = (peer.node, peer.role);
-        let first = self.neighbours.up(now, link, peer.clone(), address.clone(), rtt);
+        let first = self.remotes.up(now, connection, peer.clone(), address.clone(), rtt);
         self.directory.mark_heard(now, node);
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(now));
-        self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Hello(Hello { clock_s, ..Hello::OWN }));
-        if let Some(spare) = self.neighbours.excess_connection(node, link) {
-            self.close(now, spare, "one association too many");
+        self.send(
+            connection,
+            Channel::Reliable { flow: 0 },
+            Traffic::Join,
+            &Message::Hello(Hello { clock_s, ..Hello::OWN }),
+        );
+        if let Some(spare) = self.remotes.excess_connection(node, connection) {
+            self.close(now, spare, "one connection too many");
         }
         match (role.is_hub(), first) {
             (true, true) => self.events.push_back(HubEvent::HubUp { peer, address }),
@@ -283,7 +299,7 @@ impl Hub {
         }
     }
 
-    /// Why an association with `peer`, which this hub has `dialled` or not, is
+    /// Why a connection with `peer`, which this hub has `dialled` or not, is
     /// not wanted.
     fn unwelcome(&mut self, peer: &Peer, dialled: bool) -> Option<&'static str> {
         if peer.node == self.config.node {
@@ -300,33 +316,33 @@ impl Hub {
         if self.leaving.is_some() {
             return Some("the hub is leaving");
         }
-        if self.neighbours.links.len() >= self.config.limits.links {
+        if self.remotes.connections.len() >= self.config.limits.connections {
             self.counters.over_limit += 1;
-            return Some("the hub has too many associations");
+            return Some("the hub has too many connections");
         }
         None
     }
 
-    fn link_down(&mut self, now: Time, link: LinkId, reason: &str) {
-        let Some(LostConnection { node, role, last }) = self.neighbours.down(link) else { return };
-        self.replicas.close_book(node, link, last);
-        self.relays_lost_link(now, node, link);
+    fn connection_down(&mut self, now: Time, connection: ConnectionId, reason: &str) {
+        let Some(LostConnection { node, role, last }) = self.remotes.down(connection) else { return };
+        self.replicas.close_book(node, connection, last);
+        self.relays_lost_connection(now, node, connection);
         if !last {
-            self.move_watches(node, link);
+            self.move_watches(node, connection);
             if role == Role::SuperNode {
                 self.resend_state(now, node);
             }
             return;
         }
-        let Some(neighbour) = self.neighbours.forget(now, node) else { return };
-        for key in neighbour.requests {
+        let Some(remote) = self.remotes.forget(now, node) else { return };
+        for key in remote.requests {
             self.drop_request_of(node, key);
         }
         self.drop_watches_of(node);
         if role.is_hub() {
             self.apply_contested_claims(now, node);
             self.events.push_back(HubEvent::HubDown { node, reason: reason.to_owned() });
-            self.peer_lost(now, node, now.since(neighbour.since), reason);
+            self.peer_lost(now, node, now.since(remote.since), reason);
             self.suspend_registered(node);
         } else {
             self.directory.suspend(node);
@@ -349,7 +365,7 @@ impl Hub {
         self.offer_watches(now);
         self.poll_mesh(now);
         self.poll_replication(now);
-        self.poll_standby_links(now);
+        self.poll_standby_connections(now);
         self.poll_claims(now);
         self.poll_members(now);
         self.poll_balance(now);
@@ -366,16 +382,18 @@ impl Machine for Hub {
         self.knows_since.get_or_insert(now);
         self.directory.tick(now);
         match input {
-            Input::LinkUp { link, dial, peer, address, rtt } => self.link_up(now, (link, dial), peer, address, rtt),
-            Input::LinkMoved { link, address } => self.link_moved(link, address),
-            Input::LinkDown { link, reason, .. } => self.link_down(now, link, &reason),
+            Input::ConnectionUp { connection, dial, peer, address, rtt } => {
+                self.connection_up(now, (connection, dial), peer, address, rtt)
+            }
+            Input::ConnectionMoved { connection, address } => self.connection_moved(connection, address),
+            Input::ConnectionDown { connection, reason, .. } => self.connection_down(now, connection, &reason),
             Input::DialFailed { dial, reason, .. } => self.dial_ended(now, Some(dial), Err(&reason)),
-            Input::Message { link, message } => self.handle_message(now, link, &message),
+            Input::Message { connection, message } => self.handle_message(now, connection, &message),
             // What a hub tells of itself is what it was told to tell.
             Input::LocalAddress { .. } => {}
             // Multicast is among nodes.
             Input::Multicast { .. } => self.counters.stray += 1,
-            Input::FlowBroken { link, flow } => self.flow_broken(link, flow),
+            Input::FlowBroken { connection, flow } => self.flow_broken(connection, flow),
             Input::HostSuspended(slept) => self.slept(now, slept),
             Input::WallClock(unix_s) => self.wall_clock = Some(WallClock::new(now, unix_s)),
             Input::Timeout => self.timeout(now),
@@ -410,9 +428,9 @@ impl Machine for Hub {
             due(self.summaries_due(), "a summary is due"),
             due(self.watches.next_due(), "a watch is offered again"),
             due(self.mesh.next_due(), "another hub wants tending"),
-            due(self.replica_senders.next_due(), "a stand-by wants to know"),
+            due(self.replica_senders.next_due(), "a standby wants to know"),
             due(self.claims.next_due(), "a node is asked if it is here"),
-            due(self.asides.next_due(), "a stand-by is to be reached"),
+            due(self.asides.next_due(), "a standby is to be reached"),
             due(self.members.next_due(), "the other super nodes want a word"),
             due(self.balance.next_due(), "a super node that has joined gets a node"),
             due(self.drain_due(), "the drain ends"),

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::claims::Claim;
-use super::neighbours::MOVE;
+use super::remotes::MOVE;
 use super::route::{HOPS, RoutePlan};
 use super::tree::Relation;
 use super::{Hub, Sender};
@@ -42,7 +42,7 @@ impl Hub {
     /// Where a node that was here went, if that hub can be asked.
     pub(super) fn moved_to(&self, now: Time, node: NodeId) -> Option<NodeId> {
         let (to, until) = self.moved.nodes.get(&node)?;
-        (*until > now && self.neighbours.is_up(*to)).then_some(*to)
+        (*until > now && self.remotes.is_up(*to)).then_some(*to)
     }
 
     /// Whether a node was here a moment ago and has another home now.
@@ -59,7 +59,7 @@ impl Hub {
             return;
         };
         // A node says it once. The old home that does not hear of it keeps its copy for a lease.
-        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.try_charge(now, MOVE)) {
+        if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, MOVE)) {
             self.counters.over_limit += 1;
             return;
         }
@@ -85,7 +85,7 @@ impl Hub {
     fn pass_on(&mut self, word: Word, course: RoutePlan) {
         let Some(hops) = word.hops_left.checked_sub(1) else { return };
         let mut route = self.route(BlockService::from_cell(word.service, word.cell), course);
-        if self.neighbours.is_up(word.old_home) {
+        if self.remotes.is_up(word.old_home) {
             route = vec![(word.old_home, RouteDirection::Down)];
         }
         // One parent passes it on; two would tell everybody twice.
@@ -110,33 +110,33 @@ mod tests {
     #[test]
     fn request_follows_moved_node_for_lease() {
         let mut bench = Bench::new();
-        let (asker, new) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
-        let link = bench.provider(1);
+        let (requester, new) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
+        let connection = bench.provider(1);
         bench.say(new, &Message::Claim { node: node(1), version: version(2) });
-        bench.down(link);
-        let sent = bench.say(asker, &Message::RouteRequest(carried(1)));
+        bench.down(connection);
+        let sent = bench.say(requester, &Message::RouteRequest(carried(1)));
         let followed = |sent: &[(_, Message)]| {
-            sent.iter().any(|(link, message)| {
-                *link == new && matches!(message, Message::RouteRequest(on) if on.hops_left == 2)
+            sent.iter().any(|(connection, message)| {
+                *connection == new && matches!(message, Message::RouteRequest(on) if on.hops_left == 2)
             })
         };
         assert!(followed(&sent), "{sent:?}");
         for _ in 0..7 {
-            bench.say(asker, &Message::Ping(0));
+            bench.say(requester, &Message::Ping(0));
             bench.say(new, &Message::Ping(0));
             bench.wait(Duration::from_secs(10));
         }
-        let sent = bench.say(asker, &Message::RouteRequest(carried(2)));
+        let sent = bench.say(requester, &Message::RouteRequest(carried(2)));
         assert!(!followed(&sent) && sent.len() == 2, "{sent:?}");
     }
 
     #[test]
     fn request_for_departed_node_is_declined() {
         let mut bench = Bench::new();
-        let (asker, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
-        bench.say(asker, &Message::HomeChanged(word(200, 101)));
-        bench.down(link);
-        let sent = bench.say(asker, &Message::RouteRequest(carried(1)));
+        let (requester, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
+        bench.say(requester, &Message::HomeChanged(word(200, 101)));
+        bench.down(connection);
+        let sent = bench.say(requester, &Message::RouteRequest(carried(1)));
         assert!(
             matches!(&sent[..], [_, (_, Message::Decline(decline))] if decline.reason == Reason::Leaving),
             "{sent:?}"
@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(bench.say(other, &Message::HomeChanged(word(100, 50))), [(child, on(100))], "it is that one");
         assert!(bench.say(child, &Message::HomeChanged(HomeChanged { hops_left: 0, ..word(77, 50) })).is_empty());
         // A node tells of itself only, and of what is here.
-        let link = bench.up(1, Role::Node);
-        assert!(bench.say(link, &Message::HomeChanged(word(77, 50))).is_empty());
+        let connection = bench.up(1, Role::Node);
+        assert!(bench.say(connection, &Message::HomeChanged(word(77, 50))).is_empty());
     }
 
     /// Each goes to every hub on the way, reliably.
@@ -182,10 +182,10 @@ mod tests {
         for hub in 100..108 {
             bench.up(hub, Role::SuperNode);
         }
-        let link = bench.provider(1);
+        let connection = bench.provider(1);
         let said = (0..200).map(|old| {
             let sent = bench.say(
-                link,
+                connection,
                 &Message::HomeChanged(HomeChanged { direction: RouteDirection::Up, hops_left: 0, ..word(old, 1) }),
             );
             usize::from(!sent.is_empty())

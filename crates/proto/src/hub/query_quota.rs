@@ -1,5 +1,5 @@
-//! The rate at which each neighbour may ask: requests, lookups, watches and searches of other hubs, each
-//! at the price of the records that are looked at for it. A neighbour that asks more is told when to come again.
+//! The rate at which each remote may ask: requests, lookups, watches and searches of other hubs, each
+//! at the price of the records that are looked at for it. A remote that asks more is told when to come again.
 
 use std::time::Duration;
 
@@ -33,10 +33,10 @@ impl Hub {
         }
     }
 
-    /// True if a neighbour's message is to be heard: all but questions that are too many, which are refused.
+    /// True if a remote's message is to be heard: all but questions that are too many, which are refused.
     pub(super) fn admit_message(&mut self, now: Time, from: Sender, message: &Message) -> bool {
         self.examined = 0;
-        let ahead = self.neighbours.get_mut(from.node).map_or(Duration::ZERO, |node| node.debt.tolled.since(now));
+        let ahead = self.remotes.get_mut(from.node).map_or(Duration::ZERO, |node| node.debt.tolled.since(now));
         if ahead <= BURST || Self::price(message).is_none() {
             return true;
         }
@@ -56,16 +56,16 @@ impl Hub {
         let retry_after = wait.max(SHORTEST_RETRY).as_millis();
         let retry_after_ms = Some(u32::try_from(retry_after).unwrap_or(u32::MAX));
         let decline = Decline { id, reason: Reason::TooMany, retry_after_ms, requester };
-        self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+        self.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
     }
 
-    /// Charges a neighbour for what was looked at for a question.
+    /// Charges a remote for what was looked at for a question.
     pub(super) fn charge(&mut self, now: Time, from: Sender, price: usize) {
         let price = u32::try_from(price + self.examined / RECORDS).unwrap_or(u32::MAX);
         let per_second = self.config.limits.lookups_per_second.max(1);
-        let Some(neighbour) = self.neighbours.get_mut(from.node) else { return };
-        let per_second = if neighbour.role.is_hub() { per_second.saturating_mul(HUB) } else { per_second };
-        neighbour.debt.tolled = neighbour.debt.tolled.max(now) + Duration::from_secs(1) * price / per_second;
+        let Some(remote) = self.remotes.get_mut(from.node) else { return };
+        let per_second = if remote.role.is_hub() { per_second.saturating_mul(HUB) } else { per_second };
+        remote.debt.tolled = remote.debt.tolled.max(now) + Duration::from_secs(1) * price / per_second;
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use super::super::{HubConfig, HubKind};
     use super::*;
     use crate::grid::{Area, Cell};
-    use crate::ids::LinkId;
+    use crate::ids::ConnectionId;
     use crate::record::Record;
     use crate::service::Role;
     use crate::wire::Request;
@@ -91,12 +91,14 @@ mod tests {
     }
 
     /// Counts the lookups of so many that are answered, and gives the last wait that was told.
-    fn answered(bench: &mut Bench, link: LinkId, area: Area, count: u32) -> (u32, Option<u32>) {
+    fn answered(bench: &mut Bench, connection: ConnectionId, area: Area, count: u32) -> (u32, Option<u32>) {
         let (mut found, mut wait) = (0, None);
         for id in 0..count {
-            match &bench.say(link, &lookup(id + 1, area))[..] {
-                [(to, Message::LookupResult(_))] => found += u32::from(*to == link),
-                [(to, Message::Decline(Decline { reason: Reason::TooMany, retry_after_ms, .. }))] if *to == link => {
+            match &bench.say(connection, &lookup(id + 1, area))[..] {
+                [(to, Message::LookupResult(_))] => found += u32::from(*to == connection),
+                [(to, Message::Decline(Decline { reason: Reason::TooMany, retry_after_ms, .. }))]
+                    if *to == connection =>
+                {
                     wait = *retry_after_ms;
                 }
                 other => panic!("{other:?}"),
@@ -109,12 +111,12 @@ mod tests {
     fn burst_passes_and_then_the_rate() {
         let mut bench = bench(100);
         let area = Area::Exact(Cell::new(0, 0));
-        let (asker, other) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
-        let (found, wait) = answered(&mut bench, asker, area, 1_000);
+        let (requester, other) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
+        let (found, wait) = answered(&mut bench, requester, area, 1_000);
         assert!((200..=202).contains(&found) && wait.is_some_and(|wait| wait >= 10), "{found}, {wait:?}");
         assert_eq!(answered(&mut bench, other, area, 100), (100, None));
         bench.wait(Duration::from_secs(1));
-        let (found, _) = answered(&mut bench, asker, area, 1_000);
+        let (found, _) = answered(&mut bench, requester, area, 1_000);
         assert!((99..=102).contains(&found), "{found}");
     }
 
@@ -154,11 +156,11 @@ mod tests {
     fn wide_lookups_cost_what_they_examine() {
         let mut bench = bench(100);
         for number in 2..=190 {
-            let link = bench.up(number, Role::Node);
-            bench.say(link, &Message::Publish(Record { cell: Cell::new(7, 7), ..record(number) }));
+            let connection = bench.up(number, Role::Node);
+            bench.say(connection, &Message::Publish(Record { cell: Cell::new(7, 7), ..record(number) }));
         }
-        let asker = bench.up(1, Role::Node);
-        let (found, _) = answered(&mut bench, asker, Area::Exact(Cell::new(7, 7)), 1_000);
+        let requester = bench.up(1, Role::Node);
+        let (found, _) = answered(&mut bench, requester, Area::Exact(Cell::new(7, 7)), 1_000);
         assert!((60..=70).contains(&found), "{found}: of 189 records each");
     }
 }

@@ -1,8 +1,8 @@
-//! What a home and a stand-by both know of what the home has told, so that it
-//! need say only what has changed: the home's [`ReplicaSender`], the stand-by's [`ReplicaReceiver`].
+//! What a home and a standby both know of what the home has told, so that it
+//! need say only what has changed: the home's [`ReplicaSender`], the standby's [`ReplicaReceiver`].
 //!
-//! Both hold for one association, over which what is told comes in order; the
-//! stand-by has one book for each home, whose last one it is. The home gives
+//! Both hold for one connection, over which what is told comes in order; the
+//! standby has one book for each home, whose last one it is. The home gives
 //! each node a number, the lowest that is free.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use crate::backoff::Backoff;
 use crate::directory::{Directory, DirectoryEntry};
 use crate::grid::Cell;
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::random::SplitMix64;
 use crate::record::{Capacity, Record, Version};
 use crate::time::Time;
@@ -23,7 +23,7 @@ use crate::wire::{
     ReplicaUpdate,
 };
 
-/// Of so many nodes a stand-by hears at once; of the others when it has heard of these.
+/// Of so many nodes a standby hears at once; of the others when it has heard of these.
 pub(super) const MAX_TOLD: usize = 1_024;
 
 /// How long after everything was told that begins anew at the earliest; it
@@ -31,15 +31,15 @@ pub(super) const MAX_TOLD: usize = 1_024;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
-/// What a home has told one stand-by.
+/// What a home has told one standby.
 #[derive(Debug)]
 pub(super) struct ReplicaSender {
-    /// Of whom the stand-by is to hear. Bounded, as all here, by the directory.
+    /// Of whom the standby is to hear. Bounded, as all here, by the directory.
     pub(super) pending: BTreeSet<NodeId>,
     /// Who was told of last in the present round through the news.
     turn: Option<NodeId>,
     /// Over which it is told; `None`: everything is to be told.
-    pub(super) link: Option<LinkId>,
+    pub(super) connection: Option<ConnectionId>,
     /// When it last heard who lives.
     pub(super) signed: Time,
     /// Of the last message, and of the first one since which all that was told holds.
@@ -63,11 +63,11 @@ struct ReplicatedNode {
     version: Version,
     cell: Cell,
     capacity: Capacity,
-    /// Whether the stand-by lacks it.
+    /// Whether the standby lacks it.
     wanted: bool,
 }
 
-/// What a stand-by is to hear now.
+/// What a standby is to hear now.
 #[derive(Debug, Default)]
 pub(super) struct ReplicaChanges {
     shifts: Vec<ReplicaMove>,
@@ -82,7 +82,7 @@ impl Default for ReplicaSender {
         Self {
             pending: BTreeSet::new(),
             turn: None,
-            link: None,
+            connection: None,
             signed: Time::ZERO,
             number: 0,
             begun: 0,
@@ -97,7 +97,7 @@ impl Default for ReplicaSender {
 }
 
 impl ReplicaSender {
-    /// One whose messages count on from this number, so that a stand-by knows
+    /// One whose messages count on from this number, so that a standby knows
     /// them from what an earlier one has told it.
     pub(super) fn after(number: u32) -> Self {
         Self { number, ..Self::default() }
@@ -113,17 +113,23 @@ impl ReplicaSender {
         Some(self.not_before).filter(|at| *at > now)
     }
 
-    /// Everything is told anew: over another association, or as a message was lost.
-    pub(super) fn begin_resync(&mut self, now: Time, link: LinkId, all: BTreeSet<NodeId>, random: &mut SplitMix64) {
+    /// Everything is told anew: over another connection, or as a message was lost.
+    pub(super) fn begin_resync(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        all: BTreeSet<NodeId>,
+        random: &mut SplitMix64,
+    ) {
         self.not_before = now + self.backoff.record_failure(now, random);
         self.backoff.record_success(now);
-        (self.link, self.signed) = (Some(link), now);
+        (self.connection, self.signed) = (Some(connection), now);
         (self.pending, self.turn) = (all, None);
         (self.begun, self.is_whole) = (self.number.wrapping_add(1), false);
         (self.told, self.free, self.next) = (BTreeMap::new(), BTreeSet::new(), 0);
     }
 
-    /// Takes those of whom the stand-by is to hear now: [`MAX_TOLD`] at most, all in turn.
+    /// Takes those of whom the standby is to hear now: [`MAX_TOLD`] at most, all in turn.
     pub(super) fn take_news(&mut self) -> Vec<NodeId> {
         let after = self.turn.map_or(Unbounded, Excluded);
         let batch: Vec<NodeId> = self.pending.range((after, Unbounded)).take(MAX_TOLD).copied().collect();
@@ -136,7 +142,7 @@ impl ReplicaSender {
 
     /// Whether anything is to be told.
     pub(super) fn has_news(&self) -> bool {
-        self.link.is_none() || !self.pending.is_empty()
+        self.connection.is_none() || !self.pending.is_empty()
     }
 
     /// Whether nothing is told, nor to be told.
@@ -150,7 +156,7 @@ impl ReplicaSender {
     }
 
     /// Notes what is to be told of a node whose entry is this one now; `whole`
-    /// gives the record that the stand-by gets to see. False if there are too many.
+    /// gives the record that the standby gets to see. False if there are too many.
     pub(super) fn record_change(
         &mut self,
         node: NodeId,
@@ -201,7 +207,7 @@ impl ReplicaSender {
     }
 
     /// The messages that tell the changes. Whether these `are_all` nodes the
-    /// stand-by hears when it has heard of everyone.
+    /// standby hears when it has heard of everyone.
     pub(super) fn messages(&mut self, changes: ReplicaChanges, are_all: bool) -> Vec<ReplicaUpdate> {
         let ReplicaChanges { shifts, gone, left, records, heard } = changes;
         let mut messages: Vec<ReplicaUpdate> = Vec::new();
@@ -219,7 +225,7 @@ impl ReplicaSender {
         }
         let whole = records.chunks(MAX_REPLICA_RECORDS);
         messages.extend(whole.map(|part| ReplicaUpdate { records: part.to_vec(), ..ReplicaUpdate::default() }));
-        // What is gone is told first: they are free in what follows on this association.
+        // What is gone is told first: they are free in what follows on this connection.
         self.free.extend(gone);
         let ends = !self.is_whole && self.turn.is_none();
         if ends && messages.is_empty() {
@@ -237,13 +243,13 @@ impl ReplicaSender {
         messages
     }
 
-    /// The stand-by could not follow message `number`: it lacks these nodes, or
+    /// The standby could not follow message `number`: it lacks these nodes, or
     /// all if none is named.
     pub(super) fn mark_missing(&mut self, number: u32, nodes: &[u32]) {
         if nodes.is_empty() {
             // What has begun since is whole already.
             let stale = number.wrapping_sub(self.begun) > u32::MAX / 2;
-            self.link = self.link.filter(|_| stale);
+            self.connection = self.connection.filter(|_| stale);
             return;
         }
         let nodes: BTreeSet<u32> = nodes.iter().copied().collect();
@@ -279,11 +285,11 @@ impl ReplicaChanges {
     }
 }
 
-/// What a stand-by has been told by one home.
+/// What a standby has been told by one home.
 #[derive(Debug)]
 pub(super) struct ReplicaReceiver {
     /// Over which all was told last.
-    link: LinkId,
+    connection: ConnectionId,
     /// Of the last message.
     number: u32,
     /// Whether nothing was missed since all was told.
@@ -301,16 +307,16 @@ pub(super) struct ReplicaEntry {
 }
 
 impl ReplicaReceiver {
-    pub(super) const fn new(link: LinkId) -> Self {
-        Self { link, number: 0, open: false, lines: BTreeMap::new(), limit: 0 }
+    pub(super) const fn new(connection: ConnectionId) -> Self {
+        Self { connection, number: 0, open: false, lines: BTreeMap::new(), limit: 0 }
     }
 
-    /// Whether a message that has come over `link` follows on what was told before.
-    pub(super) fn accept_next(&mut self, link: LinkId, copy: &ReplicaUpdate) -> bool {
-        if copy.starts_resync == Some(true) && !self.is_late(link, copy.sequence) {
+    /// Whether a message that has come over `connection` follows on what was told before.
+    pub(super) fn accept_next(&mut self, connection: ConnectionId, copy: &ReplicaUpdate) -> bool {
+        if copy.starts_resync == Some(true) && !self.is_late(connection, copy.sequence) {
             self.lines.clear();
-            (self.link, self.open) = (link, true);
-        } else if link != self.link {
+            (self.connection, self.open) = (connection, true);
+        } else if connection != self.connection {
             return false;
         } else {
             self.open &= copy.sequence == self.number.wrapping_add(1);
@@ -320,14 +326,14 @@ impl ReplicaReceiver {
     }
 
     /// Whether a message was overtaken by what was told over a later
-    /// association. A home that starts again counts anew, but not over an old one.
-    fn is_late(&self, link: LinkId, number: u32) -> bool {
-        link < self.link && number.wrapping_sub(self.number) > u32::MAX / 2
+    /// connection. A home that starts again counts anew, but not over an old one.
+    fn is_late(&self, connection: ConnectionId, number: u32) -> bool {
+        connection < self.connection && number.wrapping_sub(self.number) > u32::MAX / 2
     }
 
-    /// What was told over this association holds no longer, as that is gone.
-    pub(super) fn close(&mut self, link: LinkId) {
-        if self.link == link {
+    /// What was told over this connection holds no longer, as that is gone.
+    pub(super) fn close(&mut self, connection: ConnectionId) {
+        if self.connection == connection {
             self.lines.clear();
             self.open = false;
         }

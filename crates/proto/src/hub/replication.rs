@@ -1,32 +1,32 @@
-//! What this hub tells the stand-bys of its nodes, so that those lose nothing
+//! What this hub tells the standbys of its nodes, so that those lose nothing
 //! with it: [`standby`](super::standby) is the other end, and
 //! [`ledger`](super::ledger) what both know already.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::neighbours::PUBLICATION;
+use super::remotes::PUBLICATION;
 use super::replica_sync::{ReplicaChanges, ReplicaSender};
 use super::{Hub, Sender};
 use crate::address::Address;
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
 use crate::time::Time;
 use crate::wire::{self, Message, ResyncRequest};
 
-/// How long changes are gathered before the stand-bys hear of them.
+/// How long changes are gathered before the standbys hear of them.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// The same for moves, and for what nodes have left. A lookup that a stand-by
+/// The same for moves, and for what nodes have left. A lookup that a standby
 /// answers is to see a move within 500 ms and the way.
 const GATHER_MOVES: Duration = Duration::from_millis(400);
 
-/// How often in a lease the stand-bys hear at least which nodes live, with
+/// How often in a lease the standbys hear at least which nodes live, with
 /// other news or, half as late again, without.
 const SIGNS_PER_LEASE: u32 = 6;
 
-/// What the stand-bys of this hub's nodes are told.
+/// What the standbys of this hub's nodes are told.
 #[derive(Debug, Default)]
 pub(super) struct ReplicaSenders {
     /// This hub's nodes and the hub that stands by for each. Bounded by the directory.
@@ -70,12 +70,12 @@ impl ReplicaSenders {
 
 impl Hub {
     /// A node of this hub says which hub stands by for it.
-    pub(super) fn stand_by(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
+    pub(super) fn standby(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
         if hub == self.config.node || self.replicas.holds(from.node) || self.directory.get(from.node).is_none() {
             self.counters.stray += 1;
             return;
         }
-        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
+        if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
             self.counters.over_limit += 1;
             return;
         }
@@ -108,23 +108,24 @@ impl Hub {
         self.replica_senders.flush_by(now + if waits { GATHER_MOVES } else { GATHER });
     }
 
-    /// A hub has another association, or one less: it hears of all for whom it
+    /// A hub has another connection, or one less: it hears of all for whom it
     /// stands by, unless what it was told holds.
     pub(super) fn resync_if_stale(&mut self, now: Time, hub: NodeId) {
         if !self.has_live_sender(hub)
             && (self.replica_senders.names(hub) || self.replica_senders.ledgers.contains_key(&hub))
         {
-            self.replica_senders.ledger(hub).link = None;
+            self.replica_senders.ledger(hub).connection = None;
             self.replica_senders.flush_by(now + GATHER);
         }
     }
 
-    /// Whether the association lives over which a stand-by was told what it
+    /// Whether the connection lives over which a standby was told what it
     /// knows: it is up, and not silent for long while another one is heard.
     fn has_live_sender(&self, hub: NodeId) -> bool {
-        let heard = |link: LinkId| self.neighbours.links.get(&link).map(|link| link.heard);
-        let told = self.replica_senders.ledgers.get(&hub).and_then(|ledger| ledger.link).and_then(heard);
-        let best = self.link_to(hub).and_then(heard);
+        let heard =
+            |connection: ConnectionId| self.remotes.connections.get(&connection).map(|connection| connection.heard);
+        let told = self.replica_senders.ledgers.get(&hub).and_then(|ledger| ledger.connection).and_then(heard);
+        let best = self.connection_to(hub).and_then(heard);
         told.zip(best).is_some_and(|(told, best)| best.since(told) < self.longest_silence())
     }
 
@@ -137,7 +138,7 @@ impl Hub {
             let due = |ledger: &ReplicaSender| ledger.signed + pause <= now;
             let due = self.replica_senders.ledgers.iter().filter(|(_, ledger)| due(ledger)).map(|(hub, _)| *hub);
             for hub in due.collect::<Vec<_>>() {
-                self.tell_stand_by(now, hub);
+                self.tell_standby(now, hub);
             }
             let idle = self.replica_senders.named.is_empty() && self.replica_senders.ledgers.is_empty();
             self.replica_senders.next_sign = (!idle).then_some(now + pause / 2);
@@ -148,25 +149,25 @@ impl Hub {
         self.config.lease / SIGNS_PER_LEASE
     }
 
-    /// Tells the stand-bys what has changed.
+    /// Tells the standbys what has changed.
     pub(super) fn flush_mirror(&mut self, now: Time) {
         self.replica_senders.flush = None;
         let due = self.replica_senders.ledgers.iter().filter(|(_, ledger)| ledger.has_news()).map(|(hub, _)| *hub);
         for hub in due.collect::<Vec<_>>() {
-            self.tell_stand_by(now, hub);
+            self.tell_standby(now, hub);
         }
     }
 
-    /// Tells one stand-by what has changed, and who lives if that is due.
-    fn tell_stand_by(&mut self, now: Time, hub: NodeId) {
+    /// Tells one standby what has changed, and who lives if that is due.
+    fn tell_standby(&mut self, now: Time, hub: NodeId) {
         let is_told = self.has_live_sender(hub);
         let Some(mut ledger) = self.replica_senders.ledgers.remove(&hub) else { return };
-        let keeps = match self.link_to(hub) {
+        let keeps = match self.connection_to(hub) {
             Some(_) if is_told => self.send_replica_changes(now, hub, &mut ledger),
-            Some(link) => self.send_full_resync(now, hub, link, &mut ledger),
+            Some(connection) => self.send_full_resync(now, hub, connection, &mut ledger),
             // It hears of everything when it is back, for as long as it has copies.
             None => {
-                ledger.link = None;
+                ledger.connection = None;
                 ledger.signed + self.config.lease > now
             }
         };
@@ -177,25 +178,31 @@ impl Hub {
         }
     }
 
-    /// Tells everything anew over this association, as soon as that may be.
-    fn send_full_resync(&mut self, now: Time, hub: NodeId, link: LinkId, ledger: &mut ReplicaSender) -> bool {
+    /// Tells everything anew over this connection, as soon as that may be.
+    fn send_full_resync(
+        &mut self,
+        now: Time,
+        hub: NodeId,
+        connection: ConnectionId,
+        ledger: &mut ReplicaSender,
+    ) -> bool {
         if let Some(due) = ledger.resync_blocked_until(now) {
-            ledger.link = None;
+            ledger.connection = None;
             self.replica_senders.flush_by(due);
             return true;
         }
-        ledger.begin_resync(now, link, self.replica_senders.nodes_of(hub), &mut self.random);
+        ledger.begin_resync(now, connection, self.replica_senders.nodes_of(hub), &mut self.random);
         self.send_replica_changes(now, hub, ledger)
     }
 
     /// Tells what has changed. False if there is nothing more to be known of this ledger.
     fn send_replica_changes(&mut self, now: Time, hub: NodeId, ledger: &mut ReplicaSender) -> bool {
-        let Some(link) = ledger.link else { return true };
+        let Some(connection) = ledger.connection else { return true };
         let mut changes = ReplicaChanges::default();
         for node in ledger.take_news() {
             let is_here = self.replica_senders.named.get(&node) == Some(&hub) && !self.replicas.holds(node);
             let entry = self.directory.get(node).filter(|_| is_here);
-            let whole = |record: Record| Record { addresses: self.shareable(link, record.addresses), ..record };
+            let whole = |record: Record| Record { addresses: self.shareable(connection, record.addresses), ..record };
             if !ledger.record_change(node, entry.as_ref(), &mut changes, whole) {
                 self.counters.over_limit += 1;
                 ledger.pending.insert(node);
@@ -209,19 +216,23 @@ impl Hub {
         }
         // Whom a young hub does not know may yet come back to it.
         for message in ledger.messages(changes, !self.is_young(now)) {
-            self.send_mirror(link, message);
+            self.send_mirror(connection, message);
         }
         !ledger.is_empty()
     }
 
-    fn send_mirror(&mut self, link: LinkId, copy: wire::ReplicaUpdate) {
+    fn send_mirror(&mut self, connection: ConnectionId, copy: wire::ReplicaUpdate) {
         self.counters.replica_updates_sent += 1;
-        self.send(link, Channel::Reliable { flow: 0 }, Traffic::Summary, &Message::ReplicaUpdate(copy));
+        self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &Message::ReplicaUpdate(copy));
     }
 
-    /// A stand-by could not follow what it was told.
+    /// A standby could not follow what it was told.
     pub(super) fn handle_resync_request(&mut self, now: Time, from: Sender, wish: &ResyncRequest) {
-        let ledger = self.replica_senders.ledgers.get_mut(&from.node).filter(|ledger| ledger.link == Some(from.link));
+        let ledger = self
+            .replica_senders
+            .ledgers
+            .get_mut(&from.node)
+            .filter(|ledger| ledger.connection == Some(from.connection));
         let Some(ledger) = ledger else {
             self.counters.stray += 1;
             return;

@@ -113,7 +113,7 @@ impl Hub {
 
     /// Whether there is anybody to ask besides this hub, now or once it is up.
     pub(super) fn has_others(&self) -> bool {
-        self.mesh.is_configured() || self.neighbours.hub_count() > 0
+        self.mesh.is_configured() || self.remotes.hub_count() > 0
     }
 
     /// Whether a top is not there that should be: what it has is not known.
@@ -145,7 +145,7 @@ impl Hub {
         // A top that has the patch and owns it, too, is asked once.
         let mut asked = vec![self.config.node];
         route.retain(|(hub, _)| {
-            let fresh = Some(*hub) != course.from && !asked.contains(hub) && self.neighbours.is_up(*hub);
+            let fresh = Some(*hub) != course.from && !asked.contains(hub) && self.remotes.is_up(*hub);
             asked.push(*hub);
             fresh
         });
@@ -154,7 +154,7 @@ impl Hub {
 
     /// The hubs in their order, those that left a question unanswered last.
     fn trusted(&self, mut hubs: Vec<NodeId>) -> impl Iterator<Item = NodeId> + use<> {
-        hubs.sort_by_key(|hub| self.neighbours.is_unresponsive(*hub));
+        hubs.sort_by_key(|hub| self.remotes.is_unresponsive(*hub));
         hubs.into_iter()
     }
 
@@ -175,7 +175,7 @@ impl Hub {
     ) -> (RoutePlan, Vec<HubQuery>, Coverage) {
         let mut asks = HubQueryBuilder { hub: self, list: Vec::new() };
         let below = self.summaries.below_in(service, area);
-        let unreachable = below.iter().any(|hub| !self.neighbours.is_up(*hub));
+        let unreachable = below.iter().any(|hub| !self.remotes.is_up(*hub));
         let mut coverage = if unreachable { Coverage::Partial } else { Coverage::Complete };
         below.into_iter().for_each(|hub| asks.add(hub, RouteDirection::Down, Vec::new()));
         // Without a top that should be there its patches may have owners that
@@ -223,7 +223,7 @@ struct HubQueryBuilder<'a> {
 
 impl HubQueryBuilder<'_> {
     fn add(&mut self, hub: NodeId, way: RouteDirection, instead: Vec<NodeId>) {
-        let meant = hub != self.hub.config.node && self.hub.neighbours.is_up(hub);
+        let meant = hub != self.hub.config.node && self.hub.remotes.is_up(hub);
         match self.list.iter_mut().find(|ask| ask.hub == hub) {
             // Who is asked as an owner looks at its own as well.
             Some(ask) => ask.way = ask.way.min(way),

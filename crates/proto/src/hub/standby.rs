@@ -14,7 +14,7 @@ use super::{Hub, HubEvent, HubKind, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{DirectoryQuery, Hit, PreviousEntry, PublishOutcome};
 use crate::grid::Cell;
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
 use crate::scope::Scope;
@@ -36,7 +36,7 @@ const MAX_CONTESTED: usize = 1_024;
 #[derive(Debug, Default)]
 pub(super) struct Replicas {
     homes: BTreeMap<NodeId, NodeId>,
-    /// What each home has told. As many as neighbours, with as many lines as
+    /// What each home has told. As many as remotes, with as many lines as
     /// there may be nodes, all together.
     books: BTreeMap<NodeId, ReplicaReceiver>,
     /// Words of other hubs that these nodes are theirs, while their homes hold on to them. At most
@@ -82,13 +82,13 @@ impl Replicas {
         self.homes.len()
     }
 
-    /// An association with a home is gone, and with it what was agreed on over
+    /// A connection with a home is gone, and with it what was agreed on over
     /// it; what comes late over others is known as such until the last one is.
-    pub(super) fn close_book(&mut self, home: NodeId, link: LinkId, last: bool) {
+    pub(super) fn close_book(&mut self, home: NodeId, connection: ConnectionId, last: bool) {
         if last {
             self.books.remove(&home);
         } else if let Some(book) = self.books.get_mut(&home) {
-            book.close(link);
+            book.close(connection);
         }
     }
 
@@ -133,17 +133,19 @@ impl Hub {
 
     /// Whether a hub was heard of late.
     fn is_lively(&self, now: Time, hub: NodeId) -> bool {
-        let link = self.neighbours.best_link(hub, SchemeSet::ALL);
-        let heard = link.and_then(|link| self.neighbours.links.get(&link)).map(|link| link.heard);
+        let connection = self.remotes.best_connection(hub, SchemeSet::ALL);
+        let heard = connection
+            .and_then(|connection| self.remotes.connections.get(&connection))
+            .map(|connection| connection.heard);
         heard.is_some_and(|heard| now.since(heard) < LIVELY)
     }
 
     /// A home tells of nodes for which this hub stands by. What does not follow
     /// on what is known, it is asked to tell again.
     pub(super) fn handle_replica_update(&mut self, now: Time, from: Sender, copy: wire::ReplicaUpdate) {
-        let mut book = self.replicas.books.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.link));
+        let mut book = self.replicas.books.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.connection));
         book.limit((self.config.limits.nodes as usize).saturating_sub(self.replicas.numbered()));
-        let (number, follows) = (copy.sequence, book.accept_next(from.link, &copy));
+        let (number, follows) = (copy.sequence, book.accept_next(from.connection, &copy));
         let wanted = if follows { self.take_in(now, from.node, &mut book, copy) } else { BTreeSet::new() };
         self.replicas.books.insert(from.node, book);
         if !follows || !wanted.is_empty() {
@@ -151,7 +153,7 @@ impl Hub {
             let whole = wanted.len() > MAX_REPLICA_CHANGES && wanted.len() <= self.directory.room();
             let nodes = if whole { Vec::new() } else { wanted.into_iter().take(MAX_REPLICA_CHANGES).collect() };
             let wish = Message::ResyncRequest(ResyncRequest { number, nodes });
-            self.send(from.link, Channel::Reliable { flow: 0 }, Traffic::Summary, &wish);
+            self.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &wish);
         }
     }
 
@@ -339,7 +341,7 @@ impl Hub {
     pub(super) fn adopt(&mut self, now: Time, from: Sender, adopt: Adopt) {
         let Adopt { held_version: held, version, capacity, is_failback: returns } = adopt;
         if self.leaving.is_some() {
-            return self.send(from.link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Handover);
+            return self.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Handover);
         }
         let mirrored = self.replicas.holds(from.node);
         if !mirrored && self.directory.renew(now, from.node, version, Some(capacity)) {
@@ -348,12 +350,12 @@ impl Hub {
         }
         if !mirrored || version <= held || !self.directory.adopt(now, from.node, held, version, capacity) {
             self.counters.unknown_renews += 1;
-            return self.send(from.link, Channel::Datagram, Traffic::Join, &Message::UnknownVersion);
+            return self.send(from.connection, Channel::Datagram, Traffic::Join, &Message::UnknownVersion);
         }
         self.counters.adoptions += 1;
         let home = self.replicas.home_of(from.node);
         self.replicas.release(from.node);
-        self.neighbours.published_over(from.node, from.link);
+        self.remotes.published_over(from.node, from.connection);
         self.claim(from.node, version);
         self.on_record_published(now, from.node, None);
         if let Some(entry) = self.directory.get(from.node) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::neighbours::RemoteConnection;
+use super::remotes::RemoteConnection;
 use super::{Hub, HubKind, MemberStatus, Relation};
 use crate::address::{Address, SchemeSet};
 use crate::directory::{DirectoryQuery, SearchPurpose};
@@ -43,8 +43,8 @@ pub struct HubStatus {
     pub entries: usize,
     /// What the directory takes up, bytes, by computation.
     pub directory_bytes: usize,
-    /// Associations.
-    pub links: usize,
+    /// Connections.
+    pub connections: usize,
     /// Requests remembered.
     pub requests: usize,
     /// Flows relayed at present.
@@ -117,7 +117,7 @@ pub struct IndexEntry {
     pub expires_in: Duration,
     /// Whether it is held back until it speaks again.
     pub suspended: bool,
-    /// Whether it has a link to this hub.
+    /// Whether it has a connection to this hub.
     pub connected: bool,
     /// Its home, if this hub only stands by.
     pub home: Option<NodeId>,
@@ -141,7 +141,7 @@ impl Hub {
             cached: self.cached.nodes(),
             entries: self.directory.entries(),
             directory_bytes: self.directory.bytes(),
-            links: self.neighbours.links.len(),
+            connections: self.remotes.connections.len(),
             requests: self.requests.len(),
             relays: self.relays.len(),
             watches: self.watches.len(),
@@ -162,7 +162,7 @@ impl Hub {
         entries
             .map(|entry| IndexEntry {
                 node: entry.node(),
-                name: self.neighbours.get(entry.node()).map(|neighbour| neighbour.name.clone()),
+                name: self.remotes.get(entry.node()).map(|remote| remote.name.clone()),
                 version: entry.version(),
                 cell: entry.cell(),
                 services: entry.services(),
@@ -170,7 +170,7 @@ impl Hub {
                 addresses: entry.addresses(),
                 expires_in: entry.expires().since(now),
                 suspended: entry.is_suspended(),
-                connected: self.neighbours.is_up(entry.node()),
+                connected: self.remotes.is_up(entry.node()),
                 home: self.replicas.home_of(entry.node()),
             })
             .collect()
@@ -194,13 +194,17 @@ impl Hub {
         hits.into_iter().map(|hit| self.named(self.directory.hit(hit).candidate())).collect()
     }
 
-    /// Seconds by which the wall clocks of neighbours are ahead of this host's, as far as they told them.
+    /// Seconds by which the wall clocks of remotes are ahead of this host's, as far as they told them.
     pub fn clocks(&self, now: Time) -> BTreeMap<NodeId, i64> {
-        self.neighbours.links.values().filter_map(|link| Some((link.node, self.clock_ahead(now, link)?))).collect()
+        self.remotes
+            .connections
+            .values()
+            .filter_map(|connection| Some((connection.node, self.clock_ahead(now, connection)?)))
+            .collect()
     }
 
-    fn clock_ahead(&self, now: Time, link: &RemoteConnection) -> Option<i64> {
-        Some(link.clock?.ahead_of(self.wall_clock?, now))
+    fn clock_ahead(&self, now: Time, connection: &RemoteConnection) -> Option<i64> {
+        Some(connection.clock?.ahead_of(self.wall_clock?, now))
     }
 
     fn peers(&self, now: Time) -> Vec<RemoteHubStatus> {
@@ -209,7 +213,7 @@ impl Hub {
             let (since, reason) = (down.map(|down| now.since(down.since)), down.map(|down| down.reason.clone()));
             all.push(RemoteHubStatus { down: since, reason, ..self.peer(now, relation, node, addresses.to_vec()) });
         }
-        for node in self.neighbours.hubs() {
+        for node in self.remotes.hubs() {
             if !all.iter().any(|peer| peer.node == Some(node)) {
                 let relation = self.relation(node).unwrap_or(Relation::Sibling);
                 all.push(self.peer(now, relation, Some(node), Vec::new()));
@@ -225,23 +229,23 @@ impl Hub {
         node: Option<NodeId>,
         mut addresses: Vec<Address>,
     ) -> RemoteHubStatus {
-        let neighbour = node.and_then(|node| self.neighbours.get(node)).filter(|peer| peer.role.is_hub());
-        let link = node.and_then(|node| self.neighbours.best_link(node, SchemeSet::ALL));
-        let link = link.and_then(|link| self.neighbours.links.get(&link));
+        let remote = node.and_then(|node| self.remotes.get(node)).filter(|peer| peer.role.is_hub());
+        let connection = node.and_then(|node| self.remotes.best_connection(node, SchemeSet::ALL));
+        let connection = connection.and_then(|connection| self.remotes.connections.get(&connection));
         if addresses.is_empty() {
-            addresses.extend(link.map(|link| link.address.clone()));
+            addresses.extend(connection.map(|connection| connection.address.clone()));
         }
         RemoteHubStatus {
             relation,
             node,
-            name: neighbour.map(|peer| peer.name.clone()),
+            name: remote.map(|peer| peer.name.clone()),
             addresses,
-            rtt: link.map(|link| link.rtt.smoothed()),
-            up: neighbour.map(|peer| now.since(peer.since)),
+            rtt: connection.map(|connection| connection.rtt.smoothed()),
+            up: remote.map(|peer| now.since(peer.since)),
             down: None,
             reason: None,
-            protocol: link.map(|link| link.hello.protocol),
-            clock_ahead_s: link.and_then(|link| self.clock_ahead(now, link)),
+            protocol: connection.map(|connection| connection.hello.protocol),
+            clock_ahead_s: connection.and_then(|connection| self.clock_ahead(now, connection)),
         }
     }
 }

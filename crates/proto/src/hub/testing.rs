@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Hub, HubConfig, HubEvent, HubKind};
 use crate::address::{Address, Scheme};
 use crate::grid::{Area, Cell};
-use crate::ids::{DialId, LinkId, NodeId, Nonce, RequestId};
+use crate::ids::{ConnectionId, DialId, NodeId, Nonce, RequestId};
 use crate::machine::{Channel, Input, Machine, Peer, Transmit};
 use crate::record::{Capacity, Record, Version};
 use crate::service::{Role, Service, ServiceSet};
@@ -23,12 +23,12 @@ pub(super) const HERE: Cell = Cell::new(27, 92);
 pub(super) struct Bench {
     pub(super) hub: Hub,
     pub(super) now: Time,
-    pub(super) closed: Vec<(LinkId, String)>,
+    pub(super) closed: Vec<(ConnectionId, String)>,
     pub(super) dialled: Vec<(DialId, Vec<Address>)>,
     pub(super) events: Vec<HubEvent>,
-    /// The round trip of links that come up.
+    /// The round trip of connections that come up.
     pub(super) rtt: Duration,
-    links: u64,
+    connections: u64,
 }
 
 pub(super) fn node(number: u8) -> NodeId {
@@ -108,18 +108,18 @@ pub(super) fn decline(forward: &ProviderRequest, reason: Reason) -> Message {
     Message::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester })
 }
 
-/// The only message, which is a `Forward`, and over which link it went.
-pub(super) fn forwarded(sent: &[(LinkId, Message)]) -> (LinkId, ProviderRequest) {
+/// The only message, which is a `Forward`, and over which connection it went.
+pub(super) fn forwarded(sent: &[(ConnectionId, Message)]) -> (ConnectionId, ProviderRequest) {
     match sent {
-        [(link, Message::ProviderRequest(forward))] => (*link, forward.clone()),
+        [(connection, Message::ProviderRequest(forward))] => (*connection, forward.clone()),
         other => panic!("expected one forward, not {other:?}"),
     }
 }
 
 /// The only message, which is a `Decline`: to whom and why.
-pub(super) fn refused(sent: &[(LinkId, Message)]) -> (LinkId, Reason) {
+pub(super) fn refused(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Reason) {
     match sent {
-        [(link, Message::Decline(decline))] => (*link, decline.reason),
+        [(connection, Message::Decline(decline))] => (*connection, decline.reason),
         other => panic!("expected one decline, not {other:?}"),
     }
 }
@@ -139,33 +139,40 @@ impl Bench {
     pub(super) fn young(config: HubConfig) -> Self {
         let hub = Hub::new(config);
         let (closed, dialled, events) = (Vec::new(), Vec::new(), Vec::new());
-        let mut bench =
-            Self { hub, now: Time::from_nanos(1), closed, dialled, events, rtt: Duration::from_millis(20), links: 0 };
+        let mut bench = Self {
+            hub,
+            now: Time::from_nanos(1),
+            closed,
+            dialled,
+            events,
+            rtt: Duration::from_millis(20),
+            connections: 0,
+        };
         bench.input(Input::Timeout);
         bench
     }
 
     /// Hands in one input and gives back the messages that follow.
-    pub(super) fn input(&mut self, input: Input<super::HubCommand>) -> Vec<(LinkId, Message)> {
-        self.channels(input).into_iter().map(|(link, _, message)| (link, message)).collect()
+    pub(super) fn input(&mut self, input: Input<super::HubCommand>) -> Vec<(ConnectionId, Message)> {
+        self.channels(input).into_iter().map(|(connection, _, message)| (connection, message)).collect()
     }
 
-    /// The same with the channels that the messages take. What every association begins
+    /// The same with the channels that the messages take. What every connection begins
     /// with is left out.
-    pub(super) fn channels(&mut self, input: Input<super::HubCommand>) -> Vec<(LinkId, Channel, Message)> {
+    pub(super) fn channels(&mut self, input: Input<super::HubCommand>) -> Vec<(ConnectionId, Channel, Message)> {
         self.hub.handle(self.now, input);
         let mut sent = Vec::new();
         while let Some(transmit) = self.hub.poll_transmit() {
             match transmit {
-                Transmit::Message { link, channel, message, .. } => {
+                Transmit::Message { connection, channel, message, .. } => {
                     let message = Message::decode(&message).unwrap();
                     if !matches!(message, Message::Hello(_)) {
-                        sent.push((link, channel, message));
+                        sent.push((connection, channel, message));
                     }
                 }
                 Transmit::Dial { dial, addresses, .. } => self.dialled.push((dial, addresses)),
                 Transmit::Multicast { .. } => panic!("a hub does not multicast"),
-                Transmit::Close { link, reason } => self.closed.push((link, reason)),
+                Transmit::Close { connection, reason } => self.closed.push((connection, reason)),
             }
         }
         while let Some(event) = self.hub.poll_event() {
@@ -174,46 +181,46 @@ impl Bench {
         sent
     }
 
-    pub(super) fn say(&mut self, link: LinkId, message: &Message) -> Vec<(LinkId, Message)> {
-        self.input(Input::Message { link, message: message.encode() })
+    pub(super) fn say(&mut self, connection: ConnectionId, message: &Message) -> Vec<(ConnectionId, Message)> {
+        self.input(Input::Message { connection, message: message.encode() })
     }
 
-    pub(super) fn ask(&mut self, link: LinkId, request: Request) -> Vec<(LinkId, Message)> {
-        self.say(link, &Message::Request(request))
+    pub(super) fn ask(&mut self, connection: ConnectionId, request: Request) -> Vec<(ConnectionId, Message)> {
+        self.say(connection, &Message::Request(request))
     }
 
-    pub(super) fn up(&mut self, number: u8, role: Role) -> LinkId {
+    pub(super) fn up(&mut self, number: u8, role: Role) -> ConnectionId {
         self.up_over(number, role, address(number), None)
     }
 
-    pub(super) fn up_over(&mut self, number: u8, role: Role, address: Address, dial: Option<DialId>) -> LinkId {
-        self.links += 1;
-        let link = LinkId(self.links);
+    pub(super) fn up_over(&mut self, number: u8, role: Role, address: Address, dial: Option<DialId>) -> ConnectionId {
+        self.connections += 1;
+        let connection = ConnectionId(self.connections);
         let peer = Peer { node: node(number), role, name: format!("n{number}") };
-        self.input(Input::LinkUp { link, dial, peer, address, rtt: self.rtt });
-        link
+        self.input(Input::ConnectionUp { connection, dial, peer, address, rtt: self.rtt });
+        connection
     }
 
-    pub(super) fn down(&mut self, link: LinkId) -> Vec<(LinkId, Message)> {
-        self.input(Input::LinkDown { link, reason: "gone".to_owned(), refused: false })
+    pub(super) fn down(&mut self, connection: ConnectionId) -> Vec<(ConnectionId, Message)> {
+        self.input(Input::ConnectionDown { connection, reason: "gone".to_owned(), refused: false })
     }
 
     /// Attaches a node that offers everything at [`HERE`].
-    pub(super) fn provider(&mut self, number: u8) -> LinkId {
-        let link = self.up(number, Role::Node);
-        self.say(link, &Message::Publish(record(number)));
-        link
+    pub(super) fn provider(&mut self, number: u8) -> ConnectionId {
+        let connection = self.up(number, Role::Node);
+        self.say(connection, &Message::Publish(record(number)));
+        connection
     }
 
     /// Attaches a node that offers nothing.
-    pub(super) fn requester(&mut self, number: u8) -> LinkId {
-        let link = self.up(number, Role::Node);
-        self.say(link, &Message::Publish(Record { services: ServiceSet::EMPTY, ..record(number) }));
-        link
+    pub(super) fn requester(&mut self, number: u8) -> ConnectionId {
+        let connection = self.up(number, Role::Node);
+        self.say(connection, &Message::Publish(Record { services: ServiceSet::EMPTY, ..record(number) }));
+        connection
     }
 
     /// Lets time pass and serves every deadline on the way.
-    pub(super) fn wait(&mut self, span: Duration) -> Vec<(LinkId, Message)> {
+    pub(super) fn wait(&mut self, span: Duration) -> Vec<(ConnectionId, Message)> {
         let until = self.now + span;
         let mut sent = Vec::new();
         while let Some(deadline) = self.hub.poll_deadline().filter(|deadline| deadline.at <= until) {

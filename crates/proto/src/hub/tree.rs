@@ -2,7 +2,7 @@
 
 use super::{Hub, HubKind, Sender};
 use crate::address::SchemeSet;
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::time::Time;
 use crate::wire::Message;
 
@@ -26,16 +26,16 @@ impl Hub {
         self.config.parents.is_empty()
     }
 
-    /// How a neighbour stands to this hub, if it is a hub.
+    /// How a remote stands to this hub, if it is a hub.
     pub(super) fn relation(&self, hub: NodeId) -> Option<Relation> {
-        self.neighbours.relation(hub)
+        self.remotes.relation(hub)
     }
 
     /// The parents that are up: the primary one first, unless it left a
     /// question unanswered.
     pub(super) fn parents(&self) -> Vec<NodeId> {
         let mut parents: Vec<NodeId> = self.mesh.parents().collect();
-        parents.sort_by_key(|parent| self.neighbours.is_unresponsive(*parent));
+        parents.sort_by_key(|parent| self.remotes.is_unresponsive(*parent));
         parents
     }
 
@@ -46,13 +46,13 @@ impl Hub {
 
     /// The hubs beside this one that are up.
     pub(super) fn siblings_up(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.neighbours.hubs().filter(|hub| self.relation(*hub) == Some(Relation::Sibling))
+        self.remotes.hubs().filter(|hub| self.relation(*hub) == Some(Relation::Sibling))
     }
 
     /// A dial has led to a parent: takes a place below it. A server knows its
     /// caches by their role.
     pub(super) fn register_at_parent(&mut self, parent: NodeId) {
-        self.neighbours.relate(parent, Relation::Parent);
+        self.remotes.relate(parent, Relation::Parent);
         if self.config.kind == HubKind::SuperNode {
             let enrol = Message::RegisterChild { tier: self.config.tier };
             self.send_to_hub(parent, &enrol);
@@ -64,17 +64,17 @@ impl Hub {
         let is_parent = self.relation(from.node) == Some(Relation::Parent);
         if tier >= self.config.tier || is_parent {
             self.refused(from.node, "it enrolled as a child, but its tier is not below this one");
-            return self.close(now, from.link, "a child's tier must be below its parent's");
+            return self.close(now, from.connection, "a child's tier must be below its parent's");
         }
         if self.relation(from.node) != Some(Relation::Child(tier)) {
-            self.neighbours.relate(from.node, Relation::Child(tier));
+            self.remotes.relate(from.node, Relation::Child(tier));
             self.reset_summary_outboxes(now);
             self.carry_watches();
         }
     }
 
-    /// The link over which to ask a hub something.
-    pub(super) fn link_to(&self, hub: NodeId) -> Option<LinkId> {
-        self.neighbours.best_link(hub, SchemeSet::ALL)
+    /// The connection over which to ask a hub something.
+    pub(super) fn connection_to(&self, hub: NodeId) -> Option<ConnectionId> {
+        self.remotes.best_connection(hub, SchemeSet::ALL)
     }
 }

@@ -8,7 +8,7 @@ use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::registration::HomeRegistration;
 use super::requests::{OutgoingRequests, SHORT_PAUSE};
 use super::timers::Timer;
-use crate::ids::{LinkId, RequestId};
+use crate::ids::{ConnectionId, RequestId};
 use crate::wire::{Decline, LookupResult, ProviderAddress, Reason, RequestMode};
 
 /// Shortest wait before a request is put again once a provider was said to be on its way.
@@ -20,19 +20,19 @@ impl OutgoingRequests {
         &mut self,
         core: &mut Core,
         attach: &HomeRegistration,
-        link: LinkId,
+        connection: ConnectionId,
         decline: Decline,
     ) -> bool {
         let id = decline.id;
         let waiting = |asked: &&mut OutgoingRequest| {
-            asked.is_asked_over(link) && !matches!(asked.phase, RequestPhase::Receiving(_))
+            asked.is_asked_over(connection) && !matches!(asked.phase, RequestPhase::Receiving(_))
         };
         let Some(asked) = self.asked.get_mut(&id).filter(waiting) else {
             core.counters.stale += 1;
             return false;
         };
-        if asked.via != Some(link) {
-            // The last word is the home's, or the stand-by's when it is the home.
+        if asked.via != Some(connection) {
+            // The last word is the home's, or the standby's when it is the home.
             return false;
         }
         asked.retry_after = decline.retry_after_ms.map(|millis| Duration::from_millis(millis.into()));
@@ -67,29 +67,29 @@ impl OutgoingRequests {
     pub(super) fn on_pending(
         &mut self,
         core: &mut Core,
-        link: LinkId,
+        connection: ConnectionId,
         id: RequestId,
         provider: Option<ProviderAddress>,
     ) {
-        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.is_asked_over(link)) else { return };
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.is_asked_over(connection)) else { return };
         if matches!(asked.phase, RequestPhase::Waiting) {
             asked.answered(core);
             asked.phase = RequestPhase::Pending;
-            let pto = core.pto(link);
+            let pto = core.pto(connection);
             core.set(Timer::Ask(id), PENDING_PATIENCE.max(pto * 2));
         }
         if let Some(ProviderAddress { node, addresses }) = provider {
-            let addresses = core.told(link, addresses);
-            asked.will_meet(core, id, link, ProviderAddress { node, addresses });
+            let addresses = core.told(connection, addresses);
+            asked.will_meet(core, id, connection, ProviderAddress { node, addresses });
         }
     }
 
-    pub(super) fn on_lookup_result(&mut self, core: &mut Core, link: LinkId, found: LookupResult) {
+    pub(super) fn on_lookup_result(&mut self, core: &mut Core, connection: ConnectionId, found: LookupResult) {
         let id = found.id;
-        // That it knows of nobody is no answer of a stand-by while the home may know more.
-        let counts = |asked: &OutgoingRequest| asked.via == Some(link) || !found.candidates.is_empty();
+        // That it knows of nobody is no answer of a standby while the home may know more.
+        let counts = |asked: &OutgoingRequest| asked.via == Some(connection) || !found.candidates.is_empty();
         let ours = |asked: &&OutgoingRequest| {
-            asked.is_asked_over(link) && asked.request.mode == RequestMode::Lookup && counts(asked)
+            asked.is_asked_over(connection) && asked.request.mode == RequestMode::Lookup && counts(asked)
         };
         let Some(ticket) = self.asked.get(&id).filter(ours).map(|asked| asked.ticket) else {
             core.counters.stale += 1;

@@ -1,13 +1,13 @@
-//! Whom a request is put to, over which association, and when it is put again.
+//! Whom a request is put to, over which connection, and when it is put again.
 
+use super::connections::{ConnectionLoss, DialTarget};
 use super::core::Core;
-use super::links::{ConnectionLoss, DialTarget};
 use super::liveness::answers_since;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::registration::HomeRegistration;
 use super::requests::{OutgoingRequests, SHORT_PAUSE};
 use super::timers::Timer;
-use crate::ids::{LinkId, RequestId};
+use crate::ids::{ConnectionId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Reason, RequestMode};
@@ -24,17 +24,18 @@ impl OutgoingRequests {
             asked.phase = RequestPhase::NoHub;
             return core.timers.clear(Timer::Ask(id));
         };
-        let Some(entry) = core.links.get(home) else { return };
+        let Some(entry) = core.connections.get(home) else { return };
         let schemes = asked.request.transports;
         let relayed = asked.request.mode == RequestMode::Relay || core.hub_role == Role::Server;
         let hub = entry.peer.node;
-        let link = if relayed && asked.request.mode != RequestMode::Lookup && !schemes.contains(entry.address.scheme) {
-            core.links.between(core.now, hub, schemes, &[])
-        } else {
-            Some(home)
-        };
-        if let Some(link) = link {
-            asked.send(core, id, link);
+        let connection =
+            if relayed && asked.request.mode != RequestMode::Lookup && !schemes.contains(entry.address.scheme) {
+                core.connections.between(core.now, hub, schemes, &[])
+            } else {
+                Some(home)
+            };
+        if let Some(connection) = connection {
+            asked.send(core, id, connection);
             return self.hedge(core, attach, id);
         }
         let addresses = attach.home_addresses(schemes);
@@ -46,7 +47,7 @@ impl OutgoingRequests {
         core.dial_hub(DialTarget { node: hub, schemes }, addresses);
     }
 
-    /// The home has been silent: puts the same request to the stand-by as well.
+    /// The home has been silent: puts the same request to the standby as well.
     /// Whoever is asked twice knows it by its number and nonce.
     fn hedge(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.tries > 1) else { return };
@@ -60,11 +61,17 @@ impl OutgoingRequests {
 
     /// A hub was reached over the transport that requests want. If it is no
     /// longer the home, they are asked at the new one.
-    pub(super) fn on_hub_reached(&mut self, core: &mut Core, attach: &HomeRegistration, way: DialTarget, link: LinkId) {
-        core.mind_idleness(link);
+    pub(super) fn on_hub_reached(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        way: DialTarget,
+        connection: ConnectionId,
+    ) {
+        core.mind_idleness(connection);
         for id in self.reaching_home(core, attach, way) {
             if let Some(asked) = self.asked.get_mut(&id) {
-                asked.send(core, id, link);
+                asked.send(core, id, connection);
             }
         }
     }
@@ -77,7 +84,7 @@ impl OutgoingRequests {
 
     /// The requests that wait for the home to be reached in this way.
     fn reaching_home(&self, core: &Core, attach: &HomeRegistration, way: DialTarget) -> Vec<RequestId> {
-        let home = attach.home().and_then(|home| core.links.get(home)).map(|link| link.peer.node);
+        let home = attach.home().and_then(|home| core.connections.get(home)).map(|connection| connection.peer.node);
         if home != Some(way.node) {
             return Vec::new();
         }
@@ -95,7 +102,8 @@ impl OutgoingRequests {
     pub(super) fn on_ask_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> Option<Time> {
         let open = |asked: &&OutgoingRequest| !matches!(asked.phase, RequestPhase::Receiving(_));
         let asked = self.asked.get(&id).filter(open)?;
-        let silent = !asked.is_direct() && asked.via.is_some_and(|link| !answers_since(core, link, asked.sent));
+        let silent =
+            !asked.is_direct() && asked.via.is_some_and(|connection| !answers_since(core, connection, asked.sent));
         let since = silent.then_some(asked.sent);
         if asked.tries > 0 && !matches!(asked.phase, RequestPhase::NoHub) {
             core.counters.retries += 1;
@@ -127,32 +135,32 @@ impl OutgoingRequests {
         }
     }
 
-    /// An association has gone: what was asked over it is asked elsewhere, and
+    /// A connection has gone: what was asked over it is asked elsewhere, and
     /// what a hub relayed over it has lost its provider.
-    pub(super) fn on_link_down(
+    pub(super) fn on_connection_down(
         &mut self,
         core: &mut Core,
         attach: &HomeRegistration,
-        link: LinkId,
+        connection: ConnectionId,
         loss: ConnectionLoss<'_>,
     ) {
-        for asked in self.asked.values_mut().filter(|asked| asked.hedge == Some(link)) {
+        for asked in self.asked.values_mut().filter(|asked| asked.hedge == Some(connection)) {
             asked.hedge = None;
         }
         for id in self.unaccepted() {
-            let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.via == Some(link)) else { continue };
+            let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.via == Some(connection)) else { continue };
             asked.via = None;
             asked.phase = RequestPhase::NoHub;
             core.timers.clear(Timer::Ask(id));
             if asked.is_direct() {
                 core.set(Timer::Ask(id), SHORT_PAUSE);
-            } else if attach.home().is_some_and(|home| home != link) {
+            } else if attach.home().is_some_and(|home| home != connection) {
                 self.ask(core, attach, id);
             }
         }
-        self.on_way_lost(core, attach, link, loss);
-        self.reach_lost_providers(core, link);
-        self.on_relay_lost(core, attach, link);
+        self.on_way_lost(core, attach, connection, loss);
+        self.reach_lost_providers(core, connection);
+        self.on_relay_lost(core, attach, connection);
     }
 
     fn unaccepted(&self) -> Vec<RequestId> {

@@ -30,11 +30,11 @@ impl Peer {
             }
             NodeCommand::JoinRoom { ticket, room } => rooms.enter(core, attach, ticket, room),
             NodeCommand::Ping { ticket, node } => {
-                let link = match node {
-                    Some(node) => core.links.between(core.now, node, SchemeSet::ALL, &[]),
+                let connection = match node {
+                    Some(node) => core.connections.between(core.now, node, SchemeSet::ALL, &[]),
                     None => attach.home(),
                 };
-                pings.ping(core, ticket, link);
+                pings.ping(core, ticket, connection);
             }
             NodeCommand::Cancel { ticket } => {
                 let is_other = requests.cancel(core, ticket)
@@ -105,8 +105,8 @@ impl Peer {
         self.pings.leave(core);
         self.pushes.leave(core);
         self.attach.leave(core);
-        for link in core.links.ids() {
-            core.close(link, "leaving");
+        for connection in core.connections.ids() {
+            core.close(connection, "leaving");
         }
         core.timers.clear_all();
         core.emit(NodeEvent::Left);

@@ -1,4 +1,4 @@
-//! What all parts of the machine share: time, links, timers, chance, and what
+//! What all parts of the machine share: time, connections, timers, chance, and what
 //! waits to leave.
 
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::api::NodeEvent;
-use super::links::{DialTarget, HubTunnel, Links, NodeConnection, NodeDialPurpose};
+use super::connections::{Connections, DialTarget, HubTunnel, NodeConnection, NodeDialPurpose};
 use super::multicast_load::MulticastLoad;
 use super::status::NodeCounters;
 use super::timers::{Timer, Timers};
@@ -14,7 +14,7 @@ use super::trace::Traces;
 use crate::address::Address;
 use crate::address_filter::{self, HubDialBudget};
 use crate::delivery::Delivery;
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::random::SplitMix64;
 use crate::rtt::{LONGEST_ROUND_TRIP, PACE_TRIPS};
@@ -38,7 +38,7 @@ pub(super) struct Core {
     pub(super) now: Time,
     pub(super) node: NodeId,
     pub(super) hub_role: Role,
-    pub(super) links: Links,
+    pub(super) connections: Connections,
     pub(super) timers: Timers,
     pub(super) random: SplitMix64,
     pub(super) counters: NodeCounters,
@@ -49,8 +49,8 @@ pub(super) struct Core {
     /// The same of its uplink, kbit/s.
     pub(super) reckoned_kbps: u32,
     /// Source address of reflected streams from the hub that told it last, over this connection.
-    media_of_home: Option<(LinkId, SocketAddr)>,
-    /// What multicast shows of the link.
+    media_of_home: Option<(ConnectionId, SocketAddr)>,
+    /// What multicast shows of the connection.
     pub(super) crowd: MulticastLoad,
     /// Dials at addresses of which only hubs have told.
     advice: HubDialBudget,
@@ -81,7 +81,7 @@ impl Core {
             now: Time::ZERO,
             node,
             hub_role,
-            links: Links::default(),
+            connections: Connections::default(),
             timers: Timers::default(),
             random,
             counters: NodeCounters::default(),
@@ -104,46 +104,52 @@ impl Core {
     }
 
     /// Sends a message as a datagram.
-    pub(super) fn send(&mut self, link: LinkId, message: &Message) {
-        self.transmit(link, Channel::Datagram, Delivery::CONTROL, message);
+    pub(super) fn send(&mut self, connection: ConnectionId, message: &Message) {
+        self.transmit(connection, Channel::Datagram, Delivery::CONTROL, message);
     }
 
     /// Sends a message of a flow, exactly once and in order.
-    pub(super) fn send_reliably(&mut self, link: LinkId, flow: RequestId, message: &Message) {
-        self.transmit(link, Channel::Reliable { flow: flow.0 }, Delivery::CONTROL, message);
+    pub(super) fn send_reliably(&mut self, connection: ConnectionId, flow: RequestId, message: &Message) {
+        self.transmit(connection, Channel::Reliable { flow: flow.0 }, Delivery::CONTROL, message);
     }
 
     /// Tells the other end which version this one speaks, before anything else. A hub hears it at once.
     /// A node hears it with the first message that there is for it, as surely as that. One that is lost
     /// leaves the versions of two nodes unchecked, which each has checked with its hub.
-    pub(super) fn greet(&mut self, link: LinkId, channel: Channel) {
+    pub(super) fn greet(&mut self, connection: ConnectionId, channel: Channel) {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
         let hello = Message::Hello(Hello { clock_s, ..Hello::OWN });
-        let Some(entry) = self.links.get_mut(link).filter(|entry| entry.through.is_none()) else { return };
+        let Some(entry) = self.connections.get_mut(connection).filter(|entry| entry.through.is_none()) else { return };
         entry.has_greeted = true;
         match channel {
-            Channel::Datagram => self.send(link, &hello),
-            Channel::Reliable { .. } => self.send_reliably(link, RequestId(0), &hello),
+            Channel::Datagram => self.send(connection, &hello),
+            Channel::Reliable { .. } => self.send_reliably(connection, RequestId(0), &hello),
         }
     }
 
-    pub(super) fn transmit(&mut self, link: LinkId, channel: Channel, delivery: Delivery, message: &Message) {
-        if self.links.get(link).is_some_and(|entry| !entry.has_greeted) {
-            self.greet(link, channel);
+    pub(super) fn transmit(
+        &mut self,
+        connection: ConnectionId,
+        channel: Channel,
+        delivery: Delivery,
+        message: &Message,
+    ) {
+        if self.connections.get(connection).is_some_and(|entry| !entry.has_greeted) {
+            self.greet(connection, channel);
         }
         let now = self.now;
-        let Some(entry) = self.links.get_mut(link) else { return };
+        let Some(entry) = self.connections.get_mut(connection) else { return };
         entry.used = now;
         let (traffic, encoded) = (traffic_of(message), message.encode());
-        let (link, channel, message) = match entry.through {
+        let (connection, channel, message) = match entry.through {
             // All in order: what is said there has no datagrams.
-            Some(HubTunnel { link, id, .. }) => {
-                (link, Channel::Reliable { flow: id.0 }, Message::Tunneled { id, message: encoded }.encode())
+            Some(HubTunnel { connection, id, .. }) => {
+                (connection, Channel::Reliable { flow: id.0 }, Message::Tunneled { id, message: encoded }.encode())
             }
-            None => (link, channel, encoded),
+            None => (connection, channel, encoded),
         };
         let delivery = delivery.on_channel(channel);
-        self.transmits.push_back(Transmit::Message { link, channel, delivery, traffic, message });
+        self.transmits.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
     }
 
     /// Says something to all on the link.
@@ -154,13 +160,13 @@ impl Core {
 
     /// Reaches for somebody.
     pub(super) fn dial(&mut self, purpose: NodeDialPurpose, addresses: Vec<Address>, role: Role, node: Option<NodeId>) {
-        let dial = self.links.dial(purpose);
+        let dial = self.connections.dial(purpose);
         self.transmits.push_back(Transmit::Dial { dial, addresses, expect: RoleSet::only(role), node });
     }
 
     /// Reaches for a node, unless that is under way.
     pub(super) fn dial_node(&mut self, way: DialTarget, addresses: Vec<Address>) {
-        if !self.links.is_dialling(NodeDialPurpose::Node(way)) {
+        if !self.connections.is_dialling(NodeDialPurpose::Node(way)) {
             self.dial(NodeDialPurpose::Node(way), addresses, Role::Node, Some(way.node));
         }
     }
@@ -168,7 +174,7 @@ impl Core {
     /// Reaches for a node at addresses of which only a hub tells, unless that is under way. False if too many
     /// such dials were in vain, or there is no address.
     pub(super) fn dial_as_told(&mut self, way: DialTarget, addresses: Vec<Address>) -> bool {
-        if self.links.is_dialling(NodeDialPurpose::Node(way)) {
+        if self.connections.is_dialling(NodeDialPurpose::Node(way)) {
             return true;
         }
         let addresses = address_filter::few(addresses);
@@ -191,24 +197,24 @@ impl Core {
 
     /// Reaches for the home hub over other transports, unless that is under way.
     pub(super) fn dial_hub(&mut self, way: DialTarget, addresses: Vec<Address>) {
-        if !self.links.is_dialling(NodeDialPurpose::Hub(way)) {
+        if !self.connections.is_dialling(NodeDialPurpose::Hub(way)) {
             self.dial(NodeDialPurpose::Hub(way), addresses, self.hub_role, Some(way.node));
         }
     }
 
-    /// Ends an association.
-    pub(super) fn close(&mut self, link: LinkId, reason: &str) {
-        let gone = self.links.remove(link);
-        self.timers.clear(Timer::Idle(link));
-        if let Some(HubTunnel { link, id, .. }) = gone.and_then(|gone| gone.through) {
-            return self.send_reliably(link, id, &Message::Stop { id, reason: Reason::Cancelled });
+    /// Ends a connection.
+    pub(super) fn close(&mut self, connection: ConnectionId, reason: &str) {
+        let gone = self.connections.remove(connection);
+        self.timers.clear(Timer::Idle(connection));
+        if let Some(HubTunnel { connection, id, .. }) = gone.and_then(|gone| gone.through) {
+            return self.send_reliably(connection, id, &Message::Stop { id, reason: Reason::Cancelled });
         }
-        self.request_close(link, reason);
+        self.request_close(connection, reason);
     }
 
-    /// Has the driver end an association, and leaves it to the caller to take it out.
-    pub(super) fn request_close(&mut self, link: LinkId, reason: &str) {
-        self.transmits.push_back(Transmit::Close { link, reason: reason.to_owned() });
+    /// Has the driver end a connection, and leaves it to the caller to take it out.
+    pub(super) fn request_close(&mut self, connection: ConnectionId, reason: &str) {
+        self.transmits.push_back(Transmit::Close { connection, reason: reason.to_owned() });
     }
 
     pub(super) fn emit(&mut self, event: NodeEvent) {
@@ -234,58 +240,58 @@ impl Core {
     }
 
     /// A home has said where it sends reflected streams from.
-    pub(super) fn record_media_address(&mut self, link: LinkId, media: Option<MediaAddress>) {
-        let seen = self.links.get(link).and_then(|entry| entry.address.primary());
+    pub(super) fn record_media_address(&mut self, connection: ConnectionId, media: Option<MediaAddress>) {
+        let seen = self.connections.get(connection).and_then(|entry| entry.address.primary());
         if let (Some(MediaAddress(mut media)), Some(seen)) = (media, seen) {
             if media.ip().is_unspecified() {
                 media.set_ip(seen.ip());
             }
-            self.media_of_home = Some((link, media));
+            self.media_of_home = Some((connection, media));
         }
     }
 
     /// The address from which the hub there sends reflected streams, if it is the one that told it last.
-    pub(super) fn media_of(&self, link: LinkId) -> Option<SocketAddr> {
-        self.media_of_home.filter(|(of, _)| *of == link).map(|(_, media)| media)
+    pub(super) fn media_of(&self, connection: ConnectionId) -> Option<SocketAddr> {
+        self.media_of_home.filter(|(of, _)| *of == connection).map(|(_, media)| media)
     }
 
     /// The address from which the home sends reflected streams, if it has told it.
     pub(super) fn media_of_home(&self) -> Option<SocketAddr> {
-        self.media_of_home.filter(|(link, _)| self.links.get(*link).is_some()).map(|(_, media)| media)
+        self.media_of_home.filter(|(connection, _)| self.connections.get(*connection).is_some()).map(|(_, media)| media)
     }
 
-    /// How long to wait for an answer over `link`.
-    pub(super) fn pto(&self, link: LinkId) -> Duration {
-        self.links.get(link).map_or(Duration::from_secs(1), |link| link.rtt.pto())
+    /// How long to wait for an answer over `connection`.
+    pub(super) fn pto(&self, connection: ConnectionId) -> Duration {
+        self.connections.get(connection).map_or(Duration::from_secs(1), |connection| connection.rtt.pto())
     }
 
-    /// Longest time over `link` for what takes `usual` on a short path.
-    pub(super) fn scaled_timeout(&self, link: LinkId, usual: Duration) -> Duration {
-        let trip = self.links.get(link).map_or(Duration::ZERO, |link| link.rtt.smoothed());
+    /// Longest time over `connection` for what takes `usual` on a short path.
+    pub(super) fn scaled_timeout(&self, connection: ConnectionId, usual: Duration) -> Duration {
+        let trip = self.connections.get(connection).map_or(Duration::ZERO, |connection| connection.rtt.smoothed());
         usual.max(trip.min(LONGEST_ROUND_TRIP) * PACE_TRIPS)
     }
 
-    /// Whether the neighbour at `link` is certified as a hub of the kind that
+    /// Whether the remote at `connection` is certified as a hub of the kind that
     /// this node uses.
-    pub(super) fn is_hub(&self, link: LinkId) -> bool {
-        self.links.get(link).is_some_and(|link| link.peer.role == self.hub_role)
+    pub(super) fn is_hub(&self, connection: ConnectionId) -> bool {
+        self.connections.get(connection).is_some_and(|connection| connection.peer.role == self.hub_role)
     }
 
-    /// Those of others' addresses, of which the neighbour at `link` tells, that somebody can be at.
-    pub(super) fn told(&self, link: LinkId, addresses: Vec<Address>) -> Vec<Address> {
-        self.links.get(link).map_or(Vec::new(), |link| link.told(addresses))
+    /// Those of others' addresses, of which the remote at `connection` tells, that somebody can be at.
+    pub(super) fn told(&self, connection: ConnectionId, addresses: Vec<Address>) -> Vec<Address> {
+        self.connections.get(connection).map_or(Vec::new(), |connection| connection.told(addresses))
     }
 
-    /// Whether the same neighbour is at both ends.
-    pub(super) fn are_same(&self, a: LinkId, b: LinkId) -> bool {
-        let at = |link| self.links.get(link).map(|link| link.peer.node);
+    /// Whether the same remote is at both ends.
+    pub(super) fn are_same(&self, a: ConnectionId, b: ConnectionId) -> bool {
+        let at = |connection| self.connections.get(connection).map(|connection| connection.peer.node);
         a == b || (at(a).is_some() && at(a) == at(b))
     }
 
-    /// Watches over a direct association that this node dialled.
-    pub(super) fn mind_idleness(&mut self, link: LinkId) {
-        if let Some(limit) = self.links.get(link).map(NodeConnection::idle_limit) {
-            self.set(Timer::Idle(link), limit);
+    /// Watches over a direct connection that this node dialled.
+    pub(super) fn mind_idleness(&mut self, connection: ConnectionId) {
+        if let Some(limit) = self.connections.get(connection).map(NodeConnection::idle_limit) {
+            self.set(Timer::Idle(connection), limit);
         }
     }
 

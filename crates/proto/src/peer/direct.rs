@@ -1,14 +1,14 @@
 //! Asking a provider that the node knows, without a hub: the same message, over
-//! an association with the provider itself.
+//! a connection with the provider itself.
 
 use super::api::{Provider, ReflectionPolicy, ServiceRequest};
+use super::connections::{ConnectionLoss, DialTarget};
 use super::core::Core;
-use super::links::{ConnectionLoss, DialTarget};
 use super::outgoing_request::{OutgoingRequest, RequestPhase, for_people};
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::address::Address;
-use crate::ids::{LinkId, RequestId};
+use crate::ids::{ConnectionId, RequestId};
 use crate::service::Role;
 use crate::wire::{Reason, RequestMode};
 
@@ -44,12 +44,13 @@ impl OutgoingRequests {
     pub(super) fn ask_provider(&mut self, core: &mut Core, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let Some((way, addresses)) = way_of(asked) else { return };
-        // After so much silence the association may be dead without a word.
-        let is_doubted = |link| asked.tries == core.links.doubtful_tries(core.now, link) && !addresses.is_empty();
-        let through = || core.links.way_to(way.node).filter(|_| asked.request.pushed);
-        let link = core.links.between(core.now, way.node, way.schemes, &addresses).or_else(through);
-        if let Some(link) = link.filter(|link| !is_doubted(*link)) {
-            return asked.send(core, id, link);
+        // After so much silence the connection may be dead without a word.
+        let is_doubted =
+            |connection| asked.tries == core.connections.doubtful_tries(core.now, connection) && !addresses.is_empty();
+        let through = || core.connections.way_to(way.node).filter(|_| asked.request.pushed);
+        let connection = core.connections.between(core.now, way.node, way.schemes, &addresses).or_else(through);
+        if let Some(connection) = connection.filter(|connection| !is_doubted(*connection)) {
+            return asked.send(core, id, connection);
         }
         if addresses.is_empty() {
             let unknown = asked.request.provider.as_ref().is_none_or(|provider| provider.addresses.is_empty());
@@ -62,10 +63,10 @@ impl OutgoingRequests {
 
     /// A dial has led to a node: the provider of those that wait for it. Who is
     /// served already is found by the provider, which goes on.
-    pub(super) fn on_provider_reached(&mut self, core: &mut Core, way: DialTarget, link: LinkId) {
+    pub(super) fn on_provider_reached(&mut self, core: &mut Core, way: DialTarget, connection: ConnectionId) {
         for id in self.reaching(|asked| goes(asked, way)) {
             if let Some(asked) = self.asked.get_mut(&id) {
-                asked.send(core, id, link);
+                asked.send(core, id, connection);
             }
         }
     }
@@ -77,10 +78,10 @@ impl OutgoingRequests {
         }
     }
 
-    /// The association over which a named provider served has gone: the
+    /// The connection over which a named provider served has gone: the
     /// provider does not know where to dial, so this end does.
-    pub(super) fn reach_lost_providers(&mut self, core: &mut Core, link: LinkId) {
-        let lost = |asked: &OutgoingRequest| matches!(&asked.phase, RequestPhase::Receiving(receiving) if receiving.link == link);
+    pub(super) fn reach_lost_providers(&mut self, core: &mut Core, connection: ConnectionId) {
+        let lost = |asked: &OutgoingRequest| matches!(&asked.phase, RequestPhase::Receiving(receiving) if receiving.connection == connection);
         for asked in self.asked.values().filter(|asked| lost(asked)) {
             if let Some((way, addresses)) = way_of(asked).filter(|(_, addresses)| !addresses.is_empty()) {
                 core.dial_node(way, addresses);

@@ -1,4 +1,4 @@
-//! Whether to ask the link first or a hub: the choice of
+//! Whether to ask the connection first or a hub: the choice of
 //! [`Discovery::Auto`](super::Discovery::Auto).
 //!
 //! A provider in the node's own block is probably on its link, one elsewhere
@@ -33,7 +33,7 @@ pub(super) type DiscoveryKey = (Service, Option<(i32, i32)>);
 /// Which way is tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DiscoveryMethod {
-    /// The link, by multicast.
+    /// The connection, by multicast.
     Multicast,
     /// The home hub.
     Hub,
@@ -97,7 +97,7 @@ impl DiscoveryTimes {
     fn choose(&mut self, guess: DiscoveryMethod) -> DiscoveryMethod {
         self.asked = self.asked.wrapping_add(1);
         let best = match (self.multicast, self.hub) {
-            (Some(link), Some(hub)) if link <= hub => DiscoveryMethod::Multicast,
+            (Some(connection), Some(hub)) if connection <= hub => DiscoveryMethod::Multicast,
             (Some(_), Some(_)) => DiscoveryMethod::Hub,
             _ => guess,
         };

@@ -6,21 +6,21 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::api::NodeEvent;
+use super::connections::{ConnectionLoss, NodeConnection};
 use super::core::Core;
-use super::links::{ConnectionLoss, NodeConnection};
 use super::multicast::Parts;
 use super::{Peer, liveness, multicast};
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::wire::{Decline, Message, RequestParams, WireError};
 
-/// The reason for which an association ends whose node tries to answer the requests of others.
+/// The reason for which a connection ends whose node tries to answer the requests of others.
 const GUESSES: &str = "it accepts requests without their secrets";
 
 impl Core {
     /// Skips a message of a later version, and tells of the first one.
-    fn on_later_version(&mut self, link: LinkId, message: u64) {
+    fn on_later_version(&mut self, connection: ConnectionId, message: u64) {
         self.counters.later += 1;
-        let Some(entry) = self.links.get_mut(link) else { return };
+        let Some(entry) = self.connections.get_mut(connection) else { return };
         (entry.heard, entry.used) = (self.now, self.now);
         if !std::mem::replace(&mut entry.said_later, true) {
             let (node, protocol) = (entry.peer.node, entry.hello.protocol);
@@ -30,87 +30,89 @@ impl Core {
 }
 
 impl Peer {
-    pub(super) fn on_message(&mut self, link: LinkId, bytes: &Bytes) {
+    pub(super) fn on_message(&mut self, connection: ConnectionId, bytes: &Bytes) {
         let now = self.core.now;
-        let Some(entry) = self.core.links.get_mut(link) else { return };
+        let Some(entry) = self.core.connections.get_mut(connection) else { return };
         let message = match Message::decode(bytes) {
             Ok(message) => message,
-            Err(WireError::LaterVersion(message)) => return self.core.on_later_version(link, message),
+            Err(WireError::LaterVersion(message)) => return self.core.on_later_version(connection, message),
             Err(error) => return self.core.counters.unread(&error),
         };
         entry.heard = now;
         entry.used = now;
         if let Message::Pong(token) = message {
-            self.attach.on_pong(&mut self.core, link, token);
-            self.pings.on_pong(&mut self.core, link, token);
-            self.provide.trips.on_pong(&mut self.core, link, token);
+            self.attach.on_pong(&mut self.core, connection, token);
+            self.pings.on_pong(&mut self.core, connection, token);
+            self.provide.trips.on_pong(&mut self.core, connection, token);
         }
         if liveness::is_answer(&message) {
-            if let Some(entry) = self.core.links.get_mut(link) {
+            if let Some(entry) = self.core.connections.get_mut(connection) {
                 entry.answered = now;
             }
-            self.attach.on_answered(&mut self.core, link);
+            self.attach.on_answered(&mut self.core, connection);
         }
-        self.dispatch(link, message);
-        if self.core.links.get(link).is_some_and(NodeConnection::has_guessed) {
-            self.core.request_close(link, GUESSES);
-            self.on_link_down(link, ConnectionLoss { reason: GUESSES, refused: true });
+        self.dispatch(connection, message);
+        if self.core.connections.get(connection).is_some_and(NodeConnection::has_guessed) {
+            self.core.request_close(connection, GUESSES);
+            self.on_connection_down(connection, ConnectionLoss { reason: GUESSES, refused: true });
         }
     }
 
-    fn dispatch(&mut self, link: LinkId, message: Message) {
+    fn dispatch(&mut self, connection: ConnectionId, message: Message) {
         if let Message::Hello(hello) = message {
-            return self.on_hello(link, hello);
+            return self.on_hello(connection, hello);
         }
-        if self.belongs_to_way(link, &message) {
+        if self.belongs_to_way(connection, &message) {
             return;
         }
         let Self { core, attach, requests, provide, watches, pushes, receptions, rooms, .. } = self;
         match message {
-            Message::Roster(roster) => rooms.on_roster(core, attach, link, roster),
-            Message::SealedKeys(keys) => requests.on_sealed_keys(core, link, keys),
+            Message::Roster(roster) => rooms.on_roster(core, attach, connection, roster),
+            Message::SealedKeys(keys) => requests.on_sealed_keys(core, connection, keys),
             Message::Lease { version, lease_ms, siblings, addresses, media } => {
                 let lease = Duration::from_millis(lease_ms.into());
-                let siblings = core.told(link, siblings.unwrap_or_default());
-                attach.on_lease(core, link, version, lease, siblings);
-                attach.on_home_addresses(core, link, addresses.unwrap_or_default());
-                core.record_media_address(link, media);
+                let siblings = core.told(connection, siblings.unwrap_or_default());
+                attach.on_lease(core, connection, version, lease, siblings);
+                attach.on_home_addresses(core, connection, addresses.unwrap_or_default());
+                core.record_media_address(connection, media);
             }
-            Message::UnknownVersion => attach.on_unknown_version(core, link),
-            Message::RetryAfter(after_ms) => attach.on_retry_after(core, link, Duration::from_millis(after_ms.into())),
-            Message::Redirect(addresses) if core.is_hub(link) => {
-                let addresses = core.told(link, addresses);
-                attach.on_redirect(core, link, addresses);
+            Message::UnknownVersion => attach.on_unknown_version(core, connection),
+            Message::RetryAfter(after_ms) => {
+                attach.on_retry_after(core, connection, Duration::from_millis(after_ms.into()))
             }
-            Message::Handover if core.is_hub(link) => attach.on_handover(core, link),
-            Message::Ping(token) => core.send(link, &Message::Pong(token)),
+            Message::Redirect(addresses) if core.is_hub(connection) => {
+                let addresses = core.told(connection, addresses);
+                attach.on_redirect(core, connection, addresses);
+            }
+            Message::Handover if core.is_hub(connection) => attach.on_handover(core, connection),
+            Message::Ping(token) => core.send(connection, &Message::Pong(token)),
             Message::Pong(_) => {}
             Message::ProviderRequest(forward) if RequestParams::connect_to(forward.params).is_some() => {
-                pushes.calls.on_provider_request(core, &mut provide.unreached, link, forward);
+                pushes.calls.on_provider_request(core, &mut provide.unreached, connection, forward);
             }
-            Message::ProviderRequest(forward) => provide.on_provider_request(core, link, forward),
+            Message::ProviderRequest(forward) => provide.on_provider_request(core, connection, forward),
             Message::Request(request) => {
-                let pushed = pushes.offered(core, link, &request);
-                provide.on_request(core, link, request, pushed);
+                let pushed = pushes.offered(core, connection, &request);
+                provide.on_request(core, connection, request, pushed);
             }
-            Message::Push(push) => receptions.on_push(core, link, push),
-            Message::PushStatus { id, state: reception } => pushes.on_push_status(core, link, id, reception),
-            Message::Accept(accept) => requests.on_accept(core, attach, link, accept),
-            Message::Decline(decline) => self.on_decline(link, decline),
-            Message::Pending { id, provider, .. } => requests.on_pending(core, link, id, provider),
-            Message::LookupResult(found) => requests.on_lookup_result(core, link, found),
-            Message::HopReport(traced) => core.on_hop_report(link, traced),
-            Message::WatchChange(change) => watches.on_watch_change(core, attach, link, change),
-            Message::Report(report) => provide.on_report(core, link, report),
+            Message::Push(push) => receptions.on_push(core, connection, push),
+            Message::PushStatus { id, state: reception } => pushes.on_push_status(core, connection, id, reception),
+            Message::Accept(accept) => requests.on_accept(core, attach, connection, accept),
+            Message::Decline(decline) => self.on_decline(connection, decline),
+            Message::Pending { id, provider, .. } => requests.on_pending(core, connection, id, provider),
+            Message::LookupResult(found) => requests.on_lookup_result(core, connection, found),
+            Message::HopReport(traced) => core.on_hop_report(connection, traced),
+            Message::WatchChange(change) => watches.on_watch_change(core, attach, connection, change),
+            Message::Report(report) => provide.on_report(core, connection, report),
             Message::Stop { id, reason } => {
-                if !provide.on_stop(core, link, id, reason) {
-                    requests.on_data(core, attach, link, id, message);
+                if !provide.on_stop(core, connection, id, reason) {
+                    requests.on_data(core, attach, connection, id, message);
                 }
             }
-            Message::End { id, .. } => requests.on_data(core, attach, link, id, message),
-            Message::Datagram(ref packet) => requests.on_data(core, attach, link, packet.id, message),
-            Message::Chunk(ref chunk) => requests.on_data(core, attach, link, chunk.id, message),
-            Message::Rekey(ref rekey) => requests.on_data(core, attach, link, rekey.id, message),
+            Message::End { id, .. } => requests.on_data(core, attach, connection, id, message),
+            Message::Datagram(ref packet) => requests.on_data(core, attach, connection, packet.id, message),
+            Message::Chunk(ref chunk) => requests.on_data(core, attach, connection, chunk.id, message),
+            Message::Rekey(ref rekey) => requests.on_data(core, attach, connection, rekey.id, message),
             // Taken above.
             Message::Hello(_) => {}
             // For hubs only.
@@ -186,11 +188,11 @@ impl Peer {
         }
     }
 
-    fn on_decline(&mut self, link: LinkId, decline: Decline) {
+    fn on_decline(&mut self, connection: ConnectionId, decline: Decline) {
         let Self { core, attach, requests, watches, .. } = self;
-        let of_watch = watches.on_decline(core, attach, link, decline);
-        if !of_watch && requests.on_decline(core, attach, link, decline) {
-            attach.depart(core, link);
+        let of_watch = watches.on_decline(core, attach, connection, decline);
+        if !of_watch && requests.on_decline(core, attach, connection, decline) {
+            attach.depart(core, connection);
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::ids::{LinkId, RequestId};
+use crate::ids::{ConnectionId, RequestId};
 use crate::wire::Message;
 
-/// Messages of one flow that are kept from one link: a window of chunks.
+/// Messages of one flow that are kept from one connection: a window of chunks.
 const MAX_MESSAGES: usize = 20;
 
-/// Payload that is kept from one link, bytes: so a neighbour that guesses
+/// Payload that is kept from one connection, bytes: so a remote that guesses
 /// numbers leaves room for the others.
 const MAX_BYTES_EACH: usize = 512 * 1024;
 
@@ -18,41 +18,42 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// What has come for requests that are not accepted yet.
 #[derive(Debug, Default)]
 pub(super) struct EarlyFlowData {
-    messages: BTreeMap<(RequestId, LinkId), Vec<Message>>,
-    /// Payload kept from each link, bytes.
-    bytes: BTreeMap<LinkId, usize>,
+    messages: BTreeMap<(RequestId, ConnectionId), Vec<Message>>,
+    /// Payload kept from each connection, bytes.
+    bytes: BTreeMap<ConnectionId, usize>,
 }
 
 impl EarlyFlowData {
     /// Keeps a message of the flow `id`, which is one of this node's requests.
-    pub(super) fn keep(&mut self, id: RequestId, link: LinkId, message: Message) {
+    pub(super) fn keep(&mut self, id: RequestId, connection: ConnectionId, message: Message) {
         let bytes = payload_bytes(&message);
-        let (of_link, of_all) = (self.bytes.get(&link).copied().unwrap_or(0), self.bytes.values().sum::<usize>());
-        if of_link + bytes > MAX_BYTES_EACH || of_all + bytes > MAX_BYTES {
+        let (of_connection, of_all) =
+            (self.bytes.get(&connection).copied().unwrap_or(0), self.bytes.values().sum::<usize>());
+        if of_connection + bytes > MAX_BYTES_EACH || of_all + bytes > MAX_BYTES {
             return;
         }
-        let messages = self.messages.entry((id, link)).or_default();
+        let messages = self.messages.entry((id, connection)).or_default();
         if messages.len() < MAX_MESSAGES {
             messages.push(message);
-            *self.bytes.entry(link).or_default() += bytes;
+            *self.bytes.entry(connection).or_default() += bytes;
         }
     }
 
-    /// What was kept of a flow, from each link in its order.
-    pub(super) fn take_messages(&mut self, id: RequestId) -> Vec<(LinkId, Message)> {
-        let all = (id, LinkId(0))..=(id, LinkId(u64::MAX));
-        let links: Vec<LinkId> = self.messages.range(all).map(|((_, link), _)| *link).collect();
+    /// What was kept of a flow, from each connection in its order.
+    pub(super) fn take_messages(&mut self, id: RequestId) -> Vec<(ConnectionId, Message)> {
+        let all = (id, ConnectionId(0))..=(id, ConnectionId(u64::MAX));
+        let connections: Vec<ConnectionId> = self.messages.range(all).map(|((_, connection), _)| *connection).collect();
         let mut taken = Vec::new();
-        for link in links {
-            let messages = self.messages.remove(&(id, link)).unwrap_or_default();
+        for connection in connections {
+            let messages = self.messages.remove(&(id, connection)).unwrap_or_default();
             let bytes: usize = messages.iter().map(payload_bytes).sum();
-            let left = self.bytes.get(&link).map_or(0, |held| held.saturating_sub(bytes));
+            let left = self.bytes.get(&connection).map_or(0, |held| held.saturating_sub(bytes));
             if left == 0 {
-                self.bytes.remove(&link);
+                self.bytes.remove(&connection);
             } else {
-                self.bytes.insert(link, left);
+                self.bytes.insert(connection, left);
             }
-            taken.extend(messages.into_iter().map(|message| (link, message)));
+            taken.extend(messages.into_iter().map(|message| (connection, message)));
         }
         taken
     }
@@ -81,7 +82,7 @@ mod tests {
 
     #[test]
     fn guessed_ids_leave_room_for_provider() {
-        let (mut early, rogue, provider) = (EarlyFlowData::default(), LinkId(1), LinkId(2));
+        let (mut early, rogue, provider) = (EarlyFlowData::default(), ConnectionId(1), ConnectionId(2));
         for number in 0..100 {
             for _ in 0..100 {
                 early.keep(RequestId(number), rogue, chunk(RequestId(number)));
@@ -91,8 +92,8 @@ mod tests {
             early.keep(OURS, provider, chunk(OURS));
         }
         let kept = early.take_messages(OURS);
-        assert_eq!(kept.iter().filter(|(link, _)| *link == provider).count(), 16);
-        assert!(kept.iter().filter(|(link, _)| *link == rogue).count() <= MAX_MESSAGES);
+        assert_eq!(kept.iter().filter(|(connection, _)| *connection == provider).count(), 16);
+        assert!(kept.iter().filter(|(connection, _)| *connection == rogue).count() <= MAX_MESSAGES);
         assert!(early.take_messages(OURS).is_empty());
         (0..100).for_each(|number| drop(early.take_messages(RequestId(number))));
         assert!(early.bytes.is_empty());

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
+use super::connections::NodeDialPurpose;
 use super::core::Core;
 use super::home_dialing::DIAL_LIMIT;
-use super::links::NodeDialPurpose;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState};
 use super::timers::Timer;
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::random::SplitMix64;
 use crate::service::Role;
 
@@ -106,9 +106,9 @@ impl HomeRegistration {
     }
 
     /// The one that was lost is reached: it stands by instead of another one.
-    pub(super) fn on_home_found(&mut self, core: &mut Core, link: LinkId, index: usize) {
+    pub(super) fn on_home_found(&mut self, core: &mut Core, connection: ConnectionId, index: usize) {
         self.drop_standby(core);
-        self.stand_by(core, link, index);
+        self.accept_standby(core, connection, index);
         self.name_standby(core);
         self.begin_trial(core);
     }
@@ -118,7 +118,7 @@ impl HomeRegistration {
         core.set(Timer::Failback, pause);
     }
 
-    /// It is not there, or did not last as a stand-by.
+    /// It is not there, or did not last as a standby.
     pub(super) fn on_homing_failed(&mut self, core: &mut Core, index: usize) {
         if self.homing.lost() == Some(index) {
             self.homing.fails();
@@ -126,18 +126,18 @@ impl HomeRegistration {
         }
     }
 
-    /// The home and the stand-by, which was it before, change places.
-    fn return_to_standby(&mut self, core: &mut Core, home: LinkId) {
-        let Some((link, index)) = self.standby.take_connection() else { return };
+    /// The home and the standby, which was it before, change places.
+    fn return_to_standby(&mut self, core: &mut Core, home: ConnectionId) {
+        let Some((connection, index)) = self.standby.take_connection() else { return };
         for timer in [Timer::HomeReply, Timer::Renew] {
             core.timers.clear(timer);
         }
-        self.stand_by(core, home, self.hubs.current_index());
+        self.accept_standby(core, home, self.hubs.current_index());
         self.hubs.turn_to(index);
         core.counters.returns += u64::from(self.homing.end(index));
         self.state =
-            RegistrationState::Linked(HomeConnection { attached: Some(core.now), ..HomeConnection::new(link) });
-        self.notices.push_back(HomeEvent::Attached(link));
+            RegistrationState::Linked(HomeConnection { attached: Some(core.now), ..HomeConnection::new(connection) });
+        self.notices.push_back(HomeEvent::Attached(connection));
         let held = self.record.version;
         self.record.version = held.next();
         self.ask(core, HomeRequest::Return(held), 1, core.now);

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
+use super::connections::NodeDialPurpose;
 use super::core::Core;
-use super::links::NodeDialPurpose;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::timers::Timer;
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::rtt::LONGEST_ROUND_TRIP;
 
 /// Longest dial that the driver leaves unanswered: it gives up every address in time by itself,
@@ -25,11 +25,11 @@ impl HomeRegistration {
             RegistrationState::Waiting => self.dial(core),
             RegistrationState::Dialling if self.hubs.has_untried() => self.dial_next(core),
             RegistrationState::Dialling => {
-                core.links.forget(NodeDialPurpose::Home);
+                core.connections.forget(NodeDialPurpose::Home);
                 self.on_dial_failed(core, "the dial took too long");
             }
             RegistrationState::Linked(_) => {
-                core.links.forget(NodeDialPurpose::Redirect);
+                core.connections.forget(NodeDialPurpose::Redirect);
                 self.on_redirect_failed(core);
             }
             RegistrationState::Left => {}
@@ -65,26 +65,26 @@ impl HomeRegistration {
         }
         // The reason names the addresses that were tried.
         let reason = format!("cannot reach the hub: {reason}");
-        if !core.links.is_dialling(NodeDialPurpose::Home) {
+        if !core.connections.is_dialling(NodeDialPurpose::Home) {
             return self.go_on(core, None, reason);
         }
-        self.notices.push_back(HomeEvent::Lost { link: None, reason });
+        self.notices.push_back(HomeEvent::Lost { connection: None, reason });
         if self.hubs.has_untried() {
             self.dial_next(core);
         }
     }
 
     /// A dial has led to a hub: publish there.
-    pub(super) fn on_link_up(&mut self, core: &mut Core, link: LinkId) {
+    pub(super) fn on_connection_up(&mut self, core: &mut Core, connection: ConnectionId) {
         if !matches!(self.state, RegistrationState::Dialling) {
-            return core.close(link, "no longer needed");
+            return core.close(connection, "no longer needed");
         }
         core.timers.clear(Timer::Attach);
-        core.links.forget(NodeDialPurpose::Home);
-        if let Some(entry) = core.links.get(link) {
+        core.connections.forget(NodeDialPurpose::Home);
+        if let Some(entry) = core.connections.get(connection) {
             self.hubs.found_at(&entry.address);
         }
-        self.state = RegistrationState::Linked(HomeConnection::new(link));
+        self.state = RegistrationState::Linked(HomeConnection::new(connection));
         self.publish_anew(core);
     }
 }

@@ -15,7 +15,7 @@ use crate::flow::{
     ObjectReceiver, PROGRESS_BYTES, REPORT_BYTES, SILENCE_TIMEOUT, STRAGGLERS, StreamReceiver, StreamStatistics,
 };
 use crate::grid::Cell;
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::time::Time;
 use crate::wire::{Chunk, Datagram, FlowDescription, Message, Reason, ResumePoint, StreamKeys};
 
@@ -25,13 +25,13 @@ const GAP: Duration = Duration::from_secs(2);
 /// The shortest time by which the pace of a stream is told: packets come in bursts.
 const LEAST_SPAN: Duration = Duration::from_secs(1);
 
-/// How long a provider has to come back over another association before it is asked to.
+/// How long a provider has to come back over another connection before it is asked to.
 const RETURN: Duration = Duration::from_secs(1);
 
 /// The requester's end of a flow.
 #[derive(Debug)]
 pub(super) struct IncomingFlow {
-    pub(super) link: LinkId,
+    pub(super) connection: ConnectionId,
     pub(super) provider: NodeId,
     cell: Cell,
     scheme: Scheme,
@@ -46,7 +46,7 @@ pub(super) struct IncomingFlow {
     is_kept: bool,
     /// The payload bytes of a stream that were reported last.
     reported: u64,
-    /// Why the association over which it came has gone, until there is another.
+    /// Why the connection over which it came has gone, until there is another.
     broken: Option<String>,
     began: Time,
     pub(super) heard: Time,
@@ -116,7 +116,7 @@ impl IncomingFlow {
     /// A flow that is accepted now and has not begun to come.
     pub(super) fn new(
         now: Time,
-        link: LinkId,
+        connection: ConnectionId,
         id: RequestId,
         origin: FlowOrigin,
         cell: Cell,
@@ -140,7 +140,7 @@ impl IncomingFlow {
             }
         };
         Self {
-            link,
+            connection,
             provider,
             cell,
             scheme,
@@ -171,7 +171,7 @@ impl IncomingFlow {
     /// A path that is long is silent for long: what was lost comes again after a time-out of
     /// several round trips, and through a hub the way is as long again.
     pub(super) fn measure(&mut self, core: &Core) {
-        self.silence = SILENCE_TIMEOUT.max(core.pto(self.link) * 3);
+        self.silence = SILENCE_TIMEOUT.max(core.pto(self.connection) * 3);
     }
 
     /// Goes on with what another flow has brought. An object is the same one, see
@@ -239,10 +239,10 @@ impl IncomingFlow {
         matches!(&self.flow, FlowReceiver::Object(object) if object.unread() >= REPORT_BYTES)
     }
 
-    /// The provider repeats its acceptance: over a new association, or because
+    /// The provider repeats its acceptance: over a new connection, or because
     /// it has not heard of us.
-    pub(super) fn again(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
-        self.link = link;
+    pub(super) fn again(&mut self, core: &mut Core, id: RequestId, connection: ConnectionId) {
+        self.connection = connection;
         self.measure(core);
         self.has_been_heard(core.now);
         let message = match &mut self.flow {
@@ -250,13 +250,13 @@ impl IncomingFlow {
             FlowReceiver::Object(object) => Message::Report(object.report()),
             FlowReceiver::Reflected(_) => still_wanted(id),
         };
-        core.send_reliably(link, id, &message);
+        core.send_reliably(connection, id, &message);
     }
 
-    /// Whether what comes over `link` may belong to it.
-    pub(super) fn comes_over(&self, core: &Core, link: LinkId) -> bool {
-        let Some(entry) = core.links.get(link) else { return false };
-        if self.relayed { link == self.link } else { entry.peer.node == self.provider }
+    /// Whether what comes over `connection` may belong to it.
+    pub(super) fn comes_over(&self, core: &Core, connection: ConnectionId) -> bool {
+        let Some(entry) = core.connections.get(connection) else { return false };
+        if self.relayed { connection == self.connection } else { entry.peer.node == self.provider }
     }
 
     /// The provider has said something.
@@ -265,7 +265,7 @@ impl IncomingFlow {
         (self.broken, self.lost, self.question) = (None, None, None);
     }
 
-    /// The association over which it comes has gone.
+    /// The connection over which it comes has gone.
     pub(super) fn lost_its_way(&mut self, now: Time, reason: &str) {
         self.broken = Some(reason.to_owned());
         self.lost = Some(now);
@@ -289,7 +289,7 @@ impl IncomingFlow {
         let bytes = stream.statistics().bytes;
         if self.is_kept && (bytes - self.reported >= REPORT_BYTES || stream.has_everything()) {
             self.reported = bytes;
-            core.send_reliably(self.link, id, &Message::Report(stream.report()));
+            core.send_reliably(self.connection, id, &Message::Report(stream.report()));
         }
     }
 
@@ -311,7 +311,7 @@ impl IncomingFlow {
         // The rest of the reports follows what the reader takes.
         if reporting && object.has_everything() {
             let report = Message::Report(object.report());
-            core.send_reliably(self.link, id, &report);
+            core.send_reliably(self.connection, id, &report);
         }
         if fresh.is_some() {
             self.note_data(core.now);
@@ -330,7 +330,7 @@ impl IncomingFlow {
         }
         if object.wants_report() {
             let report = Message::Report(object.report());
-            core.send_reliably(self.link, id, &report);
+            core.send_reliably(self.connection, id, &report);
         }
     }
 
@@ -360,7 +360,7 @@ impl IncomingFlow {
         matches!(self.flow, FlowReceiver::Reflected(_))
     }
 
-    /// Whether the association over which it comes has gone.
+    /// Whether the connection over which it comes has gone.
     pub(super) fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
@@ -374,14 +374,14 @@ impl IncomingFlow {
     /// as it makes progress, or its reader may.
     pub(super) fn report(&mut self, core: &mut Core, id: RequestId) {
         match &mut self.flow {
-            FlowReceiver::Stream(stream) => core.send(self.link, &Message::Report(stream.report())),
+            FlowReceiver::Stream(stream) => core.send(self.connection, &Message::Report(stream.report())),
             FlowReceiver::Object(object) if object.has_news() || object.is_ahead() || object.has_everything() => {
                 let report = Message::Report(object.report());
-                core.send_reliably(self.link, id, &report);
+                core.send_reliably(self.connection, id, &report);
             }
-            FlowReceiver::Reflected(_) => core.send_reliably(self.link, id, &still_wanted(id)),
+            FlowReceiver::Reflected(_) => core.send_reliably(self.connection, id, &still_wanted(id)),
             // Its provider is to know that it is waited for.
-            FlowReceiver::Object(object) => core.send(self.link, &Message::Report(object.report())),
+            FlowReceiver::Object(object) => core.send(self.connection, &Message::Report(object.report())),
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::api::NodeEvent;
 use super::core::Core;
 use crate::address::SchemeSet;
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Message, Push, PushState};
@@ -54,17 +54,18 @@ impl IncomingPush {
 
 impl IncomingPushes {
     /// A node offers an object.
-    pub(super) fn on_push(&mut self, core: &mut Core, link: LinkId, mut push: Push) {
-        let Some(entry) = core.links.get(link).filter(|link| link.peer.role == Role::Node) else {
+    pub(super) fn on_push(&mut self, core: &mut Core, connection: ConnectionId, mut push: Push) {
+        let Some(entry) = core.connections.get(connection).filter(|connection| connection.peer.role == Role::Node)
+        else {
             core.counters.refused += 1;
             return;
         };
         let from = entry.peer.node;
-        // Another host than that where it is seen is of no use: the association shows that this one is.
+        // Another host than that where it is seen is of no use: the connection shows that this one is.
         push.addresses = entry.there(std::mem::take(&mut push.addresses));
         let (key, id) = ((from, push.id), push.id);
         if let Some(offered) = self.offers.get(&key) {
-            return core.send(link, &Message::PushStatus { id, state: offered.state });
+            return core.send(connection, &Message::PushStatus { id, state: offered.state });
         }
         let known = self.under_way(from, &push);
         let has_place = match &known {
@@ -72,7 +73,7 @@ impl IncomingPushes {
             None => self.has_place(core, from),
         };
         if !has_place {
-            return core.send(link, &Message::PushStatus { id, state: PushState::Busy });
+            return core.send(connection, &Message::PushStatus { id, state: PushState::Busy });
         }
         let offered = IncomingPush {
             owned_as: known.map_or(id, |(owned_as, _)| owned_as),
@@ -83,7 +84,7 @@ impl IncomingPushes {
             has_begun: false,
         };
         self.offers.insert(key, offered);
-        core.send(link, &Message::PushStatus { id, state: PushState::InProgress });
+        core.send(connection, &Message::PushStatus { id, state: PushState::InProgress });
         if known.is_none() {
             core.emit(NodeEvent::PushOffered { from, push });
         }
@@ -190,8 +191,9 @@ impl IncomingPushes {
 
 /// Tells a node what has become of what it offered, if there is a way to it.
 fn send_push_status(core: &mut Core, to: NodeId, id: RequestId, reception: PushState) {
-    let link = core.links.between(core.now, to, SchemeSet::ALL, &[]).or_else(|| core.links.way_to(to));
-    if let Some(link) = link {
-        core.send(link, &Message::PushStatus { id, state: reception });
+    let connection =
+        core.connections.between(core.now, to, SchemeSet::ALL, &[]).or_else(|| core.connections.way_to(to));
+    if let Some(connection) = connection {
+        core.send(connection, &Message::PushStatus { id, state: reception });
     }
 }

@@ -1,19 +1,19 @@
 //! Whether the home is still there, and what is done when it is not.
 //!
 //! A home that leaves a question unanswered is asked three times, one, two and
-//! four probe time-outs apart; the third time the stand-by is asked as well.
-//! If that answers and the home does not, the stand-by becomes the home: at
+//! four probe time-outs apart; the third time the standby is asked as well.
+//! If that answers and the home does not, the standby becomes the home: at
 //! the latest seven probe time-outs after the first question. Without a
-//! stand-by the home has one more chance, and then the next hub is dialled.
+//! standby the home has one more chance, and then the next hub is dialled.
 
 use super::core::Core;
 use super::registration::{HomeConnection, HomeRegistration, HomeRequest, PendingHomeRequest, RegistrationState};
 use super::timers::Timer;
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::time::Time;
 use crate::wire::{Adopt, Message, Renew};
 
-/// After so many unanswered questions a stand-by that answers becomes the home.
+/// After so many unanswered questions a standby that answers becomes the home.
 const PROBES: u8 = 3;
 
 /// How many times a silent home is asked if there is nobody better.
@@ -39,13 +39,13 @@ pub(super) fn is_answer(message: &Message) -> bool {
 }
 
 impl HomeRegistration {
-    /// An answer to something came over `link`.
-    pub(super) fn on_answered(&mut self, core: &mut Core, link: LinkId) {
-        if self.standby.link() == Some(link) {
+    /// An answer to something came over `connection`.
+    pub(super) fn on_answered(&mut self, core: &mut Core, connection: ConnectionId) {
+        if self.standby.connection() == Some(connection) {
             return self.on_standby_answered(core);
         }
         let RegistrationState::Linked(home) = &mut self.state else { return };
-        if home.link == link
+        if home.connection == connection
             && matches!(home.exchange, Some(PendingHomeRequest { question: HomeRequest::Probe(_), .. }))
         {
             home.exchange = None;
@@ -54,9 +54,9 @@ impl HomeRegistration {
     }
 
     /// A probe's answer measures the round trip; that it came was noted by `on_answered`.
-    pub(super) fn on_pong(&mut self, core: &mut Core, link: LinkId, token: u32) {
-        let asked = self.probe_sent(token).or_else(|| self.standby.pinged(link, token));
-        if let (Some(asked), Some(entry)) = (asked, core.links.get_mut(link)) {
+    pub(super) fn on_pong(&mut self, core: &mut Core, connection: ConnectionId, token: u32) {
+        let asked = self.probe_sent(token).or_else(|| self.standby.pinged(connection, token));
+        if let (Some(asked), Some(entry)) = (asked, core.connections.get_mut(connection)) {
             entry.rtt.sample(core.now.since(asked));
         }
     }
@@ -88,14 +88,14 @@ impl HomeRegistration {
     /// The home is silent for longer than it should be.
     pub(super) fn on_exchange_timer(&mut self, core: &mut Core) {
         let RegistrationState::Linked(home) = &self.state else { return };
-        let (link, Some(exchange)) = (home.link, home.exchange) else { return };
-        let answers = answers_since(core, link, exchange.since);
+        let (connection, Some(exchange)) = (home.connection, home.exchange) else { return };
+        let answers = answers_since(core, connection, exchange.since);
         if exchange.tries >= PROBES && !answers && self.standby.answers() {
             return self.switch(core, "the hub does not answer".to_owned());
         }
         if exchange.tries >= if answers { PATIENT_PROBES } else { LAST_PROBE } {
-            core.close(link, "no answer");
-            return self.go_on(core, Some(link), "the hub does not answer".to_owned());
+            core.close(connection, "no answer");
+            return self.go_on(core, Some(connection), "the hub does not answer".to_owned());
         }
         if exchange.tries + 1 >= PROBES {
             self.standby.ping(core);
@@ -107,13 +107,13 @@ impl HomeRegistration {
         self.ask(core, question, exchange.tries + 1, exchange.since);
     }
 
-    /// The stand-by answers late: the home has had its time already.
+    /// The standby answers late: the home has had its time already.
     fn on_standby_answered(&mut self, core: &mut Core) {
         self.standby.on_answer(core);
-        let RegistrationState::Linked(HomeConnection { link, exchange: Some(exchange), .. }) = &self.state else {
+        let RegistrationState::Linked(HomeConnection { connection, exchange: Some(exchange), .. }) = &self.state else {
             return;
         };
-        if exchange.tries > PROBES && !answers_since(core, *link, exchange.since) {
+        if exchange.tries > PROBES && !answers_since(core, *connection, exchange.since) {
             self.switch(core, "the hub does not answer".to_owned());
         }
     }
@@ -154,16 +154,16 @@ impl HomeRegistration {
             core.reckoned_kbps = left.uplink_kbps;
             core.told_capacity = core.now;
         }
-        let link = home.link;
-        core.send(link, &message);
-        let pto = core.pto(link);
+        let connection = home.connection;
+        core.send(connection, &message);
+        let pto = core.pto(connection);
         let due = since + pto * ((1 << u32::from(tries.min(8))) - 1);
         core.timers.set(Timer::HomeReply, due.max(core.now + pto / 2));
     }
 }
 
-/// Whether the neighbour has answered anything that it was asked since then:
+/// Whether the remote has answered anything that it was asked since then:
 /// what came sooner than a probe time-out later was under way already.
-pub(super) fn answers_since(core: &Core, link: LinkId, since: Time) -> bool {
-    core.links.get(link).is_some_and(|link| link.answered > since + link.rtt.pto())
+pub(super) fn answers_since(core: &Core, connection: ConnectionId, since: Time) -> bool {
+    core.connections.get(connection).is_some_and(|connection| connection.answered > since + connection.rtt.pto())
 }

@@ -10,7 +10,7 @@
 //! | `liveness`, `standby` | when the home is gone, and which hub takes over |
 //! | `requests`, `outgoing_request` | what is asked for, and when to give up |
 //! | `ask`, `answers` | whom to ask, when to ask again, what hubs say to it |
-//! | `multicast_search`, `discovery_policy`, `multicast_load` | asking the link by multicast, and when to |
+//! | `multicast_search`, `discovery_policy`, `multicast_load` | asking the connection by multicast, and when to |
 //! | `multicast` | answering what is asked on the link |
 //! | `direct` | asking a known provider without a hub |
 //! | `provider_dialing` | dialling a provider that does not reach this node |
@@ -25,13 +25,14 @@
 //! | `tunnels` | ways through hubs to nodes that cannot be reached |
 //! | `watch`, `ping`, `trace` | what their names say |
 //!
-//! The parts share a `core`: time, associations, timers, chance, and what waits
+//! The parts share a `core`: time, connections, timers, chance, and what waits
 //! to leave. They know of one another only through this file.
 
 mod answers;
 mod api;
 mod ask;
 mod commands;
+mod connections;
 mod core;
 mod direct;
 mod discovery_policy;
@@ -42,7 +43,6 @@ mod home_dialing;
 mod hubs;
 mod incoming_flow;
 mod incoming_pushes;
-mod links;
 mod liveness;
 mod load;
 mod multicast;
@@ -80,9 +80,9 @@ mod watch;
 
 use std::time::Duration;
 
+use self::connections::{ConnectionLoss, MAX_CONNECTIONS, NodeConnection, NodeDialPurpose};
 use self::core::Core;
 use self::incoming_pushes::IncomingPushes;
-use self::links::{ConnectionLoss, MAX_LINKS, NodeConnection, NodeDialPurpose};
 use self::multicast::{MulticastResponder, Parts};
 use self::outgoing_pushes::OutgoingPushes;
 use self::ping::Pings;
@@ -94,8 +94,8 @@ use self::rooms::JoinedRooms;
 use self::timers::Timer;
 use self::watch::OutgoingWatches;
 use crate::address::Address;
-use crate::ids::{DialId, LinkId, RequestId};
-use crate::machine::{Channel, Deadline, Input, Machine, Peer as Neighbour, Transmit};
+use crate::ids::{ConnectionId, DialId, RequestId};
+use crate::machine::{Channel, Deadline, Input, Machine, Peer as Remote, Transmit};
 use crate::record::{Record, Version};
 use crate::rtt::Rtt;
 use crate::service::Role;
@@ -107,9 +107,9 @@ pub use api::{
     Discovery, NodeCommand, NodeConfig, NodeEvent, Provider, ReflectionPolicy, RequestSummary, ServiceRequest,
     SessionId, SourceOutput, Ticket, Trace, TracedHop,
 };
+pub use connections::IDLE;
 pub use hubs::MAX_HUBS;
 pub use incoming_pushes::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE};
-pub use links::IDLE;
 pub use multicast::MAX_MULTICAST_REQUESTS;
 pub use outgoing_pushes::MAX_PUSHES;
 pub use ping::MAX_PINGS;
@@ -173,53 +173,62 @@ impl Peer {
         }
     }
 
-    fn on_link_up(&mut self, link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration) {
-        let purpose = dial.and_then(|dial| self.core.links.answered(dial));
-        while let Some(quiet) = self.core.links.quietest(self.core.now) {
+    fn on_connection_up(
+        &mut self,
+        connection: ConnectionId,
+        dial: Option<DialId>,
+        peer: Remote,
+        address: Address,
+        rtt: Duration,
+    ) {
+        let purpose = dial.and_then(|dial| self.core.connections.answered(dial));
+        while let Some(quiet) = self.core.connections.quietest(self.core.now) {
             self.give_up(quiet, "quiet, and others came");
         }
         if !self.is_welcome(&peer, purpose) {
-            self.core.close(link, "not wanted");
-            return self.on_unreached(purpose, ConnectionLoss::new("the association is not wanted"));
+            self.core.close(connection, "not wanted");
+            return self.on_unreached(purpose, ConnectionLoss::new("the connection is not wanted"));
         }
         let (node, role, now) = (peer.node, peer.role, self.core.now);
-        self.core.links.insert(link, NodeConnection::new(now, peer, address, Rtt::new(rtt)));
+        self.core.connections.insert(connection, NodeConnection::new(now, peer, address, Rtt::new(rtt)));
         if role != Role::Node {
-            self.core.greet(link, Channel::Reliable { flow: 0 });
+            self.core.greet(connection, Channel::Reliable { flow: 0 });
         }
-        if let Some(spare) = self.core.links.spare(node, link) {
-            self.give_up(spare, "one association too many");
+        if let Some(spare) = self.core.connections.spare(node, connection) {
+            self.give_up(spare, "one connection too many");
         }
         match purpose {
-            Some(NodeDialPurpose::Home) => self.attach.on_link_up(&mut self.core, link),
-            Some(NodeDialPurpose::Standby) => self.attach.on_standby_up(&mut self.core, link),
-            Some(NodeDialPurpose::Redirect) => self.attach.on_redirected(&mut self.core, link),
-            Some(NodeDialPurpose::Hub(way)) => self.requests.on_hub_reached(&mut self.core, &self.attach, way, link),
+            Some(NodeDialPurpose::Home) => self.attach.on_connection_up(&mut self.core, connection),
+            Some(NodeDialPurpose::Standby) => self.attach.on_standby_up(&mut self.core, connection),
+            Some(NodeDialPurpose::Redirect) => self.attach.on_redirected(&mut self.core, connection),
+            Some(NodeDialPurpose::Hub(way)) => {
+                self.requests.on_hub_reached(&mut self.core, &self.attach, way, connection)
+            }
             Some(NodeDialPurpose::Node(way)) => {
                 self.core.dial_ended(way, true);
-                self.core.mind_idleness(link);
-                self.provide.on_requester_reached(&mut self.core, way, link);
-                self.requests.on_provider_reached(&mut self.core, way, link);
+                self.core.mind_idleness(connection);
+                self.provide.on_requester_reached(&mut self.core, way, connection);
+                self.requests.on_provider_reached(&mut self.core, way, connection);
                 self.pushes.on_node_up(&mut self.core, node);
             }
-            None if dial.is_some() => self.core.close(link, "no longer needed"),
+            None if dial.is_some() => self.core.close(connection, "no longer needed"),
             None if role == Role::Node => {
-                self.provide.on_node_up(&mut self.core, node, link);
+                self.provide.on_node_up(&mut self.core, node, connection);
                 self.pushes.on_node_up(&mut self.core, node);
             }
             None => {}
         }
     }
 
-    fn is_welcome(&self, peer: &Neighbour, purpose: Option<NodeDialPurpose>) -> bool {
+    fn is_welcome(&self, peer: &Remote, purpose: Option<NodeDialPurpose>) -> bool {
         let fits = peer.role == Role::Node || peer.role == self.core.hub_role;
-        // Nobody's associations can keep the node from its home.
-        let room = self.core.links.len() < MAX_LINKS || purpose == Some(NodeDialPurpose::Home);
+        // Nobody's connections can keep the node from its home.
+        let room = self.core.connections.len() < MAX_CONNECTIONS || purpose == Some(NodeDialPurpose::Home);
         !self.left && fits && room && peer.node != self.core.node
     }
 
     fn on_dial_failed(&mut self, dial: DialId, loss: ConnectionLoss<'_>) {
-        let purpose = self.core.links.answered(dial);
+        let purpose = self.core.connections.answered(dial);
         self.on_unreached(purpose, loss);
     }
 
@@ -240,23 +249,23 @@ impl Peer {
         }
     }
 
-    fn on_link_down(&mut self, link: LinkId, loss: ConnectionLoss<'_>) {
-        if self.core.links.remove(link).is_none() {
+    fn on_connection_down(&mut self, connection: ConnectionId, loss: ConnectionLoss<'_>) {
+        if self.core.connections.remove(connection).is_none() {
             return;
         }
-        self.core.timers.clear(Timer::Idle(link));
-        self.attach.on_link_down(&mut self.core, link, loss.reason);
-        self.on_link_gone(link, loss);
+        self.core.timers.clear(Timer::Idle(connection));
+        self.attach.on_connection_down(&mut self.core, connection, loss.reason);
+        self.on_connection_gone(connection, loss);
     }
 
-    /// What depended on an association looks for another way.
-    fn on_link_gone(&mut self, link: LinkId, loss: ConnectionLoss<'_>) {
-        for way in self.core.links.ways(|way| way.link == link) {
+    /// What depended on a connection looks for another way.
+    fn on_connection_gone(&mut self, connection: ConnectionId, loss: ConnectionLoss<'_>) {
+        for way in self.core.connections.ways(|way| way.connection == connection) {
             self.on_way_gone(way, loss);
         }
-        self.requests.on_link_down(&mut self.core, &self.attach, link, loss);
-        self.provide.on_link_down(&mut self.core, link, loss);
-        self.pings.on_link_down(&mut self.core, link);
+        self.requests.on_connection_down(&mut self.core, &self.attach, connection, loss);
+        self.provide.on_connection_down(&mut self.core, connection, loss);
+        self.pings.on_connection_down(&mut self.core, connection);
     }
 
     fn on_timeout(&mut self) {
@@ -280,7 +289,7 @@ impl Peer {
                     attach.suspect(core, since);
                 }
             }
-            Timer::Depart(link) => attach.depart(core, link),
+            Timer::Depart(connection) => attach.depart(core, connection),
             Timer::Meet(id) => requests.on_meet_timer(core, id),
             Timer::Deadline(id) => requests.on_deadline(core, id),
             Timer::Report(id) => requests.on_report_timer(core, id),
@@ -299,43 +308,43 @@ impl Peer {
             Timer::Push(id) => pushes.on_timer(core, attach, id),
             Timer::IncomingConnect(node) => pushes.calls.on_timer(core, node),
             Timer::Trace(ticket) => core.tell_trace(ticket),
-            Timer::Idle(link) => self.on_idle_timer(link),
+            Timer::Idle(connection) => self.on_idle_timer(connection),
             Timer::MulticastSearch(id) => requests.on_multicast_search_timer(core, attach, id),
             Timer::MulticastReply(node, id) => multicast.on_timer(Parts { core, attach, provide }, (node, id)),
         }
     }
 
-    /// Closes a direct association that has carried nothing for a while.
-    fn on_idle_timer(&mut self, link: LinkId) {
-        let Some(entry) = self.core.links.get(link) else { return };
+    /// Closes a direct connection that has carried nothing for a while.
+    fn on_idle_timer(&mut self, connection: ConnectionId) {
+        let Some(entry) = self.core.connections.get(connection) else { return };
         let idle_at = entry.used + entry.idle_limit();
         if self.core.now < idle_at {
-            return self.core.timers.set(Timer::Idle(link), idle_at);
+            return self.core.timers.set(Timer::Idle(connection), idle_at);
         }
-        self.give_up(link, "idle");
+        self.give_up(connection, "idle");
     }
 
-    /// Closes an association, and what depended on it looks for another way.
-    fn give_up(&mut self, link: LinkId, why: &str) {
-        self.core.close(link, why);
-        self.on_link_gone(link, ConnectionLoss::new(why));
+    /// Closes a connection, and what depended on it looks for another way.
+    fn give_up(&mut self, connection: ConnectionId, why: &str) {
+        self.core.close(connection, why);
+        self.on_connection_gone(connection, ConnectionLoss::new(why));
     }
 
     /// The host stood still, and the clocks of others did not.
     fn on_slept(&mut self, slept: Duration) {
-        self.core.links.clocks_mut().for_each(|clock| clock.slept(slept));
+        self.core.connections.clocks_mut().for_each(|clock| clock.slept(slept));
         self.attach.on_slept(&mut self.core);
     }
 
     /// The other end has said which version it speaks.
-    pub(super) fn on_hello(&mut self, link: LinkId, hello: Hello) {
-        if let Some(entry) = self.core.links.get_mut(link) {
+    pub(super) fn on_hello(&mut self, connection: ConnectionId, hello: Hello) {
+        if let Some(entry) = self.core.connections.get_mut(connection) {
             entry.hello = hello;
             entry.clock = hello.clock_s.map(|unix_s| WallClock::new(self.core.now, unix_s));
         }
         if let Some(why) = hello.refusal() {
-            self.core.request_close(link, &why);
-            self.on_link_down(link, ConnectionLoss { reason: &why, refused: true });
+            self.core.request_close(connection, &why);
+            self.on_connection_down(connection, ConnectionLoss { reason: &why, refused: true });
         }
     }
 
@@ -343,8 +352,8 @@ impl Peer {
     fn drain_home_events(&mut self) {
         while let Some(notice) = self.attach.poll() {
             match notice {
-                HomeEvent::Attached(link) => {
-                    if let Some(entry) = self.core.links.get(link) {
+                HomeEvent::Attached(connection) => {
+                    if let Some(entry) = self.core.connections.get(connection) {
                         let (hub, address) = (entry.peer.clone(), entry.address.clone());
                         self.core.emit(NodeEvent::Attached { hub, address });
                     }
@@ -353,11 +362,13 @@ impl Peer {
                     self.watches.on_attached(&mut self.core, &self.attach);
                     self.rooms.say_all(&mut self.core, &self.attach);
                 }
-                HomeEvent::StandbyLost(link) => self.on_link_gone(link, ConnectionLoss::new("the stand-by is gone")),
+                HomeEvent::StandbyLost(connection) => {
+                    self.on_connection_gone(connection, ConnectionLoss::new("the standby is gone"))
+                }
                 HomeEvent::Displaced => self.core.emit(NodeEvent::IdentityConflict),
-                HomeEvent::Lost { link, reason } => {
-                    if let Some(link) = link {
-                        self.on_link_gone(link, ConnectionLoss::new(&reason));
+                HomeEvent::Lost { connection, reason } => {
+                    if let Some(connection) = connection {
+                        self.on_connection_gone(connection, ConnectionLoss::new(&reason));
                     }
                     self.core.emit(NodeEvent::Detached { reason });
                 }
@@ -377,27 +388,31 @@ impl Machine for Peer {
             self.attach.set_capacity(self.provide.capacity());
         }
         match input {
-            Input::LinkUp { link, dial, peer, address, rtt } => self.on_link_up(link, dial, peer, address, rtt),
+            Input::ConnectionUp { connection, dial, peer, address, rtt } => {
+                self.on_connection_up(connection, dial, peer, address, rtt)
+            }
             Input::LocalAddress { scheme, at, is_there } => {
                 if self.hosts.update_presence(scheme, at, is_there) {
                     self.provide.unreached.clear();
                     self.attach.readdress(&mut self.core, self.hosts.present());
                 }
             }
-            Input::LinkMoved { link, address } => {
-                if let Some(entry) = self.core.links.get_mut(link) {
+            Input::ConnectionMoved { connection, address } => {
+                if let Some(entry) = self.core.connections.get_mut(connection) {
                     entry.address = address;
                 }
             }
-            Input::LinkDown { link, reason, refused } => {
-                self.on_link_down(link, ConnectionLoss { reason: &reason, refused })
+            Input::ConnectionDown { connection, reason, refused } => {
+                self.on_connection_down(connection, ConnectionLoss { reason: &reason, refused })
             }
             Input::DialFailed { dial, reason, refused } => {
                 self.on_dial_failed(dial, ConnectionLoss { reason: &reason, refused })
             }
-            Input::Message { link, message } => self.on_message(link, &message),
+            Input::Message { connection, message } => self.on_message(connection, &message),
             Input::Multicast { from, message } => self.on_multicast(from, &message),
-            Input::FlowBroken { link, flow } => self.provide.on_flow_broken(&mut self.core, link, RequestId(flow)),
+            Input::FlowBroken { connection, flow } => {
+                self.provide.on_flow_broken(&mut self.core, connection, RequestId(flow))
+            }
             Input::HostSuspended(slept) => self.on_slept(slept),
             Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(self.core.now, unix_s)),
             Input::Timeout => self.on_timeout(),

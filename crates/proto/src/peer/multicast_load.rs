@@ -1,4 +1,4 @@
-//! The link as multicast shows it: how many are there, and how busy it is.
+//! The connection as multicast shows it: how many are there, and how busy it is.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::grid::Area;
 use crate::ids::NodeId;
 use crate::time::Time;
 
-/// The most nodes on the link that are told apart. Beyond it the link counts
+/// The most nodes on the link that are told apart. Beyond it the connection counts
 /// as so crowded.
 const MAX_CROWD: usize = 1024;
 
@@ -23,7 +23,7 @@ const SHORTEST: Duration = Duration::from_millis(20);
 /// See [`SHORTEST`].
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// A link with more multicast messages in a second is not quiet. Half of them
+/// A connection with more multicast messages in a second is not quiet. Half of them
 /// are inquiries; ten inquiries a second of 150 bytes are 1 % of 1 Mbit/s.
 const QUIET: u32 = 20;
 

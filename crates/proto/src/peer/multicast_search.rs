@@ -1,4 +1,4 @@
-//! Asking the link: the inquiry, its repetitions, and its end.
+//! Asking the connection: the inquiry, its repetitions, and its end.
 //!
 //! An inquiry takes the hub's place and nothing else: who answers it dials the
 //! requester and accepts, as if a hub had handed the request over.
@@ -37,7 +37,7 @@ const TAKEN_PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct SearchMethods {
     /// A hub, or the provider that the request names, is asked or will be.
     pub(super) hub: bool,
-    /// The link is, or was, asked.
+    /// The connection is, or was, asked.
     pub(super) multicast: Option<MulticastSearch>,
     /// What was tried first, if that was a choice from which to learn.
     pub(super) first: Option<DiscoveryMethod>,
@@ -69,7 +69,7 @@ impl SearchMethods {
         !self.hub && self.multicast.is_none()
     }
 
-    /// Whether only the link was asked.
+    /// Whether only the connection was asked.
     pub(super) fn is_multicast_only(&self) -> bool {
         self.multicast.is_some() && !self.hub
     }
@@ -78,36 +78,36 @@ impl SearchMethods {
 impl OutgoingRequests {
     /// Why a request cannot go as far, or as near, as it is to; `None` if it can.
     pub(super) fn out_of_scope(&self, wanted: &super::api::ServiceRequest) -> Option<&'static str> {
-        let link_alone = self.multicast && self.discovery == Discovery::Multicast;
+        let connection_alone = self.multicast && self.discovery == Discovery::Multicast;
         match wanted.scope {
             Scope::Subnet if !self.multicast => {
                 Some("this node does not take part in multicast, so it cannot ask its link")
             }
             Scope::Subnet if wanted.mode == RequestMode::Relay => Some("without a hub nobody relays"),
-            Scope::Home | Scope::Area if link_alone => {
+            Scope::Home | Scope::Area if connection_alone => {
                 Some("this node finds others by multicast alone and has no home")
             }
             Scope::Cell if matches!(wanted.area, Area::Rectangle { .. }) => Some("a rectangle is not one cell"),
-            _ if link_alone && wanted.mode == RequestMode::Relay => Some("without a hub nobody relays"),
+            _ if connection_alone && wanted.mode == RequestMode::Relay => Some("without a hub nobody relays"),
             _ => None,
         }
     }
 
     /// Begins to look for a provider.
     pub(super) fn begin_search(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
-        let (hub, link, first) = self.plan(core, attach, id);
+        let (hub, connection, first) = self.plan(core, attach, id);
         let Some(asked) = self.asked.get_mut(&id) else { return };
         asked.ways = SearchMethods { hub, multicast: None, first };
         asked.phase = if hub { RequestPhase::NoHub } else { RequestPhase::Waiting };
         if hub {
             self.ask(core, attach, id);
         }
-        if link {
+        if connection {
             self.send_multicast_request(core, attach, id);
         }
     }
 
-    /// Whether to ask a hub, whether to ask the link, and whether that was a choice.
+    /// Whether to ask a hub, whether to ask the connection, and whether that was a choice.
     fn plan(
         &mut self,
         core: &mut Core,
@@ -141,7 +141,7 @@ impl OutgoingRequests {
         }
     }
 
-    /// Asks the link.
+    /// Asks the connection.
     fn send_multicast_request(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let wanted = &asked.request;
@@ -270,7 +270,7 @@ impl OutgoingRequests {
         }
     }
 
-    /// The hub has nobody: the link may still. Returns whether the request goes on there.
+    /// The hub has nobody: the connection may still. Returns whether the request goes on there.
     pub(super) fn continue_by_multicast(
         &mut self,
         core: &mut Core,

@@ -1,5 +1,5 @@
 //! How much of the objects under way is sent at once: what may be on its way on
-//! each association, and on all, is shared evenly.
+//! each connection, and on all, is shared evenly.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::core::Core;
 use super::provider_sessions::ProviderSessions;
 use super::session::{Session, SessionPhase};
 use crate::flow::{MAX_WINDOW_BYTES, MAX_WINDOWS_BYTES, SendBudget, WINDOW_BYTES};
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::time::Time;
 use crate::wire::Message;
 
@@ -19,30 +19,32 @@ use crate::wire::Message;
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Round trips that are being measured, each by a datagram that goes before the
-/// data. One for each association with a requester of objects.
+/// data. One for each connection with a requester of objects.
 #[derive(Debug, Default)]
-pub(super) struct RttProbes(BTreeMap<LinkId, (Option<u32>, Time)>);
+pub(super) struct RttProbes(BTreeMap<ConnectionId, (Option<u32>, Time)>);
 
 impl RttProbes {
-    /// Measures the round trip over `link`, unless that was done lately.
-    pub(super) fn probe(&mut self, core: &mut Core, link: LinkId) {
-        if self.0.get(&link).is_none_or(|(_, sent)| core.now.since(*sent) >= PROBE_PAUSE) {
+    /// Measures the round trip over `connection`, unless that was done lately.
+    pub(super) fn probe(&mut self, core: &mut Core, connection: ConnectionId) {
+        if self.0.get(&connection).is_none_or(|(_, sent)| core.now.since(*sent) >= PROBE_PAUSE) {
             let token = core.random.next_u64() as u32;
-            self.0.insert(link, (Some(token), core.now));
-            core.send(link, &Message::Ping(token));
+            self.0.insert(connection, (Some(token), core.now));
+            core.send(connection, &Message::Ping(token));
         }
     }
 
-    pub(super) fn on_pong(&mut self, core: &mut Core, link: LinkId, token: u32) {
-        let Some((asked, sent)) = self.0.get_mut(&link).filter(|(asked, _)| *asked == Some(token)) else { return };
+    pub(super) fn on_pong(&mut self, core: &mut Core, connection: ConnectionId, token: u32) {
+        let Some((asked, sent)) = self.0.get_mut(&connection).filter(|(asked, _)| *asked == Some(token)) else {
+            return;
+        };
         *asked = None;
-        if let Some(entry) = core.links.get_mut(link) {
+        if let Some(entry) = core.connections.get_mut(connection) {
             entry.rtt.sample(core.now.since(*sent));
         }
     }
 
-    pub(super) fn forget(&mut self, link: LinkId) {
-        self.0.remove(&link);
+    pub(super) fn forget(&mut self, connection: ConnectionId) {
+        self.0.remove(&connection);
     }
 }
 
@@ -71,20 +73,22 @@ impl ProviderSessions {
     /// Sends of all objects under way what there is room for. At most
     /// [`MAX_OBJECT_SESSIONS`](super::MAX_OBJECT_SESSIONS) are looked at.
     pub(super) fn pump(&mut self, core: &mut Core) {
-        let (mut links, mut all) = (BTreeMap::<LinkId, ObjectLoad>::new(), ObjectLoad::default());
+        let (mut connections, mut all) = (BTreeMap::<ConnectionId, ObjectLoad>::new(), ObjectLoad::default());
         let mut sending = Vec::new();
         for (id, session) in self.under_way() {
-            if let (SessionPhase::Sending(object), Some(link)) = (&session.phase, session.link) {
-                links.entry(link).or_default().add(object.in_flight());
+            if let (SessionPhase::Sending(object), Some(connection)) = (&session.phase, session.connection) {
+                connections.entry(connection).or_default().add(object.in_flight());
                 all.add(object.in_flight());
-                sending.push((id, link));
+                sending.push((id, connection));
             }
         }
-        for (id, link_of) in sending {
-            let (Some(session), Some(load)) = (self.sessions.get_mut(&id), links.get_mut(&link_of)) else { continue };
+        for (id, connection_of) in sending {
+            let (Some(session), Some(load)) = (self.sessions.get_mut(&id), connections.get_mut(&connection_of)) else {
+                continue;
+            };
             let share = (MAX_WINDOW_BYTES / load.objects).min(MAX_WINDOWS_BYTES / all.objects);
             let left = (MAX_WINDOW_BYTES.saturating_sub(load.bytes)).min(MAX_WINDOWS_BYTES.saturating_sub(all.bytes));
-            let is_through = core.links.get(link_of).is_some_and(|link| link.through.is_some());
+            let is_through = core.connections.get(connection_of).is_some_and(|connection| connection.through.is_some());
             let share = if session.wish.relayed || is_through { share.min(WINDOW_BYTES) } else { share };
             let sent = session.pump(core, id, SendBudget { share, left });
             load.bytes += sent;

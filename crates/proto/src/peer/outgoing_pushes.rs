@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::api::{NodeConfig, NodeEvent, Provider, Ticket};
+use super::connections::{ConnectionLoss, DOUBTFUL_TRIES, DialTarget};
 use super::core::Core;
-use super::links::{ConnectionLoss, DOUBTFUL_TRIES, DialTarget};
 use super::registration::HomeRegistration;
 use super::timers::Timer;
 use super::tunnels::ConnectRequests;
 use crate::address::{Address, SchemeSet};
 use crate::grid::Cell;
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::service::{Role, Service};
 use crate::time::Time;
 use crate::wire::{MAX_OBJECT_NAME_BYTES, Message, Push, PushState, Reason, Request, RequestParams};
@@ -100,19 +100,19 @@ impl OutgoingPushes {
         self.offer(core, id);
     }
 
-    /// Makes the offer (again), over the association that is there or a new one.
+    /// Makes the offer (again), over the connection that is there or a new one.
     fn offer(&mut self, core: &mut Core, id: RequestId) {
         let Some(OutgoingPush { to, push, tries, .. }) = self.out.get_mut(&id) else { return };
         core.set(Timer::Push(id), REPEAT);
-        let link = core.links.between(core.now, to.node, SchemeSet::ALL, &to.addresses);
-        let link = link.or_else(|| core.links.way_to(to.node));
-        if let Some(link) = link {
+        let connection = core.connections.between(core.now, to.node, SchemeSet::ALL, &to.addresses);
+        let connection = connection.or_else(|| core.connections.way_to(to.node));
+        if let Some(connection) = connection {
             *tries += 1;
-            core.send(link, &Message::Push(push.clone()));
+            core.send(connection, &Message::Push(push.clone()));
         }
-        // After so much silence an association may be dead without a word.
-        let is_doubted = |link| *tries > core.links.doubtful_tries(core.now, link);
-        if link.is_none_or(is_doubted) && !to.addresses.is_empty() {
+        // After so much silence a connection may be dead without a word.
+        let is_doubted = |connection| *tries > core.connections.doubtful_tries(core.now, connection);
+        if connection.is_none_or(is_doubted) && !to.addresses.is_empty() {
             core.dial_node(DialTarget { node: to.node, schemes: SchemeSet::ALL }, to.addresses.clone());
         }
     }
@@ -122,8 +122,8 @@ impl OutgoingPushes {
         if core.now < outgoing.until {
             let OutgoingPush { to, place, tries, .. } = outgoing;
             // Nothing has come of a dial, or nothing comes over what is there.
-            let is_reached =
-                core.links.way_to(to.node).is_some() || core.links.is_with(to.node) && *tries <= DOUBTFUL_TRIES;
+            let is_reached = core.connections.way_to(to.node).is_some()
+                || core.connections.is_with(to.node) && *tries <= DOUBTFUL_TRIES;
             if let Some(place) = place.filter(|_| !is_reached) {
                 self.calls.call(core, attach.home(), to.node, place);
             }
@@ -160,8 +160,14 @@ impl OutgoingPushes {
     }
 
     /// The receiver tells what has become of it.
-    pub(super) fn on_push_status(&mut self, core: &mut Core, link: LinkId, id: RequestId, reception: PushState) {
-        let from = core.links.get(link).map(|link| link.peer.node);
+    pub(super) fn on_push_status(
+        &mut self,
+        core: &mut Core,
+        connection: ConnectionId,
+        id: RequestId,
+        reception: PushState,
+    ) {
+        let from = core.connections.get(connection).map(|connection| connection.peer.node);
         let Some(outgoing) = self.out.get_mut(&id).filter(|outgoing| from == Some(outgoing.to.node)) else { return };
         outgoing.is_waiting = reception == PushState::Busy;
         match reception {
@@ -184,10 +190,10 @@ impl OutgoingPushes {
     }
 
     /// The object that a node asks for because it was offered it.
-    pub(super) fn offered(&self, core: &Core, link: LinkId, request: &Request) -> Option<PushedObject> {
+    pub(super) fn offered(&self, core: &Core, connection: ConnectionId, request: &Request) -> Option<PushedObject> {
         let digest =
             RequestParams::resume_point(request.params).filter(|_| RequestParams::is_pushed(request.params))?.digest;
-        let node = core.links.get(link)?.peer.node;
+        let node = core.connections.get(connection)?.peer.node;
         let wanted = |outgoing: &&OutgoingPush| outgoing.to.node == node && outgoing.push.digest == digest;
         let OutgoingPush { ticket, push, .. } = self.out.values().find(wanted)?;
         Some(PushedObject { ticket: *ticket, length: push.bytes, digest })

@@ -13,7 +13,7 @@ use super::subscribe::SubscriptionState;
 use super::timers::Timer;
 use crate::address::SchemeSet;
 use crate::grid::Area;
-use crate::ids::{LinkId, Nonce, RequestId};
+use crate::ids::{ConnectionId, Nonce, RequestId};
 use crate::scope::Scope;
 use crate::time::Time;
 use crate::wire::{Message, Reason, Request, RequestMode, RequestParams};
@@ -46,9 +46,9 @@ pub(super) struct OutgoingRequest {
     pub(super) deadline: Time,
     pub(super) phase: RequestPhase,
     pub(super) ways: SearchMethods,
-    pub(super) via: Option<LinkId>,
-    /// The association with the stand-by, if that was asked as well.
-    pub(super) hedge: Option<LinkId>,
+    pub(super) via: Option<ConnectionId>,
+    /// The connection with the standby, if that was asked as well.
+    pub(super) hedge: Option<ConnectionId>,
     /// The times at which it was sent first and last.
     pub(super) first_sent: Time,
     pub(super) sent: Time,
@@ -112,7 +112,7 @@ impl OutgoingRequest {
 
     /// Whether nothing at all has come from the hub since the request was made.
     fn is_unheard(&self, core: &Core) -> bool {
-        let heard = self.via.and_then(|link| core.links.get(link)).map(|link| link.heard);
+        let heard = self.via.and_then(|connection| core.connections.get(connection)).map(|connection| connection.heard);
         heard.is_none_or(|heard| heard <= self.commanded)
     }
 
@@ -170,20 +170,23 @@ impl OutgoingRequest {
     /// Whether the hub could not relay for want of an allowed transport to this
     /// node only: asked over one it can.
     pub(super) fn may_be_relayed(&self, core: &Core) -> bool {
-        let asked_over = self.via.and_then(|link| core.links.get(link)).map(|link| link.address.scheme);
+        let asked_over = self
+            .via
+            .and_then(|connection| core.connections.get(connection))
+            .map(|connection| connection.address.scheme);
         let unfit = asked_over.is_some_and(|scheme| !self.request.transports.contains(scheme));
         !self.is_direct() && self.request.mode == RequestMode::Forward && unfit
     }
 
-    /// Sends the request over `link` and waits.
-    pub(super) fn send(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
+    /// Sends the request over `connection` and waits.
+    pub(super) fn send(&mut self, core: &mut Core, id: RequestId, connection: ConnectionId) {
         let request = self.message(core, id);
-        core.send(link, &request);
-        core.trace_sent(self.ticket, id, link);
-        core.set(Timer::Ask(id), pause(self.first_pause(core, link), self.tries, self.due().since(core.now)));
+        core.send(connection, &request);
+        core.trace_sent(self.ticket, id, connection);
+        core.set(Timer::Ask(id), pause(self.first_pause(core, connection), self.tries, self.due().since(core.now)));
         self.phase = RequestPhase::Waiting;
-        self.via = Some(link);
-        self.subscription.hub = core.links.get(link).map(|link| link.peer.node);
+        self.via = Some(connection);
+        self.subscription.hub = core.connections.get(connection).map(|connection| connection.peer.node);
         self.sent = core.now;
         if self.tries == 0 {
             self.first_sent = core.now;
@@ -193,8 +196,8 @@ impl OutgoingRequest {
 
     /// How long to wait before it is repeated for the first time: one and a half
     /// probe time-outs, or two if providers were found to answer between the two.
-    fn first_pause(&self, core: &Core, link: LinkId) -> Duration {
-        let pto = core.pto(link);
+    fn first_pause(&self, core: &Core, connection: ConnectionId) -> Duration {
+        let pto = core.pto(connection);
         if core.is_patient && self.is_for_providers() { pto * 2 } else { pto * 3 / 2 }
     }
 
@@ -206,8 +209,8 @@ impl OutgoingRequest {
     /// The first answer has come: if it was on its way when the request was
     /// repeated, the next ones wait longer.
     pub(super) fn answered(&self, core: &mut Core) {
-        let Some(link) = self.via.filter(|_| self.tries == 2 && self.is_for_providers()) else { return };
-        core.is_patient |= core.now.since(self.commanded) < core.pto(link) * 2;
+        let Some(connection) = self.via.filter(|_| self.tries == 2 && self.is_for_providers()) else { return };
+        core.is_patient |= core.now.since(self.commanded) < core.pto(connection) * 2;
     }
 
     /// The request as it is put now.
@@ -229,15 +232,17 @@ impl OutgoingRequest {
         })
     }
 
-    /// Whether it was put over `link` and an answer may come over it.
-    pub(super) fn is_asked_over(&self, link: LinkId) -> bool {
-        self.via == Some(link) || self.hedge == Some(link)
+    /// Whether it was put over `connection` and an answer may come over it.
+    pub(super) fn is_asked_over(&self, connection: ConnectionId) -> bool {
+        self.via == Some(connection) || self.hedge == Some(connection)
     }
 
-    /// Whether an answer may come over `link`, should the hub relay it.
-    pub(super) fn may_go_over(&self, core: &Core, link: LinkId) -> bool {
+    /// Whether an answer may come over `connection`, should the hub relay it.
+    pub(super) fn may_go_over(&self, core: &Core, connection: ConnectionId) -> bool {
         let relayed = self.request.mode == RequestMode::Relay;
-        core.links.get(link).is_some_and(|link| !relayed || self.request.transports.contains(link.address.scheme))
+        core.connections
+            .get(connection)
+            .is_some_and(|connection| !relayed || self.request.transports.contains(connection.address.scheme))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::api::{NodeEvent, Ticket};
 use super::core::Core;
 use super::timers::Timer;
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::time::Time;
 use crate::wire::{Message, Reason};
 
@@ -24,21 +24,21 @@ pub(super) struct Pings {
 #[derive(Debug)]
 struct Pinging {
     ticket: Ticket,
-    link: LinkId,
+    connection: ConnectionId,
     sent: Time,
     tries: u32,
 }
 
 impl Pings {
-    /// Pings the neighbour at `link`; `None` means that there is none.
-    pub(super) fn ping(&mut self, core: &mut Core, ticket: Ticket, link: Option<LinkId>) {
-        let Some(link) = link else {
-            return fail(core, ticket, Reason::Unreachable, "there is no association with that neighbour");
+    /// Pings the remote at `connection`; `None` means that there is none.
+    pub(super) fn ping(&mut self, core: &mut Core, ticket: Ticket, connection: Option<ConnectionId>) {
+        let Some(connection) = connection else {
+            return fail(core, ticket, Reason::Unreachable, "there is no connection with that remote");
         };
         if self.pings.len() >= MAX_PINGS {
             return fail(core, ticket, Reason::TooMany, "too many pings are under way");
         }
-        self.send(core, Pinging { ticket, link, sent: core.now, tries: 0 });
+        self.send(core, Pinging { ticket, connection, sent: core.now, tries: 0 });
     }
 
     /// Sends a ping under a new token, so that its answer is told from a late
@@ -46,18 +46,20 @@ impl Pings {
     fn send(&mut self, core: &mut Core, mut pinging: Pinging) {
         let token = core.random.next_u64() as u32;
         pinging.sent = core.now;
-        core.send(pinging.link, &Message::Ping(token));
-        let wait = core.pto(pinging.link) * (1 << pinging.tries);
+        core.send(pinging.connection, &Message::Ping(token));
+        let wait = core.pto(pinging.connection) * (1 << pinging.tries);
         core.set(Timer::Ping(token), wait);
         pinging.tries += 1;
         self.pings.insert(token, pinging);
     }
 
-    pub(super) fn on_pong(&mut self, core: &mut Core, link: LinkId, token: u32) {
-        if self.pings.get(&token).is_none_or(|pinging| pinging.link != link) {
+    pub(super) fn on_pong(&mut self, core: &mut Core, connection: ConnectionId, token: u32) {
+        if self.pings.get(&token).is_none_or(|pinging| pinging.connection != connection) {
             return;
         }
-        let (Some(pinging), Some(entry)) = (self.pings.remove(&token), core.links.get_mut(link)) else { return };
+        let (Some(pinging), Some(entry)) = (self.pings.remove(&token), core.connections.get_mut(connection)) else {
+            return;
+        };
         let rtt = core.now.since(pinging.sent);
         entry.rtt.sample(rtt);
         let address = entry.address.clone();
@@ -70,11 +72,11 @@ impl Pings {
         if pinging.tries < TRIES {
             return self.send(core, pinging);
         }
-        fail(core, pinging.ticket, Reason::TimedOut, "the neighbour does not answer");
+        fail(core, pinging.ticket, Reason::TimedOut, "the remote does not answer");
     }
 
-    pub(super) fn on_link_down(&mut self, core: &mut Core, link: LinkId) {
-        self.end(core, |pinging| pinging.link == link, Reason::Unreachable, "the association has ended");
+    pub(super) fn on_connection_down(&mut self, core: &mut Core, connection: ConnectionId) {
+        self.end(core, |pinging| pinging.connection == connection, Reason::Unreachable, "the connection has ended");
     }
 
     /// The owner no longer wants it.

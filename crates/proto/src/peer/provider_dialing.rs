@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
+use super::connections::DialTarget;
 use super::core::Core;
-use super::links::DialTarget;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::address::{Address, Scheme, SchemeSet};
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::wire::ProviderAddress;
 
 /// Most providers dialled for one request: hubs tell their addresses, and could aim dials at a
@@ -31,7 +31,13 @@ pub(super) struct ProviderDial {
 
 impl OutgoingRequest {
     /// A hub says where the provider is that has the request.
-    pub(super) fn will_meet(&mut self, core: &mut Core, id: RequestId, link: LinkId, provider: ProviderAddress) {
+    pub(super) fn will_meet(
+        &mut self,
+        core: &mut Core,
+        id: RequestId,
+        connection: ConnectionId,
+        provider: ProviderAddress,
+    ) {
         let is_open = !matches!(self.phase, RequestPhase::Receiving(_)) && !self.is_direct();
         let ProviderDial { at, met, count } = &self.meeting;
         if !is_open || provider.node == core.node || *met == Some(provider.node) || *count >= MAX_MEETINGS {
@@ -40,16 +46,17 @@ impl OutgoingRequest {
         let is_new = at.as_ref().is_none_or(|at| at.node != provider.node);
         self.meeting.at = Some(provider);
         if is_new {
-            core.set(Timer::Meet(id), self.time_to_reach(core, link));
+            core.set(Timer::Meet(id), self.time_to_reach(core, connection));
         }
     }
 
     /// The time that a provider has to reach this node. Its request has gone to the provider and its
     /// answer come back, both by hubs, so that the two are no farther from one another; the provider's
     /// dial began in the middle of that and takes one and a half round trips, over TCP two and a half.
-    fn time_to_reach(&self, core: &Core, link: LinkId) -> Duration {
-        let pto = core.pto(link);
-        let slack = core.links.get(link).map_or(pto, |link| pto.saturating_sub(link.rtt.smoothed()));
+    fn time_to_reach(&self, core: &Core, connection: ConnectionId) -> Duration {
+        let pto = core.pto(connection);
+        let slack =
+            core.connections.get(connection).map_or(pto, |connection| pto.saturating_sub(connection.rtt.smoothed()));
         let answered = core.now.since(self.first_sent).min(LONGEST_ANSWER.max(pto));
         let trips = if self.request.transports == SchemeSet::only(Scheme::Tcp) { 2 } else { 1 };
         pto.max(answered * trips + slack)
@@ -67,9 +74,11 @@ impl OutgoingRequests {
         let way = DialTarget { node, schemes: asked.request.transports };
         let fits = |address: &Address| way.schemes.contains(address.scheme);
         let addresses: Vec<Address> = addresses.into_iter().filter(fits).collect();
-        let link = core.links.between(core.now, node, way.schemes, &addresses);
+        let connection = core.connections.between(core.now, node, way.schemes, &addresses);
         // One that was there before is dead for the provider.
-        let has_come = link.and_then(|link| core.links.get(link)).is_some_and(|link| link.heard >= asked.first_sent);
+        let has_come = connection
+            .and_then(|connection| core.connections.get(connection))
+            .is_some_and(|connection| connection.heard >= asked.first_sent);
         if !has_come && core.dial_as_told(way, addresses) {
             (asked.meeting.met, asked.meeting.count) = (Some(node), asked.meeting.count + 1);
             core.counters.provider_dials += 1;

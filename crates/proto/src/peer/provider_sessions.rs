@@ -16,7 +16,7 @@ use crate::address::SchemeSet;
 use crate::address_filter;
 use crate::delivery::{DeliveryClasses, DeliveryPreferences};
 use crate::grid::{Area, Cell};
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::service::{Form, Role, Service, ServiceSet};
 use crate::time::Time;
 use crate::wire::{
@@ -63,7 +63,7 @@ pub(super) struct ProviderSessions {
     pub(super) cell: Cell,
 }
 
-/// Names a flow between this node and the neighbour that takes it: the
+/// Names a flow between this node and the remote that takes it: the
 /// requester, or the hub that relays.
 pub(super) type SessionFlowKey = (NodeId, RequestId);
 
@@ -73,7 +73,7 @@ pub(super) struct ServeRequest {
     pub(super) key: SessionFlowKey,
     pub(super) relayed: bool,
     /// The hub or node that asks; `None` if it asks by multicast.
-    pub(super) asked_by: Option<LinkId>,
+    pub(super) asked_by: Option<ConnectionId>,
     pub(super) requester: NodeId,
     pub(super) nonce: crate::ids::Nonce,
     pub(super) service: Service,
@@ -115,8 +115,8 @@ impl ProviderSessions {
     }
 
     /// A hub hands over a request.
-    pub(super) fn on_provider_request(&mut self, core: &mut Core, link: LinkId, forward: ProviderRequest) {
-        let Some(entry) = core.links.get(link).filter(|entry| entry.peer.role == core.hub_role) else {
+    pub(super) fn on_provider_request(&mut self, core: &mut Core, connection: ConnectionId, forward: ProviderRequest) {
+        let Some(entry) = core.connections.get(connection).filter(|entry| entry.peer.role == core.hub_role) else {
             core.counters.refused += 1;
             return;
         };
@@ -128,7 +128,7 @@ impl ProviderSessions {
         let wish = ServeRequest {
             key: (answers, forward.id),
             relayed,
-            asked_by: Some(link),
+            asked_by: Some(connection),
             requester: forward.requester,
             nonce: forward.nonce,
             service: forward.service,
@@ -150,8 +150,14 @@ impl ProviderSessions {
     }
 
     /// A node asks without a hub.
-    pub(super) fn on_request(&mut self, core: &mut Core, link: LinkId, request: Request, pushed: Option<PushedObject>) {
-        let Some(entry) = core.links.get(link).filter(|entry| entry.peer.role == Role::Node) else {
+    pub(super) fn on_request(
+        &mut self,
+        core: &mut Core,
+        connection: ConnectionId,
+        request: Request,
+        pushed: Option<PushedObject>,
+    ) {
+        let Some(entry) = core.connections.get(connection).filter(|entry| entry.peer.role == Role::Node) else {
             core.counters.refused += 1;
             return;
         };
@@ -160,7 +166,7 @@ impl ProviderSessions {
         let wish = ServeRequest {
             key: (requester, request.id),
             relayed: false,
-            asked_by: Some(link),
+            asked_by: Some(connection),
             requester,
             nonce: request.nonce,
             service: request.service,
@@ -269,7 +275,7 @@ impl ProviderSessions {
 
     /// Whether a request that nobody has to be told "no" for would be served.
     pub(super) fn takes(&self, core: &mut Core, wish: &ServeRequest) -> bool {
-        let has_way = core.links.between(core.now, wish.requester, wish.schemes, &wish.addresses).is_some()
+        let has_way = core.connections.between(core.now, wish.requester, wish.schemes, &wish.addresses).is_some()
             || self.can_dial(core.now, wish);
         has_way && self.admit(core, wish).is_ok()
     }
@@ -282,14 +288,19 @@ impl ProviderSessions {
 
     /// The request came again: nothing is served twice, but its answers may
     /// have been lost.
-    fn repeat(&mut self, core: &mut Core, id: SessionId, (asked_by, reflect): (Option<LinkId>, Option<CopyTarget>)) {
+    fn repeat(
+        &mut self,
+        core: &mut Core,
+        id: SessionId,
+        (asked_by, reflect): (Option<ConnectionId>, Option<CopyTarget>),
+    ) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.wish.asked_by = asked_by.or(session.wish.asked_by);
             session.wish.reflect = session.wish.reflect.and(reflect).or(session.wish.reflect);
             session.repeats += 1;
             session.repeat_accept(core);
-            // The association may be dead without a word.
-            let doubtful = session.link.map(|link| core.links.doubtful_tries(core.now, link));
+            // The connection may be dead without a word.
+            let doubtful = session.connection.map(|connection| core.connections.doubtful_tries(core.now, connection));
             if doubtful.is_some_and(|tries| session.repeats + 1 == tries) && !session.wish.relayed {
                 self.dial(core, id);
             }
@@ -304,7 +315,7 @@ impl ProviderSessions {
     pub(super) fn tell_pending(&self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let wish = &session.wish;
-        if let Some(hub) = wish.asked_by.filter(|link| core.is_hub(*link)) {
+        if let Some(hub) = wish.asked_by.filter(|connection| core.is_hub(*connection)) {
             let requester = Some(wish.requester).filter(|_| !wish.relayed);
             core.send(hub, &Message::Pending { id: wish.key.1, requester, provider: None });
         }
@@ -344,9 +355,9 @@ impl ProviderSessions {
         Some(session)
     }
 
-    /// The session whose flow `id` the neighbour at `link` takes.
-    pub(super) fn find(&self, core: &Core, link: LinkId, id: RequestId) -> Option<SessionId> {
-        let node = core.links.get(link)?.peer.node;
+    /// The session whose flow `id` the remote at `connection` takes.
+    pub(super) fn find(&self, core: &Core, connection: ConnectionId, id: RequestId) -> Option<SessionId> {
+        let node = core.connections.get(connection)?.peer.node;
         self.index.get(&(node, id)).copied()
     }
 
@@ -383,7 +394,7 @@ pub(super) fn schemes(params: Option<RequestParams>) -> SchemeSet {
 }
 
 fn decline(core: &mut Core, wish: &ServeRequest, reason: Reason, retry_after: Option<Duration>) {
-    // Who asks the whole link hears from another one, or asks again.
+    // Who asks the whole connection hears from another one, or asks again.
     let Some(asked_by) = wish.asked_by else { return };
     let requester = Some(wish.requester).filter(|_| !wish.relayed && core.is_hub(asked_by));
     let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());

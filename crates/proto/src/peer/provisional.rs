@@ -12,7 +12,7 @@ use super::core::Core;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::time::Time;
 use crate::wire::{FlowDescription, ProvisionalAccept, SealedKeys};
 
@@ -37,12 +37,12 @@ pub(super) struct ProvisionalKey {
 impl OutgoingRequests {
     /// A hub hands over what may open the stream of a request: the owner is to
     /// look at it.
-    pub(super) fn on_sealed_keys(&mut self, core: &mut Core, link: LinkId, keys: SealedKeys) {
+    pub(super) fn on_sealed_keys(&mut self, core: &mut Core, connection: ConnectionId, keys: SealedKeys) {
         let SealedKeys { id, service, provider, sealed, .. } = keys;
         let fits = |asked: &&mut OutgoingRequest| {
-            asked.is_asked_over(link) && asked.awaits(provider) && asked.request.service == service
+            asked.is_asked_over(connection) && asked.awaits(provider) && asked.request.service == service
         };
-        let asked = id.and_then(|id| self.asked.get_mut(&id)).filter(fits).filter(|_| core.is_hub(link));
+        let asked = id.and_then(|id| self.asked.get_mut(&id)).filter(fits).filter(|_| core.is_hub(connection));
         let Some(asked) = asked.filter(|asked| asked.subscription.foretold.times < MAX_HANDED) else {
             core.counters.stale += 1;
             return;
@@ -63,7 +63,7 @@ impl OutgoingRequests {
         let is_its_own = opening.stream_keys.stream.is_of(provider);
         let asked = self.asked.get_mut(&id);
         let Some(asked) = asked.filter(|asked| is_its_own && asked.awaits(provider)) else { return };
-        let (Some((_, tag)), Some(via)) = (asked.subscription.leg, asked.via.and_then(|via| core.links.get(via)))
+        let (Some((_, tag)), Some(via)) = (asked.subscription.leg, asked.via.and_then(|via| core.connections.get(via)))
         else {
             return;
         };

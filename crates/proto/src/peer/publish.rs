@@ -13,8 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::api::{NodeEvent, SessionId};
+use super::connections::NodeConnection;
 use super::core::Core;
-use super::links::NodeConnection;
 use super::load::usual_kbps;
 use super::provider_sessions::ProviderSessions;
 use super::session::{Session, SessionPhase};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::api::{NodeEvent, ReflectionPolicy};
+use super::connections::ConnectionLoss;
 use super::core::Core;
 use super::incoming_flow::{FlowOrigin, IncomingFlow};
-use super::links::ConnectionLoss;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::provider_sessions::MAX_STREAM_DURATION;
 use super::registration::HomeRegistration;
@@ -15,7 +15,7 @@ use super::subscribe::REPORT_PAUSE;
 use super::timers::Timer;
 use crate::address::Scheme;
 use crate::flow::REPORT_INTERVAL;
-use crate::ids::{LinkId, RequestId};
+use crate::ids::{ConnectionId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Accept, Chunk, Datagram, FlowDescription, Message, Reason, ResumePoint};
@@ -25,35 +25,41 @@ use crate::wire::{Accept, Chunk, Datagram, FlowDescription, Message, Reason, Res
 const OVERRUN: Duration = Duration::from_secs(30);
 
 impl OutgoingRequests {
-    pub(super) fn on_accept(&mut self, core: &mut Core, attach: &HomeRegistration, link: LinkId, accept: Accept) {
+    pub(super) fn on_accept(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        connection: ConnectionId,
+        accept: Accept,
+    ) {
         let id = accept.id;
         let Some(asked) = self.asked.get_mut(&id) else {
             core.counters.stale += 1;
             // What travelled inline has nothing left to stop.
             if !matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. }) {
-                stop(core, link, id, Reason::Cancelled);
+                stop(core, connection, id, Reason::Cancelled);
             }
             return;
         };
-        let Some(origin) = flow_origin(core, link, &accept) else {
+        let Some(origin) = flow_origin(core, connection, &accept) else {
             core.counters.refused += 1;
             return;
         };
         let FlowOrigin { provider, relayed, scheme, .. } = origin;
         if asked.nonce != accept.nonce {
             core.counters.refused += 1;
-            if let Some(entry) = core.links.get_mut(link) {
+            if let Some(entry) = core.connections.get_mut(connection) {
                 entry.guesses = entry.guesses.saturating_add(1);
             }
             return;
         }
         if let RequestPhase::Receiving(receiving) = &mut asked.phase {
             let same = receiving.provider == provider && receiving.relayed == relayed;
-            let same = same && (!relayed || core.are_same(receiving.link, link));
+            let same = same && (!relayed || core.are_same(receiving.connection, connection));
             if !same {
-                return stop(core, link, id, Reason::Cancelled);
+                return stop(core, connection, id, Reason::Cancelled);
             }
-            receiving.again(core, id, link);
+            receiving.again(core, id, connection);
             let (ticket, keys) =
                 (asked.ticket, origin.reflected.map_or(Vec::new(), |reflected| receiving.keys(&reflected)));
             keys.into_iter().for_each(|(epoch, secret)| core.emit(NodeEvent::Key { ticket, epoch, secret }));
@@ -61,13 +67,13 @@ impl OutgoingRequests {
         }
         let checked = check(asked, scheme, &accept.flow);
         if checked.is_ok() && !self.fits_what_it_replaces(id, &accept.flow) {
-            stop(core, link, id, Reason::Cancelled);
+            stop(core, connection, id, Reason::Cancelled);
             return self.has_changed(core, id, provider);
         }
         let Some(asked) = self.asked.get_mut(&id) else { return };
         // A stream relayed for this node alone has an end; the reflected one still comes and has none.
         if asked.subscription.resumes && origin.reflected.is_none() {
-            stop(core, link, id, Reason::Cancelled);
+            stop(core, connection, id, Reason::Cancelled);
             return self.fail(core, id, Reason::Unreachable);
         }
         // What opens it is for nobody between the two.
@@ -76,19 +82,19 @@ impl OutgoingRequests {
         });
         if let Err(reason) = checked.and(if is_wanted { Ok(()) } else { Err(Reason::Protocol) }) {
             core.counters.refused += 1;
-            return stop(core, link, id, reason);
+            return stop(core, connection, id, reason);
         }
         if matches!(asked.phase, RequestPhase::Waiting) {
             asked.answered(core);
         }
-        self.begin(core, link, accept, origin);
-        for (link, message) in self.early.take_messages(id) {
-            self.on_data(core, attach, link, id, message);
+        self.begin(core, connection, accept, origin);
+        for (connection, message) in self.early.take_messages(id) {
+            self.on_data(core, attach, connection, id, message);
         }
     }
 
     /// The first acceptance: what follows belongs to its provider.
-    fn begin(&mut self, core: &mut Core, link: LinkId, accept: Accept, origin: FlowOrigin) {
+    fn begin(&mut self, core: &mut Core, connection: ConnectionId, accept: Accept, origin: FlowOrigin) {
         let Accept { id, flow: mut offer, cell, .. } = accept;
         let FlowOrigin { provider, relayed, scheme, reflected } = origin.clone();
         self.end_search(core, id, provider, relayed);
@@ -103,8 +109,8 @@ impl OutgoingRequests {
         };
         let ends = asked.subscription.ends.or(lasts(asked, &offer).map(|span| core.now + span));
         asked.subscription.ends = ends;
-        let until = ends.map(|ends| ends + core.scaled_timeout(link, OVERRUN)).filter(|_| reflected.is_none());
-        let mut receiving = IncomingFlow::new(core.now, link, id, origin, cell, &offer, (until, &asked.request));
+        let until = ends.map(|ends| ends + core.scaled_timeout(connection, OVERRUN)).filter(|_| reflected.is_none());
+        let mut receiving = IncomingFlow::new(core.now, connection, id, origin, cell, &offer, (until, &asked.request));
         receiving.measure(core);
         // The source of a reflected stream does not know when one subscriber has enough.
         let looked_at = if reflected.is_some() { ends } else { Some(core.now + LOOK) };
@@ -148,23 +154,23 @@ impl OutgoingRequests {
         &mut self,
         core: &mut Core,
         attach: &HomeRegistration,
-        link: LinkId,
+        connection: ConnectionId,
         id: RequestId,
         message: Message,
     ) {
         let Some(asked) = self.asked.get_mut(&id) else {
             core.counters.stale += 1;
             if matches!(message, Message::Datagram(_) | Message::Chunk(_)) {
-                stop(core, link, id, Reason::Cancelled);
+                stop(core, connection, id, Reason::Cancelled);
             }
             return;
         };
         let RequestPhase::Receiving(receiving) = &mut asked.phase else {
-            return self.early.keep(id, link, message);
+            return self.early.keep(id, connection, message);
         };
-        if !receiving.comes_over(core, link) {
+        if !receiving.comes_over(core, connection) {
             core.counters.refused += 1;
-            return stop(core, link, id, Reason::Cancelled);
+            return stop(core, connection, id, Reason::Cancelled);
         }
         let was_doubted =
             core.now >= receiving.is_doubted_at() && receiving.may_be_resumed() && asked.subscription.lost.is_none();
@@ -181,13 +187,13 @@ impl OutgoingRequests {
                 if receiving.is_incredible(core.now, datagrams) =>
             {
                 core.counters.refused += 1;
-                stop(core, link, id, Reason::Protocol);
+                stop(core, connection, id, Reason::Protocol);
                 return self.finish(core, id, Some(Reason::Protocol));
             }
             Message::Datagram(packet) => receiving.packet(core, packet),
             Message::Chunk(chunk) if receiving.is_overdrawn(&chunk) => {
                 core.counters.refused += 1;
-                stop(core, link, id, Reason::Protocol);
+                stop(core, connection, id, Reason::Protocol);
                 return self.finish(core, id, Some(Reason::Protocol));
             }
             Message::Chunk(chunk) => receiving.chunk(core, chunk, true),
@@ -225,7 +231,7 @@ impl OutgoingRequests {
             return self.end_subscription(core, id);
         }
         if !receiving.has_begun() && core.now >= receiving.is_doubted_at() {
-            stop(core, receiving.link, id, Reason::TimedOut);
+            stop(core, receiving.connection, id, Reason::TimedOut);
             return self.provider_gone(core, attach, id, Reason::TimedOut);
         }
         self.check_flow(core, attach, id);
@@ -236,12 +242,12 @@ impl OutgoingRequests {
             return;
         };
         if receiving.is_overdue(core.now) {
-            stop(core, receiving.link, id, Reason::Protocol);
+            stop(core, receiving.connection, id, Reason::Protocol);
             return self.finish(core, id, Some(Reason::Protocol));
         }
         if receiving.over_at().is_some_and(|over_at| core.now >= over_at) {
             let reason = (core.now >= receiving.is_doubted_at()).then(|| receiving.why_it_ends());
-            stop(core, receiving.link, id, Reason::Cancelled);
+            stop(core, receiving.connection, id, Reason::Cancelled);
             return self.finish(core, id, reason);
         }
         receiving.report(core, id);
@@ -250,19 +256,19 @@ impl OutgoingRequests {
         core.set(Timer::Report(id), pause.min(left));
     }
 
-    /// The association over which data comes has gone. The provider comes
+    /// The connection over which data comes has gone. The provider comes
     /// back over another one, unless one of the two is not admitted any more.
     pub(super) fn on_way_lost(
         &mut self,
         core: &mut Core,
         attach: &HomeRegistration,
-        link: LinkId,
+        connection: ConnectionId,
         loss: ConnectionLoss<'_>,
     ) {
         let (mut over, mut parted) = (Vec::new(), Vec::new());
         for (id, asked) in &mut self.asked {
             let RequestPhase::Receiving(receiving) = &mut asked.phase else { continue };
-            if receiving.link == link {
+            if receiving.connection == connection {
                 receiving.lost_its_way(core.now, loss.reason);
                 if loss.refused { over.push(*id) } else { parted.push(*id) }
             }
@@ -277,9 +283,8 @@ impl OutgoingRequests {
     }
 
     /// The hub that relayed is gone: so is what came through it.
-    pub(super) fn on_relay_lost(&mut self, core: &mut Core, attach: &HomeRegistration, link: LinkId) {
-        let lost =
-            |asked: &OutgoingRequest| matches!(&asked.phase, RequestPhase::Receiving(r) if r.relayed && r.link == link);
+    pub(super) fn on_relay_lost(&mut self, core: &mut Core, attach: &HomeRegistration, connection: ConnectionId) {
+        let lost = |asked: &OutgoingRequest| matches!(&asked.phase, RequestPhase::Receiving(r) if r.relayed && r.connection == connection);
         let ids: Vec<_> = self.asked.iter().filter(|(_, asked)| lost(asked)).map(|(id, _)| *id).collect();
         for id in ids {
             self.provider_gone(core, attach, id, Reason::Unreachable);
@@ -334,8 +339,8 @@ fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, looked_at: Opt
 }
 
 /// Who accepts, whether through a hub, and over which transport.
-fn flow_origin(core: &Core, link: LinkId, accept: &Accept) -> Option<FlowOrigin> {
-    let entry = core.links.get(link)?;
+fn flow_origin(core: &Core, connection: ConnectionId, accept: &Accept) -> Option<FlowOrigin> {
+    let entry = core.connections.get(connection)?;
     let (scheme, reflected) = (entry.address.scheme, accept.stream_keys.clone());
     if entry.peer.role == core.hub_role {
         return accept.provider.map(|provider| FlowOrigin { provider, relayed: true, scheme, reflected });
@@ -375,6 +380,6 @@ fn lasts(asked: &OutgoingRequest, offer: &FlowDescription) -> Option<Duration> {
     Some(Duration::from_millis((*duration_ms).into()).min(longest))
 }
 
-fn stop(core: &mut Core, link: LinkId, id: RequestId, reason: Reason) {
-    core.send_reliably(link, id, &Message::Stop { id, reason });
+fn stop(core: &mut Core, connection: ConnectionId, id: RequestId, reason: Reason) {
+    core.send_reliably(connection, id, &Message::Stop { id, reason });
 }

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use super::connections::NodeDialPurpose;
 use super::core::Core;
 use super::home_dialing::DIAL_LIMIT;
-use super::links::NodeDialPurpose;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::timers::Timer;
 use crate::address::Address;
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::time::Time;
 
 /// How often a node lets itself be sent elsewhere in [`PERIOD`].
@@ -42,8 +42,8 @@ impl Redirect {
 
 impl HomeRegistration {
     /// The home, or the hub at which the node publishes, names a better one.
-    pub(super) fn on_redirect(&mut self, core: &mut Core, link: LinkId, addresses: Vec<Address>) {
-        let is_ours = matches!(&self.state, RegistrationState::Linked(home) if home.link == link);
+    pub(super) fn on_redirect(&mut self, core: &mut Core, connection: ConnectionId, addresses: Vec<Address>) {
+        let is_ours = matches!(&self.state, RegistrationState::Linked(home) if home.connection == connection);
         if !is_ours || (self.redirect.to.is_some() && !self.redirect.is_return) {
             return;
         }
@@ -95,40 +95,40 @@ impl HomeRegistration {
     /// The home has gone in the meantime.
     pub(super) fn drop_redirect(&mut self, core: &mut Core) {
         if self.redirect.to.take().is_some() {
-            core.links.forget(NodeDialPurpose::Redirect);
+            core.connections.forget(NodeDialPurpose::Redirect);
             core.timers.clear(Timer::Attach);
         }
     }
 
     /// The better hub is reached: it becomes the home, and the old one stands by.
-    pub(super) fn on_redirected(&mut self, core: &mut Core, link: LinkId) {
+    pub(super) fn on_redirected(&mut self, core: &mut Core, connection: ConnectionId) {
         let (Some(index), RegistrationState::Linked(home)) = (self.redirect.to.take(), &self.state) else {
-            return core.close(link, "no longer needed");
+            return core.close(connection, "no longer needed");
         };
         core.timers.clear(Timer::Attach);
-        let (old, was_home) = (home.link, home.attached.is_some());
-        if core.are_same(old, link) {
-            core.close(link, "it is the home already");
+        let (old, was_home) = (home.connection, home.attached.is_some());
+        if core.are_same(old, connection) {
+            core.close(connection, "it is the home already");
             self.homing.end(index);
             return self.stay(core);
         }
         if was_home && self.redirect.is_return {
-            return self.on_home_found(core, link, index);
+            return self.on_home_found(core, connection, index);
         }
         for timer in [Timer::HomeReply, Timer::Renew] {
             core.timers.clear(timer);
         }
         self.drop_standby(core);
-        self.stand_by(core, old, self.hubs.current_index());
+        self.accept_standby(core, old, self.hubs.current_index());
         self.hubs.turn_to(index);
         self.homing.end(index);
         self.state = RegistrationState::Linked(HomeConnection {
             attached: was_home.then_some(core.now),
-            ..HomeConnection::new(link)
+            ..HomeConnection::new(connection)
         });
         if was_home {
             core.counters.redirects += 1;
-            self.notices.push_back(HomeEvent::Attached(link));
+            self.notices.push_back(HomeEvent::Attached(connection));
         }
         self.publish_anew(core);
     }

@@ -12,7 +12,7 @@ use super::standby::StandbyHub;
 use super::timers::Timer;
 use crate::address::{Address, SchemeSet};
 use crate::grid::Cell;
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::record::{Capacity, Record, Version};
 use crate::service::{Service, ServiceSet};
 use crate::time::Time;
@@ -35,16 +35,16 @@ const LONGEST_TURN: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HomeEvent {
     /// A hub holds the record.
-    Attached(LinkId),
+    Attached(ConnectionId),
     /// There is no home any more, or no hub could be made one.
     Lost {
-        /// The association that was lost, if there was one.
-        link: Option<LinkId>,
+        /// The connection that was lost, if there was one.
+        connection: Option<ConnectionId>,
         /// Why, in a sentence.
         reason: String,
     },
-    /// The association with the stand-by is closed.
-    StandbyLost(LinkId),
+    /// The connection with the standby is closed.
+    StandbyLost(ConnectionId),
     /// The home holds a record that somebody else has published.
     Displaced,
 }
@@ -60,7 +60,7 @@ pub(super) struct HomeRegistration {
     pub(super) standby: StandbyHub,
     /// The home before this one, which is leaving and holds the record until
     /// the new one does.
-    pub(super) former: Option<LinkId>,
+    pub(super) former: Option<ConnectionId>,
     /// The home that confirmed the record last, and where the node was then.
     confirmed: Option<Confirmed>,
     pub(super) redirect: Redirect,
@@ -88,7 +88,7 @@ pub(super) enum RegistrationState {
 
 #[derive(Debug)]
 pub(super) struct HomeConnection {
-    pub(super) link: LinkId,
+    pub(super) connection: ConnectionId,
     /// Since when it is home: it has confirmed the record, or stood by.
     pub(super) attached: Option<Time>,
     /// What is unanswered.
@@ -102,8 +102,8 @@ pub(super) struct HomeConnection {
 }
 
 impl HomeConnection {
-    pub(super) fn new(link: LinkId) -> Self {
-        Self { link, attached: None, exchange: None, told: None, named: None, wants_record: false }
+    pub(super) fn new(connection: ConnectionId) -> Self {
+        Self { connection, attached: None, exchange: None, told: None, named: None, wants_record: false }
     }
 }
 
@@ -122,7 +122,7 @@ pub(super) struct PendingHomeRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HomeRequest {
     Publish,
-    /// Make a home of the stand-by, which holds this version.
+    /// Make a home of the standby, which holds this version.
     Adopt(Version),
     /// The same, though the home before lives.
     Return(Version),
@@ -145,26 +145,26 @@ impl HomeRegistration {
         Self { hubs, epoch, record, state, standby, former, confirmed, redirect, homing, again, notices }
     }
 
-    /// Any association has gone.
-    pub(super) fn on_link_down(&mut self, core: &mut Core, link: LinkId, reason: &str) {
-        if matches!(&self.state, RegistrationState::Linked(home) if home.link == link) {
-            self.move_on(core, Some(link), format!("the association with the hub has ended: {reason}"));
+    /// Any connection has gone.
+    pub(super) fn on_connection_down(&mut self, core: &mut Core, connection: ConnectionId, reason: &str) {
+        if matches!(&self.state, RegistrationState::Linked(home) if home.connection == connection) {
+            self.move_on(core, Some(connection), format!("the connection with the hub has ended: {reason}"));
         } else {
-            self.standby_lost(core, link);
+            self.standby_lost(core, connection);
         }
     }
 
     pub(super) fn on_lease(
         &mut self,
         core: &mut Core,
-        link: LinkId,
+        connection: ConnectionId,
         held: Version,
         lease: Duration,
         siblings: Vec<Address>,
     ) {
         let clock = self.clock(core.now);
         let RegistrationState::Linked(home) = &mut self.state else { return };
-        if home.link != link || home.wants_record {
+        if home.connection != connection || home.wants_record {
             return;
         }
         if held > self.record.version {
@@ -172,9 +172,9 @@ impl HomeRegistration {
                 // Nothing that this node publishes could exceed it for long, so it takes that
                 // back. A hub that goes on saying it is as good as silent.
                 core.counters.refused += 1;
-                // With the record the hub forgets the stand-by.
+                // With the record the hub forgets the standby.
                 home.named = None;
-                core.send(link, &Message::Withdraw(held));
+                core.send(connection, &Message::Withdraw(held));
                 return self.publish_once_more(core, Duration::ZERO);
             }
             // An earlier run of this node had a later clock, or, once the home
@@ -189,19 +189,19 @@ impl HomeRegistration {
         if held < self.record.version {
             return;
         }
-        let left = self.confirm(core, link);
+        let left = self.confirm(core, connection);
         if let Some(former) = self.former.take() {
             // It need not wait any longer. Reliably: nobody repeats it.
             core.send_reliably(former, RequestId(0), &Message::Withdraw(held));
         } else if let Some(moved) = left {
-            core.send_reliably(link, RequestId(0), &Message::HomeChanged(moved));
+            core.send_reliably(connection, RequestId(0), &Message::HomeChanged(moved));
         }
         self.hubs.learn(siblings);
         let RegistrationState::Linked(home) = &mut self.state else { return };
         if let Some(exchange) = home.exchange.take() {
             core.timers.clear(Timer::HomeReply);
             home.told = exchange.told.or(home.told);
-            if let (1, Some(entry)) = (exchange.tries, core.links.get_mut(link)) {
+            if let (1, Some(entry)) = (exchange.tries, core.connections.get_mut(connection)) {
                 entry.rtt.sample(core.now.since(exchange.asked));
             }
         }
@@ -209,7 +209,7 @@ impl HomeRegistration {
         if home.attached.is_none() {
             home.attached = Some(core.now);
             self.hubs.succeeded();
-            self.notices.push_back(HomeEvent::Attached(link));
+            self.notices.push_back(HomeEvent::Attached(connection));
             self.seek_home(core);
         }
         self.name_standby(core);
@@ -221,10 +221,10 @@ impl HomeRegistration {
         self.epoch.saturating_add(up)
     }
 
-    /// The home at `link` holds the record. Returns what it is to tell the home
+    /// The home at `connection` holds the record. Returns what it is to tell the home
     /// before, if that was another one: nobody else knows where that is.
-    fn confirm(&mut self, core: &Core, link: LinkId) -> Option<HomeChanged> {
-        let hub = core.links.get(link)?.peer.node;
+    fn confirm(&mut self, core: &Core, connection: ConnectionId) -> Option<HomeChanged> {
+        let hub = core.connections.get(connection)?.peer.node;
         let Record { node, version, cell, services, .. } = self.record;
         let now = Confirmed { hub, cell, service: services.iter().next() };
         let before = self.confirmed.replace(now).filter(|before| before.hub != hub)?;
@@ -243,9 +243,9 @@ impl HomeRegistration {
     }
 
     /// Too many publish at once: this node's turn comes later.
-    pub(super) fn on_retry_after(&mut self, core: &mut Core, link: LinkId, after: Duration) {
+    pub(super) fn on_retry_after(&mut self, core: &mut Core, connection: ConnectionId, after: Duration) {
         let RegistrationState::Linked(home) = &mut self.state else { return };
-        if home.link != link
+        if home.connection != connection
             || !matches!(home.exchange, Some(PendingHomeRequest { question: HomeRequest::Publish, .. }))
         {
             return;
@@ -254,18 +254,18 @@ impl HomeRegistration {
     }
 
     /// The home says where else it listens, for requests that name a transport.
-    pub(super) fn on_home_addresses(&mut self, core: &Core, link: LinkId, addresses: Vec<Address>) {
-        let at_home = matches!(&self.state, RegistrationState::Linked(home) if home.link == link);
-        let seen = core.links.get(link).and_then(|entry| entry.address.primary());
+    pub(super) fn on_home_addresses(&mut self, core: &Core, connection: ConnectionId, addresses: Vec<Address>) {
+        let at_home = matches!(&self.state, RegistrationState::Linked(home) if home.connection == connection);
+        let seen = core.connections.get(connection).and_then(|entry| entry.address.primary());
         if let Some(seen) = seen.filter(|_| at_home) {
             self.hubs.complete(addresses.into_iter().map(|address| address.with_observed_host(seen.ip())));
         }
     }
 
     /// The hub does not hold the record.
-    pub(super) fn on_unknown_version(&mut self, core: &mut Core, link: LinkId) {
+    pub(super) fn on_unknown_version(&mut self, core: &mut Core, connection: ConnectionId) {
         if let RegistrationState::Linked(home) = &mut self.state
-            && home.link == link
+            && home.connection == connection
         {
             home.named = None;
             self.publish_once_more(core, Duration::ZERO);
@@ -279,14 +279,14 @@ impl HomeRegistration {
         if home.wants_record {
             return;
         }
-        let link = home.link;
+        let connection = home.connection;
         match self.again.once_more(core.now, &mut core.random) {
             RepublishDecision::AtOnce if after.is_zero() => self.publish_anew(core),
             RepublishDecision::AtOnce => self.publish_after(core, after),
             RepublishDecision::After(pause) => self.publish_after(core, pause.max(after)),
             RepublishDecision::Leave => {
-                core.close(link, "it wants the record again and again");
-                self.move_on(core, Some(link), "the hub wants the record again and again".to_owned());
+                core.close(connection, "it wants the record again and again");
+                self.move_on(core, Some(connection), "the hub wants the record again and again".to_owned());
             }
         }
     }
@@ -337,7 +337,7 @@ impl HomeRegistration {
         if let RegistrationState::Linked(home) = &self.state {
             let withdraw = Message::Withdraw(self.record.version);
             // Reliably: nobody is here any more to repeat it.
-            core.send_reliably(home.link, RequestId(0), &withdraw);
+            core.send_reliably(home.connection, RequestId(0), &withdraw);
         }
         self.state = RegistrationState::Left;
     }
@@ -349,7 +349,7 @@ impl HomeRegistration {
     }
 
     /// The home, or a candidate for it, has failed: on to the next.
-    pub(super) fn go_on(&mut self, core: &mut Core, link: Option<LinkId>, reason: String) {
+    pub(super) fn go_on(&mut self, core: &mut Core, connection: Option<ConnectionId>, reason: String) {
         self.drop_standby(core);
         self.drop_redirect(core);
         let stayed = match &self.state {
@@ -364,7 +364,7 @@ impl HomeRegistration {
             core.counters.failovers += 1;
             core.unsettled_until = core.now + UNSETTLED;
         }
-        self.notices.push_back(HomeEvent::Lost { link, reason });
+        self.notices.push_back(HomeEvent::Lost { connection, reason });
         if stayed.is_some_and(|stayed| stayed >= SHORT_STAY) {
             self.hubs.lost();
             return self.dial(core);
@@ -379,24 +379,24 @@ impl HomeRegistration {
         self.notices.pop_front()
     }
 
-    /// The association with the home, once the hub holds the record.
-    pub(super) fn home(&self) -> Option<LinkId> {
-        self.home_since().map(|(link, _)| link)
+    /// The connection with the home, once the hub holds the record.
+    pub(super) fn home(&self) -> Option<ConnectionId> {
+        self.home_since().map(|(connection, _)| connection)
     }
 
     /// The same, and since when.
-    pub(super) fn home_since(&self) -> Option<(LinkId, Time)> {
+    pub(super) fn home_since(&self) -> Option<(ConnectionId, Time)> {
         let RegistrationState::Linked(home) = &self.state else { return None };
-        home.attached.map(|since| (home.link, since))
+        home.attached.map(|since| (home.connection, since))
     }
 
-    /// The association with the stand-by.
-    pub(super) fn standby(&self) -> Option<LinkId> {
-        self.standby.link()
+    /// The connection with the standby.
+    pub(super) fn standby(&self) -> Option<ConnectionId> {
+        self.standby.connection()
     }
 
     /// The same, and since when.
-    pub(super) fn standby_since(&self) -> Option<(LinkId, Time)> {
+    pub(super) fn standby_since(&self) -> Option<(ConnectionId, Time)> {
         self.standby.since()
     }
 

@@ -1,16 +1,16 @@
-//! The way to the requester of a session: an association that is up, or a dial.
+//! The way to the requester of a session: a connection that is up, or a dial.
 
 use std::time::Duration;
 
 use super::api::{NodeEvent, SessionId, SourceOutput};
+use super::connections::{ConnectionLoss, DialTarget, NodeConnection};
 use super::core::Core;
-use super::links::{ConnectionLoss, DialTarget, NodeConnection};
 use super::outgoing_pushes::PushedObject;
 use super::provider_sessions::{ProviderSessions, ServeRequest};
 use super::session::{REDIAL_PAUSE, Session, SessionPhase};
 use super::timers::Timer;
 use crate::address::Address;
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::time::Time;
 use crate::wire::Reason;
 
@@ -35,26 +35,26 @@ impl ServeRequest {
 }
 
 impl ProviderSessions {
-    /// Finds the way to the requester: an association that is up, or a dial.
+    /// Finds the way to the requester: a connection that is up, or a dial.
     pub(super) fn reach(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let wish = &session.wish;
         let direct = wish.addresses.is_empty() || wish.relayed;
-        let link = if direct {
-            let fits = |link: &NodeConnection| wish.schemes.contains(link.address.scheme);
-            wish.asked_by.filter(|asked_by| core.links.get(*asked_by).is_some_and(fits))
+        let connection = if direct {
+            let fits = |connection: &NodeConnection| wish.schemes.contains(connection.address.scheme);
+            wish.asked_by.filter(|asked_by| core.connections.get(*asked_by).is_some_and(fits))
         } else {
-            core.links.between(core.now, wish.requester, wish.schemes, &wish.addresses)
+            core.connections.between(core.now, wish.requester, wish.schemes, &wish.addresses)
         };
-        if let Some(link) = link {
-            return self.open(core, id, link);
+        if let Some(connection) = connection {
+            return self.open(core, id, connection);
         }
         if self.unreached.holds(core.now, wish.requester, &wish.dialable()) {
             return self.refuse(core, id, Reason::Unreachable);
         }
         // At least half of the time is left to the hub.
-        let asked_by = wish.asked_by.and_then(|link| core.links.get(link));
-        let trips = asked_by.map_or(Duration::ZERO, |link| link.rtt.smoothed() * HANDSHAKE_TRIPS);
+        let asked_by = wish.asked_by.and_then(|connection| core.connections.get(connection));
+        let trips = asked_by.map_or(Duration::ZERO, |connection| connection.rtt.smoothed() * HANDSHAKE_TRIPS);
         let patience = (REACH_TIME + trips).min(wish.deadline / 2);
         if self.dial(core, id) {
             core.set(Timer::Reach(id), patience);
@@ -83,9 +83,9 @@ impl ProviderSessions {
         true
     }
 
-    fn open(&mut self, core: &mut Core, id: SessionId, link: LinkId) {
+    fn open(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.link = Some(link);
+        session.connection = Some(connection);
         session.reached = core.now;
         session.phase = SessionPhase::Opening;
         core.timers.clear(Timer::Reach(id));
@@ -101,10 +101,10 @@ impl ProviderSessions {
     }
 
     /// A dial has led to a node: the requester of those that wait for it.
-    pub(super) fn on_requester_reached(&mut self, core: &mut Core, way: DialTarget, link: LinkId) {
+    pub(super) fn on_requester_reached(&mut self, core: &mut Core, way: DialTarget, connection: ConnectionId) {
         self.unreached.forget(way.node);
         for id in self.end_dial(way) {
-            self.join(core, id, link);
+            self.join(core, id, connection);
         }
     }
 
@@ -120,29 +120,29 @@ impl ProviderSessions {
     }
 
     /// A node is there: perhaps one for which a session waits.
-    pub(super) fn on_node_up(&mut self, core: &mut Core, node: NodeId, link: LinkId) {
+    pub(super) fn on_node_up(&mut self, core: &mut Core, node: NodeId, connection: ConnectionId) {
         self.unreached.forget(node);
-        let Some(scheme) = core.links.get(link).map(|link| link.address.scheme) else { return };
+        let Some(scheme) = core.connections.get(connection).map(|connection| connection.address.scheme) else { return };
         let waits = |session: &Session| {
-            session.waits_for_link() && session.wish.requester == node && session.wish.schemes.contains(scheme)
+            session.waits_for_connection() && session.wish.requester == node && session.wish.schemes.contains(scheme)
         };
         for id in self.live_where(waits) {
             if let Some(session) = self.sessions.get_mut(&id) {
                 session.dialling = false;
             }
-            self.join(core, id, link);
+            self.join(core, id, connection);
         }
     }
 
-    fn join(&mut self, core: &mut Core, id: SessionId, link: LinkId) {
+    fn join(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if matches!(session.phase, SessionPhase::Reaching) {
-            return self.open(core, id, link);
+            return self.open(core, id, connection);
         }
         if matches!(session.phase, SessionPhase::Done { .. }) {
-            session.answers_over(core, link);
+            session.answers_over(core, connection);
         } else {
-            self.resume(core, id, link);
+            self.resume(core, id, connection);
         }
     }
 
@@ -157,14 +157,14 @@ impl ProviderSessions {
                 self.leave_to_hub(core, id);
             } else if loss.refused {
                 self.finish(core, id, Some(Reason::NotAllowed));
-            } else if session.waits_for_link() {
+            } else if session.waits_for_connection() {
                 core.set(Timer::Accept(id), REDIAL_PAUSE);
             }
         }
     }
 
     /// A dial takes so long that the hub had better relay. It goes on: a
-    /// later request may find the association that it leads to.
+    /// later request may find the connection that it leads to.
     pub(super) fn on_reach_timer(&mut self, core: &mut Core, id: SessionId) {
         let Some(way) = self.sessions.get(&id).map(|session| session.wish.way()) else { return };
         let waits = |session: &Session| matches!(session.phase, SessionPhase::Reaching) && session.wish.way() == way;

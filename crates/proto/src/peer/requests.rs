@@ -16,7 +16,7 @@ use super::status::RequestStatus;
 use super::subscribe::SubscriptionState;
 use super::timers::Timer;
 use crate::flow::STALL_TIMEOUT;
-use crate::ids::{LinkId, Nonce, RequestId};
+use crate::ids::{ConnectionId, Nonce, RequestId};
 use crate::random::SecretRng;
 use crate::time::Time;
 use crate::wire::{MAX_CANDIDATES, Message, Reason, RequestMode};
@@ -31,7 +31,7 @@ pub const LOOKUP_DEADLINE: Duration = Duration::from_secs(20);
 /// In how many round trips to the home a request is accepted, if it may take longer than its
 /// deadline: one to the hub and on to the provider, four for a handshake of a provider as far
 /// away, one of which is lost, one for the acceptance, three for what may be ahead of that where
-/// an association begins slowly, and one more.
+/// a connection begins slowly, and one more.
 const TRIPS: u32 = 10;
 
 /// The longest that a deadline becomes for that.
@@ -230,7 +230,7 @@ impl OutgoingRequests {
 
     pub(super) fn stop_provider(&mut self, core: &mut Core, id: RequestId, reason: Reason) {
         if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id) {
-            core.send_reliably(receiving.link, id, &Message::Stop { id, reason });
+            core.send_reliably(receiving.connection, id, &Message::Stop { id, reason });
         }
     }
 
@@ -295,7 +295,7 @@ impl OutgoingRequests {
 }
 
 /// Longest wait, over so long a path, for what usually takes no longer than `usual`.
-fn prolonged(core: &Core, home: LinkId, usual: Duration) -> Duration {
-    let trip = core.links.get(home).map_or(Duration::ZERO, |link| link.rtt.smoothed());
+fn prolonged(core: &Core, home: ConnectionId, usual: Duration) -> Duration {
+    let trip = core.connections.get(home).map_or(Duration::ZERO, |connection| connection.rtt.smoothed());
     usual.max((trip * TRIPS).min(LONGEST_DEADLINE))
 }

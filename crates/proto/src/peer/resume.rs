@@ -109,7 +109,7 @@ impl OutgoingRequests {
         self.begin_search(core, attach, again);
     }
 
-    /// The association over which a flow came has gone: its provider has a moment to come back.
+    /// The connection over which a flow came has gone: its provider has a moment to come back.
     pub(super) fn look_soon(&self, core: &mut Core, id: RequestId) {
         if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id)
             && receiving.may_be_resumed()
@@ -198,7 +198,7 @@ impl IncomingFlow {
         }
         let first = ProviderProbe { since: core.now, next: core.now, tries: 0 };
         let ProviderProbe { since, next, tries } = self.question.unwrap_or(first);
-        if core.links.get(self.link).is_none_or(|link| link.heard > since) {
+        if core.connections.get(self.connection).is_none_or(|connection| connection.heard > since) {
             // It is there, and has nothing to send.
             return None;
         }
@@ -210,8 +210,8 @@ impl IncomingFlow {
             return None;
         }
         let token = core.random.next_u64() as u32;
-        core.send(self.link, &Message::Ping(token));
-        let next = core.now + core.pto(self.link) * (1 << tries);
+        core.send(self.connection, &Message::Ping(token));
+        let next = core.now + core.pto(self.connection) * (1 << tries);
         self.question = Some(ProviderProbe { since, next, tries: tries + 1 });
         Some(next)
     }

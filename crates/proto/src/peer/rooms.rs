@@ -8,7 +8,7 @@ use super::api::{NodeEvent, Ticket};
 use super::core::Core;
 use super::registration::HomeRegistration;
 use super::timers::Timer;
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::room::{MAX_MEMBERS, RoomId, RoomMember};
 use crate::service::Role;
 use crate::time::Time;
@@ -92,8 +92,14 @@ impl JoinedRooms {
     }
 
     /// A hub lists who is in.
-    pub(super) fn on_roster(&mut self, core: &mut Core, attach: &HomeRegistration, link: LinkId, roster: Roster) {
-        if !core.is_hub(link) {
+    pub(super) fn on_roster(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        connection: ConnectionId,
+        roster: Roster,
+    ) {
+        if !core.is_hub(connection) {
             core.counters.refused += 1;
             return;
         }
@@ -104,7 +110,7 @@ impl JoinedRooms {
         let ticket = *ticket;
         if let Some(reason) = roster.refused {
             // Of a former home it answers what does not count any more.
-            let is_home = attach.home().is_some_and(|home| core.are_same(home, link));
+            let is_home = attach.home().is_some_and(|home| core.are_same(home, connection));
             if roster.to == Some(core.node) && is_home {
                 self.refused(core, attach, ticket, reason);
             }

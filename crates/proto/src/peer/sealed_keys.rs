@@ -13,7 +13,7 @@ use super::core::Core;
 use super::provider_sessions::{ProviderSessions, ServeRequest};
 use super::publish::OVERLAP;
 use super::timers::Timer;
-use crate::ids::{LinkId, RequestId};
+use crate::ids::{ConnectionId, RequestId};
 use crate::service::Service;
 use crate::wire::{MAX_SEALED_BYTES, Message, ProvisionalAccept, SealedKeys};
 
@@ -45,7 +45,8 @@ impl ProviderSessions {
             return;
         }
         let Some(service) = self.publications.deposit(id, sealed) else { return };
-        let mut hubs: Vec<LinkId> = self.members(service).filter_map(|(_, member)| member.wish.asked_by).collect();
+        let mut hubs: Vec<ConnectionId> =
+            self.members(service).filter_map(|(_, member)| member.wish.asked_by).collect();
         hubs.sort_unstable();
         hubs.dedup();
         hubs.into_iter().for_each(|hub| self.leave_keys_with(core, hub, service));
@@ -60,7 +61,7 @@ impl ProviderSessions {
         }
     }
 
-    fn leave_keys_with(&self, core: &mut Core, hub: LinkId, service: Service) {
+    fn leave_keys_with(&self, core: &mut Core, hub: ConnectionId, service: Service) {
         let sealed = self.publications.by_service(service).and_then(|(_, publication)| publication.sealed.clone());
         if let Some(sealed) = sealed.filter(|_| core.is_hub(hub)) {
             let keys = SealedKeys { id: None, service, provider: core.node, hops_left: HOPS, sealed };

@@ -6,13 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::api::{NodeEvent, SessionId, SourceOutput, Ticket};
+use super::connections::ConnectionLoss;
 use super::core::Core;
-use super::links::ConnectionLoss;
 use super::provider_sessions::{MAX_ANSWERS, ProviderSessions, ServeRequest};
 use super::session::{Session, SessionPhase};
 use super::timers::Timer;
 use crate::flow::{INLINE_BYTES, MAX_HELD_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
-use crate::ids::{LinkId, RequestId};
+use crate::ids::{ConnectionId, RequestId};
 use crate::wire::{Message, Reason, Report};
 
 /// What the objects under way that are held in memory may take together, bytes.
@@ -119,7 +119,7 @@ impl ProviderSessions {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let SessionPhase::Streaming(stream) = &mut session.phase else { return };
         let is_whole = stream.is_whole();
-        if session.link.is_none() && !is_whole {
+        if session.connection.is_none() && !is_whole {
             session.ending = true;
             return;
         }
@@ -134,14 +134,14 @@ impl ProviderSessions {
     }
 
     /// The requester tells what it has.
-    pub(super) fn on_report(&mut self, core: &mut Core, link: LinkId, report: Report) {
-        let Some(id) = self.find(core, link, report.id) else {
+    pub(super) fn on_report(&mut self, core: &mut Core, connection: ConnectionId, report: Report) {
+        let Some(id) = self.find(core, connection, report.id) else {
             core.counters.stale += 1;
             return;
         };
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if core.now >= session.is_doubted_at(core) && session.wish.reflect.is_none() {
-            // After such a silence what was under way may be lost, whatever the association says.
+            // After such a silence what was under way may be lost, whatever the connection says.
             session.interrupt();
         }
         session.heard = core.now;
@@ -157,7 +157,7 @@ impl ProviderSessions {
             self.stop_requester(core, id, Reason::TimedOut);
         }
         if is_large {
-            self.trips.probe(core, link);
+            self.trips.probe(core, connection);
         }
         if is_object {
             self.pump(core);
@@ -165,15 +165,15 @@ impl ProviderSessions {
     }
 
     /// A message of a session was not taken, as too much waits for the requester.
-    pub(super) fn on_flow_broken(&mut self, core: &mut Core, link: LinkId, id: RequestId) {
-        if let Some(session) = self.find(core, link, id) {
+    pub(super) fn on_flow_broken(&mut self, core: &mut Core, connection: ConnectionId, id: RequestId) {
+        if let Some(session) = self.find(core, connection, id) {
             self.stop_requester(core, session, Reason::TimedOut);
         }
     }
 
     /// The requester wants no more. Returns false if no session is meant.
-    pub(super) fn on_stop(&mut self, core: &mut Core, link: LinkId, id: RequestId, reason: Reason) -> bool {
-        let Some(session) = self.find(core, link, id) else { return false };
+    pub(super) fn on_stop(&mut self, core: &mut Core, connection: ConnectionId, id: RequestId, reason: Reason) -> bool {
+        let Some(session) = self.find(core, connection, id) else { return false };
         self.finish(core, session, Some(reason));
         true
     }
@@ -181,7 +181,7 @@ impl ProviderSessions {
     /// An acceptance is unconfirmed, or a lost requester is to be dialled again.
     pub(super) fn on_accept_timer(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Some(link) = session.link else {
+        let Some(connection) = session.connection else {
             if !self.dial(core, id) {
                 core.timers.clear(Timer::Accept(id));
             }
@@ -192,7 +192,7 @@ impl ProviderSessions {
         }
         session.repeat_accept(core);
         session.wait_for_confirmation(core, id);
-        if session.tries == core.links.doubtful_tries(core.now, link) && !session.wish.relayed {
+        if session.tries == core.connections.doubtful_tries(core.now, connection) && !session.wish.relayed {
             self.dial(core, id);
         }
     }
@@ -211,7 +211,7 @@ impl ProviderSessions {
         if core.now < doubted_at {
             return core.timers.set(Timer::Serve(id), doubted_at.min(silent_at));
         }
-        let trips = session.link.map_or(SHORTEST_REDIAL, |link| core.pto(link) * 3);
+        let trips = session.connection.map_or(SHORTEST_REDIAL, |connection| core.pto(connection) * 3);
         core.timers.set(Timer::Serve(id), silent_at.min(core.now + trips.max(SHORTEST_REDIAL)));
         self.dial(core, id);
     }
@@ -273,29 +273,29 @@ impl ProviderSessions {
         if !wish.addresses.is_empty() {
             session.wish.addresses.clone_from(&wish.addresses);
         }
-        if let Some(hub) = wish.asked_by.filter(|link| core.is_hub(*link)) {
+        if let Some(hub) = wish.asked_by.filter(|connection| core.is_hub(*connection)) {
             core.send(hub, &Message::Pending { id: wish.key.1, requester: Some(wish.requester), provider: None });
-        } else if let Some(link) = wish.asked_by {
-            self.resume(core, id, link);
+        } else if let Some(connection) = wish.asked_by {
+            self.resume(core, id, connection);
             return true;
         }
         // Whatever was under way has not come.
         session.interrupt();
         session.repeat_accept(core);
-        if session.link.is_none() || core.now >= session.is_doubted_at(core) {
+        if session.connection.is_none() || core.now >= session.is_doubted_at(core) {
             self.dial(core, id);
         }
         self.pump(core);
         true
     }
 
-    /// An association has gone: the requester is dialled again, and the flow
+    /// A connection has gone: the requester is dialled again, and the flow
     /// goes on where it was. What a hub relayed cannot be picked up.
-    pub(super) fn on_link_down(&mut self, core: &mut Core, link: LinkId, loss: ConnectionLoss<'_>) {
-        self.trips.forget(link);
-        for id in self.live_where(|session| session.link == Some(link)) {
+    pub(super) fn on_connection_down(&mut self, core: &mut Core, connection: ConnectionId, loss: ConnectionLoss<'_>) {
+        self.trips.forget(connection);
+        for id in self.live_where(|session| session.connection == Some(connection)) {
             let Some(session) = self.sessions.get_mut(&id) else { continue };
-            session.link = None;
+            session.connection = None;
             session.confirmed = false;
             if loss.refused {
                 self.finish(core, id, Some(Reason::NotAllowed));
@@ -312,9 +312,9 @@ impl ProviderSessions {
     }
 
     /// There is a way to the requester again.
-    pub(super) fn resume(&mut self, core: &mut Core, id: SessionId, link: LinkId) {
+    pub(super) fn resume(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.link = Some(link);
+        session.connection = Some(connection);
         session.tries = 0;
         session.confirmed = false;
         session.interrupt();

@@ -12,7 +12,7 @@ use super::timers::Timer;
 use crate::delivery::Delivery;
 use crate::flow::{ObjectSender, SILENCE_TIMEOUT, STALL_TIMEOUT, SendBudget, StreamSender};
 use crate::grid::Cell;
-use crate::ids::{LinkId, RequestId};
+use crate::ids::{ConnectionId, RequestId};
 use crate::machine::Channel;
 use crate::service::Form;
 use crate::time::Time;
@@ -24,7 +24,7 @@ const MAX_STALL: Duration = Duration::from_secs(60);
 /// How long it takes at most to find a requester again that is back at the end of its patience.
 const REDIAL_TIME: Duration = Duration::from_secs(10);
 
-/// Between two dials to a requester whose association has gone.
+/// Between two dials to a requester whose connection has gone.
 pub(super) const REDIAL_PAUSE: Duration = Duration::from_millis(500);
 
 /// One request being served, or served already.
@@ -33,7 +33,7 @@ pub(super) struct Session {
     pub(super) wish: ServeRequest,
     pub(super) phase: SessionPhase,
     /// The way to the requester; `None` while it is being reached (again).
-    pub(super) link: Option<LinkId>,
+    pub(super) connection: Option<ConnectionId>,
     /// Whether a dial to the requester is under way for it.
     pub(super) dialling: bool,
     pub(super) started: Time,
@@ -86,7 +86,7 @@ impl Session {
         Self {
             wish,
             phase: SessionPhase::Reaching,
-            link: None,
+            connection: None,
             dialling: false,
             started: now,
             reached: now,
@@ -109,25 +109,25 @@ impl Session {
     }
 
     fn at_its_pace(&self, core: &Core, usual: Duration) -> Duration {
-        self.link.map_or(usual, |link| core.scaled_timeout(link, usual))
+        self.connection.map_or(usual, |connection| core.scaled_timeout(connection, usual))
     }
 
     /// When its requester is to be dialled anew: after half of the time in which others may
     /// take its place, but not before an answer can have come on a long path.
     pub(super) fn is_doubted_at(&self, core: &Core) -> Time {
-        let trips = self.link.map_or(Duration::ZERO, |link| core.pto(link) * 3);
+        let trips = self.connection.map_or(Duration::ZERO, |connection| core.pto(connection) * 3);
         self.heard + (SILENCE_TIMEOUT / 2).max(trips)
     }
 
     /// Whether its requester has been silent for so long that another one may have its place.
     pub(super) fn gives_way(&self, core: &Core) -> bool {
         let is_under_way = matches!(self.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_));
-        let trips = self.link.map_or(Duration::ZERO, |link| core.pto(link) * 3);
+        let trips = self.connection.map_or(Duration::ZERO, |connection| core.pto(connection) * 3);
         is_under_way && core.now.since(self.heard) >= SILENCE_TIMEOUT.max(trips)
     }
 
-    pub(super) fn waits_for_link(&self) -> bool {
-        self.link.is_none() && !matches!(self.phase, SessionPhase::Done { .. })
+    pub(super) fn waits_for_connection(&self) -> bool {
+        self.connection.is_none() && !matches!(self.phase, SessionPhase::Done { .. })
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -153,15 +153,15 @@ impl Session {
     }
 
     fn send_over(&self, core: &mut Core, channel: Channel, message: &Message) {
-        if let Some(link) = self.link {
-            core.transmit(link, channel, Delivery::for_request(self.wish.service, self.wish.terms), message);
+        if let Some(connection) = self.connection {
+            core.transmit(connection, channel, Delivery::for_request(self.wish.service, self.wish.terms), message);
         }
     }
 
     /// Sends the acceptance, if there is one and a way.
     pub(super) fn send_accept(&self, core: &mut Core) {
-        if let (Some(accept), Some(link)) = (&self.accept, self.link) {
-            core.send(link, accept);
+        if let (Some(accept), Some(connection)) = (&self.accept, self.connection) {
+            core.send(connection, accept);
         }
     }
 
@@ -179,9 +179,9 @@ impl Session {
     }
 
     /// Whether the answer stands and a new way to the requester is of use for it.
-    pub(super) fn answers_over(&mut self, core: &mut Core, link: LinkId) {
+    pub(super) fn answers_over(&mut self, core: &mut Core, connection: ConnectionId) {
         if self.is_inline() {
-            self.link = Some(link);
+            self.connection = Some(connection);
             self.repeat_accept(core);
         }
     }
@@ -217,7 +217,10 @@ impl Session {
     pub(super) fn reported(&mut self, core: &mut Core, report: &Report) -> bool {
         match &mut self.phase {
             SessionPhase::Sending(object) => {
-                let rtt = self.link.and_then(|link| core.links.get(link)).map(|link| link.rtt.smoothed());
+                let rtt = self
+                    .connection
+                    .and_then(|connection| core.connections.get(connection))
+                    .map(|connection| connection.rtt.smoothed());
                 let before = object.delivered();
                 object.report(core.now, rtt.unwrap_or_default(), report.bytes);
                 if object.delivered() > before {
@@ -225,7 +228,7 @@ impl Session {
                 }
                 object.is_done()
             }
-            SessionPhase::Streaming(stream) if stream.is_whole() && self.link.is_some() => {
+            SessionPhase::Streaming(stream) if stream.is_whole() && self.connection.is_some() => {
                 let again = stream.report(report.packets);
                 let is_done = stream.is_done();
                 again.iter().for_each(|message| self.send_reliably(core, message));
@@ -271,7 +274,7 @@ impl Session {
 
     fn next_chunk(&mut self, now: Time, room: SendBudget) -> Option<Message> {
         match &mut self.phase {
-            SessionPhase::Sending(object) if self.link.is_some() => object.poll(now, room),
+            SessionPhase::Sending(object) if self.connection.is_some() => object.poll(now, room),
             _ => None,
         }
     }
@@ -281,7 +284,7 @@ impl Session {
     /// Tells a requester that traces its request how it is served, ahead of the
     /// acceptance.
     fn report(&self, core: &mut Core) {
-        let Some(link) = self.link.filter(|_| self.wish.traced) else { return };
+        let Some(connection) = self.connection.filter(|_| self.wish.traced) else { return };
         let micros = |at: Time| u32::try_from(at.since(self.started).as_micros()).unwrap_or(u32::MAX);
         let hop = Hop {
             node: core.node,
@@ -295,7 +298,7 @@ impl Session {
             round_trip_us: None,
             connected_us: Some(micros(self.reached)),
         };
-        core.send(link, &Message::HopReport(HopReport { id: self.wish.key.1, requester: None, hop }));
+        core.send(connection, &Message::HopReport(HopReport { id: self.wish.key.1, requester: None, hop }));
     }
 
     pub(super) fn start_stream(
@@ -398,8 +401,8 @@ impl Session {
 
     /// Arms the repetition of the acceptance: a probe time-out, doubled each time.
     pub(super) fn wait_for_confirmation(&mut self, core: &mut Core, id: SessionId) {
-        if let Some(link) = self.link {
-            let wait = core.pto(link) * (1 << self.tries.min(6));
+        if let Some(connection) = self.connection {
+            let wait = core.pto(connection) * (1 << self.tries.min(6));
             core.set(Timer::Accept(id), wait);
             self.tries += 1;
         }

@@ -208,12 +208,12 @@ mod tests {
             let all = 2 + random.below(30);
             let mut places: Vec<(u64, u8)> = (0..all).map(|number| (number, 9)).collect();
             for number in all..all + 200 {
-                let asker = 1 + random.below(4) as u8;
+                let requester = 1 + random.below(4) as u8;
                 let held = places.iter().map(|(number, holder)| place(*number, *holder, true)).collect();
-                let lost = select_evicted(held, (node(asker), 1), |_| true);
+                let lost = select_evicted(held, (node(requester), 1), |_| true);
                 if let [SessionId(loser)] = lost[..] {
                     places.retain(|(number, _)| *number != loser);
-                    places.push((number, asker));
+                    places.push((number, requester));
                 }
             }
             let count = |holder| places.iter().filter(|(_, of)| *of == holder).count();

@@ -1,32 +1,32 @@
-//! The stand-by: a second hub that has the node's record already.
+//! The standby: a second hub that has the node's record already.
 //!
-//! Once the node has a home it keeps an association with another hub, which
-//! the home is told to keep up to date. The stand-by is asked for a sign of
+//! Once the node has a home it keeps a connection with another hub, which
+//! the home is told to keep up to date. The standby is asked for a sign of
 //! life once a minute. When the home is lost, or leaves, one message makes the
-//! stand-by the home, and the node looks for another stand-by.
+//! standby the home, and the node looks for another standby.
 
 use std::time::Duration;
 
+use super::connections::NodeDialPurpose;
 use super::core::Core;
 use super::home_dialing::DIAL_LIMIT;
-use super::links::NodeDialPurpose;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState, UNSETTLED};
 use super::timers::Timer;
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
 use crate::wire::Message;
 
-/// How often the stand-by is asked for a sign of life.
+/// How often the standby is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(60);
 
-/// A stand-by that lasted less than this counts as one that failed.
+/// A standby that lasted less than this counts as one that failed.
 const SHORT_STAY: Duration = Duration::from_secs(30);
 
-/// How many pings a stand-by may leave unanswered.
+/// How many pings a standby may leave unanswered.
 const PINGS: u8 = 4;
 
-/// The pause before a stand-by is looked for: homes that are lost, are lost by
+/// The pause before a standby is looked for: homes that are lost, are lost by
 /// many at once.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -56,7 +56,7 @@ enum StandbyState {
 
 #[derive(Clone, Copy, Debug)]
 struct ActiveStandby {
-    link: LinkId,
+    connection: ConnectionId,
     /// Which one of the list it is.
     index: usize,
     hub: NodeId,
@@ -75,9 +75,9 @@ impl StandbyHub {
         }
     }
 
-    /// The association with it.
-    pub(super) fn link(&self) -> Option<LinkId> {
-        self.up().map(|up| up.link)
+    /// The connection with it.
+    pub(super) fn connection(&self) -> Option<ConnectionId> {
+        self.up().map(|up| up.connection)
     }
 
     /// Since when it is this one of the list, if it is.
@@ -85,16 +85,16 @@ impl StandbyHub {
         self.up().filter(|up| up.index == index).map(|up| up.since)
     }
 
-    /// The association with it, and which one of the list it is: it stands by no longer.
-    pub(super) fn take_connection(&mut self) -> Option<(LinkId, usize)> {
-        let taken = self.up().map(|up| (up.link, up.index))?;
+    /// The connection with it, and which one of the list it is: it stands by no longer.
+    pub(super) fn take_connection(&mut self) -> Option<(ConnectionId, usize)> {
+        let taken = self.up().map(|up| (up.connection, up.index))?;
         self.search = StandbyState::Waiting;
         Some(taken)
     }
 
     /// The same, and since when.
-    pub(super) fn since(&self) -> Option<(LinkId, Time)> {
-        self.up().map(|up| (up.link, up.since))
+    pub(super) fn since(&self) -> Option<(ConnectionId, Time)> {
+        self.up().map(|up| (up.connection, up.since))
     }
 
     /// Whether it has answered what it was asked last.
@@ -103,8 +103,8 @@ impl StandbyHub {
     }
 
     /// When the ping with this token was sent, if it was the last one.
-    pub(super) fn pinged(&self, link: LinkId, token: u32) -> Option<Time> {
-        self.up().filter(|up| up.link == link && up.token == token && up.unanswered > 0).map(|up| up.pinged)
+    pub(super) fn pinged(&self, connection: ConnectionId, token: u32) -> Option<Time> {
+        self.up().filter(|up| up.connection == connection && up.token == token && up.unanswered > 0).map(|up| up.pinged)
     }
 
     /// Asks for a sign of life, again after one, two, … probe time-outs.
@@ -116,8 +116,8 @@ impl StandbyHub {
         }
         up.token = core.random.next_u64() as u32;
         up.pinged = core.now;
-        core.send(up.link, &Message::Ping(up.token));
-        let wait = core.pto(up.link) * (1 << u32::from(up.unanswered));
+        core.send(up.connection, &Message::Ping(up.token));
+        let wait = core.pto(up.connection) * (1 << u32::from(up.unanswered));
         up.unanswered += 1;
         core.set(Timer::Standby, wait);
     }
@@ -142,7 +142,7 @@ impl StandbyHub {
 }
 
 impl HomeRegistration {
-    /// Looks for a stand-by after a pause, if there can be one: servers do not
+    /// Looks for a standby after a pause, if there can be one: servers do not
     /// tell one another of their nodes.
     fn seek_standby(&mut self, core: &mut Core) {
         let possible = core.hub_role == Role::SuperNode && self.hubs.list().len() > 1;
@@ -160,15 +160,15 @@ impl HomeRegistration {
             StandbyState::Waiting if self.home().is_some() => self.dial_standby(core),
             StandbyState::Waiting => {}
             StandbyState::Dialling(_) => {
-                core.links.forget(NodeDialPurpose::Standby);
+                core.connections.forget(NodeDialPurpose::Standby);
                 self.on_standby_unreachable(core);
             }
             StandbyState::Up(up) if up.unanswered < PINGS => self.standby.ping(core),
             StandbyState::Up(up) => {
-                let link = up.link;
-                core.close(link, "no answer");
-                self.notices.push_back(HomeEvent::StandbyLost(link));
-                self.standby_lost(core, link);
+                let connection = up.connection;
+                core.close(connection, "no answer");
+                self.notices.push_back(HomeEvent::StandbyLost(connection));
+                self.standby_lost(core, connection);
             }
         }
     }
@@ -190,17 +190,17 @@ impl HomeRegistration {
     }
 
     /// A dial has led to a hub, which may be the home under another address.
-    pub(super) fn on_standby_up(&mut self, core: &mut Core, link: LinkId) {
-        let hub_at = |link: LinkId| core.links.get(link).map(|entry| entry.peer.node);
-        let (StandbyState::Dialling(index), Some(hub)) = (&self.standby.search, hub_at(link)) else {
-            return core.close(link, "no longer needed");
+    pub(super) fn on_standby_up(&mut self, core: &mut Core, connection: ConnectionId) {
+        let hub_at = |connection: ConnectionId| core.connections.get(connection).map(|entry| entry.peer.node);
+        let (StandbyState::Dialling(index), Some(hub)) = (&self.standby.search, hub_at(connection)) else {
+            return core.close(connection, "no longer needed");
         };
         let index = *index;
         if self.home().and_then(hub_at) == Some(hub) {
-            core.close(link, "it is the home already");
+            core.close(connection, "it is the home already");
             return self.on_standby_unreachable(core);
         }
-        self.stand_by(core, link, index);
+        self.accept_standby(core, connection, index);
         self.name_standby(core);
     }
 
@@ -222,15 +222,15 @@ impl HomeRegistration {
         if home.named != Some(up.hub) {
             home.named = Some(up.hub);
             let addresses = self.hubs.list().get(up.index).cloned();
-            let link = home.link;
-            core.send_reliably(link, RequestId(0), &Message::SetStandby { hub: up.hub, addresses });
+            let connection = home.connection;
+            core.send_reliably(connection, RequestId(0), &Message::SetStandby { hub: up.hub, addresses });
         }
     }
 
-    /// An association has gone that may be the one with the stand-by.
-    pub(super) fn standby_lost(&mut self, core: &mut Core, link: LinkId) {
+    /// A connection has gone that may be the one with the standby.
+    pub(super) fn standby_lost(&mut self, core: &mut Core, connection: ConnectionId) {
         let Some(ActiveStandby { index, since, unanswered, .. }) =
-            self.standby.up().copied().filter(|up| up.link == link)
+            self.standby.up().copied().filter(|up| up.connection == connection)
         else {
             return;
         };
@@ -244,36 +244,43 @@ impl HomeRegistration {
     }
 
     /// The hub at the other end, which is this one of the list, stands by.
-    pub(super) fn stand_by(&mut self, core: &mut Core, link: LinkId, index: usize) {
-        let Some(hub) = core.links.get(link).map(|entry| entry.peer.node) else { return };
+    pub(super) fn accept_standby(&mut self, core: &mut Core, connection: ConnectionId, index: usize) {
+        let Some(hub) = core.connections.get(connection).map(|entry| entry.peer.node) else { return };
         let now = core.now;
-        self.standby.search =
-            StandbyState::Up(ActiveStandby { link, index, hub, since: now, token: 0, pinged: now, unanswered: 0 });
+        self.standby.search = StandbyState::Up(ActiveStandby {
+            connection,
+            index,
+            hub,
+            since: now,
+            token: 0,
+            pinged: now,
+            unanswered: 0,
+        });
         self.standby.on_answer(core);
     }
 
     /// There is no home for which it could stand by.
     pub(super) fn drop_standby(&mut self, core: &mut Core) {
         core.timers.clear(Timer::Standby);
-        core.links.forget(NodeDialPurpose::Standby);
+        core.connections.forget(NodeDialPurpose::Standby);
         if let StandbyState::Up(up) = std::mem::take(&mut self.standby.search) {
-            core.close(up.link, "the home is lost");
-            self.notices.push_back(HomeEvent::StandbyLost(up.link));
+            core.close(up.connection, "the home is lost");
+            self.notices.push_back(HomeEvent::StandbyLost(up.connection));
         }
     }
 
-    /// The home is silent and the stand-by is not.
+    /// The home is silent and the standby is not.
     pub(super) fn switch(&mut self, core: &mut Core, reason: String) {
-        let RegistrationState::Linked(HomeConnection { link, .. }) = self.state else { return };
-        core.close(link, "no answer");
-        self.move_on(core, Some(link), reason);
+        let RegistrationState::Linked(HomeConnection { connection, .. }) = self.state else { return };
+        core.close(connection, "no answer");
+        self.move_on(core, Some(connection), reason);
     }
 
-    /// The home is lost: on to the stand-by, with one message, or to the next
+    /// The home is lost: on to the standby, with one message, or to the next
     /// hub of the list.
-    pub(super) fn move_on(&mut self, core: &mut Core, lost: Option<LinkId>, reason: String) {
+    pub(super) fn move_on(&mut self, core: &mut Core, lost: Option<ConnectionId>, reason: String) {
         let was_home = self.home().is_some();
-        let Some(ActiveStandby { link, index, .. }) = self.standby.up().copied().filter(|_| was_home) else {
+        let Some(ActiveStandby { connection, index, .. }) = self.standby.up().copied().filter(|_| was_home) else {
             return self.go_on(core, lost, reason);
         };
         self.drop_redirect(core);
@@ -287,8 +294,8 @@ impl HomeRegistration {
         core.counters.failovers += 1;
         core.unsettled_until = core.now + UNSETTLED;
         self.state =
-            RegistrationState::Linked(HomeConnection { attached: Some(core.now), ..HomeConnection::new(link) });
-        self.notices.extend([HomeEvent::Lost { link: lost, reason }, HomeEvent::Attached(link)]);
+            RegistrationState::Linked(HomeConnection { attached: Some(core.now), ..HomeConnection::new(connection) });
+        self.notices.extend([HomeEvent::Lost { connection: lost, reason }, HomeEvent::Attached(connection)]);
         let held = self.record.version;
         self.record.version = held.next();
         self.ask(core, HomeRequest::Adopt(held), 1, core.now);
@@ -296,19 +303,19 @@ impl HomeRegistration {
     }
 
     /// A hub says to all its nodes at once that it leaves. It goes on for some seconds, so they turn to
-    /// their stand-bys one after the other, each when it needs a home or its time has come.
-    pub(super) fn on_handover(&mut self, core: &mut Core, link: LinkId) {
+    /// their standbys one after the other, each when it needs a home or its time has come.
+    pub(super) fn on_handover(&mut self, core: &mut Core, connection: ConnectionId) {
         match &self.state {
-            RegistrationState::Linked(HomeConnection { link: home, attached: Some(_), exchange: None, .. })
-                if *home == link =>
-            {
+            RegistrationState::Linked(HomeConnection {
+                connection: home, attached: Some(_), exchange: None, ..
+            }) if *home == connection => {
                 let wait = Duration::from_nanos(core.random.below(SPREAD.as_nanos() as u64));
-                if !core.timers.is_set(Timer::Depart(link)) {
-                    core.set(Timer::Depart(link), wait);
+                if !core.timers.is_set(Timer::Depart(connection)) {
+                    core.set(Timer::Depart(connection), wait);
                 }
             }
             // It takes no record any more.
-            _ => self.depart(core, link),
+            _ => self.depart(core, connection),
         }
     }
 
@@ -319,17 +326,17 @@ impl HomeRegistration {
     }
 
     /// A hub leaves. If it is the home, on to another one; the
-    /// association stays up for what is still relayed over it, until the hub
+    /// connection stays up for what is still relayed over it, until the hub
     /// closes it.
-    pub(super) fn depart(&mut self, core: &mut Core, link: LinkId) {
-        core.timers.clear(Timer::Depart(link));
-        if matches!(&self.state, RegistrationState::Linked(home) if home.link == link) {
-            self.former = Some(link);
+    pub(super) fn depart(&mut self, core: &mut Core, connection: ConnectionId) {
+        core.timers.clear(Timer::Depart(connection));
+        if matches!(&self.state, RegistrationState::Linked(home) if home.connection == connection) {
+            self.former = Some(connection);
             self.move_on(core, None, "the hub is leaving".to_owned());
-        } else if self.standby.link() == Some(link) {
-            core.close(link, "no longer needed");
-            self.notices.push_back(HomeEvent::StandbyLost(link));
-            self.standby_lost(core, link);
+        } else if self.standby.connection() == Some(connection) {
+            core.close(connection, "no longer needed");
+            self.notices.push_back(HomeEvent::StandbyLost(connection));
+            self.standby_lost(core, connection);
         }
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::Peer;
 use super::api::{SessionId, Ticket};
-use super::links::NodeConnection;
+use super::connections::NodeConnection;
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;
-use crate::machine::Peer as Neighbour;
+use crate::machine::Peer as Remote;
 use crate::record::Version;
 use crate::reflection::StreamId;
 use crate::service::{Service, ServiceSet};
@@ -46,8 +46,8 @@ pub struct NodeStatus {
     pub requests: Vec<RequestStatus>,
     /// Watches under way.
     pub watches: usize,
-    /// Associations that are up.
-    pub links: usize,
+    /// Connections that are up.
+    pub connections: usize,
     /// Counts since the start.
     pub counters: NodeCounters,
 }
@@ -56,7 +56,7 @@ pub struct NodeStatus {
 #[derive(Clone, Debug)]
 pub struct HomeStatus {
     /// Which hub.
-    pub hub: Neighbour,
+    pub hub: Remote,
     /// At what address.
     pub address: Address,
     /// Smoothed round trip.
@@ -136,7 +136,7 @@ pub struct NodeCounters {
     pub stale: u64,
     /// Requests sent to a hub again because nothing was heard.
     pub retries: u64,
-    /// Requests put to the stand-by as well because the home was silent.
+    /// Requests put to the standby as well because the home was silent.
     pub hedges: u64,
     /// Providers that were dialled because they did not reach this node.
     pub provider_dials: u64,
@@ -156,7 +156,7 @@ pub struct NodeCounters {
     pub joined: u64,
     /// Times that a reflected stream was asked for again.
     pub resubscribed: u64,
-    /// Inquiries sent to the link, repetitions included.
+    /// Inquiries sent to the connection, repetitions included.
     pub multicast_requests: u64,
     /// Requests for which a provider was found on the link.
     pub found_by_multicast: u64,
@@ -188,7 +188,7 @@ impl Peer {
 
     /// Seconds by which the wall clocks of others are ahead of this host's, as far as they told them.
     pub fn clocks(&self, now: Time) -> BTreeMap<NodeId, i64> {
-        self.core.links.iter().filter_map(|entry| Some((entry.peer.node, self.ahead(now, entry)?))).collect()
+        self.core.connections.iter().filter_map(|entry| Some((entry.peer.node, self.ahead(now, entry)?))).collect()
     }
 
     fn ahead(&self, now: Time, entry: &NodeConnection) -> Option<i64> {
@@ -197,8 +197,8 @@ impl Peer {
 
     /// The node as it is at `now`.
     pub fn status(&self, now: Time) -> NodeStatus {
-        let hub = |(link, since)| {
-            let entry = self.core.links.get(link)?;
+        let hub = |(connection, since)| {
+            let entry = self.core.connections.get(connection)?;
             Some(HomeStatus {
                 hub: entry.peer.clone(),
                 address: entry.address.clone(),
@@ -206,7 +206,7 @@ impl Peer {
                 attached: now.since(since),
                 protocol: entry.hello.protocol,
                 clock_ahead_s: self.ahead(now, entry),
-                media: self.core.media_of(link),
+                media: self.core.media_of(connection),
             })
         };
         let record = self.attach.record();
@@ -223,7 +223,7 @@ impl Peer {
             publications: self.provide.publication_status(),
             requests: self.requests(now),
             watches: self.watches.len(),
-            links: self.core.links.len(),
+            connections: self.core.connections.len(),
             counters: self.core.counters,
         }
     }

@@ -17,7 +17,7 @@ use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::grid::Cell;
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use crate::scope::Scope;
 use crate::service::Role;
@@ -43,7 +43,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// How long the provider has to come back over another association.
+/// How long the provider has to come back over another connection.
 const RETURN: Duration = Duration::from_secs(5);
 
 /// What a request has to do with reflected streams.
@@ -323,8 +323,8 @@ impl OutgoingRequests {
     }
 
     /// There is another home: what is reflected comes through it from now on.
-    pub(super) fn resubscribe_all(&mut self, core: &mut Core, attach: &HomeRegistration, home: LinkId) {
-        let Some(hub) = core.links.get(home).map(|link| link.peer.node) else { return };
+    pub(super) fn resubscribe_all(&mut self, core: &mut Core, attach: &HomeRegistration, home: ConnectionId) {
+        let Some(hub) = core.connections.get(home).map(|connection| connection.peer.node) else { return };
         let away =
             |asked: &OutgoingRequest| asked.is_subscribed() && asked.subscription.hub.is_some_and(|asked| asked != hub);
         for id in self.asked.iter().filter(|(_, asked)| away(asked)).map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -332,7 +332,7 @@ impl OutgoingRequests {
         }
     }
 
-    /// The association with the provider of a reflected stream has gone; the
+    /// The connection with the provider of a reflected stream has gone; the
     /// provider comes back, or is asked to.
     pub(super) fn await_return(&self, core: &mut Core, id: RequestId) {
         if self.asked.get(&id).is_some_and(OutgoingRequest::is_subscribed) {

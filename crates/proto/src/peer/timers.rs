@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::{SessionId, Ticket};
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::Deadline;
 use crate::time::Time;
 
@@ -16,14 +16,14 @@ pub(super) enum Timer {
     Renew,
     /// The home has not answered.
     HomeReply,
-    /// The stand-by is to be found, or asked for a sign of life.
+    /// The standby is to be found, or asked for a sign of life.
     Standby,
     /// The home that was lost may live again.
     Failback,
     /// Nothing was heard of a request.
     Ask(RequestId),
     /// It is this node's turn to go from a hub that leaves.
-    Depart(LinkId),
+    Depart(ConnectionId),
     /// A provider that has a request is to be dialled, as it has not come.
     Meet(RequestId),
     /// A request is given up.
@@ -62,8 +62,8 @@ pub(super) enum Timer {
     IncomingConnect(NodeId),
     /// Reports on the way of a request are not waited for any longer.
     Trace(Ticket),
-    /// A direct association has been idle.
-    Idle(LinkId),
+    /// A direct connection has been idle.
+    Idle(ConnectionId),
     /// Nobody on the link has answered an inquiry.
     MulticastSearch(RequestId),
     /// It is this node's turn to answer an inquiry of a node, or to forget it.
@@ -76,7 +76,7 @@ impl Timer {
             Self::Attach => "look for a home",
             Self::Renew => "renew the lease",
             Self::HomeReply => "the home has not answered",
-            Self::Standby => "tend the stand-by",
+            Self::Standby => "tend the standby",
             Self::Failback => "go back to the home that was lost",
             Self::Ask(_) => "a request is unanswered",
             Self::Depart(_) => "go from a hub that leaves",
@@ -99,7 +99,7 @@ impl Timer {
             Self::Push(_) => "repeat an offer",
             Self::IncomingConnect(_) => "a caller cannot be reached",
             Self::Trace(_) => "a trace is complete enough",
-            Self::Idle(_) => "an association is idle",
+            Self::Idle(_) => "a connection is idle",
             Self::MulticastSearch(_) => "an inquiry is unanswered",
             Self::MulticastReply(..) => "answer an inquiry",
         }

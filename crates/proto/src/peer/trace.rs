@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::api::{NodeEvent, Ticket, Trace, TracedHop};
 use super::core::Core;
 use super::timers::Timer;
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Hop, HopAction, HopReport};
@@ -52,7 +52,7 @@ struct SentRequest {
 }
 
 impl Tracing {
-    /// The round trip to the neighbour that is asked, if it was asked once:
+    /// The round trip to the remote that is asked, if it was asked once:
     /// otherwise it cannot be told which question it answers.
     fn round_trip(&self, id: RequestId, from: NodeId, now: Time, held_us: u32) -> Option<u32> {
         let mut asked = self.questions.iter().filter(|question| question.id == id && question.to == from);
@@ -97,8 +97,8 @@ impl Core {
     }
 
     /// A request was sent under this number.
-    pub(super) fn trace_sent(&mut self, ticket: Ticket, id: RequestId, link: LinkId) {
-        let to = self.links.get(link).map(|link| link.peer.node);
+    pub(super) fn trace_sent(&mut self, ticket: Ticket, id: RequestId, connection: ConnectionId) {
+        let to = self.connections.get(connection).map(|connection| connection.peer.node);
         let (Some(tracing), Some(to)) = (self.traces.0.get_mut(&ticket), to) else { return };
         tracing.trace.sent += 1;
         if tracing.questions.len() < MAX_QUESTIONS {
@@ -115,8 +115,8 @@ impl Core {
 
     /// A hub tells what has become of a request there or further on; or a
     /// provider, how it answers.
-    pub(super) fn on_hop_report(&mut self, link: LinkId, traced: HopReport) {
-        let Some(peer) = self.links.get(link).map(|link| &link.peer) else { return };
+    pub(super) fn on_hop_report(&mut self, connection: ConnectionId, traced: HopReport) {
+        let Some(peer) = self.connections.get(connection).map(|connection| &connection.peer) else { return };
         let (from, role, name) = (peer.node, peer.role, peer.name.clone());
         let HopReport { id, mut hop, .. } = traced;
         let meant = |tracing: &Tracing| tracing.questions.iter().any(|question| question.id == id);

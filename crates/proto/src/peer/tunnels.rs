@@ -1,20 +1,20 @@
 //! Ways through hubs to nodes that cannot be reached, for files: who has one for such a node calls
 //! it by a request. It dials who calls, is dialled by it, or, if neither leads to anything, hubs
-//! pass on what the two say, and that stands in for an association.
+//! pass on what the two say, and that stands in for a connection.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Peer;
 use super::api::NodeConfig;
+use super::connections::{ConnectionLoss, DialTarget, HubTunnel, NodeConnection};
 use super::core::Core;
-use super::links::{ConnectionLoss, DialTarget, HubTunnel, NodeConnection};
 use super::timers::Timer;
 use super::unreachable::UnreachableNodes;
 use crate::address::SchemeSet;
 use crate::grid::{Area, Cell};
-use crate::ids::{LinkId, NodeId, Nonce, RequestId};
-use crate::machine::Peer as Neighbour;
+use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
+use crate::machine::Peer as Remote;
 use crate::random::SecretRng;
 use crate::rtt::Rtt;
 use crate::service::{Role, Service};
@@ -58,7 +58,7 @@ struct OutgoingConnect {
 /// A call of somebody who is being dialled.
 #[derive(Debug)]
 struct IncomingConnect {
-    by: LinkId,
+    by: ConnectionId,
     request: ProviderRequest,
 }
 
@@ -71,13 +71,13 @@ impl ConnectRequests {
     pub(super) fn call(
         &mut self,
         core: &mut Core,
-        home: Option<LinkId>,
+        home: Option<ConnectionId>,
         node: NodeId,
         (service, cell): (Service, Cell),
     ) {
         // An older hub would have the service provided.
-        let knows_calls = |home: &LinkId| {
-            core.links.get(*home).is_some_and(|home| home.hello.protocol >= ProtocolVersion::CONNECT_TO)
+        let knows_calls = |home: &ConnectionId| {
+            core.connections.get(*home).is_some_and(|home| home.hello.protocol >= ProtocolVersion::CONNECT_TO)
         };
         let Some(home) = home.filter(knows_calls) else { return };
         let known = self.out.iter().find(|(_, call)| call.node == node).map(|(id, _)| *id);
@@ -107,7 +107,7 @@ impl ConnectRequests {
     /// Nothing is wanted of a node any more.
     pub(super) fn end(&mut self, core: &mut Core, node: NodeId) {
         self.out.retain(|_, call| call.node != node);
-        if let Some(way) = core.links.way_to(node) {
+        if let Some(way) = core.connections.way_to(node) {
             core.close(way, "no longer needed");
         }
     }
@@ -138,60 +138,61 @@ impl ConnectRequests {
         &mut self,
         core: &mut Core,
         unreached: &mut UnreachableNodes,
-        link: LinkId,
+        connection: ConnectionId,
         forward: ProviderRequest,
     ) {
         let way = DialTarget { node: forward.requester, schemes: SchemeSet::ALL };
         let node = forward.requester;
-        if !core.is_hub(link) || node == core.node || RequestParams::connect_to(forward.params) != Some(core.node) {
+        if !core.is_hub(connection) || node == core.node || RequestParams::connect_to(forward.params) != Some(core.node)
+        {
             core.counters.refused += 1;
             return;
         }
         if forward.reply_to.is_empty() {
-            return open(core, link, &forward);
+            return open(core, connection, &forward);
         }
-        let addresses = core.told(link, forward.reply_to.clone());
+        let addresses = core.told(connection, forward.reply_to.clone());
         if addresses.is_empty() || unreached.holds(core.now, node, &addresses) {
-            return decline(core, link, &forward, Reason::Unreachable);
+            return decline(core, connection, &forward, Reason::Unreachable);
         }
         if self.called.len() >= MAX_CALLED && !self.called.contains_key(&node) {
-            return decline(core, link, &forward, Reason::Busy);
+            return decline(core, connection, &forward, Reason::Busy);
         }
         if !self.called.contains_key(&node) {
             if !core.dial_as_told(way, addresses) {
-                return decline(core, link, &forward, Reason::Unreachable);
+                return decline(core, connection, &forward, Reason::Unreachable);
             }
             core.set(Timer::IncomingConnect(node), REACH_TIME);
         }
-        core.send(link, &Message::Pending { id: forward.id, requester: Some(node), provider: None });
-        self.called.insert(node, IncomingConnect { by: link, request: forward });
+        core.send(connection, &Message::Pending { id: forward.id, requester: Some(node), provider: None });
+        self.called.insert(node, IncomingConnect { by: connection, request: forward });
     }
 
     /// Takes a hub's answer to a call and returns the node called, once there is a way to it.
     /// `None` if the message is about something else.
-    fn answer(&mut self, core: &mut Core, link: LinkId, message: &Message) -> Option<Option<NodeId>> {
+    fn answer(&mut self, core: &mut Core, connection: ConnectionId, message: &Message) -> Option<Option<NodeId>> {
         let (Message::Accept(Accept { id, .. }) | Message::Decline(Decline { id, .. }) | Message::Pending { id, .. }) =
             message
         else {
             return None;
         };
         let call = self.out.get_mut(id)?;
-        if !core.is_hub(link) {
+        if !core.is_hub(connection) {
             // Only a hub was asked: a node that answers is to stop.
-            core.send_reliably(link, *id, &Message::Stop { id: *id, reason: Reason::Cancelled });
+            core.send_reliably(connection, *id, &Message::Stop { id: *id, reason: Reason::Cancelled });
             return Some(None);
         }
         match message {
             Message::Accept(accept) if accept.provider == Some(call.node) && accept.nonce == call.nonce => {
                 let node = call.node;
                 self.out.remove(id);
-                return Some(enter(core, link, node, *id).then_some(node));
+                return Some(enter(core, connection, node, *id).then_some(node));
             }
             Message::Accept(_) => core.counters.refused += 1,
             Message::Pending { provider: Some(ProviderAddress { node, addresses }), .. }
                 if *node == call.node && !call.dialled =>
             {
-                let addresses = core.told(link, addresses.clone());
+                let addresses = core.told(connection, addresses.clone());
                 call.dialled = core.dial_as_told(DialTarget { node: *node, schemes: SchemeSet::ALL }, addresses);
             }
             Message::Decline(_) => drop(self.out.remove(id)),
@@ -202,60 +203,61 @@ impl ConnectRequests {
 }
 
 /// Accepts that what a node says comes through a hub.
-fn open(core: &mut Core, link: LinkId, forward: &ProviderRequest) {
+fn open(core: &mut Core, connection: ConnectionId, forward: &ProviderRequest) {
     let ProviderRequest { id, nonce, requester, .. } = forward;
-    let is_known = core.links.get(link).is_some_and(|entry| {
+    let is_known = core.connections.get(connection).is_some_and(|entry| {
         let hub = entry.peer.node;
-        !core.links.ways(|way| (way.hub, way.id) == (hub, *id)).is_empty()
+        !core.connections.ways(|way| (way.hub, way.id) == (hub, *id)).is_empty()
     });
-    if !is_known && !enter(core, link, *requester, *id) {
-        return decline(core, link, forward, Reason::Busy);
+    if !is_known && !enter(core, connection, *requester, *id) {
+        return decline(core, connection, forward, Reason::Busy);
     }
     let nothing =
         FlowDescription::Object { bytes: 0, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (offer, cell, provider) = (nothing, Cell::new(0, 0), Some(core.node));
     core.send(
-        link,
+        connection,
         &Message::Accept(Accept { id: *id, nonce: *nonce, flow: offer, cell, provider, stream_keys: None }),
     );
 }
 
-/// Takes a way through a hub for an association with a node; false if there are too many.
-fn enter(core: &mut Core, link: LinkId, node: NodeId, id: RequestId) -> bool {
-    let Some(entry) = core.links.get(link) else { return false };
-    if core.links.ways(|_| true).len() >= MAX_WAYS {
+/// Takes a way through a hub for a connection with a node; false if there are too many.
+fn enter(core: &mut Core, connection: ConnectionId, node: NodeId, id: RequestId) -> bool {
+    let Some(entry) = core.connections.get(connection) else { return false };
+    if core.connections.ways(|_| true).len() >= MAX_WAYS {
         return false;
     }
-    let through = Some(HubTunnel { link, hub: entry.peer.node, id });
+    let through = Some(HubTunnel { connection, hub: entry.peer.node, id });
     let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
-    let peer = Neighbour { node, role: Role::Node, name: String::new() };
-    let way = core.links.number_way();
+    let peer = Remote { node, role: Role::Node, name: String::new() };
+    let way = core.connections.number_way();
     let entry = NodeConnection { through, ..NodeConnection::new(now, peer, address, rtt) };
-    core.links.insert(way, entry);
+    core.connections.insert(way, entry);
     true
 }
 
-fn decline(core: &mut Core, link: LinkId, forward: &ProviderRequest, reason: Reason) {
+fn decline(core: &mut Core, connection: ConnectionId, forward: &ProviderRequest, reason: Reason) {
     let requester = Some(forward.requester).filter(|_| !forward.reply_to.is_empty());
-    core.send(link, &Message::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester }));
+    core.send(connection, &Message::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester }));
 }
 
 impl Peer {
     /// True if a message is about a way through hubs, or may not be sent over one.
-    pub(super) fn belongs_to_way(&mut self, link: LinkId, message: &Message) -> bool {
-        let Some(entry) = self.core.links.get(link) else { return true };
+    pub(super) fn belongs_to_way(&mut self, connection: ConnectionId, message: &Message) -> bool {
+        let Some(entry) = self.core.connections.get(connection) else { return true };
         if entry.through.is_some() {
             let refused = !is_of_files(message);
             self.core.counters.refused += u64::from(refused);
             return refused;
         }
-        if let Some(reached) = self.pushes.calls.answer(&mut self.core, link, message) {
+        if let Some(reached) = self.pushes.calls.answer(&mut self.core, connection, message) {
             reached.into_iter().for_each(|node| self.pushes.on_node_up(&mut self.core, node));
             return true;
         }
-        let hub = entry_hub(&self.core, link);
-        let way_of =
-            |core: &Core, id: RequestId| core.links.ways(|way| Some((way.hub, way.id)) == hub.map(|hub| (hub, id)));
+        let hub = entry_hub(&self.core, connection);
+        let way_of = |core: &Core, id: RequestId| {
+            core.connections.ways(|way| Some((way.hub, way.id)) == hub.map(|hub| (hub, id)))
+        };
         match message {
             Message::Tunneled { id, message } => {
                 let ways = way_of(&self.core, *id);
@@ -273,16 +275,16 @@ impl Peer {
     }
 
     /// A way through hubs is none any more.
-    pub(super) fn on_way_gone(&mut self, way: LinkId, loss: ConnectionLoss<'_>) {
-        if self.core.links.remove(way).is_some() {
-            self.on_link_gone(way, loss);
+    pub(super) fn on_way_gone(&mut self, way: ConnectionId, loss: ConnectionLoss<'_>) {
+        if self.core.connections.remove(way).is_some() {
+            self.on_connection_gone(way, loss);
         }
     }
 }
 
-/// The hub at the other end of an association.
-fn entry_hub(core: &Core, link: LinkId) -> Option<NodeId> {
-    core.links.get(link).filter(|_| core.is_hub(link)).map(|entry| entry.peer.node)
+/// The hub at the other end of a connection.
+fn entry_hub(core: &Core, connection: ConnectionId) -> Option<NodeId> {
+    core.connections.get(connection).filter(|_| core.is_hub(connection)).map(|entry| entry.peer.node)
 }
 
 /// True if two nodes may send it to one another through hubs: transfers of files need it.

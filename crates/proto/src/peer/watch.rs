@@ -8,7 +8,7 @@ use super::core::Core;
 use super::registration::HomeRegistration;
 use super::timers::Timer;
 use crate::grid::{Area, Cell};
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::record::{Capacity, Version};
 use crate::service::ServiceSet;
 use crate::wire::{Candidate, Coverage, Decline, Message, Reason, Watch, WatchChange};
@@ -131,17 +131,17 @@ impl OutgoingWatches {
         &mut self,
         core: &mut Core,
         attach: &HomeRegistration,
-        link: LinkId,
+        connection: ConnectionId,
         change: WatchChange,
     ) {
         let id = change.id;
-        if attach.home() != Some(link) {
+        if attach.home() != Some(connection) {
             core.counters.refused += 1;
             return;
         }
         let Some(watching) = self.watches.get_mut(&id) else {
             core.counters.stale += 1;
-            return core.send(link, &Message::Unwatch(id));
+            return core.send(connection, &Message::Unwatch(id));
         };
         if watching.seen != 0 && change.sequence <= watching.seen {
             return;
@@ -175,10 +175,10 @@ impl OutgoingWatches {
         &mut self,
         core: &mut Core,
         attach: &HomeRegistration,
-        link: LinkId,
+        connection: ConnectionId,
         decline: Decline,
     ) -> bool {
-        if attach.home() != Some(link) {
+        if attach.home() != Some(connection) {
             return false;
         }
         let Some(watching) = self.remove(core, decline.id) else { return false };

@@ -137,7 +137,7 @@ pub struct Summary {
 }
 
 /// The patches as one flat array: each one's distance from the one before, then
-/// its count. Neighbours on the grid are then a few bytes each.
+/// its count. Remotes on the grid are then a few bytes each.
 mod patches_codec {
     use super::*;
 

@@ -20,7 +20,7 @@ use crate::address::Address;
 use crate::ids::{NodeId, RequestId};
 use crate::record::{Capacity, Record, Version};
 
-/// Everything that neighbours say to one another.
+/// Everything that remotes say to one another.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(flat)]
 pub enum Message {
@@ -186,15 +186,15 @@ pub enum Message {
     /// a node to its new home, and on from hub to hub.
     #[n(27)]
     HomeChanged(#[n(0)] HomeChanged),
-    /// What this association is for: copies of records only (true), or all
+    /// What this connection is for: copies of records only (true), or all
     /// that peers say to one another.
     #[n(28)]
     Aside(#[n(0)] bool),
-    /// A stand-by cannot follow what a home tells it: it wants whole records.
+    /// A standby cannot follow what a home tells it: it wants whole records.
     #[n(29)]
     ResyncRequest(#[n(0)] ResyncRequest),
     /// A node tells its home which hub stands by: one with which it has an
-    /// association as well, and which the home keeps up to date.
+    /// connection as well, and which the home keeps up to date.
     #[n(30)]
     SetStandby {
         /// The hub.
@@ -204,19 +204,19 @@ pub enum Message {
         #[cbor(n(1), with = "open::addresses", has_nil)]
         addresses: Option<Vec<Address>>,
     },
-    /// A node tells its stand-by that it is the home now. Answered by `Lease`,
+    /// A node tells its standby that it is the home now. Answered by `Lease`,
     /// or by `UnknownVersion` if the version that is meant is not held.
     #[n(31)]
     Adopt(#[n(0)] Adopt),
-    /// A home tells a stand-by about the nodes that have named it. Answered by
+    /// A home tells a standby about the nodes that have named it. Answered by
     /// `ResyncRequest` when it cannot be followed.
     #[n(32)]
     ReplicaUpdate(#[n(0)] ReplicaUpdate),
     /// Too many publish at once: publish again after so many milliseconds.
     #[n(33)]
     RetryAfter(#[n(0)] u32),
-    /// The hub is leaving: turn to the stand-by, within a second, so that not all do
-    /// at once. What is under way goes on over this association until the hub closes it.
+    /// The hub is leaving: turn to the standby, within a second, so that not all do
+    /// at once. What is under way goes on over this connection until the hub closes it.
     #[n(34)]
     Handover,
     /// Who is in the group of super nodes, in the words of the membership

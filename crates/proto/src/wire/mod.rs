@@ -3,7 +3,7 @@
 //! `docs/wire.cddl` describes it. A message is an array: its number, then its
 //! fields in order. Fields may be added at the end as optional ones; a reader
 //! ignores those it does not know, and skips messages and values of later versions
-//! (`open`). Every association runs over an encrypted,
+//! (`open`). Every connection runs over an encrypted,
 //! mutually authenticated transport, so no message carries its sender.
 //!
 //! | from → to | messages |
@@ -15,7 +15,7 @@
 //! | hub → hub | `Claim`, `ReplicaUpdate`, `ResyncRequest`, `Gossip`, `HubLoad`, `HubLookup`, `LookupResult`, `RouteRequest`, `RequestAck`, `Watch`, `WatchChange`, `Unwatch`, `RegisterChild`, `Summary` |
 //! | node → hub → hub, and back | `JoinRoom`, `LeaveRoom`; `Roster` |
 //! | provider → hub → hub → requester | `SealedKeys` |
-//! | node → its link, by multicast | `MulticastRequest`, `MulticastSuppression`, `MulticastCandidate` |
+//! | node → its connection, by multicast | `MulticastRequest`, `MulticastSuppression`, `MulticastCandidate` |
 //! | hub or provider → requester, from hub to hub | `HopReport` |
 //! | any → any | `Hello`, `Decline`, `Pending`, `Ping`, `Pong` |
 

@@ -26,7 +26,7 @@ pub struct Push {
     /// Its SHA-256.
     #[cbor(n(3), with = "minicbor::bytes")]
     pub digest: [u8; 32],
-    /// Where the sender can be dialled, should the association break.
+    /// Where the sender can be dialled, should the connection break.
     #[cbor(n(4), with = "open::addresses", has_nil)]
     pub addresses: Vec<Address>,
 }

@@ -16,7 +16,7 @@ use crate::service::Service;
 pub const MAX_SEALED_BYTES: usize = 512;
 
 /// Where a copy of a reflected stream is wanted: see
-/// [`RequestParams::reflect`](super::Params::reflect). From neighbour to neighbour,
+/// [`RequestParams::reflect`](super::Params::reflect). From remote to remote,
 /// each of whom puts itself in the place of the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]

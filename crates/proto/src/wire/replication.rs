@@ -1,8 +1,8 @@
 //! What is said so that a node loses nothing with its home.
 //!
-//! A home tells a stand-by of many nodes, again and again. It gives each a
+//! A home tells a standby of many nodes, again and again. It gives each a
 //! number when it tells its record; from then on it names the number, and only
-//! what has changed. Numbers hold for one association, over which messages
+//! what has changed. Numbers hold for one connection, over which messages
 //! come in order, and are counted: who misses one asks for everything again.
 
 use bytes::Bytes;
@@ -44,7 +44,7 @@ pub struct Adopt {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ReplicaUpdate {
-    /// One more than that of the message before, on this association.
+    /// One more than that of the message before, on this connection.
     #[n(0)]
     pub sequence: u32,
     /// Who has moved; at most [`MAX_REPLICA_CHANGES`].

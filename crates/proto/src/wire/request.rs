@@ -208,7 +208,7 @@ pub struct Accept {
     /// Where the provider is.
     #[n(3)]
     pub cell: Cell,
-    /// Who provides; only where a hub relays, else the link says it.
+    /// Who provides; only where a hub relays, else the connection says it.
     #[n(4)]
     pub provider: Option<NodeId>,
     /// What opens the packets, where a stream is reflected; `None`: its
@@ -317,7 +317,7 @@ pub enum Reason {
     /// The one who says it is leaving.
     #[n(7)]
     Leaving,
-    /// A limit on requests per neighbour.
+    /// A limit on requests per remote.
     #[n(8)]
     TooMany,
     /// The sender's role or state does not allow it.

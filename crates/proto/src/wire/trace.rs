@@ -31,7 +31,7 @@ pub struct HopReport {
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Hop {
-    /// Who did it. From one who is asked directly the association says it.
+    /// Who did it. From one who is asked directly the connection says it.
     #[n(0)]
     pub node: NodeId,
     /// Its place on the way, from 1; whoever passes the report on adds one.
@@ -61,7 +61,7 @@ pub struct Hop {
     #[n(8)]
     pub round_trip_us: Option<u32>,
     /// Of a provider: how much of `held_us` passed until there was an
-    /// association with the one it answers.
+    /// connection with the one it answers.
     #[n(9)]
     pub connected_us: Option<u32>,
 }
@@ -92,10 +92,10 @@ pub enum HopAction {
     /// A hub has nobody left to try.
     #[n(6)]
     Exhausted,
-    /// A provider answers over an association that was up.
+    /// A provider answers over a connection that was up.
     #[n(7)]
     ReusedConnection,
-    /// A provider answers over an association for which it had to dial.
+    /// A provider answers over a connection for which it had to dial.
     #[n(8)]
     Dialed,
     /// Something that only later versions do.

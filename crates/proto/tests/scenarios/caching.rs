@@ -340,7 +340,7 @@ fn every_request_ends_once_under_faults() {
             asked.push((from, net.world.lookup(from, service, Area::Exact(place(to)))));
             match round {
                 5 => net.world.kill(net.caches[random.below(2) as usize]),
-                12 => net.world.break_links(net.caches[0], net.server),
+                12 => net.world.break_connections(net.caches[0], net.server),
                 18 => net.world.freeze(net.caches[0]),
                 _ => {}
             }

@@ -79,7 +79,7 @@ impl Chaos {
                 let cell = Cell::new(self.random.below(8) as i32, self.random.below(5) as i32);
                 self.world.command(node, NodeCommand::Move { cell });
             }
-            82..88 => self.world.break_links(node, other),
+            82..88 => self.world.break_connections(node, other),
             88..90 => self.world.cut(node, other),
             90 => self.world.mute(node, self.hubs[0]),
             91..93 => self.world.command(node, NodeCommand::Leave),

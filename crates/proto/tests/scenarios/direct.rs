@@ -37,7 +37,7 @@ fn open_connection_needs_two_messages() {
     finished(&mut world, requester, first);
     world.run(SECOND);
     world.corpus = Some(Vec::new());
-    // An association is all that a requester needs who has no address.
+    // A connection is all that a requester needs who has no address.
     let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| {
         wanted.provider = Some(Provider { node: node_id(host.0), addresses: Vec::new() });
     });
@@ -64,7 +64,7 @@ fn requester_redials_and_flow_continues() {
     let stream = ask(&mut world, requester, host, Service::Track);
     let object_ticket = ask(&mut world, requester, host, Service::Image);
     world.run(300 * MS);
-    world.break_links(host, requester);
+    world.break_connections(host, requester);
     assert!(finished(&mut world, requester, object_ticket).complete);
     assert!(world.delivered(requester, object_ticket) == object(1_000_000));
     let summary = finished(&mut world, requester, stream);
@@ -117,5 +117,5 @@ fn simultaneous_requests_share_one_connection() {
     for ticket in tickets {
         assert!(finished(&mut world, requester, ticket).complete);
     }
-    assert_eq!(world.status(requester).links, 2, "the hub and the provider");
+    assert_eq!(world.status(requester).connections, 2, "the hub and the provider");
 }

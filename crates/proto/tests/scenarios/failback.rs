@@ -40,7 +40,7 @@ fn nodes_fail_back_to_revived_home() {
     });
 }
 
-/// It costs the stand-by that does its work each time.
+/// It costs the standby that does its work each time.
 #[test]
 fn flapping_home_is_retried_with_backoff() {
     for_seeds(3, |seed| {
@@ -55,7 +55,7 @@ fn flapping_home_is_retried_with_backoff() {
             match scene.world.standby(node) {
                 Some(standby) if standby == home => {
                     trials += 1;
-                    scene.world.break_links(home, node);
+                    scene.world.break_connections(home, node);
                 }
                 Some(standby) if standby == good => lasted += 200 * MS,
                 _ => {}

@@ -13,7 +13,7 @@ use crate::world::{HostId, InvariantChecker, MS, SECOND, World};
 struct MassJoin {
     world: World,
     hubs: Vec<HostId>,
-    askers: Vec<HostId>,
+    requesters: Vec<HostId>,
     crowd: Vec<HostId>,
     asked: Vec<(HostId, Ticket)>,
 }
@@ -25,9 +25,9 @@ impl MassJoin {
         let mut world = World::new(seed);
         let hubs = world.mesh(hubs);
         world.run(2 * SECOND);
-        let askers = (0..10).map(|x| world.node((x, 0), &[Service::Sensor], &hubs)).collect();
+        let requesters = (0..10).map(|x| world.node((x, 0), &[Service::Sensor], &hubs)).collect();
         world.run_until_attached();
-        Self { world, hubs, askers, crowd: Vec::new(), asked: Vec::new() }
+        Self { world, hubs, requesters, crowd: Vec::new(), asked: Vec::new() }
     }
 
     fn come(&mut self) {
@@ -44,9 +44,9 @@ impl MassJoin {
         let from = self.world.now;
         while self.attached() < self.crowd.len() {
             assert!(self.world.now.since(from) < limit, "{} are attached", self.attached());
-            for asker in self.askers.clone() {
-                let ticket = self.world.request(asker, Service::Sensor, NEAREST);
-                self.asked.push((asker, ticket));
+            for requester in self.requesters.clone() {
+                let ticket = self.world.request(requester, Service::Sensor, NEAREST);
+                self.asked.push((requester, ticket));
             }
             self.world.run(250 * MS);
         }

@@ -51,10 +51,10 @@ fn home_scope_stays_at_home() {
             assert_eq!(failed(&mut world, requester, ticket), Reason::NotFound, "{scope} {area}");
         }
     }
-    let neighbour = world.node((1, 1), &[Service::Image], &[world.home(requester).unwrap()]);
+    let remote = world.node((1, 1), &[Service::Image], &[world.home(requester).unwrap()]);
     world.run_until_attached();
     let ticket = world.request_with(requester, Service::Image, NEAREST, |wanted| wanted.scope = Scope::Home);
-    assert_eq!(finished(&mut world, requester, ticket).provider, node_id(neighbour.0));
+    assert_eq!(finished(&mut world, requester, ticket).provider, node_id(remote.0));
     let ticket = world.request(requester, Service::Track, NEAREST);
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(near.0));
 }
@@ -91,8 +91,8 @@ fn moved_node_is_found_once() {
     let requester = world.node((0, 0), &[], &[hubs[1]]);
     world.run_until_attached();
     world.command(provider, NodeCommand::Move { cell: Cell::new(6, 6) });
-    // Only the node's own association breaks: both hubs live.
-    world.break_links(provider, hubs[0]);
+    // Only the node's own connection breaks: both hubs live.
+    world.break_connections(provider, hubs[0]);
     world.run(SECOND);
     assert_eq!(world.home(provider), Some(hubs[1]));
     let ticket = world.lookup(requester, Service::Video, Area::Anywhere);

@@ -15,7 +15,7 @@ fn with_multicast(discovery: Discovery) -> impl Fn(&mut NodeConfig) {
     move |config| (config.multicast, config.discovery) = (true, discovery)
 }
 
-/// `count` nodes at (0, 0), (1, 0)… without a hub, all on one link; all but
+/// `count` nodes at (0, 0), (1, 0)… without a hub, all on one connection; all but
 /// the first offer everything.
 fn multicast_nodes(seed: u64, count: usize) -> (World, Vec<HostId>) {
     let mut world = World::new(seed);
@@ -34,8 +34,8 @@ fn multicast_nodes(seed: u64, count: usize) -> (World, Vec<HostId>) {
     (world, nodes)
 }
 
-/// A hub with a provider of everything at (40, 0) away from the link, and on
-/// the link a requester at (0, 0) and a provider of video and track at (1, 0).
+/// A hub with a provider of everything at (40, 0) away from the connection, and on
+/// the connection a requester at (0, 0) and a provider of video and track at (1, 0).
 fn mixed(seed: u64, discovery: Discovery) -> (World, HostId, [HostId; 3]) {
     let mut world = World::new(seed);
     let hub = world.hub(Role::SuperNode);
@@ -67,7 +67,7 @@ fn served(world: &mut World, host: HostId, service: Service, area: Area) -> Requ
 }
 
 #[test]
-fn a_link_needs_no_hub() {
+fn a_connection_needs_no_hub() {
     let (mut world, nodes) = multicast_nodes(1, 2);
     for service in Service::ALL {
         for area in [ANYWHERE, NEAREST, Area::Exact(Cell::new(1, 0))] {
@@ -76,7 +76,7 @@ fn a_link_needs_no_hub() {
         }
     }
     assert_eq!(world.status(nodes[0]).counters.found_by_multicast, 12);
-    // One way there, four for the first handshake; then there is an association.
+    // One way there, four for the first handshake; then there is a connection.
     let warm = served(&mut world, nodes[0], Service::Sensor, Area::Exact(Cell::new(1, 0)));
     assert!(warm.first_byte <= 2 * world.path.delay, "{warm:?}");
 }
@@ -385,13 +385,13 @@ fn every_request_ends_once_under_faults() {
         world.run(2 * SECOND);
         let mut asked = Vec::new();
         for step in 0..60 {
-            let asker = nodes[random.below(8) as usize];
+            let requester = nodes[random.below(8) as usize];
             let target = Cell::new(4 * random.below(9) as i32, 0);
             let area = [Area::Exact(target), Area::Nearest(target), ANYWHERE][random.below(3) as usize];
             let scope = Scope::ALL[random.below(5) as usize];
             let service = Service::ALL[random.below(4) as usize];
-            if world.hosts[asker.0].alive {
-                asked.push((asker, world.request_with(asker, service, area, |wanted| wanted.scope = scope)));
+            if world.hosts[requester.0].alive {
+                asked.push((requester, world.request_with(requester, service, area, |wanted| wanted.scope = scope)));
             }
             match step {
                 10 | 35 => world.freeze(hub),

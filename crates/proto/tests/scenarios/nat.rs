@@ -90,7 +90,7 @@ fn failed_dial_remembered_until_reattach() {
     assert!(is_relayed(&mut world));
     world.closed.clear();
     assert!(is_relayed(&mut world), "it is not dialled for a minute");
-    world.break_links(hub, provider);
+    world.break_connections(hub, provider);
     world.run(5 * SECOND);
     assert!(!is_relayed(&mut world));
 }
@@ -112,7 +112,7 @@ fn closed_requester_resumes_after_break() {
     let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.duration = Some(20 * SECOND));
     world.run(4 * SECOND);
     let before = world.hosts[requester.0].payloads(ticket).count();
-    world.break_links(provider, requester);
+    world.break_connections(provider, requester);
     world.run(5 * SECOND);
     assert!(before > 0 && world.hosts[requester.0].payloads(ticket).count() > before);
     let summary = finished(&mut world, requester, ticket);

@@ -137,7 +137,7 @@ fn another_object_comes_from_its_beginning() {
 }
 
 #[test]
-fn an_object_survives_association_after_association() {
+fn an_object_survives_connection_after_connection() {
     for_few_seeds(|seed| {
         let bytes = 30_000_000;
         let (mut world, provider, requester) = with_object(seed, bytes);
@@ -146,7 +146,7 @@ fn an_object_survives_association_after_association() {
         let ticket = world.request(requester, Service::Image, ANYWHERE);
         world.run(300 * MS);
         while world.hosts[requester.0].ending(ticket).is_none() {
-            world.break_links(provider, requester);
+            world.break_connections(provider, requester);
             world.run(MS * (400 + random.below(600) as u32));
         }
         let summary: RequestSummary = finished(&mut world, requester, ticket);

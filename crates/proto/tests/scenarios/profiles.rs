@@ -9,7 +9,7 @@ use crate::{ANYWHERE, finished, single_hub_world};
 
 const WHOLE: [Profile; 2] = [Profile::Surveillance, Profile::Command];
 
-/// Asks for eight seconds of video while the associations between provider and
+/// Asks for eight seconds of video while the connections between provider and
 /// requester break so many times.
 fn watched(
     (world, provider, requester): (&mut World, HostId, HostId),
@@ -21,8 +21,8 @@ fn watched(
     });
     for _ in 0..breaks {
         world.run(1700 * MS);
-        world.break_links(provider, requester);
-        world.break_links(requester, provider);
+        world.break_connections(provider, requester);
+        world.break_connections(requester, provider);
     }
     finished(world, requester, ticket)
 }

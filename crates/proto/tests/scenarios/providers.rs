@@ -125,7 +125,7 @@ fn broken_connection_redialed_flow_continues() {
     let stream = world.request(requester, Service::Track, ANYWHERE);
     let object_ticket = world.request(requester, Service::Image, ANYWHERE);
     world.run(300 * MS);
-    world.break_links(provider, requester);
+    world.break_connections(provider, requester);
     let summary = finished(&mut world, requester, object_ticket);
     assert!(summary.complete, "{summary:?}");
     assert!(world.delivered(requester, object_ticket) == object(1_000_000));
@@ -175,7 +175,7 @@ fn reachable_again_requester_answered_directly() {
     assert!(finished(&mut world, requester, ticket).relayed);
     assert!(world.run_while(10 * SECOND, |world| !world.is_dialing(requester)), "it has dialled in vain as well");
     world.heal();
-    // It asks the provider itself, by which there is an association.
+    // It asks the provider itself, by which there is a connection.
     let node = node_id(provider.0);
     let known = Provider { node, addresses: addresses(provider.0) };
     let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| wanted.provider = Some(known));
@@ -288,7 +288,7 @@ fn simultaneous_requests_share_one_connection() {
         let summary = finished(&mut world, requester, ticket);
         assert!(summary.complete && !summary.relayed, "{summary:?}");
     }
-    assert_eq!(world.status(requester).links, 2, "the hub and the provider");
+    assert_eq!(world.status(requester).connections, 2, "the hub and the provider");
     assert_eq!(world.hosts[provider.0].opened.len(), 20, "each was served once");
 }
 
@@ -494,7 +494,7 @@ fn trace_shows_hubs_and_provider_answer() {
             let expected =
                 [(ids[0], HopAction::LookedUp), (ids[0], HopAction::PassedToHub), (ids[1], handed), (ids[2], answered)];
             assert_eq!(way(&trace), expected, "{mode:?}");
-            // Each leg was measured by the one before it, and lasts about as long as links take.
+            // Each leg was measured by the one before it, and lasts about as long as connections take.
             let legs: Vec<_> = trace.hops.iter().filter(|hop| hop.hop.step != HopAction::LookedUp).collect();
             let rtts: Vec<_> = legs.iter().filter_map(|hop| hop.hop.round_trip_us).collect();
             assert_eq!(rtts.len(), if relayed { 3 } else { 2 }, "{trace:?}");

@@ -101,7 +101,7 @@ fn push_completes_over_lossy_paths() {
         let got = request_pushed(&mut world, receiver, sender, &offers[0], 0);
         if seed % 2 == 0 {
             world.run(300 * MS);
-            world.break_links(sender, receiver);
+            world.break_connections(sender, receiver);
         }
         let summary = finished(&mut world, receiver, got);
         assert!(summary.complete && summary.digest_ok == Some(true), "seed {seed}: {summary:?}");

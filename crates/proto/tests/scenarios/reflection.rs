@@ -17,7 +17,7 @@ pub(crate) const PLACE: Cell = Cell::new(27, 92);
 pub(crate) const THERE: Area = Area::Exact(PLACE);
 
 /// Two hubs that know one another; a provider at the first, and subscribers at
-/// the second whose stand-by is the first.
+/// the second whose standby is the first.
 pub(crate) struct TwoHubScene {
     pub(crate) world: World,
     pub(crate) hubs: [HostId; 2],
@@ -71,7 +71,7 @@ fn subscribers_share_one_source() {
     assert_eq!(world.hosts[provider.0].opened.len(), 1);
     let status = world.status(provider);
     assert_eq!((status.publications.len(), status.publications[0].members), (1, 2));
-    assert!(world.hosts[first.0].payloads(tickets[0].1).next().is_none(), "nothing comes over the association");
+    assert!(world.hosts[first.0].payloads(tickets[0].1).next().is_none(), "nothing comes over the connection");
     for (node, ticket) in tickets {
         world.cancel(node, ticket);
     }
@@ -249,7 +249,7 @@ fn the_home_of_either_dies() {
     });
 }
 
-/// Neighbours notice by and by, so this takes as long as their time-outs.
+/// Remotes notice by and by, so this takes as long as their time-outs.
 #[test]
 fn the_home_of_either_freezes() {
     for_seeds(4, |seed| {
@@ -492,7 +492,7 @@ fn subscriptions_recover_from_random_faults() {
                     world.run_relays(MS * random.below(9_000) as u32);
                     world.revive_hub(hub);
                 }
-                6 => world.break_links(watcher, providers[random.below(2) as usize]),
+                6 => world.break_connections(watcher, providers[random.below(2) as usize]),
                 7 => {
                     world.cut(watcher, hub);
                     world.run_relays(MS * random.below(9_000) as u32);

@@ -1,4 +1,4 @@
-//! Neighbours of the group that do not keep to the rules.
+//! Remotes of the group that do not keep to the rules.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -12,22 +12,22 @@ use roost_proto::wire::{
     ReplicaUpdate, Request, RequestMode, RequestParams,
 };
 use roost_proto::{
-    Area, Capacity, Cell, DeliveryClasses, LinkId, Nonce, Record, RequestId, Role, Scheme, SchemeSet, Service,
+    Area, Capacity, Cell, ConnectionId, DeliveryClasses, Nonce, Record, RequestId, Role, Scheme, SchemeSet, Service,
     ServiceSet, StreamTag, Time, Version,
 };
 
-use crate::world::{HostId, MS, SECOND, World, address, addresses, neighbour, node_id};
+use crate::world::{HostId, MS, SECOND, World, address, addresses, node_id, remote};
 use crate::{ANYWHERE, finished, single_hub_world};
 
-/// A provider, a requester, a rogue node, all with associations to one another.
+/// A provider, a requester, a rogue node, all with connections to one another.
 fn with_rogue(seed: u64) -> (World, [HostId; 4]) {
     let (mut world, hub, provider, requester) = single_hub_world(seed, Role::SuperNode);
     let rogue = world.node((50, 50), &Service::ALL, &[hub]);
     world.run_until_attached();
-    for asker in [requester, provider, rogue] {
-        let other = if asker == rogue { Area::Exact(Cell::new(27, 92)) } else { Area::Exact(Cell::new(50, 50)) };
-        let ticket = world.request(asker, Service::Sensor, other);
-        finished(&mut world, asker, ticket);
+    for requester in [requester, provider, rogue] {
+        let other = if requester == rogue { Area::Exact(Cell::new(27, 92)) } else { Area::Exact(Cell::new(50, 50)) };
+        let ticket = world.request(requester, Service::Sensor, other);
+        finished(&mut world, requester, ticket);
     }
     world.run(SECOND);
     (world, [hub, provider, requester, rogue])
@@ -328,10 +328,10 @@ fn endless_dials_take_no_slots() {
     let mut peer = Peer::new(config);
     let mut closed = 0;
     for number in 0..10_000 {
-        let up = Input::LinkUp {
-            link: LinkId(number),
+        let up = Input::ConnectionUp {
+            connection: ConnectionId(number),
             dial: None,
-            peer: neighbour(2, Role::Node),
+            peer: remote(2, Role::Node),
             address: address(2, Scheme::Udp),
             rtt: MS,
         };
@@ -339,9 +339,9 @@ fn endless_dials_take_no_slots() {
         closed +=
             std::iter::from_fn(|| peer.poll_transmit()).filter(|sent| matches!(sent, Transmit::Close { .. })).count();
     }
-    assert!(peer.status(Time::from_nanos(10_000)).links <= 8);
+    assert!(peer.status(Time::from_nanos(10_000)).connections <= 8);
     assert_eq!(closed, 10_000 - 8);
-    // Its own dial to that neighbour makes no exception.
+    // Its own dial to that remote makes no exception.
     let provider = Some(Provider { node: node_id(2), addresses: vec![address(2, Scheme::Tcp)] });
     let wanted = ServiceRequest {
         transports: SchemeSet::only(Scheme::Tcp),
@@ -354,10 +354,10 @@ fn endless_dials_take_no_slots() {
         Transmit::Dial { dial, .. } => Some(dial),
         _ => None,
     });
-    let (link, peer_there, address) = (LinkId(10_001), neighbour(2, Role::Node), address(2, Scheme::Tcp));
+    let (connection, peer_there, address) = (ConnectionId(10_001), remote(2, Role::Node), address(2, Scheme::Tcp));
     assert!(dial.is_some());
-    peer.handle(Time::from_nanos(10_002), Input::LinkUp { link, dial, peer: peer_there, address, rtt: MS });
-    assert_eq!(peer.status(Time::from_nanos(10_002)).links, 8);
+    peer.handle(Time::from_nanos(10_002), Input::ConnectionUp { connection, dial, peer: peer_there, address, rtt: MS });
+    assert_eq!(peer.status(Time::from_nanos(10_002)).connections, 8);
 }
 
 /// Requests something of a rogue, whose machine does nothing, and gives back
@@ -452,7 +452,7 @@ fn edges() -> impl Iterator<Item = Version> {
     epochs.into_iter().flat_map(move |epoch| counts.map(|sequence| Version { epoch, sequence }))
 }
 
-/// A home, a stand-by that is a hub of its own, a provider, and a requester at the stand-by.
+/// A home, a standby that is a hub of its own, a provider, and a requester at the standby.
 fn pair(seed: u64) -> (World, [HostId; 2], HostId, HostId) {
     let mut world = World::new(seed);
     let hubs = world.mesh(2);
@@ -486,7 +486,7 @@ fn extreme_lease_version_freezes_no_record() {
     }
 }
 
-/// A hub that has nothing to do with a node does not take it from its home at the stand-by.
+/// A hub that has nothing to do with a node does not take it from its home at the standby.
 #[test]
 fn false_claim_takes_no_replica() {
     for (seed, ahead) in [(1, 1), (2, 2), (3, 1_000)] {
@@ -509,7 +509,7 @@ fn false_claim_takes_no_replica() {
                 assert_eq!(place_of(&world, standby, provider), Some(Cell::new(27, 92)), "seed {seed}");
             }
         }
-        // Its home moves it, and goes: the stand-by has it right.
+        // Its home moves it, and goes: the standby has it right.
         world.command(provider, NodeCommand::Move { cell: Cell::new(3, 3) });
         world.run(10 * SECOND);
         assert_eq!(place_of(&world, standby, provider), Some(Cell::new(3, 3)));

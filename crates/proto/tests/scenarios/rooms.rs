@@ -264,7 +264,7 @@ fn dead_leave_room_movers_stay() {
         let told = |world: &World| world.events(inside[0].0).len();
         let (moving, before) = (inside[1].0, told(&world));
         let home = world.home(moving).unwrap_or(hubs[0]);
-        world.break_links(moving, home);
+        world.break_connections(moving, home);
         world.run(15 * SECOND);
         assert!(world.is_attached(moving) && agree(&world, &inside), "seed {seed}");
         let rosters = world.events(inside[0].0)[before..].iter().filter(|(_, e)| matches!(e, NodeEvent::Roster { .. }));

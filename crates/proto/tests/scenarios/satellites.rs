@@ -137,11 +137,11 @@ fn hubs_stay_connected_over_every_rtt() {
         world.path.delay = MS * 50 * tenths;
         let hubs = world.mesh(3);
         world.run(200 * SECOND);
-        let before = hubs.iter().map(|hub| world.links_at(*hub)).collect::<Vec<_>>();
+        let before = hubs.iter().map(|hub| world.connections_at(*hub)).collect::<Vec<_>>();
         world.run(600 * SECOND);
-        let after = hubs.iter().map(|hub| world.links_at(*hub)).collect::<Vec<_>>();
-        assert_eq!(before, after, "{tenths} tenths of a second: associations came and went");
-        assert!(after.iter().all(|links| links.len() >= 2), "{tenths} tenths of a second: {after:?}");
+        let after = hubs.iter().map(|hub| world.connections_at(*hub)).collect::<Vec<_>>();
+        assert_eq!(before, after, "{tenths} tenths of a second: connections came and went");
+        assert!(after.iter().all(|connections| connections.len() >= 2), "{tenths} tenths of a second: {after:?}");
     }
 }
 

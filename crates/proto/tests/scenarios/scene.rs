@@ -14,7 +14,7 @@ use crate::{ANYWHERE, NEAREST};
 pub(crate) const WARM: Duration = Duration::from_secs(300);
 
 /// Three hubs, two providers of everything and two requesters, all of whom
-/// have the first hub for their home and the second one for their stand-by.
+/// have the first hub for their home and the second one for their standby.
 pub(crate) struct ThreeHubScene {
     pub(crate) world: World,
     pub(crate) checker: InvariantChecker,

@@ -112,7 +112,7 @@ fn a_cancelled_request_stops_its_provider() {
 }
 
 #[test]
-fn a_neighbour_answers_pings() {
+fn a_remote_answers_pings() {
     let (mut world, _, _, requester) = single_hub_world(10, Role::SuperNode);
     let ticket = world.ping(requester, None);
     let roost_proto::peer::NodeEvent::Pong { rtt, .. } = world.outcome(requester, ticket) else { panic!() };

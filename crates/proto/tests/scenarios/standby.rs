@@ -1,4 +1,4 @@
-//! The home fails, in every way that it can, and the stand-by takes over.
+//! The home fails, in every way that it can, and the standby takes over.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ fn home_misses_one_provider() {
 }
 
 #[test]
-fn the_stand_by_is_dead_too() {
+fn the_standby_is_dead_too() {
     for_seeds(4, |seed| {
         for frozen in [false, true] {
             let mut scene = ThreeHubScene::new(seed);
@@ -263,7 +263,7 @@ fn a_node_that_flaps() {
         let provider = scene.providers[0];
         for round in 0..20 {
             let hub = scene.world.home(provider).unwrap_or(scene.hubs[0]);
-            scene.world.break_links(provider, hub);
+            scene.world.break_connections(provider, hub);
             if round % 3 == 0 {
                 scene.world.command(provider, NodeCommand::Move { cell: Cell::new(1, round % 2) });
             }
@@ -314,7 +314,7 @@ fn five_percent_are_lost_everywhere() {
 }
 
 #[test]
-fn links_of_six_hundred_milliseconds() {
+fn connections_of_six_hundred_milliseconds() {
     for_seeds(4, |seed| {
         let mut scene = ThreeHubScene::with(seed, 600 * MS, 0);
         scene.run(WARM);

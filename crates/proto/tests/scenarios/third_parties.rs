@@ -92,7 +92,7 @@ fn ask(id: u32, cell: Cell) -> Message {
     })
 }
 
-fn stand_by(round: u8) -> Message {
+fn standby(round: u8) -> Message {
     let hub = NodeId::from_bytes([round; 16]);
     Message::SetStandby { hub, addresses: Some(everywhere(Scheme::Quic, round)) }
 }
@@ -166,7 +166,7 @@ fn sustained_requests_amplify_nothing() {
                 publish(rogue, round, everywhere(scheme, round as u8)),
                 ask(2 * round, cell),
                 ask(2 * round + 1, cell),
-                stand_by(round as u8),
+                standby(round as u8),
             ];
             for message in messages {
                 sent += say(&mut world, rogue, hub, &message);
@@ -272,7 +272,7 @@ fn one_victim_is_dialed_rarely() {
     assert!((1..=8).contains(&hits(&world)), "{} dials", hits(&world));
 }
 
-/// Names of stand-bys that lead nowhere keep out no stand-by that is there.
+/// Names of standbys that lead nowhere keep out no standby that is there.
 #[test]
 fn false_standbys_keep_out_none() {
     let mut world = World::new(1);
@@ -282,7 +282,7 @@ fn false_standbys_keep_out_none() {
     world.run_until_attached();
     let mut honest = rogue;
     for round in 0..=255 {
-        assert!(world.inject(rogue, first, stand_by(round).encode()));
+        assert!(world.inject(rogue, first, standby(round).encode()));
         world.run(50 * MS);
         if round == 150 {
             honest = world.node((1, 1), &Service::ALL, &[first, second]);
@@ -290,7 +290,7 @@ fn false_standbys_keep_out_none() {
     }
     assert_eq!(world.home(honest), Some(first));
     let copies = world.hub_at(second).status(world.now).replicas;
-    assert_eq!(copies, 1, "the home has found the stand-by");
+    assert_eq!(copies, 1, "the home has found the standby");
 }
 
 /// An offer of a file that lists the hosts of others leads to none of them.

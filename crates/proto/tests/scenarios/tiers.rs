@@ -1,4 +1,4 @@
-//! The hierarchy: homes below areas below tops, with a delay for every link.
+//! The hierarchy: homes below areas below tops, with a delay for every connection.
 
 use std::time::Duration;
 
@@ -250,7 +250,7 @@ fn cut_turns_not_found_into_unreachable() {
     };
     assert_eq!(ask(&mut tree), Reason::NotFound);
     tree.world.cut(tree.homes[0], tree.areas[0]);
-    tree.world.break_links(tree.homes[0], tree.areas[0]);
+    tree.world.break_connections(tree.homes[0], tree.areas[0]);
     tree.world.run(100 * MS);
     assert_eq!(ask(&mut tree), Reason::UnreachableAbove);
     assert_eq!(tree.found(0, Area::Exact(cell)), (vec![], Coverage::UnreachableAbove));
@@ -277,7 +277,7 @@ fn isolated_area_serves_itself() {
         tree.cut_above(0);
         if !silent {
             for top in tree.tops.clone() {
-                tree.world.break_links(tree.areas[0], top);
+                tree.world.break_connections(tree.areas[0], top);
             }
             tree.world.run(SECOND);
         }
@@ -331,7 +331,7 @@ fn requests_survive_dead_roots() {
                 let top = tree.tops[*top];
                 if freeze { tree.world.freeze(top) } else { tree.world.kill(top) }
             }
-            // Links to the dead are given up, and their patches have new owners.
+            // Connections to the dead are given up, and their patches have new owners.
             tree.world.run(40 * SECOND);
             for (from, to) in [(0, 1), (0, 2), (3, 1), (2, 3)] {
                 let ticket = tree.ask(from, to);
@@ -504,7 +504,7 @@ fn moved_node_leaves_no_stale_record() {
     tree.world.command(watcher, NodeCommand::Watch { ticket, services: ServiceSet::ALL, area, names: false });
     tree.world.run(5 * SECOND);
     tree.world.cut(traveller, old);
-    tree.world.break_links(traveller, old);
+    tree.world.break_connections(traveller, old);
     tree.world.command(traveller, NodeCommand::Move { cell: place(900) });
     assert!(tree.world.run_while(10 * SECOND, |world| world.home(traveller) == Some(new)));
     tree.world.run(500 * MS + (ACCESS + HOME + AREA) * 2 + TOPS * 2);

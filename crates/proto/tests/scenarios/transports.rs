@@ -98,16 +98,16 @@ fn connection_is_reused_until_idle() {
         let ticket = world.request(requester, Service::Sensor, ANYWHERE);
         assert!(finished(&mut world, requester, ticket).complete);
         world.run(10 * SECOND);
-        assert_eq!(world.status(provider).links, 2, "the hub and the requester");
+        assert_eq!(world.status(provider).connections, 2, "the hub and the requester");
     }
     world.run(1500 * SECOND);
-    assert_eq!(world.status(provider).links, 2);
+    assert_eq!(world.status(provider).connections, 2);
     let ticket = world.request(requester, Service::Sensor, ANYWHERE);
     assert!(finished(&mut world, requester, ticket).complete);
-    assert_eq!(world.status(provider).links, 2, "the same one");
+    assert_eq!(world.status(provider).connections, 2, "the same one");
     world.run(1850 * SECOND);
-    assert_eq!(world.status(provider).links, 1);
-    assert_eq!(world.status(requester).links, 1);
+    assert_eq!(world.status(provider).connections, 1);
+    assert_eq!(world.status(requester).connections, 1);
 }
 
 #[test]
@@ -118,5 +118,5 @@ fn requests_share_one_server_connection() {
         let summary = finished(&mut world, requester, ticket);
         assert!(summary.complete && summary.scheme == Scheme::Tcp, "{summary:?}");
     }
-    assert_eq!(world.status(requester).links, 2);
+    assert_eq!(world.status(requester).connections, 2);
 }

@@ -59,7 +59,7 @@ fn versions_are_shown_on_both_sides() {
     }
 }
 
-/// Another major version ends the association, with a sentence that says what to do.
+/// Another major version ends the connection, with a sentence that says what to do.
 #[test]
 fn another_major_version_is_refused() {
     let hello = |major| {

@@ -120,7 +120,7 @@ fn what_is_left_sealed_is_bounded() {
     assert_eq!(ProvisionalAccept::decode(&opening.encode()), Ok(opening));
 }
 
-/// The home's longest words to a stand-by fit into one message, and no more
+/// The home's longest words to a standby fit into one message, and no more
 /// than those are read.
 #[test]
 fn largest_replica_update_fits() {
@@ -193,7 +193,7 @@ fn summary_takes_few_bytes_per_block() {
 }
 
 /// A warm request is three datagrams; what they carry decides whether a thin
-/// link can afford it.
+/// connection can afford it.
 #[test]
 fn warm_request_messages_stay_small() {
     let request = Message::Request(Request {

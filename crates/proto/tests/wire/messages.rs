@@ -533,7 +533,7 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
 }
 
 /// What goes to everybody on a link.
-pub(crate) fn link_message() -> impl Strategy<Value = Message> {
+pub(crate) fn connection_message() -> impl Strategy<Value = Message> {
     let nonce = any::<u64>().prop_map(Nonce::from_u64);
     let mode = prop::sample::select(vec![RequestMode::Forward, RequestMode::Lookup]);
     let what = (id(), nonce, service(), area(), mode, node());
@@ -575,7 +575,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         flow_message(),
         hub_message(),
         room_message(),
-        link_message()
+        connection_message()
     ]
 }
 

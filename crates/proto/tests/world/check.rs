@@ -9,7 +9,7 @@ use roost_proto::{NodeId, Role, Time, Version};
 use super::{HostId, SECOND, World, node_id};
 
 /// How long a hub may know of a node that is dead: a lease, and what the sign
-/// of life that a stand-by gets may be late.
+/// of life that a standby gets may be late.
 const FORGETTING: Duration = Duration::from_secs(60 + 12);
 
 /// Looks at a world from time to time; what it says names the seed.
@@ -41,7 +41,12 @@ impl InvariantChecker {
                 let status = world.status(id);
                 assert!(status.requests.len() <= MAX_REQUESTS, "seed {}", self.seed);
                 assert!(status.sessions.len() <= MAX_OBJECT_SESSIONS + 8, "seed {}", self.seed);
-                assert!(status.links <= world.hosts.len() * 2 + 8, "seed {}: {} links", self.seed, status.links);
+                assert!(
+                    status.connections <= world.hosts.len() * 2 + 8,
+                    "seed {}: {} links",
+                    self.seed,
+                    status.connections
+                );
             }
         }
         for id in (0..world.hosts.len()).map(HostId) {

@@ -1,5 +1,5 @@
-//! What befalls a world: hosts die, freeze, start again; links break or fall
-//! silent; neighbours lie.
+//! What befalls a world: hosts die, freeze, start again; connections break or fall
+//! silent; remotes lie.
 
 use std::time::Duration;
 
@@ -26,14 +26,14 @@ impl World {
         self.start_again(node, hubs, epoch);
     }
 
-    /// The same, and no neighbour notices.
+    /// The same, and no remote notices.
     pub fn restart_silently(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
         self.freeze(node);
         self.start_again(node, hubs, epoch);
     }
 
     fn start_again(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
-        self.links.retain(|_, link| link.host != node);
+        self.connections.retain(|_, connection| connection.host != node);
         // It is where it was.
         let cell = self.status(node).cell;
         let config = NodeConfig { epoch, cell, ..self.config(node.0, hubs) };
@@ -47,10 +47,11 @@ impl World {
         self.command(node, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
     }
 
-    /// The host's process dies; its neighbours notice, after a path's delay.
+    /// The host's process dies; its remotes notice, after a path's delay.
     pub fn kill(&mut self, host: HostId) {
         self.hosts[host.0].alive = false;
-        let ends: Vec<_> = self.links.iter().filter(|(_, link)| link.host == host).map(|(id, _)| *id).collect();
+        let ends: Vec<_> =
+            self.connections.iter().filter(|(_, connection)| connection.host == host).map(|(id, _)| *id).collect();
         for end in ends {
             self.hang_up(end);
         }
@@ -88,16 +89,17 @@ impl World {
         self.command_hub(hub, hub::HubCommand::Leave);
     }
 
-    /// Two hosts cannot reach one another any more; associations stay up, silent.
+    /// Two hosts cannot reach one another any more; connections stay up, silent.
     pub fn cut(&mut self, a: HostId, b: HostId) {
         self.cut.push((a, b));
     }
 
-    /// `a` does not admit `b` any more, and ends what associations there are.
+    /// `a` does not admit `b` any more, and ends what connections there are.
     pub fn bar(&mut self, a: HostId, b: HostId) {
         self.barred.push((a, b));
-        let between = |link: &ConnectionEnd| link.host == a && link.far_host == b;
-        let ends: Vec<_> = self.links.iter().filter(|(_, link)| between(link)).map(|(id, _)| *id).collect();
+        let between = |connection: &ConnectionEnd| connection.host == a && connection.far_host == b;
+        let ends: Vec<_> =
+            self.connections.iter().filter(|(_, connection)| between(connection)).map(|(id, _)| *id).collect();
         for end in ends {
             self.hang_up(end);
             self.take_down(end);
@@ -110,22 +112,27 @@ impl World {
         self.muted.clear();
     }
 
-    /// All associations between two hosts break, and both notice.
-    pub fn break_links(&mut self, a: HostId, b: HostId) {
-        let between = |link: &ConnectionEnd| link.host == a && link.far_host == b;
-        let ends: Vec<_> = self.links.iter().filter(|(_, link)| between(link)).map(|(id, _)| *id).collect();
+    /// All connections between two hosts break, and both notice.
+    pub fn break_connections(&mut self, a: HostId, b: HostId) {
+        let between = |connection: &ConnectionEnd| connection.host == a && connection.far_host == b;
+        let ends: Vec<_> =
+            self.connections.iter().filter(|(_, connection)| between(connection)).map(|(id, _)| *id).collect();
         for end in ends {
-            self.schedule(Duration::ZERO, Action::Down { link: end });
+            self.schedule(Duration::ZERO, Action::Down { connection: end });
             self.hang_up(end);
         }
     }
 
-    /// A neighbour says something that its machine would not. Returns false
-    /// if there is no association.
+    /// A remote says something that its machine would not. Returns false
+    /// if there is no connection.
     pub fn inject(&mut self, from: HostId, to: HostId, message: bytes::Bytes) -> bool {
-        let between = |link: &ConnectionEnd| link.up && link.host == to && link.far_host == from;
-        let Some(link) = self.links.iter().find(|(_, link)| between(link)).map(|(id, _)| *id) else { return false };
-        self.feed(to, MachineInput::Message { link, message });
+        let between =
+            |connection: &ConnectionEnd| connection.up && connection.host == to && connection.far_host == from;
+        let Some(connection) = self.connections.iter().find(|(_, connection)| between(connection)).map(|(id, _)| *id)
+        else {
+            return false;
+        };
+        self.feed(to, MachineInput::Message { connection, message });
         true
     }
 

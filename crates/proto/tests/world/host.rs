@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::hub::{self, Hub};
-use roost_proto::machine::{Input, Machine, Peer as Neighbour};
+use roost_proto::machine::{Input, Machine, Peer as Remote};
 use roost_proto::peer::{NodeCommand, NodeConfig, NodeEvent, NodeStatus, Peer, SessionId, SourceOutput, Ticket};
 use roost_proto::service::Form;
-use roost_proto::{Address, DialId, LinkId, NodeId, Role, SchemeSet, Service, Time, Transmit};
+use roost_proto::{Address, ConnectionId, DialId, NodeId, Role, SchemeSet, Service, Time, Transmit};
 
-use super::neighbour;
 use super::reflect::FakeRelay;
+use super::remote;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostId(pub usize);
 
 /// What every machine takes, whatever its commands.
 pub enum MachineInput {
-    LinkUp { link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration },
-    LinkDown { link: LinkId, reason: String, refused: bool },
+    ConnectionUp { connection: ConnectionId, dial: Option<DialId>, peer: Remote, address: Address, rtt: Duration },
+    ConnectionDown { connection: ConnectionId, reason: String, refused: bool },
     DialFailed { dial: DialId, reason: String, refused: bool },
-    Message { link: LinkId, message: Bytes },
+    Message { connection: ConnectionId, message: Bytes },
     Multicast { from: IpAddr, message: Bytes },
     Slept(Duration),
     Timeout,
@@ -31,10 +31,14 @@ pub enum MachineInput {
 impl MachineInput {
     fn into_input<C>(self) -> Input<C> {
         match self {
-            Self::LinkUp { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
-            Self::LinkDown { link, reason, refused } => Input::LinkDown { link, reason, refused },
+            Self::ConnectionUp { connection, dial, peer, address, rtt } => {
+                Input::ConnectionUp { connection, dial, peer, address, rtt }
+            }
+            Self::ConnectionDown { connection, reason, refused } => {
+                Input::ConnectionDown { connection, reason, refused }
+            }
             Self::DialFailed { dial, reason, refused } => Input::DialFailed { dial, reason, refused },
-            Self::Message { link, message } => Input::Message { link, message },
+            Self::Message { connection, message } => Input::Message { connection, message },
             Self::Multicast { from, message } => Input::Multicast { from, message },
             Self::Slept(slept) => Input::HostSuspended(slept),
             Self::Timeout => Input::Timeout,
@@ -43,7 +47,7 @@ impl MachineInput {
 }
 
 pub struct Host {
-    pub neighbour: Neighbour,
+    pub remote: Remote,
     pub role: Role,
     pub alive: bool,
     /// How far its clock is ahead of the world's.
@@ -95,7 +99,7 @@ impl Host {
 
     fn new(number: usize, role: Role, machine: Inner) -> Self {
         Self {
-            neighbour: neighbour(number, role),
+            remote: remote(number, role),
             role,
             alive: true,
             ahead: Duration::ZERO,
@@ -220,7 +224,7 @@ impl Host {
                 _ => {}
             }
             if let Some(command) =
-                self.media.handle_event(now, self.neighbour.node, &event).filter(|_| !self.broken_source)
+                self.media.handle_event(now, self.remote.node, &event).filter(|_| !self.broken_source)
             {
                 self.command(now, command);
             }
@@ -277,7 +281,7 @@ impl Host {
         payload[..8].copy_from_slice(&source.count.to_be_bytes());
         // A stream may go on as another session, here or at another provider, whose source begins anew.
         payload[8..16].copy_from_slice(&session.0.to_be_bytes());
-        payload[16..20].copy_from_slice(&self.neighbour.node.as_bytes()[..4]);
+        payload[16..20].copy_from_slice(&self.remote.node.as_bytes()[..4]);
         source.count += 1;
         let pause = source.pause;
         self.command(now, NodeCommand::Data { session, payload: payload.into() });

@@ -1,4 +1,4 @@
-//! A world in virtual time: any number of nodes and hubs, links with seeded
+//! A world in virtual time: any number of nodes and hubs, connections with seeded
 //! delay, loss, duplication and reordering, and hosts that die, freeze or are
 //! cut off. The same seed gives the same run.
 
@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_proto::hub::{self, Hub, HubKind};
-use roost_proto::machine::Peer as Neighbour;
+use roost_proto::machine::Peer as Remote;
 use roost_proto::peer::{Discovery, NodeCommand, NodeConfig, NodeEvent, NodeStatus, ServiceRequest, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::{
-    Address, Area, Cell, DeliveryClasses, DialId, LinkId, NodeId, Role, Scheme, Service, ServiceSet, Time,
+    Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, NodeId, Role, Scheme, Service, ServiceSet, Time,
 };
 
 pub use check::InvariantChecker;
@@ -38,7 +38,7 @@ pub struct World {
     /// The one-way delay between two hosts, where it is not the path's.
     pub delays: BTreeMap<(HostId, HostId), Duration>,
     pub hosts: Vec<Host>,
-    links: BTreeMap<LinkId, ConnectionEnd>,
+    connections: BTreeMap<ConnectionId, ConnectionEnd>,
     queue: BTreeMap<(Time, u64), Action>,
     next: u64,
     random: SplitMix64,
@@ -86,13 +86,13 @@ pub struct World {
 }
 
 enum Action {
-    Deliver { link: LinkId, message: bytes::Bytes },
+    Deliver { connection: ConnectionId, message: bytes::Bytes },
     Hear { host: HostId, from: HostId, message: bytes::Bytes },
     Answer { host: HostId, dial: DialId, outcome: DialOutcome },
-    Down { link: LinkId },
+    Down { connection: ConnectionId },
     Wake { host: HostId },
     Tick { host: HostId, session: roost_proto::peer::SessionId },
-    Arrive { link: LinkId },
+    Arrive { connection: ConnectionId },
 }
 
 enum DialOutcome {
@@ -108,7 +108,7 @@ impl World {
             path: PathConditions::default(),
             delays: BTreeMap::new(),
             hosts: Vec::new(),
-            links: BTreeMap::new(),
+            connections: BTreeMap::new(),
             queue: BTreeMap::new(),
             next: 0,
             random: SplitMix64::new(seed),
@@ -353,10 +353,10 @@ impl World {
     fn act(&mut self, action: Action) {
         match action {
             Action::Wake { host } => self.wake(host),
-            Action::Deliver { link, message } => self.deliver(link, message),
+            Action::Deliver { connection, message } => self.deliver(connection, message),
             Action::Hear { host, from, message } => self.deliver_multicast(host, from, message),
-            Action::Down { link } => self.take_down(link),
-            Action::Arrive { link } => self.arrive(link),
+            Action::Down { connection } => self.take_down(connection),
+            Action::Arrive { connection } => self.arrive(connection),
             Action::Answer { host, dial, outcome } => self.answer(host, dial, outcome),
             Action::Tick { host, session } => {
                 let now = self.now;
@@ -438,9 +438,13 @@ impl World {
         self.hosts[host.0].status(self.now).expect("only nodes have this status")
     }
 
-    /// The associations that a host has.
-    pub fn links_at(&self, host: HostId) -> Vec<LinkId> {
-        self.links.iter().filter(|(_, link)| link.host == host && link.up).map(|(id, _)| *id).collect()
+    /// The connections that a host has.
+    pub fn connections_at(&self, host: HostId) -> Vec<ConnectionId> {
+        self.connections
+            .iter()
+            .filter(|(_, connection)| connection.host == host && connection.up)
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     /// Runs until every node has a home.
@@ -464,7 +468,9 @@ impl World {
     /// Bytes of messages that are on their way to a host.
     pub fn on_its_way(&self, to: HostId) -> u64 {
         let bytes = |action: &Action| match action {
-            Action::Deliver { link, message } if self.links.get(link).is_some_and(|link| link.host == to) => {
+            Action::Deliver { connection, message }
+                if self.connections.get(connection).is_some_and(|connection| connection.host == to) =>
+            {
                 message.len()
             }
             _ => 0,
@@ -497,6 +503,6 @@ pub fn addresses(host: usize) -> Vec<Address> {
     Scheme::ALL.into_iter().map(|scheme| address(host, scheme)).collect()
 }
 
-pub fn neighbour(host: usize, role: Role) -> Neighbour {
-    Neighbour { node: node_id(host), role, name: format!("{role}-{host}") }
+pub fn remote(host: usize, role: Role) -> Remote {
+    Remote { node: node_id(host), role, name: format!("{role}-{host}") }
 }

@@ -1,15 +1,15 @@
-//! Links, dials, and what becomes of messages.
+//! Connections, dials, and what becomes of messages.
 
 use std::time::Duration;
 
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::Message;
-use roost_proto::{Address, Channel, DialId, LinkId, NodeId, RoleSet, Scheme, Time, Transmit};
+use roost_proto::{Address, Channel, ConnectionId, DialId, NodeId, RoleSet, Scheme, Time, Transmit};
 
 use super::host::{HostId, MachineInput};
 use super::{Action, DialOutcome, World, address, node_id};
 
-/// What every link does to datagrams.
+/// What every connection does to datagrams.
 #[derive(Clone, Copy, Debug)]
 pub struct PathConditions {
     /// One way.
@@ -37,12 +37,12 @@ impl PathConditions {
 /// Time that a NAT lets in a host that was called.
 const CALLED: Duration = Duration::from_secs(30);
 
-/// One end of a link, as one host sees it.
+/// One end of a connection, as one host sees it.
 #[derive(Clone, Debug)]
 pub struct ConnectionEnd {
     pub host: HostId,
     pub far_host: HostId,
-    pub far: LinkId,
+    pub far: ConnectionId,
     pub scheme: Scheme,
     pub up: bool,
     /// Nothing sent reliably from this end arrives before.
@@ -77,7 +77,7 @@ impl SlowStart {
 }
 
 impl ConnectionEnd {
-    pub fn new(host: HostId, far_host: HostId, far: LinkId, scheme: Scheme) -> Self {
+    pub fn new(host: HostId, far_host: HostId, far: ConnectionId, scheme: Scheme) -> Self {
         Self { host, far_host, far, scheme, up: true, ordered_until: Time::ZERO, start: SlowStart::default() }
     }
 }
@@ -105,7 +105,7 @@ pub fn damaged(message: bytes::Bytes) -> bytes::Bytes {
 }
 
 impl World {
-    /// What the link between two hosts does to datagrams.
+    /// What the connection between two hosts does to datagrams.
     pub fn path_between(&self, a: HostId, b: HostId) -> PathConditions {
         let delay = self.delays.get(&(a, b)).or_else(|| self.delays.get(&(b, a)));
         PathConditions { delay: delay.copied().unwrap_or(self.path.delay), ..self.path }
@@ -113,25 +113,25 @@ impl World {
 
     pub(super) fn transmit(&mut self, from: HostId, transmit: Transmit) {
         match transmit {
-            Transmit::Message { link, channel, delivery, message, .. } => {
+            Transmit::Message { connection, channel, delivery, message, .. } => {
                 *self.classes.entry((from, delivery.class.name())).or_default() += message.len();
-                self.send(link, channel, message);
+                self.send(connection, channel, message);
             }
             Transmit::Multicast { message, .. } => self.fan_out(from, &message),
             Transmit::Dial { dial, addresses, expect, node } => {
                 self.dial(from, dial, &addresses, expect, node);
                 self.dialed.push((from, addresses));
             }
-            Transmit::Close { link, .. } => {
-                self.hang_up(link);
-                self.links.remove(&link);
+            Transmit::Close { connection, .. } => {
+                self.hang_up(connection);
+                self.connections.remove(&connection);
             }
         }
     }
 
-    fn send(&mut self, end: LinkId, channel: Channel, message: bytes::Bytes) {
-        let Some(link) = self.links.get(&end) else { return };
-        let (from, to, far) = (link.host, link.far_host, link.far);
+    fn send(&mut self, end: ConnectionId, channel: Channel, message: bytes::Bytes) {
+        let Some(connection) = self.connections.get(&end) else { return };
+        let (from, to, far) = (connection.host, connection.far_host, connection.far);
         self.messages += 1;
         self.bytes += message.len() as u64;
         if !self.reaches(from, to) || self.muted.contains(&(from, to)) {
@@ -148,11 +148,11 @@ impl World {
             Channel::Datagram => {
                 if !self.random_chance(path.loss) {
                     let delay = path.draw(&mut self.random);
-                    self.schedule(delay, Action::Deliver { link: far, message: message.clone() });
+                    self.schedule(delay, Action::Deliver { connection: far, message: message.clone() });
                 }
                 if self.random_chance(path.duplication) {
                     let delay = path.draw(&mut self.random);
-                    self.schedule(delay, Action::Deliver { link: far, message });
+                    self.schedule(delay, Action::Deliver { connection: far, message });
                 }
             }
             Channel::Reliable { .. } => {
@@ -160,23 +160,23 @@ impl World {
                 while self.random_chance(path.loss) {
                     delay += path.delay * 3;
                 }
-                let at = (self.now + delay).max(self.links[&end].ordered_until);
-                if let Some(link) = self.links.get_mut(&end) {
-                    link.ordered_until = at;
+                let at = (self.now + delay).max(self.connections[&end].ordered_until);
+                if let Some(connection) = self.connections.get_mut(&end) {
+                    connection.ordered_until = at;
                 }
-                self.schedule_at(at, Action::Deliver { link: far, message });
+                self.schedule_at(at, Action::Deliver { connection: far, message });
             }
         }
     }
 
     /// Over TCP, which begins slowly; everything comes in order.
-    fn send_slowly(&mut self, end: LinkId, far: LinkId, message: bytes::Bytes) {
-        let (Some(first), Some(link)) = (self.first_window, self.links.get(&end)) else { return };
-        let delay = self.path_between(link.host, link.far_host).delay;
-        if let Some(link) = self.links.get_mut(&end) {
-            let at = link.start.leaves(self.now, delay * 2, first, message.len()) + delay;
-            link.ordered_until = at;
-            self.schedule_at(at, Action::Deliver { link: far, message });
+    fn send_slowly(&mut self, end: ConnectionId, far: ConnectionId, message: bytes::Bytes) {
+        let (Some(first), Some(connection)) = (self.first_window, self.connections.get(&end)) else { return };
+        let delay = self.path_between(connection.host, connection.far_host).delay;
+        if let Some(connection) = self.connections.get_mut(&end) {
+            let at = connection.start.leaves(self.now, delay * 2, first, message.len()) + delay;
+            connection.ordered_until = at;
+            self.schedule_at(at, Action::Deliver { connection: far, message });
         }
     }
 
@@ -207,14 +207,14 @@ impl World {
         self.random.below(1000) < u64::from(per_mille)
     }
 
-    pub(super) fn deliver(&mut self, link: LinkId, message: bytes::Bytes) {
-        let Some(entry) = self.links.get(&link).filter(|link| link.up) else { return };
+    pub(super) fn deliver(&mut self, connection: ConnectionId, message: bytes::Bytes) {
+        let Some(entry) = self.connections.get(&connection).filter(|connection| connection.up) else { return };
         let host = entry.host;
         if !self.hosts[host.0].alive {
             return;
         }
         self.record_delivery(host, &message);
-        self.feed(host, MachineInput::Message { link, message });
+        self.feed(host, MachineInput::Message { connection, message });
     }
 
     /// Adds to the run's fingerprint (FNV-1a).
@@ -292,7 +292,7 @@ impl World {
         self.calls.contains_key(&(from, to))
     }
 
-    /// The handshake is over: both ends learn of the association, the dialler
+    /// The handshake is over: both ends learn of the connection, the dialler
     /// half a round trip before the other.
     pub(super) fn answer(&mut self, from: HostId, dial: DialId, outcome: DialOutcome) {
         let DialOutcome::To { host, address } = outcome else {
@@ -308,31 +308,32 @@ impl World {
                 MachineInput::DialFailed { dial, reason: "nobody answers there".to_owned(), refused: false },
             );
         }
-        let near = LinkId(self.next * 2);
-        let far = LinkId(self.next * 2 + 1);
+        let near = ConnectionId(self.next * 2);
+        let far = ConnectionId(self.next * 2 + 1);
         self.next += 1;
-        self.links.insert(near, ConnectionEnd::new(from, host, far, address.scheme));
-        self.links.insert(far, ConnectionEnd { up: false, ..ConnectionEnd::new(host, from, near, address.scheme) });
+        self.connections.insert(near, ConnectionEnd::new(from, host, far, address.scheme));
+        self.connections
+            .insert(far, ConnectionEnd { up: false, ..ConnectionEnd::new(host, from, near, address.scheme) });
         let delay = self.path_between(from, host).delay;
-        self.schedule(delay / 2, Action::Arrive { link: far });
-        let input = MachineInput::LinkUp {
-            link: near,
+        self.schedule(delay / 2, Action::Arrive { connection: far });
+        let input = MachineInput::ConnectionUp {
+            connection: near,
             dial: Some(dial),
-            peer: self.hosts[host.0].neighbour.clone(),
+            peer: self.hosts[host.0].remote.clone(),
             address,
             rtt: delay * 2,
         };
         self.feed(from, input);
     }
 
-    pub(super) fn arrive(&mut self, link: LinkId) {
-        let Some(entry) = self.links.get_mut(&link) else { return };
+    pub(super) fn arrive(&mut self, connection: ConnectionId) {
+        let Some(entry) = self.connections.get_mut(&connection) else { return };
         entry.up = true;
         let (host, far, scheme) = (entry.host, entry.far_host, entry.scheme);
-        let input = MachineInput::LinkUp {
-            link,
+        let input = MachineInput::ConnectionUp {
+            connection,
             dial: None,
-            peer: self.hosts[far.0].neighbour.clone(),
+            peer: self.hosts[far.0].remote.clone(),
             address: address(far.0, scheme),
             rtt: self.path_between(host, far).delay * 2,
         };
@@ -340,19 +341,19 @@ impl World {
     }
 
     /// The far end of `end` learns that it is gone, after all that was sent.
-    pub(super) fn hang_up(&mut self, end: LinkId) {
-        let Some(link) = self.links.get(&end) else { return };
-        let delay = self.path_between(link.host, link.far_host).delay;
-        let at = (self.now + delay).max(link.ordered_until);
-        let far = link.far;
-        self.schedule_at(at, Action::Down { link: far });
+    pub(super) fn hang_up(&mut self, end: ConnectionId) {
+        let Some(connection) = self.connections.get(&end) else { return };
+        let delay = self.path_between(connection.host, connection.far_host).delay;
+        let at = (self.now + delay).max(connection.ordered_until);
+        let far = connection.far;
+        self.schedule_at(at, Action::Down { connection: far });
     }
 
-    pub(super) fn take_down(&mut self, link: LinkId) {
-        if let Some(entry) = self.links.remove(&link).filter(|link| link.up) {
+    pub(super) fn take_down(&mut self, connection: ConnectionId) {
+        if let Some(entry) = self.connections.remove(&connection).filter(|connection| connection.up) {
             let refused = self.bars(entry.host, entry.far_host);
             let reason = if refused { "it was revoked" } else { "the other end has gone" }.to_owned();
-            self.feed(entry.host, MachineInput::LinkDown { link, reason, refused });
+            self.feed(entry.host, MachineInput::ConnectionDown { connection, reason, refused });
         }
     }
 }

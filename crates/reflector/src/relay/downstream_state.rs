@@ -20,7 +20,7 @@ const OFFERS: u8 = 5;
 /// node, and their changes of way. More wait for the others.
 const MAX_TAGS: usize = 8;
 /// A downstream that has not reported for so long, which is a tenth more than a report, may be gone: its other
-/// neighbours should know. If it is not, that costs a ping.
+/// remotes should know. If it is not, that costs a ping.
 const UNHEARD: Duration = Duration::from_millis(1100);
 /// How long one that is known to be there gets the stream without having answered this time.
 const TRUSTED: Duration = Duration::from_secs(1);

@@ -21,7 +21,7 @@ pub(super) enum Timer {
     Repair(StreamId),
     /// Nothing more has come, perhaps.
     Pause(StreamId),
-    /// A target's link is free again.
+    /// A target's connection is free again.
     Pace(StreamId),
     /// Nobody has watched for a while.
     Idle(StreamId),

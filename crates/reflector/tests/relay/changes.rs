@@ -5,7 +5,7 @@ use std::time::Duration;
 use roost_proto::reflection::DownstreamKind;
 use roost_reflector::relay::{RelayConfig, RelayEvent};
 
-use crate::world::{FRAME, Link, RelayWorld, STREAM, at, for_seeds};
+use crate::world::{Connection, FRAME, RelayWorld, STREAM, at, for_seeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -20,12 +20,12 @@ fn uneven(world: &mut RelayWorld) {
         for other in [P, HP, HS, OTHER, S] {
             let (delay, jitter) = (world.below(80), world.below(5));
             if one < other {
-                let link = Link {
+                let connection = Connection {
                     delay: Duration::from_millis(delay + 1),
                     jitter: Duration::from_millis(jitter),
-                    ..Link::default()
+                    ..Connection::default()
                 };
-                world.link(one, other, link);
+                world.connection(one, other, connection);
             }
         }
     }
@@ -251,7 +251,7 @@ fn leaving_super_node_delays_nothing() {
             ..RelayConfig::default()
         };
         let mut world = RelayWorld::with(1, config);
-        world.all_links(Link { delay: one_way, ..Link::default() });
+        world.all_connections(Connection { delay: one_way, ..Connection::default() });
         world.publish(P);
         world.subscribe(&[P, HP, HS, S]);
         world.passes(3 * SECOND);

@@ -1,11 +1,11 @@
-//! A link that is full: what is too much is lost, and hardly more.
+//! A connection that is full: what is too much is lost, and hardly more.
 
 use std::time::Duration;
 
 use roost_reflector::control::ControlPacket;
 use roost_reflector::packet::OVERHEAD_BYTES;
 
-use crate::world::{FRAME, Link, PACKETS, RelayWorld, STREAM};
+use crate::world::{Connection, FRAME, PACKETS, RelayWorld, STREAM};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -59,7 +59,7 @@ fn excess_copies_cost_only_themselves() {
         println!("{watchers}, {queue} ms: {sum:.2} copies missed, {most:.3} by one, {offered:.3} of the rate offered");
         let excess = f64::from(watchers) - 30.6;
         assert!(sum <= 2.0 * excess, "{sum} copies of {watchers} with a queue of {queue} ms: {missed:?}");
-        // Of the link's rate; a copy or six are part of it.
+        // Of the connection's rate; a copy or six are part of it.
         assert!(offered <= 1.12 + excess / 30.6, "{offered} of what the link carries, with a queue of {queue} ms");
     }
 }
@@ -95,9 +95,9 @@ fn longest_gap_is_repaired() {
     world.publish(P);
     world.subscribe(&[P, HP, S]);
     world.passes(SECOND);
-    world.link(HP, S, Link { loss: 1000, ..Link::default() });
+    world.connection(HP, S, Connection { loss: 1000, ..Connection::default() });
     world.passes(Duration::from_millis(15));
-    world.link(HP, S, Link::default());
+    world.connection(HP, S, Connection::default());
     world.passes(SECOND);
     let got = world.once_each(S);
     assert!(got.windows(2).all(|pair| pair[1] == pair[0] + 1), "something is missing");
@@ -112,7 +112,7 @@ fn repairs_and_parity_are_bounded() {
         world.publish(P);
         world.subscribe(&[P, HP, S]);
         world.passes(SECOND);
-        world.one_way(HP, S, Link { loss, ..Link::default() });
+        world.one_way(HP, S, Connection { loss, ..Connection::default() });
         for _ in 0..6 {
             let before = world.status(HP).unwrap().downstreams[0].statistics.repaired;
             world.forget_traffic();

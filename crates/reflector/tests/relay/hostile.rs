@@ -8,7 +8,7 @@ use roost_reflector::control::{ControlPacket, Nack, PathToken, ReceiverReport};
 use roost_reflector::relay::RelayEvent;
 use roost_reflector::{Epoch, Flags, Header, Hop, StreamId};
 
-use crate::world::{Link, PACKETS, RelayWorld, STREAM, at};
+use crate::world::{Connection, PACKETS, RelayWorld, STREAM, at};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -109,7 +109,7 @@ fn only_upstream_packets_are_accepted() {
 fn spoofed_upstream_shuts_out_nothing() {
     for ahead in [70, 60_000, 1 << 40] {
         let mut world = watched();
-        world.link(P, HP, Link { loss: 20, ..Link::default() });
+        world.connection(P, HP, Connection { loss: 20, ..Connection::default() });
         for number in 0..300 {
             let counter = (1 << 32) + world.published() + ahead * (1 + number);
             world.sends(P, HP, forged(counter));

@@ -8,7 +8,7 @@ use roost_reflector::control::ControlPacket;
 use roost_reflector::relay::{RelayConfig, RelayEvent};
 use roost_reflector::{Flags, StreamId};
 
-use crate::world::{FRAME, GROUP, Link, PACKETS, RelayWorld, STREAM, at, for_seeds, owner};
+use crate::world::{Connection, FRAME, GROUP, PACKETS, RelayWorld, STREAM, at, for_seeds, owner};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -326,13 +326,13 @@ fn later_stream_replaces_first() {
     assert!(world.status(S).is_none() && world.status(P).unwrap().downstreams.is_empty());
 }
 
-/// Whoever comes, goes and dies, on links that do their worst: in the end, who watches has it, and nothing else flows.
+/// Whoever comes, goes and dies, on connections that do their worst: in the end, who watches has it, and nothing else flows.
 #[test]
 fn joins_leaves_and_deaths_converge() {
     for_seeds(4, |seed| {
         let mut world = RelayWorld::new(seed);
-        let bad = Link { delay: 5 * SECOND / 1000, jitter: SECOND / 100, loss: 20, repeats: 20 };
-        world.all_links(bad);
+        let bad = Connection { delay: 5 * SECOND / 1000, jitter: SECOND / 100, loss: 20, repeats: 20 };
+        world.all_connections(bad);
         world.publish(P);
         let mut watching = std::collections::BTreeSet::new();
         let hubs = [HP, HS, 4];
@@ -361,7 +361,7 @@ fn joins_leaves_and_deaths_converge() {
                 world.subscribe(&[P, HP, HS, subscriber]);
             }
         }
-        world.all_links(Link::default());
+        world.all_connections(Connection::default());
         world.passes(20 * SECOND);
         world.forget_traffic();
         let before = world.published();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roost_reflector::control::ControlPacket;
 
-use crate::world::{FRAME, Link, PACKETS, RelayWorld, for_seeds};
+use crate::world::{Connection, FRAME, PACKETS, RelayWorld, for_seeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -24,7 +24,7 @@ fn loss_per_hop_repaired_in_time() {
         let (mut missed, mut all) = (0, 0);
         for seed in 0..4 {
             let mut world = RelayWorld::new(seed);
-            world.all_links(Link { loss, jitter: Duration::from_millis(2), ..Link::default() });
+            world.all_connections(Connection { loss, jitter: Duration::from_millis(2), ..Connection::default() });
             world.publish(P);
             world.subscribe(&[P, HP, HS, S]);
             world.passes(20 * SECOND);
@@ -52,7 +52,7 @@ fn late_stream_start_misses_little() {
     let (mut missed, mut all) = (0, 0);
     for seed in 0..100 {
         let mut world = RelayWorld::new(seed);
-        world.all_links(Link { loss: 10, ..Link::default() });
+        world.all_connections(Connection { loss: 10, ..Connection::default() });
         world.publish(P);
         world.publishes.clear();
         world.subscribe(&[P, HP, HS, S]);
@@ -73,7 +73,7 @@ fn late_stream_start_misses_little() {
 fn joiner_burst_is_repaired() {
     for_seeds(20, |seed| {
         let mut world = RelayWorld::new(seed);
-        world.link(HP, S, Link { loss: 50, ..Link::default() });
+        world.connection(HP, S, Connection { loss: 50, ..Connection::default() });
         world.publish(P);
         world.subscribe(&[P, HP, S + 1]);
         // Most of a group of ten frames: 24 packets, the first of which is older than packets that are repaired.
@@ -96,7 +96,7 @@ fn loss_before_pause_is_repaired() {
         world.publish(P);
         world.subscribe(&[P, HP, HS, S]);
         world.passes(SECOND);
-        world.all_links(Link { loss: 50, ..Link::default() });
+        world.all_connections(Connection { loss: 50, ..Connection::default() });
         // A frame each half second.
         for _ in 0..100 {
             world.publishes.clear();
@@ -116,7 +116,7 @@ fn loss_before_pause_is_repaired() {
 fn parity_recovers_loss_on_long_paths() {
     for_seeds(3, |seed| {
         let mut world = RelayWorld::new(seed);
-        world.link(HP, HS, Link { delay: Duration::from_millis(300), loss: 20, ..Link::default() });
+        world.connection(HP, HS, Connection { delay: Duration::from_millis(300), loss: 20, ..Connection::default() });
         world.publish(P);
         world.subscribe(&[P, HP, HS, S]);
         world.subscribe(&[P, HP, S + 1]);
@@ -147,7 +147,7 @@ fn parity_recovers_loss_on_long_paths() {
 #[test]
 fn timely_repair_gets_no_parity() {
     let mut world = RelayWorld::new(1);
-    world.all_links(Link { loss: 20, ..Link::default() });
+    world.all_connections(Connection { loss: 20, ..Connection::default() });
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
     world.passes(60 * SECOND);
@@ -158,7 +158,7 @@ fn timely_repair_gets_no_parity() {
 fn a_lossy_subscriber_harms_no_other() {
     for_seeds(5, |seed| {
         let mut world = RelayWorld::new(seed);
-        world.link(HS, S, Link { loss: 200, ..Link::default() });
+        world.connection(HS, S, Connection { loss: 200, ..Connection::default() });
         world.publish(P);
         world.subscribe(&[P, HP, HS, S]);
         world.subscribe(&[P, HP, HS, S + 1]);
@@ -199,7 +199,12 @@ fn stalled_subscriber_resumes_at_key_frame() {
 fn upstream_changes_under_loss_miss_little() {
     for_seeds(4, |seed| {
         let mut world = RelayWorld::new(seed);
-        world.all_links(Link { loss: 10, jitter: Duration::from_millis(3), repeats: 10, ..Link::default() });
+        world.all_connections(Connection {
+            loss: 10,
+            jitter: Duration::from_millis(3),
+            repeats: 10,
+            ..Connection::default()
+        });
         world.publish(P);
         world.subscribe(&[P, HP, HS, S]);
         world.passes(2 * SECOND);

@@ -1,4 +1,4 @@
-//! A small world: hosts, links, and what the control plane would do.
+//! A small world: hosts, connections, and what the control plane would do.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -45,7 +45,7 @@ fn host_at(address: SocketAddr) -> u8 {
 
 /// What the network does to a datagram.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
+pub(crate) struct Connection {
     pub(crate) delay: Duration,
     /// Up to so much more, so that datagrams overtake each other.
     pub(crate) jitter: Duration,
@@ -54,7 +54,7 @@ pub(crate) struct Link {
     pub(crate) repeats: u64,
 }
 
-impl Default for Link {
+impl Default for Connection {
     fn default() -> Self {
         Self { delay: Duration::from_millis(10), jitter: Duration::ZERO, loss: 0, repeats: 0 }
     }
@@ -127,8 +127,8 @@ pub(crate) struct RelayWorld {
     random: SplitMix64,
     pub(crate) hosts: BTreeMap<u8, Relay>,
     config: RelayConfig,
-    link: Link,
-    links: BTreeMap<(u8, u8), Link>,
+    connection: Connection,
+    connections: BTreeMap<(u8, u8), Connection>,
     pub(crate) uplinks: BTreeMap<u8, Uplink>,
     /// From one frame to the next, and packets in each.
     pub(crate) frames: (Duration, u64),
@@ -142,9 +142,9 @@ pub(crate) struct RelayWorld {
     pub(crate) stalled: BTreeSet<u8>,
     pub(crate) events: Vec<(Time, u8, RelayEvent)>,
     pub(crate) got: BTreeMap<u8, Vec<Got>>,
-    /// Packets on each link.
+    /// Packets on each connection.
     pub(crate) carried: BTreeMap<(u8, u8), u64>,
-    /// Words on each link.
+    /// Words on each connection.
     pub(crate) said: BTreeMap<(u8, u8), Vec<ControlPacket>>,
     tag: u64,
 }
@@ -161,8 +161,8 @@ impl RelayWorld {
             random: SplitMix64::new(seed),
             hosts: BTreeMap::new(),
             config,
-            link: Link::default(),
-            links: BTreeMap::new(),
+            connection: Connection::default(),
+            connections: BTreeMap::new(),
             uplinks: BTreeMap::new(),
             frames: (FRAME, PACKETS),
             flights: BinaryHeap::new(),
@@ -195,20 +195,20 @@ impl RelayWorld {
         self.publishes.remove(&host);
     }
 
-    pub(crate) fn all_links(&mut self, link: Link) {
-        self.link = link;
+    pub(crate) fn all_connections(&mut self, connection: Connection) {
+        self.connection = connection;
     }
 
-    pub(crate) fn link(&mut self, one: u8, other: u8, link: Link) {
-        self.one_way(one, other, link);
-        self.one_way(other, one, link);
+    pub(crate) fn connection(&mut self, one: u8, other: u8, connection: Connection) {
+        self.one_way(one, other, connection);
+        self.one_way(other, one, connection);
     }
 
-    pub(crate) fn one_way(&mut self, from: u8, to: u8, link: Link) {
-        self.links.insert((from, to), link);
+    pub(crate) fn one_way(&mut self, from: u8, to: u8, connection: Connection) {
+        self.connections.insert((from, to), connection);
     }
 
-    /// All that a host sends goes through a link of this rate, with a queue of this length.
+    /// All that a host sends goes through a connection of this rate, with a queue of this length.
     pub(crate) fn uplink(&mut self, host: u8, bits_per_second: u64, queue: Duration) {
         let uplink = Uplink { bits_per_second, queue, free: self.now, offered: 0, lost: 0 };
         self.uplinks.insert(host, uplink);
@@ -344,17 +344,17 @@ impl RelayWorld {
 
     /// Somebody sends a datagram, from whatever address.
     pub(crate) fn sends(&mut self, from: u8, to: u8, datagram: Vec<u8>) {
-        let link = self.links.get(&(from, to)).copied().unwrap_or(self.link);
+        let connection = self.connections.get(&(from, to)).copied().unwrap_or(self.connection);
         let left = self.uplinks.get_mut(&from).map(|uplink| uplink.takes(self.now, datagram.len() as u64));
         let Some(left) = left.unwrap_or(Some(self.now)) else { return };
-        if self.random.below(1000) < link.loss {
+        if self.random.below(1000) < connection.loss {
             return;
         }
-        let copies = 1 + u64::from(self.random.below(1000) < link.repeats);
+        let copies = 1 + u64::from(self.random.below(1000) < connection.repeats);
         for _ in 0..copies {
-            let jitter = Duration::from_nanos(self.random.below(link.jitter.as_nanos() as u64 + 1));
+            let jitter = Duration::from_nanos(self.random.below(connection.jitter.as_nanos() as u64 + 1));
             self.flown += 1;
-            let (at, number) = (left + link.delay + jitter, self.flown);
+            let (at, number) = (left + connection.delay + jitter, self.flown);
             self.flights.push(Reverse(Flight { at, number, from, to, datagram: datagram.clone() }));
         }
     }

@@ -39,15 +39,15 @@ fn parse_v4(text: &str) -> Vec<Interface> {
     interfaces.collect()
 }
 
-/// `/proc/net/if_inet6`: a line for each address; those of the link matter.
+/// `/proc/net/if_inet6`: a line for each address; those of the connection matter.
 fn parse_v6(text: &str) -> Vec<Interface> {
     let mut interfaces: Vec<Interface> = Vec::new();
     for line in text.lines() {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [address, index, _, _, _, name] = fields[..] else { continue };
-        let of_link = address.starts_with("fe80") || name == "lo";
+        let of_connection = address.starts_with("fe80") || name == "lo";
         if let Ok(index) = u32::from_str_radix(index, 16)
-            && of_link
+            && of_connection
             && interfaces.iter().all(|other| other.index != index)
         {
             interfaces.push(Interface { name: name.to_owned(), index });

@@ -29,7 +29,7 @@ pub(crate) use self::seal::ends;
 pub use self::seal::{MAX_MULTICAST_BYTES, TOLERANCE};
 
 /// Where multicast goes unless it is set otherwise: a group of the organisation's
-/// own scope for IPv4, one of the link's scope for IPv6.
+/// own scope for IPv4, one of the connection's scope for IPv6.
 pub const DEFAULT_GROUPS: [&str; 2] = ["239.255.77.5:7705", "[ff12::7705]:7705"];
 
 /// How often the interfaces are looked at: one may come late, go, or come back as another.

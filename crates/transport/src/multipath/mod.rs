@@ -1,4 +1,4 @@
-//! An association: messages to one peer over one path or several, as a state
+//! A connection: messages to one peer over one path or several, as a state
 //! machine without sockets, clocks or tasks.
 //!
 //! A path is a connection of its own that carries short streams reliably; it
@@ -43,7 +43,7 @@ use receiver::ChunkReceiver;
 pub(crate) use receiver::{ChunkViolation, MAX_HELD_BYTES};
 use sender::ChunkSender;
 
-/// The most paths of one association.
+/// The most paths of one connection.
 pub(crate) const MAX_PATHS: usize = 8;
 /// From the oldest message that is not acknowledged to the newest that has
 /// been begun: the most bytes, and the most units of transmission.
@@ -104,7 +104,7 @@ impl MultipathConnection {
     ///
     /// # Errors
     ///
-    /// The peer breaks the protocol; the association must end.
+    /// The peer breaks the protocol; the connection must end.
     pub(crate) fn handle_chunk(&mut self, chunk: &Bytes) -> Result<(), ChunkViolation> {
         self.receiver.receive_chunk(chunk)
     }

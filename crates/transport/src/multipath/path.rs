@@ -1,4 +1,4 @@
-//! What an association knows of one of its paths: how fast it is, how much is
+//! What a connection knows of one of its paths: how fast it is, how much is
 //! under way on it, and whether it still answers.
 
 use std::collections::BTreeSet;
@@ -258,7 +258,7 @@ impl PathState {
 
     /// When the next heartbeat is due, and the one under way given up. A path
     /// that answers gets them often if there is `credit` for it; a silent one
-    /// while the association is in use at the time that is asked about.
+    /// while the connection is in use at the time that is asked about.
     pub(super) fn heartbeat_at(&self, credit: bool, in_use: impl Fn(Instant) -> bool) -> Instant {
         let share = self.pace.expected_time((HEARTBEAT_BYTES / HEARTBEAT_RATE_SHARE) as usize);
         let often = HEARTBEAT.max(self.measured.rtt).max(share);

@@ -18,7 +18,7 @@ pub(crate) const MAX_HELD_BYTES: usize = 2 * WINDOW_BYTES;
 /// The most gaps between the numbers of messages that were received.
 const MAX_GAPS: usize = 32 << 10;
 
-/// The peer has not kept to the protocol, and the association must end.
+/// The peer has not kept to the protocol, and the connection must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkViolation;
 

@@ -12,7 +12,7 @@ use super::message_queue::{Chunk, MessageQueue, Next};
 use super::path::{HEARTBEAT_BYTES, HEARTBEAT_CHUNK, PathMetrics, PathState, SendSnapshot};
 use super::{DeliveryClass, Message};
 
-/// How long an association counts as in use after something was sent.
+/// How long a connection counts as in use after something was sent.
 const RECENT: Duration = Duration::from_secs(1);
 /// Heartbeats on paths that answer take at most this part of what is sent.
 const HEARTBEAT_SHARE: f64 = 0.05;
@@ -25,13 +25,13 @@ const HEARTBEAT_CREDIT: f64 = 4.0;
 #[derive(Debug)]
 pub(super) struct ChunkSender {
     outbox: MessageQueue,
-    /// Boxed: a node of the tree has room for eleven, and nearly all associations have one.
+    /// Boxed: a node of the tree has room for eleven, and nearly all connections have one.
     paths: BTreeMap<PathId, Box<PathState>>,
     chunks: BTreeMap<ChunkId, InFlight>,
     copies: BTreeMap<CopyId, ChunkCopy>,
     next_id: u64,
     late: BTreeSet<(Instant, CopyId)>,
-    /// Until when the association counts as in use though nothing is under way.
+    /// Until when the connection counts as in use though nothing is under way.
     used_until: Option<Instant>,
     /// Bytes that heartbeats may take.
     credit: f64,

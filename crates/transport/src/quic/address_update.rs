@@ -1,4 +1,4 @@
-//! What one side of a link tells the other of its addresses, on a stream of
+//! What one side of a connection tells the other of its addresses, on a stream of
 //! its own: a first byte that is no chunk's, then a CBOR array.
 //!
 //! A path whose own address is gone can carry no farewell, so the others carry
@@ -33,9 +33,9 @@ pub(super) enum AddressUpdate {
 }
 
 /// What both sides call the path of a connection.
-pub(super) fn path_name(connection: &Connection) -> Option<PathName> {
+pub(super) fn path_name(quinn_connection: &Connection) -> Option<PathName> {
     let mut name = PathName::default();
-    connection.export_keying_material(&mut name, OF_NAME, b"").ok()?;
+    quinn_connection.export_keying_material(&mut name, OF_NAME, b"").ok()?;
     Some(name)
 }
 

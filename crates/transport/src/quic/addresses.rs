@@ -1,4 +1,4 @@
-//! What a link does when addresses of either side come and go.
+//! What a connection does when addresses of either side come and go.
 
 use std::net::IpAddr;
 use std::sync::PoisonError;
@@ -7,17 +7,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use quinn::Connection;
 
 use super::address_update::{AddressUpdate, path_name};
+use super::connection::{GIVEN_UP, QuicConnection};
 use super::hello::send_stream;
-use super::link::{GIVEN_UP, QuicLink};
 use crate::multipath::PathId;
 
-impl QuicLink {
+impl QuicConnection {
     /// An address of ours is gone: what paths it was on are given up, and the
     /// peer is told. An only path stays, since it may be back.
     pub(super) fn leave(&self, ip: IpAddr) {
         let gone = self.lock().at(ip);
-        for connection in gone.into_iter().filter_map(|path| self.give_up(path, "an address of it is gone")) {
-            let name = path_name(&connection);
+        for quinn_connection in gone.into_iter().filter_map(|path| self.give_up(path, "an address of it is gone")) {
+            let name = path_name(&quinn_connection);
             name.into_iter().for_each(|name| self.send_address_update(&AddressUpdate::Gone(name)));
         }
     }
@@ -25,16 +25,16 @@ impl QuicLink {
     /// Ends a path, unless it is the only one; answers its connection.
     pub(super) fn give_up(&self, id: PathId, why: &'static str) -> Option<Connection> {
         // At once, since another may be given up at the same time.
-        let connection = self.with(|state, now| {
+        let quinn_connection = self.with(|state, now| {
             let path = state.paths.get(&id).filter(|_| state.paths.len() > 1)?;
-            let connection = path.connection.clone();
+            let quinn_connection = path.quinn_connection.clone();
             state.remove_path(now, id);
-            Some(connection)
+            Some(quinn_connection)
         })?;
-        let (peer, address) = (&self.identified.remote.name, connection.remote_address());
+        let (peer, address) = (&self.identified.remote.name, quinn_connection.remote_address());
         tracing::info!(peer, %address, why, "a path is given up");
-        connection.close(GIVEN_UP, why.as_bytes());
-        Some(connection)
+        quinn_connection.close(GIVEN_UP, why.as_bytes());
+        Some(quinn_connection)
     }
 
     /// Where we listen has changed, at the port at which the peer dialled us.
@@ -47,11 +47,11 @@ impl QuicLink {
 
     /// Says something on every path, since any may be lost.
     fn send_address_update(&self, notice: &AddressUpdate) {
-        let connections: Vec<_> = self.lock().paths.values().map(|path| path.connection.clone()).collect();
-        for connection in connections {
+        let connections: Vec<_> = self.lock().paths.values().map(|path| path.quinn_connection.clone()).collect();
+        for quinn_connection in connections {
             let bytes = notice.write();
             // Ends when the stream is open, or the connection over.
-            tokio::spawn(async move { send_stream(&connection, &bytes).await });
+            tokio::spawn(async move { send_stream(&quinn_connection, &bytes).await });
         }
     }
 

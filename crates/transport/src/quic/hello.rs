@@ -1,5 +1,5 @@
 //! The first words on a connection: the dialler's, which say whether it is a
-//! link of its own or another path of one that is up, and the listener's answer.
+//! connection of its own or another path of one that is up, and the listener's answer.
 //!
 //! Each is a stream of its own. Who adds a path proves with a code over the
 //! secrets of both connections that it has the first one; that it is the same
@@ -18,53 +18,53 @@ use crate::multipath::MAX_PATHS;
 /// The longest greeting of either side, bytes.
 const MAX_GREETING: usize = 256;
 /// The labels of the secrets taken from a connection (RFC 8446, section 7.5).
-const OF_LINK: &[u8] = b"EXPORTER-roost-link";
+const OF_CONNECTION: &[u8] = b"EXPORTER-roost-link";
 const OF_PATH: &[u8] = b"EXPORTER-roost-path";
 const SECRET_BYTES: usize = 32;
 
-/// What a link is known by at the side that was dialled.
-type LinkNumber = u64;
+/// What a connection is known by at the side that was dialled.
+type ConnectionNumber = u64;
 
 /// What the dialler says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Hello {
-    /// A link of its own.
-    Link,
-    /// Another path of a link.
-    Path { link: LinkNumber, code: Vec<u8> },
+    /// A connection of its own.
+    Connection,
+    /// Another path of a connection.
+    Path { connection: ConnectionNumber, code: Vec<u8> },
 }
 
 /// What the listener answers when it has accepted the dialler.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct HelloAck {
-    pub(super) link: LinkNumber,
+    pub(super) connection: ConnectionNumber,
     /// Where else it listens at the same port, if it has several addresses.
     pub(super) hosts: Vec<IpAddr>,
 }
 
-/// What shows on other connections that one has a link.
+/// What shows on other connections that one has a connection.
 #[derive(Clone)]
-pub(super) struct LinkKey(hmac::Key);
+pub(super) struct ConnectionKey(hmac::Key);
 
-impl LinkKey {
-    /// The key of the link that begins with a connection; the same at both ends.
-    pub(super) fn from_connection(connection: &Connection) -> Option<Self> {
-        Some(Self(hmac::Key::new(hmac::HMAC_SHA256, &secret(connection, OF_LINK)?)))
+impl ConnectionKey {
+    /// The key of the connection that begins with a connection; the same at both ends.
+    pub(super) fn from_connection(quinn_connection: &Connection) -> Option<Self> {
+        Some(Self(hmac::Key::new(hmac::HMAC_SHA256, &secret(quinn_connection, OF_CONNECTION)?)))
     }
 
-    /// What proves on `connection` that one has the link.
-    pub(super) fn code(&self, connection: &Connection) -> Option<Vec<u8>> {
-        Some(hmac::sign(&self.0, &secret(connection, OF_PATH)?).as_ref().to_vec())
+    /// What proves on `connection` that one has the connection.
+    pub(super) fn code(&self, quinn_connection: &Connection) -> Option<Vec<u8>> {
+        Some(hmac::sign(&self.0, &secret(quinn_connection, OF_PATH)?).as_ref().to_vec())
     }
 
-    pub(super) fn verify(&self, connection: &Connection, code: &[u8]) -> bool {
-        secret(connection, OF_PATH).is_some_and(|secret| hmac::verify(&self.0, &secret, code).is_ok())
+    pub(super) fn verify(&self, quinn_connection: &Connection, code: &[u8]) -> bool {
+        secret(quinn_connection, OF_PATH).is_some_and(|secret| hmac::verify(&self.0, &secret, code).is_ok())
     }
 }
 
-fn secret(connection: &Connection, label: &[u8]) -> Option<[u8; SECRET_BYTES]> {
+fn secret(quinn_connection: &Connection, label: &[u8]) -> Option<[u8; SECRET_BYTES]> {
     let mut secret = [0; SECRET_BYTES];
-    connection.export_keying_material(&mut secret, label, b"").ok()?;
+    quinn_connection.export_keying_material(&mut secret, label, b"").ok()?;
     Some(secret)
 }
 
@@ -73,8 +73,10 @@ impl Hello {
         let mut bytes = Vec::new();
         let mut encoder = Encoder::new(&mut bytes);
         let written = match self {
-            Self::Link => encoder.array(0).map(drop),
-            Self::Path { link, code } => encoder.array(2).and_then(|it| it.u64(*link)?.bytes(code)).map(drop),
+            Self::Connection => encoder.array(0).map(drop),
+            Self::Path { connection, code } => {
+                encoder.array(2).and_then(|it| it.u64(*connection)?.bytes(code)).map(drop)
+            }
         };
         debug_assert!(written.is_ok(), "writing to memory does not fail");
         bytes
@@ -83,8 +85,8 @@ impl Hello {
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new(bytes);
         match decoder.array().ok()?? {
-            0 => Some(Self::Link),
-            2 => Some(Self::Path { link: decoder.u64().ok()?, code: decoder.bytes().ok()?.to_vec() }),
+            0 => Some(Self::Connection),
+            2 => Some(Self::Path { connection: decoder.u64().ok()?, code: decoder.bytes().ok()?.to_vec() }),
             _ => None,
         }
     }
@@ -95,7 +97,7 @@ impl HelloAck {
         let mut bytes = Vec::new();
         let mut encoder = Encoder::new(&mut bytes);
         let hosts = &self.hosts[..self.hosts.len().min(MAX_PATHS)];
-        let begun = encoder.array(1 + hosts.len() as u64).and_then(|it| it.u64(self.link)).map(drop);
+        let begun = encoder.array(1 + hosts.len() as u64).and_then(|it| it.u64(self.connection)).map(drop);
         let written = begun.and_then(|()| write_hosts(&mut encoder, hosts));
         debug_assert!(written.is_ok(), "writing to memory does not fail");
         bytes
@@ -104,9 +106,9 @@ impl HelloAck {
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new(bytes);
         let count = decoder.array().ok()??.checked_sub(1).filter(|count| *count <= MAX_PATHS as u64)?;
-        let link = decoder.u64().ok()?;
+        let connection = decoder.u64().ok()?;
         let hosts = (0..count).map(|_| read_host(&mut decoder)).collect::<Option<_>>()?;
-        Some(Self { link, hosts })
+        Some(Self { connection, hosts })
     }
 }
 
@@ -131,33 +133,33 @@ pub(super) enum HelloError {
 }
 
 /// Says what the dialler wants.
-pub(super) async fn send_hello(connection: &Connection, hello: &Hello) -> Result<(), ConnectionError> {
-    send_stream(connection, &hello.write()).await
+pub(super) async fn send_hello(quinn_connection: &Connection, hello: &Hello) -> Result<(), ConnectionError> {
+    send_stream(quinn_connection, &hello.write()).await
 }
 
 /// Says that the dialler is accepted.
-pub(super) async fn send_hello_ack(connection: &Connection, welcome: &HelloAck) -> Result<(), ConnectionError> {
-    send_stream(connection, &welcome.write()).await
+pub(super) async fn send_hello_ack(quinn_connection: &Connection, welcome: &HelloAck) -> Result<(), ConnectionError> {
+    send_stream(quinn_connection, &welcome.write()).await
 }
 
-pub(super) async fn receive_hello(connection: &Connection) -> Result<Hello, HelloError> {
-    Hello::read(&receive_stream(connection).await?).ok_or(HelloError::Nonsense)
+pub(super) async fn receive_hello(quinn_connection: &Connection) -> Result<Hello, HelloError> {
+    Hello::read(&receive_stream(quinn_connection).await?).ok_or(HelloError::Nonsense)
 }
 
-pub(super) async fn receive_hello_ack(connection: &Connection) -> Result<HelloAck, HelloError> {
-    HelloAck::read(&receive_stream(connection).await?).ok_or(HelloError::Nonsense)
+pub(super) async fn receive_hello_ack(quinn_connection: &Connection) -> Result<HelloAck, HelloError> {
+    HelloAck::read(&receive_stream(quinn_connection).await?).ok_or(HelloError::Nonsense)
 }
 
-pub(super) async fn send_stream(connection: &Connection, bytes: &[u8]) -> Result<(), ConnectionError> {
-    let mut stream = connection.open_uni().await?;
+pub(super) async fn send_stream(quinn_connection: &Connection, bytes: &[u8]) -> Result<(), ConnectionError> {
+    let mut stream = quinn_connection.open_uni().await?;
     // Whoever does not read it closes the connection, which is noticed there.
     let _ = stream.write_all(bytes).await;
     let _ = stream.finish();
     Ok(())
 }
 
-async fn receive_stream(connection: &Connection) -> Result<Vec<u8>, HelloError> {
-    let mut stream: RecvStream = connection.accept_uni().await.map_err(HelloError::Lost)?;
+async fn receive_stream(quinn_connection: &Connection) -> Result<Vec<u8>, HelloError> {
+    let mut stream: RecvStream = quinn_connection.accept_uni().await.map_err(HelloError::Lost)?;
     match stream.read_to_end(MAX_GREETING).await {
         Ok(bytes) => Ok(bytes),
         Err(ReadToEndError::Read(ReadError::ConnectionLost(error))) => Err(HelloError::Lost(error)),
@@ -174,13 +176,13 @@ mod tests {
     proptest! {
         #[test]
         fn hello_messages_round_trip(
-            link in any::<u64>(),
+            connection in any::<u64>(),
             code in prop::collection::vec(any::<u8>(), 0..64),
             hosts in prop::collection::vec(any::<IpAddr>(), 0..MAX_PATHS),
         ) {
-            let hello = Hello::Path { link, code };
+            let hello = Hello::Path { connection, code };
             prop_assert_eq!(Hello::read(&hello.write()), Some(hello));
-            let welcome = HelloAck { link, hosts };
+            let welcome = HelloAck { connection, hosts };
             prop_assert!(welcome.write().len() <= MAX_GREETING);
             prop_assert_eq!(HelloAck::read(&welcome.write()), Some(welcome));
         }
@@ -193,8 +195,8 @@ mod tests {
 
     #[test]
     fn plain_hello_costs_one_byte() {
-        assert_eq!(Hello::Link.write().len(), 1);
-        assert_eq!(Hello::read(&[0x80]), Some(Hello::Link));
-        assert_eq!(HelloAck { link: 7, hosts: Vec::new() }.write().len(), 2);
+        assert_eq!(Hello::Connection.write().len(), 1);
+        assert_eq!(Hello::read(&[0x80]), Some(Hello::Connection));
+        assert_eq!(HelloAck { connection: 7, hosts: Vec::new() }.write().len(), 2);
     }
 }

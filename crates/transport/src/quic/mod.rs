@@ -1,4 +1,4 @@
-//! `quic://`: QUIC by quinn, a connection for each path of a link.
+//! `quic://`: QUIC by quinn, a connection for each path of a connection.
 //!
 //! The dialler's handshake is over before the listener has looked at its
 //! certificate, so the listener answers a greeting: until then the dial may
@@ -9,9 +9,9 @@ mod address_update;
 mod addresses;
 mod allowance;
 mod congestion;
+mod connection;
 mod endpoints;
 mod hello;
-mod link;
 #[cfg(feature = "simulated")]
 mod null_crypto;
 mod path;
@@ -33,25 +33,25 @@ use std::time::{Duration, Instant, SystemTime};
 
 use quinn::{Connection, ConnectionError, Endpoint, Incoming};
 use roost_identity::{Refusal, Side};
-use roost_proto::{Congestion, DialId, LinkId, RoleSet, Scheme};
+use roost_proto::{Congestion, ConnectionId, DialId, RoleSet, Scheme};
 use rustls::pki_types::CertificateDer;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use address_update::AddressUpdate;
-use hello::{Hello, HelloAck, HelloError, LinkKey, receive_hello, receive_hello_ack, send_hello, send_hello_ack};
-use link::CLOSED;
-pub(crate) use link::QuicLink;
+use connection::CLOSED;
+pub(crate) use connection::QuicConnection;
+use hello::{ConnectionKey, Hello, HelloAck, HelloError, receive_hello, receive_hello_ack, send_hello, send_hello_ack};
 use path_manager::PathManager;
 use probing::Probing;
 use settings::Flight;
 use state::{IncomingId, LocalEnd};
 use stateless_reset::{ResetSender, first_id};
 
+use crate::connection::{AnyConnection, ConnectionIdentity, VerifiedRemote, seen_at};
 use crate::counters::{LiveSchemeCounters, SchemeCounters};
 use crate::dial::{DialRequest, TOO_LATE, unexpected};
 use crate::handshake_limiter::HandshakeLimiter;
-use crate::link::{AnyConnection, ConnectionIdentity, VerifiedRemote, seen_at};
 use crate::multipath::PathId;
 use crate::tcp::verified;
 use crate::transport::{Context, given};
@@ -61,7 +61,7 @@ use crate::udp::Bucket;
 pub(crate) struct Quic {
     inner: Arc<QuicShared>,
     listeners: Mutex<Vec<AbortHandle>>,
-    /// A clone is held by every link that still has to hand over something.
+    /// A clone is held by every connection that still has to hand over something.
     busy: Arc<()>,
 }
 
@@ -81,7 +81,7 @@ struct QuicShared {
     gone: RwLock<Vec<SocketAddr>>,
 }
 
-/// Which end of a new link we are.
+/// Which end of a new connection we are.
 enum QuicSide {
     /// We dialled, perhaps from an address in particular.
     Dialler(DialId, LocalEnd),
@@ -107,7 +107,7 @@ impl Quic {
         Ok(Self { inner: Arc::new(inner), listeners: Mutex::default(), busy: Arc::default() })
     }
 
-    /// Listens; answers the address. What is chosen here holds for links from and to it.
+    /// Listens; answers the address. What is chosen here holds for connections from and to it.
     pub(crate) fn listen(&self, at: SocketAddr, congestion: Congestion) -> io::Result<SocketAddr> {
         let endpoint = self.inner.open(at, Some(self.inner.server.clone()))?;
         let chosen = &self.inner.congestion;
@@ -117,7 +117,7 @@ impl Quic {
         endpoint.local_addr()
     }
 
-    /// Reaches a peer, at `to` first; the link is announced on success, the
+    /// Reaches a peer, at `to` first; the connection is announced on success, the
     /// reason comes back otherwise. The others of its `hosts` become further paths.
     pub(crate) async fn dial(&self, to: SocketAddr, hosts: &[SocketAddr], wish: DialRequest) -> Result<(), String> {
         let inner = &self.inner;
@@ -130,9 +130,9 @@ impl Quic {
             trips.mark_unresponsive(to.ip(), wish.node);
             return Err(format!("no answer in {} s", limit.as_secs_f32()));
         };
-        let (connection, probing) = connected?;
-        let limit = limits.next_answer(connection.rtt());
-        match timeout(limit, self.begin((endpoint, to, hosts), connection, probing, wish)).await {
+        let (quinn_connection, probing) = connected?;
+        let limit = limits.next_answer(quinn_connection.rtt());
+        match timeout(limit, self.begin((endpoint, to, hosts), quinn_connection, probing, wish)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(format!("the handshake was not done in {} s", limit.as_secs_f32())),
         }
@@ -142,26 +142,26 @@ impl Quic {
     async fn begin(
         &self,
         (endpoint, to, hosts): (Endpoint, SocketAddr, &[SocketAddr]),
-        connection: Connection,
+        quinn_connection: Connection,
         probing: Probing,
         wish: DialRequest,
     ) -> Result<(), String> {
         let inner = &self.inner;
-        send_hello(&connection, &Hello::Link).await.map_err(|error| inner.failed(to, &error))?;
-        let welcome = receive_hello_ack(&connection).await.map_err(|error| inner.no_greeting(to, &error))?;
-        let passed = identify(&inner.context, &connection, wish.expect)?;
+        send_hello(&quinn_connection, &Hello::Connection).await.map_err(|error| inner.failed(to, &error))?;
+        let welcome = receive_hello_ack(&quinn_connection).await.map_err(|error| inner.no_greeting(to, &error))?;
+        let passed = identify(&inner.context, &quinn_connection, wish.expect)?;
         if wish.node.is_some_and(|node| node != passed.remote.node) {
-            connection.close(CLOSED, b"you are not the node that was expected");
+            quinn_connection.close(CLOSED, b"you are not the node that was expected");
             return Err(unexpected(&passed.remote));
         }
         if !wish.try_win() {
-            connection.close(CLOSED, TOO_LATE.as_bytes());
+            quinn_connection.close(CLOSED, TOO_LATE.as_bytes());
             return Err(TOO_LATE.to_owned());
         }
         let expect = wish.expect;
-        let (link, first) = inner.announce(
+        let (connection, first) = inner.announce(
             inner.context.registry.allocate(),
-            connection,
+            quinn_connection,
             probing,
             passed,
             QuicSide::Dialler(wish.dial, inner.dialed_local_end(&endpoint, to, hosts)),
@@ -169,7 +169,7 @@ impl Quic {
         );
         let from = endpoint.local_addr().map_err(|error| error.to_string())?;
         let (inner, busy, dialled) = (Arc::clone(inner), Arc::clone(&self.busy), hosts.to_vec());
-        let keeper = PathManager { inner, link, welcome, dialled, port: to.port(), expect, busy };
+        let keeper = PathManager { inner, connection, welcome, dialled, port: to.port(), expect, busy };
         if let Some(first) = first {
             tokio::spawn(keeper.maintain_paths(((from, to), first)));
         }
@@ -184,12 +184,12 @@ impl Quic {
         drop(gone);
         let hosts: Vec<_> = self.inner.at_port(at.port()).collect();
         for (_, carrier) in self.inner.context.registry.all() {
-            let AnyConnection::Quic(link) = carrier else { continue };
+            let AnyConnection::Quic(connection) = carrier else { continue };
             if !is_there {
-                link.leave(at.ip().to_canonical());
+                connection.leave(at.ip().to_canonical());
             }
-            link.tell_hosts(at.port(), &hosts);
-            link.changed.notify_one();
+            connection.tell_hosts(at.port(), &hosts);
+            connection.changed.notify_one();
         }
     }
 
@@ -202,7 +202,7 @@ impl Quic {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|task| task.abort());
     }
 
-    /// Whether every link has handed over what was sent.
+    /// Whether every connection has handed over what was sent.
     pub(crate) fn is_idle(&self) -> bool {
         Arc::strong_count(&self.busy) == 1
     }
@@ -230,7 +230,7 @@ async fn accept(inner: Arc<QuicShared>, endpoint: Endpoint, busy: Arc<()>) {
             let _ = incoming.retry();
             continue;
         }
-        let has_room = inner.context.registry.len() < limits.links && bucket.try_take_token(Instant::now());
+        let has_room = inner.context.registry.len() < limits.connections && bucket.try_take_token(Instant::now());
         // It has sent a ClientHello.
         let place =
             if has_room { inner.handshake_limiter.acquire_slot(incoming.remote_address().ip(), true) } else { None };
@@ -278,80 +278,82 @@ impl QuicShared {
         let (connecting, name) = first_id(|| incoming.accept_with(server));
         let connecting = connecting.map_err(|error| self.failed(from, &error))?;
         let called = name.map(|name| IncomingId { at, wire_id: name });
-        let connection = connecting.await.map_err(|error| self.failed(from, &error))?;
-        let passed = identify(&self.context, &connection, self.context.admit)?;
-        let hello = receive_hello(&connection).await.map_err(|error| self.no_greeting(from, &error))?;
-        let link = match hello {
-            Hello::Link => self.context.registry.allocate(),
-            Hello::Path { link, .. } => LinkId(link),
+        let quinn_connection = connecting.await.map_err(|error| self.failed(from, &error))?;
+        let passed = identify(&self.context, &quinn_connection, self.context.admit)?;
+        let hello = receive_hello(&quinn_connection).await.map_err(|error| self.no_greeting(from, &error))?;
+        let connection = match hello {
+            Hello::Connection => self.context.registry.allocate(),
+            Hello::Path { connection, .. } => ConnectionId(connection),
         };
-        let welcome = HelloAck { link: link.0, hosts };
+        let welcome = HelloAck { connection: connection.0, hosts };
         if let Hello::Path { code, .. } = hello {
-            let link = self.link_to_extend(link, &connection, &passed, &code)?;
-            send_hello_ack(&connection, &welcome).await.map_err(|error| sentence(&error))?;
-            let here = self.accepted_local_end(&connection, called);
-            let added = link.add_path(connection, probing, here, busy);
-            return added.map(drop).ok_or_else(|| "more paths than a link may have".to_owned());
+            let connection = self.connection_to_extend(connection, &quinn_connection, &passed, &code)?;
+            send_hello_ack(&quinn_connection, &welcome).await.map_err(|error| sentence(&error))?;
+            let here = self.accepted_local_end(&quinn_connection, called);
+            let added = connection.add_path(quinn_connection, probing, here, busy);
+            return added.map(drop).ok_or_else(|| "more paths than a connection may have".to_owned());
         }
-        send_hello_ack(&connection, &welcome).await.map_err(|error| sentence(&error))?;
-        self.announce(link, connection, probing, passed, QuicSide::Listener(at.port(), called), busy);
+        send_hello_ack(&quinn_connection, &welcome).await.map_err(|error| sentence(&error))?;
+        self.announce(connection, quinn_connection, probing, passed, QuicSide::Listener(at.port(), called), busy);
         Ok(())
     }
 
-    /// The link to which somebody may add a path.
-    fn link_to_extend(
+    /// The connection to which somebody may add a path.
+    fn connection_to_extend(
         &self,
-        link: LinkId,
-        connection: &Connection,
+        connection: ConnectionId,
+        quinn_connection: &Connection,
         passed: &VerifiedRemote,
         code: &[u8],
-    ) -> Result<Arc<QuicLink>, String> {
+    ) -> Result<Arc<QuicConnection>, String> {
         let refused = || {
-            connection.close(CLOSED, b"there is no such link of yours");
-            "a path for a link that the peer does not have".to_owned()
+            quinn_connection.close(CLOSED, b"there is no such connection of yours");
+            "a path for a connection that the peer does not have".to_owned()
         };
-        let Some(AnyConnection::Quic(link)) = self.context.registry.get(link) else { return Err(refused()) };
-        let is_its_own = link.identified.remote.node == passed.remote.node
-            && link.key.as_ref().is_some_and(|key| key.verify(connection, code));
+        let Some(AnyConnection::Quic(connection)) = self.context.registry.get(connection) else {
+            return Err(refused());
+        };
+        let is_its_own = connection.identified.remote.node == passed.remote.node
+            && connection.key.as_ref().is_some_and(|key| key.verify(quinn_connection, code));
         if !is_its_own {
             return Err(refused());
         }
-        Ok(link)
+        Ok(connection)
     }
 
     fn announce(
         &self,
-        id: LinkId,
-        connection: Connection,
+        id: ConnectionId,
+        quinn_connection: Connection,
         probing: Probing,
         passed: VerifiedRemote,
         end: QuicSide,
         busy: &Arc<()>,
-    ) -> (Arc<QuicLink>, Option<PathId>) {
+    ) -> (Arc<QuicConnection>, Option<PathId>) {
         let (dial, here, port) = match end {
             QuicSide::Dialler(dial, here) => (Some(dial), here, None),
-            QuicSide::Listener(port, called) => (None, self.accepted_local_end(&connection, called), Some(port)),
+            QuicSide::Listener(port, called) => (None, self.accepted_local_end(&quinn_connection, called), Some(port)),
         };
         let identified = ConnectionIdentity {
-            link: id,
+            connection: id,
             remote: passed.remote,
             standing: passed.standing,
-            address: seen_at(Scheme::Quic, connection.remote_address()),
+            address: seen_at(Scheme::Quic, quinn_connection.remote_address()),
             dialled: dial.is_some(),
-            rtt: connection.rtt(),
+            rtt: quinn_connection.rtt(),
             since: SystemTime::now(),
         };
         self.context.round_trips.record_rtt(
-            Some(connection.remote_address().ip()),
+            Some(quinn_connection.remote_address().ip()),
             identified.remote.node,
             identified.rtt,
         );
         let up = identified.up(dial);
         LiveSchemeCounters::add(&self.live.handshakes, 1);
-        let key = LinkKey::from_connection(&connection);
-        let link = QuicLink::new(identified, Arc::clone(&self.context), Arc::clone(&self.live), key, port);
-        let first = link.start(up, connection, probing, here, busy);
-        (link, first)
+        let key = ConnectionKey::from_connection(&quinn_connection);
+        let connection = QuicConnection::new(identified, Arc::clone(&self.context), Arc::clone(&self.live), key, port);
+        let first = connection.start(up, quinn_connection, probing, here, busy);
+        (connection, first)
     }
 
     /// Why a greeting did not come, in a sentence.
@@ -381,9 +383,9 @@ pub(crate) fn messages_round_trip(bytes: &[u8]) -> bool {
 }
 
 /// Who the certificate of a finished handshake names.
-fn identify(context: &Context, connection: &Connection, expect: RoleSet) -> Result<VerifiedRemote, String> {
+fn identify(context: &Context, quinn_connection: &Connection, expect: RoleSet) -> Result<VerifiedRemote, String> {
     let shown =
-        connection.peer_identity().and_then(|identity| identity.downcast::<Vec<CertificateDer<'static>>>().ok());
+        quinn_connection.peer_identity().and_then(|identity| identity.downcast::<Vec<CertificateDer<'static>>>().ok());
     verified(context, shown.as_deref().map(Vec::as_slice), expect)
 }
 
@@ -413,9 +415,9 @@ fn sentence(error: &ConnectionError) -> String {
         ConnectionError::ApplicationClosed(close) if !close.reason.is_empty() => {
             given(&String::from_utf8_lossy(&close.reason))
         }
-        ConnectionError::ApplicationClosed(_) => "the peer closed the link".to_owned(),
+        ConnectionError::ApplicationClosed(_) => "the peer closed the connection".to_owned(),
         ConnectionError::TimedOut => "the peer has not been heard for too long".to_owned(),
-        ConnectionError::Reset => "the peer no longer knows the link".to_owned(),
+        ConnectionError::Reset => "the peer no longer knows the connection".to_owned(),
         ConnectionError::LocallyClosed => "the peer broke the protocol".to_owned(),
         // It may hold what the peer said.
         other => given(&other.to_string()),

@@ -1,4 +1,4 @@
-//! One path of a link: a connection, on which chunks leave and come on streams.
+//! One path of a connection: a connection, on which chunks leave and come on streams.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, SendStream,
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::allowance::Allowance;
-use super::link::QuicLink;
+use super::connection::QuicConnection;
 use crate::multipath::{CopyId, MAX_CHUNK_BYTES, PathId};
 
-/// What the association wants done on a path.
+/// What the connection wants done on a path.
 pub(super) enum PathCommand {
     Transmit { copy: CopyId, content: [Bytes; 2], priority: i32 },
     Cancel(CopyId),
@@ -22,28 +22,34 @@ pub(super) enum PathCommand {
 
 /// Carries a path until its connection is over. `busy` is dropped then.
 pub(super) async fn carry(
-    link: Arc<QuicLink>,
+    connection: Arc<QuicConnection>,
     id: PathId,
-    connection: Connection,
+    quinn_connection: Connection,
     orders: UnboundedReceiver<PathCommand>,
     busy: Arc<()>,
 ) {
     let read = async {
         // Each goes on until it has delivered what had arrived before the end.
-        let (error, ()) = tokio::join!(read_streams(&link, &connection), read_datagrams(&link, &connection));
+        let (error, ()) =
+            tokio::join!(read_streams(&connection, &quinn_connection), read_datagrams(&connection, &quinn_connection));
         error
     };
     tokio::pin!(read);
     let error = tokio::select! {
         error = &mut read => error,
-        () = write(&link, id, &connection, orders) => read.await,
+        () = write(&connection, id, &quinn_connection, orders) => read.await,
     };
-    link.lose_path(id, &error);
+    connection.lose_path(id, &error);
     drop(busy);
 }
 
-/// Does what is ordered, and tells the association what has arrived.
-async fn write(link: &QuicLink, id: PathId, connection: &Connection, mut orders: UnboundedReceiver<PathCommand>) {
+/// Does what is ordered, and tells the connection what has arrived.
+async fn write(
+    connection: &QuicConnection,
+    id: PathId,
+    quinn_connection: &Connection,
+    mut orders: UnboundedReceiver<PathCommand>,
+) {
     let mut leaving = FuturesUnordered::new();
     let mut copies: HashMap<CopyId, AbortHandle> = HashMap::new();
     loop {
@@ -52,7 +58,7 @@ async fn write(link: &QuicLink, id: PathId, connection: &Connection, mut orders:
                 Some(PathCommand::Transmit { copy, content, priority }) => {
                     let (handle, registration) = AbortHandle::new_pair();
                     copies.insert(copy, handle);
-                    let transmission = Abortable::new(transmit(connection, content, priority), registration);
+                    let transmission = Abortable::new(transmit(quinn_connection, content, priority), registration);
                     leaving.push(async move { (copy, transmission.await) });
                 }
                 Some(PathCommand::Cancel(copy)) => {
@@ -65,7 +71,7 @@ async fn write(link: &QuicLink, id: PathId, connection: &Connection, mut orders:
             Some((copy, outcome)) = leaving.next() => {
                 copies.remove(&copy);
                 if outcome == Ok(true) {
-                    link.with(|state, now| state.acknowledged(now, id, copy));
+                    connection.with(|state, now| state.acknowledged(now, id, copy));
                 }
             }
         }
@@ -73,8 +79,8 @@ async fn write(link: &QuicLink, id: PathId, connection: &Connection, mut orders:
 }
 
 /// Sends a chunk on a stream of its own; whether the peer has all of it.
-async fn transmit(connection: &Connection, mut content: [Bytes; 2], priority: i32) -> bool {
-    let Ok(stream) = connection.open_uni().await else { return false };
+async fn transmit(quinn_connection: &Connection, mut content: [Bytes; 2], priority: i32) -> bool {
+    let Ok(stream) = quinn_connection.open_uni().await else { return false };
     let mut stream = Unfinished(stream);
     let is_sent = stream.0.set_priority(priority).is_ok()
         && stream.0.write_all_chunks(&mut content).await.is_ok()
@@ -92,33 +98,33 @@ impl Drop for Unfinished {
     }
 }
 
-async fn read_datagrams(link: &QuicLink, connection: &Connection) {
-    while let Ok(message) = connection.read_datagram().await {
-        let _turn = link.turn.lock().await;
-        link.deliver(message).await;
+async fn read_datagrams(connection: &QuicConnection, quinn_connection: &Connection) {
+    while let Ok(message) = quinn_connection.read_datagram().await {
+        let _turn = connection.turn.lock().await;
+        connection.deliver(message).await;
     }
 }
 
 /// Reads streams side by side, until the connection is over and what had
 /// arrived is delivered. As long as a message waits for room, nothing is read.
-async fn read_streams(link: &QuicLink, connection: &Connection) -> ConnectionError {
+async fn read_streams(connection: &QuicConnection, quinn_connection: &Connection) -> ConnectionError {
     let mut reading = FuturesUnordered::new();
     let mut allowance = Allowance::new(Instant::now());
     let mut over = None;
     loop {
         tokio::select! {
-            accepted = connection.accept_uni(), if over.is_none() => match accepted {
+            accepted = quinn_connection.accept_uni(), if over.is_none() => match accepted {
                 Ok(stream) => {
-                    if let Some(most) = allowance.note_opened(Instant::now(), connection.rtt()) {
-                        connection.set_max_concurrent_uni_streams(VarInt::from_u32(most));
+                    if let Some(most) = allowance.note_opened(Instant::now(), quinn_connection.rtt()) {
+                        quinn_connection.set_max_concurrent_uni_streams(VarInt::from_u32(most));
                     }
                     reading.push(read_stream(stream));
                 }
                 Err(error) => over = Some(error),
             },
             Some(read) = reading.next() => match read {
-                Ok(chunk) => link.receive(&chunk.into()).await,
-                Err(ReadToEndError::TooLong) => link.violated(),
+                Ok(chunk) => connection.receive(&chunk.into()).await,
+                Err(ReadToEndError::TooLong) => connection.violated(),
                 // It was given up there, or the connection is over.
                 Err(ReadToEndError::Read(_)) => {}
             },

@@ -1,8 +1,8 @@
-//! The paths of a link that we dialled: which there should be, and keeping them.
+//! The paths of a connection that we dialled: which there should be, and keeping them.
 //!
 //! The dialler adds paths, since only it can be sure to reach the other side.
 //! Every address of either side is on one path at least, with the address of
-//! the other side that is nearest to it in number: two links with a network
+//! the other side that is nearest to it in number: two connections with a network
 //! each thus become two paths, not four of which two cross over.
 
 use std::cmp::Reverse;
@@ -16,8 +16,8 @@ use quinn::Connection;
 use roost_proto::{RoleSet, is_destination};
 use tokio::time::timeout;
 
+use super::connection::{GIVEN_UP, QuicConnection};
 use super::hello::{Hello, HelloAck, receive_hello_ack, send_hello};
-use super::link::{GIVEN_UP, QuicLink};
 use super::settings::Flight;
 use super::unverified_hosts::{AttemptDecision, UnverifiedHosts, patience};
 use super::{QuicShared, identify};
@@ -28,7 +28,7 @@ use crate::udp::can_reach;
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The most paths of a link of which it is remembered how trying them went. A peer
+/// The most paths of a connection of which it is remembered how trying them went. A peer
 /// that tells of ever new addresses has us try no more of them than that until the
 /// pause of one is over.
 const MOST_TRIED: usize = 4 * MAX_PATHS;
@@ -62,10 +62,10 @@ struct Attempt {
     limit: Duration,
 }
 
-/// What to know of a link to add paths to it.
+/// What to know of a connection to add paths to it.
 pub(super) struct PathManager {
     pub(super) inner: Arc<QuicShared>,
-    pub(super) link: Arc<QuicLink>,
+    pub(super) connection: Arc<QuicConnection>,
     /// What the peer said at the beginning.
     pub(super) welcome: HelloAck,
     /// The peer's addresses that we know from elsewhere, and its port.
@@ -76,14 +76,14 @@ pub(super) struct PathManager {
 }
 
 impl PathManager {
-    /// Keeps the paths until the link is over; the first one is there. Those
+    /// Keeps the paths until the connection is over; the first one is there. Those
     /// that are missing are tried side by side, so that none waits for another.
     pub(super) async fn maintain_paths(self, first: (PathAddresses, PathId)) {
         let mut paths = BTreeMap::from([(first.0, WantedPath::new(Some(first.1), Instant::now()))]);
         let (mut trying, mut told) = (FuturesUnordered::new(), UnverifiedHosts::default());
-        while !self.link.is_over() {
+        while !self.connection.is_over() {
             let wanted = self.want(&mut paths);
-            let has_room = |trying: usize| self.link.path_count() + trying < MAX_PATHS;
+            let has_room = |trying: usize| self.connection.path_count() + trying < MAX_PATHS;
             for (pair, path) in paths.iter_mut().filter(|(pair, _)| wanted.contains(pair)) {
                 if self.is_due(path) && has_room(trying.len()) && self.may_try(*pair, path, &mut told) {
                     path.is_tried = true;
@@ -103,7 +103,7 @@ impl PathManager {
             };
             tokio::select! {
                 () = is_time => {}
-                () = self.link.changed.notified() => {}
+                () = self.connection.changed.notified() => {}
                 Some((pair, is_told, outcome)) = trying.next() => {
                     if is_told {
                         told.finish_attempt(pair.1.ip(), outcome.is_ok());
@@ -121,7 +121,7 @@ impl PathManager {
         let wanted = pairs(&sources, &self.targets());
         let now = Instant::now();
         paths.retain(|pair, path| {
-            let is_there = path.id.is_some_and(|id| self.link.has_path(id));
+            let is_there = path.id.is_some_and(|id| self.connection.has_path(id));
             is_there || wanted.contains(pair) || path.is_tried || path.try_at > now
         });
         for pair in &wanted {
@@ -134,11 +134,11 @@ impl PathManager {
 
     /// A path that was added for want of a better one is of no use beside that.
     fn give_up_spare(&self, paths: &BTreeMap<PathAddresses, WantedPath>, wanted: &[PathAddresses]) {
-        let is_there = |path: &WantedPath| path.id.is_some_and(|id| self.link.has_path(id));
+        let is_there = |path: &WantedPath| path.id.is_some_and(|id| self.connection.has_path(id));
         if !wanted.is_empty() && wanted.iter().all(|pair| paths.get(pair).is_some_and(is_there)) {
             let spare = paths.iter().filter(|(pair, _)| !wanted.contains(pair));
             for id in spare.filter_map(|(_, path)| path.id) {
-                self.link.give_up(id, "there is a better one");
+                self.connection.give_up(id, "there is a better one");
             }
         }
     }
@@ -146,7 +146,7 @@ impl PathManager {
     /// The peer's addresses, as far as we know them. What it has once listed
     /// counts for as long as it does.
     fn targets(&self) -> Vec<SocketAddr> {
-        let listed = self.link.hosts().unwrap_or_else(|| self.welcome.hosts.clone());
+        let listed = self.connection.hosts().unwrap_or_else(|| self.welcome.hosts.clone());
         let is_taken_back = |ip| self.welcome.hosts.contains(&ip) && !listed.contains(&ip);
         let known = self.dialled.iter().copied().filter(|at| !is_taken_back(at.ip().to_canonical()));
         let is_local = self.dialled.iter().all(|at| at.ip().is_loopback());
@@ -159,7 +159,7 @@ impl PathManager {
 
     /// Whether a path is not there and it is time to try.
     fn is_due(&self, path: &mut WantedPath) -> bool {
-        if path.id.is_some_and(|id| !self.link.has_path(id)) {
+        if path.id.is_some_and(|id| !self.connection.has_path(id)) {
             *path = WantedPath::new(None, Instant::now() + PAUSE);
         }
         path.is_missing() && path.try_at <= Instant::now()
@@ -176,7 +176,7 @@ impl PathManager {
         if !self.is_told(pair.1, told) {
             return true;
         }
-        match told.ask(Instant::now(), self.link.received()) {
+        match told.ask(Instant::now(), self.connection.received()) {
             AttemptDecision::Try => return true,
             AttemptDecision::Wait => {}
             AttemptDecision::RetryAt(at) => path.try_at = at,
@@ -192,7 +192,7 @@ impl PathManager {
             return Attempt { is_told, flight, limit: longest };
         }
         // It is over before its first packet would be repeated.
-        let limit = patience(self.link.identified.rtt, path.pause).min(longest);
+        let limit = patience(self.connection.identified.rtt, path.pause).min(longest);
         Attempt { is_told, flight: Flight { rtt: limit, ..flight }, limit }
     }
 
@@ -216,26 +216,27 @@ impl PathManager {
                 path.try_at = Instant::now() + path.pause;
                 path.pause = (path.pause * 2).min(LONGEST_PAUSE);
             }
-            (_, Ok(id)) => drop(self.link.give_up(id, "its addresses are of no use any more")),
+            (_, Ok(id)) => drop(self.connection.give_up(id, "its addresses are of no use any more")),
             (None, Err(_)) => {}
         }
     }
 
     async fn add(&self, (from, to): PathAddresses, flight: Flight) -> Result<PathId, String> {
         let (_, endpoint) = self.inner.usable().find(|(at, _)| *at == from).ok_or("our address is gone")?;
-        let (connection, probing) = self.inner.connect(&endpoint, to, self.expect, flight).await?;
-        let joining = Joining(Some(connection.clone()));
-        let code = self.link.key.as_ref().and_then(|key| key.code(&connection)).ok_or("TLS tells no secret")?;
-        let hello = Hello::Path { link: self.welcome.link, code };
-        send_hello(&connection, &hello).await.map_err(|error| self.inner.failed(to, &error))?;
-        receive_hello_ack(&connection).await.map_err(|error| self.inner.no_greeting(to, &error))?;
-        let passed = identify(&self.inner.context, &connection, self.expect)?;
-        if passed.remote.node != self.link.identified.remote.node {
+        let (quinn_connection, probing) = self.inner.connect(&endpoint, to, self.expect, flight).await?;
+        let joining = Joining(Some(quinn_connection.clone()));
+        let code =
+            self.connection.key.as_ref().and_then(|key| key.code(&quinn_connection)).ok_or("TLS tells no secret")?;
+        let hello = Hello::Path { connection: self.welcome.connection, code };
+        send_hello(&quinn_connection, &hello).await.map_err(|error| self.inner.failed(to, &error))?;
+        receive_hello_ack(&quinn_connection).await.map_err(|error| self.inner.no_greeting(to, &error))?;
+        let passed = identify(&self.inner.context, &quinn_connection, self.expect)?;
+        if passed.remote.node != self.connection.identified.remote.node {
             return Err("another node answers there".to_owned());
         }
         joining.succeed();
-        let added = self.link.add_path(
-            connection,
+        let added = self.connection.add_path(
+            quinn_connection,
             probing,
             self.inner.dialed_local_end(&endpoint, to, &self.dialled),
             &self.busy,
@@ -256,8 +257,8 @@ impl Joining {
 
 impl Drop for Joining {
     fn drop(&mut self) {
-        if let Some(connection) = &self.0 {
-            connection.close(GIVEN_UP, b"the path is not added");
+        if let Some(quinn_connection) = &self.0 {
+            quinn_connection.close(GIVEN_UP, b"the path is not added");
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::stateless_reset::reset_token;
 use crate::transport::Context;
 
 /// The most streams that a peer may have open: chunks that are not read yet. An
-/// association has fewer, so that there always is one for a heartbeat.
+/// connection has fewer, so that there always is one for a heartbeat.
 pub(super) const MAX_STREAMS: u32 = MAX_COPIES as u32 + 512;
 /// The same when a connection begins. quinn holds a place of 17 bytes for each that may be opened,
 /// which most nodes of a hub never use.
@@ -33,7 +33,7 @@ const PROMPT_ACK_DELAY: Duration = Duration::from_millis(1);
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 /// Room for datagrams that wait, in each direction, bytes.
 pub(super) const DATAGRAM_BUFFER: usize = 1 << 20;
-/// Bytes that a peer may have sent and we not have read: more than an association
+/// Bytes that a peer may have sent and we not have read: more than a connection
 /// has under way. It must not come to wait for a connection, which wakes those
 /// that wait in no order, so that a chunk may wait for ever.
 const RECEIVE_WINDOW: u32 = WINDOW_BYTES as u32 + (1 << 20);
@@ -48,7 +48,7 @@ const RESET_PAUSE: Duration = Duration::from_millis(1);
 /// so do the ids of connections, so that those of an earlier run are known as ours.
 pub(super) fn endpoint(key: hmac::Key) -> EndpointConfig {
     let mut ids = [0; 8];
-    ids.copy_from_slice(&reset_token(&key, b"connection ids")[..8]);
+    ids.copy_from_slice(&reset_token(&key, b"quinn_connection ids")[..8]);
     let ids = u64::from_be_bytes(ids);
     let mut config = EndpointConfig::new(Arc::new(key));
     config.cid_generator(move || Box::new(Ids::new(ids))).min_reset_interval(RESET_PAUSE);

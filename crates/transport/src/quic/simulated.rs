@@ -17,8 +17,8 @@ use quinn_proto::{
 use roost_proto::{Channel, Congestion, Delivery};
 
 use self::path::SimulatedPath;
+use super::connection::{CLOSED, GIVEN_UP};
 use super::hello::{Hello, HelloAck};
-use super::link::{CLOSED, GIVEN_UP};
 use super::probing::Probing;
 use super::sentence;
 use super::settings::DATAGRAM_BUFFER;
@@ -27,7 +27,7 @@ use crate::config::Limits;
 use crate::multipath::{Action, MAX_PATHS, MultipathConnection, PathId};
 use crate::simulated::{EndEvent, SimPacket, SimulatedEnd, UDP_BYTES};
 
-/// The path on which a link begins.
+/// The path on which a connection begins.
 const FIRST: u8 = 0;
 
 /// The other end, which has an address for each path.
@@ -64,7 +64,7 @@ enum QuicEndPhase {
 }
 
 impl QuicEnd {
-    /// Dials over so many paths, at least one and at most as many as a link may have.
+    /// Dials over so many paths, at least one and at most as many as a connection may have.
     pub(crate) fn dial(now: Instant, congestion: Congestion, count: u8) -> Self {
         let mut end = Self::new(now, congestion, false, count.clamp(1, MAX_PATHS as u8));
         end.connect(now, FIRST);
@@ -88,7 +88,7 @@ impl QuicEnd {
             phase: QuicEndPhase::Greeting { until },
             loose: VecDeque::new(),
             events: VecDeque::new(),
-            multipath: MultipathConnection::new(Limits::default().link_queue_bytes),
+            multipath: MultipathConnection::new(Limits::default().connection_queue_bytes),
             buffer: Vec::new(),
         }
     }
@@ -98,8 +98,8 @@ impl QuicEnd {
         let probing = Probing::new(self.congestion);
         let config = settings::client(path, &probing, self.count > 1);
         // The address is one, and there are ids left.
-        if let Ok((handle, connection)) = self.endpoint.connect(now, config, peer(path), "peer") {
-            self.paths.insert(path, SimulatedPath::new(now, handle, connection, probing));
+        if let Ok((handle, quinn_connection)) = self.endpoint.connect(now, config, peer(path), "peer") {
+            self.paths.insert(path, SimulatedPath::new(now, handle, quinn_connection, probing));
         }
     }
 
@@ -112,7 +112,7 @@ impl QuicEnd {
             && self.multipath.is_idle()
             && let Some(path) = self.only_path()
         {
-            let mut datagrams = path.connection.datagrams();
+            let mut datagrams = path.quinn_connection.datagrams();
             let is_free = DATAGRAM_BUFFER - datagrams.send_buffer_space() <= DIRECT_AHEAD;
             if is_free && !matches!(datagrams.send(message.clone(), true), Err(SendDatagramError::TooLarge)) {
                 self.drain_outputs(now);
@@ -125,7 +125,7 @@ impl QuicEnd {
         is_taken
     }
 
-    /// The path of a link that has one.
+    /// The path of a connection that has one.
     fn only_path(&mut self) -> Option<&mut SimulatedPath> {
         let mut joined = self.paths.values_mut().filter(|path| path.is_joined);
         joined.next().filter(|_| joined.next().is_none())
@@ -135,7 +135,7 @@ impl QuicEnd {
     fn drain_outputs(&mut self, now: Instant) {
         loop {
             self.pass_endpoint_events();
-            let event = self.paths.iter_mut().find_map(|(path, it)| Some((*path, it.connection.poll()?)));
+            let event = self.paths.iter_mut().find_map(|(path, it)| Some((*path, it.quinn_connection.poll()?)));
             let Some((path, event)) = event else { break };
             self.happened(now, path, event);
         }
@@ -159,16 +159,16 @@ impl QuicEnd {
             Action::Transmit { copy, content, priority, .. } => {
                 path.streams.waiting.push_back((Some(copy), content, priority));
             }
-            Action::Cancel { copy, .. } => path.streams.cancel(&mut path.connection, copy),
+            Action::Cancel { copy, .. } => path.streams.cancel(&mut path.quinn_connection, copy),
             Action::Probe { on, .. } => path.probing.set(on),
         }
     }
 
     fn pass_endpoint_events(&mut self) {
-        for SimulatedPath { handle, connection, .. } in self.paths.values_mut() {
-            while let Some(event) = connection.poll_endpoint_events() {
+        for SimulatedPath { handle, quinn_connection, .. } in self.paths.values_mut() {
+            while let Some(event) = quinn_connection.poll_endpoint_events() {
                 if let Some(answer) = self.endpoint.handle_event(*handle, event) {
-                    connection.handle_event(answer);
+                    quinn_connection.handle_event(answer);
                 }
             }
         }
@@ -180,7 +180,7 @@ impl QuicEnd {
             // Each side greets; who dials is up when it has been answered.
             Event::Connected if !self.is_incoming => {
                 if let QuicEndPhase::Greeting { until } = &mut self.phase {
-                    *until = now + Limits::default().next_answer(path.connection.rtt());
+                    *until = now + Limits::default().next_answer(path.quinn_connection.rtt());
                 }
                 path.say(hello(number).write());
             }
@@ -193,7 +193,9 @@ impl QuicEnd {
                 }
             }
             Event::DatagramReceived => {
-                while let Some(message) = self.paths.get_mut(&number).and_then(|it| it.connection.datagrams().recv()) {
+                while let Some(message) =
+                    self.paths.get_mut(&number).and_then(|it| it.quinn_connection.datagrams().recv())
+                {
                     self.deliver(message);
                 }
             }
@@ -202,7 +204,7 @@ impl QuicEnd {
         }
     }
 
-    /// A connection is over; the link goes on with the others, unless the other
+    /// A connection is over; the connection goes on with the others, unless the other
     /// end has closed it.
     fn lose(&mut self, now: Instant, number: u8, reason: &ConnectionError) {
         if let Some(path) = self.paths.get_mut(&number) {
@@ -217,10 +219,10 @@ impl QuicEnd {
             self.events.push_back(EndEvent::Down { reason: sentence(reason) });
         }
         self.phase = QuicEndPhase::Over;
-        self.paths.values_mut().for_each(|path| path.connection.close(now, CLOSED, Bytes::new()));
+        self.paths.values_mut().for_each(|path| path.quinn_connection.close(now, CLOSED, Bytes::new()));
     }
 
-    /// A path can be used; with the first the link is up.
+    /// A path can be used; with the first the connection is up.
     fn join(&mut self, now: Instant, number: u8) {
         if !matches!(self.phase, QuicEndPhase::Greeting { .. } | QuicEndPhase::Up) {
             return;
@@ -246,10 +248,10 @@ impl QuicEnd {
 
     fn accept_streams(&mut self, now: Instant, number: u8) {
         while let Some(path) = self.paths.get_mut(&number)
-            && let Some(id) = path.connection.streams().accept(Dir::Uni)
+            && let Some(id) = path.quinn_connection.streams().accept(Dir::Uni)
         {
-            if let Some(most) = path.allowance.note_opened(now, path.connection.rtt()) {
-                path.connection.set_max_concurrent_streams(Dir::Uni, VarInt::from_u32(most));
+            if let Some(most) = path.allowance.note_opened(now, path.quinn_connection.rtt()) {
+                path.quinn_connection.set_max_concurrent_streams(Dir::Uni, VarInt::from_u32(most));
             }
             path.streams.reading.insert(id, Vec::new());
             self.read(now, number, id);
@@ -259,10 +261,10 @@ impl QuicEnd {
     /// Reads what there is of a stream, and takes what is whole.
     fn read(&mut self, now: Instant, number: u8, id: StreamId) {
         let Some(path) = self.paths.get_mut(&number) else { return };
-        let Some(body) = path.streams.read(&mut path.connection, id) else { return };
+        let Some(body) = path.streams.read(&mut path.quinn_connection, id) else { return };
         if id.index() == 0 {
             if self.is_incoming {
-                path.say(HelloAck { link: 1, hosts: Vec::new() }.write());
+                path.say(HelloAck { connection: 1, hosts: Vec::new() }.write());
             }
             return self.join(now, number);
         }
@@ -275,7 +277,7 @@ impl QuicEnd {
         let QuicEndPhase::Draining { reason, until } = &self.phase else { return };
         if self.multipath.is_idle() || *until <= now {
             let reason = Bytes::copy_from_slice(reason.as_bytes());
-            self.paths.values_mut().for_each(|path| path.connection.close(now, CLOSED, reason.clone()));
+            self.paths.values_mut().for_each(|path| path.quinn_connection.close(now, CLOSED, reason.clone()));
             self.phase = QuicEndPhase::Over;
         }
     }
@@ -287,15 +289,15 @@ impl QuicEnd {
         match self.endpoint.handle(now, peer(number), None, None, BytesMut::from(content), &mut self.buffer)? {
             DatagramEvent::ConnectionEvent(handle, event) => {
                 let path = self.paths.values_mut().find(|path| path.handle == handle)?;
-                path.connection.handle_event(event);
+                path.quinn_connection.handle_event(event);
                 None
             }
             DatagramEvent::NewConnection(incoming) => {
                 let probing = Probing::new(self.congestion);
                 let config = settings::server(Some(&probing), self.count > 1);
                 match self.endpoint.accept(incoming, now, &mut self.buffer, Some(config)) {
-                    Ok((handle, connection)) => {
-                        self.paths.insert(number, SimulatedPath::new(now, handle, connection, probing));
+                    Ok((handle, quinn_connection)) => {
+                        self.paths.insert(number, SimulatedPath::new(now, handle, quinn_connection, probing));
                         None
                     }
                     Err(error) => error.response,
@@ -308,7 +310,7 @@ impl QuicEnd {
 
 /// What the dialler says on a path; nobody has secrets here to prove anything with.
 fn hello(path: u8) -> Hello {
-    if path == FIRST { Hello::Link } else { Hello::Path { link: 1, code: vec![0; 32] } }
+    if path == FIRST { Hello::Connection } else { Hello::Path { connection: 1, code: vec![0; 32] } }
 }
 
 impl SimulatedEnd for QuicEnd {
@@ -350,9 +352,9 @@ impl SimulatedEnd for QuicEnd {
             self.phase = QuicEndPhase::Over;
             self.paths.clear();
         }
-        for SimulatedPath { connection, .. } in self.paths.values_mut() {
-            if connection.poll_timeout().is_some_and(|at| at <= now) {
-                connection.handle_timeout(now);
+        for SimulatedPath { quinn_connection, .. } in self.paths.values_mut() {
+            if quinn_connection.poll_timeout().is_some_and(|at| at <= now) {
+                quinn_connection.handle_timeout(now);
             }
         }
         if self.multipath.deadline().is_some_and(|at| at <= now) {
@@ -365,7 +367,7 @@ impl SimulatedEnd for QuicEnd {
         let packet = self.loose.pop_front().or_else(|| {
             self.paths.iter_mut().find_map(|(path, it)| {
                 self.buffer.clear();
-                let transmit = it.connection.poll_transmit(now, 1, &mut self.buffer)?;
+                let transmit = it.quinn_connection.poll_transmit(now, 1, &mut self.buffer)?;
                 Some((*path, Bytes::copy_from_slice(&self.buffer[..transmit.size])))
             })
         });
@@ -382,12 +384,12 @@ impl SimulatedEnd for QuicEnd {
             QuicEndPhase::Greeting { until } | QuicEndPhase::Draining { until, .. } => Some(*until),
             QuicEndPhase::Up | QuicEndPhase::Over => None,
         };
-        let own = self.paths.values_mut().filter_map(|path| path.connection.poll_timeout()).min();
+        let own = self.paths.values_mut().filter_map(|path| path.quinn_connection.poll_timeout()).min();
         [until, own, self.multipath.deadline()].into_iter().flatten().min()
     }
 
     fn is_over(&self) -> bool {
-        let is_drained = self.paths.values().all(|path| path.connection.is_drained());
+        let is_drained = self.paths.values().all(|path| path.quinn_connection.is_drained());
         self.phase == QuicEndPhase::Over && is_drained && self.loose.is_empty() && self.events.is_empty()
     }
 }

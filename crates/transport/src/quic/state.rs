@@ -1,4 +1,4 @@
-//! What a QUIC link consists of: its association, and a connection for each path.
+//! What a QUIC connection consists of: its connection, and a connection for each path.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use super::address_update::{PathName, path_name};
 use super::path::PathCommand;
 use super::probing::Probing;
+use crate::connection::PathInfo;
 use crate::known_remotes::{KnownRemote, WireId};
-use crate::link::PathInfo;
 use crate::multipath::{Action, CopyId, MAX_PATHS, Message, MultipathConnection, PathId, PathMetrics, PathView};
 
 /// How long a datagram is of use, at least. Over several paths it is repeated
@@ -22,7 +22,7 @@ const DATAGRAM_LIFE: Duration = Duration::from_millis(500);
 /// Bytes of QUIC's own datagrams that may wait before others.
 pub(super) const DIRECT_AHEAD: usize = 4 << 10;
 
-/// The association of a link, and the connections that are its paths.
+/// The connection of a connection, and the connections that are its paths.
 pub(super) struct State {
     pub(super) multipath: MultipathConnection,
     pub(super) paths: BTreeMap<PathId, QuicPath>,
@@ -54,9 +54,9 @@ pub(super) struct IncomingId {
     pub(super) wire_id: WireId,
 }
 
-/// A connection of the link.
+/// A connection of the connection.
 pub(super) struct QuicPath {
-    pub(super) connection: Connection,
+    pub(super) quinn_connection: Connection,
     from: Option<IpAddr>,
     called: Option<IncomingId>,
     probing: Probing,
@@ -73,12 +73,12 @@ pub(super) struct Traffic {
 }
 
 /// What a connection knows about its path.
-fn measured(connection: &Connection, probing: &Probing) -> PathMetrics {
-    let path = connection.stats().path;
+fn measured(quinn_connection: &Connection, probing: &Probing) -> PathMetrics {
+    let path = quinn_connection.stats().path;
     PathMetrics { rtt: path.rtt, window: path.cwnd.saturating_sub(probing.room()) }
 }
 
-/// How the association sends a message of the owner's. It cannot know before a
+/// How the connection sends a message of the owner's. It cannot know before a
 /// round trip that one has arrived.
 pub(super) fn as_sent(channel: Channel, how: &Delivery, body: Bytes, now: Instant, rtt: Duration) -> Message {
     let life = how.lifetime.map(|life| life + rtt);
@@ -105,7 +105,7 @@ impl State {
     pub(super) fn add_path(
         &mut self,
         now: Instant,
-        connection: &Connection,
+        quinn_connection: &Connection,
         probing: Probing,
         here: LocalEnd,
         orders: mpsc::UnboundedSender<PathCommand>,
@@ -115,11 +115,11 @@ impl State {
         }
         let id = PathId(self.next_path);
         self.next_path += 1;
-        let (connection, idle_space) = (connection.clone(), connection.datagram_send_buffer_space());
-        let measured = measured(&connection, &probing);
+        let (quinn_connection, idle_space) = (quinn_connection.clone(), quinn_connection.datagram_send_buffer_space());
+        let measured = measured(&quinn_connection, &probing);
         self.paths.insert(
             id,
-            QuicPath { connection, from: here.from, called: here.called, probing, commands: orders, idle_space },
+            QuicPath { quinn_connection, from: here.from, called: here.called, probing, commands: orders, idle_space },
         );
         self.multipath.add_path(now, id, here.rank, measured);
         Some(id)
@@ -128,7 +128,7 @@ impl State {
     /// A connection is over; answers whether it was the last.
     pub(super) fn remove_path(&mut self, now: Instant, id: PathId) -> bool {
         if let Some(path) = self.paths.remove(&id) {
-            self.past = self.past.plus(&path.connection);
+            self.past = self.past.plus(&path.quinn_connection);
         }
         self.multipath.remove_path(now, id);
         self.paths.is_empty()
@@ -138,7 +138,7 @@ impl State {
     pub(super) fn known_remotes(&self) -> Vec<KnownRemote> {
         let known = self.paths.values().filter_map(|path| {
             let IncomingId { at, wire_id: name } = path.called?;
-            let (from, to) = (path.connection.local_ip(), path.connection.remote_address());
+            let (from, to) = (path.quinn_connection.local_ip(), path.quinn_connection.remote_address());
             let from = from.filter(|_| at.ip().is_unspecified());
             Some(KnownRemote { scheme: Scheme::Quic, at, from, to, wire_id: name })
         });
@@ -147,33 +147,34 @@ impl State {
 
     /// The paths at an address of ours.
     pub(super) fn at(&self, ip: IpAddr) -> Vec<PathId> {
-        let local = |path: &QuicPath| path.from.or_else(|| path.connection.local_ip()).map(|ip| ip.to_canonical());
+        let local =
+            |path: &QuicPath| path.from.or_else(|| path.quinn_connection.local_ip()).map(|ip| ip.to_canonical());
         self.paths.iter().filter(|(_, path)| local(path) == Some(ip)).map(|(id, _)| *id).collect()
     }
 
     /// The path that both sides call so.
     pub(super) fn named(&self, name: PathName) -> Option<PathId> {
-        self.paths.iter().find(|(_, path)| path_name(&path.connection) == Some(name)).map(|(id, _)| *id)
+        self.paths.iter().find(|(_, path)| path_name(&path.quinn_connection) == Some(name)).map(|(id, _)| *id)
     }
 
     /// The connection on which a datagram may leave at once as one of QUIC's
-    /// own, which keep no order with what the association sends, have no
+    /// own, which keep no order with what the connection sends, have no
     /// priority and are not given up: there is one path, and nothing waits.
     pub(super) fn direct(&self) -> Option<&Connection> {
         let path = self.paths.values().next().filter(|_| self.paths.len() == 1)?;
-        let ahead = path.idle_space.saturating_sub(path.connection.datagram_send_buffer_space());
-        (ahead <= DIRECT_AHEAD && self.multipath.is_idle()).then_some(&path.connection)
+        let ahead = path.idle_space.saturating_sub(path.quinn_connection.datagram_send_buffer_space());
+        (ahead <= DIRECT_AHEAD && self.multipath.is_idle()).then_some(&path.quinn_connection)
     }
 
     /// What went over all its connections.
     pub(super) fn traffic(&self) -> Traffic {
-        self.paths.values().fold(self.past, |sum, path| sum.plus(&path.connection))
+        self.paths.values().fold(self.past, |sum, path| sum.plus(&path.quinn_connection))
     }
 
     /// The peer has all of a chunk.
     pub(super) fn acknowledged(&mut self, now: Instant, path: PathId, copy: CopyId) {
         if let Some(path) = self.paths.get(&path) {
-            self.multipath.handle_acknowledgement(now, copy, measured(&path.connection, &path.probing));
+            self.multipath.handle_acknowledgement(now, copy, measured(&path.quinn_connection, &path.probing));
         }
     }
 
@@ -197,7 +198,7 @@ impl State {
 
     /// Whether something has not arrived that still can.
     pub(super) fn has_unsent(&self) -> bool {
-        let has_datagrams = |path: &QuicPath| path.connection.datagram_send_buffer_space() < path.idle_space;
+        let has_datagrams = |path: &QuicPath| path.quinn_connection.datagram_send_buffer_space() < path.idle_space;
         !self.paths.is_empty() && (!self.multipath.is_idle() || self.paths.values().any(has_datagrams))
     }
 
@@ -207,11 +208,11 @@ impl State {
 
     pub(super) fn describe(&self, view: &PathView) -> Option<PathInfo> {
         let path = self.paths.get(&view.path)?;
-        let connection = &path.connection;
-        let stats = connection.stats();
+        let quinn_connection = &path.quinn_connection;
+        let stats = quinn_connection.stats();
         Some(PathInfo {
-            local: path.from.or_else(|| connection.local_ip()),
-            remote: connection.remote_address(),
+            local: path.from.or_else(|| quinn_connection.local_ip()),
+            remote: quinn_connection.remote_address(),
             answers: view.answers,
             rtt: view.measured.rtt,
             rate: view.rate,
@@ -226,8 +227,8 @@ impl State {
 }
 
 impl Traffic {
-    fn plus(self, connection: &Connection) -> Self {
-        let stats = connection.stats();
+    fn plus(self, quinn_connection: &Connection) -> Self {
+        let stats = quinn_connection.stats();
         Self {
             sent: self.sent + stats.udp_tx.bytes,
             received: self.received + stats.udp_rx.bytes,

@@ -78,7 +78,7 @@ impl UnverifiedHosts {
     }
 }
 
-/// The time that such a host has for its answer, if the link's round trip is `rtt` and the pause after a
+/// The time that such a host has for its answer, if the connection's round trip is `rtt` and the pause after a
 /// failure is now `pause`: another way may be longer, which later tries allow for.
 pub(super) fn patience(rtt: Duration, pause: Duration) -> Duration {
     WAIT.max(pause).max(3 * rtt)

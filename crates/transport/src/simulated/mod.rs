@@ -1,11 +1,11 @@
-//! Links in virtual time: what happens at one end of a link, without sockets,
+//! Connections in virtual time: what happens at one end of a connection, without sockets,
 //! tasks, clocks or secrets. Messages, packets and the time come in; packets,
 //! messages and a deadline come out.
 //!
 //! What carries messages is the code of the product: acknowledgements,
 //! retransmission, congestion control and the order of messages. What a
 //! stranger could not tell from real packets is left out: nothing is encrypted,
-//! and handshakes are packets of the real number and sizes. So a link does the
+//! and handshakes are packets of the real number and sizes. So a connection does the
 //! same in every run.
 //!
 //! | [`Detail`] | `udp://` | `tcp://` | `quic://` |
@@ -13,7 +13,7 @@
 //! | `Packet` | its session | its queue, frames and records, in full segments by the session of `udp://` | a QUIC connection for each path |
 //! | `Message` | its session | the same | by the session of `udp://` |
 //!
-//! A link that is carried by another transport's session still has packets of
+//! A connection that is carried by another transport's session still has packets of
 //! its own sizes, and a handshake of its own length.
 
 mod session;
@@ -45,13 +45,13 @@ fn time(instant: Instant) -> Time {
     Time::ZERO + instant.saturating_duration_since(*ORIGIN)
 }
 
-/// In how much detail links are simulated.
+/// In how much detail connections are simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// As real as there is: QUIC links are QUIC connections.
+    /// As real as there is: QUIC connections are QUIC connections.
     #[default]
     Packet,
-    /// Every link by the session of `udp://`, which is cheap enough for tens of
+    /// Every connection by the session of `udp://`, which is cheap enough for tens of
     /// thousands of nodes.
     Message,
 }
@@ -83,7 +83,7 @@ impl FromStr for Detail {
     }
 }
 
-/// What each kind of end does; see [`LinkEnd`].
+/// What each kind of end does; see [`ConnectionEnd`].
 pub(crate) trait SimulatedEnd {
     fn send(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes);
     fn close(&mut self, now: Instant, reason: &str);
@@ -96,8 +96,8 @@ pub(crate) trait SimulatedEnd {
     fn is_over(&self) -> bool;
 }
 
-/// One end of a link.
-pub struct LinkEnd(Box<dyn SimulatedEnd>);
+/// One end of a connection.
+pub struct ConnectionEnd(Box<dyn SimulatedEnd>);
 
 /// What an end tells its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub enum EndEvent {
     },
     /// A message from the other end.
     Message(Bytes),
-    /// The link is over; nothing follows.
+    /// The connection is over; nothing follows.
     Down {
         /// Why, in a sentence.
         reason: String,
@@ -133,7 +133,7 @@ pub struct SimPacket {
     pub bytes: u32,
 }
 
-impl LinkEnd {
+impl ConnectionEnd {
     /// The end that dials: it has its first packets to send at once.
     pub fn dial(scheme: Scheme, detail: Detail, now: Time) -> Self {
         Self::dial_over(1, scheme, detail, now)
@@ -141,7 +141,7 @@ impl LinkEnd {
 
     /// The same over so many paths, at most 8, if it is one of QUIC's in full
     /// detail; others have one. The first packets are of path 0, and others follow
-    /// when the link is up.
+    /// when the connection is up.
     pub fn dial_over(paths: u8, scheme: Scheme, detail: Detail, now: Time) -> Self {
         let now = instant(now);
         Self(match (scheme, detail) {
@@ -164,7 +164,7 @@ impl LinkEnd {
         })
     }
 
-    /// Whether a packet begins a link, if it comes where none is.
+    /// Whether a packet begins a connection, if it comes where none is.
     pub fn is_first_packet(content: &[u8]) -> bool {
         content.first().is_some_and(|first| session::is_first_packet(*first) || quic::is_first_packet(*first))
     }
@@ -186,12 +186,12 @@ impl LinkEnd {
         self.0.send(instant(now), channel, delivery, message);
     }
 
-    /// Ends the link after what was sent has left. No [`EndEvent::Down`] follows.
+    /// Ends the connection after what was sent has left. No [`EndEvent::Down`] follows.
     pub fn close(&mut self, now: Time, reason: &str) {
         self.0.close(instant(now), reason);
     }
 
-    /// Ends the link at once, whatever was sent, and says so.
+    /// Ends the connection at once, whatever was sent, and says so.
     pub fn abort(&mut self, now: Time, reason: &str) {
         self.0.abort(instant(now), reason);
     }

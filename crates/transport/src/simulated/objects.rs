@@ -1,19 +1,21 @@
-//! Two nodes, and an object from one to the other over a link of a certain rate.
+//! Two nodes, and an object from one to the other over a connection of a certain rate.
 
 use std::collections::VecDeque;
 
 use roost_proto::flow::digest;
-use roost_proto::machine::{Machine, Peer as Neighbour};
+use roost_proto::machine::{Machine, Peer as Remote};
 use roost_proto::peer::{
     Discovery, NodeCommand, NodeConfig, NodeEvent, Peer, Provider, RequestSummary, ServiceRequest, SourceOutput, Ticket,
 };
 use roost_proto::random::{RootSecret, SplitMix64};
 
-use roost_proto::{Address, Area, Cell, DeliveryClasses, Input, LinkId, NodeId, Role, Service, ServiceSet, Transmit};
+use roost_proto::{
+    Address, Area, Cell, ConnectionId, DeliveryClasses, Input, NodeId, Role, Service, ServiceSet, Transmit,
+};
 
 use super::*;
 
-const LINK: LinkId = LinkId(1);
+const CONNECTION: ConnectionId = ConnectionId(1);
 const TICKET: Ticket = Ticket(1);
 
 /// One direction of the path: packets wait for those before them, and are lost
@@ -44,7 +46,7 @@ impl SimulatedWire {
 struct TransferHarness {
     now: Time,
     peers: [Peer; 2],
-    ends: Option<[LinkEnd; 2]>,
+    ends: Option<[ConnectionEnd; 2]>,
     ways: [SimulatedWire; 2],
     dial: Option<roost_proto::DialId>,
     object: Bytes,
@@ -137,7 +139,7 @@ impl TransferHarness {
                 self.dial = Some(dial);
                 let (now, rate) = (instant(self.now), Congestion::Rate);
                 let ends = [QuicEnd::accept(now, rate, false), QuicEnd::dial(now, rate, 1)];
-                self.ends = Some(ends.map(|end| LinkEnd(Box::new(end))));
+                self.ends = Some(ends.map(|end| ConnectionEnd(Box::new(end))));
             }
             Transmit::Message { channel, delivery, message, .. } => {
                 if let Some(ends) = &mut self.ends {
@@ -158,7 +160,7 @@ impl TransferHarness {
             self.drive(side);
         }
         let machines = self.peers.iter().filter_map(|peer| peer.poll_deadline().map(|deadline| deadline.at));
-        let ends = self.ends.iter_mut().flatten().filter_map(LinkEnd::deadline);
+        let ends = self.ends.iter_mut().flatten().filter_map(ConnectionEnd::deadline);
         let wires = self.ways.iter().filter_map(|way| way.wire.front().map(|(at, _)| *at));
         let next = machines.chain(ends).chain(wires).min().expect("something is to happen");
         self.now = next.max(self.now + Duration::from_micros(10));
@@ -176,14 +178,14 @@ impl TransferHarness {
         for happening in happenings {
             let other = 1 - side as u8;
             let input = match happening {
-                EndEvent::Up { rtt } => Input::LinkUp {
-                    link: LINK,
+                EndEvent::Up { rtt } => Input::ConnectionUp {
+                    connection: CONNECTION,
                     dial: self.dial.filter(|_| side == 1),
-                    peer: Neighbour { node: node(other), role: Role::Node, name: String::new() },
+                    peer: Remote { node: node(other), role: Role::Node, name: String::new() },
                     address: address(other),
                     rtt,
                 },
-                EndEvent::Message(message) => Input::Message { link: LINK, message },
+                EndEvent::Message(message) => Input::Message { connection: CONNECTION, message },
                 EndEvent::Down { reason } => panic!("{reason}"),
             };
             self.input(side, input);

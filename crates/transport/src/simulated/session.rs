@@ -180,7 +180,7 @@ impl SessionEnd {
         }
     }
 
-    /// The link is over, and the owner is told if it does not know.
+    /// The connection is over, and the owner is told if it does not know.
     fn fail(&mut self, reason: String) {
         if matches!(self.phase, SessionEndPhase::Up) {
             self.events.push_back(EndEvent::Down { reason });
@@ -382,7 +382,7 @@ impl SimulatedEnd for SessionEnd {
 }
 
 fn session(attire: &WireSizes, rtt: Duration) -> Session {
-    let session = Session::new((attire.packet_bytes)(), Limits::default().link_queue_bytes, rtt);
+    let session = Session::new((attire.packet_bytes)(), Limits::default().connection_queue_bytes, rtt);
     if attire.is_stream { session.unpaced() } else { session }
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Stream {
 impl Stream {
     /// Takes a message; what does not fit the queue is lost, as in the product.
     pub(super) fn push(&mut self, now: Instant, how: (Channel, &Delivery), message: Bytes) {
-        self.queue.push(now, how, message, Limits::default().link_queue_bytes);
+        self.queue.push(now, how, message, Limits::default().connection_queue_bytes);
     }
 
     pub(super) fn is_empty(&self) -> bool {

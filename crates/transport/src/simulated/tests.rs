@@ -1,4 +1,4 @@
-//! Two ends over a link that delays and loses.
+//! Two ends over a connection that delays and loses.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ const ALL: [EndKind; 5] = [UDP, TCP, QUIC, COARSE_QUIC, MULTIHOMED];
 /// Both ends, and what is on its way to each.
 struct EndPair {
     now: Time,
-    ends: [LinkEnd; 2],
+    ends: [ConnectionEnd; 2],
     wire: [VecDeque<(Time, u8, Bytes)>; 2],
     seen: [Vec<(Time, EndEvent)>; 2],
     bytes: u64,
@@ -45,7 +45,10 @@ impl EndPair {
         let now = Time::from_nanos(1_000_000_000);
         Self {
             now,
-            ends: [LinkEnd::dial_over(paths, scheme, detail, now), LinkEnd::accept_over(paths, scheme, detail, now)],
+            ends: [
+                ConnectionEnd::dial_over(paths, scheme, detail, now),
+                ConnectionEnd::accept_over(paths, scheme, detail, now),
+            ],
             wire: Default::default(),
             seen: Default::default(),
             bytes: 0,
@@ -187,7 +190,7 @@ fn close_delivers_data_then_reason() {
         assert_eq!(pair.messages(1).len(), 1, "{kind:?}");
         let last = pair.seen[1].last().map(|(_, happening)| happening);
         assert_eq!(last, Some(&EndEvent::Down { reason: "that is all".to_owned() }), "{kind:?}");
-        assert!(pair.ends.iter().all(LinkEnd::is_over), "{kind:?}");
+        assert!(pair.ends.iter().all(ConnectionEnd::is_over), "{kind:?}");
     }
 }
 

@@ -8,10 +8,10 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::connection::LiveConnectionCounters;
 use crate::counters::LiveSchemeCounters;
-use crate::link::LiveConnectionCounters;
 
-/// A stream, the counts of its link and those of all of TCP.
+/// A stream, the counts of its connection and those of all of TCP.
 pub(super) struct Counted {
     stream: TcpStream,
     tally: Arc<LiveConnectionCounters>,

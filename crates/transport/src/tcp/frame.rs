@@ -23,7 +23,7 @@ pub(crate) enum Frame {
     /// The listener accepts the dialler.
     Ready,
     Message(Bytes),
-    /// The link is over, and why.
+    /// The connection is over, and why.
     Close(String),
 }
 

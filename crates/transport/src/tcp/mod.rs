@@ -4,9 +4,9 @@
 //! certificate, so the listener greets with a `Ready` frame: until then the
 //! dial may still end in a refusal.
 
+mod connection;
 mod counted;
 pub(crate) mod frame;
-mod link;
 pub(crate) mod queue;
 
 use std::io;
@@ -24,15 +24,15 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+pub(crate) use connection::TcpConnection;
+use connection::{sentence, tls_error};
 use counted::Counted;
 use frame::Frame;
-pub(crate) use link::TcpLink;
-use link::{sentence, tls_error};
 
+use crate::connection::{ConnectionIdentity, LiveConnectionCounters, VerifiedRemote, seen_at};
 use crate::counters::LiveSchemeCounters;
 use crate::dial::{DialRequest, TOO_LATE, unexpected};
 use crate::handshake_limiter::{HandshakeLimiter, HandshakeSlot};
-use crate::link::{ConnectionIdentity, LiveConnectionCounters, VerifiedRemote, seen_at};
 use crate::transport::{Context, given};
 use crate::udp::Bucket;
 
@@ -52,7 +52,7 @@ pub(crate) struct Tcp {
     acceptor: TlsAcceptor,
     handshake_limiter: Arc<HandshakeLimiter>,
     listeners: Mutex<Vec<AbortHandle>>,
-    /// A clone is held by every task of every link.
+    /// A clone is held by every task of every connection.
     busy: Arc<()>,
 }
 
@@ -107,13 +107,13 @@ impl Tcp {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|task| task.abort());
     }
 
-    /// Whether every link has ended.
+    /// Whether every connection has ended.
     pub(crate) fn is_idle(&self) -> bool {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).len();
         Arc::strong_count(&self.busy) <= 1 + listeners
     }
 
-    /// Reaches a peer; the link is announced on success, the reason comes back otherwise.
+    /// Reaches a peer; the connection is announced on success, the reason comes back otherwise.
     pub(crate) async fn dial(&self, to: SocketAddr, wish: DialRequest) -> Result<(), String> {
         let (limits, trips) = (&self.context.limits, &self.context.round_trips);
         let limit = limits.first_answer(trips.expected_rtt(to.ip(), wish.node));
@@ -181,7 +181,7 @@ impl Listener {
                     continue;
                 }
             };
-            if self.context.registry.len() >= self.context.limits.links {
+            if self.context.registry.len() >= self.context.limits.connections {
                 LiveSchemeCounters::add(&self.live.turned_away, 1);
                 continue;
             }
@@ -243,7 +243,7 @@ fn be_prompt(stream: &TcpStream) {
     let _ = SockRef::from(stream).set_tcp_notsent_lowat(UNSENT);
 }
 
-/// What a new link is made of.
+/// What a new connection is made of.
 struct Parts<'a> {
     context: &'a Arc<Context>,
     live: &'a Arc<LiveSchemeCounters>,
@@ -263,7 +263,7 @@ impl Parts<'_> {
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let identified = ConnectionIdentity {
-            link: self.context.registry.allocate(),
+            connection: self.context.registry.allocate(),
             remote: passed.remote,
             standing: passed.standing,
             address: seen_at(Scheme::Tcp, at),
@@ -274,8 +274,8 @@ impl Parts<'_> {
         self.context.round_trips.record_rtt(Some(at.ip()), identified.remote.node, rtt);
         let up = identified.up(dial);
         LiveSchemeCounters::add(&self.live.handshakes, 1);
-        let link = TcpLink::new(identified, Arc::clone(self.context), Arc::clone(self.live), tally);
-        link.start(stream, up, Arc::clone(self.busy));
+        let connection = TcpConnection::new(identified, Arc::clone(self.context), Arc::clone(self.live), tally);
+        connection.start(stream, up, Arc::clone(self.busy));
     }
 }
 

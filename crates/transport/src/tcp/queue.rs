@@ -1,4 +1,4 @@
-//! What waits to be written to a TCP link.
+//! What waits to be written to a TCP connection.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ const SHORT: usize = 1400;
 #[derive(Debug, Default)]
 pub(crate) struct WriteQueue {
     waiting: PriorityQueue,
-    /// Set once the link is over for the owner; the writer ends with it.
+    /// Set once the connection is over for the owner; the writer ends with it.
     pub(super) farewell: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use dimpl::{Dtls, DtlsCertificate};
 use quinn::udp::{RecvMeta, UdpSocketState};
 use roost_identity::CertificateStatus;
-use roost_proto::{Channel, Delivery, LinkId, Scheme};
+use roost_proto::{Channel, ConnectionId, Delivery, Scheme};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -22,11 +22,11 @@ use super::handshake::PendingDial;
 use super::hello;
 use super::table::{EndpointTurn, SessionTable};
 use super::unread::{BATCH, BUFFER};
+use crate::connection::ConnectionInfo;
 use crate::counters::LiveSchemeCounters;
 use crate::error::SendError;
 use crate::event::Event;
 use crate::known_remotes::KnownRemote;
-use crate::link::LinkInfo;
 use crate::stateless_reset::reset_token;
 use crate::transport::Context;
 
@@ -89,8 +89,8 @@ impl Endpoint {
         self.local
     }
 
-    /// Whether a link to this address is up.
-    pub(super) fn has_link_to(&self, to: SocketAddr) -> bool {
+    /// Whether a connection to this address is up.
+    pub(super) fn has_connection_to(&self, to: SocketAddr) -> bool {
         let mut table = self.lock();
         let slot = table.established.get(&to).copied();
         let entry = slot.and_then(|slot| table.entries.get_mut(slot as usize)).and_then(Option::as_deref_mut);
@@ -130,7 +130,7 @@ impl Endpoint {
         table.timers.first().map(|(at, _)| *at)
     }
 
-    /// As [`Self::poll`], without asking to be woken. Answers whether the link
+    /// As [`Self::poll`], without asking to be woken. Answers whether the connection
     /// has something left to deliver or to say.
     pub(crate) fn wind_down(self: &Arc<Self>) -> bool {
         let mut table = self.lock();
@@ -175,15 +175,15 @@ impl Endpoint {
     pub(crate) fn send(
         self: &Arc<Self>,
         slot: SessionSlot,
-        link: LinkId,
+        connection: ConnectionId,
         how: (Channel, &Delivery),
         message: Bytes,
     ) -> Result<(), SendError> {
         let mut table = self.lock();
-        let mut sent = Err(SendError::NoLink(link));
+        let mut sent = Err(SendError::NoConnection(connection));
         let mut turning = EndpointTurn::new(self, &mut table);
         let sooner = turning.with(slot, |entry, desk| {
-            sent = entry.send(link, how, message, desk);
+            sent = entry.send(connection, how, message, desk);
             SessionChange::Same
         });
         let failed = !table.events.is_empty();
@@ -213,12 +213,12 @@ impl Endpoint {
         }
     }
 
-    /// Closes a link once what was sent has been acknowledged.
-    pub(crate) fn close(self: &Arc<Self>, slot: SessionSlot, link: LinkId, reason: String) {
+    /// Closes a connection once what was sent has been acknowledged.
+    pub(crate) fn close(self: &Arc<Self>, slot: SessionSlot, connection: ConnectionId, reason: String) {
         let mut table = self.lock();
         let mut turning = EndpointTurn::new(self, &mut table);
         turning.with(slot, |entry, desk| {
-            entry.close(link, reason, desk);
+            entry.close(connection, reason, desk);
             SessionChange::Same
         });
         self.send_out(&mut table);
@@ -226,17 +226,17 @@ impl Endpoint {
         self.context.queue.waker.wake();
     }
 
-    /// The peer of a link, if it dialled us.
-    pub(crate) fn known_remote(&self, slot: SessionSlot, link: LinkId) -> Option<KnownRemote> {
+    /// The peer of a connection, if it dialled us.
+    pub(crate) fn known_remote(&self, slot: SessionSlot, connection: ConnectionId) -> Option<KnownRemote> {
         let table = self.lock();
         let entry = table.entries.get(slot as usize)?.as_deref()?;
         let Route { to, from } = entry.route;
-        let is_up = matches!(&entry.phase, DtlsPhase::Up(identified) if identified.link == link);
+        let is_up = matches!(&entry.phase, DtlsPhase::Up(identified) if identified.connection == connection);
         let name = entry.migration.called.filter(|_| is_up)?;
         Some(KnownRemote { scheme: Scheme::Udp, at: self.local, from, to, wire_id: name })
     }
 
-    /// Says that the link of an earlier run is gone; answers whether there was room for it.
+    /// Says that the connection of an earlier run is gone; answers whether there was room for it.
     pub(super) fn send_reset(&self, known: &KnownRemote) -> bool {
         let mut table = self.lock();
         let said = reset_token(&self.forgotten, &known.wire_id);
@@ -246,12 +246,12 @@ impl Endpoint {
         had_room
     }
 
-    pub(crate) fn standing(&self, slot: SessionSlot, link: LinkId) -> Option<CertificateStatus> {
-        self.lock().entries.get(slot as usize)?.as_ref()?.standing(link)
+    pub(crate) fn standing(&self, slot: SessionSlot, connection: ConnectionId) -> Option<CertificateStatus> {
+        self.lock().entries.get(slot as usize)?.as_ref()?.standing(connection)
     }
 
-    pub(crate) fn info(&self, slot: SessionSlot, link: LinkId) -> Option<LinkInfo> {
-        self.lock().entries.get(slot as usize)?.as_ref()?.info(link)
+    pub(crate) fn info(&self, slot: SessionSlot, connection: ConnectionId) -> Option<ConnectionInfo> {
+        self.lock().entries.get(slot as usize)?.as_ref()?.info(connection)
     }
 
     /// Reads a batch from the socket; answers how many buffers are filled.

@@ -16,10 +16,10 @@ use super::handshake::{ConnectedAction, Handshake, PendingDial};
 use super::hello::SessionId;
 use super::migration::MigrationState;
 use super::session::{Packet, RemoteSilent, Session, write_ready, write_reset_token};
+use crate::connection::{ConnectionIdentity, VerifiedRemote, seen_at};
 use crate::counters::LiveSchemeCounters;
 use crate::dial::TOO_LATE;
 use crate::event::Event;
-use crate::link::{ConnectionIdentity, VerifiedRemote, seen_at};
 use crate::stateless_reset::reset_token;
 use crate::transport::Context;
 
@@ -216,7 +216,7 @@ impl Entry {
                         return turn;
                     }
                 }
-                DeferredOutput::Closed => self.break_off("the peer closed the link", desk),
+                DeferredOutput::Closed => self.break_off("the peer closed the connection", desk),
             }
         }
         let mut sealed = std::mem::take(desk.sealed);
@@ -231,7 +231,7 @@ impl Entry {
                         break turn;
                     }
                 }
-                Output::CloseNotify => self.break_off("the peer closed the link", desk),
+                Output::CloseNotify => self.break_off("the peer closed the connection", desk),
                 Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
                 Output::Timeout(at) => {
                     self.dtls_deadline = (at < desk.now + IDLE).then_some(at);
@@ -381,8 +381,8 @@ impl Entry {
                 self.establish(passed, desk)
             }
             DtlsPhase::Up(identified) => {
-                let link = identified.link;
-                self.received(link, packet, desk);
+                let connection = identified.connection;
+                self.received(connection, packet, desk);
                 SessionChange::Same
             }
             DtlsPhase::Draining { .. } => {
@@ -401,7 +401,7 @@ impl Entry {
         }
     }
 
-    /// The peer has passed and has let us pass: the link is up.
+    /// The peer has passed and has let us pass: the connection is up.
     fn establish(&mut self, passed: VerifiedRemote, desk: &mut SessionContext<'_>) -> SessionChange {
         let DtlsPhase::Handshake(handshake) = &mut self.phase else { return SessionChange::Same };
         let (dial, late) = match handshake.dial.take() {
@@ -413,15 +413,15 @@ impl Entry {
             self.farewell(NO_REFUSAL, TOO_LATE, desk);
             return SessionChange::Same;
         }
-        if dial.is_none() && desk.context.registry.len() >= desk.context.limits.links {
+        if dial.is_none() && desk.context.registry.len() >= desk.context.limits.connections {
             LiveSchemeCounters::add(&desk.live.turned_away, 1);
-            self.farewell(NO_REFUSAL, "the peer has no room for another link", desk);
+            self.farewell(NO_REFUSAL, "the peer has no room for another connection", desk);
             return SessionChange::Same;
         }
         let (early, client) = (handshake.early.take(), handshake.client);
         self.migration.id = handshake.random.and_then(|random| random.first_chunk().copied());
         let identified = ConnectionIdentity {
-            link: desk.context.registry.allocate(),
+            connection: desk.context.registry.allocate(),
             remote: passed.remote,
             standing: passed.standing,
             address: seen_at(Scheme::Udp, self.route.to),
@@ -431,7 +431,7 @@ impl Entry {
         };
         desk.context.round_trips.record_rtt(Some(self.route.to.ip()), identified.remote.node, identified.rtt);
         let limits = &desk.context.limits;
-        self.session = Session::new(limits.packet(), limits.link_queue_bytes, identified.rtt);
+        self.session = Session::new(limits.packet(), limits.connection_queue_bytes, identified.rtt);
         self.phase = DtlsPhase::Up(Box::new(identified));
         if !client {
             let mut called = SessionId::default();
@@ -441,7 +441,7 @@ impl Entry {
         SessionChange::Established { dial, early }
     }
 
-    /// The handshake or the link has failed.
+    /// The handshake or the connection has failed.
     fn fail(&mut self, reason: &str, desk: &mut SessionContext<'_>) {
         if let DtlsPhase::Handshake(handshake) = &mut self.phase {
             match handshake.dial.take() {

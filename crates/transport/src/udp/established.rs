@@ -1,19 +1,19 @@
-//! A session once its link is up: messages, and the way to its end.
+//! A session once its connection is up: messages, and the way to its end.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use roost_identity::{CertificateStatus, Refusal, Side};
-use roost_proto::{Channel, Delivery, LinkId};
+use roost_proto::{Channel, ConnectionId, Delivery};
 
 use super::entry::{DtlsPhase, Entry, NO_REFUSAL, SessionContext};
 use super::handshake::PendingDial;
 use super::session::{Packet, PacketViolation, write_close};
+use crate::connection::{AnyConnection, ConnectionInfo};
 use crate::counters::LiveSchemeCounters;
 use crate::error::SendError;
 use crate::event::Event;
-use crate::link::{AnyConnection, LinkInfo};
 use crate::transport::given;
 
 /// Shortest time that a closed session still answers, so that a lost farewell is repeated.
@@ -22,7 +22,7 @@ const LINGER: Duration = Duration::from_secs(3);
 const FAREWELLS: u8 = 5;
 
 impl Entry {
-    /// Makes a link that has just come up known, and goes on with what it sent early.
+    /// Makes a connection that has just come up known, and goes on with what it sent early.
     pub(super) fn announce(
         &mut self,
         dial: Option<PendingDial>,
@@ -30,24 +30,24 @@ impl Entry {
         desk: &mut SessionContext<'_>,
     ) {
         let DtlsPhase::Up(identified) = &self.phase else { return };
-        let link = identified.link;
+        let connection = identified.connection;
         self.migration.remember_source(self.route, desk.endpoint.local);
         LiveSchemeCounters::add(&desk.live.handshakes, 1);
-        desk.context.registry.insert(link, AnyConnection::Udp(Arc::clone(desk.endpoint), self.slot));
+        desk.context.registry.insert(connection, AnyConnection::Udp(Arc::clone(desk.endpoint), self.slot));
         desk.events.push(identified.up(dial.as_ref().map(|dial| dial.request.dial)));
         if let Some(dial) = dial {
             dial.report_outcome(Ok(()));
         }
         if let Some(packet) = early.as_deref().and_then(Packet::parse) {
-            self.received(link, packet, desk);
+            self.received(connection, packet, desk);
         }
         self.run(desk);
     }
 
-    /// The link as operators see it.
-    pub(super) fn info(&self, link: LinkId) -> Option<LinkInfo> {
+    /// The connection as operators see it.
+    pub(super) fn info(&self, connection: ConnectionId) -> Option<ConnectionInfo> {
         let DtlsPhase::Up(identified) = &self.phase else { return None };
-        (identified.link == link).then(|| LinkInfo {
+        (identified.connection == connection).then(|| ConnectionInfo {
             bytes_sent: self.bytes_sent,
             bytes_received: self.bytes_received,
             messages_sent: self.messages_sent,
@@ -57,9 +57,9 @@ impl Entry {
         })
     }
 
-    pub(super) fn standing(&self, link: LinkId) -> Option<CertificateStatus> {
+    pub(super) fn standing(&self, connection: ConnectionId) -> Option<CertificateStatus> {
         match &self.phase {
-            DtlsPhase::Up(identified) if identified.link == link => Some(identified.standing.clone()),
+            DtlsPhase::Up(identified) if identified.connection == connection => Some(identified.standing.clone()),
             _ => None,
         }
     }
@@ -69,8 +69,8 @@ impl Entry {
         matches!(self.phase, DtlsPhase::Up(_) | DtlsPhase::Draining { .. })
     }
 
-    /// A packet of an established link.
-    pub(super) fn received(&mut self, link: LinkId, packet: Packet<'_>, desk: &mut SessionContext<'_>) {
+    /// A packet of an established connection.
+    pub(super) fn received(&mut self, connection: ConnectionId, packet: Packet<'_>, desk: &mut SessionContext<'_>) {
         match packet {
             // Its first one led here, so ours was lost.
             Packet::Ready if self.is_incoming => return self.welcome(desk),
@@ -85,7 +85,7 @@ impl Entry {
         let (events, count) = (&mut *desk.events, &mut self.messages_received);
         let outcome = self.session.handle_packet(desk.now, packet, |message| {
             *count += 1;
-            events.push(Event::Message { link, message });
+            events.push(Event::Message { connection, message });
         });
         if let Err(PacketViolation(what)) = outcome {
             LiveSchemeCounters::add(&desk.live.malformed, 1);
@@ -94,7 +94,7 @@ impl Entry {
         }
     }
 
-    /// A packet of a link that we are closing: only what it acknowledges counts.
+    /// A packet of a connection that we are closing: only what it acknowledges counts.
     pub(super) fn drained(&mut self, packet: Packet<'_>, desk: &mut SessionContext<'_>) {
         match packet {
             Packet::Close { .. } => self.phase = DtlsPhase::Gone,
@@ -112,14 +112,14 @@ impl Entry {
     /// Sends a message of the owner's.
     pub(super) fn send(
         &mut self,
-        link: LinkId,
+        connection: ConnectionId,
         (channel, delivery): (Channel, &Delivery),
         message: Bytes,
         desk: &mut SessionContext<'_>,
     ) -> Result<(), SendError> {
         match &self.phase {
-            DtlsPhase::Up(identified) if identified.link == link => {}
-            _ => return Err(SendError::NoLink(link)),
+            DtlsPhase::Up(identified) if identified.connection == connection => {}
+            _ => return Err(SendError::NoConnection(connection)),
         }
         self.messages_sent += 1;
         match channel {
@@ -127,7 +127,7 @@ impl Entry {
             Channel::Reliable { flow } => {
                 let taken = self.session.send_reliable(desk.now, flow, delivery, message);
                 self.pump(desk);
-                taken.map_err(|_| SendError::Full(link))?;
+                taken.map_err(|_| SendError::Full(connection))?;
             }
         }
         Ok(())
@@ -158,20 +158,20 @@ impl Entry {
         }
         *desk.plain = plain;
         if self.session.is_exhausted() {
-            self.end("the link has used up its packet numbers".into(), desk);
+            self.end("the connection has used up its packet numbers".into(), desk);
         }
         if matches!(self.phase, DtlsPhase::Draining { .. }) && self.session.is_flushed() {
             self.finish_draining(desk);
         }
     }
 
-    /// The owner closes the link.
-    pub(super) fn close(&mut self, link: LinkId, reason: String, desk: &mut SessionContext<'_>) {
+    /// The owner closes the connection.
+    pub(super) fn close(&mut self, connection: ConnectionId, reason: String, desk: &mut SessionContext<'_>) {
         match &self.phase {
-            DtlsPhase::Up(identified) if identified.link == link => {}
+            DtlsPhase::Up(identified) if identified.connection == connection => {}
             _ => return,
         }
-        desk.context.registry.remove(link);
+        desk.context.registry.remove(connection);
         self.phase =
             DtlsPhase::Draining { reason, until: desk.now + desk.context.limits.next_answer(self.session.rtt()) };
         self.pump(desk);
@@ -193,12 +193,12 @@ impl Entry {
             DtlsPhase::Closed { farewell, left: FAREWELLS, until: desk.now + LINGER.max(2 * self.session.rtt()) };
     }
 
-    /// The link, if it is up, is over: the owner is told.
+    /// The connection, if it is up, is over: the owner is told.
     pub(super) fn end(&mut self, reason: String, desk: &mut SessionContext<'_>) {
         if let DtlsPhase::Up(identified) = &self.phase
-            && desk.context.registry.remove(identified.link)
+            && desk.context.registry.remove(identified.connection)
         {
-            desk.events.push(Event::down(identified.link, reason));
+            desk.events.push(Event::down(identified.connection, reason));
         }
         self.phase = DtlsPhase::Gone;
     }
@@ -208,7 +208,7 @@ impl Entry {
 pub(super) fn refused(code: u8, reason: &str) -> String {
     match Refusal::from_code(code) {
         Some(refusal) => Side::Remote.sentence(refusal),
-        None if reason.is_empty() => "the peer closed the link".to_owned(),
+        None if reason.is_empty() => "the peer closed the connection".to_owned(),
         None => given(reason),
     }
 }

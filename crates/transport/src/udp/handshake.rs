@@ -12,9 +12,9 @@ use super::entry::{NO_REFUSAL, SessionContext};
 use super::hello::{COOKIE, ECHO_BYTES};
 use super::{HANDSHAKE_BYTES, SEAL_BYTES};
 use crate::config::Limits;
+use crate::connection::VerifiedRemote;
 use crate::dial::{DialRequest, unexpected};
 use crate::handshake_limiter::HandshakeSlot;
-use crate::link::VerifiedRemote;
 
 /// After how long a dialler greets again when it is not greeted back, at least. Doubles.
 const READY_INTERVAL: Duration = Duration::from_millis(250);
@@ -263,7 +263,7 @@ impl Handshake {
     }
 
     /// Whether it is ours alone and another attempt of its dial has won. Once
-    /// the listener may have a link, it has to hear a farewell instead.
+    /// the listener may have a connection, it has to hear a farewell instead.
     pub(super) fn is_idle_effort(&self) -> bool {
         self.client && !self.connected && self.dial.as_ref().is_some_and(|dial| dial.request.is_won())
     }

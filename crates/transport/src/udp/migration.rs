@@ -50,9 +50,9 @@ use super::hello::{self, COOKIE, SessionId};
 use super::session::write_moved;
 use super::table::EndpointTurn;
 use super::unspecified;
+use crate::connection::seen_at;
 use crate::counters::LiveSchemeCounters;
 use crate::event::Event;
-use crate::link::seen_at;
 use crate::local_addresses::is_local_address;
 use crate::stateless_reset::{RESET_TOKEN_BYTES, reset_token};
 use roost_proto::Scheme;
@@ -162,10 +162,10 @@ impl Entry {
             return self.greet(desk);
         }
         if let DtlsPhase::Up(identified) = &mut self.phase {
-            let (link, address) = (identified.link, seen_at(Scheme::Udp, to));
-            tracing::debug!(link = link.0, %from, %to, "the peer has another address");
+            let (connection, address) = (identified.connection, seen_at(Scheme::Udp, to));
+            tracing::debug!(connection = connection.0, %from, %to, "the peer has another address");
             identified.address = address.clone();
-            desk.events.push(Event::Moved { link, address });
+            desk.events.push(Event::Moved { connection, address });
         }
         self.session.change_path(desk.now, from.ip() != to.ip());
         self.greet(desk);
@@ -251,7 +251,7 @@ impl EndpointTurn<'_> {
         self.with(slot, |entry, desk| {
             let left = entry.migration.reset_token.filter(|_| entry.is_busy());
             if left.is_some_and(|(_, token)| verify_slices_are_equal(&token, said).is_ok()) {
-                entry.end("the peer no longer knows the link".to_owned(), desk);
+                entry.end("the peer no longer knows the connection".to_owned(), desk);
             }
             SessionChange::Same
         });
@@ -324,7 +324,7 @@ impl Endpoint {
         }
     }
 
-    /// Where the peers are whose links we dialled or that know us by one address.
+    /// Where the peers are whose connections we dialled or that know us by one address.
     fn routes(&self) -> Vec<(SessionSlot, Route)> {
         let table = self.lock();
         let entries = table.entries.iter().flatten().filter(|entry| entry.is_busy());

@@ -9,8 +9,8 @@
 //! [`migration`]. Two peers share one session for each pair of socket addresses: where both
 //! dial at once, the ClientHello with the greater random goes on and answers
 //! both dials; where one dials that has restarted, the new session replaces the
-//! old one once it has proved itself. A dial to a peer to which there is a link
-//! takes another socket and so leads to another link.
+//! old one once it has proved itself. A dial to a peer to which there is a connection
+//! takes another socket and so leads to another connection.
 
 mod admission;
 mod answers;
@@ -56,8 +56,8 @@ const _: () = assert!(1200 + SEAL_BYTES <= 1280 - 40 - 8);
 /// anybody waits for the answer.
 const FLIGHT_RETRIES: usize = 6;
 
-/// Sockets from which one peer can be reached: a further link to a peer that has
-/// one needs a socket of its own. With these used up, the link is replaced.
+/// Sockets from which one peer can be reached: a further connection to a peer that has
+/// one needs a socket of its own. With these used up, the connection is replaced.
 const MAX_SOCKETS: usize = 4;
 
 /// Everything that is UDP.
@@ -120,7 +120,7 @@ impl Udp {
     pub(crate) fn dial(&self, to: SocketAddr, dialling: PendingDial) {
         let endpoints = self.endpoints();
         let mut able = endpoints.iter().filter(|endpoint| can_reach(endpoint.local(), to));
-        let unused = able.clone().find(|endpoint| !endpoint.has_link_to(to));
+        let unused = able.clone().find(|endpoint| !endpoint.has_connection_to(to));
         let chosen = match unused {
             Some(endpoint) => Ok(Arc::clone(endpoint)),
             None if able.clone().count() < MAX_SOCKETS => self.open(unspecified(to)),

@@ -30,7 +30,7 @@ const OUTPUT: usize = 64 * 1024;
 
 /// The sessions of an endpoint and what they share.
 pub(super) struct SessionTable {
-    /// At most [`crate::Limits::links`] and [`crate::Limits::handshakes`], plus
+    /// At most [`crate::Limits::connections`] and [`crate::Limits::handshakes`], plus
     /// what we dialled.
     pub(super) entries: Vec<Option<Box<Entry>>>,
     free: Vec<SessionSlot>,
@@ -213,7 +213,7 @@ impl<'a> EndpointTurn<'a> {
             endpoint.context.round_trips.expected_rtt(route.to.ip(), dial.as_ref().and_then(|dial| dial.request.node));
         let limit = if client { limits.first_answer(known) } else { limits.incoming_handshake_timeout() };
         let handshake = Handshake::new(client, dial, expect, self.now, limit);
-        let session = Session::new(limits.packet(), limits.link_queue_bytes, limit);
+        let session = Session::new(limits.packet(), limits.connection_queue_bytes, limit);
         let entry = Entry::new(slot, route, dtls, session, handshake);
         if slot as usize == self.table.entries.len() {
             self.table.entries.push(None);

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use roost_identity::group::{Group, Validity};
 use roost_identity::{Identity, Policy};
-use roost_proto::{Address, Channel, DialId, LinkId, Role, RoleSet, Scheme};
+use roost_proto::{Address, Channel, ConnectionId, DialId, Role, RoleSet, Scheme};
 use roost_transport::{Config, Event, Limits, Transport, bind};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -80,8 +80,8 @@ impl TestWorld {
         Node::start(self.member(name, Role::Node), None, &[], Limits::default()).await
     }
 
-    /// A hub, a node, and the numbers of the link between them on either side.
-    pub(crate) async fn pair(&self, scheme: Scheme) -> (Node, LinkId, Node, LinkId) {
+    /// A hub, a node, and the numbers of the connection between them on either side.
+    pub(crate) async fn pair(&self, scheme: Scheme) -> (Node, ConnectionId, Node, ConnectionId) {
         let mut hub = self.hub(scheme).await;
         let mut node = self.node("uav").await;
         let (ours, theirs) = node.connect(&mut hub).await;
@@ -98,7 +98,7 @@ pub(crate) struct Node {
     pump: JoinHandle<()>,
     dials: u64,
     /// Where peers were seen all at once.
-    pub(crate) moves: Vec<(LinkId, Address)>,
+    pub(crate) moves: Vec<(ConnectionId, Address)>,
 }
 
 impl Drop for Node {
@@ -152,7 +152,7 @@ impl Node {
     async fn next_relevant_event(&mut self) -> Event {
         loop {
             match self.events.recv().await.expect("the pump runs") {
-                Event::Moved { link, address } => self.moves.push((link, address)),
+                Event::Moved { connection, address } => self.moves.push((connection, address)),
                 Event::Presence { .. } => {}
                 event => return event,
             }
@@ -171,38 +171,40 @@ impl Node {
         dial
     }
 
-    /// Dials `other` and answers the numbers of the link here and there.
-    pub(crate) async fn connect(&mut self, other: &mut Self) -> (LinkId, LinkId) {
+    /// Dials `other` and answers the numbers of the connection here and there.
+    pub(crate) async fn connect(&mut self, other: &mut Self) -> (ConnectionId, ConnectionId) {
         let dialled = self.dial(vec![other.address()], RoleSet::ALL);
-        let Event::Up { link, dial, remote: peer, .. } = self.next().await else { panic!("the dial failed") };
+        let Event::Up { connection, dial, remote: peer, .. } = self.next().await else { panic!("the dial failed") };
         assert_eq!((dial, peer.node), (Some(dialled), other.identity.node()));
-        let Event::Up { link: there, dial, remote: peer, .. } = other.next().await else { panic!("no link came up") };
+        let Event::Up { connection: there, dial, remote: peer, .. } = other.next().await else {
+            panic!("no connection came up")
+        };
         assert_eq!((dial, peer.node), (None, self.identity.node()));
         assert_eq!(peer.name, self.identity.name());
-        (link, there)
+        (connection, there)
     }
 
-    pub(crate) fn send(&self, link: LinkId, channel: Channel, message: impl Into<Bytes>) {
-        self.transport.send(link, channel, message.into()).expect("a link with room");
+    pub(crate) fn send(&self, connection: ConnectionId, channel: Channel, message: impl Into<Bytes>) {
+        self.transport.send(connection, channel, message.into()).expect("a link with room");
         self.transport.flush();
     }
 
-    pub(crate) async fn message(&mut self) -> (LinkId, Bytes) {
+    pub(crate) async fn message(&mut self) -> (ConnectionId, Bytes) {
         match self.next().await {
-            Event::Message { link, message } => (link, message),
+            Event::Message { connection, message } => (connection, message),
             other => panic!("{other:?} instead of a message"),
         }
     }
 
-    pub(crate) async fn down(&mut self) -> (LinkId, String) {
-        let (link, reason, _) = self.lost().await;
-        (link, reason)
+    pub(crate) async fn down(&mut self) -> (ConnectionId, String) {
+        let (connection, reason, _) = self.lost().await;
+        (connection, reason)
     }
 
-    /// How a link has ended, and whether because the policy bars one side from the other.
-    pub(crate) async fn lost(&mut self) -> (LinkId, String, bool) {
+    /// How a connection has ended, and whether because the policy bars one side from the other.
+    pub(crate) async fn lost(&mut self) -> (ConnectionId, String, bool) {
         match self.next().await {
-            Event::Down { link, reason, refused } => (link, reason, refused),
+            Event::Down { connection, reason, refused } => (connection, reason, refused),
             other => panic!("{other:?} instead of a link going down"),
         }
     }

@@ -7,11 +7,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::mpsc;
 
-/// What waits in the link at most, bytes; then datagrams are dropped and a
+/// What waits in the connection at most, bytes; then datagrams are dropped and a
 /// stream is not read.
 pub(crate) const QUEUE_BYTES: usize = 64 * 1024;
 
-/// The address of a hub behind a link of so many bytes per second.
+/// The address of a hub behind a connection of so many bytes per second.
 pub(crate) async fn way_to(hub: &Address, rate: f64) -> Address {
     let to = hub.primary().expect("a host");
     let at = match hub.scheme {

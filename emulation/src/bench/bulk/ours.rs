@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use roost_identity::{Identity, Policy};
-use roost_proto::{Address, Channel, Congestion, DialId, Endpoint, LinkId, RoleSet, Scheme};
+use roost_proto::{Address, Channel, Congestion, ConnectionId, DialId, Endpoint, RoleSet, Scheme};
 use roost_transport::{Config, Event, Events, Limits, SendError, Transport, bind};
 use tokio::runtime::Runtime;
 
@@ -64,26 +64,26 @@ pub(super) fn send(
 ) -> io::Result<()> {
     runtime()?.block_on(async {
         let mut end = BulkEndpoint::open(identity, from, flow.port, congestion).await?;
-        let mut link = None;
+        let mut connection = None;
         let message = Bytes::from(vec![7; MESSAGE]);
         let mut dialled = None;
         while !flow.is_over() {
-            if link.is_none() && dialled.is_none_or(|at: Instant| at.elapsed() > Duration::from_secs(2)) {
+            if connection.is_none() && dialled.is_none_or(|at: Instant| at.elapsed() > Duration::from_secs(2)) {
                 let address = Address { scheme: Scheme::Quic, port: flow.port, hosts: vec![to.into()] };
                 end.transport.dial(DialId(1), vec![address], RoleSet::ALL, None);
                 dialled = Some(Instant::now());
             }
             for event in end.events(NO_ROOM).await {
                 match event {
-                    Event::Up { link: up, .. } => link = Some(up),
+                    Event::Up { connection: up, .. } => connection = Some(up),
                     Event::Down { reason, .. } => return Err(io::Error::other(reason)),
                     // The receiver does not listen yet.
                     Event::DialFailed { .. } => dialled = None,
                     Event::Message { .. } | Event::Multicast { .. } | Event::Moved { .. } | Event::Presence { .. } => {}
                 }
             }
-            while let Some(link) = link
-                && has_room(&end.transport, link, &message)?
+            while let Some(connection) = connection
+                && has_room(&end.transport, connection, &message)?
             {}
         }
         Ok(())
@@ -91,8 +91,8 @@ pub(super) fn send(
 }
 
 /// Sends a message if there is room for it.
-fn has_room(transport: &Transport, link: LinkId, message: &Bytes) -> io::Result<bool> {
-    match transport.send(link, Channel::Reliable { flow: 1 }, message.clone()) {
+fn has_room(transport: &Transport, connection: ConnectionId, message: &Bytes) -> io::Result<bool> {
+    match transport.send(connection, Channel::Reliable { flow: 1 }, message.clone()) {
         Ok(()) => Ok(true),
         Err(SendError::Full(_)) => Ok(false),
         Err(error) => Err(io::Error::other(error)),

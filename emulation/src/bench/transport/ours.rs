@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use roost_identity::group::Group;
 use roost_identity::{Identity, Policy};
-use roost_proto::{Address, Channel, Delivery, DeliveryClass, DialId, Endpoint, LinkId, Role, RoleSet, Scheme};
+use roost_proto::{Address, Channel, ConnectionId, Delivery, DeliveryClass, DialId, Endpoint, Role, RoleSet, Scheme};
 use roost_transport::{Config, Event, Events, Limits, SendError, bind};
 use tokio::runtime::Runtime;
 use tokio::time::timeout_at;
@@ -44,15 +44,15 @@ impl Members {
     }
 }
 
-/// One end of a link of ours.
+/// One end of a connection of ours.
 pub(super) struct OverlayEndpoint {
     runtime: Runtime,
     transport: roost_transport::Transport,
     events: Events,
     batch: Vec<Event>,
     frames: VecDeque<Bytes>,
-    link: Option<LinkId>,
-    /// Why the link is over.
+    connection: Option<ConnectionId>,
+    /// Why the connection is over.
     over: Option<String>,
     delivery: Delivery,
 }
@@ -77,7 +77,7 @@ impl OverlayEndpoint {
             if transport == BenchTransport::QuicDuplicate { DeliveryClass::Duplicate } else { DeliveryClass::Stripe };
         let delivery = Delivery { class, ..Delivery::default() };
         let (batch, frames) = (Vec::with_capacity(BATCH), VecDeque::new());
-        Ok(Self { runtime, transport: handle, events, batch, frames, link: None, over: None, delivery })
+        Ok(Self { runtime, transport: handle, events, batch, frames, connection: None, over: None, delivery })
     }
 
     /// Listens; `ready` is called once somebody may dial.
@@ -105,9 +105,10 @@ impl OverlayEndpoint {
         let address = Address { scheme: scheme(transport), port: PORT, hosts };
         let dial = || end.transport.dial(DialId(1), vec![address], RoleSet::ALL, None);
         end.runtime.block_on(async { dial() });
-        let link = end.await_connection()?;
+        let connection = end.await_connection()?;
         let due = Instant::now() + PATIENCE;
-        let has_all = |end: &Self| end.transport.link(link).is_some_and(|info| info.paths.len() >= peer.len());
+        let has_all =
+            |end: &Self| end.transport.connection(connection).is_some_and(|info| info.paths.len() >= peer.len());
         while scheme(transport) == Scheme::Quic && !has_all(&end) {
             if Instant::now() > due {
                 return Err(io::Error::other("not all paths came up"));
@@ -117,14 +118,14 @@ impl OverlayEndpoint {
         Ok(end)
     }
 
-    fn await_connection(&mut self) -> io::Result<LinkId> {
+    fn await_connection(&mut self) -> io::Result<ConnectionId> {
         let due = Instant::now() + PATIENCE;
         loop {
-            if let Some(link) = self.link {
-                return Ok(link);
+            if let Some(connection) = self.connection {
+                return Ok(connection);
             }
             if Instant::now() > due {
-                return Err(io::Error::other("no link came up"));
+                return Err(io::Error::other("no connection came up"));
             }
             self.take_events(due)?;
         }
@@ -145,7 +146,7 @@ impl OverlayEndpoint {
     fn sort_events(&mut self) {
         for event in self.batch.drain(..) {
             match event {
-                Event::Up { link, .. } => self.link = Some(link),
+                Event::Up { connection, .. } => self.connection = Some(connection),
                 Event::Message { message, .. } => self.frames.push_back(message),
                 // What came before it is still to be taken.
                 Event::Down { reason, .. } | Event::DialFailed { reason, .. } => self.over = Some(reason),
@@ -154,7 +155,7 @@ impl OverlayEndpoint {
         }
     }
 
-    /// Closes the link once the other end has everything.
+    /// Closes the connection once the other end has everything.
     pub(super) fn finish(self) {
         let Self { runtime, transport, mut events, .. } = self;
         runtime.block_on(async {
@@ -183,9 +184,9 @@ const fn scheme(transport: BenchTransport) -> Scheme {
 
 impl FrameEndpoint for OverlayEndpoint {
     fn send(&mut self, frame: Bytes) -> io::Result<()> {
-        let link = self.link.ok_or(io::ErrorKind::NotConnected)?;
+        let connection = self.connection.ok_or(io::ErrorKind::NotConnected)?;
         loop {
-            match self.transport.send_as(link, CHANNEL, &self.delivery, frame.clone()) {
+            match self.transport.send_as(connection, CHANNEL, &self.delivery, frame.clone()) {
                 Ok(()) => break,
                 Err(SendError::Full(_)) => self.take_events(Instant::now() + NO_ROOM)?,
                 Err(error) => return Err(io::Error::other(error)),

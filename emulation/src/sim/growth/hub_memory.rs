@@ -13,7 +13,7 @@ use roost_proto::hub::{self, Hub, HubKind};
 use roost_proto::machine::{Input, Machine as _, Peer};
 use roost_proto::wire::{MAX_SUMMARY_BLOCKS, Message, Summary};
 use roost_proto::{
-    Address, Capacity, Cell, LinkId, NodeId, Record, Role, Scheme, Service, ServiceSet, Time, Transmit, Version,
+    Address, Capacity, Cell, ConnectionId, NodeId, Record, Role, Scheme, Service, ServiceSet, Time, Transmit, Version,
 };
 use serde::Serialize;
 
@@ -61,14 +61,14 @@ pub fn of_home() -> std::io::Result<HubMemory> {
 fn home(number: u32) -> Hub {
     let mut hub = Hub::new(hub::HubConfig::new(id(1, number), HubKind::SuperNode, number.into()));
     for node in 0..PER_HOME as u32 {
-        let (link, me) = (LinkId(node.into()), id(2, node));
-        up(&mut hub, link, me, Role::Node);
+        let (connection, me) = (ConnectionId(node.into()), id(2, node));
+        up(&mut hub, connection, me, Role::Node);
         let addresses = Scheme::ALL.into_iter().map(|scheme| address(scheme, node)).collect();
         let version = Version { epoch: 1, sequence: 1 };
         let capacity = Capacity { streams: 8, uplink_kbps: 1_000 };
         let cell = Cell::new((node % 16) as i32, (node / 16) as i32);
         let record = Record { node: me, version, cell, services: ServiceSet::ALL, capacity, addresses };
-        deliver_message(&mut hub, Time::ZERO, link, &Message::Publish(record));
+        deliver_message(&mut hub, Time::ZERO, connection, &Message::Publish(record));
         drain(&mut hub);
     }
     hub
@@ -96,7 +96,7 @@ pub fn of_top(nodes: usize) -> Result<HubMemory, SimulateError> {
     let others = told.tops - 1;
     Ok(HubMemory {
         nodes,
-        below: mean(|status| status.links) - others,
+        below: mean(|status| status.connections) - others,
         patches: mean(|status| status.patches),
         bytes: bytes / hubs.len().max(1) as u64,
     })
@@ -153,9 +153,9 @@ impl RootHubs {
             above.iter().for_each(|top| tops.register_child(*top, *middle, &told.patches[middle]));
         }
         for (one, hub) in tops.hubs.iter_mut().enumerate() {
-            // The link to a top has that top's number.
+            // The connection to a top has that top's number.
             let others = (0..told.tops).filter(|other| *other != one);
-            others.for_each(|other| up(hub, LinkId(other as u64), id(3, other as u32), Role::SuperNode));
+            others.for_each(|other| up(hub, ConnectionId(other as u64), id(3, other as u32), Role::SuperNode));
         }
         tops.exchange_summaries();
         tops
@@ -163,20 +163,20 @@ impl RootHubs {
 
     /// A middle comes, and says what it has.
     fn register_child(&mut self, top: usize, middle: usize, patches: &BTreeSet<BlockService>) {
-        let link = LinkId(1_000 + middle as u64);
+        let connection = ConnectionId(1_000 + middle as u64);
         let hub = &mut self.hubs[top];
-        up(hub, link, id(4, middle as u32), Role::SuperNode);
-        deliver_message(hub, Time::ZERO, link, &Message::RegisterChild { tier: 1 });
+        up(hub, connection, id(4, middle as u32), Role::SuperNode);
+        deliver_message(hub, Time::ZERO, connection, &Message::RegisterChild { tier: 1 });
         let patches: Vec<(BlockService, u32)> = patches.iter().map(|patch| (*patch, PER_HOME as u32 / 4)).collect();
         for (version, patches) in (1..).zip(patches.chunks(MAX_SUMMARY_BLOCKS)) {
             let summary = Summary { run: 1, version, block_services: patches.to_vec(), since: None };
-            deliver_message(hub, Time::ZERO, link, &Message::Summary(summary));
+            deliver_message(hub, Time::ZERO, connection, &Message::Summary(summary));
         }
     }
 
     /// Lets the tops tell one another what they have.
     fn exchange_summaries(&mut self) {
-        let mut mail: SimEventQueue<(usize, LinkId, Bytes)> = SimEventQueue::new();
+        let mut mail: SimEventQueue<(usize, ConnectionId, Bytes)> = SimEventQueue::new();
         let end = Time::ZERO + TALK;
         let mut now = Time::ZERO;
         loop {
@@ -186,8 +186,8 @@ impl RootHubs {
             let wakes = self.hubs.iter().filter_map(|hub| hub.poll_deadline()).map(|deadline| deadline.at);
             let Some(next) = wakes.chain(mail.next()).min().filter(|next| *next <= end) else { return };
             now = now.max(next);
-            if let Some((top, link, message)) = mail.take_due(now) {
-                self.hubs[top].handle(now, Input::Message { link, message });
+            if let Some((top, connection, message)) = mail.take_due(now) {
+                self.hubs[top].handle(now, Input::Message { connection, message });
                 continue;
             }
             let due = |hub: &&mut Hub| hub.poll_deadline().is_some_and(|deadline| deadline.at <= now);
@@ -195,15 +195,15 @@ impl RootHubs {
         }
     }
 
-    fn post(&mut self, now: Time, top: usize, mail: &mut SimEventQueue<(usize, LinkId, Bytes)>) {
+    fn post(&mut self, now: Time, top: usize, mail: &mut SimEventQueue<(usize, ConnectionId, Bytes)>) {
         while let Some(transmit) = self.hubs[top].poll_transmit() {
-            let Transmit::Message { link, message, .. } = transmit else { continue };
-            let to = link.0 as usize;
+            let Transmit::Message { connection, message, .. } = transmit else { continue };
+            let to = connection.0 as usize;
             if to < self.hubs.len() {
-                mail.push(now + DELAY, (to, LinkId(top as u64), message));
+                mail.push(now + DELAY, (to, ConnectionId(top as u64), message));
             } else if let Ok(Message::Ping(token)) = Message::decode(&message) {
                 // Middles live.
-                mail.push(now + DELAY, (top, link, Message::Pong(token).encode()));
+                mail.push(now + DELAY, (top, connection, Message::Pong(token).encode()));
             }
         }
         drain(&mut self.hubs[top]);
@@ -221,14 +221,14 @@ fn address(scheme: Scheme, number: u32) -> Address {
     Address::single(scheme, (std::net::Ipv4Addr::from_bits(0x0a00_0000 + number), 7_700).into())
 }
 
-fn up(hub: &mut Hub, link: LinkId, node: NodeId, role: Role) {
+fn up(hub: &mut Hub, connection: ConnectionId, node: NodeId, role: Role) {
     let peer = Peer { node, role, name: String::new() };
-    let address = address(Scheme::Udp, link.0 as u32);
-    hub.handle(Time::ZERO, Input::LinkUp { link, dial: None, peer, address, rtt: DELAY * 2 });
+    let address = address(Scheme::Udp, connection.0 as u32);
+    hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, peer, address, rtt: DELAY * 2 });
 }
 
-fn deliver_message(hub: &mut Hub, now: Time, link: LinkId, message: &Message) {
-    hub.handle(now, Input::Message { link, message: message.encode() });
+fn deliver_message(hub: &mut Hub, now: Time, connection: ConnectionId, message: &Message) {
+    hub.handle(now, Input::Message { connection, message: message.encode() });
 }
 
 /// What it has to say is not waited for.

@@ -272,11 +272,11 @@ impl<'a> Population<'a> {
         if group == TargetDistance::Home {
             return one.home == other.home;
         }
-        let stand_by = self.standby_branch(target);
-        let elsewhere = one.home != other.home && stand_by.is_none_or(|branch| branch.home != one.home);
+        let standby = self.standby_branch(target);
+        let elsewhere = one.home != other.home && standby.is_none_or(|branch| branch.home != one.home);
         match group {
             TargetDistance::Middle => elsewhere && one.middle == other.middle,
-            _ => elsewhere && one.top != other.top && stand_by.is_none_or(|branch| branch.top != one.top),
+            _ => elsewhere && one.top != other.top && standby.is_none_or(|branch| branch.top != one.top),
         }
     }
 
@@ -353,7 +353,7 @@ impl<'a> Population<'a> {
             most.nodes = most.nodes.max(status.nodes);
             most.replicas = most.replicas.max(status.replicas);
             most.block_services = most.block_services.max(status.patches);
-            most.links = most.links.max(status.links);
+            most.links = most.links.max(status.connections);
         }
         most
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use roost_control::{HubLink, State, Status};
+use roost_control::{HubConnection, State, Status};
 use roost_identity::{Refusal, Side};
 use roost_proto::format_node;
 
@@ -73,9 +73,9 @@ fn hierarchy(status: &Status) -> Option<Finding> {
     if status.hubs.is_empty() {
         return None;
     }
-    let down: Vec<&HubLink> = status.hubs.iter().filter(|hub| hub.up_s.is_none()).collect();
+    let down: Vec<&HubConnection> = status.hubs.iter().filter(|hub| hub.up_s.is_none()).collect();
     let told: Vec<String> =
-        down.iter().map(|hub| format!("the {} {}", hub.relation.name(), super::super::hub_link(hub))).collect();
+        down.iter().map(|hub| format!("the {} {}", hub.relation.name(), super::super::hub_connection(hub))).collect();
     let fix = down.iter().find_map(|hub| hub.reason.as_deref()).map_or(UNREACHED_HUB, fix_of_hub);
     let found = told.join("; ");
     Some(match status.index {
@@ -102,7 +102,7 @@ fn fix_of_hub(reason: &str) -> &'static str {
 
 /// The remedy for a hub that has fallen silent.
 const SILENT: &str =
-    "check that it runs and that the network leads there; the node goes on at its stand-by by itself, if it has one";
+    "check that it runs and that the network leads there; the node goes on at its standby by itself, if it has one";
 
 /// What to do when it is not known to be about a certificate.
 const UNREACHED: &str = "check `super` in its configuration, that the hub runs, and that UDP, TCP or QUIC gets there";
@@ -190,19 +190,19 @@ mod tests {
 
     #[test]
     fn parent_down_warns_and_isolation_fails() {
-        let link = |name: &str, up: bool| -> HubLink {
+        let connection = |name: &str, up: bool| -> HubConnection {
             let mut hub = serde_json::json!({ "relation": "parent", "endpoints": [name] });
             hub[if up { "up_s" } else { "down_s" }] = 5.0.into();
             serde_json::from_value(hub).unwrap()
         };
-        let verdict = |hubs: Vec<HubLink>, cut_off| {
+        let verdict = |hubs: Vec<HubConnection>, cut_off| {
             let index = IndexTotals { cut_off, ..IndexTotals::default() };
             hierarchy(&Status { hubs, index: Some(index), ..status() }).map(|finding| finding.verdict)
         };
         assert_eq!(verdict(Vec::new(), false), None, "one super node alone lacks nobody");
-        assert_eq!(verdict(vec![link("a", true)], false), Some(Verdict::Ok));
-        assert_eq!(verdict(vec![link("a", true), link("b", false)], false), Some(Verdict::Warn));
-        assert_eq!(verdict(vec![link("b", false)], true), Some(Verdict::Fail));
+        assert_eq!(verdict(vec![connection("a", true)], false), Some(Verdict::Ok));
+        assert_eq!(verdict(vec![connection("a", true), connection("b", false)], false), Some(Verdict::Warn));
+        assert_eq!(verdict(vec![connection("b", false)], true), Some(Verdict::Fail));
         assert!(fix_of_hub("a child's tier must be below its parent's").contains("`tier`"));
         assert_eq!(fix_of_hub("no answer"), UNREACHED_HUB);
     }

@@ -67,7 +67,7 @@ enum HubAnswer {
 }
 
 impl HubAnswer {
-    /// Only a time-out is silence: the association may just have ended, or too many ask.
+    /// Only a time-out is silence: the connection may just have ended, or too many ask.
     fn from_ping(ping: &Result<Ping, ClientError>) -> Self {
         match ping {
             Err(ClientError::Api(error)) if error.code == ApiCode::TimedOut => Self::Silent,

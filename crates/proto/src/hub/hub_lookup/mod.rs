@@ -1,4 +1,4 @@
-//! Searching at other hubs, many askers at once.
+//! Searching at other hubs, many requesters at once.
 //!
 //! A search goes to all hubs that may know something at the same time, and
 //! each of them asks on in the same way before it answers. Where any will do, as
@@ -13,14 +13,14 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::neighbours::SEARCH;
+use super::remotes::SEARCH;
 use super::requests::RequestKey;
 use super::route::{HubQuery, RoutePlan};
 use super::tree::Relation;
 use super::{Hub, Sender};
 use crate::directory::{DirectoryQuery, SearchPurpose};
 use crate::grid::{Area, Cell};
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::node_selector::NodeSelector;
 use crate::service::Service;
@@ -28,7 +28,7 @@ use crate::time::Time;
 use crate::wire::{Candidate, Coverage, HubLookup, LookupResult, MAX_CANDIDATES, Message, RouteDirection};
 pub(super) use silence::ASKS;
 
-/// The most time that a search takes, however long the asker would wait.
+/// The most time that a search takes, however long the requester would wait.
 const MAX_PATIENCE: Duration = Duration::from_secs(30);
 
 /// When a hub that is searching is asked whether it still does, for the first
@@ -92,11 +92,11 @@ struct Awaited {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiter {
     /// A lookup, which is answered with what was found.
-    Lookup { link: LinkId, node: NodeId, id: RequestId, query: DirectoryQuery },
+    Lookup { connection: ConnectionId, node: NodeId, id: RequestId, query: DirectoryQuery },
     /// A request, which goes on to what was found.
     Request { key: RequestKey, query: DirectoryQuery },
     /// Another hub's search.
-    Hub { link: LinkId, node: NodeId, id: RequestId, query: DirectoryQuery },
+    Hub { connection: ConnectionId, node: NodeId, id: RequestId, query: DirectoryQuery },
 }
 
 impl HubLookups {
@@ -145,7 +145,7 @@ impl HubLookups {
 
 impl Hub {
     /// Asks other hubs for what is in the query's area, or joins who has asked
-    /// them the same. False if too many wait, of all or of this neighbour.
+    /// them the same. False if too many wait, of all or of this remote.
     pub(super) fn start_lookup(
         &mut self,
         now: Time,
@@ -162,7 +162,7 @@ impl Hub {
         let (course, asks, coverage) = plan;
         let (patience, node) = (patience.min(MAX_PATIENCE), waiter.node());
         let allowed = self.config.limits.requests_per_node;
-        if self.neighbours.get(node).is_none_or(|node| node.searches >= node.allowance(allowed)) {
+        if self.remotes.get(node).is_none_or(|node| node.searches >= node.allowance(allowed)) {
             return false;
         }
         let want = (query.service, query.area, query.count, query.names, course);
@@ -180,7 +180,7 @@ impl Hub {
             return true;
         }
         let full = self.hub_lookups.table.len() >= self.config.limits.hub_lookups;
-        if full || !self.neighbours.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
+        if full || !self.remotes.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
             return false;
         }
         self.count_search(node);
@@ -193,8 +193,8 @@ impl Hub {
     }
 
     fn count_search(&mut self, node: NodeId) {
-        if let Some(neighbour) = self.neighbours.get_mut(node) {
-            neighbour.searches += 1;
+        if let Some(remote) = self.remotes.get_mut(node) {
+            remote.searches += 1;
         }
     }
 
@@ -213,7 +213,7 @@ impl Hub {
 
     /// Asks one hub, and plans to see whether it answers.
     fn ask(&mut self, now: Time, id: RequestId, HubQuery { hub, way, fallbacks: instead }: HubQuery) {
-        let wait = self.link_to(hub).map_or(Duration::ZERO, |link| self.neighbours.answer_timeout(link));
+        let wait = self.connection_to(hub).map_or(Duration::ZERO, |connection| self.remotes.answer_timeout(connection));
         let Some(seeking) = self.hub_lookups.table.get_mut(&id) else { return };
         let awaited = Awaited { way, instead, asked: 0, due: now, pause: REMINDER };
         let awaited = seeking.awaited.entry(hub).or_insert(awaited);
@@ -223,13 +223,15 @@ impl Hub {
     }
 
     fn send_seek(&mut self, now: Time, id: RequestId, hub: NodeId, way: RouteDirection) {
-        let (Some(link), Some(seeking)) = (self.link_to(hub), self.hub_lookups.table.get(&id)) else { return };
+        let (Some(connection), Some(seeking)) = (self.connection_to(hub), self.hub_lookups.table.get(&id)) else {
+            return;
+        };
         let (service, area, count, names, _) = seeking.want;
         let left = u32::try_from(seeking.until.since(now).as_millis()).unwrap_or(u32::MAX);
         let count = u8::try_from(count).unwrap_or(u8::MAX);
         let seek =
             HubLookup { id, service, area, count, direction: Some(way), timeout_ms: Some(left), selector: names };
-        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::HubLookup(seek));
+        self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::HubLookup(seek));
     }
 
     /// Another hub asks. It hears what is held here, and what others have that
@@ -250,32 +252,34 @@ impl Hub {
         let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
         let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
         let course = RoutePlan::from(way, from.node);
-        let (link, id) = (from.link, seek.id);
+        let (connection, id) = (from.connection, seek.id);
         let plan = self.search_route(service, area, course);
         let (_, asks, coverage) = &plan;
         if asks.is_empty() || (area.wants_any() && self.holds(&query)) {
             let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
             let coverage = self.coverage(now, reach);
-            return self.answer_hub_lookup((link, id), &query, &[], coverage);
+            return self.answer_hub_lookup((connection, id), &query, &[], coverage);
         }
         self.send(
-            link,
+            connection,
             Channel::Datagram,
             Traffic::Lookup,
             &Message::RequestAck { id, requester: None, provider: None },
         );
-        let patience = self.time_to_answer(link, seek.timeout_ms.unwrap_or(u32::MAX));
-        let waiter = Waiter::Hub { link, node: from.node, id, query };
+        let patience = self.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
+        let waiter = Waiter::Hub { connection, node: from.node, id, query };
         if !self.seek_at(now, query, plan, waiter, patience) {
             self.counters.over_limit += 1;
-            self.answer_hub_lookup((link, id), &query, &[], Coverage::Partial);
+            self.answer_hub_lookup((connection, id), &query, &[], Coverage::Partial);
         }
     }
 
-    /// How much of the time that the asker at the link's other end waits is
+    /// How much of the time that the requester at the connection's other end waits is
     /// left here, if the answer is to be there in time.
-    pub(super) fn time_to_answer(&self, link: LinkId, waits_ms: u32) -> Duration {
-        let back = self.neighbours.links.get(&link).map_or(Duration::ZERO, |link| link.rtt.smoothed()) + MARGIN;
+    pub(super) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
+        let back =
+            self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.smoothed())
+                + MARGIN;
         let waits = Duration::from_millis(waits_ms.into()).min(MAX_PATIENCE);
         waits.saturating_sub(back).max(MARGIN)
     }
@@ -334,16 +338,22 @@ impl Hub {
         let coverage = self.coverage(now, seeking.reach());
         let (.., course) = seeking.want;
         for waiter in std::mem::take(&mut seeking.waiters) {
-            if let Some(neighbour) = self.neighbours.get_mut(waiter.node()) {
-                neighbour.searches = neighbour.searches.saturating_sub(1);
+            if let Some(remote) = self.remotes.get_mut(waiter.node()) {
+                remote.searches = remote.searches.saturating_sub(1);
             }
             match waiter {
-                Waiter::Lookup { link, id, query, .. } => {
-                    self.answer_merged_lookup(now, (link, id), (&query, course.scope()), &seeking.found, coverage);
+                Waiter::Lookup { connection, id, query, .. } => {
+                    self.answer_merged_lookup(
+                        now,
+                        (connection, id),
+                        (&query, course.scope()),
+                        &seeking.found,
+                        coverage,
+                    );
                 }
                 Waiter::Request { key, query } => self.choose(now, key, &query, &seeking.found, coverage),
-                Waiter::Hub { link, id, query, .. } => {
-                    self.answer_hub_lookup((link, id), &query, &seeking.found, coverage)
+                Waiter::Hub { connection, id, query, .. } => {
+                    self.answer_hub_lookup((connection, id), &query, &seeking.found, coverage)
                 }
             }
         }
@@ -380,7 +390,7 @@ impl Waiter {
     fn node(&self) -> NodeId {
         match self {
             Self::Lookup { node, .. } | Self::Hub { node, .. } => *node,
-            Self::Request { key, .. } => key.asker,
+            Self::Request { key, .. } => key.requester,
         }
     }
 

@@ -67,7 +67,7 @@ impl Hub {
             due.map(|(hub, awaited)| (*hub, awaited.way, awaited.asked > 0, awaited.is_over())).collect();
         for (hub, way, silent, is_over) in due {
             if silent {
-                self.neighbours.mark_unresponsive(hub);
+                self.remotes.mark_unresponsive(hub);
             }
             if silent && is_over {
                 self.ask_instead(now, id, hub);

@@ -18,7 +18,7 @@ fn answer(id: RequestId, candidates: Vec<Candidate>) -> Message {
     Message::LookupResult(LookupResult { id, candidates, coverage: Coverage::Complete })
 }
 
-fn seek_of(sent: &[(LinkId, Message)]) -> RequestId {
+fn seek_of(sent: &[(ConnectionId, Message)]) -> RequestId {
     match sent {
         [(_, Message::HubLookup(seek)), ..] => seek.id,
         other => panic!("{other:?}"),
@@ -32,11 +32,11 @@ fn near(id: u32, mode: RequestMode) -> Request {
 #[test]
 fn provider_found_by_sibling_is_requested() {
     let mut bench = Bench::new();
-    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    let id = seek_of(&bench.ask(asker, near(1, RequestMode::Forward)));
+    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let id = seek_of(&bench.ask(requester, near(1, RequestMode::Forward)));
     match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
-        [(link, Message::RouteRequest(carry))] => {
-            assert_eq!((*link, carry.provider, carry.id), (peer, Some(node(9)), RequestId(1)));
+        [(connection, Message::RouteRequest(carry))] => {
+            assert_eq!((*connection, carry.provider, carry.id), (peer, Some(node(9)), RequestId(1)));
             assert_eq!((carry.cell, &carry.reply_to[..]), (HERE, &[address(2)][..]));
         }
         other => panic!("{other:?}"),
@@ -47,21 +47,21 @@ fn provider_found_by_sibling_is_requested() {
 fn local_and_remote_hits_ranked_together() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
-    let (_, asker) = (bench.provider(1), bench.requester(2));
-    assert!(matches!(bench.ask(asker, request(1, RequestMode::Lookup))[..], [(_, Message::LookupResult(_))]));
-    let id = seek_of(&bench.ask(asker, near(2, RequestMode::Lookup)));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
+    assert!(matches!(bench.ask(requester, request(1, RequestMode::Lookup))[..], [(_, Message::LookupResult(_))]));
+    let id = seek_of(&bench.ask(requester, near(2, RequestMode::Lookup)));
     let there = vec![candidate(9, 1, Cell::new(1, 1)), candidate(1, 7, Cell::new(300, 300))];
     match &bench.say(peer, &answer(id, there))[..] {
-        [(link, Message::LookupResult(found))] => {
+        [(connection, Message::LookupResult(found))] => {
             let nodes: Vec<NodeId> = found.candidates.iter().map(|candidate| candidate.node).collect();
-            assert_eq!((*link, nodes), (asker, vec![node(9), node(1)]));
+            assert_eq!((*connection, nodes), (requester, vec![node(9), node(1)]));
             assert_eq!(found.candidates[1].version, version(7), "the newer record of the two counts");
             assert_eq!(found.coverage, Coverage::Complete);
         }
         other => panic!("{other:?}"),
     }
     let one = Request { count: 1, ..near(3, RequestMode::Lookup) };
-    match &bench.ask(asker, one)[..] {
+    match &bench.ask(requester, one)[..] {
         [(_, Message::HubLookup(seek))] => assert_eq!(seek.area, Area::Radius { center: Cell::new(0, 0), radius: 96 }),
         other => panic!("{other:?}"),
     }
@@ -75,7 +75,8 @@ fn the_same_question_is_asked_once() {
     let id = seek_of(&bench.ask(a, near(1, RequestMode::Lookup)));
     assert!(bench.ask(b, near(1, RequestMode::Lookup)).is_empty());
     assert!(bench.ask(b, near(1, RequestMode::Lookup)).is_empty());
-    let told: Vec<LinkId> = bench.say(peer, &answer(id, Vec::new())).iter().map(|(link, _)| *link).collect();
+    let told: Vec<ConnectionId> =
+        bench.say(peer, &answer(id, Vec::new())).iter().map(|(connection, _)| *connection).collect();
     assert_eq!(told, [a, b]);
     assert_eq!((bench.hub.counters().hub_lookups_sent, bench.hub.counters().hub_lookups_merged), (1, 2));
 }
@@ -83,70 +84,72 @@ fn the_same_question_is_asked_once() {
 #[test]
 fn silent_sibling_leaves_partial_answer() {
     let mut bench = Bench::new();
-    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
-    let id = seek_of(&bench.ask(asker, near(1, RequestMode::Lookup)));
+    let id = seek_of(&bench.ask(requester, near(1, RequestMode::Lookup)));
     for _ in 0..2 {
         assert_eq!(seek_of(&bench.wait(Duration::from_millis(90))), id);
     }
     match &bench.wait(Duration::from_millis(90))[..] {
-        [(link, Message::LookupResult(found))] => assert_eq!((*link, found.coverage), (asker, Coverage::Partial)),
+        [(connection, Message::LookupResult(found))] => {
+            assert_eq!((*connection, found.coverage), (requester, Coverage::Partial))
+        }
         other => panic!("{other:?}"),
     }
-    bench.ask(asker, near(2, RequestMode::Forward));
-    assert_eq!(refused(&bench.down(peer)), (asker, Reason::Unreachable));
+    bench.ask(requester, near(2, RequestMode::Forward));
+    assert_eq!(refused(&bench.down(peer)), (requester, Reason::Unreachable));
 }
 
 #[test]
 fn searching_hub_gets_more_time() {
     let mut bench = Bench::new();
-    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
-    let id = seek_of(&bench.ask(asker, near(1, RequestMode::Lookup)));
+    let id = seek_of(&bench.ask(requester, near(1, RequestMode::Lookup)));
     bench.say(peer, &Message::RequestAck { id, requester: None, provider: None });
     assert!(bench.wait(Duration::from_millis(900)).is_empty());
     assert_eq!(seek_of(&bench.wait(Duration::from_millis(150))), id, "in case its answer was lost");
     match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
-        [(link, Message::LookupResult(found))] => {
-            assert_eq!((*link, found.candidates.len(), found.coverage), (asker, 1, Coverage::Complete));
+        [(connection, Message::LookupResult(found))] => {
+            assert_eq!((*connection, found.candidates.len(), found.coverage), (requester, 1, Coverage::Complete));
         }
         other => panic!("{other:?}"),
     }
 }
 
 /// A hub of tier 0 below 101 and 102, with a requester.
-fn child() -> (Bench, [LinkId; 2], LinkId) {
+fn child() -> (Bench, [ConnectionId; 2], ConnectionId) {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.parents = vec![vec![address(101)], vec![address(102)]];
     let mut bench = Bench::with(config);
     let dialled = std::mem::take(&mut bench.dialled);
     let first = bench.up_over(101, Role::SuperNode, address(101), Some(dialled[0].0));
     let second = bench.up_over(102, Role::SuperNode, address(102), Some(dialled[1].0));
-    let asker = bench.requester(2);
+    let requester = bench.requester(2);
     bench.wait(Duration::from_secs(1));
-    (bench, [first, second], asker)
+    (bench, [first, second], requester)
 }
 
 #[test]
 fn second_parent_asked_before_unreachable_above() {
-    let (mut bench, [first, second], asker) = child();
-    let asked = |sent: &[(LinkId, Message)]| match sent {
-        [(link, Message::HubLookup(seek))] => (*link, seek.direction),
+    let (mut bench, [first, second], requester) = child();
+    let asked = |sent: &[(ConnectionId, Message)]| match sent {
+        [(connection, Message::HubLookup(seek))] => (*connection, seek.direction),
         other => panic!("{other:?}"),
     };
-    assert_eq!(asked(&bench.ask(asker, near(1, RequestMode::Lookup))), (first, Some(RouteDirection::Up)));
+    assert_eq!(asked(&bench.ask(requester, near(1, RequestMode::Lookup))), (first, Some(RouteDirection::Up)));
     for _ in 0..3 {
         assert_eq!(asked(&bench.wait(Duration::from_millis(90))), (second, Some(RouteDirection::Up)));
     }
     match &bench.wait(Duration::from_millis(90))[..] {
-        [(link, Message::LookupResult(found))] => {
-            assert_eq!((*link, found.coverage), (asker, Coverage::UnreachableAbove))
+        [(connection, Message::LookupResult(found))] => {
+            assert_eq!((*connection, found.coverage), (requester, Coverage::UnreachableAbove))
         }
         other => panic!("{other:?}"),
     }
     bench.down(first);
     bench.down(second);
-    match &bench.ask(asker, near(2, RequestMode::Lookup))[..] {
+    match &bench.ask(requester, near(2, RequestMode::Lookup))[..] {
         [(_, Message::LookupResult(found))] => assert_eq!(found.coverage, Coverage::UnreachableAbove),
         other => panic!("{other:?}"),
     }
@@ -168,15 +171,15 @@ fn lookups_per_node_are_limited() {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.limits.requests_per_node = 8;
     let mut bench = Bench::with(config);
-    let (peer, asker, other) = (bench.up(100, Role::SuperNode), bench.requester(2), bench.requester(3));
+    let (peer, requester, other) = (bench.up(100, Role::SuperNode), bench.requester(2), bench.requester(3));
     for id in 0..8 {
-        seek_of(&bench.ask(asker, there(id)));
+        seek_of(&bench.ask(requester, there(id)));
     }
-    assert_eq!(refused(&bench.ask(asker, there(8))), (asker, Reason::TooMany));
+    assert_eq!(refused(&bench.ask(requester, there(8))), (requester, Reason::TooMany));
     let id = seek_of(&bench.ask(other, there(9)));
     bench.say(peer, &answer(id, Vec::new()));
     bench.wait(Duration::from_secs(1));
-    seek_of(&bench.ask(asker, there(10)));
+    seek_of(&bench.ask(requester, there(10)));
 }
 
 fn there(id: u32) -> Request {
@@ -186,14 +189,14 @@ fn there(id: u32) -> Request {
 #[test]
 fn hub_lookups_are_rate_limited() {
     let mut bench = Bench::new();
-    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    let ask = |bench: &mut Bench, id| match &bench.ask(asker, there(id))[..] {
+    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let ask = |bench: &mut Bench, id| match &bench.ask(requester, there(id))[..] {
         [(_, Message::HubLookup(seek))] => {
             bench.say(peer, &answer(seek.id, Vec::new()));
             1
         }
         sent => {
-            assert_eq!(refused(sent), (asker, Reason::TooMany));
+            assert_eq!(refused(sent), (requester, Reason::TooMany));
             0
         }
     };
@@ -204,8 +207,14 @@ fn hub_lookups_are_rate_limited() {
 }
 
 /// Asks, and lets the peer say that it searches as often as it is asked.
-fn searching(bench: &mut Bench, peer: LinkId, asker: LinkId, request: Request, span: Duration) -> RequestId {
-    let id = seek_of(&bench.ask(asker, request));
+fn searching(
+    bench: &mut Bench,
+    peer: ConnectionId,
+    requester: ConnectionId,
+    request: Request,
+    span: Duration,
+) -> RequestId {
+    let id = seek_of(&bench.ask(requester, request));
     let until = bench.now + span;
     bench.say(peer, &Message::RequestAck { id, requester: None, provider: None });
     while bench.now < until {
@@ -225,13 +234,13 @@ fn searching(bench: &mut Bench, peer: LinkId, asker: LinkId, request: Request, s
 #[test]
 fn lookup_lasts_until_requester_deadline() {
     let mut bench = Bench::new();
-    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let patient = Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) };
-    let id = searching(&mut bench, peer, asker, patient, Duration::from_secs(15));
+    let id = searching(&mut bench, peer, requester, patient, Duration::from_secs(15));
     assert!(matches!(&bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..],
-        [(link, Message::LookupResult(found))] if *link == asker && found.coverage == Coverage::Complete));
+        [(connection, Message::LookupResult(found))] if *connection == requester && found.coverage == Coverage::Complete));
     let request = Request { deadline_ms: 20_000, ..near(2, RequestMode::Forward) };
-    let id = searching(&mut bench, peer, asker, request, Duration::from_secs(10));
+    let id = searching(&mut bench, peer, requester, request, Duration::from_secs(10));
     let sent = bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]));
     assert!(matches!(&sent[..], [(_, Message::RouteRequest(_))]), "{sent:?}");
 }
@@ -239,9 +248,9 @@ fn lookup_lasts_until_requester_deadline() {
 #[test]
 fn dead_hub_leaves_lookup_partial() {
     let mut bench = Bench::new();
-    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
-    let id = seek_of(&bench.ask(asker, Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) }));
+    let id = seek_of(&bench.ask(requester, Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) }));
     bench.say(peer, &Message::RequestAck { id, requester: None, provider: None });
     let sent = bench.wait(Duration::from_secs(2));
     assert!(
@@ -271,9 +280,9 @@ fn has(cell: Cell) -> Message {
 }
 
 /// To whom a search goes on, and with which number.
-fn asked(sent: &[(LinkId, Message)]) -> Vec<(LinkId, RequestId)> {
-    let seeks = sent.iter().filter_map(|(link, message)| match message {
-        Message::HubLookup(seek) => Some((*link, seek.id)),
+fn asked(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, RequestId)> {
+    let seeks = sent.iter().filter_map(|(connection, message)| match message {
+        Message::HubLookup(seek) => Some((*connection, seek.id)),
         _ => None,
     });
     seeks.collect()
@@ -290,7 +299,9 @@ fn leaving_hub_serves_sibling_lookups() {
     let [(to, id)] = asked(&sent)[..] else { panic!("{sent:?}") };
     assert_eq!(to, other);
     let sent = bench.say(other, &answer(id, vec![candidate(9, 1, Cell::new(500, 500))]));
-    assert!(matches!(&sent[..], [(link, Message::LookupResult(found))] if *link == one && found.candidates.len() == 1));
+    assert!(
+        matches!(&sent[..], [(connection, Message::LookupResult(found))] if *connection == one && found.candidates.len() == 1)
+    );
 }
 
 #[test]
@@ -328,7 +339,7 @@ fn same_child_lookups_share_one_search() {
     assert!(matches!(first[..], [(to, _)] if to == top), "{first:?}");
     assert_eq!(asked(&bench.say(children[1], &seek(1, area, RouteDirection::Up))), []);
     let sent = bench.say(top, &answer(first[0].1, vec![candidate(9, 1, HERE)]));
-    let told: Vec<LinkId> = sent.iter().map(|(link, _)| *link).collect();
+    let told: Vec<ConnectionId> = sent.iter().map(|(connection, _)| *connection).collect();
     assert_eq!(told, children[..2]);
     // Who has something itself asks the others only, who ask it.
     bench.say(children[2], &has(HERE));
@@ -338,7 +349,7 @@ fn same_child_lookups_share_one_search() {
 }
 
 /// A hub of tier 1 below 101 and 102, with two children that have tracks around HERE.
-fn middle() -> (Bench, [LinkId; 2], [LinkId; 2]) {
+fn middle() -> (Bench, [ConnectionId; 2], [ConnectionId; 2]) {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.tier = 1;
     config.parents = vec![vec![address(101)], vec![address(102)]];
@@ -347,10 +358,10 @@ fn middle() -> (Bench, [LinkId; 2], [LinkId; 2]) {
     let parents = [(101, 0), (102, 1)]
         .map(|(parent, dial)| bench.up_over(parent, Role::SuperNode, address(parent), Some(dialled[dial].0)));
     let children = [50, 51].map(|child| {
-        let link = bench.up(child, Role::SuperNode);
-        bench.say(link, &Message::RegisterChild { tier: 0 });
-        bench.say(link, &has(HERE));
-        link
+        let connection = bench.up(child, Role::SuperNode);
+        bench.say(connection, &Message::RegisterChild { tier: 0 });
+        bench.say(connection, &has(HERE));
+        connection
     });
     bench.wait(Duration::from_secs(1));
     (bench, parents, children)
@@ -361,9 +372,11 @@ fn recent_result_answers_second_parent() {
     let (mut bench, [first, second], [has_it, has_not]) = middle();
     let down = |id: u32| seek(id, Area::Exact(HERE), RouteDirection::Down);
     let below = asked(&bench.say(first, &down(5)));
-    assert_eq!(below.iter().map(|(link, _)| *link).collect::<Vec<_>>(), [has_it, has_not]);
-    let found = |sent: &[(LinkId, Message)]| match sent {
-        [.., (link, Message::LookupResult(found))] => (*link, found.id, found.candidates.len(), found.coverage),
+    assert_eq!(below.iter().map(|(connection, _)| *connection).collect::<Vec<_>>(), [has_it, has_not]);
+    let found = |sent: &[(ConnectionId, Message)]| match sent {
+        [.., (connection, Message::LookupResult(found))] => {
+            (*connection, found.id, found.candidates.len(), found.coverage)
+        }
         other => panic!("{other:?}"),
     };
     let sent = bench.say(has_it, &answer(below[0].1, vec![candidate(9, 1, HERE)]));
@@ -390,7 +403,7 @@ fn names(found: &LookupResult) -> Vec<Option<&str>> {
 #[test]
 fn names_are_told_where_wanted_only() {
     let mut bench = Bench::new();
-    let (_, _, asker) = (bench.provider(1), bench.provider(3), bench.requester(2));
+    let (_, _, requester) = (bench.provider(1), bench.provider(3), bench.requester(2));
     for (request, wanted) in [
         (near(1, RequestMode::Lookup), vec![None, None]),
         (by_name(2, ""), vec![Some("n1"), Some("n3")]),
@@ -399,7 +412,7 @@ fn names_are_told_where_wanted_only() {
         (by_name(5, "03"), vec![Some("n3")]),
         (by_name(6, "n"), vec![]),
     ] {
-        let sent = bench.ask(asker, request.clone());
+        let sent = bench.ask(requester, request.clone());
         let [(_, Message::LookupResult(found))] = &sent[..] else { panic!("{sent:?}") };
         assert_eq!(names(found), wanted, "{request:?}");
     }
@@ -408,9 +421,9 @@ fn names_are_told_where_wanted_only() {
 #[test]
 fn other_hubs_are_asked_for_names() {
     let mut bench = Bench::new();
-    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    let id = seek_of(&bench.ask(asker, near(1, RequestMode::Lookup)));
-    let sent = bench.ask(asker, by_name(2, "n9"));
+    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let id = seek_of(&bench.ask(requester, near(1, RequestMode::Lookup)));
+    let sent = bench.ask(requester, by_name(2, "n9"));
     let [(_, Message::HubLookup(seek))] = &sent[..] else { panic!("{sent:?}") };
     assert_ne!(seek.id, id, "a search without names is another one");
     assert_eq!(seek.selector, Some("n9".parse().unwrap()));
@@ -426,9 +439,9 @@ fn lookups_by_name_are_limited() {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.limits.lookups_per_second = 100;
     let mut bench = Bench::with(config);
-    let asker = bench.requester(2);
+    let requester = bench.requester(2);
     let answers: Vec<bool> = (1..2_000)
-        .map(|id| matches!(bench.ask(asker, by_name(id, "n9"))[..], [(_, Message::LookupResult(_))]))
+        .map(|id| matches!(bench.ask(requester, by_name(id, "n9"))[..], [(_, Message::LookupResult(_))]))
         .collect();
     assert!(answers[0]);
     assert!(!answers[answers.len() - 1], "each reads through all names");

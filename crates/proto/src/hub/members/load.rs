@@ -27,7 +27,7 @@ const ROOM_WORTH_A_WORD: u32 = 8;
 /// The numbers of leases, and the room for copies in kbit/s.
 #[derive(Debug)]
 pub(super) struct Loads {
-    /// Of each hub with an association.
+    /// Of each hub with a connection.
     by_hub: BTreeMap<NodeId, (u32, Option<u32>)>,
     /// Of this one, as it has said last.
     told: (usize, Option<u32>),

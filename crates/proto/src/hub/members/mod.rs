@@ -3,7 +3,7 @@
 //!
 //! Who is there is what the [`group`] knows: a newcomer that reaches one member
 //! learns of all, and who is dead disappears from the list within minutes. The
-//! hub keeps an association with every member, and names them to its nodes.
+//! hub keeps a connection with every member, and names them to its nodes.
 //! Nothing else depends on the list: whether a node's home is alive is the
 //! node's own business.
 //!
@@ -29,7 +29,7 @@ use super::{Hub, HubConfig, HubEvent, HubKind, ReflectionConfig, Relation, Sende
 use crate::address::{Address, SchemeSet};
 use crate::address_filter;
 use crate::backoff::Backoff;
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
 use crate::time::Time;
@@ -77,7 +77,7 @@ pub(super) struct MemberContact {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dial {
-    /// Not wanted: there is an association.
+    /// Not wanted: there is a connection.
     None,
     At(Time),
     UnderWay,
@@ -98,7 +98,7 @@ pub struct MemberStatus {
     pub addresses: Vec<Address>,
     /// How many nodes it has, as far as it has said so.
     pub leases: Option<u32>,
-    /// Whether there is an association with it.
+    /// Whether there is a connection with it.
     pub connected: bool,
     /// Whether somebody doubts that it lives.
     pub suspected: bool,
@@ -176,13 +176,13 @@ impl Hub {
             node,
             addresses: addresses.to_vec(),
             leases: self.members.loads.leases_of(node),
-            connected: self.neighbours.is_up(node),
+            connected: self.remotes.is_up(node),
             suspected,
         };
         members.map(status).collect()
     }
 
-    /// An association with another hub is up.
+    /// A connection with another hub is up.
     pub(super) fn on_hub_connected(&mut self, now: Time, node: NodeId) {
         self.member_reached(now, node);
         if self.members.reach.contains_key(&node) {
@@ -194,7 +194,7 @@ impl Hub {
 
     fn announce_to(&mut self, now: Time, node: NodeId, left: u8) {
         let Some(group) = &mut self.members.group else { return };
-        let is_peer = self.neighbours.relation(node) == Some(Relation::Sibling);
+        let is_peer = self.remotes.relation(node) == Some(Relation::Sibling);
         if left == 0 || !is_peer || group.has(node) {
             self.members.announcing.remove(&node);
             return;
@@ -204,7 +204,7 @@ impl Hub {
         self.drain_group_notices(now);
     }
 
-    /// The last association with another hub is gone.
+    /// The last connection with another hub is gone.
     pub(super) fn on_hub_disconnected(&mut self, now: Time, node: NodeId) {
         self.members.announcing.remove(&node);
         self.members.loads.forget(node);
@@ -224,12 +224,12 @@ impl Hub {
         let Some(reach) = self.members.reach.get_mut(&node) else { return };
         let pause = reach.backoff.record_failure(now, &mut self.random);
         reach.failures = reach.failures.saturating_add(1);
-        reach.dial = if self.neighbours.is_up(node) { Dial::None } else { Dial::At(now + pause) };
+        reach.dial = if self.remotes.is_up(node) { Dial::None } else { Dial::At(now + pause) };
     }
 
     /// Another hub's word about the group.
     pub(super) fn handle_gossip(&mut self, now: Time, from: Sender, message: &Bytes) {
-        let seen = self.neighbours.links.get(&from.link).and_then(|link| link.address.primary());
+        let seen = self.remotes.connections.get(&from.connection).and_then(|connection| connection.address.primary());
         let is_peer = self.relation(from.node) == Some(Relation::Sibling);
         let Some(group) = self.members.group.as_mut().filter(|_| is_peer) else { return };
         if !group.handle_gossip_packet(now, from.node, seen.map(|seen| seen.ip()), message) {
@@ -259,7 +259,7 @@ impl Hub {
 
     fn dial_member(&mut self, now: Time, node: NodeId) {
         let Some(reach) = self.members.reach.get(&node) else { return };
-        let is_wanted = !self.neighbours.is_up(node) && !reach.addresses.is_empty();
+        let is_wanted = !self.remotes.is_up(node) && !reach.addresses.is_empty();
         let dial = match is_wanted.then(|| reach.next_addresses()).map(|to| self.dial_told(now, node, to)) {
             Some(true) => Dial::UnderWay,
             Some(false) => Dial::At(now + FIRST_PAUSE),
@@ -303,10 +303,10 @@ impl Hub {
     /// Says something to a super node, or sees to it that it can be said next time.
     fn gossip(&mut self, now: Time, word: GossipPacket) {
         let GossipPacket { to, addresses, message } = word;
-        if let Some(link) = self.neighbours.best_link(to, SchemeSet::ALL) {
+        if let Some(connection) = self.remotes.best_connection(to, SchemeSet::ALL) {
             self.counters.gossip_sent += 1;
             self.counters.gossip_bytes += message.len() as u64;
-            self.send(link, Channel::Datagram, Traffic::Gossip, &Message::Gossip(message));
+            self.send(connection, Channel::Datagram, Traffic::Gossip, &Message::Gossip(message));
         } else if !self.members.reach.contains_key(&to) && !addresses.is_empty() && !self.mesh.is_dialling(to) {
             // It is taken for dead, and asked now and then whether it is.
             self.dial_told(now, to, addresses);
@@ -316,7 +316,7 @@ impl Hub {
     fn member_up(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) {
         self.members.announcing.remove(&node);
         self.promote_to_sibling(now, node);
-        let up = self.neighbours.is_up(node);
+        let up = self.remotes.is_up(node);
         let wait = if self.config.node < node { Duration::ZERO } else { self.random.jitter(COURTESY) };
         let dial = if up { Dial::None } else { Dial::At(now + wait) };
         let (backoff, failures, on_the_way, fresh) = (Backoff::new(FIRST_PAUSE, MAX_PAUSE), 0, 0, true);
@@ -345,16 +345,16 @@ impl Hub {
         }
     }
 
-    /// The round trip to a neighbour, if there is an association with it.
+    /// The round trip to a remote, if there is a connection with it.
     pub(super) fn rtt_to(&self, node: NodeId) -> Option<Duration> {
-        let link = self.neighbours.best_link(node, SchemeSet::ALL)?;
-        self.neighbours.links.get(&link).map(|link| link.rtt.smoothed())
+        let connection = self.remotes.best_connection(node, SchemeSet::ALL)?;
+        self.remotes.connections.get(&connection).map(|connection| connection.rtt.smoothed())
     }
 
-    /// Where the node at `link` may turn to when this hub is gone: to the other
+    /// Where the node at `connection` may turn to when this hub is gone: to the other
     /// members, the nearest first, and of those that are about as near not every node to the
     /// same one.
-    pub(super) fn siblings(&self, link: LinkId, node: NodeId) -> Vec<Address> {
+    pub(super) fn siblings(&self, connection: ConnectionId, node: NodeId) -> Vec<Address> {
         let members = self.members.reach.iter();
         let up = members.filter_map(|(member, reach)| Some((self.rtt_to(*member)?, member, reach.addresses.first()?)));
         let mut up: Vec<_> = up.collect();
@@ -369,7 +369,7 @@ impl Hub {
             alike.rotate_left(turned);
             all.extend(alike.into_iter().map(|(.., address)| address.clone()));
         }
-        self.shareable(link, all)
+        self.shareable(connection, all)
     }
 
     /// Says goodbye to the group.

@@ -178,31 +178,36 @@ proptest! {
 }
 
 /// A hub, and another one of the same group.
-fn met() -> (Bench, LinkId, Group) {
+fn met() -> (Bench, ConnectionId, Group) {
     met_at(Duration::from_millis(20))
 }
 
 /// The same, that far away.
-pub(in crate::hub) fn met_at(rtt: Duration) -> (Bench, LinkId, Group) {
+pub(in crate::hub) fn met_at(rtt: Duration) -> (Bench, ConnectionId, Group) {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.addresses = vec![address(200)];
     let mut bench = Bench::with(config);
     bench.rtt = rtt;
-    let link = bench.up(100, Role::SuperNode);
-    let other = announce(&mut bench, link, 100);
-    (bench, link, other)
+    let connection = bench.up(100, Role::SuperNode);
+    let other = announce(&mut bench, connection, 100);
+    (bench, connection, other)
 }
 
 /// Another hub announces itself and hears the answer.
-pub(in crate::hub) fn announce(bench: &mut Bench, link: LinkId, number: u8) -> Group {
-    announce_at(bench, link, number, &[address(number)])
+pub(in crate::hub) fn announce(bench: &mut Bench, connection: ConnectionId, number: u8) -> Group {
+    announce_at(bench, connection, number, &[address(number)])
 }
 
-pub(in crate::hub) fn announce_at(bench: &mut Bench, link: LinkId, number: u8, addresses: &[Address]) -> Group {
+pub(in crate::hub) fn announce_at(
+    bench: &mut Bench,
+    connection: ConnectionId,
+    number: u8,
+    addresses: &[Address],
+) -> Group {
     let mut other = Group::new(node(number), 1, 0, addresses, u64::from(number));
     other.announce(bench.now, node(200));
     let message = other.poll_word().unwrap().message;
-    for (_, message) in bench.say(link, &Message::Gossip(message)) {
+    for (_, message) in bench.say(connection, &Message::Gossip(message)) {
         if let Message::Gossip(message) = message {
             other.handle_gossip_packet(bench.now, node(200), Some(HERE), &message);
         }
@@ -215,8 +220,8 @@ fn nearest_siblings_first_with_spread_load() {
     let (mut bench, ..) = met_at(Duration::from_millis(80));
     for (number, rtt) in [(101, 24), (102, 20), (103, 22)] {
         bench.rtt = Duration::from_millis(rtt);
-        let link = bench.up(number, Role::SuperNode);
-        announce(&mut bench, link, number);
+        let connection = bench.up(number, Role::SuperNode);
+        announce(&mut bench, connection, number);
     }
     let mut firsts = std::collections::BTreeSet::new();
     for number in 1..=3 {
@@ -235,7 +240,7 @@ fn nearest_siblings_first_with_spread_load() {
 
 #[test]
 fn members_exchange_loads_and_reach_nodes() {
-    let (mut bench, link, other) = met();
+    let (mut bench, connection, other) = met();
     assert_eq!(other.members().next().map(|(id, ..)| id), Some(node(200)));
     assert!(bench.events.contains(&HubEvent::MemberUp { node: node(100), addresses: vec![address(100)] }));
     let lease = {
@@ -248,18 +253,18 @@ fn members_exchange_loads_and_reach_nodes() {
     });
     assert_eq!(siblings, Some(Some(vec![address(100)])));
     assert!(
-        bench.wait(LOAD_PAUSE).contains(&(link, Message::HubLoad { leases: 1, residual_kbps: None }))
-            || lease.contains(&(link, Message::HubLoad { leases: 1, residual_kbps: None }))
+        bench.wait(LOAD_PAUSE).contains(&(connection, Message::HubLoad { leases: 1, residual_kbps: None }))
+            || lease.contains(&(connection, Message::HubLoad { leases: 1, residual_kbps: None }))
     );
-    bench.say(link, &Message::HubLoad { leases: 7, residual_kbps: None });
+    bench.say(connection, &Message::HubLoad { leases: 7, residual_kbps: None });
     let status = &bench.hub.members()[0];
     assert_eq!((status.leases, status.connected, status.suspected), (Some(7), true, false));
 }
 
 #[test]
 fn lost_member_redialed_until_declared_dead() {
-    let (mut bench, link, _) = met();
-    bench.down(link);
+    let (mut bench, connection, _) = met();
+    bench.down(connection);
     bench.wait(Duration::from_secs(2));
     assert_eq!(bench.dialled.last().map(|(_, addresses)| addresses.clone()), Some(vec![address(100)]));
     let (dial, _) = bench.dialled.pop().unwrap();
@@ -279,7 +284,7 @@ fn a_server_is_alone() {
 /// Nobody is where a liar says, and each host is sent kilobytes for a word of some bytes.
 #[test]
 fn invented_members_are_dialled_seldom() {
-    let (mut bench, link, mut liar) = met();
+    let (mut bench, connection, mut liar) = met();
     let hosts: Vec<IpAddr> = (1..5).map(|host| IpAddr::from([10, 66, 0, host])).collect();
     for number in 1..=200 {
         let mut id = [7; 16];
@@ -293,16 +298,16 @@ fn invented_members_are_dialled_seldom() {
     let mut handshakes = 0;
     for _ in 0..120 {
         let sent = bench.wait(Duration::from_secs(1));
-        for (_, message) in sent.iter().filter(|(to, _)| *to == link) {
+        for (_, message) in sent.iter().filter(|(to, _)| *to == connection) {
             if let Message::Gossip(message) = message {
                 liar.handle_gossip_packet(bench.now, node(200), Some(HERE), message);
             }
         }
         liar.on_timeout(bench.now);
-        bench.say(link, &Message::Ping(0));
+        bench.say(connection, &Message::Ping(0));
         while let Some(word) = liar.poll_word() {
             if word.to == node(200) {
-                bench.say(link, &Message::Gossip(word.message));
+                bench.say(connection, &Message::Gossip(word.message));
             }
         }
         for (dial, addresses) in std::mem::take(&mut bench.dialled) {
@@ -317,22 +322,22 @@ fn invented_members_are_dialled_seldom() {
 }
 
 #[test]
-fn renewal_tells_of_a_stand_by() {
+fn renewal_tells_of_a_standby() {
     let mut bench = Bench::new();
-    let node_link = bench.provider(1);
-    let link = bench.up(100, Role::SuperNode);
-    announce(&mut bench, link, 100);
+    let node_connection = bench.provider(1);
+    let connection = bench.up(100, Role::SuperNode);
+    announce(&mut bench, connection, 100);
     let renew = Message::Renew(crate::wire::Renew { version: crate::hub::testing::version(1), capacity: None });
-    let told = |sent: &[(LinkId, Message)]| match sent {
+    let told = |sent: &[(ConnectionId, Message)]| match sent {
         [(_, Message::Lease { siblings, .. })] => siblings.clone().unwrap_or_default(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(told(&bench.say(node_link, &renew)), [address(100)]);
-    bench.say(node_link, &Message::SetStandby { hub: node(100), addresses: None });
-    assert!(told(&bench.say(node_link, &renew)).is_empty());
+    assert_eq!(told(&bench.say(node_connection, &renew)), [address(100)]);
+    bench.say(node_connection, &Message::SetStandby { hub: node(100), addresses: None });
+    assert!(told(&bench.say(node_connection, &renew)).is_empty());
     // One that is gone stands by for nobody.
-    bench.down(link);
+    bench.down(connection);
     let other = bench.up(101, Role::SuperNode);
     announce(&mut bench, other, 101);
-    assert!(!told(&bench.say(node_link, &renew)).is_empty());
+    assert!(!told(&bench.say(node_connection, &renew)).is_empty());
 }

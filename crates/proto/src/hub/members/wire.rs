@@ -1,6 +1,6 @@
 //! What membership says, as bytes.
 //!
-//! Both ends of a link know who is at the other, so those names are not sent.
+//! Both ends of a connection know who is at the other, so those names are not sent.
 //! They are put in front of what has come ([`SENDER_BYTES`]), where the decoder
 //! finds them.
 

@@ -35,8 +35,8 @@ fn short_connections_back_off_too() {
     for _ in 0..9 {
         let (dial, _) = bench.dialled.pop().unwrap();
         let before = bench.now;
-        let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
-        bench.down(link);
+        let connection = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
+        bench.down(connection);
         while bench.dialled.is_empty() {
             bench.now = bench.hub.poll_deadline().unwrap().at;
             bench.input(Input::Timeout);
@@ -46,9 +46,9 @@ fn short_connections_back_off_too() {
     assert!(pauses[0] <= FIRST_PAUSE * 5 / 4 && pauses[8] >= MAX_PAUSE * 3 / 4, "{pauses:?}");
     // One that has stayed is dialled soon.
     let (dial, _) = bench.dialled.pop().unwrap();
-    let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
+    let connection = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
     bench.now = bench.now + MAX_PAUSE;
-    bench.down(link);
+    bench.down(connection);
     assert!(bench.hub.poll_deadline().unwrap().at <= bench.now + FIRST_PAUSE * 5 / 4);
 }
 
@@ -82,13 +82,13 @@ fn own_identity_is_not_redialed() {
 fn silent_sibling_is_redialed() {
     let mut bench = meshed();
     let (dial, _) = bench.dialled.pop().unwrap();
-    let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
+    let connection = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
     assert_eq!(bench.hub.status(bench.now).hubs[0].node, Some(node(100)));
     let pings = bench.wait(Duration::from_secs(10));
-    assert!(pings.contains(&(link, Message::Ping(1))));
-    bench.say(link, &Message::Pong(0));
+    assert!(pings.contains(&(connection, Message::Ping(1))));
+    bench.say(connection, &Message::Pong(0));
     assert!(bench.closed.is_empty());
     bench.wait(Duration::from_secs(30));
-    assert_eq!(bench.closed[0].0, link);
+    assert_eq!(bench.closed[0].0, connection);
     assert_eq!(bench.dialled.len(), 1);
 }

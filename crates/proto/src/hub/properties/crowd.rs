@@ -9,7 +9,7 @@ use crate::block::BlockService;
 use crate::grid::{Area, Cell};
 use crate::hub::testing::{Bench, address, node, over, record, version};
 use crate::hub::{HubConfig, HubKind, Limits, Policy, ReflectionConfig};
-use crate::ids::{LinkId, NodeId, Nonce, RequestId};
+use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
 use crate::machine::Input;
 use crate::random::SplitMix64;
 use crate::record::Record;
@@ -28,15 +28,15 @@ const CROWD: [u8; 7] = [1, 2, 3, 4, 5, 100, 101];
 pub(super) struct RandomRemotes {
     pub(super) bench: Bench,
     random: SplitMix64,
-    /// Links that are up, and whose they are.
-    pub(super) links: Vec<(LinkId, u8)>,
+    /// Connections that are up, and whose they are.
+    pub(super) connections: Vec<(ConnectionId, u8)>,
     /// What the hub has handed out and sought, for answers that fit.
-    handed: Vec<(LinkId, RequestId, Option<NodeId>)>,
-    seeks: Vec<(LinkId, HubLookup)>,
+    handed: Vec<(ConnectionId, RequestId, Option<NodeId>)>,
+    seeks: Vec<(ConnectionId, HubLookup)>,
     /// Requests so far; one in three is sent again.
-    pub(super) requests: Vec<(LinkId, Request)>,
+    pub(super) requests: Vec<(ConnectionId, Request)>,
     sequence: u32,
-    /// The number of the last message to the hub as a stand-by.
+    /// The number of the last message to the hub as a standby.
     told: u32,
 }
 
@@ -55,11 +55,11 @@ impl RandomRemotes {
         if seed.is_multiple_of(3) {
             config.parents = vec![vec![address(101)]];
         }
-        let (links, handed, seeks, requests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (connections, handed, seeks, requests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut crowd = Self {
             bench: Bench::young(config),
             random: SplitMix64::new(seed),
-            links,
+            connections,
             handed,
             seeks,
             requests,
@@ -81,17 +81,17 @@ impl RandomRemotes {
         let mut from = address(number);
         from.scheme = Scheme::ALL[self.below(3) as usize];
         let dial = self.bench.dialled.pop().map(|(dial, _)| dial);
-        let link = self.bench.up_over(number, role, from, dial);
-        if !self.bench.closed.iter().any(|(closed, _)| *closed == link) {
-            self.links.push((link, number));
+        let connection = self.bench.up_over(number, role, from, dial);
+        if !self.bench.closed.iter().any(|(closed, _)| *closed == connection) {
+            self.connections.push((connection, number));
         }
     }
 
-    fn anyone(&mut self) -> Option<(LinkId, u8)> {
+    fn anyone(&mut self) -> Option<(ConnectionId, u8)> {
         let closed = &self.bench.closed;
-        self.links.retain(|(link, _)| !closed.iter().any(|(other, _)| other == link));
-        let count = self.links.len() as u64;
-        (count > 0).then(|| self.links[self.random.below(count) as usize])
+        self.connections.retain(|(connection, _)| !closed.iter().any(|(other, _)| other == connection));
+        let count = self.connections.len() as u64;
+        (count > 0).then(|| self.connections[self.random.below(count) as usize])
     }
 
     pub(super) fn who(&mut self) -> NodeId {
@@ -130,34 +130,34 @@ impl RandomRemotes {
     }
 
     /// One thing that the crowd does; gives back what the hub says to it.
-    pub(super) fn step(&mut self) -> Vec<(LinkId, Message)> {
-        let Some((link, number)) = self.anyone() else {
+    pub(super) fn step(&mut self) -> Vec<(ConnectionId, Message)> {
+        let Some((connection, number)) = self.anyone() else {
             self.connect(1);
             return Vec::new();
         };
         match self.below(21) {
             0 => {
-                self.links.retain(|(other, _)| *other != link);
-                self.bench.down(link)
+                self.connections.retain(|(other, _)| *other != connection);
+                self.bench.down(connection)
             }
             1 => {
                 let number = CROWD[self.below(7) as usize];
                 self.connect(number);
                 Vec::new()
             }
-            2..=5 => self.publish(link, number),
-            6..=9 => self.ask(link, number),
+            2..=5 => self.publish(connection, number),
+            6..=9 => self.ask(connection, number),
             10..=14 => self.answer(),
-            15 => self.noise(link),
+            15 => self.noise(connection),
             20 => self.relay(),
             _ => {
                 let message = self.message();
-                self.bench.say(link, &message)
+                self.bench.say(connection, &message)
             }
         }
     }
 
-    /// Something about stand-bys.
+    /// Something about standbys.
     fn mirror(&mut self) -> Message {
         match self.below(4) {
             0 => Message::SetStandby { hub: node(if self.below(2) == 0 { 100 } else { 101 }), addresses: None },
@@ -192,20 +192,20 @@ impl RandomRemotes {
         }
     }
 
-    fn publish(&mut self, link: LinkId, number: u8) -> Vec<(LinkId, Message)> {
+    fn publish(&mut self, connection: ConnectionId, number: u8) -> Vec<(ConnectionId, Message)> {
         self.sequence += 1;
         let services = Service::ALL.into_iter().take(2 + self.below(3) as usize).collect();
         let cell = self.cell();
         let own = Record { version: version(self.sequence), cell, services, ..record(number) };
-        self.bench.say(link, &Message::Publish(own))
+        self.bench.say(connection, &Message::Publish(own))
     }
 
-    fn ask(&mut self, link: LinkId, number: u8) -> Vec<(LinkId, Message)> {
+    fn ask(&mut self, connection: ConnectionId, number: u8) -> Vec<(ConnectionId, Message)> {
         let known = self.requests.len() as u64;
         if known > 0 && self.below(3) == 0 {
             let index = self.below(known) as usize;
-            let (link, request) = self.requests[index].clone();
-            return self.bench.ask(link, request);
+            let (connection, request) = self.requests[index].clone();
+            return self.bench.ask(connection, request);
         }
         let modes = [RequestMode::Forward, RequestMode::Relay, RequestMode::Lookup];
         let asked = Request {
@@ -226,26 +226,26 @@ impl RandomRemotes {
             selector: None,
         };
         if number < 100 {
-            self.requests.push((link, asked.clone()));
+            self.requests.push((connection, asked.clone()));
         }
-        self.bench.ask(link, asked)
+        self.bench.ask(connection, asked)
     }
 
     /// Somebody to whom the hub has handed something answers it.
-    fn answer(&mut self) -> Vec<(LinkId, Message)> {
+    fn answer(&mut self) -> Vec<(ConnectionId, Message)> {
         if self.below(2) == 0
-            && let Some((link, seek)) = self.seeks.pop()
+            && let Some((connection, seek)) = self.seeks.pop()
         {
             let candidates = (0..self.below(3)).map(|_| self.candidate()).collect();
             let found = LookupResult { id: seek.id, candidates, coverage: Coverage::Complete };
-            return self.bench.say(link, &Message::LookupResult(found));
+            return self.bench.say(connection, &Message::LookupResult(found));
         }
         let count = self.handed.len() as u64;
         if count == 0 {
             return Vec::new();
         }
         let index = self.below(count) as usize;
-        let (link, id, requester) = self.handed[index];
+        let (connection, id, requester) = self.handed[index];
         let message = match self.below(8) {
             5 => Message::RequestAck { id, requester, provider: (self.below(2) == 0).then(|| self.who()) },
             6 => Message::HopReport(HopReport { id, requester, hop: self.hop() }),
@@ -255,7 +255,7 @@ impl RandomRemotes {
             3 => Message::End { id, packets: 1, bytes: 40, digest: [0; 32] },
             _ => Message::Decline(Decline { id, reason: self.reason(), retry_after_ms: None, requester }),
         };
-        self.bench.say(link, &message)
+        self.bench.say(connection, &message)
     }
 
     fn accept(&mut self, id: RequestId) -> Message {
@@ -272,7 +272,7 @@ impl RandomRemotes {
     }
 
     /// Bytes that are no message, or nearly one.
-    fn noise(&mut self, link: LinkId) -> Vec<(LinkId, Message)> {
+    fn noise(&mut self, connection: ConnectionId) -> Vec<(ConnectionId, Message)> {
         let mut bytes = self.message().encode().to_vec();
         match self.below(3) {
             0 => bytes.truncate(self.below(bytes.len() as u64) as usize),
@@ -282,7 +282,7 @@ impl RandomRemotes {
                 bytes[at] = self.below(256) as u8;
             }
         }
-        self.bench.input(Input::Message { link, message: Bytes::from(bytes) })
+        self.bench.input(Input::Message { connection, message: Bytes::from(bytes) })
     }
 
     /// A well-formed message that nobody waits for.
@@ -402,14 +402,14 @@ impl RandomRemotes {
         })
     }
 
-    pub(super) fn record_sent(&mut self, sent: &[(LinkId, Message)]) {
-        for (link, message) in sent {
+    pub(super) fn record_sent(&mut self, sent: &[(ConnectionId, Message)]) {
+        for (connection, message) in sent {
             match message {
                 Message::ProviderRequest(ProviderRequest { id, requester, reply_to, .. })
                 | Message::RouteRequest(RouteRequest { id, requester, reply_to, .. }) => {
-                    self.handed.push((*link, *id, (!reply_to.is_empty()).then_some(*requester)));
+                    self.handed.push((*connection, *id, (!reply_to.is_empty()).then_some(*requester)));
                 }
-                Message::HubLookup(seek) => self.seeks.push((*link, seek.clone())),
+                Message::HubLookup(seek) => self.seeks.push((*connection, seek.clone())),
                 _ => {}
             }
         }

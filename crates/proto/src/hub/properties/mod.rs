@@ -1,4 +1,4 @@
-//! What must hold whatever neighbours say: random ones, from seeds.
+//! What must hold whatever remotes say: random ones, from seeds.
 
 mod crowd;
 mod streams;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::testing::Bench;
 use super::{HubCommand, Limits};
-use crate::ids::{LinkId, RequestId};
+use crate::ids::{ConnectionId, RequestId};
 use crate::machine::Input;
 use crate::service::Role;
 use crate::wire::{Message, Reason, RequestMode};
@@ -23,7 +23,7 @@ proptest! {
     #[test]
     fn tables_stay_bounded_and_drain(seed in any::<u64>()) {
         let limits = Limits {
-            nodes: 4, links: 10, requests: 12, requests_per_node: 4, relays: 5, relays_per_node: 2,
+            nodes: 4, connections: 10, requests: 12, requests_per_node: 4, relays: 5, relays_per_node: 2,
             watches: 6, watches_per_node: 2, hub_lookups: 3, joins_per_second: 2, lookups_per_second: 1_000,
             asides: 2, patches_per_hub: 5,
         };
@@ -35,20 +35,20 @@ proptest! {
             let sent = crowd.bench.wait(pause);
             crowd.record_sent(&sent);
             let status = crowd.bench.hub.status(crowd.bench.now);
-            prop_assert!(status.nodes + status.replicas <= 4 && status.links <= limits.links && status.hub_lookups <= limits.hub_lookups);
+            prop_assert!(status.nodes + status.replicas <= 4 && status.connections <= limits.connections && status.hub_lookups <= limits.hub_lookups);
             prop_assert!(status.numbered <= 4, "{} are numbered", status.numbered);
             prop_assert!(status.requests <= limits.requests && status.relays <= limits.relays);
             prop_assert!(status.watches <= limits.watches && status.patches <= 2 * limits.patches_per_hub);
         }
-        for (link, _) in crowd.links.clone() {
-            crowd.bench.down(link);
+        for (connection, _) in crowd.connections.clone() {
+            crowd.bench.down(connection);
         }
         crowd.bench.wait(Duration::from_secs(200));
         prop_assert_eq!(crowd.bench.hub.rooms.next_due(), None);
         let none = HubCommand::ReflectedStreams { streams: Vec::new() };
         crowd.bench.input(Input::Command(none));
         let status = crowd.bench.hub.status(crowd.bench.now);
-        prop_assert_eq!((status.nodes, status.replicas, status.links, status.requests), (0, 0, 0, 0));
+        prop_assert_eq!((status.nodes, status.replicas, status.connections, status.requests), (0, 0, 0, 0));
         prop_assert_eq!((status.numbered, crowd.bench.hub.replica_senders.next_due()), (0, None));
         prop_assert_eq!((status.relays, status.watches, status.hub_lookups), (0, 0, 0));
         prop_assert_eq!((status.patches, status.announced), (0, 0));
@@ -66,18 +66,18 @@ proptest! {
             let pause = Duration::from_millis(crowd.below(100));
             sent.extend(crowd.bench.wait(pause));
             crowd.record_sent(&sent);
-            for (link, message) in sent {
+            for (connection, message) in sent {
                 let own = |id: RequestId| crowd.requests.iter().find(|(_, request)| request.id == id);
-                let whose = |link: LinkId| crowd.links.iter().find(|(other, _)| *other == link).map(|(_, number)| *number);
+                let whose = |connection: ConnectionId| crowd.connections.iter().find(|(other, _)| *other == connection).map(|(_, number)| *number);
                 match message {
-                    Message::Decline(decline) if own(decline.id).is_some() && whose(link).is_some_and(|n| n < 100) => {
+                    Message::Decline(decline) if own(decline.id).is_some() && whose(connection).is_some_and(|n| n < 100) => {
                         let first = *refusals.entry(decline.id).or_insert(decline.reason);
                         prop_assert_eq!(first, decline.reason);
                     }
                     Message::Accept(accept) => {
                         prop_assert!(!refusals.contains_key(&accept.id), "accepted after a refusal");
                     }
-                    Message::LookupResult(found) if whose(link).is_some_and(|n| n < 100) => {
+                    Message::LookupResult(found) if whose(connection).is_some_and(|n| n < 100) => {
                         *locates.entry(found.id).or_default() += 1;
                     }
                     _ => {}
@@ -93,10 +93,10 @@ proptest! {
     #[test]
     fn random_bytes_only_count_as_malformed(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut bench = Bench::new();
-        let link = bench.up(1, Role::Node);
+        let connection = bench.up(1, Role::Node);
         let before = bench.hub.status(bench.now);
         if Message::decode(&bytes).is_err() {
-            let sent = bench.input(Input::Message { link, message: Bytes::from(bytes) });
+            let sent = bench.input(Input::Message { connection, message: Bytes::from(bytes) });
             prop_assert!(sent.iter().all(|(_, message)| matches!(message, Message::Decline(_))), "{sent:?}");
             prop_assert_eq!(bench.hub.counters().malformed + bench.hub.counters().newer_version, 1);
             prop_assert_eq!(bench.hub.status(bench.now), before);

@@ -2,7 +2,7 @@
 
 use super::crowd::RandomRemotes;
 use crate::hub::{HubCommand, ReflectedStream};
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::machine::Input;
 use crate::reflection::StreamTag;
 use crate::room::{RoomId, RoomMember};
@@ -11,7 +11,7 @@ use crate::wire::{CopyTarget, JoinRoom, LeaveRoom, Message, RequestParams, Roste
 
 impl RandomRemotes {
     /// The hub's relay says what it has.
-    pub(super) fn relay(&mut self) -> Vec<(LinkId, Message)> {
+    pub(super) fn relay(&mut self) -> Vec<(ConnectionId, Message)> {
         let command = if self.below(2) == 0 {
             let residual_kbps = [0, 700, 2_000, u32::MAX][self.below(4) as usize];
             HubCommand::ReflectionCapacity { residual_kbps, subscribers: self.below(4) as u32 }

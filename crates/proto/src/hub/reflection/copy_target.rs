@@ -26,15 +26,19 @@ impl Hub {
     }
 
     fn may_go(&self, from: Sender, to: SocketAddr) -> bool {
-        address_filter::is_destination(self.seen_from(to, from.link).ip(), self.is_here(from.link))
+        address_filter::is_destination(self.seen_from(to, from.connection).ip(), self.is_here(from.connection))
     }
 
-    /// Whether the neighbour that asks is at this host: it is seen there over one of its links, or
+    /// Whether the remote that asks is at this host: it is seen there over one of its connections, or
     /// says so in its record. One that is unspecified is where it is seen.
     pub(super) fn is_host_of(&self, from: Sender, to: SocketAddr) -> bool {
-        let host = self.seen_from(to, from.link).ip().to_canonical();
-        let links = self.neighbours.links_of(from.node).iter().filter_map(|link| self.neighbours.links.get(link));
-        let mut seen = links.flat_map(|link| &link.address.hosts);
+        let host = self.seen_from(to, from.connection).ip().to_canonical();
+        let connections = self
+            .remotes
+            .connections_of(from.node)
+            .iter()
+            .filter_map(|connection| self.remotes.connections.get(connection));
+        let mut seen = connections.flat_map(|connection| &connection.address.hosts);
         seen.any(|seen| seen.to_canonical() == host) || self.named_hosts(from.node).any(|named| named == host)
     }
 

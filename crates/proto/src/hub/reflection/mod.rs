@@ -5,7 +5,7 @@
 //! Who wants a copy says where, and by which tag it is recognised there
 //! ([`Reflect`]). A hub that reflects keeps that as a [`ReflectionGrant`] and hands the
 //! request on with its own address and a tag of its own in their place: so
-//! each on the way knows its two neighbours, and the stream finds its way back.
+//! each on the way knows its two remotes, and the stream finds its way back.
 
 mod admission;
 mod copy_target;
@@ -28,7 +28,7 @@ use subscriber_copies::SubscriberCopies;
 use super::requests::{RequestKey, RequestTarget, RoutedRequest};
 use super::{Hub, HubEvent};
 use crate::grid::{Area, Cell};
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::random::{RootSecret, SecretRng};
 use crate::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
 use crate::service::Service;
@@ -56,7 +56,7 @@ const BEGINNING: Duration = Duration::from_secs(3);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReflectionConfig {
     /// Where its relay takes in and sends on; an unspecified host is filled in
-    /// by its neighbours, each with the one that it sees.
+    /// by its remotes, each with the one that it sees.
     pub media: SocketAddr,
     /// How many super nodes may reflect a stream between the one of the
     /// subscriber and the one of the provider, plus one: 1, which is the
@@ -234,7 +234,7 @@ impl Hub {
             return Ok(());
         };
         let provider = choice.provider().or(asked.named_provider());
-        let (to, kind, service) = (self.seen_from(reflect.to, asked.link), kind_of(reflect), asked.service);
+        let (to, kind, service) = (self.seen_from(reflect.to, asked.connection), kind_of(reflect), asked.service);
         if asked.granted.is_none() {
             let copy = StreamCopy { to, kind, service, provider };
             if self.try_overflow(key, choice, &copy)? {
@@ -264,11 +264,11 @@ impl Hub {
         let Some(asked) = self.requests.get(key) else { return };
         let (Some(granted), Some(reflect)) = (asked.granted, asked.copy_wanted()) else { return };
         let Granted { tag, provider } = granted;
-        let (to, service) = (self.seen_from(reflect.to, asked.link), asked.service);
+        let (to, service) = (self.seen_from(reflect.to, asked.connection), asked.service);
         // Without a provider the place could mean another one's stream.
         let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.target_cell()));
         let cell = held.flatten();
-        let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), self.begin(to, reflect, asked.link));
+        let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), self.begin(to, reflect, asked.connection));
         let grant = ReflectionGrant { tag, to, their_tag, kind, service, cell, provider, begin };
         let requester = asked.requester;
         self.reflection.reservations.renew(now, key, provider);
@@ -305,7 +305,7 @@ impl Hub {
                 is_resuming: None,
             }),
             (Some(reflect), _, _) => {
-                Some(CopyTarget { to: self.seen_from(reflect.to, asked.link), provider: None, ..reflect })
+                Some(CopyTarget { to: self.seen_from(reflect.to, asked.connection), provider: None, ..reflect })
             }
             (None, _, _) => None,
         };
@@ -323,19 +323,19 @@ impl Hub {
         reflect.hops < MAX_REFLECTING && (at_an_end || layers > 1 && reflect.hops == 1)
     }
 
-    /// An address with an unspecified host replaced by where the neighbour is seen.
-    fn seen_from(&self, mut to: SocketAddr, link: LinkId) -> SocketAddr {
-        let seen = self.neighbours.links.get(&link).and_then(|link| link.address.primary());
+    /// An address with an unspecified host replaced by where the remote is seen.
+    fn seen_from(&self, mut to: SocketAddr, connection: ConnectionId) -> SocketAddr {
+        let seen = self.remotes.connections.get(&connection).and_then(|connection| connection.address.primary());
         if let Some(seen) = seen.filter(|_| to.ip().is_unspecified()) {
             to.set_ip(seen.ip());
         }
         to
     }
 
-    /// When who asks over `link` is sent a copy. A super node may have the stream from
+    /// When who asks over `connection` is sent a copy. A super node may have the stream from
     /// elsewhere, and says so when it answers.
-    fn begin(&self, to: SocketAddr, reflect: CopyTarget, link: LinkId) -> StartCondition {
-        let seen = self.neighbours.links.get(&link).and_then(|link| link.address.primary());
+    fn begin(&self, to: SocketAddr, reflect: CopyTarget, connection: ConnectionId) -> StartCondition {
+        let seen = self.remotes.connections.get(&connection).and_then(|connection| connection.address.primary());
         let is_there = seen.is_some_and(|seen| seen.ip().to_canonical() == to.ip().to_canonical());
         match kind_of(reflect) {
             _ if reflect.is_resuming == Some(true) => StartCondition::Resumed,

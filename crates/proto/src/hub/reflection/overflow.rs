@@ -77,10 +77,10 @@ impl Hub {
             return Ok(false);
         }
         let cell = self.directory.get(provider).map(|entry| entry.cell()).or(asked.target_cell());
-        let (asker, reason) = (asked.neighbour, asked.reason);
+        let (requester, reason) = (asked.remote, asked.reason);
         let named = cell.map(|cell| (provider, cell));
         let back = |hub| RequestTarget::Hub { hub, way: RouteDirection::Overflow, named, silences: 0 };
-        let hubs = self.hubs_with_room(asker, copy.service, provider, kbps);
+        let hubs = self.hubs_with_room(requester, copy.service, provider, kbps);
         if hubs.is_empty() || named.is_none() {
             return Ok(false);
         }
@@ -92,7 +92,7 @@ impl Hub {
     /// The room that a hub leaves to subscribers only if no other hub has more: it is for one copy to
     /// each of the others, for a hub that cannot feed them keeps what comes from here to itself.
     fn feed_reserve_kbps(&self, kbps: u32) -> u32 {
-        let hubs = self.neighbours.hubs().filter(|hub| self.room_of(*hub).is_some()).take(MAX_TRIED).count();
+        let hubs = self.remotes.hubs().filter(|hub| self.room_of(*hub).is_some()).take(MAX_TRIED).count();
         // The last of at least two is one for a hub, which makes many of it.
         kbps.saturating_mul(hubs.max(1) as u32 + 1)
     }
@@ -100,11 +100,11 @@ impl Hub {
     /// Those that have a provider's stream from here already, then those that
     /// would have to get it, if there is room for that; of each the one with the most
     /// room first.
-    fn hubs_with_room(&self, asker: NodeId, service: Service, provider: NodeId, kbps: u32) -> Vec<NodeId> {
+    fn hubs_with_room(&self, requester: NodeId, service: Service, provider: NodeId, kbps: u32) -> Vec<NodeId> {
         let left = self.left_kbps();
         let can_feed = left >= kbps;
         let mut hubs: Vec<(bool, Reverse<u32>, NodeId)> = Vec::new();
-        for hub in self.neighbours.hubs().filter(|hub| *hub != asker) {
+        for hub in self.remotes.hubs().filter(|hub| *hub != requester) {
             let Some(room) = self.room_of(hub) else { continue };
             let is_fed = self.is_fed(hub, service, provider);
             // A hub that would serve this one only is no gain.
@@ -119,8 +119,10 @@ impl Hub {
 
     /// Whether a hub gets a provider's stream from here, as far as its addresses tell.
     fn is_fed(&self, hub: NodeId, service: Service, provider: NodeId) -> bool {
-        let links = self.neighbours.links_of(hub).iter().filter_map(|link| self.neighbours.links.get(link));
-        let hosts: Vec<_> = links.filter_map(|link| link.address.primary()).map(|at: SocketAddr| at.ip()).collect();
+        let connections =
+            self.remotes.connections_of(hub).iter().filter_map(|connection| self.remotes.connections.get(connection));
+        let hosts: Vec<_> =
+            connections.filter_map(|connection| connection.address.primary()).map(|at: SocketAddr| at.ip()).collect();
         let ReflectionState { sent, reservations: pledges, .. } = &self.reflection;
         let mut receivers = sent.iter().copied().chain(pledges.receivers());
         receivers.any(|(to, what, of)| (what, of) == (service, provider) && hosts.contains(&to.ip()))
@@ -140,7 +142,7 @@ impl Hub {
             return false;
         };
         let (tried, spill) = (asked.overflow_hub(), asked.overflow);
-        let (id, requester) = (key.id, Some(key.asker));
+        let (id, requester) = (key.id, Some(key.requester));
         let is_awaited = tried.filter(|(hub, _)| *hub == from.node);
         if tried.is_none() && spill.is_none() {
             return false;
@@ -156,9 +158,9 @@ impl Hub {
             return true;
         }
         let taken = Message::RequestAck { id, requester, provider: None };
-        self.send(from.link, Channel::Datagram, Traffic::Lookup, &taken);
+        self.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
         if let Some((hub, provider)) = is_awaited {
-            let reflect = CopyTarget { to: self.seen_from(reflect.to, from.link), ..reflect };
+            let reflect = CopyTarget { to: self.seen_from(reflect.to, from.connection), ..reflect };
             self.requests.set_overflow(key, Some(Overflow { hub, provider, reflect }));
             if let Err(reason) = self.hand(now, key, RequestTarget::Node(provider), false) {
                 self.drop_overflow(key);
@@ -171,9 +173,9 @@ impl Hub {
     /// Tells a hub that was to reflect something in this one's place that it is not to: it keeps no
     /// room for that.
     fn cancel_overflow(&mut self, key: RequestKey, hub: NodeId, reason: Reason) {
-        let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.asker) };
-        if let Some(link) = self.link_to(hub) {
-            self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+        let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.requester) };
+        if let Some(connection) = self.connection_to(hub) {
+            self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
         }
     }
 

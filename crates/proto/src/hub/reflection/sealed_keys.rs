@@ -11,17 +11,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::hub::neighbours::PUBLICATION;
+use crate::hub::remotes::PUBLICATION;
 use crate::hub::requests::{RequestKey, RoutedRequest};
 use crate::hub::route::HOPS;
 use crate::hub::{Hub, Sender};
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{Message, RequestParams, SealedKeys};
 
-/// The most of which something is kept, from each neighbour one. One more takes the place of one of which no
+/// The most of which something is kept, from each remote one. One more takes the place of one of which no
 /// copy is granted here, or is not kept.
 const MAX_STREAMS: usize = 256;
 
@@ -34,7 +34,7 @@ const LIFE: Duration = Duration::from_secs(900);
 /// After a request's coming its stream may not have begun yet.
 const BEGINNING: Duration = Duration::from_secs(10);
 
-/// What is kept of each provider's stream, from each neighbour to whom requests for it go: the
+/// What is kept of each provider's stream, from each remote to whom requests for it go: the
 /// provider or a hub. What one has told may be of another time than what another one does.
 #[derive(Debug, Default)]
 pub(super) struct SealedKeyCache(BTreeMap<SealedKeyId, SealedKeyEntry>);
@@ -114,7 +114,8 @@ impl Hub {
             return;
         };
         let Some(source) = asked.handed_to() else { return };
-        let (service, link, asker, is_carried) = (asked.service, asked.link, asked.neighbour, asked.is_carried());
+        let (service, connection, requester, is_carried) =
+            (asked.service, asked.connection, asked.remote, asked.is_carried());
         let is_granted = asked.granted.is_some();
         if !is_carried && !is_granted {
             return;
@@ -123,7 +124,7 @@ impl Hub {
         let Some(deposit) = deposits.asked_of(now, (service, provider), source, expired) else { return };
         deposit.is_granted |= is_granted;
         if is_carried && deposit.hubs.len() < MAX_TOLD {
-            deposit.hubs.insert(asker);
+            deposit.hubs.insert(requester);
         }
         let Some(sealed) = deposit.sealed.clone() else { return };
         // A node has the provider's word instead if this is lost, a hub none.
@@ -131,7 +132,7 @@ impl Hub {
             true => (None, Channel::Reliable { flow: 0 }),
             false => (Some(key.id), Channel::Datagram),
         };
-        self.tell_keys(link, channel, SealedKeys { id, service, provider, hops_left: HOPS, sealed });
+        self.tell_keys(connection, channel, SealedKeys { id, service, provider, hops_left: HOPS, sealed });
     }
 
     /// A provider, or the hub that is nearer to it, says what opens its stream.
@@ -139,15 +140,15 @@ impl Hub {
         let SealedKeys { service, provider, hops_left: hops, sealed, .. } = keys;
         let deposits = &mut self.reflection.sealed_keys.0;
         let told = deposits.get_mut(&(service, provider, from.node));
-        let neighbour = self.neighbours.get_mut(from.node);
-        let (Some(deposit), Some(neighbour)) = (told, neighbour) else {
+        let remote = self.remotes.get_mut(from.node);
+        let (Some(deposit), Some(remote)) = (told, remote) else {
             self.counters.stray += 1;
             return;
         };
         if deposit.sealed.as_ref() == Some(&sealed) {
             return;
         }
-        if !neighbour.try_charge(now, PUBLICATION) {
+        if !remote.try_charge(now, PUBLICATION) {
             // What was told before is past: who joins waits for the provider's word.
             deposit.sealed = None;
             self.counters.over_limit += 1;
@@ -156,34 +157,34 @@ impl Hub {
         (deposit.sealed, deposit.touched) = (Some(sealed.clone()), now);
         self.counters.keys_stored += 1;
         let hubs = deposit.hubs.clone();
-        for (link, id) in self.granted_through(from.node, service, provider) {
+        for (connection, id) in self.granted_through(from.node, service, provider) {
             let keys = SealedKeys { id: Some(id), service, provider, hops_left: HOPS, sealed: sealed.clone() };
-            self.tell_keys(link, Channel::Datagram, keys);
+            self.tell_keys(connection, Channel::Datagram, keys);
         }
         let Some(hops) = hops.min(HOPS).checked_sub(1) else { return };
         let keys = SealedKeys { id: None, service, provider, hops_left: hops, sealed };
         for hub in hubs.into_iter().filter(|hub| *hub != from.node) {
-            if let Some(link) = self.link_to(hub) {
-                self.tell_keys(link, Channel::Reliable { flow: 0 }, keys.clone());
+            if let Some(connection) = self.connection_to(hub) {
+                self.tell_keys(connection, Channel::Reliable { flow: 0 }, keys.clone());
             }
         }
     }
 
-    fn tell_keys(&mut self, link: LinkId, channel: Channel, keys: SealedKeys) {
+    fn tell_keys(&mut self, connection: ConnectionId, channel: Channel, keys: SealedKeys) {
         self.counters.keys_handed += 1;
-        self.send(link, channel, Traffic::Lookup, &Message::SealedKeys(keys));
+        self.send(connection, channel, Traffic::Lookup, &Message::SealedKeys(keys));
     }
 
-    /// The requests of this hub's nodes that `neighbour` has and that were granted a copy of this stream; one
+    /// The requests of this hub's nodes that `remote` has and that were granted a copy of this stream; one
     /// that has gone on to another provider's is none.
-    fn granted_through(&self, neighbour: NodeId, service: Service, provider: NodeId) -> Vec<(LinkId, RequestId)> {
+    fn granted_through(&self, remote: NodeId, service: Service, provider: NodeId) -> Vec<(ConnectionId, RequestId)> {
         let is_of = |asked: &RoutedRequest| {
             let granted = asked.granted.and_then(|granted| granted.provider);
-            let is_handed = asked.handed_to() == Some(neighbour) && !asked.is_carried();
+            let is_handed = asked.handed_to() == Some(remote) && !asked.is_carried();
             is_handed && asked.service == service && granted == Some(provider)
         };
         let granted = self.requests.iter().filter(|(_, asked)| is_of(asked));
-        granted.map(|(key, asked)| (asked.link, key.id)).collect()
+        granted.map(|(key, asked)| (asked.connection, key.id)).collect()
     }
 }
 

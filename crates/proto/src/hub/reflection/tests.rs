@@ -13,7 +13,7 @@ use crate::block::BlockService;
 use crate::grid::Cell;
 use crate::hub::testing::{Bench, HERE, carried, copies, decline, forwarded, node, record, refused, request};
 use crate::hub::{HubCommand, HubConfig, HubKind};
-use crate::ids::{LinkId, RequestId};
+use crate::ids::{ConnectionId, RequestId};
 use crate::machine::Input;
 use crate::reflection::DownstreamKind;
 use crate::service::Role;
@@ -70,17 +70,17 @@ fn grants(bench: &mut Bench) -> Vec<ReflectionGrant> {
     events.into_iter().filter_map(grant).collect()
 }
 
-fn the_carry(sent: &[(LinkId, Message)]) -> (LinkId, RouteRequest) {
-    let carry = |(link, message): &(LinkId, Message)| match message {
-        Message::RouteRequest(carry) => Some((*link, carry.clone())),
+fn the_carry(sent: &[(ConnectionId, Message)]) -> (ConnectionId, RouteRequest) {
+    let carry = |(connection, message): &(ConnectionId, Message)| match message {
+        Message::RouteRequest(carry) => Some((*connection, carry.clone())),
         _ => None,
     };
     sent.iter().find_map(carry).unwrap()
 }
 
-fn the_forward(sent: &[(LinkId, Message)]) -> (LinkId, ProviderRequest) {
-    let forward = |(link, message): &(LinkId, Message)| match message {
-        Message::ProviderRequest(forward) => Some((*link, forward.clone())),
+fn the_forward(sent: &[(ConnectionId, Message)]) -> (ConnectionId, ProviderRequest) {
+    let forward = |(connection, message): &(ConnectionId, Message)| match message {
+        Message::ProviderRequest(forward) => Some((*connection, forward.clone())),
         _ => None,
     };
     sent.iter().find_map(forward).unwrap()
@@ -108,8 +108,8 @@ fn carries_to(bench: &mut Bench, provider: u8, receivers: &[u8]) {
 #[test]
 fn common_home_reflects_between_both() {
     let mut bench = bench();
-    let (_, asker) = (bench.provider(1), bench.requester(2));
-    let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
+    let (_, forward) = forwarded(&bench.ask(requester, subscribe(1)));
     let onward = reflect_of(forward.params);
     assert_eq!((onward.to, onward.hops), (media(), 1));
     let grant = ReflectionGrant {
@@ -124,10 +124,10 @@ fn common_home_reflects_between_both() {
     };
     assert_eq!(grants(&mut bench), [grant]);
     bench.wait(Duration::from_millis(150));
-    let (_, again) = forwarded(&bench.ask(asker, subscribe(1)));
+    let (_, again) = forwarded(&bench.ask(requester, subscribe(1)));
     assert_eq!(reflect_of(again.params), onward, "a repetition keeps its tag");
     assert_eq!(grants(&mut bench), [grant]);
-    let (_, other) = forwarded(&bench.ask(asker, subscribe(2)));
+    let (_, other) = forwarded(&bench.ask(requester, subscribe(2)));
     assert_ne!(reflect_of(other.params).tag, onward.tag);
 }
 
@@ -141,16 +141,16 @@ fn only_requesting_host_starts_with_offer() {
     ];
     for (host, resumes, begin) in cases {
         let mut bench = bench();
-        let (_, asker) = (bench.provider(1), bench.requester(2));
+        let (_, requester) = (bench.provider(1), bench.requester(2));
         // Where it says that it is, it was not seen.
         let addresses = [2, 3].map(crate::hub::testing::address).to_vec();
         let version = crate::hub::testing::version(2);
-        bench.say(asker, &Message::Publish(crate::record::Record { addresses, version, ..record(2) }));
+        bench.say(requester, &Message::Publish(crate::record::Record { addresses, version, ..record(2) }));
         let mut asked = naming(1, 1);
         if let Some(RequestParams { copy_target: Some(reflect), .. }) = &mut asked.params {
             (reflect.to, reflect.is_resuming) = ((host, 9_000).into(), resumes);
         }
-        bench.ask(asker, asked);
+        bench.ask(requester, asked);
         assert_eq!(grants(&mut bench)[0].begin, begin, "{host:?}");
     }
 }
@@ -158,8 +158,8 @@ fn only_requesting_host_starts_with_offer() {
 #[test]
 fn next_provider_gets_new_tag() {
     let mut bench = bench();
-    let (first, _, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
-    let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
+    let (first, _, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let (_, forward) = forwarded(&bench.ask(requester, subscribe(1)));
     let (_, second) = forwarded(&bench.say(first, &decline(&forward, Reason::SourceFailed)));
     assert_ne!(reflect_of(forward.params).tag, reflect_of(second.params).tag);
     assert_eq!(
@@ -172,8 +172,8 @@ fn next_provider_gets_new_tag() {
 #[test]
 fn non_reflecting_hub_fills_requester_address() {
     let mut bench = Bench::new();
-    let (_, asker) = (bench.provider(1), bench.requester(2));
-    let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
+    let (_, forward) = forwarded(&bench.ask(requester, subscribe(1)));
     let to = ([10, 0, 0, 2], 9_000).into();
     assert_eq!(
         reflect_of(forward.params),
@@ -183,13 +183,13 @@ fn non_reflecting_hub_fills_requester_address() {
 }
 
 /// A hub that has a record of node 1 from its home, hub 101, and is asked by hub 100.
-fn between(bench: &mut Bench) -> (LinkId, LinkId) {
+fn between(bench: &mut Bench) -> (ConnectionId, ConnectionId) {
     let (below, beyond) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.say(beyond, &Message::ReplicaUpdate(copies(vec![record(1)])));
     (below, beyond)
 }
 
-fn passed_on(bench: &mut Bench, from: LinkId, hops: u8) -> CopyTarget {
+fn passed_on(bench: &mut Bench, from: ConnectionId, hops: u8) -> CopyTarget {
     let carry = RouteRequest { service: Service::Video, params: wanted(hops), ..carried(1) };
     reflect_of(the_carry(&bench.say(from, &Message::RouteRequest(carry))).1.params)
 }
@@ -238,8 +238,8 @@ fn fourth_hub_does_not_reflect() {
 #[test]
 fn relayed_answer_is_not_reflected() {
     let mut bench = bench();
-    let (provider, asker) = (bench.provider(1), bench.requester(2));
-    let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
+    let (provider, requester) = (bench.provider(1), bench.requester(2));
+    let (_, forward) = forwarded(&bench.ask(requester, subscribe(1)));
     let (_, relayed) = forwarded(&bench.say(provider, &decline(&forward, Reason::Unreachable)));
     assert!(relayed.reply_to.is_empty() && relayed.params.is_none(), "{relayed:?}");
 }
@@ -247,30 +247,30 @@ fn relayed_answer_is_not_reflected() {
 #[test]
 fn already_reflected_stream_is_preferred() {
     let mut bench = bench();
-    let (_, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let (_, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     carries(&mut bench, 2);
     let left = |bench: &Bench| bench.hub.index(bench.now, None, 9)[1].capacity.streams;
     let before = left(&bench);
     for id in 1..9 {
-        assert_eq!(forwarded(&bench.ask(asker, subscribe(id))).0, second);
+        assert_eq!(forwarded(&bench.ask(requester, subscribe(id))).0, second);
     }
     assert_eq!(left(&bench), before, "a copy costs the provider nothing");
     let nearest = Request { area: Area::Nearest(HERE), ..subscribe(9) };
-    assert_eq!(forwarded(&bench.ask(asker, nearest)).0, LinkId(1), "the nearest is what was asked for");
+    assert_eq!(forwarded(&bench.ask(requester, nearest)).0, ConnectionId(1), "the nearest is what was asked for");
 }
 
 #[test]
 fn full_provider_preferred_for_copy() {
     let mut bench = bench();
     bench.up(100, Role::SuperNode);
-    let (provider, asker) = (bench.up(1, Role::Node), bench.requester(2));
+    let (provider, requester) = (bench.up(1, Role::Node), bench.requester(2));
     let capacity = crate::record::Capacity { streams: 0, uplink_kbps: 0 };
     bench.say(provider, &Message::Publish(crate::record::Record { capacity, ..record(1) }));
-    assert_eq!(forwarded(&bench.ask(asker, subscribe(1))).0, provider);
+    assert_eq!(forwarded(&bench.ask(requester, subscribe(1))).0, provider);
 }
 
 /// A hub below that has something at [`HERE`].
-fn child(bench: &mut Bench) -> LinkId {
+fn child(bench: &mut Bench) -> ConnectionId {
     bench.hub.config.tier = 1;
     let child = bench.up(100, Role::SuperNode);
     bench.say(child, &Message::RegisterChild { tier: 0 });
@@ -282,34 +282,34 @@ fn child(bench: &mut Bench) -> LinkId {
 #[test]
 fn provider_known_once_hub_names_it() {
     let mut bench = bench();
-    let (child, asker) = (child(&mut bench), bench.requester(2));
-    let (to, carry) = the_carry(&bench.ask(asker, subscribe(1)));
+    let (child, requester) = (child(&mut bench), bench.requester(2));
+    let (to, carry) = the_carry(&bench.ask(requester, subscribe(1)));
     assert_eq!((to, carry.provider), (child, None));
     let unknown = grants(&mut bench)[0];
     assert_eq!((unknown.provider, unknown.cell), (None, None));
-    let (id, requester) = (RequestId(1), Some(node(2)));
-    bench.say(child, &Message::RequestAck { id, requester, provider: Some(node(77)) });
+    let ack = Message::RequestAck { id: RequestId(1), requester: Some(node(2)), provider: Some(node(77)) };
+    bench.say(child, &ack);
     let known = grants(&mut bench)[0];
     assert_eq!(known, ReflectionGrant { provider: Some(node(77)), cell: Some(HERE), ..unknown });
     // The next one is meant for the same provider.
     carries(&mut bench, 77);
-    let (_, carry) = the_carry(&bench.ask(asker, subscribe(2)));
+    let (_, carry) = the_carry(&bench.ask(requester, subscribe(2)));
     assert_eq!((carry.provider, carry.cell), (Some(node(77)), HERE));
 }
 
 #[test]
 fn named_provider_or_none() {
     let mut bench = bench();
-    let (_, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let (_, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     for id in 1..4 {
-        let (to, forward) = forwarded(&bench.ask(asker, naming(id, 2)));
+        let (to, forward) = forwarded(&bench.ask(requester, naming(id, 2)));
         assert_eq!((to, reflect_of(forward.params).provider), (second, None));
     }
-    let (_, forward) = forwarded(&bench.ask(asker, naming(9, 2)));
-    assert_eq!(refused(&bench.say(second, &decline(&forward, Reason::Busy))), (asker, Reason::Busy));
-    assert_eq!(refused(&bench.ask(asker, naming(10, 77))), (asker, Reason::NotFound));
+    let (_, forward) = forwarded(&bench.ask(requester, naming(9, 2)));
+    assert_eq!(refused(&bench.say(second, &decline(&forward, Reason::Busy))), (requester, Reason::Busy));
+    assert_eq!(refused(&bench.ask(requester, naming(10, 77))), (requester, Reason::NotFound));
     let child = child(&mut bench);
-    let (to, carry) = the_carry(&bench.ask(asker, naming(11, 77)));
+    let (to, carry) = the_carry(&bench.ask(requester, naming(11, 77)));
     assert_eq!((to, carry.provider, carry.direction), (child, Some(node(77)), RouteDirection::Down));
 }
 
@@ -317,9 +317,9 @@ fn named_provider_or_none() {
 fn connected_provider_requested_through_its_home() {
     let mut bench = bench();
     // A hub is about to stand by for it: its record has not come yet.
-    let (provider, asker) = (bench.up(2, Role::Node), bench.requester(3));
+    let (provider, requester) = (bench.up(2, Role::Node), bench.requester(3));
     let child = child(&mut bench);
-    let (to, carry) = the_carry(&bench.ask(asker, naming(1, 2)));
+    let (to, carry) = the_carry(&bench.ask(requester, naming(1, 2)));
     assert_eq!((to, carry.provider), (child, Some(node(2))));
     let decline = Decline { id: carry.id, reason: Reason::NotFound, retry_after_ms: None, requester: Some(node(3)) };
     let (to, _) = forwarded(&bench.say(child, &Message::Decline(decline)));
@@ -329,17 +329,17 @@ fn connected_provider_requested_through_its_home() {
 #[test]
 fn provider_requested_directly_when_home_silent() {
     let mut bench = bench();
-    let (provider, asker) = (bench.up(2, Role::Node), bench.requester(3));
+    let (provider, requester) = (bench.up(2, Role::Node), bench.requester(3));
     let home = bench.up(100, Role::SuperNode);
     bench.say(home, &Message::ReplicaUpdate(copies(vec![record(2)])));
-    let (to, carry) = the_carry(&bench.ask(asker, naming(1, 2)));
+    let (to, carry) = the_carry(&bench.ask(requester, naming(1, 2)));
     assert_eq!((to, carry.provider), (home, Some(node(2))));
     let sent = bench.wait(Duration::from_millis(400));
     assert_eq!(the_forward(&sent).0, provider, "{sent:?}");
     // The home is dead until it says something.
-    assert_eq!(the_forward(&bench.ask(asker, naming(2, 2))).0, provider);
+    assert_eq!(the_forward(&bench.ask(requester, naming(2, 2))).0, provider);
     bench.say(home, &Message::Ping(0));
-    assert_eq!(the_carry(&bench.ask(asker, naming(3, 2))).0, home);
+    assert_eq!(the_carry(&bench.ask(requester, naming(3, 2))).0, home);
 }
 
 #[test]
@@ -367,10 +367,10 @@ fn latest_requesting_hub_gets_copy() {
 #[test]
 fn drain_waits_for_reflected_streams() {
     let mut bench = bench();
-    let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
     carries(&mut bench, 1);
     send_command(&mut bench, HubCommand::Leave);
-    bench.say(link, &Message::Withdraw(crate::hub::testing::version(2)));
+    bench.say(connection, &Message::Withdraw(crate::hub::testing::version(2)));
     assert!(!bench.events.contains(&HubEvent::Left));
     bench.say(peer, &Message::Claim { node: node(1), version: crate::hub::testing::version(2) });
     send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
@@ -380,8 +380,8 @@ fn drain_waits_for_reflected_streams() {
 #[test]
 fn reflected_stream_serves_own_area_only() {
     let mut bench = bench();
-    let (_, asker) = (bench.provider(1), bench.requester(2));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
     carries(&mut bench, 1);
     let away = Request { area: Area::Exact(Cell::new(1, 1)), ..subscribe(1) };
-    assert_eq!(refused(&bench.ask(asker, away)), (asker, Reason::NotFound));
+    assert_eq!(refused(&bench.ask(requester, away)), (requester, Reason::NotFound));
 }

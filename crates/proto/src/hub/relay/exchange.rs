@@ -14,7 +14,7 @@ use crate::time::Time;
 use crate::wire::{MAX_OBJECT_NAME_BYTES, Message};
 
 /// The most that a side may be ahead: as many files as one node may send to another at once, each a
-/// window and what is sent again after a silence. It is less than what may wait in a link.
+/// window and what is sent again after a silence. It is less than what may wait in a connection.
 const MAX_AHEAD: u64 = WINDOW_BYTES * MAX_RECEPTIONS_FROM_ONE as u64 * super::credit::TIMES;
 
 /// Bytes that every second gives back: for offers, which are longer than their refusals.
@@ -32,7 +32,7 @@ const MAX_FILES: usize = 4 * MAX_RECEPTIONS_FROM_ONE;
 /// Both accounts of a flow.
 #[derive(Debug, Default)]
 pub(super) struct DuplexCredit {
-    by_asker: Account,
+    by_requester: Account,
     by_provider: Account,
     /// Time up to which credit was given back for time.
     since: Time,
@@ -76,11 +76,11 @@ impl DuplexCredit {
         let spans = now.since(self.since).as_millis() as u64;
         self.since = self.since.max(now);
         let over_time = BYTES_PER_SECOND.saturating_mul(spans) / 1_000;
-        self.by_asker.give_back(over_time);
+        self.by_requester.give_back(over_time);
         self.by_provider.give_back(over_time);
         let (own, other) = match side {
-            Side::Asker => (&mut self.by_asker, &mut self.by_provider),
-            Side::Provider => (&mut self.by_provider, &mut self.by_asker),
+            Side::Requester => (&mut self.by_requester, &mut self.by_provider),
+            Side::Provider => (&mut self.by_provider, &mut self.by_requester),
         };
         other.answered(message.len(), inner(message));
         own.ahead = own.ahead.saturating_add(message.len() as u64);

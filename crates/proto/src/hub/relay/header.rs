@@ -50,7 +50,7 @@ impl Header {
     pub(super) fn may_come_from(&self, side: Side) -> bool {
         match self.kind {
             kind::PACKET | kind::CHUNK | kind::END => side == Side::Provider,
-            kind::REPORT => side == Side::Asker,
+            kind::REPORT => side == Side::Requester,
             _ => true,
         }
     }

@@ -24,7 +24,7 @@ use super::requests::RequestKey;
 use super::{Hub, HubEvent, MAX_PER_WAKE, Sender};
 use crate::address::SchemeSet;
 use crate::delivery::DeliveryPreferences;
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::service::Service;
 use crate::time::Time;
@@ -42,36 +42,38 @@ const MAX_REPORT_BYTES: usize = 256;
 const LINGER: Duration = Duration::from_secs(5);
 
 impl Hub {
-    /// Opens a flow between two neighbours, each with its link, and gives the
+    /// Opens a flow between two remotes, each with its connection, and gives the
     /// id by which the provider's side knows it.
     pub(super) fn open_relay(
         &mut self,
         now: Time,
         key: RequestKey,
-        asker_link: LinkId,
-        (provider, provider_link): (NodeId, LinkId),
+        requester_connection: ConnectionId,
+        (provider, provider_connection): (NodeId, ConnectionId),
         (service, terms): (Service, DeliveryPreferences),
     ) -> Result<RequestId, Reason> {
         let (total, limits) = (self.relays.len(), &self.config.limits);
-        let neighbour = self.neighbours.get_mut(key.asker).ok_or(Reason::Unreachable)?;
-        if total >= limits.relays || neighbour.relays >= neighbour.allowance(limits.relays_per_node) {
+        let remote = self.remotes.get_mut(key.requester).ok_or(Reason::Unreachable)?;
+        if total >= limits.relays || remote.relays >= remote.allowance(limits.relays_per_node) {
             self.counters.over_limit += 1;
             return Err(Reason::TooMany);
         }
-        neighbour.relays += 1;
-        if let Some(before) = self.relays.by_asker.get(&key).copied() {
+        remote.relays += 1;
+        if let Some(before) = self.relays.by_requester.get(&key).copied() {
             self.end_relay(before, None, Some(Reason::Cancelled));
         }
         let id = self.relays.next_id(self.config.node, provider);
         let (accepted, ended, listed) = (false, false, now + IDLE);
         let (heard, credit, exchange) = (now, Credit::default(), DuplexCredit::default());
-        let trip = |link| self.neighbours.links.get(&link).map_or(Duration::ZERO, |link| link.rtt.pto());
-        let linger = LINGER.max(trip(asker_link) + trip(provider_link));
+        let trip = |connection| {
+            self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.pto())
+        };
+        let linger = LINGER.max(trip(requester_connection) + trip(provider_connection));
         let relay = Relay {
             key,
-            asker_link,
+            requester_connection,
             provider,
-            provider_link,
+            provider_connection,
             service,
             terms,
             accepted,
@@ -106,20 +108,20 @@ impl Hub {
             self.lose_provider(now, id);
             return true;
         }
-        let (link, channel, delivery, other) = match self.relays.pass(now, (id, side), from.link, (header.kind, bytes))
-        {
-            RelayVerdict::Open(link, channel, delivery, other) => (link, channel, delivery, other),
-            RelayVerdict::Closed => return true,
-            RelayVerdict::Overrun => {
-                self.overrun(id, side);
-                return true;
-            }
-        };
+        let (connection, channel, delivery, other) =
+            match self.relays.pass(now, (id, side), from.connection, (header.kind, bytes)) {
+                RelayVerdict::Open(connection, channel, delivery, other) => (connection, channel, delivery, other),
+                RelayVerdict::Closed => return true,
+                RelayVerdict::Overrun => {
+                    self.overrun(id, side);
+                    return true;
+                }
+            };
         let message = with_id(bytes, &header, other);
         self.counters.relayed_messages += 1;
         self.counters.relayed_bytes += message.len() as u64;
         self.out.push_back(Transmit::Message {
-            link,
+            connection,
             channel,
             delivery: delivery.on_channel(channel),
             traffic: Traffic::Payload,
@@ -127,8 +129,8 @@ impl Hub {
         });
         if stops {
             self.end_relay(id, None, None);
-            if side == Side::Asker {
-                self.drop_request_of(from.node, RequestKey { asker: from.node, id: header.id });
+            if side == Side::Requester {
+                self.drop_request_of(from.node, RequestKey { requester: from.node, id: header.id });
             }
         }
         true
@@ -140,13 +142,13 @@ impl Hub {
     }
 
     /// One side has sent beyond all credit: the flow ends. If it was the provider, others are asked before
-    /// it. It has filled the link of the other side, which is not to blame.
+    /// it. It has filled the connection of the other side, which is not to blame.
     fn overrun(&mut self, id: RequestId, side: Side) {
         let Some(relay) = self.relays.table.get(&id) else { return };
-        let (asker, provider) = (relay.key.asker, relay.provider);
+        let (requester, provider) = (relay.key.requester, relay.provider);
         self.counters.overruns += 1;
         let node = match side {
-            Side::Asker => asker,
+            Side::Requester => requester,
             Side::Provider => provider,
         };
         self.events.push_back(HubEvent::Refused { node, what: "it sends more than it may" });
@@ -157,10 +159,10 @@ impl Hub {
         self.end_relay(id, Some(Reason::Protocol), Some(Reason::Unreachable));
     }
 
-    /// A message of a flow was not taken, as the link has no room: the flow has a gap and ends, the link
+    /// A message of a flow was not taken, as the connection has no room: the flow has a gap and ends, the connection
     /// goes on.
-    pub(super) fn flow_broken(&mut self, link: LinkId, flow: u32) {
-        if let Some(id) = self.relays.sent_over(link, flow) {
+    pub(super) fn flow_broken(&mut self, connection: ConnectionId, flow: u32) {
+        if let Some(id) = self.relays.sent_over(connection, flow) {
             self.end_relay(id, Some(Reason::Unreachable), Some(Reason::TimedOut));
         }
     }
@@ -173,35 +175,36 @@ impl Hub {
     }
 
     /// Ends a flow and says why to the sides that are to hear it.
-    pub(super) fn end_relay(&mut self, id: RequestId, to_asker: Option<Reason>, to_provider: Option<Reason>) {
+    pub(super) fn end_relay(&mut self, id: RequestId, to_requester: Option<Reason>, to_provider: Option<Reason>) {
         let Some(relay) = self.relays.remove(id) else { return };
-        if let Some(neighbour) = self.neighbours.get_mut(relay.key.asker) {
-            neighbour.relays = neighbour.relays.saturating_sub(1);
+        if let Some(remote) = self.remotes.get_mut(relay.key.requester) {
+            remote.relays = remote.relays.saturating_sub(1);
         }
-        let ends = [(relay.asker_link, relay.key.id, to_asker), (relay.provider_link, id, to_provider)];
-        for (link, id, reason) in ends {
-            if let Some(reason) = reason.filter(|_| self.neighbours.links.contains_key(&link)) {
+        let ends =
+            [(relay.requester_connection, relay.key.id, to_requester), (relay.provider_connection, id, to_provider)];
+        for (connection, id, reason) in ends {
+            if let Some(reason) = reason.filter(|_| self.remotes.connections.contains_key(&connection)) {
                 let channel = Channel::Reliable { flow: id.0 };
-                self.send(link, channel, Traffic::Payload, &Message::Stop { id, reason });
+                self.send(connection, channel, Traffic::Payload, &Message::Stop { id, reason });
             }
         }
     }
 
-    /// A link is gone: its flows go on over another one of the same
-    /// neighbour, or end.
-    pub(super) fn relays_lost_link(&mut self, now: Time, node: NodeId, link: LinkId) {
+    /// A connection is gone: its flows go on over another one of the same
+    /// remote, or end.
+    pub(super) fn relays_lost_connection(&mut self, now: Time, node: NodeId, connection: ConnectionId) {
         for id in self.relays.all_of(node) {
             let Some(relay) = self.relays.table.get(&id) else { continue };
-            let (asks, provides) = (relay.asker_link == link, relay.provider_link == link);
+            let (asks, provides) = (relay.requester_connection == connection, relay.provider_connection == connection);
             if !asks && !provides {
                 continue;
             }
             let allowed = self.requests.get(relay.key).map_or(SchemeSet::ALL, |asked| asked.transports());
-            let other = self.neighbours.best_link(node, allowed);
+            let other = self.remotes.best_connection(node, allowed);
             let Some(relay) = self.relays.table.get_mut(&id) else { continue };
             match other {
-                Some(other) if asks => relay.asker_link = other,
-                Some(other) => relay.provider_link = other,
+                Some(other) if asks => relay.requester_connection = other,
+                Some(other) => relay.provider_connection = other,
                 None if asks => self.end_relay(id, None, Some(Reason::Unreachable)),
                 None if relay.accepted => self.end_relay(id, Some(Reason::Unreachable), None),
                 None => self.lose_provider(now, id),

@@ -9,7 +9,7 @@ use super::exchange::DuplexCredit;
 use super::header::kind;
 use crate::delivery::{Delivery, DeliveryPreferences};
 use crate::hub::requests::RequestKey;
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::Channel;
 use crate::service::Service;
 use crate::time::Time;
@@ -20,7 +20,7 @@ use crate::wire::{Accept, FlowDescription, Message};
 pub(in crate::hub) struct Relays {
     /// By the id towards the provider.
     pub(super) table: BTreeMap<RequestId, Relay>,
-    pub(super) by_asker: BTreeMap<RequestKey, RequestId>,
+    pub(super) by_requester: BTreeMap<RequestKey, RequestId>,
     by_provider: BTreeSet<(NodeId, RequestId)>,
     timers: BTreeSet<(Time, RequestId)>,
     last: u32,
@@ -29,11 +29,11 @@ pub(in crate::hub) struct Relays {
 /// One flow.
 #[derive(Debug)]
 pub(super) struct Relay {
-    /// The requester's side: the neighbour and the id it uses.
+    /// The requester's side: the remote and the id it uses.
     pub(super) key: RequestKey,
-    pub(super) asker_link: LinkId,
+    pub(super) requester_connection: ConnectionId,
     pub(super) provider: NodeId,
-    pub(super) provider_link: LinkId,
+    pub(super) provider_connection: ConnectionId,
     pub(super) service: Service,
     pub(super) terms: DeliveryPreferences,
     pub(super) accepted: bool,
@@ -49,8 +49,8 @@ pub(super) struct Relay {
 
 /// The fate of a message of a flow.
 pub(super) enum RelayVerdict {
-    /// It goes over this link, in this way, under this id.
-    Open(LinkId, Channel, Delivery, RequestId),
+    /// It goes over this connection, in this way, under this id.
+    Open(ConnectionId, Channel, Delivery, RequestId),
     /// It is dropped.
     Closed,
     /// It is dropped, as who sends it heeds no credit.
@@ -70,7 +70,7 @@ impl Relay {
 /// From where a message comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    Asker,
+    Requester,
     Provider,
 }
 
@@ -88,8 +88,8 @@ impl Relays {
         self.table.get(&id).filter(|relay| relay.provider == provider).map(|relay| relay.key)
     }
 
-    pub(in crate::hub) fn provider_link(&self, id: RequestId) -> Option<LinkId> {
-        self.table.get(&id).map(|relay| relay.provider_link)
+    pub(in crate::hub) fn provider_connection(&self, id: RequestId) -> Option<ConnectionId> {
+        self.table.get(&id).map(|relay| relay.provider_connection)
     }
 
     pub(in crate::hub) fn accepted(&mut self, now: Time, id: RequestId) {
@@ -121,9 +121,9 @@ impl Relays {
         }
     }
 
-    /// The links that carry a flow.
-    pub(in crate::hub) fn links(&self) -> BTreeSet<LinkId> {
-        self.table.values().flat_map(|relay| [relay.asker_link, relay.provider_link]).collect()
+    /// The connections that carry a flow.
+    pub(in crate::hub) fn connections(&self) -> BTreeSet<ConnectionId> {
+        self.table.values().flat_map(|relay| [relay.requester_connection, relay.provider_connection]).collect()
     }
 
     /// Which flow a message belongs to, and from which side it comes.
@@ -131,14 +131,14 @@ impl Relays {
         if self.key_at_provider(from, id).is_some() {
             return Some((id, Side::Provider));
         }
-        self.by_asker.get(&RequestKey { asker: from, id }).map(|relay| (*relay, Side::Asker))
+        self.by_requester.get(&RequestKey { requester: from, id }).map(|relay| (*relay, Side::Requester))
     }
 
     /// The flows in which `node` takes part.
     pub(super) fn all_of(&self, node: NodeId) -> Vec<RequestId> {
-        let first = RequestKey { asker: node, id: RequestId(0) };
-        let last = RequestKey { asker: node, id: RequestId(u32::MAX) };
-        let asked = self.by_asker.range(first..=last).map(|(_, id)| *id);
+        let first = RequestKey { requester: node, id: RequestId(0) };
+        let last = RequestKey { requester: node, id: RequestId(u32::MAX) };
+        let asked = self.by_requester.range(first..=last).map(|(_, id)| *id);
         let provided = self.by_provider.range((node, RequestId(0))..=(node, RequestId(u32::MAX))).map(|(_, id)| *id);
         asked.chain(provided).collect()
     }
@@ -159,7 +159,7 @@ impl Relays {
     }
 
     pub(super) fn insert(&mut self, id: RequestId, relay: Relay) {
-        self.by_asker.insert(relay.key, id);
+        self.by_requester.insert(relay.key, id);
         self.by_provider.insert((relay.provider, id));
         self.timers.insert((relay.listed, id));
         self.table.insert(id, relay);
@@ -169,8 +169,8 @@ impl Relays {
         let relay = self.table.remove(&id)?;
         self.by_provider.remove(&(relay.provider, id));
         self.timers.remove(&(relay.listed, id));
-        if self.by_asker.get(&relay.key) == Some(&id) {
-            self.by_asker.remove(&relay.key);
+        if self.by_requester.get(&relay.key) == Some(&id) {
+            self.by_requester.remove(&relay.key);
         }
         Some(relay)
     }
@@ -190,22 +190,25 @@ impl Relays {
         self.table.get(&accept.id).filter(|relay| relay.must_be_whole() && !is_inline).map(Relay::delivery)
     }
 
-    /// The flow of which messages go over `link` under this number.
-    pub(super) fn sent_over(&self, link: LinkId, flow: u32) -> Option<RequestId> {
+    /// The flow of which messages go over `connection` under this number.
+    pub(super) fn sent_over(&self, connection: ConnectionId, flow: u32) -> Option<RequestId> {
         let id = RequestId(flow);
-        if self.table.get(&id).is_some_and(|relay| relay.provider_link == link) {
+        if self.table.get(&id).is_some_and(|relay| relay.provider_connection == connection) {
             return Some(id);
         }
-        self.table.iter().find(|(_, relay)| relay.asker_link == link && relay.key.id == id).map(|(id, _)| *id)
+        self.table
+            .iter()
+            .find(|(_, relay)| relay.requester_connection == connection && relay.key.id == id)
+            .map(|(id, _)| *id)
     }
 
-    /// Takes note of a message that one side sent over `link`, and says where
+    /// Takes note of a message that one side sent over `connection`, and says where
     /// it goes, how, and under which id.
     pub(super) fn pass(
         &mut self,
         now: Time,
         (id, side): (RequestId, Side),
-        link: LinkId,
+        connection: ConnectionId,
         (kind, message): (u32, &[u8]),
     ) -> RelayVerdict {
         let Some(relay) = self.table.get_mut(&id) else { return RelayVerdict::Closed };
@@ -217,13 +220,13 @@ impl Relays {
             return RelayVerdict::Closed;
         }
         let (to, delivery, other) = match side {
-            Side::Asker => {
-                relay.asker_link = link;
-                (relay.provider_link, Delivery::CONTROL, id)
+            Side::Requester => {
+                relay.requester_connection = connection;
+                (relay.provider_connection, Delivery::CONTROL, id)
             }
             Side::Provider => {
-                relay.provider_link = link;
-                (relay.asker_link, relay.delivery(), relay.key.id)
+                relay.provider_connection = connection;
+                (relay.requester_connection, relay.delivery(), relay.key.id)
             }
         };
         // Whatever two nodes say to one another, most of it is of files.

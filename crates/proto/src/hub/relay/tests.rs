@@ -42,15 +42,15 @@ fn non_data_messages_are_not_relayed() {
 }
 
 /// A server with a provider and a requester whose request it relays.
-fn relaying(request: Request) -> (Bench, LinkId, LinkId, RequestId) {
+fn relaying(request: Request) -> (Bench, ConnectionId, ConnectionId, RequestId) {
     let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
-    let (provider, asker) = (bench.provider(1), bench.requester(2));
-    let (link, forward) = forwarded(&bench.ask(asker, request));
-    assert!(link == provider && forward.reply_to.is_empty() && forward.id.is_of_hub());
-    (bench, provider, asker, forward.id)
+    let (provider, requester) = (bench.provider(1), bench.requester(2));
+    let (connection, forward) = forwarded(&bench.ask(requester, request));
+    assert!(connection == provider && forward.reply_to.is_empty() && forward.id.is_of_hub());
+    (bench, provider, requester, forward.id)
 }
 
-fn accept(bench: &mut Bench, provider: LinkId, id: RequestId) -> Vec<(LinkId, Message)> {
+fn accept(bench: &mut Bench, provider: ConnectionId, id: RequestId) -> Vec<(ConnectionId, Message)> {
     let offer = FlowDescription::Stream { duration_ms: 10_000, bits_per_second: 40_000, format: String::new() };
     let cell = crate::hub::testing::HERE;
     bench.say(
@@ -72,19 +72,19 @@ fn packet(id: RequestId) -> Message {
 
 #[test]
 fn server_relays_answer_data_and_reports() {
-    let (mut bench, provider, asker, id) = relaying(request(1, RequestMode::Forward));
+    let (mut bench, provider, requester, id) = relaying(request(1, RequestMode::Forward));
     match &accept(&mut bench, provider, id)[..] {
-        [(link, Message::Accept(accept))] => {
-            assert_eq!((*link, accept.id, accept.provider), (asker, RequestId(1), Some(node(1))));
+        [(connection, Message::Accept(accept))] => {
+            assert_eq!((*connection, accept.id, accept.provider), (requester, RequestId(1), Some(node(1))));
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(bench.say(provider, &packet(id)), [(asker, packet(RequestId(1)))]);
+    assert_eq!(bench.say(provider, &packet(id)), [(requester, packet(RequestId(1)))]);
     let report = |id| Message::Report(Report { id, ..Report::default() });
-    assert_eq!(bench.say(asker, &report(RequestId(1))), [(provider, report(id))]);
+    assert_eq!(bench.say(requester, &report(RequestId(1))), [(provider, report(id))]);
     let end = |id| Message::End { id, packets: 1, bytes: 300, digest: [0; 32] };
-    let input = Input::Message { link: provider, message: end(id).encode() };
-    assert_eq!(bench.channels(input), [(asker, Channel::Reliable { flow: 1 }, end(RequestId(1)))]);
+    let input = Input::Message { connection: provider, message: end(id).encode() };
+    assert_eq!(bench.channels(input), [(requester, Channel::Reliable { flow: 1 }, end(RequestId(1)))]);
     assert_eq!(bench.hub.status(bench.now).relays, 1);
     bench.wait(LINGER);
     assert_eq!(bench.hub.status(bench.now).relays, 0);
@@ -93,58 +93,58 @@ fn server_relays_answer_data_and_reports() {
 
 #[test]
 fn third_party_messages_are_dropped() {
-    let (mut bench, _, asker, id) = relaying(request(1, RequestMode::Relay));
+    let (mut bench, _, requester, id) = relaying(request(1, RequestMode::Relay));
     let third = bench.requester(3);
     assert!(bench.say(third, &packet(id)).is_empty());
-    assert!(bench.say(asker, &packet(RequestId(1))).is_empty());
+    assert!(bench.say(requester, &packet(RequestId(1))).is_empty());
     assert_eq!((bench.hub.counters().stray, bench.hub.counters().malformed), (1, 1));
 }
 
 #[test]
 fn stop_ends_flow_for_both() {
-    let (mut bench, provider, asker, id) = relaying(request(1, RequestMode::Relay));
+    let (mut bench, provider, requester, id) = relaying(request(1, RequestMode::Relay));
     accept(&mut bench, provider, id);
     let stop = |id| Message::Stop { id, reason: Reason::Cancelled };
-    assert_eq!(bench.say(asker, &stop(RequestId(1))), [(provider, stop(id))]);
+    assert_eq!(bench.say(requester, &stop(RequestId(1))), [(provider, stop(id))]);
     let status = bench.hub.status(bench.now);
     assert_eq!((status.relays, status.requests), (0, 0));
 }
 
 #[test]
 fn whoever_goes_the_other_is_told() {
-    let (mut bench, provider, asker, id) = relaying(request(1, RequestMode::Relay));
+    let (mut bench, provider, requester, id) = relaying(request(1, RequestMode::Relay));
     accept(&mut bench, provider, id);
     let stop = |id| Message::Stop { id, reason: Reason::Unreachable };
-    assert_eq!(bench.down(provider), [(asker, stop(RequestId(1)))]);
-    let (mut bench, provider, asker, id) = relaying(request(1, RequestMode::Relay));
-    assert_eq!(bench.down(asker), [(provider, stop(id))]);
+    assert_eq!(bench.down(provider), [(requester, stop(RequestId(1)))]);
+    let (mut bench, provider, requester, id) = relaying(request(1, RequestMode::Relay));
+    assert_eq!(bench.down(requester), [(provider, stop(id))]);
     assert_eq!(bench.hub.status(bench.now).relays, 0);
 }
 
 #[test]
 fn provider_lost_before_accept_is_replaced() {
-    let (mut bench, provider, asker, _) = relaying(request(1, RequestMode::Relay));
+    let (mut bench, provider, requester, _) = relaying(request(1, RequestMode::Relay));
     let second = bench.provider(4);
     // The second was not known when the request came: it is asked anew.
-    assert_eq!(refused(&bench.down(provider)), (asker, Reason::Unreachable));
-    let (link, forward) = forwarded(&bench.ask(asker, request(2, RequestMode::Relay)));
-    assert_eq!(link, second);
+    assert_eq!(refused(&bench.down(provider)), (requester, Reason::Unreachable));
+    let (connection, forward) = forwarded(&bench.ask(requester, request(2, RequestMode::Relay)));
+    assert_eq!(connection, second);
     let third = bench.provider(5);
-    assert_eq!(refused(&bench.say(second, &decline(&forward, Reason::Busy))), (asker, Reason::Busy));
-    bench.ask(asker, request(3, RequestMode::Relay));
+    assert_eq!(refused(&bench.say(second, &decline(&forward, Reason::Busy))), (requester, Reason::Busy));
+    bench.ask(requester, request(3, RequestMode::Relay));
     assert_eq!(forwarded(&bench.down(third)).0, second);
 }
 
 #[test]
 fn a_silent_flow_is_ended() {
-    let (mut bench, provider, asker, id) = relaying(request(1, RequestMode::Relay));
+    let (mut bench, provider, requester, id) = relaying(request(1, RequestMode::Relay));
     accept(&mut bench, provider, id);
     let told = bench.wait(Duration::from_secs(59));
     assert!(told.is_empty());
     bench.say(provider, &Message::Ping(0));
-    bench.say(asker, &Message::Ping(0));
+    bench.say(requester, &Message::Ping(0));
     let stop = |id| Message::Stop { id, reason: Reason::TimedOut };
-    assert_eq!(bench.wait(Duration::from_secs(2)), [(asker, stop(RequestId(1))), (provider, stop(id))]);
+    assert_eq!(bench.wait(Duration::from_secs(2)), [(requester, stop(RequestId(1))), (provider, stop(id))]);
 }
 
 #[test]
@@ -156,17 +156,17 @@ fn requested_transport_applies_to_both_sides() {
     let mut record = crate::hub::testing::record(1);
     record.addresses.push(tcp(1));
     bench.say(provider, &Message::Publish(record));
-    let asker = bench.requester(2);
-    assert_eq!(refused(&bench.ask(asker, wanted(1))), (asker, Reason::NoTransport));
-    let asker = bench.up_over(2, Role::Node, tcp(2), None);
-    assert!(bench.ask(asker, wanted(2)).is_empty());
+    let requester = bench.requester(2);
+    assert_eq!(refused(&bench.ask(requester, wanted(1))), (requester, Reason::NoTransport));
+    let requester = bench.up_over(2, Role::Node, tcp(2), None);
+    assert!(bench.ask(requester, wanted(2)).is_empty());
     let (dial, addresses) = bench.dialled.pop().unwrap();
     assert_eq!(addresses, [tcp(1)]);
-    let link = LinkId(99);
+    let connection = ConnectionId(99);
     let peer = crate::machine::Peer { node: node(1), role: Role::Node, name: String::new() };
     let (dial, rtt) = (Some(dial), Duration::ZERO);
-    let sent = bench.input(Input::LinkUp { link, dial, peer, address: tcp(1), rtt });
-    assert_eq!(forwarded(&sent).0, link);
+    let sent = bench.input(Input::ConnectionUp { connection, dial, peer, address: tcp(1), rtt });
+    assert_eq!(forwarded(&sent).0, connection);
 }
 
 #[test]
@@ -174,33 +174,35 @@ fn flows_per_requester_are_limited() {
     let mut config = HubConfig::new(node(200), HubKind::Server, 1);
     config.limits.relays_per_node = 2;
     let mut bench = Bench::with(config);
-    let (_, asker) = (bench.provider(1), bench.requester(2));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
     for id in 1..=2 {
-        forwarded(&bench.ask(asker, request(id, RequestMode::Relay)));
+        forwarded(&bench.ask(requester, request(id, RequestMode::Relay)));
     }
-    assert_eq!(refused(&bench.ask(asker, request(3, RequestMode::Relay))), (asker, Reason::TooMany));
+    assert_eq!(refused(&bench.ask(requester, request(3, RequestMode::Relay))), (requester, Reason::TooMany));
 }
 
 #[test]
 fn stop_before_accept_tries_next_provider() {
     let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
-    let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
-    let (link, forward) = forwarded(&bench.ask(asker, request(1, RequestMode::Relay)));
-    assert_eq!(link, first);
+    let (first, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let (connection, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Relay)));
+    assert_eq!(connection, first);
     let stop = Message::Stop { id: forward.id, reason: Reason::SourceFailed };
     assert_eq!(forwarded(&bench.say(first, &stop)).0, second);
 }
 
 #[test]
 fn object_never_overtakes_acceptance() {
-    let (mut bench, provider, asker, id) =
+    let (mut bench, provider, requester, id) =
         relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
     let offer =
         FlowDescription::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
     let accept = Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None });
-    let sent = bench.channels(Input::Message { link: provider, message: accept.encode() });
-    assert!(matches!(&sent[..], [(link, Channel::Reliable { flow: 1 }, Message::Accept(_))] if *link == asker));
+    let sent = bench.channels(Input::Message { connection: provider, message: accept.encode() });
+    assert!(
+        matches!(&sent[..], [(connection, Channel::Reliable { flow: 1 }, Message::Accept(_))] if *connection == requester)
+    );
 }
 
 #[test]
@@ -208,9 +210,9 @@ fn inline_object_leaves_no_flow() {
     let mut config = HubConfig::new(node(200), HubKind::Server, 1);
     config.limits.relays_per_node = 2;
     let mut bench = Bench::with(config);
-    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    let (provider, requester) = (bench.provider(1), bench.requester(2));
     for id in 1..=10 {
-        let (_, forward) = forwarded(&bench.ask(asker, request(id, RequestMode::Relay)));
+        let (_, forward) = forwarded(&bench.ask(requester, request(id, RequestMode::Relay)));
         let offer = FlowDescription::Object {
             bytes: 300,
             digest: [0; 32],
@@ -220,7 +222,9 @@ fn inline_object_leaves_no_flow() {
         };
         let (id, nonce, cell) = (forward.id, forward.nonce, crate::hub::testing::HERE);
         let accept = Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None });
-        assert!(matches!(&bench.say(provider, &accept)[..], [(link, Message::Accept(_))] if *link == asker));
+        assert!(
+            matches!(&bench.say(provider, &accept)[..], [(connection, Message::Accept(_))] if *connection == requester)
+        );
         // It may have been lost on its way, and can be had once more.
         assert_eq!(bench.say(provider, &accept).len(), 1);
         bench.wait(LINGER);
@@ -237,20 +241,20 @@ fn file_chunk(id: RequestId) -> Message {
     Message::Chunk(Chunk { id, offset: 0, payload: vec![7; CHUNK_BYTES].into() })
 }
 
-fn deliver(bench: &mut Bench, link: LinkId, message: &Bytes) -> Vec<(LinkId, Message)> {
-    bench.input(Input::Message { link, message: message.clone() })
+fn deliver(bench: &mut Bench, connection: ConnectionId, message: &Bytes) -> Vec<(ConnectionId, Message)> {
+    bench.input(Input::Message { connection, message: message.clone() })
 }
 
 /// Three gigabytes from one end of a way to the other, whichever has called.
 #[test]
 fn a_long_file_passes_through() {
     const FILE: RequestId = RequestId(9);
-    for sends in [Side::Asker, Side::Provider] {
-        let (mut bench, provider, asker, id) =
+    for sends in [Side::Requester, Side::Provider] {
+        let (mut bench, provider, requester, id) =
             relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
         let (from, to) = match sends {
-            Side::Asker => ((asker, RequestId(1)), (provider, id)),
-            Side::Provider => ((provider, id), (asker, RequestId(1))),
+            Side::Requester => ((requester, RequestId(1)), (provider, id)),
+            Side::Provider => ((provider, id), (requester, RequestId(1))),
         };
         let chunk = through(from.1, &file_chunk(FILE));
         for round in 1..=48_000_u64 {
@@ -265,7 +269,7 @@ fn a_long_file_passes_through() {
 /// Small files come with their acceptances, and nobody reports them.
 #[test]
 fn many_small_files_pass_through() {
-    let (mut bench, provider, asker, id) =
+    let (mut bench, provider, requester, id) =
         relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
     let inline = Some(Bytes::from(vec![7; INLINE_BYTES]));
     for number in 1..=20_000 {
@@ -281,7 +285,7 @@ fn many_small_files_pass_through() {
         let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
         let accept = Accept { id: file, nonce, flow: offer, cell, provider: None, stream_keys: None };
         for message in [Message::Push(push), Message::Accept(accept)] {
-            assert_eq!(deliver(&mut bench, asker, &through(RequestId(1), &message)).len(), 1, "{number}");
+            assert_eq!(deliver(&mut bench, requester, &through(RequestId(1), &message)).len(), 1, "{number}");
         }
         let wanted = Message::Request(request(number, RequestMode::Forward));
         assert_eq!(deliver(&mut bench, provider, &through(id, &wanted)).len(), 1);
@@ -292,27 +296,27 @@ fn many_small_files_pass_through() {
 /// The end that floods the other loses the way; the one that is flooded is told apart.
 #[test]
 fn flooding_side_loses_the_flow() {
-    for (floods, number) in [(Side::Asker, 2), (Side::Provider, 1)] {
-        let (mut bench, provider, asker, id) =
+    for (floods, number) in [(Side::Requester, 2), (Side::Provider, 1)] {
+        let (mut bench, provider, requester, id) =
             relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
         let (from, other) = match floods {
-            Side::Asker => ((asker, RequestId(1)), (provider, id)),
-            Side::Provider => ((provider, id), (asker, RequestId(1))),
+            Side::Requester => ((requester, RequestId(1)), (provider, id)),
+            Side::Provider => ((provider, id), (requester, RequestId(1))),
         };
         let chunk = through(from.1, &file_chunk(RequestId(9)));
         let is_stop =
-            |sent: &[(LinkId, Message)]| sent.iter().any(|(_, message)| matches!(message, Message::Stop { .. }));
+            |sent: &[(ConnectionId, Message)]| sent.iter().any(|(_, message)| matches!(message, Message::Stop { .. }));
         let mut passed = 0;
         let mut last = Vec::new();
         while !is_stop(&last) {
             passed += chunk.len();
-            assert!(passed < 12 << 20, "the link has no room for more");
+            assert!(passed < 12 << 20, "the connection has no room for more");
             last = deliver(&mut bench, from.0, &chunk);
             bench.now = bench.now + Duration::from_millis(1);
         }
-        let stop = |(link, id), reason| (link, Message::Stop { id, reason });
+        let stop = |(connection, id), reason| (connection, Message::Stop { id, reason });
         let mut expected = vec![stop(from, Reason::Protocol), stop(other, Reason::Unreachable)];
-        expected.sort_by_key(|(link, _)| *link != asker);
+        expected.sort_by_key(|(connection, _)| *connection != requester);
         assert_eq!(last, expected);
         let refused = bench
             .events
@@ -325,24 +329,24 @@ fn flooding_side_loses_the_flow() {
 /// They go as control, before everything else: so they are short, and few.
 #[test]
 fn odd_reports_are_dropped() {
-    let (mut bench, provider, asker, id) =
+    let (mut bench, provider, requester, id) =
         relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
     let padding = 60_000_u16.to_be_bytes();
     let padded = |head: &[u8]| [head, &[0x59, padding[0], padding[1]], &[7; 60_000]].concat();
     // One that does not decode, and one that says more than a report does.
     for odd in [padded(&[0x82, 14, 0x82, 1]), padded(&[0x82, 14, 0x86, 1, 5, 0, 0, 0])] {
-        let sent = bench.channels(Input::Message { link: asker, message: odd.into() });
+        let sent = bench.channels(Input::Message { connection: requester, message: odd.into() });
         assert!(sent.is_empty(), "{} messages", sent.len());
     }
     assert_eq!(bench.hub.counters().malformed, 2);
     let report = |id| Message::Report(Report { id, bytes: 5, ..Report::default() });
-    assert_eq!(bench.say(asker, &report(RequestId(1))), [(provider, report(id))]);
+    assert_eq!(bench.say(requester, &report(RequestId(1))), [(provider, report(id))]);
 }
 
 #[test]
 fn endless_accepts_end_the_flow() {
     for length in [0, INLINE_BYTES] {
-        let (mut bench, provider, asker, id) =
+        let (mut bench, provider, requester, id) =
             relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
         let inline = (length > 0).then(|| Bytes::from(vec![7; length]));
         let offer =
@@ -353,7 +357,8 @@ fn endless_accepts_end_the_flow() {
         let mut passed = 0;
         for _ in 0..20_000 {
             let sent = bench.say(provider, &message);
-            passed += sent.iter().filter(|(to, _)| *to == asker).map(|(_, said)| said.encode().len()).sum::<usize>();
+            passed +=
+                sent.iter().filter(|(to, _)| *to == requester).map(|(_, said)| said.encode().len()).sum::<usize>();
         }
         assert!(passed < 2 << 20, "{passed} bytes");
         assert_eq!(bench.hub.status(bench.now).relays, 0);

@@ -12,30 +12,30 @@ use crate::wire::{Renew, ReplicaCapacity, ReplicaMove};
 
 const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
 
-fn mirrored(sent: &[(LinkId, Message)]) -> Vec<(LinkId, wire::ReplicaUpdate)> {
-    let copies = sent.iter().filter_map(|(link, message)| match message {
-        Message::ReplicaUpdate(copy) => Some((*link, copy.clone())),
+fn mirrored(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, wire::ReplicaUpdate)> {
+    let copies = sent.iter().filter_map(|(connection, message)| match message {
+        Message::ReplicaUpdate(copy) => Some((*connection, copy.clone())),
         _ => None,
     });
     copies.collect()
 }
 
-fn name(bench: &mut Bench, link: LinkId, hub: u8) {
-    bench.say(link, &Message::SetStandby { hub: node(hub), addresses: None });
+fn name(bench: &mut Bench, connection: ConnectionId, hub: u8) {
+    bench.say(connection, &Message::SetStandby { hub: node(hub), addresses: None });
 }
 
-/// Node 1 at `link`, for which hub 100 at `standby` stands by and has its record.
-fn told() -> (Bench, LinkId, LinkId) {
+/// Node 1 at `connection`, for which hub 100 at `standby` stands by and has its record.
+fn told() -> (Bench, ConnectionId, ConnectionId) {
     let mut bench = Bench::new();
-    let (standby, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
-    name(&mut bench, link, 100);
+    let (standby, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    name(&mut bench, connection, 100);
     assert_eq!(mirrored(&bench.wait(GATHER)), [(standby, copies(vec![record(1)]))]);
     // Long enough for everything to be told anew at once.
     bench.wait(Duration::from_secs(2));
-    (bench, standby, link)
+    (bench, standby, connection)
 }
 
-/// What the stand-by hears within `span`, which is one message.
+/// What the standby hears within `span`, which is one message.
 fn heard(bench: &mut Bench, span: Duration) -> wire::ReplicaUpdate {
     let mut told = mirrored(&bench.wait(span));
     assert_eq!(told.len(), 1, "{told:?}");
@@ -44,20 +44,20 @@ fn heard(bench: &mut Bench, span: Duration) -> wire::ReplicaUpdate {
 
 #[test]
 fn changes_and_withdrawal_reach_standby() {
-    let (mut bench, _, link) = told();
-    bench.say(link, &Message::Renew(Renew { version: version(1), capacity: Some(LEFT) }));
+    let (mut bench, _, connection) = told();
+    bench.say(connection, &Message::Renew(Renew { version: version(1), capacity: Some(LEFT) }));
     let capacities = vec![ReplicaCapacity { node: 0, capacity: LEFT }];
     assert_eq!(heard(&mut bench, GATHER_MOVES), wire::ReplicaUpdate { sequence: 2, capacities, ..Default::default() });
     let there = Record { version: version(3), cell: Cell::new(28, 90), capacity: LEFT, ..record(1) };
-    bench.say(link, &Message::Publish(there.clone()));
+    bench.say(connection, &Message::Publish(there.clone()));
     assert!(bench.wait(GATHER).is_empty(), "moves are gathered for longer");
     let moves = vec![ReplicaMove { node: 0, versions: 2, x: 1, y: -2 }];
     assert_eq!(heard(&mut bench, GATHER_MOVES), wire::ReplicaUpdate { sequence: 3, moves, ..Default::default() });
     let other = Record { version: version(4), services: ServiceSet::EMPTY, ..there };
-    bench.say(link, &Message::Publish(other.clone()));
+    bench.say(connection, &Message::Publish(other.clone()));
     let whole = wire::ReplicaUpdate { sequence: 4, starts_resync: None, ends_resync: None, ..copies(vec![other]) };
     assert_eq!(heard(&mut bench, GATHER), whole);
-    bench.say(link, &Message::Withdraw(version(4)));
+    bench.say(connection, &Message::Withdraw(version(4)));
     assert_eq!(heard(&mut bench, GATHER), wire::ReplicaUpdate { sequence: 5, removed: vec![0], ..Default::default() });
 }
 
@@ -65,14 +65,14 @@ fn changes_and_withdrawal_reach_standby() {
 fn moves_batch_with_urgent_updates() {
     let mut bench = Bench::new();
     bench.up(100, Role::SuperNode);
-    let links: Vec<LinkId> = (1..=20).map(|number| bench.provider(number)).collect();
-    links.iter().for_each(|link| name(&mut bench, *link, 100));
+    let connections: Vec<ConnectionId> = (1..=20).map(|number| bench.provider(number)).collect();
+    connections.iter().for_each(|connection| name(&mut bench, *connection, 100));
     bench.wait(GATHER);
-    for (link, number) in links.iter().zip(1..).take(19) {
+    for (connection, number) in connections.iter().zip(1..).take(19) {
         let there = Record { version: version(2), cell: Cell::new(28, 92), ..record(number) };
-        bench.say(*link, &Message::Publish(there));
+        bench.say(*connection, &Message::Publish(there));
     }
-    bench.say(links[19], &Message::Withdraw(version(1)));
+    bench.say(connections[19], &Message::Withdraw(version(1)));
     let told = heard(&mut bench, GATHER);
     assert_eq!((told.moves.len(), told.removed.len(), told.records.len()), (19, 1, 0));
     assert!(Message::ReplicaUpdate(told).encode().len() < 19 * 6 + 20);
@@ -83,8 +83,8 @@ fn liveness_covers_heard_nodes_only() {
     let mut bench = Bench::new();
     let standby = bench.up(100, Role::SuperNode);
     let (first, second) = (bench.provider(1), bench.provider(2));
-    for link in [first, second] {
-        name(&mut bench, link, 100);
+    for connection in [first, second] {
+        name(&mut bench, connection, 100);
     }
     bench.wait(Duration::from_secs(8));
     // With other news who lives goes along when it is due, not before.
@@ -100,9 +100,9 @@ fn liveness_covers_heard_nodes_only() {
 
 #[test]
 fn new_standby_replaces_the_first() {
-    let (mut bench, old, link) = told();
+    let (mut bench, old, connection) = told();
     let new = bench.up(101, Role::SuperNode);
-    name(&mut bench, link, 101);
+    name(&mut bench, connection, 101);
     let told = mirrored(&bench.wait(GATHER));
     assert_eq!(told[0], (old, wire::ReplicaUpdate { sequence: 2, removed: vec![0], ..Default::default() }));
     assert_eq!(told[1], (new, copies(vec![record(1)])));
@@ -111,8 +111,8 @@ fn new_standby_replaces_the_first() {
 #[test]
 fn connected_standby_gets_all_records() {
     let mut bench = Bench::new();
-    let link = bench.provider(1);
-    name(&mut bench, link, 100);
+    let connection = bench.provider(1);
+    name(&mut bench, connection, 100);
     assert!(bench.wait(GATHER).is_empty());
     let standby = bench.up(100, Role::SuperNode);
     assert_eq!(mirrored(&bench.wait(GATHER)), [(standby, copies(vec![record(1)]))]);
@@ -120,11 +120,11 @@ fn connected_standby_gets_all_records() {
 
 #[test]
 fn new_connection_triggers_resync() {
-    let (mut bench, standby, link) = told();
+    let (mut bench, standby, connection) = told();
     let second = bench.up(100, Role::SuperNode);
     assert!(mirrored(&bench.wait(GATHER)).is_empty(), "what was told holds");
     bench.say(second, &Message::Pong(0));
-    bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
+    bench.say(connection, &Message::Publish(Record { version: version(2), ..record(1) }));
     assert_eq!(mirrored(&bench.wait(GATHER_MOVES))[0].0, standby, "in the order in which it was said");
     bench.down(standby);
     let again = wire::ReplicaUpdate { sequence: 3, ..copies(vec![Record { version: version(2), ..record(1) }]) };
@@ -133,7 +133,7 @@ fn new_connection_triggers_resync() {
 
 #[test]
 fn resync_request_resends_full_records() {
-    let (mut bench, standby, link) = told();
+    let (mut bench, standby, connection) = told();
     let retell = |number, nodes| Message::ResyncRequest(ResyncRequest { number, nodes });
     bench.say(standby, &retell(1, vec![0, 7]));
     let whole = wire::ReplicaUpdate { sequence: 2, starts_resync: None, ends_resync: None, ..copies(vec![record(1)]) };
@@ -143,7 +143,7 @@ fn resync_request_resends_full_records() {
     // It was said before that came.
     bench.say(standby, &retell(2, vec![]));
     assert!(bench.wait(GATHER).is_empty());
-    bench.say(link, &retell(2, vec![]));
+    bench.say(connection, &retell(2, vec![]));
     assert_eq!(bench.hub.counters().refused_by_role, 1);
 }
 
@@ -153,21 +153,21 @@ fn replica_omits_loopback_addresses() {
     let mut bench = Bench::with(config);
     bench.up(100, Role::SuperNode);
     let loopback = Address::single(crate::address::Scheme::Udp, ([127, 0, 0, 1], 9).into());
-    let link = bench.up(1, Role::Node);
-    bench.say(link, &Message::Publish(Record { addresses: vec![loopback, address(1)], ..record(1) }));
-    name(&mut bench, link, 100);
+    let connection = bench.up(1, Role::Node);
+    bench.say(connection, &Message::Publish(Record { addresses: vec![loopback, address(1)], ..record(1) }));
+    name(&mut bench, connection, 100);
     assert_eq!(heard(&mut bench, GATHER).records[0].record.addresses, [address(1)]);
 }
 
 #[test]
 fn silent_connection_yields_to_live_one() {
-    let (mut bench, standby, link) = told();
+    let (mut bench, standby, connection) = told();
     let second = bench.up(100, Role::SuperNode);
     for _ in 0..2 {
         bench.wait(Duration::from_secs(6));
         bench.say(second, &Message::Pong(0));
     }
-    bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
+    bench.say(connection, &Message::Publish(Record { version: version(2), ..record(1) }));
     let again = wire::ReplicaUpdate { sequence: 2, ..copies(vec![Record { version: version(2), ..record(1) }]) };
     assert_eq!(mirrored(&bench.wait(GATHER_MOVES)), [(second, again.clone())]);
     assert!(!bench.closed.iter().any(|(closed, _)| *closed == standby));
@@ -189,8 +189,8 @@ fn returning_standby_resyncs_on_new_connection() {
 fn young_home_sends_no_completion_mark() {
     let mut bench = Bench::young(HubConfig::new(node(200), HubKind::SuperNode, 1));
     bench.up(100, Role::SuperNode);
-    let link = bench.provider(1);
-    name(&mut bench, link, 100);
+    let connection = bench.provider(1);
+    name(&mut bench, connection, 100);
     assert_eq!(heard(&mut bench, GATHER), wire::ReplicaUpdate { ends_resync: None, ..copies(vec![record(1)]) });
 }
 
@@ -227,7 +227,7 @@ fn full_resync_is_paced_and_marked() {
     let mut times = Vec::new();
     for _ in 0..600 {
         bench.say(standby, &Message::ResyncRequest(ResyncRequest { number: u32::MAX, nodes: vec![] }));
-        let begins = |(_, copy): &(LinkId, wire::ReplicaUpdate)| copy.starts_resync.is_some();
+        let begins = |(_, copy): &(ConnectionId, wire::ReplicaUpdate)| copy.starts_resync.is_some();
         if mirrored(&bench.wait(GATHER)).iter().any(begins) {
             times.push(bench.now);
         }

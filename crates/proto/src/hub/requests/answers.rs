@@ -8,7 +8,7 @@ use super::table::RequestKey;
 use crate::address_filter;
 use crate::delivery::Delivery;
 use crate::hub::{Hub, Sender};
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::time::Time;
 use crate::wire::{
@@ -31,12 +31,12 @@ impl Hub {
         requester: Option<NodeId>,
     ) -> Option<(RequestKey, RequestTarget)> {
         let key = match requester {
-            Some(asker) => RequestKey { asker, id },
+            Some(requester) => RequestKey { requester, id },
             None => self.relays.key_at_provider(from.node, id)?,
         };
         match self.requests.get(key)?.stage {
             RequestStage::Handed { to, relay, .. }
-                if to.neighbour() == from.node && relay.is_some() == requester.is_none() =>
+                if to.remote() == from.node && relay.is_some() == requester.is_none() =>
             {
                 Some((key, to))
             }
@@ -60,7 +60,7 @@ impl Hub {
         }
         self.note_answer(now, key);
         self.note_refusal(to, decline.reason);
-        self.report(now, key, HopAction::Declined, to.neighbour(), Some(decline.reason));
+        self.report(now, key, HopAction::Declined, to.remote(), Some(decline.reason));
         self.on_overflow_declined(key, to);
         match decline.reason {
             Reason::Busy => {
@@ -151,7 +151,7 @@ impl Hub {
         };
         self.note_answer(now, key);
         self.note_dialling(key);
-        let provider = self.whereabouts(key, (to, from.link), told);
+        let provider = self.whereabouts(key, (to, from.connection), told);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         if let RequestStage::Handed { repeated, .. } = &mut asked.stage {
             *repeated = false;
@@ -160,9 +160,9 @@ impl Hub {
             self.counters.over_limit += 1;
             return;
         }
-        let (link, traffic) = (asked.link, Traffic::Lookup);
+        let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let pending = Message::Pending { id: key.id, requester: asked.named_requester(), provider };
-        self.send(link, Channel::Datagram, traffic, &pending);
+        self.send(connection, Channel::Datagram, traffic, &pending);
     }
 
     /// The provider that has a request, with addresses at which the requester may reach it. Those
@@ -171,24 +171,24 @@ impl Hub {
     fn whereabouts(
         &self,
         key: RequestKey,
-        (to, link): (RequestTarget, LinkId),
+        (to, connection): (RequestTarget, ConnectionId),
         told: Option<ProviderAddress>,
     ) -> Option<ProviderAddress> {
         let asked = self.requests.get(key).filter(|asked| asked.relay().is_none())?;
         let ProviderAddress { node, mut addresses } = match to {
             RequestTarget::Hub { .. } => {
                 let ProviderAddress { node, addresses } = told?;
-                ProviderAddress { node, addresses: self.told_by_hub(link, addresses) }
+                ProviderAddress { node, addresses: self.told_by_hub(connection, addresses) }
             }
             RequestTarget::Node(node) => {
                 let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
-                self.add_seen(link, &mut addresses);
+                self.add_seen(connection, &mut addresses);
                 let (addresses, _) = address_filter::split(&addresses, &self.hosts_of(node));
                 ProviderAddress { node, addresses }
             }
         };
         addresses.retain(|address| asked.transports().contains(address.scheme));
-        let addresses = self.shareable(asked.link, addresses);
+        let addresses = self.shareable(asked.connection, addresses);
         (!addresses.is_empty()).then_some(ProviderAddress { node, addresses })
     }
 
@@ -214,7 +214,7 @@ impl Hub {
         // What follows on the flow must not overtake it.
         let (relay, flow) = (accept.id, self.relays.flow_after(&accept));
         accept.id = key.id;
-        let (link, traffic) = (asked.link, Traffic::Lookup);
+        let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let message = Message::Accept(accept).encode();
         if !self.relays.charge(relay, message.len()) {
             return self.accepts_too_much(relay);
@@ -225,13 +225,13 @@ impl Hub {
             Some(delivery) => (Channel::Reliable { flow: key.id.0 }, delivery),
             None => (Channel::Datagram, Delivery::CONTROL),
         };
-        self.out.push_back(Transmit::Message { link, channel, delivery, traffic, message });
+        self.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
     }
 
     /// A requester no longer wants it, before there was a flow to stop.
     pub(in crate::hub) fn handle_cancel(&mut self, from: Sender, id: RequestId) {
-        let key = RequestKey { asker: from.node, id };
-        if self.requests.get(key).is_some_and(|asked| asked.neighbour == from.node) {
+        let key = RequestKey { requester: from.node, id };
+        if self.requests.get(key).is_some_and(|asked| asked.remote == from.node) {
             self.remove_request(key);
         } else {
             self.counters.stray += 1;
@@ -269,16 +269,16 @@ impl Hub {
         let RequestStage::Refused { retry_after_ms } = asked.stage else { return };
         let requester = asked.named_requester();
         let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
-        let (link, traffic) = (asked.link, Traffic::Lookup);
-        self.send(link, Channel::Datagram, traffic, &Message::Decline(decline));
+        let (connection, traffic) = (asked.connection, Traffic::Lookup);
+        self.send(connection, Channel::Datagram, traffic, &Message::Decline(decline));
     }
 
     /// Declines a request that is not remembered.
-    pub(in crate::hub) fn decline_request(&mut self, link: LinkId, request: &Request, reason: Reason) {
+    pub(in crate::hub) fn decline_request(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
         self.counters.count_outcome(request.service, request.mode, reason.into());
         let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
         let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
-        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+        self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
     }
 }
 

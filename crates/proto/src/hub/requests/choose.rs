@@ -93,10 +93,10 @@ impl Hub {
     pub(super) fn choice(&self, key: RequestKey, node: NodeId) -> RequestTarget {
         let asked = self.requests.get(key);
         let is_carried = asked.is_some_and(RoutedRequest::is_carried);
-        let connected = self.neighbours.is_up(node);
+        let connected = self.remotes.is_up(node);
         let is_copy_of = |home: &NodeId| {
-            let elsewhere = asked.is_some_and(|asked| asked.is_reflected() && asked.neighbour != *home);
-            elsewhere && self.neighbours.is_up(*home) && !self.neighbours.is_unresponsive(*home)
+            let elsewhere = asked.is_some_and(|asked| asked.is_reflected() && asked.remote != *home);
+            elsewhere && self.remotes.is_up(*home) && !self.remotes.is_unresponsive(*home)
         };
         let home = self.replicas.home_of(node).filter(|home| !connected || is_copy_of(home));
         let central = self.central().filter(|_| !is_carried).map(|server| (server, RouteDirection::Up));

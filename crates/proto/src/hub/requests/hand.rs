@@ -9,7 +9,7 @@ use crate::hub::dialable::DialAttempt;
 use crate::hub::hub_lookup::ASKS;
 use crate::hub::route::HOPS;
 use crate::hub::{Hub, Outcome, Sender};
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
 use crate::wire::{HopAction, Message, ProviderRequest, Reason, RequestParams, RouteDirection, RouteRequest};
@@ -41,17 +41,17 @@ impl Hub {
             return Err(Reason::NoTransport);
         }
         // Hubs may use any transport among themselves.
-        if relay && !asked.is_carried() && !self.neighbours.uses(asked.link, allowed) {
+        if relay && !asked.is_carried() && !self.remotes.uses(asked.connection, allowed) {
             return Err(Reason::NoTransport);
         }
         let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };
-        let (service, asker_link) = (asked.service, asked.link);
+        let (service, requester_connection) = (asked.service, asked.connection);
         let what = (service, RequestParams::delivery_preferences(asked.params));
-        let Some(link) = self.neighbours.best_link(choice.neighbour(), wanted) else {
+        let Some(connection) = self.remotes.best_connection(choice.remote(), wanted) else {
             return self.dial_for(now, key, choice, allowed);
         };
         let relay = match relay {
-            true => Some(self.open_relay(now, key, asker_link, (choice.neighbour(), link), what)?),
+            true => Some(self.open_relay(now, key, requester_connection, (choice.remote(), connection), what)?),
             false => {
                 self.grant_copy(now, key, choice)?;
                 None
@@ -67,8 +67,8 @@ impl Hub {
             }
             RequestTarget::Hub { .. } => self.counters.requests_routed += 1,
         }
-        self.send_on(now, key, link, choice, relay, reply_to);
-        let hop_due = self.hop_due(now, link, choice);
+        self.send_on(now, key, connection, choice, relay, reply_to);
+        let hop_due = self.hop_due(now, connection, choice);
         let (repeated, accepted) = (false, false);
         self.requests
             .set_stage(key, RequestStage::Handed { to: choice, relay, sent: now, repeated, accepted, hop_due });
@@ -101,7 +101,7 @@ impl Hub {
     ) -> Vec<Address> {
         let Some(asked) = self.requests.get(key) else { return Vec::new() };
         let (allowed, requester, is_own) = (asked.transports(), asked.requester, !asked.is_carried());
-        let seen_over = asked.link;
+        let seen_over = asked.connection;
         let mut addresses = match is_own {
             // The hub before has chosen among them.
             false => asked.reply_to.clone(),
@@ -114,22 +114,22 @@ impl Hub {
         if is_own {
             addresses = self.dialable(now, requester, &addresses, turn);
         }
-        match self.neighbours.best_link(to.neighbour(), SchemeSet::ALL) {
-            Some(link) => self.shareable(link, addresses),
+        match self.remotes.best_connection(to.remote(), SchemeSet::ALL) {
+            Some(connection) => self.shareable(connection, addresses),
             None => addresses,
         }
     }
 
     /// When another hub should have said that it has a request.
-    fn hop_due(&self, now: Time, link: LinkId, to: RequestTarget) -> Option<Time> {
-        to.node().is_none().then(|| now + self.neighbours.answer_timeout(link))
+    fn hop_due(&self, now: Time, connection: ConnectionId, to: RequestTarget) -> Option<Time> {
+        to.node().is_none().then(|| now + self.remotes.answer_timeout(connection))
     }
 
     pub(super) fn send_on(
         &mut self,
         now: Time,
         key: RequestKey,
-        link: LinkId,
+        connection: ConnectionId,
         to: RequestTarget,
         relay: Option<RequestId>,
         reply_to: Vec<Address>,
@@ -165,10 +165,10 @@ impl Hub {
                 Message::RouteRequest(carry)
             }
         };
-        self.send(link, Channel::Datagram, Traffic::Lookup, &message);
+        self.send(connection, Channel::Datagram, Traffic::Lookup, &message);
     }
 
-    /// The provider has no link of a wanted transport: dials it, if its record
+    /// The provider has no connection of a wanted transport: dials it, if its record
     /// has an address for one and the request is to be relayed.
     pub(super) fn dial_for(
         &mut self,
@@ -177,7 +177,7 @@ impl Hub {
         choice: RequestTarget,
         allowed: SchemeSet,
     ) -> Result<(), Reason> {
-        let node = choice.node().filter(|node| self.neighbours.is_up(*node)).ok_or(Reason::Unreachable)?;
+        let node = choice.node().filter(|node| self.remotes.is_up(*node)).ok_or(Reason::Unreachable)?;
         let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
         addresses.retain(|address| allowed.contains(address.scheme));
         let addresses = self.dialable(now, node, &addresses, DialAttempt::First);
@@ -202,10 +202,10 @@ impl Hub {
         }
     }
 
-    /// The neighbour asks again: it has heard nothing, or not everything.
-    pub(super) fn repeat(&mut self, now: Time, key: RequestKey, link: LinkId) {
+    /// The remote asks again: it has heard nothing, or not everything.
+    pub(super) fn repeat(&mut self, now: Time, key: RequestKey, connection: ConnectionId) {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
-        asked.link = link;
+        asked.connection = connection;
         match &mut asked.stage {
             RequestStage::Seeking | RequestStage::Dialling(_) => {}
             RequestStage::Held { .. } => self.look_again(now, key),
@@ -218,15 +218,15 @@ impl Hub {
             }
             RequestStage::Handed { to, relay, sent, repeated, accepted, .. } => {
                 let (to, relay) = (*to, *relay);
-                let Some(way) = self.neighbours.best_link(to.neighbour(), SchemeSet::ALL) else {
+                let Some(way) = self.remotes.best_connection(to.remote(), SchemeSet::ALL) else {
                     return self.give_up(now, key, to, relay, Reason::Unreachable);
                 };
-                let may_still_answer = *repeated && now < *sent + self.neighbours.answer_timeout(way);
+                let may_still_answer = *repeated && now < *sent + self.remotes.answer_timeout(way);
                 if may_still_answer {
                     return;
                 }
                 // At the first repetition another one serves, if there is one.
-                let is_late = now >= *sent + self.neighbours.answer_timeout(way) && !asked.choices.is_empty();
+                let is_late = now >= *sent + self.remotes.answer_timeout(way) && !asked.choices.is_empty();
                 if (*repeated || is_late) && !*accepted {
                     return self.give_up(now, key, to, relay, Reason::Unreachable);
                 }
@@ -240,14 +240,14 @@ impl Hub {
     /// The repetition goes the same way as the request, which must be
     /// confirmed anew.
     fn resend_to_hub(&mut self, now: Time, key: RequestKey, to: RequestTarget, relay: Option<RequestId>) {
-        let Some(link) = self.link_to(to.neighbour()) else {
+        let Some(connection) = self.connection_to(to.remote()) else {
             return self.give_up(now, key, to, relay, Reason::Unreachable);
         };
         self.counters.repeats += 1;
-        let hop_due = self.hop_due(now, link, to);
+        let hop_due = self.hop_due(now, connection, to);
         let (repeated, accepted) = (true, false);
         self.requests.set_stage(key, RequestStage::Handed { to, relay, sent: now, repeated, accepted, hop_due });
-        self.hand_again(now, key, link, to, relay);
+        self.hand_again(now, key, connection, to, relay);
     }
 
     /// A hub has not said in time that it has the request: the next one is asked,
@@ -265,14 +265,14 @@ impl Hub {
             asked.choices.push_back(RequestTarget::Hub { hub, way, named, silences: silences + 1 });
         }
         let is_first = silences == 0 && way == RouteDirection::Down;
-        if let Some((provider, _)) = named.filter(|(node, _)| is_first && self.neighbours.is_up(*node)) {
+        if let Some((provider, _)) = named.filter(|(node, _)| is_first && self.remotes.is_up(*node)) {
             // Nothing has to be between it and this hub.
             let itself = RequestTarget::Node(provider);
             asked.choices.retain(|choice| *choice != itself);
             asked.rest.retain(|choice| *choice != itself);
             asked.choices.push_front(itself);
         }
-        self.neighbours.mark_unresponsive(hub);
+        self.remotes.mark_unresponsive(hub);
         self.give_up(now, key, to, relay, Reason::for_silence(way));
     }
 
@@ -282,7 +282,7 @@ impl Hub {
             stage: RequestStage::Handed { sent, repeated: false, hop_due: Some(_), .. }, ..
         }) = self.requests.get(key)
         {
-            self.neighbours.record_rtt(from.link, now.since(*sent));
+            self.remotes.record_rtt(from.connection, now.since(*sent));
         }
     }
 
@@ -301,7 +301,7 @@ impl Hub {
         &mut self,
         now: Time,
         key: RequestKey,
-        link: LinkId,
+        connection: ConnectionId,
         to: RequestTarget,
         relay: Option<RequestId>,
     ) {
@@ -317,8 +317,8 @@ impl Hub {
         if let Some(relay) = relay {
             self.relays.wanted(now, relay);
         }
-        let link = relay.and_then(|relay| self.relays.provider_link(relay)).unwrap_or(link);
-        self.send_on(now, key, link, to, relay, reply_to);
+        let connection = relay.and_then(|relay| self.relays.provider_connection(relay)).unwrap_or(connection);
+        self.send_on(now, key, connection, to, relay, reply_to);
         if relay.is_none() {
             self.tell_grant(now, key);
             to.provider().into_iter().for_each(|provider| self.hand_keys(now, key, provider));
@@ -335,14 +335,14 @@ impl Hub {
         reason: Reason,
     ) {
         let once = self.requests.get(key).is_some_and(|asked| {
-            matches!(asked.stage, RequestStage::Handed { repeated: false, .. }) && self.neighbours.is_up(to.neighbour())
+            matches!(asked.stage, RequestStage::Handed { repeated: false, .. }) && self.remotes.is_up(to.remote())
         });
         // One silence may be loss: the provider goes behind the others, and stays listed.
         if let Some(node) = to.node().filter(|_| !once) {
             self.suspend_silent(node);
         }
         self.note_failure(to);
-        self.report(now, key, HopAction::TimedOut, to.neighbour(), Some(reason));
+        self.report(now, key, HopAction::TimedOut, to.remote(), Some(reason));
         if let Some(relay) = relay {
             self.end_relay(relay, None, Some(Reason::Cancelled));
         }
@@ -354,8 +354,8 @@ impl Hub {
     fn suspend_silent(&mut self, node: NodeId) {
         self.counters.suspensions += 1;
         self.directory.suspend(node);
-        if let Some(link) = self.link_to(node) {
-            self.send(link, Channel::Datagram, Traffic::Renew, &Message::Ping(0));
+        if let Some(connection) = self.connection_to(node) {
+            self.send(connection, Channel::Datagram, Traffic::Renew, &Message::Ping(0));
         }
     }
 

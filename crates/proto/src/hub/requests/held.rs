@@ -33,7 +33,8 @@ impl Hub {
             return false;
         }
         let back = self.started.map_or(now, |started| started + self.config.lease / 3);
-        let trip = self.neighbours.links.get(&asked.link).map_or(Duration::ZERO, |link| link.rtt.pto());
+        let trip =
+            self.remotes.connections.get(&asked.connection).map_or(Duration::ZERO, |connection| connection.rtt.pto());
         let margin = MARGIN.max(trip * 2);
         let until = back.min(asked.came + GRACE).min(Time::ZERO + asked.until.since(Time::ZERO + margin));
         if until <= now {
@@ -46,9 +47,9 @@ impl Hub {
 
     /// Tells the requester that its request is taken care of.
     pub(super) fn say_held(&mut self, key: RequestKey) {
-        let Some(link) = self.requests.get(key).map(|asked| asked.link) else { return };
+        let Some(connection) = self.requests.get(key).map(|asked| asked.connection) else { return };
         self.send(
-            link,
+            connection,
             Channel::Datagram,
             Traffic::Lookup,
             &Message::Pending { id: key.id, requester: None, provider: None },

@@ -19,14 +19,14 @@ impl Hub {
     /// Another hub passes a request on to this one.
     pub(in crate::hub) fn handle_routed_request(&mut self, now: Time, from: Sender, mut carry: RouteRequest) {
         let relay = carry.reply_to.is_empty();
-        carry.reply_to = self.told_by_hub(from.link, carry.reply_to);
-        let key = RequestKey { asker: if relay { from.node } else { carry.requester }, id: carry.id };
+        carry.reply_to = self.told_by_hub(from.connection, carry.reply_to);
+        let key = RequestKey { requester: if relay { from.node } else { carry.requester }, id: carry.id };
         let requester = (!relay).then_some(carry.requester);
         let taken = Message::RequestAck { id: carry.id, requester, provider: None };
         let id = carry.id;
         let decline = |reason| Message::Decline(Decline { id, reason, retry_after_ms: None, requester });
         if !self.is_valid_target(from, &carry) {
-            return self.send(from.link, Channel::Datagram, Traffic::Lookup, &decline(Reason::NotAllowed));
+            return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(Reason::NotAllowed));
         }
         if self.serve_overflow_hub(now, from, key, &carry) {
             return;
@@ -36,7 +36,7 @@ impl Hub {
         }
         let is_known = carry.direction == RouteDirection::Overflow
             && self.requests.get(key).is_some_and(|asked| asked.nonce == carry.nonce);
-        let connected = carry.provider.is_some_and(|provider| self.neighbours.is_up(provider));
+        let connected = carry.provider.is_some_and(|provider| self.remotes.is_up(provider));
         let reason = if self.leaving.is_some() && !connected {
             Some(Reason::Leaving)
         } else if !relay && carry.reply_to.is_empty() {
@@ -52,9 +52,9 @@ impl Hub {
             (!self.admit(from.node)).then_some(Reason::TooMany)
         };
         if let Some(reason) = reason {
-            return self.send(from.link, Channel::Datagram, Traffic::Lookup, &decline(reason));
+            return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(reason));
         }
-        self.send(from.link, Channel::Datagram, Traffic::Lookup, &taken);
+        self.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
         self.begin_carried(now, key, from, carry);
     }
 
@@ -91,13 +91,13 @@ impl Hub {
     /// Only one provider is meant: it is here, where it went, or sought.
     pub(super) fn choose_meant(&mut self, now: Time, key: RequestKey, provider: NodeId) {
         let Some(asked) = self.requests.get(key) else { return };
-        let (service, cell, is_carried, asker) = (asked.service, asked.cell, asked.is_carried(), asked.neighbour);
+        let (service, cell, is_carried, requester) = (asked.service, asked.cell, asked.is_carried(), asked.remote);
         // A node that is connected knows best what it offers, wherever its record is by now.
-        let (connected, held) = (self.neighbours.is_up(provider), self.directory.get(provider));
+        let (connected, held) = (self.remotes.is_up(provider), self.directory.get(provider));
         // A call is for the node, whatever that offers.
         let offers = |entry: DirectoryEntry<'_>| asked.is_call() || entry.services().contains(service);
         let offered = held.map_or(connected, offers);
-        let moved = self.moved_to(now, provider).filter(|hub| *hub != asker);
+        let moved = self.moved_to(now, provider).filter(|hub| *hub != requester);
         if !offered && moved.is_none() && self.has_moved(now, provider) {
             // It is found elsewhere in a moment: for another hub as if this one were leaving.
             let reason = if is_carried { Reason::Leaving } else { Reason::Unreachable };
@@ -122,7 +122,7 @@ impl Hub {
         self.advance(now, key);
     }
 
-    /// The hub has this request already, from the same neighbour or along
+    /// The hub has this request already, from the same remote or along
     /// another way.
     fn handle_routed_duplicate(
         &mut self,
@@ -133,7 +133,7 @@ impl Hub {
         taken: &Message,
     ) {
         let Some(asked) = self.requests.get(key) else { return };
-        let (same, of_node) = (asked.neighbour == from.node, !asked.is_carried());
+        let (same, of_node) = (asked.remote == from.node, !asked.is_carried());
         let is_beyond = match asked.stage {
             RequestStage::Handed { to: RequestTarget::Hub { way, .. }, .. } => way != RouteDirection::Down,
             RequestStage::Seeking => true,
@@ -150,24 +150,24 @@ impl Hub {
         if is_back || !same && is_beyond && (of_node || carry.direction != RouteDirection::Up) || refused && of_node {
             // It has gone round, or a second hub of the requester's asks here:
             // what this hub has for it, it has found already.
-            let (id, requester) = (key.id, Some(key.asker));
+            let (id, requester) = (key.id, Some(key.requester));
             let decline = Decline { id, reason: Reason::NotFound, retry_after_ms: None, requester };
-            return self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+            return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
         }
         if !same && !of_node && !self.admit_of(from.node) {
-            let (id, requester) = (key.id, Some(key.asker));
+            let (id, requester) = (key.id, Some(key.requester));
             let decline = Decline { id, reason: Reason::TooMany, retry_after_ms: None, requester };
-            return self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+            return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
         }
         if !refused {
-            self.send(from.link, Channel::Datagram, Traffic::Lookup, taken);
+            self.send(from.connection, Channel::Datagram, Traffic::Lookup, taken);
         }
         if !same && !of_node {
             self.now_asked_by(key, from);
             self.grant_again(key, RequestParams::copy_target(carry.params));
         }
         if !is_copy && !of_node {
-            self.repeat(now, key, from.link);
+            self.repeat(now, key, from.connection);
         }
     }
 
@@ -175,16 +175,16 @@ impl Hub {
     /// one who waits for a refusal.
     fn now_asked_by(&mut self, key: RequestKey, from: Sender) {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
-        let before = std::mem::replace(&mut asked.neighbour, from.node);
-        asked.link = from.link;
+        let before = std::mem::replace(&mut asked.remote, from.node);
+        asked.connection = from.connection;
         asked.course = asked.course.map(|course| RoutePlan { from: Some(from.node), ..course });
-        if let Some(before) = self.neighbours.get_mut(before)
+        if let Some(before) = self.remotes.get_mut(before)
             && let Some(place) = before.requests.iter().rposition(|other| *other == key)
         {
             before.requests.remove(place);
         }
-        if let Some(neighbour) = self.neighbours.get_mut(from.node) {
-            neighbour.requests.push_back(key);
+        if let Some(remote) = self.remotes.get_mut(from.node) {
+            remote.requests.push_back(key);
         }
     }
 
@@ -219,12 +219,12 @@ impl Hub {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.is_carried() && asked.is_reflected()) else {
             return;
         };
-        let (link, requester) = (asked.link, asked.named_requester());
+        let (connection, requester) = (asked.connection, asked.named_requester());
         let found = Message::RequestAck { id: key.id, requester, provider: Some(provider) };
-        self.send(link, Channel::Datagram, Traffic::Lookup, &found);
+        self.send(connection, Channel::Datagram, Traffic::Lookup, &found);
     }
 
-    /// A hub's last link is gone. Success is silent, so what it has taken is
+    /// A hub's last connection is gone. Success is silent, so what it has taken is
     /// most likely served, or else the requester asks again; what it has not
     /// confirmed goes on at once.
     pub(in crate::hub) fn requests_lost_hub(&mut self, now: Time, gone: NodeId) {

@@ -40,19 +40,19 @@ impl Hub {
         if self.config.kind == HubKind::Server && request.mode == RequestMode::Forward {
             request.mode = RequestMode::Relay;
         }
-        let key = RequestKey { asker: from.node, id: request.id };
+        let key = RequestKey { requester: from.node, id: request.id };
         if self.is_repeat(key, from.node, request.nonce) {
-            return self.repeat(now, key, from.link);
+            return self.repeat(now, key, from.connection);
         }
         self.counters.count_request(request.service, request.mode);
         if let Some(reason) = self.objection(from, &request) {
-            return self.decline_request(from.link, &request, reason);
+            return self.decline_request(from.connection, &request, reason);
         }
         if request.mode == RequestMode::Lookup {
             return self.answer_lookup(now, from, &request);
         }
         if !self.admit(from.node) {
-            return self.decline_request(from.link, &request, Reason::TooMany);
+            return self.decline_request(from.connection, &request, Reason::TooMany);
         }
         let mut query = self.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
@@ -81,13 +81,13 @@ impl Hub {
         request.id.is_of_hub().then_some(Reason::Protocol)
     }
 
-    /// Whether this is a request that the hub has already from this neighbour.
-    fn is_repeat(&self, key: RequestKey, neighbour: NodeId, nonce: Nonce) -> bool {
-        let same = |asked: &RoutedRequest| asked.nonce == nonce && asked.neighbour == neighbour;
+    /// Whether this is a request that the hub has already from this remote.
+    fn is_repeat(&self, key: RequestKey, remote: NodeId, nonce: Nonce) -> bool {
+        let same = |asked: &RoutedRequest| asked.nonce == nonce && asked.remote == remote;
         self.requests.get(key).is_some_and(same)
     }
 
-    /// Makes room for one more request of a neighbour, here and among its own. False if there
+    /// Makes room for one more request of a remote, here and among its own. False if there
     /// is none.
     fn admit(&mut self, node: NodeId) -> bool {
         if !self.admit_of(node) {
@@ -103,27 +103,27 @@ impl Hub {
         true
     }
 
-    /// Makes room for one more request among those of a neighbour, by forgetting its
+    /// Makes room for one more request among those of a remote, by forgetting its
     /// oldest if that has been handed on. False if there is none.
     fn admit_of(&mut self, node: NodeId) -> bool {
         let limits = &self.config.limits;
-        let Some(neighbour) = self.neighbours.get_mut(node) else { return false };
-        let allowance = neighbour.allowance(limits.requests_per_node);
+        let Some(remote) = self.remotes.get_mut(node) else { return false };
+        let allowance = remote.allowance(limits.requests_per_node);
         let requests = &mut self.requests;
-        let is_over = |requests: &RequestTable, key| requests.get(key).is_none_or(|asked| asked.neighbour != node);
+        let is_over = |requests: &RequestTable, key| requests.get(key).is_none_or(|asked| asked.remote != node);
         let is_done = |requests: &RequestTable, key| requests.get(key).is_none_or(RoutedRequest::is_forgettable);
-        while neighbour.requests.front().is_some_and(|oldest| is_over(requests, *oldest)) {
-            neighbour.requests.pop_front();
+        while remote.requests.front().is_some_and(|oldest| is_over(requests, *oldest)) {
+            remote.requests.pop_front();
         }
-        if neighbour.requests.len() >= allowance && !is_done(requests, neighbour.requests[0]) {
-            neighbour.requests.retain(|key| !is_over(requests, *key));
+        if remote.requests.len() >= allowance && !is_done(requests, remote.requests[0]) {
+            remote.requests.retain(|key| !is_over(requests, *key));
         }
-        if neighbour.requests.len() >= allowance {
-            let Some(oldest) = neighbour.requests.iter().position(|key| is_done(requests, *key)) else {
+        if remote.requests.len() >= allowance {
+            let Some(oldest) = remote.requests.iter().position(|key| is_done(requests, *key)) else {
                 self.counters.over_limit += 1;
                 return false;
             };
-            if let Some(key) = neighbour.requests.remove(oldest) {
+            if let Some(key) = remote.requests.remove(oldest) {
                 self.remove_request(key);
             }
         }
@@ -141,8 +141,8 @@ impl Hub {
         self.drop_overflow(key);
         self.forget(key, Reason::Cancelled);
         self.requests.insert(key, asked);
-        if let Some(neighbour) = self.neighbours.get_mut(from.node) {
-            neighbour.requests.push_back(key);
+        if let Some(remote) = self.remotes.get_mut(from.node) {
+            remote.requests.push_back(key);
         }
     }
 
@@ -154,9 +154,9 @@ impl Hub {
         }
     }
 
-    /// The neighbour that asked is gone.
-    pub(super) fn drop_request_of(&mut self, neighbour: NodeId, key: RequestKey) {
-        if self.requests.get(key).is_some_and(|asked| asked.neighbour == neighbour) {
+    /// The remote that asked is gone.
+    pub(super) fn drop_request_of(&mut self, remote: NodeId, key: RequestKey) {
+        if self.requests.get(key).is_some_and(|asked| asked.remote == remote) {
             self.remove_request(key);
         }
     }

@@ -57,8 +57,8 @@ impl Hub {
 
     /// How far away a provider is, until it has answered something.
     pub(in crate::hub) fn note_distance(&mut self, from: Sender) {
-        if let Some(link) = self.neighbours.links.get(&from.link) {
-            self.directory.record_response_time(from.node, link.rtt.smoothed());
+        if let Some(connection) = self.remotes.connections.get(&from.connection) {
+            self.directory.record_response_time(from.node, connection.rtt.smoothed());
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::grid::{Area, Cell};
 use crate::hub::Sender;
 use crate::hub::reflection::{Granted, Overflow};
 use crate::hub::route::{HOPS, RoutePlan};
-use crate::ids::{LinkId, NodeId, Nonce, RequestId};
+use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{CopyTarget, Reason, Request, RequestMode, RequestParams, RouteDirection, RouteRequest};
@@ -26,9 +26,9 @@ const PENDING_SPAN: Duration = Duration::from_secs(1);
 /// One request.
 #[derive(Debug)]
 pub(in crate::hub) struct RoutedRequest {
-    /// The neighbour that asked and over which link: the requester or another hub.
-    pub(in crate::hub) neighbour: NodeId,
-    pub(in crate::hub) link: LinkId,
+    /// The remote that asked and over which connection: the requester or another hub.
+    pub(in crate::hub) remote: NodeId,
+    pub(in crate::hub) connection: ConnectionId,
     /// From another hub: what it says of the request.
     pub(super) route_constraints: Option<RouteConstraints>,
     /// Where the provider is to be, if that is one cell: other hubs can then
@@ -122,8 +122,8 @@ impl RoutedRequest {
     /// What a node asks.
     pub(super) fn by_node(now: Time, from: Sender, request: &Request) -> Self {
         Self {
-            neighbour: from.node,
-            link: from.link,
+            remote: from.node,
+            connection: from.connection,
             route_constraints: None,
             cell: if let Area::Exact(cell) = request.area { Some(cell) } else { None },
             requester: from.node,
@@ -157,8 +157,8 @@ impl RoutedRequest {
     pub(super) fn by_hub(now: Time, from: Sender, carry: RouteRequest) -> Self {
         let RouteRequest { hops_left: hops, provider, .. } = carry;
         Self {
-            neighbour: from.node,
-            link: from.link,
+            remote: from.node,
+            connection: from.connection,
             route_constraints: Some(RouteConstraints { hops: hops.min(HOPS), provider }),
             cell: Some(carry.cell),
             requester: carry.requester,
@@ -227,10 +227,10 @@ impl RoutedRequest {
         self.overflow.map(|spill| spill.reflect).or(RequestParams::copy_target(self.params))
     }
 
-    /// The neighbour that has it and answers to the requester, a hub or the provider.
+    /// The remote that has it and answers to the requester, a hub or the provider.
     pub(in crate::hub) fn handed_to(&self) -> Option<NodeId> {
         match self.stage {
-            RequestStage::Handed { to, relay: None, .. } => Some(to.neighbour()),
+            RequestStage::Handed { to, relay: None, .. } => Some(to.remote()),
             _ => None,
         }
     }
@@ -301,8 +301,8 @@ impl RoutedRequest {
 }
 
 impl RequestTarget {
-    /// The neighbour that gets the request.
-    pub(super) fn neighbour(self) -> NodeId {
+    /// The remote that gets the request.
+    pub(super) fn remote(self) -> NodeId {
         match self {
             Self::Node(node) => node,
             Self::Hub { hub, .. } => hub,

@@ -17,7 +17,7 @@ const MAX_LOOKED_AT: usize = 256;
 /// that a peer hands on to be answered directly keeps its requester's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::hub) struct RequestKey {
-    pub(in crate::hub) asker: NodeId,
+    pub(in crate::hub) requester: NodeId,
     pub(in crate::hub) id: RequestId,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::grid::{Area, Cell};
 use crate::hub::testing::{Bench, address, carried, copies, decline, forwarded, node, record, refused, request};
 use crate::hub::{HubConfig, HubKind};
-use crate::ids::{LinkId, RequestId};
+use crate::ids::{ConnectionId, RequestId};
 use crate::random::SplitMix64;
 use crate::record::Record;
 use crate::service::{Role, Service};
@@ -17,9 +17,9 @@ use crate::wire::{
 #[test]
 fn request_carries_reply_address() {
     let mut bench = Bench::new();
-    let (provider, asker) = (bench.provider(1), bench.requester(2));
-    let (link, forward) = forwarded(&bench.ask(asker, request(7, RequestMode::Forward)));
-    assert_eq!(link, provider);
+    let (provider, requester) = (bench.provider(1), bench.requester(2));
+    let (connection, forward) = forwarded(&bench.ask(requester, request(7, RequestMode::Forward)));
+    assert_eq!(connection, provider);
     assert_eq!((forward.id, forward.requester), (RequestId(7), node(2)));
     assert_eq!(forward.reply_to, [address(2)]);
 }
@@ -27,50 +27,50 @@ fn request_carries_reply_address() {
 #[test]
 fn nobody_is_handed_its_own_request() {
     let mut bench = Bench::new();
-    let asker = bench.provider(1);
-    assert_eq!(refused(&bench.ask(asker, request(1, RequestMode::Forward))), (asker, Reason::NotFound));
+    let requester = bench.provider(1);
+    assert_eq!(refused(&bench.ask(requester, request(1, RequestMode::Forward))), (requester, Reason::NotFound));
 }
 
 #[test]
 fn repetition_tries_next_and_retries_last() {
     let mut bench = Bench::new();
-    let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let (first, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let to = |bench: &mut Bench| {
         bench.wait(Duration::from_millis(100));
-        forwarded(&bench.ask(asker, request(1, RequestMode::Forward))).0
+        forwarded(&bench.ask(requester, request(1, RequestMode::Forward))).0
     };
     assert_eq!([to(&mut bench), to(&mut bench), to(&mut bench)], [first, second, second]);
     bench.wait(Duration::from_millis(100));
-    let sent = bench.ask(asker, request(1, RequestMode::Forward));
+    let sent = bench.ask(requester, request(1, RequestMode::Forward));
     assert_eq!(sent[0], (second, Message::Ping(0)), "who is suspended until it speaks is asked to speak");
-    assert_eq!(refused(&sent[1..]), (asker, Reason::Unreachable));
+    assert_eq!(refused(&sent[1..]), (requester, Reason::Unreachable));
     assert_eq!((bench.hub.counters().suspensions, bench.hub.counters().failures), (1, 2));
 }
 
 #[test]
 fn pending_provider_is_kept() {
     let mut bench = Bench::new();
-    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    let (provider, requester) = (bench.provider(1), bench.requester(2));
     bench.provider(3);
     for _ in 0..5 {
-        let (link, _) = forwarded(&bench.ask(asker, request(1, RequestMode::Forward)));
-        assert_eq!(link, provider);
+        let (connection, _) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
+        assert_eq!(connection, provider);
         let pending = Message::Pending { id: RequestId(1), requester: Some(node(2)), provider: None };
         let told = bench.say(provider, &pending);
         let at = Some(ProviderAddress { node: node(1), addresses: vec![address(1)] });
-        assert_eq!(told, [(asker, Message::Pending { id: RequestId(1), requester: None, provider: at })]);
+        assert_eq!(told, [(requester, Message::Pending { id: RequestId(1), requester: None, provider: at })]);
     }
 }
 
 #[test]
 fn busy_provider_skipped_and_refusal_repeated() {
     let mut bench = Bench::new();
-    let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
-    let (_, forward) = forwarded(&bench.ask(asker, request(1, RequestMode::Forward)));
+    let (first, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let (_, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
     assert_eq!(forwarded(&bench.say(first, &decline(&forward, Reason::Busy))).0, second);
     let last = bench.say(second, &decline(&forward, Reason::SourceFailed));
-    assert_eq!(refused(&last), (asker, Reason::Busy));
-    assert_eq!(bench.ask(asker, request(1, RequestMode::Forward)), last);
+    assert_eq!(refused(&last), (requester, Reason::Busy));
+    assert_eq!(bench.ask(requester, request(1, RequestMode::Forward)), last);
     assert!(bench.say(second, &decline(&forward, Reason::Busy)).is_empty());
     assert_eq!(bench.hub.counters().stray, 1);
 }
@@ -87,20 +87,20 @@ fn two_requesters_may_count_alike() {
 #[test]
 fn unreachable_requester_is_answered_by_relay() {
     let mut bench = Bench::new();
-    let (provider, asker) = (bench.provider(1), bench.requester(2));
-    let (_, forward) = forwarded(&bench.ask(asker, request(1, RequestMode::Forward)));
-    let (link, again) = forwarded(&bench.say(provider, &decline(&forward, Reason::Unreachable)));
-    assert_eq!(link, provider);
+    let (provider, requester) = (bench.provider(1), bench.requester(2));
+    let (_, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
+    let (connection, again) = forwarded(&bench.say(provider, &decline(&forward, Reason::Unreachable)));
+    assert_eq!(connection, provider);
     assert!(again.reply_to.is_empty() && again.id.is_of_hub());
     let last = bench.say(provider, &decline(&again, Reason::Unreachable));
-    assert_eq!(refused(&last), (asker, Reason::Unreachable));
+    assert_eq!(refused(&last), (requester, Reason::Unreachable));
 }
 
 #[test]
 fn young_hub_holds_unmatched_request() {
     let mut bench = Bench::young(HubConfig::new(node(200), HubKind::SuperNode, 1));
-    let asker = bench.requester(2);
-    let sent = bench.ask(asker, request(1, RequestMode::Forward));
+    let requester = bench.requester(2);
+    let sent = bench.ask(requester, request(1, RequestMode::Forward));
     assert!(matches!(sent[..], [(_, Message::Pending { .. })]), "{sent:?}");
     // It has been held as long as it may: the requester need not wait before it asks again.
     let sent = bench.wait(Duration::from_secs(3));
@@ -112,21 +112,21 @@ fn young_hub_holds_unmatched_request() {
         "{sent:?}"
     );
     bench.wait(Duration::from_secs(56));
-    bench.say(asker, &Message::Ping(0));
+    bench.say(requester, &Message::Ping(0));
     bench.wait(Duration::from_secs(2));
-    assert_eq!(refused(&bench.ask(asker, request(2, RequestMode::Forward))), (asker, Reason::NotFound));
+    assert_eq!(refused(&bench.ask(requester, request(2, RequestMode::Forward))), (requester, Reason::NotFound));
 }
 
 #[test]
 fn equal_providers_alternate_before_full_ones() {
     let mut bench = Bench::new();
-    let (a, b, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let (a, b, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let full = Record { capacity: crate::record::Capacity { streams: 0, uplink_kbps: 0 }, ..record(4) };
     let c = bench.up(4, Role::Node);
     bench.say(c, &Message::Publish(full));
-    let links: Vec<LinkId> =
-        (1..=9).map(|id| forwarded(&bench.ask(asker, request(id, RequestMode::Forward))).0).collect();
-    assert_eq!(links, [a, b, a, b, a, b, a, b, a]);
+    let connections: Vec<ConnectionId> =
+        (1..=9).map(|id| forwarded(&bench.ask(requester, request(id, RequestMode::Forward))).0).collect();
+    assert_eq!(connections, [a, b, a, b, a, b, a, b, a]);
 }
 
 #[test]
@@ -134,10 +134,10 @@ fn nearest_first_with_requester_as_origin() {
     let mut bench = Bench::new();
     let far = bench.up(1, Role::Node);
     bench.say(far, &Message::Publish(Record { cell: Cell::new(500, 500), ..record(1) }));
-    let (near, asker) = (bench.provider(2), bench.requester(3));
+    let (near, requester) = (bench.provider(2), bench.requester(3));
     for (id, area, to) in [(1, Area::Anywhere, near), (2, Area::Nearest(Cell::new(499, 499)), far)] {
         let asked = Request { area, ..request(id, RequestMode::Forward) };
-        assert_eq!(forwarded(&bench.ask(asker, asked)).0, to);
+        assert_eq!(forwarded(&bench.ask(requester, asked)).0, to);
     }
 }
 
@@ -147,31 +147,31 @@ fn limit_counts_only_unhanded_requests() {
     config.limits.requests_per_node = 3;
     let mut bench = Bench::with(config);
     bench.up(100, Role::SuperNode);
-    let (_, asker) = (bench.provider(1), bench.requester(2));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
     for id in 0..10 {
-        forwarded(&bench.ask(asker, Request { service: Service::Sensor, ..request(id, RequestMode::Forward) }));
+        forwarded(&bench.ask(requester, Request { service: Service::Sensor, ..request(id, RequestMode::Forward) }));
     }
     assert_eq!(bench.hub.status(bench.now).requests, 3);
     let away = |id| Request { area: Area::Exact(Cell::new(1, 1)), ..request(id, RequestMode::Forward) };
     for id in 10..13 {
-        bench.ask(asker, away(id));
+        bench.ask(requester, away(id));
     }
-    assert_eq!(refused(&bench.ask(asker, away(13))), (asker, Reason::TooMany));
+    assert_eq!(refused(&bench.ask(requester, away(13))), (requester, Reason::TooMany));
 }
 
 #[test]
 fn requester_cannot_use_hub_ids() {
     let mut bench = Bench::new();
-    let asker = bench.requester(2);
+    let requester = bench.requester(2);
     let asked = request(RequestId::FIRST_OF_HUB, RequestMode::Forward);
-    assert_eq!(refused(&bench.ask(asker, asked)), (asker, Reason::Protocol));
+    assert_eq!(refused(&bench.ask(requester, asked)), (requester, Reason::Protocol));
 }
 
 #[test]
 fn handed_request_forgotten_at_deadline() {
     let mut bench = Bench::new();
-    let (_, asker) = (bench.provider(1), bench.requester(2));
-    bench.ask(asker, request(1, RequestMode::Forward));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
+    bench.ask(requester, request(1, RequestMode::Forward));
     assert!(bench.wait(Duration::from_secs(6)).is_empty());
     assert_eq!(bench.hub.status(bench.now).requests, 0);
 }
@@ -179,11 +179,11 @@ fn handed_request_forgotten_at_deadline() {
 #[test]
 fn silence_counts_after_two_round_trips() {
     let mut bench = Bench::new();
-    let (_, asker) = (bench.provider(1), bench.requester(2));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
     bench.provider(3);
     // A network that repeats, or a requester that wants a provider put aside.
     for _ in 0..10 {
-        bench.ask(asker, request(1, RequestMode::Forward));
+        bench.ask(requester, request(1, RequestMode::Forward));
     }
     assert_eq!((bench.hub.counters().suspensions, bench.hub.counters().forwards), (0, 1));
     assert_eq!(bench.hub.counters().repeats, 1, "one repetition is passed on, the others say nothing new");
@@ -192,19 +192,19 @@ fn silence_counts_after_two_round_trips() {
 #[test]
 fn provider_refusal_is_not_hub_refusal() {
     let mut bench = Bench::new();
-    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    let (provider, requester) = (bench.provider(1), bench.requester(2));
     for (id, said, heard) in [(1, Reason::Leaving, Reason::NotFound), (2, Reason::TooMany, Reason::Busy)] {
-        let (_, forward) = forwarded(&bench.ask(asker, request(id, RequestMode::Forward)));
-        assert_eq!(refused(&bench.say(provider, &decline(&forward, said))), (asker, heard));
+        let (_, forward) = forwarded(&bench.ask(requester, request(id, RequestMode::Forward)));
+        assert_eq!(refused(&bench.say(provider, &decline(&forward, said))), (requester, heard));
     }
 }
 
 #[test]
 fn provider_traces_only_its_own_hop() {
     let mut bench = Bench::new();
-    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    let (provider, requester) = (bench.provider(1), bench.requester(2));
     let params = Some(RequestParams { trace: Some(true), ..RequestParams::default() });
-    let sent = bench.ask(asker, Request { params, ..request(1, RequestMode::Forward) });
+    let sent = bench.ask(requester, Request { params, ..request(1, RequestMode::Forward) });
     let id = sent.iter().find_map(|(_, message)| match message {
         Message::ProviderRequest(forward) => Some(forward.id),
         _ => None,
@@ -226,7 +226,7 @@ fn provider_traces_only_its_own_hop() {
     assert!(said(hop(2, HopAction::ReusedConnection)).is_empty(), "that of another hub");
     assert!(said(hop(1, HopAction::Exhausted)).is_empty(), "that of a hub");
     match &said(hop(1, HopAction::ReusedConnection))[..] {
-        [(to, Message::HopReport(traced))] => assert_eq!((*to, traced.hop.node), (asker, node(1))),
+        [(to, Message::HopReport(traced))] => assert_eq!((*to, traced.hop.node), (requester, node(1))),
         other => panic!("{other:?}"),
     }
 }
@@ -238,8 +238,8 @@ fn finished_requests_make_room() {
     let mut bench = Bench::with(config);
     let provider = bench.provider(1);
     for number in 2..20 {
-        let asker = bench.requester(number);
-        assert_eq!(forwarded(&bench.ask(asker, request(1, RequestMode::Forward))).0, provider, "{number}");
+        let requester = bench.requester(number);
+        assert_eq!(forwarded(&bench.ask(requester, request(1, RequestMode::Forward))).0, provider, "{number}");
         assert!(bench.hub.status(bench.now).requests <= 4);
     }
 }
@@ -250,32 +250,32 @@ fn active_requests_fill_the_table() {
     config.limits.requests = 4;
     let mut bench = Bench::with(config);
     bench.up(100, Role::SuperNode);
-    let asker = bench.requester(2);
+    let requester = bench.requester(2);
     let near = |id| Request { area: Area::Nearest(Cell::new(0, 0)), ..request(id, RequestMode::Forward) };
-    (0..4).for_each(|id| drop(bench.ask(asker, near(id))));
-    assert_eq!(refused(&bench.ask(asker, near(4))), (asker, Reason::TooMany));
+    (0..4).for_each(|id| drop(bench.ask(requester, near(id))));
+    assert_eq!(refused(&bench.ask(requester, near(4))), (requester, Reason::TooMany));
 }
 
 #[test]
 fn looped_request_is_declined() {
     let mut bench = Bench::new();
-    let (asker, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
+    let (requester, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.say(other, &Message::ReplicaUpdate(copies(vec![record(1)])));
     let asked = Message::RouteRequest(RouteRequest { provider: None, ..carried(1) });
-    let to_other = |sent: &[(LinkId, Message)]| {
-        sent.iter().any(|(link, message)| *link == other && matches!(message, Message::RouteRequest(_)))
+    let to_other = |sent: &[(ConnectionId, Message)]| {
+        sent.iter().any(|(connection, message)| *connection == other && matches!(message, Message::RouteRequest(_)))
     };
-    assert!(to_other(&bench.say(asker, &asked)));
+    assert!(to_other(&bench.say(requester, &asked)));
     bench.say(other, &Message::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None });
     for _ in 0..2 {
         bench.wait(Duration::from_millis(300));
         assert_eq!(refused(&bench.say(other, &asked)), (other, Reason::NotFound));
-        assert!(to_other(&bench.say(asker, &asked)), "the requester's repetition goes the same way");
+        assert!(to_other(&bench.say(requester, &asked)), "the requester's repetition goes the same way");
         bench.say(other, &Message::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None });
     }
     let last =
         Decline { id: RequestId(1), reason: Reason::Unreachable, retry_after_ms: None, requester: Some(node(50)) };
-    assert_eq!(refused(&bench.say(other, &Message::Decline(last))), (asker, Reason::Unreachable));
+    assert_eq!(refused(&bench.say(other, &Message::Decline(last))), (requester, Reason::Unreachable));
 }
 
 #[test]
@@ -291,12 +291,12 @@ fn hubs_in_turn_take_little_room() {
             let hub = hubs[random.below(3) as usize];
             bench.say(hub, &Message::RouteRequest(carried(random.below(60) as u32)));
             bench.wait(Duration::from_millis(random.below(3)));
-            let room = |hub| bench.hub.neighbours.get(node(hub)).map_or(0, |hub| hub.requests.len());
+            let room = |hub| bench.hub.remotes.get(node(hub)).map_or(0, |hub| hub.requests.len());
             assert!([100, 101, 102].into_iter().all(|hub| room(hub) <= 4 * 16), "seed {seed}");
         }
         // Others are served as before.
-        let (other, asker) = (bench.provider(3), bench.requester(2));
-        assert_eq!(forwarded(&bench.ask(asker, request(7, RequestMode::Forward))).0, other);
+        let (other, requester) = (bench.provider(3), bench.requester(2));
+        assert_eq!(forwarded(&bench.ask(requester, request(7, RequestMode::Forward))).0, other);
     }
 }
 
@@ -304,10 +304,10 @@ fn hubs_in_turn_take_little_room() {
 #[test]
 fn only_who_waits_is_looked_at() {
     let mut bench = Bench::young(HubConfig::new(node(200), HubKind::SuperNode, 1));
-    let asker = bench.requester(2);
+    let requester = bench.requester(2);
     let held = |bench: &Bench| bench.hub.requests.held.len();
     for id in 1..=3 {
-        bench.ask(asker, request(id, RequestMode::Forward));
+        bench.ask(requester, request(id, RequestMode::Forward));
     }
     assert_eq!(held(&bench), 3);
     let provider = bench.up(1, Role::Node);
@@ -317,7 +317,7 @@ fn only_who_waits_is_looked_at() {
         (3, 0)
     );
     for id in 4..=6 {
-        bench.ask(asker, request(id, RequestMode::Forward));
+        bench.ask(requester, request(id, RequestMode::Forward));
     }
     assert_eq!((held(&bench), bench.hub.requests.early.len()), (0, 6));
     bench.wait(Duration::from_secs(60));
@@ -328,8 +328,8 @@ fn only_who_waits_is_looked_at() {
 #[test]
 fn pending_messages_are_few() {
     let mut bench = Bench::new();
-    let (provider, asker) = (bench.provider(1), bench.requester(2));
-    forwarded(&bench.ask(asker, request(1, RequestMode::Forward)));
+    let (provider, requester) = (bench.provider(1), bench.requester(2));
+    forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
     let pending = Message::Pending { id: RequestId(1), requester: Some(node(2)), provider: None };
     let told = (0..1_000).map(|_| bench.say(provider, &pending).len()).sum::<usize>();
     assert!((1..=10).contains(&told), "{told}");

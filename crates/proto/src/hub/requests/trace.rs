@@ -37,7 +37,7 @@ impl Hub {
             return;
         }
         let (held, other) = (now.since(asked.came), other.into());
-        let name = other.and_then(|other| self.neighbours.get(other)).map(|neighbour| neighbour.name.clone());
+        let name = other.and_then(|other| self.remotes.get(other)).map(|remote| remote.name.clone());
         let hop = Hop {
             node: self.config.node,
             index: 1,
@@ -60,7 +60,7 @@ impl Hub {
             RequestTarget::Node(_) if relayed => HopAction::Relayed,
             RequestTarget::Node(_) => HopAction::HandedToProvider,
         };
-        self.report(now, key, step, to.neighbour(), None);
+        self.report(now, key, step, to.remote(), None);
     }
 
     /// Somebody further on tells what has become of a request: goes back the
@@ -97,8 +97,8 @@ impl Hub {
 
     fn send_report(&mut self, key: RequestKey, hop: Hop) {
         let Some(asked) = self.requests.get(key) else { return };
-        let (link, traffic) = (asked.link, Traffic::Lookup);
+        let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let traced = HopReport { id: key.id, requester: asked.named_requester(), hop };
-        self.send(link, Channel::Datagram, traffic, &Message::HopReport(traced));
+        self.send(connection, Channel::Datagram, traffic, &Message::HopReport(traced));
     }
 }

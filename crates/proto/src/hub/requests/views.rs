@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::directory::LONGEST_HOLD;
 use crate::grid::{Area, Cell};
 use crate::hub::testing::{Bench, copies, decline, node, record, request};
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::record::{Capacity, Record};
 use crate::service::{Role, Service};
 use crate::time::Time;
@@ -24,21 +24,21 @@ fn traced(id: u32, mode: RequestMode) -> Request {
 }
 
 /// The reports among what was sent, and to whom they went.
-fn reports(sent: &[(LinkId, Message)]) -> Vec<(LinkId, Hop)> {
-    let report = |(link, message): &(LinkId, Message)| match message {
-        Message::HopReport(traced) => Some((*link, traced.hop.clone())),
+fn reports(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, Hop)> {
+    let report = |(connection, message): &(ConnectionId, Message)| match message {
+        Message::HopReport(traced) => Some((*connection, traced.hop.clone())),
         _ => None,
     };
     sent.iter().filter_map(report).collect()
 }
 
-fn steps(sent: &[(LinkId, Message)]) -> Vec<(HopAction, Option<NodeId>, Option<Reason>, u32)> {
+fn steps(sent: &[(ConnectionId, Message)]) -> Vec<(HopAction, Option<NodeId>, Option<Reason>, u32)> {
     reports(sent).into_iter().map(|(_, hop)| (hop.step, hop.other, hop.reason, hop.elapsed_us / 1_000)).collect()
 }
 
-fn handed(sent: &[(LinkId, Message)]) -> Option<(LinkId, ProviderRequest)> {
-    sent.iter().find_map(|(link, message)| match message {
-        Message::ProviderRequest(forward) => Some((*link, forward.clone())),
+fn handed(sent: &[(ConnectionId, Message)]) -> Option<(ConnectionId, ProviderRequest)> {
+    sent.iter().find_map(|(connection, message)| match message {
+        Message::ProviderRequest(forward) => Some((*connection, forward.clone())),
         _ => None,
     })
 }
@@ -46,11 +46,11 @@ fn handed(sent: &[(LinkId, Message)]) -> Option<(LinkId, ProviderRequest)> {
 #[test]
 fn only_traced_requests_are_reported() {
     let mut bench = Bench::new();
-    let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
-    let sent = bench.ask(asker, traced(1, RequestMode::Forward));
+    let (first, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let sent = bench.ask(requester, traced(1, RequestMode::Forward));
     assert_eq!(steps(&sent), [(HopAction::HandedToProvider, Some(node(1)), None, 0)]);
     let (to, hop) = &reports(&sent)[0];
-    assert_eq!((*to, hop.node, hop.index, hop.name.as_deref()), (asker, node(200), 1, Some("n1")));
+    assert_eq!((*to, hop.node, hop.index, hop.name.as_deref()), (requester, node(200), 1, Some("n1")));
     let (_, forward) = handed(&sent).unwrap();
     bench.wait(30 * MS);
     let sent = bench.say(first, &decline(&forward, Reason::SourceFailed));
@@ -69,18 +69,18 @@ fn only_traced_requests_are_reported() {
             (HopAction::Exhausted, None, Some(Reason::Busy), 30)
         ]
     );
-    let sent = bench.ask(asker, request(2, RequestMode::Forward));
+    let sent = bench.ask(requester, request(2, RequestMode::Forward));
     assert!(handed(&sent).is_some() && reports(&sent).is_empty());
 }
 
 #[test]
 fn a_silent_provider_is_told_of() {
     let mut bench = Bench::new();
-    let (_, _, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let (_, _, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let mut last = Vec::new();
     for _ in 0..2 {
         bench.wait(100 * MS);
-        last = bench.ask(asker, traced(1, RequestMode::Forward));
+        last = bench.ask(requester, traced(1, RequestMode::Forward));
     }
     assert_eq!(
         steps(&last),
@@ -94,9 +94,9 @@ fn a_silent_provider_is_told_of() {
 #[test]
 fn forwarded_trace_reports_are_bounded() {
     let mut bench = Bench::new();
-    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.say(peer, &Message::ReplicaUpdate(copies(vec![record(1)])));
-    let sent = bench.ask(asker, traced(1, RequestMode::Relay));
+    let sent = bench.ask(requester, traced(1, RequestMode::Relay));
     assert_eq!(steps(&sent), [(HopAction::PassedToHub, Some(node(100)), None, 0)]);
     let carried = sent.iter().find_map(|(_, message)| match message {
         Message::RouteRequest(carry) => Some(carry.id),
@@ -114,7 +114,7 @@ fn forwarded_trace_reports_are_bounded() {
     let passed = say(&mut bench, 1);
     let [(to, hop)] = &passed[..] else { panic!("{passed:?}") };
     // Who says it is who the certificate names, and the round trip is the hub's own measure.
-    assert_eq!((*to, hop.node, hop.index, hop.round_trip_us), (asker, node(100), 2, Some(40_000)));
+    assert_eq!((*to, hop.node, hop.index, hop.round_trip_us), (requester, node(100), 2, Some(40_000)));
     assert!(say(&mut bench, MAX_TRACED_HOPS).is_empty());
     let all: usize = (0..100).map(|_| say(&mut bench, 2).len()).sum();
     assert_eq!(all, 30, "with the two before it");
@@ -125,16 +125,16 @@ fn forwarded_trace_reports_are_bounded() {
 #[test]
 fn faster_equal_provider_comes_first() {
     let mut bench = Bench::new();
-    let (slow, _, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let (slow, _, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let image = |id| Request { service: Service::Image, ..request(id, RequestMode::Forward) };
     for id in 0..4 {
-        let (to, forward) = handed(&bench.ask(asker, image(id))).unwrap();
+        let (to, forward) = handed(&bench.ask(requester, image(id))).unwrap();
         if to == slow {
             bench.wait(900 * MS);
             bench.say(slow, &decline(&forward, Reason::Busy));
         }
     }
-    let (to, _) = handed(&bench.ask(asker, image(9))).unwrap();
+    let (to, _) = handed(&bench.ask(requester, image(9))).unwrap();
     assert_ne!(to, slow);
 }
 
@@ -167,10 +167,10 @@ fn event() -> impl Strategy<Value = SelectionEvent> {
 /// Six providers of video at different distances, and what a hub should know of them.
 struct SelectionFixture {
     bench: Bench,
-    providers: BTreeMap<NodeId, LinkId>,
-    asker: LinkId,
+    providers: BTreeMap<NodeId, ConnectionId>,
+    requester: ConnectionId,
     asked: u32,
-    last: Option<(Request, LinkId, ProviderRequest)>,
+    last: Option<(Request, ConnectionId, ProviderRequest)>,
     failed: BTreeMap<NodeId, Time>,
 }
 
@@ -179,12 +179,12 @@ impl SelectionFixture {
         let mut bench = Bench::new();
         let mut providers = BTreeMap::new();
         for (number, place) in (1..).zip(places) {
-            let link = bench.up(number, Role::Node);
-            bench.say(link, &Message::Publish(Record { cell: Cell::new(*place, 0), ..record(number) }));
-            providers.insert(node(number), link);
+            let connection = bench.up(number, Role::Node);
+            bench.say(connection, &Message::Publish(Record { cell: Cell::new(*place, 0), ..record(number) }));
+            providers.insert(node(number), connection);
         }
-        let asker = bench.requester(100);
-        Self { bench, providers, asker, asked: 0, last: None, failed: BTreeMap::new() }
+        let requester = bench.requester(100);
+        Self { bench, providers, requester, asked: 0, last: None, failed: BTreeMap::new() }
     }
 
     fn apply(&mut self, event: &SelectionEvent) {
@@ -201,8 +201,8 @@ impl SelectionFixture {
             SelectionEvent::Wait(millis) => {
                 self.bench.wait(MS * *millis as u32);
                 // Everybody lives, and says so.
-                for link in self.providers.values().chain([&self.asker]) {
-                    self.bench.say(*link, &Message::Ping(1));
+                for connection in self.providers.values().chain([&self.requester]) {
+                    self.bench.say(*connection, &Message::Ping(1));
                 }
             }
         }
@@ -213,8 +213,8 @@ impl SelectionFixture {
         let area = Area::Nearest(Cell::new(0, 0));
         let asked = Request { service: Service::Video, area, ..request(self.asked, RequestMode::Forward) };
         let before = self.bench.hub.index(self.bench.now, None, 100);
-        let sent = self.bench.ask(self.asker, asked.clone());
-        let Some((link, forward)) = handed(&sent) else { return };
+        let sent = self.bench.ask(self.requester, asked.clone());
+        let Some((connection, forward)) = handed(&sent) else { return };
         let able = |entry: &crate::hub::IndexEntry| {
             let left = entry.capacity;
             !entry.suspended && left.streams > 0 && left.uplink_kbps >= 700 && self.providers.contains_key(&entry.node)
@@ -223,24 +223,24 @@ impl SelectionFixture {
             let failed: Option<&Time> = self.failed.get(&node);
             failed.is_none_or(|at| self.bench.now.since(*at) >= LONGEST_HOLD)
         };
-        let chosen = before.iter().find(|entry| self.providers.get(&entry.node) == Some(&link)).unwrap();
+        let chosen = before.iter().find(|entry| self.providers.get(&entry.node) == Some(&connection)).unwrap();
         assert!(able(chosen) || !before.iter().any(able), "one that is full goes before one that is not");
         let sound = before.iter().filter(|entry| able(entry) && healthy(entry.node));
         if let Some(nearest) = sound.map(|entry| entry.cell.x).min() {
             assert!(chosen.cell.x <= nearest, "a sound one at {nearest} loses to one at {}", chosen.cell.x);
         }
-        self.last = Some((asked, link, forward));
+        self.last = Some((asked, connection, forward));
     }
 
-    fn asked_last(&self) -> Option<(Request, LinkId, ProviderRequest, NodeId)> {
-        let (request, link, forward) = self.last.clone()?;
-        let node = self.providers.iter().find(|(_, other)| **other == link)?.0;
-        Some((request, link, forward, *node))
+    fn asked_last(&self) -> Option<(Request, ConnectionId, ProviderRequest, NodeId)> {
+        let (request, connection, forward) = self.last.clone()?;
+        let node = self.providers.iter().find(|(_, other)| **other == connection)?.0;
+        Some((request, connection, forward, *node))
     }
 
     fn refuse(&mut self, reason: Reason) {
-        let Some((_, link, forward, node)) = self.asked_last() else { return };
-        self.bench.say(link, &decline(&forward, reason));
+        let Some((_, connection, forward, node)) = self.asked_last() else { return };
+        self.bench.say(connection, &decline(&forward, reason));
         self.last = None;
         if reason == Reason::SourceFailed {
             self.failed.insert(node, self.bench.now);
@@ -248,12 +248,12 @@ impl SelectionFixture {
     }
 
     fn fall_silent(&mut self) {
-        let Some((request, link, _, node)) = self.asked_last() else { return };
+        let Some((request, connection, _, node)) = self.asked_last() else { return };
         // At the first repetition another one is asked, if there is one.
         for _ in 0..2 {
             self.bench.wait(150 * MS);
-            let sent = self.bench.ask(self.asker, request.clone());
-            if handed(&sent).is_none_or(|(to, _)| to != link) {
+            let sent = self.bench.ask(self.requester, request.clone());
+            if handed(&sent).is_none_or(|(to, _)| to != connection) {
                 break;
             }
         }

@@ -1,11 +1,11 @@
 //! Who is in which room. Words of members go up and across to the owners of the
-//! room; lists go back from neighbour to neighbour, as the words came.
+//! room; lists go back from remote to remote, as the words came.
 
 mod table;
 #[cfg(test)]
 mod tests;
 
-use super::neighbours::ROOM_UPDATE_COST;
+use super::remotes::ROOM_UPDATE_COST;
 use super::tree::Relation;
 use super::{Hub, Sender, route};
 use crate::ids::NodeId;
@@ -22,8 +22,8 @@ impl Hub {
     pub(super) fn room_joined(&mut self, now: Time, from: Sender, join: JoinRoom) {
         let JoinRoom { room, member, direction: way } = join;
         let Some(way) = self.way_of_word(from, member.node, way) else { return };
-        let neighbour = self.neighbours.get_mut(from.node);
-        if !neighbour.is_some_and(|neighbour| neighbour.try_charge(now, ROOM_UPDATE_COST)) {
+        let remote = self.remotes.get_mut(from.node);
+        if !remote.is_some_and(|remote| remote.try_charge(now, ROOM_UPDATE_COST)) {
             self.counters.over_limit += 1;
             return;
         }
@@ -62,7 +62,7 @@ impl Hub {
         }
     }
 
-    /// The association with a node of this hub has gone. Its rooms need not wait until
+    /// The connection with a node of this hub has gone. Its rooms need not wait until
     /// it has been silent for long.
     pub(super) fn room_member_lost(&mut self, now: Time, node: NodeId) {
         let rooms: Vec<RoomId> = self.rooms.of.get(&node).into_iter().flatten().copied().collect();
@@ -132,7 +132,7 @@ impl Hub {
     /// The hubs that are nearer to a room's owners, and whether this one lists
     /// who is in: as an owner, or because there is nobody above.
     fn ahead(&self, room: RoomId, way: RouteDirection, from: NodeId) -> (Vec<(NodeId, RouteDirection)>, bool) {
-        let beside = |hub: &NodeId| *hub != from && *hub != self.config.node && self.neighbours.is_up(*hub);
+        let beside = |hub: &NodeId| *hub != from && *hub != self.config.node && self.remotes.is_up(*hub);
         match way {
             RouteDirection::Up if !self.is_root() => {
                 let parent = self.parents().into_iter().find(beside).map(|parent| (parent, RouteDirection::Up));
@@ -195,14 +195,14 @@ impl Hub {
     /// Says something of a member to a hub nearer to the owners. Nobody may say it again, and who has come
     /// and left must not seem to have left and come: so all of it is reliable, and in order.
     fn pass_word(&mut self, hub: NodeId, message: &Message) {
-        if let Some(link) = self.link_to(hub) {
-            self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, message);
+        if let Some(connection) = self.connection_to(hub) {
+            self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, message);
         }
     }
 
-    fn tell_room(&mut self, neighbour: NodeId, message: &Message) {
-        if let Some(link) = self.link_to(neighbour) {
-            self.send(link, Channel::Datagram, Traffic::Join, message);
+    fn tell_room(&mut self, remote: NodeId, message: &Message) {
+        if let Some(connection) = self.connection_to(remote) {
+            self.send(connection, Channel::Datagram, Traffic::Join, message);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::time::Time;
 /// How long a member counts as in without a word: three of its words.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 
-/// How long a node whose association has gone counts as in: by then one that
+/// How long a node whose connection has gone counts as in: by then one that
 /// lives has come back, here or elsewhere.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
@@ -57,7 +57,7 @@ pub(super) struct RoomState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoomEntry {
     pub(super) member: RoomMember,
-    /// The neighbour that said so: the node, or the hub on the way to it.
+    /// The remote that said so: the node, or the hub on the way to it.
     pub(super) via: NodeId,
     /// Whether this hub lists it: nobody nearer to the room's owners was there
     /// when it was heard last, or this is an owner.
@@ -95,7 +95,7 @@ impl NotifiedHubs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MembershipState {
     In,
-    /// Its association with this hub, its home, has gone.
+    /// Its connection with this hub, its home, has gone.
     Lost,
     Left,
 }
@@ -214,7 +214,7 @@ impl RoomDirectory {
         self.inside(room).filter(|entry| entry.owned).map(|entry| entry.member).collect()
     }
 
-    /// The neighbours from whom members were heard.
+    /// The remotes from whom members were heard.
     pub(super) fn vias(&self, room: RoomId) -> BTreeSet<NodeId> {
         self.inside(room).map(|entry| entry.via).collect()
     }

@@ -3,7 +3,7 @@ use super::super::{HubConfig, HubKind};
 use super::table::{MAX_ROOMS, MAX_ROOMS_EACH, PACE, PACE_EACH};
 use super::*;
 use crate::grid::Cell;
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::room::{MAX_MEMBERS, RoomMember};
 use crate::service::ServiceSet;
 
@@ -17,9 +17,9 @@ fn join(number: u8, way: Option<RouteDirection>) -> Message {
     Message::JoinRoom(JoinRoom { room: ROOM, member: member(number), direction: way })
 }
 
-fn rosters(sent: &[(LinkId, Message)]) -> Vec<(LinkId, Vec<NodeId>)> {
-    let roster = |(link, message): &(LinkId, Message)| match message {
-        Message::Roster(roster) => Some((*link, roster.members.iter().map(|member| member.node).collect())),
+fn rosters(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, Vec<NodeId>)> {
+    let roster = |(connection, message): &(ConnectionId, Message)| match message {
+        Message::Roster(roster) => Some((*connection, roster.members.iter().map(|member| member.node).collect())),
         _ => None,
     };
     sent.iter().filter_map(roster).collect()
@@ -93,9 +93,9 @@ fn quit(number: u8, way: Option<RouteDirection>) -> Message {
     Message::LeaveRoom(LeaveRoom { room: ROOM, node: node(number), direction: way })
 }
 
-fn refusals(sent: &[(LinkId, Message)]) -> Vec<(LinkId, NodeId, Reason)> {
-    let refusal = |(link, message): &(LinkId, Message)| match message {
-        Message::Roster(Roster { to: Some(to), refused: Some(reason), .. }) => Some((*link, *to, *reason)),
+fn refusals(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, NodeId, Reason)> {
+    let refusal = |(connection, message): &(ConnectionId, Message)| match message {
+        Message::Roster(Roster { to: Some(to), refused: Some(reason), .. }) => Some((*connection, *to, *reason)),
         _ => None,
     };
     sent.iter().filter_map(refusal).collect()
@@ -111,7 +111,7 @@ fn full_room_refuses_until_member_leaves() {
     let late = bench.up(64, Role::Node);
     let sent = bench.say(late, &join(64, None));
     assert_eq!(refusals(&sent), [(late, node(64), Reason::TooMany)]);
-    assert!(sent.iter().all(|(link, _)| *link == late), "nobody else hears of it: {sent:?}");
+    assert!(sent.iter().all(|(connection, _)| *connection == late), "nobody else hears of it: {sent:?}");
     assert_eq!(refusals(&bench.say(peer, &join(3, Some(RouteDirection::Across)))), [], "who is in stays in");
     bench.say(peer, &quit(3, Some(RouteDirection::Across)));
     assert_eq!(refusals(&bench.say(late, &join(64, None))), []);
@@ -143,13 +143,13 @@ fn only_notified_hubs_refuse_member() {
         assert_eq!(!bench.say(top, &no).is_empty(), was_told, "{number}");
     }
     // Nor does anybody list who is in that has nothing to do with rooms here.
-    bench.hub.neighbours.relate(node(100), Relation::Aside);
+    bench.hub.remotes.relate(node(100), Relation::Aside);
     let list = Roster { room: ROOM, owner: node(100), members: vec![member(9)], to: None, refused: None };
     assert!(bench.say(tops[0], &Message::Roster(list)).is_empty());
 }
 
-/// A hub with two parents, and the links to them.
-fn below_two() -> (Bench, [LinkId; 2]) {
+/// A hub with two parents, and the connections to them.
+fn below_two() -> (Bench, [ConnectionId; 2]) {
     let parents = [100, 101].map(|number| vec![address(number)]).to_vec();
     let mut bench = Bench::young(HubConfig { parents, ..HubConfig::new(node(200), HubKind::SuperNode, 1) });
     let dials = std::mem::take(&mut bench.dialled);
@@ -157,8 +157,8 @@ fn below_two() -> (Bench, [LinkId; 2]) {
         let dial = dials.iter().find(|(_, addresses)| addresses[0] == address(number)).map(|(dial, _)| *dial);
         bench.up_over(number, Role::SuperNode, address(number), dial)
     };
-    let links = [up(100), up(101)];
-    (bench, links)
+    let connections = [up(100), up(101)];
+    (bench, connections)
 }
 
 #[test]
@@ -167,10 +167,10 @@ fn quit_reaches_all_notified_parents() {
     let a = bench.up(1, Role::Node);
     assert_eq!(bench.say(a, &join(1, None)), [(first, join(1, Some(RouteDirection::Up)))]);
     // The next word goes to the other one.
-    bench.hub.neighbours.mark_unresponsive(node(100));
+    bench.hub.remotes.mark_unresponsive(node(100));
     assert_eq!(bench.say(a, &join(1, None)), [(second, join(1, Some(RouteDirection::Up)))]);
     let mut sent = bench.say(a, &quit(1, None));
-    sent.sort_by_key(|(link, _)| *link);
+    sent.sort_by_key(|(connection, _)| *connection);
     assert_eq!(sent, [first, second].map(|parent| (parent, quit(1, Some(RouteDirection::Up)))));
 }
 
@@ -199,21 +199,21 @@ fn rooms_per_node_are_limited() {
     for room in 0..crate::peer::MAX_ROOMS as u64 {
         let sent =
             bench.say(b, &Message::JoinRoom(JoinRoom { room: RoomId(room), member: member(2), direction: None }));
-        assert!(sent.iter().any(|(link, _)| *link == b), "room {room}: {sent:?}");
+        assert!(sent.iter().any(|(connection, _)| *connection == b), "room {room}: {sent:?}");
     }
 }
 
 #[test]
 fn simultaneous_joins_share_one_roster() {
     let mut bench = Bench::new();
-    let links: Vec<LinkId> = (0..64).map(|number| bench.up(number, Role::Node)).collect();
+    let connections: Vec<ConnectionId> = (0..64).map(|number| bench.up(number, Role::Node)).collect();
     let mut told = 0;
-    for (link, number) in links.iter().zip(0..) {
-        told += rosters(&bench.say(*link, &join(number, None))).len();
+    for (connection, number) in connections.iter().zip(0..) {
+        told += rosters(&bench.say(*connection, &join(number, None))).len();
     }
     assert_eq!(told, 64, "each is answered, and others wait");
     let last = rosters(&bench.wait(PACE));
-    assert_eq!(last.iter().map(|(link, _)| *link).collect::<Vec<_>>(), links);
+    assert_eq!(last.iter().map(|(connection, _)| *connection).collect::<Vec<_>>(), connections);
     assert!(last.iter().all(|(_, members)| members.len() == 64));
     assert!(rosters(&bench.wait(PACE * 5)).is_empty());
 }
@@ -227,9 +227,9 @@ fn endless_changes_are_rate_limited() {
         bench.say(peer, &join(number, Some(RouteDirection::Across)));
     }
     let restless = bench.up(150, Role::Node);
-    let to_all = |sent: Vec<(LinkId, Message)>| -> Vec<Roster> {
-        let roster = |(link, message)| match message {
-            Message::Roster(roster) if link == restless && roster.to.is_none() => Some(roster),
+    let to_all = |sent: Vec<(ConnectionId, Message)>| -> Vec<Roster> {
+        let roster = |(connection, message)| match message {
+            Message::Roster(roster) if connection == restless && roster.to.is_none() => Some(roster),
             _ => None,
         };
         sent.into_iter().filter_map(roster).collect()

@@ -1,11 +1,11 @@
-//! Tests of a stand-by.
+//! Tests of a standby.
 
 use bytes::Bytes;
 
 use super::*;
 use crate::hub::testing::{Bench, copies, forwarded, node, record, refused, request, version};
 use crate::hub::{HubConfig, HubKind};
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::record::Capacity;
 use crate::service::Role;
 use crate::wire::{Reason, Renew, ReplicaCapacity, ReplicaUpdate, Request, RequestMode};
@@ -30,23 +30,23 @@ fn adopt(held: u32, new: u32) -> Message {
 }
 
 /// A hub that stands by for node 1, whose home is hub 100.
-fn standing_by() -> (Bench, LinkId, LinkId) {
+fn standing_by() -> (Bench, ConnectionId, ConnectionId) {
     let mut bench = Bench::new();
-    let (home, link) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node));
+    let (home, connection) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node));
     assert!(bench.say(home, &copy(vec![record(1)])).is_empty(), "it is nobody else's to know");
     assert_eq!(bench.hub.status(bench.now).replicas, 1);
-    (bench, home, link)
+    (bench, home, connection)
 }
 
 #[test]
 fn replica_answers_over_own_connection() {
-    let (mut bench, home, link) = standing_by();
-    let asker = bench.requester(2);
-    assert_eq!(forwarded(&bench.ask(asker, request(1, RequestMode::Forward))).0, link);
-    // Without that link it goes through the home.
-    bench.down(link);
+    let (mut bench, home, connection) = standing_by();
+    let requester = bench.requester(2);
+    assert_eq!(forwarded(&bench.ask(requester, request(1, RequestMode::Forward))).0, connection);
+    // Without that connection it goes through the home.
+    bench.down(connection);
     bench.say(home, &copy(vec![Record { version: version(2), ..record(1) }]));
-    match &bench.ask(asker, request(2, RequestMode::Forward))[..] {
+    match &bench.ask(requester, request(2, RequestMode::Forward))[..] {
         [(to, Message::RouteRequest(carry))] => assert_eq!((*to, carry.provider), (home, Some(node(1)))),
         other => panic!("{other:?}"),
     }
@@ -54,28 +54,28 @@ fn replica_answers_over_own_connection() {
 
 #[test]
 fn home_scope_uses_replicas_when_orphaned() {
-    let (mut bench, home, link) = standing_by();
-    let asker = bench.requester(2);
+    let (mut bench, home, connection) = standing_by();
+    let requester = bench.requester(2);
     let near = |id| Request { scope: Some(Scope::Home), ..request(id, RequestMode::Forward) };
-    assert_eq!(refused(&bench.ask(asker, near(1))), (asker, Reason::NotFound));
+    assert_eq!(refused(&bench.ask(requester, near(1))), (requester, Reason::NotFound));
     bench.wait(LIVELY);
-    assert_eq!(forwarded(&bench.ask(asker, near(2))).0, link);
+    assert_eq!(forwarded(&bench.ask(requester, near(2))).0, connection);
     bench.say(home, &Message::Pong(0));
-    assert_eq!(refused(&bench.ask(asker, near(3))), (asker, Reason::NotFound));
+    assert_eq!(refused(&bench.ask(requester, near(3))), (requester, Reason::NotFound));
 }
 
 #[test]
 fn adopt_makes_standby_the_home() {
-    let (mut bench, home, link) = standing_by();
-    let sent = bench.say(link, &adopt(1, 2));
+    let (mut bench, home, connection) = standing_by();
+    let sent = bench.say(connection, &adopt(1, 2));
     assert_eq!(sent[0], (home, Message::Claim { node: node(1), version: version(2) }));
-    assert!(matches!(&sent[1], (to, Message::Lease { version: held, .. }) if *to == link && *held == version(2)));
+    assert!(matches!(&sent[1], (to, Message::Lease { version: held, .. }) if *to == connection && *held == version(2)));
     let status = bench.hub.status(bench.now);
     assert_eq!((status.nodes, status.replicas, bench.hub.counters().adoptions), (1, 0, 1));
     assert_eq!(bench.hub.index(bench.now, None, 1)[0].capacity, LEFT);
     assert!(bench.events.iter().any(|event| matches!(event, HubEvent::Published { .. })));
     // The answer may be lost, and the home may speak late.
-    assert!(matches!(bench.say(link, &adopt(1, 2))[..], [(_, Message::Lease { .. })]));
+    assert!(matches!(bench.say(connection, &adopt(1, 2))[..], [(_, Message::Lease { .. })]));
     bench.say(home, &copy(vec![record(1)]));
     bench.say(home, &gone(2));
     assert_eq!(bench.hub.status(bench.now).nodes, 1);
@@ -83,18 +83,18 @@ fn adopt_makes_standby_the_home() {
 
 #[test]
 fn unknown_version_requests_full_record() {
-    let (mut bench, home, link) = standing_by();
+    let (mut bench, home, connection) = standing_by();
     for wrong in [adopt(2, 3), adopt(1, 1), Message::Renew(Renew { version: version(1), capacity: None })] {
-        assert_eq!(bench.say(link, &wrong), [(link, Message::UnknownVersion)], "{wrong:?}");
+        assert_eq!(bench.say(connection, &wrong), [(connection, Message::UnknownVersion)], "{wrong:?}");
     }
-    let sent = bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
+    let sent = bench.say(connection, &Message::Publish(Record { version: version(2), ..record(1) }));
     assert_eq!(sent[0], (home, Message::Claim { node: node(1), version: version(2) }));
     assert_eq!(bench.hub.status(bench.now).replicas, 0);
 }
 
 #[test]
 fn replica_expires_without_home_liveness() {
-    let (mut bench, home, link) = standing_by();
+    let (mut bench, home, connection) = standing_by();
     for number in 2..7 {
         bench.wait(Duration::from_secs(15));
         let heard = Some(Bytes::from_static(&[1]));
@@ -106,7 +106,7 @@ fn replica_expires_without_home_liveness() {
         bench.say(home, &Message::Pong(0));
     }
     assert_eq!((bench.hub.status(bench.now).replicas, bench.hub.counters().expiries), (0, 0));
-    assert!(!bench.closed.iter().any(|(closed, _)| *closed == link));
+    assert!(!bench.closed.iter().any(|(closed, _)| *closed == connection));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn missed_update_requests_full_resync() {
     let again = Record { version: version(4), ..record(1) };
     bench.say(home, &Message::ReplicaUpdate(ReplicaUpdate { sequence: 5, ..copies(vec![again.clone()]) }));
     assert_eq!(bench.hub.directory.get(node(1)).unwrap().record(), again);
-    // Over another association nothing is known.
+    // Over another connection nothing is known.
     let other = bench.up(100, Role::SuperNode);
     assert_eq!(bench.say(other, &shift(6, 1, 1)), [(other, retell(6, vec![]))]);
 }
@@ -183,7 +183,7 @@ fn what_was_overtaken_is_not_believed() {
     bench.say(other, &Message::ReplicaUpdate(ReplicaUpdate { sequence: 5, ..copies(vec![newer]) }));
     assert_eq!(bench.say(home, &gone(2)), [(home, retell(2, vec![]))]);
     assert_eq!(bench.say(home, &copy(vec![])), [(home, retell(1, vec![]))]);
-    assert!(bench.say(other, &shift(6, 1, 1)).is_empty(), "it goes on over the other association");
+    assert!(bench.say(other, &shift(6, 1, 1)).is_empty(), "it goes on over the other connection");
     bench.down(other);
     assert_eq!(bench.say(home, &copy(vec![])), [(home, retell(1, vec![]))]);
     assert_eq!(bench.hub.status(bench.now).replicas, 1);
@@ -225,9 +225,9 @@ fn many_missing_replicas_request_full_resync() {
 /// A node that goes to a third hub as its home dies is there, though the home was heard of late.
 #[test]
 fn contested_claim_applies_when_home_gone() {
-    let (mut bench, home, link) = standing_by();
+    let (mut bench, home, connection) = standing_by();
     let other = bench.up(101, Role::SuperNode);
-    bench.down(link);
+    bench.down(connection);
     bench.say(other, &Message::Claim { node: node(1), version: version(2) });
     assert_eq!(bench.hub.status(bench.now).replicas, 1, "a home that lives is believed");
     bench.down(home);

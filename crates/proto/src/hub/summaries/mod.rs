@@ -37,7 +37,7 @@ pub(super) struct Summaries {
     sources: BTreeMap<NodeId, SummarySource>,
     outboxes: BTreeMap<NodeId, Outbox>,
     negatives: Negatives,
-    /// The hubs of `sources` without a link, and since when.
+    /// The hubs of `sources` without a connection, and since when.
     lost: BTreeMap<NodeId, Time>,
     run: u32,
     version: u64,
@@ -248,7 +248,7 @@ impl Hub {
         }
     }
 
-    /// A hub's last link is gone: what it said stays for a lease, because it
+    /// A hub's last connection is gone: what it said stays for a lease, because it
     /// may come back, and because "cannot be reached" is not "there is none".
     pub(super) fn summaries_lost_hub(&mut self, now: Time, hub: NodeId) {
         self.summaries.outboxes.remove(&hub);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::hub::testing::{Bench, HERE, address, node, record, request, version};
 use crate::hub::{HubConfig, HubKind};
-use crate::ids::LinkId;
+use crate::ids::ConnectionId;
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::service::{Role, ServiceSet};
@@ -15,7 +15,7 @@ const NEXT: Cell = Cell::new(28, 92);
 const FAR: Cell = Cell::new(280, 92);
 
 /// A hub of tier 1 below 101, with a child 50.
-fn middle() -> (Bench, LinkId, LinkId) {
+fn middle() -> (Bench, ConnectionId, ConnectionId) {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.tier = 1;
     config.parents = vec![vec![address(101)]];
@@ -31,8 +31,8 @@ fn middle() -> (Bench, LinkId, LinkId) {
 /// The patches of a summary, and since when everything has been told.
 type ReceivedSummary = (Vec<(BlockService, u32)>, Option<u64>);
 
-fn told(sent: &[(LinkId, Message)], to: LinkId) -> Vec<ReceivedSummary> {
-    let summaries = sent.iter().filter(|(link, _)| *link == to).filter_map(|(_, message)| match message {
+fn told(sent: &[(ConnectionId, Message)], to: ConnectionId) -> Vec<ReceivedSummary> {
+    let summaries = sent.iter().filter(|(connection, _)| *connection == to).filter_map(|(_, message)| match message {
         Message::Summary(summary) => Some((summary.block_services.clone(), summary.since)),
         _ => None,
     });
@@ -55,12 +55,12 @@ fn only_track(number: u8, sequence: u32, cell: Cell) -> Message {
 #[test]
 fn parent_notified_only_when_emptiness_changes() {
     let (mut bench, parent, _) = middle();
-    let link = bench.up(1, Role::Node);
-    bench.say(link, &only_track(1, 1, HERE));
+    let connection = bench.up(1, Role::Node);
+    bench.say(connection, &only_track(1, 1, HERE));
     assert_eq!(told(&bench.wait(Duration::from_secs(1)), parent), [(vec![(track(HERE), 1)], None)]);
-    bench.say(link, &only_track(1, 2, NEXT));
+    bench.say(connection, &only_track(1, 2, NEXT));
     assert!(told(&bench.wait(Duration::from_secs(1)), parent).is_empty(), "it is the same block");
-    bench.say(link, &only_track(1, 3, FAR));
+    bench.say(connection, &only_track(1, 3, FAR));
     let sent = bench.wait(Duration::from_secs(1));
     assert_eq!(told(&sent, parent), [(vec![(track(HERE), 0), (track(FAR), 1)], None)]);
 }
@@ -141,14 +141,14 @@ fn negative_result_expires_or_is_replaced() {
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
     bench.say(child, &Message::RegisterChild { tier: 0 });
-    let asker = bench.requester(2);
-    let ask = |bench: &mut Bench, id| bench.ask(asker, request(id, RequestMode::Forward)).len();
+    let requester = bench.requester(2);
+    let ask = |bench: &mut Bench, id| bench.ask(requester, request(id, RequestMode::Forward)).len();
     ask(&mut bench, 1);
     ask(&mut bench, 2);
     assert_eq!(bench.hub.counters().negatives, 1);
     bench.say(child, &says(1, 1, &[(track(HERE), 1)], None));
-    let sent = bench.ask(asker, request(3, RequestMode::Forward));
-    assert!(matches!(sent[..], [(link, Message::RouteRequest(_))] if link == child), "{sent:?}");
+    let sent = bench.ask(requester, request(3, RequestMode::Forward));
+    assert!(matches!(sent[..], [(connection, Message::RouteRequest(_))] if connection == child), "{sent:?}");
     assert_eq!(bench.hub.counters().negatives, 1);
 }
 
@@ -211,7 +211,7 @@ fn moving_node_does_not_starve_others() {
             bench.say(quiet, &Message::Publish(Record { cell: Cell::new(900_000, 900_000), services, ..record(2) }));
         }
         if step % 100 == 0 {
-            [parent, child].iter().for_each(|link| drop(bench.say(*link, &Message::Ping(0))));
+            [parent, child].iter().for_each(|connection| drop(bench.say(*connection, &Message::Ping(0))));
         }
         for (patches, since) in told(&bench.wait(Duration::from_millis(50)), parent) {
             rounds += usize::from(since.is_some());

@@ -24,7 +24,7 @@ const OVERHEAD_BYTES: u32 = 80;
 /// What one patch costs at most.
 const PATCH_BYTES: u32 = 11;
 
-/// How far ahead of its rate a link may be, for news.
+/// How far ahead of its rate a connection may be, for news.
 const AHEAD: Duration = Duration::from_secs(60);
 
 /// The same for what is only told again: news has always something left.
@@ -40,7 +40,7 @@ const ROUND_SHARE: usize = 4;
 /// How many patches one wake looks at, to see whether a hub is to know them.
 const MAX_EXAMINED: usize = 4 * 1024;
 
-/// The tops' links are this many times faster than those to a parent.
+/// The tops' connections are this many times faster than those to a parent.
 const TOPS_FACTOR: u64 = 100;
 
 /// What another hub is still to be told.
@@ -57,7 +57,7 @@ pub(super) struct Outbox {
     /// How many rounds have begun.
     rounds: u32,
     next_round: Time,
-    /// Up to when the link's budget is used.
+    /// Up to when the connection's budget is used.
     charged: Time,
     due: Time,
     /// No summary goes before.
@@ -149,7 +149,7 @@ impl Outbox {
         self.due
     }
 
-    /// How many patches may go now, if the link may be `ahead` of its rate.
+    /// How many patches may go now, if the connection may be `ahead` of its rate.
     fn room(&self, now: Time, bits_per_second: u64, ahead: Duration) -> usize {
         let left = ahead.saturating_sub(self.charged.since(now)).as_millis() as u64;
         let bytes = (left * bits_per_second / 8_000).saturating_sub(OVERHEAD_BYTES.into());
@@ -202,7 +202,7 @@ impl Hub {
             return;
         }
         let wanted = if self.is_root() { Relation::Sibling } else { Relation::Parent };
-        let hubs: Vec<NodeId> = self.neighbours.hubs().filter(|hub| self.relation(*hub) == Some(wanted)).collect();
+        let hubs: Vec<NodeId> = self.remotes.hubs().filter(|hub| self.relation(*hub) == Some(wanted)).collect();
         self.summaries.outboxes.retain(|hub, _| hubs.contains(hub));
         for hub in hubs {
             self.summaries.outboxes.entry(hub).or_insert_with(|| Outbox::new(now));
@@ -276,8 +276,8 @@ impl Hub {
 
     fn tell_summary(&mut self, now: Time, hub: NodeId, (patches, since): (BTreeSet<BlockService>, Option<u64>)) {
         let rate = self.summary_rate();
-        let link = self.link_to(hub).filter(|_| !patches.is_empty() || since.is_some());
-        let Some(link) = link else {
+        let connection = self.connection_to(hub).filter(|_| !patches.is_empty() || since.is_some());
+        let Some(connection) = connection else {
             if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
                 outbox.plan(now, rate);
                 outbox.due = outbox.due.max(now + BATCH);
@@ -292,7 +292,7 @@ impl Hub {
         self.counters.summaries_sent += 1;
         self.counters.patches_sent += told.len() as u64;
         let message = Message::Summary(Summary { run, version, block_services: told.clone(), since });
-        self.send(link, Channel::Reliable { flow: 0 }, Traffic::Summary, &message);
+        self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &message);
         if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
             outbox.note_told(&told);
             outbox.sent(now, rate, message.encode().len());

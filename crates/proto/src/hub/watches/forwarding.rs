@@ -45,7 +45,7 @@ impl Hub {
             RouteDirection::Up => hubs.extend(self.parents().first().map(|hub| (*hub, RouteDirection::Up))),
             RouteDirection::Across | RouteDirection::Down | RouteDirection::Overflow => {}
         }
-        hubs.retain(|hub, _| Some(*hub) != course.from && self.neighbours.is_up(*hub));
+        hubs.retain(|hub, _| Some(*hub) != course.from && self.remotes.is_up(*hub));
         for (hub, way) in hubs {
             self.carry_watch_to(key, hub, way);
         }

@@ -4,7 +4,7 @@
 //! the top to every other top, and down to each child as soon as that has
 //! something in the area. The changes come back under a number of this hub's
 //! and go on to the watcher in one sequence with its own. Changes travel
-//! reliably, so a snapshot at the beginning is enough; if an association dies
+//! reliably, so a snapshot at the beginning is enough; if a connection dies
 //! with some of them, or a number is missing, the watch is carried there anew.
 //! What a hub cannot see, because another one keeps no more watches, its
 //! watchers are told: their picture is partial until that one takes it.
@@ -16,14 +16,14 @@ mod tests;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::neighbours::WATCH;
+use super::remotes::WATCH;
 use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{Hub, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
 use crate::grid::{Area, Cell};
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Version;
 use crate::service::ServiceSet;
@@ -50,7 +50,7 @@ pub(super) struct WatchTable {
 
 #[derive(Debug)]
 struct ActiveWatch {
-    link: LinkId,
+    connection: ConnectionId,
     services: ServiceSet,
     area: Area,
     /// True if changes carry names.
@@ -124,7 +124,7 @@ impl Hub {
     pub(super) fn watch(&mut self, now: Time, from: Sender, watch: Watch) {
         let key = (from.node, watch.id);
         if let Some(held) = self.watches.table.get_mut(&key) {
-            held.link = from.link;
+            held.connection = from.connection;
             let names = watch.names.unwrap_or(false);
             let same = (held.services, held.area, held.names) == (watch.services, watch.area, names);
             if same && watch.last_seen != 0 && watch.last_seen >= held.renewed_at && watch.last_seen <= held.number {
@@ -133,7 +133,7 @@ impl Hub {
                 return;
             }
         }
-        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.try_charge(now, WATCH)) {
+        if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, WATCH)) {
             self.counters.over_limit += 1;
             return;
         }
@@ -142,15 +142,26 @@ impl Hub {
         self.unwatch(from.node, watch.id);
         if !self.admit_watch(from) {
             let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
-            return self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+            return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
         }
         let Watch { services, area, .. } = watch;
         let names = watch.names.unwrap_or(false);
         let (course, carried) = (self.course_of(from, watch.direction), self.carry_under(key));
-        let (link, renewed_at, followed) = (from.link, number, BTreeMap::new());
+        let (connection, renewed_at, followed) = (from.connection, number, BTreeMap::new());
         let (told, blind) = (BTreeMap::new(), BTreeSet::new());
-        let watching =
-            ActiveWatch { link, services, area, names, number, renewed_at, course, carried, told, blind, followed };
+        let watching = ActiveWatch {
+            connection,
+            services,
+            area,
+            names,
+            number,
+            renewed_at,
+            course,
+            carried,
+            told,
+            blind,
+            followed,
+        };
         self.watches.table.insert(key, watching);
         self.send_snapshot(key);
         self.carry_watch(key);
@@ -167,12 +178,12 @@ impl Hub {
 
     fn admit_watch(&mut self, from: Sender) -> bool {
         let (total, limits) = (self.watches.len(), &self.config.limits);
-        let Some(neighbour) = self.neighbours.get_mut(from.node) else { return false };
-        if total >= limits.watches || neighbour.watches >= neighbour.allowance(limits.watches_per_node) {
+        let Some(remote) = self.remotes.get_mut(from.node) else { return false };
+        if total >= limits.watches || remote.watches >= remote.allowance(limits.watches_per_node) {
             self.counters.over_limit += 1;
             return false;
         }
-        neighbour.watches += 1;
+        remote.watches += 1;
         true
     }
 
@@ -229,14 +240,14 @@ impl Hub {
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
         // Only a watcher that lies about what it has seen gets there.
         watching.number = watching.number.wrapping_add(1);
-        let (link, number, id, coverage) = (watching.link, watching.number, key.1, watching.coverage());
+        let (connection, number, id, coverage) = (watching.connection, watching.number, key.1, watching.coverage());
         let names = watching.names;
         self.counters.changes += 1;
         let named = |candidate| if names { self.named(candidate) } else { candidate };
-        let present = present.into_iter().map(|candidate| self.shown(link, named(candidate))).collect();
+        let present = present.into_iter().map(|candidate| self.shown(connection, named(candidate))).collect();
         let change =
             Message::WatchChange(WatchChange { id, sequence: number, updated: present, removed: gone, coverage });
-        self.send(link, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
+        self.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
     }
 
     /// A node's record has come, changed or gone: `before` is what it was.
@@ -263,8 +274,8 @@ impl Hub {
 
     pub(super) fn unwatch(&mut self, node: NodeId, id: RequestId) {
         let Some(watching) = self.watches.table.remove(&(node, id)) else { return };
-        if let Some(neighbour) = self.neighbours.get_mut(node) {
-            neighbour.watches = neighbour.watches.saturating_sub(1);
+        if let Some(remote) = self.remotes.get_mut(node) {
+            remote.watches = remote.watches.saturating_sub(1);
         }
         self.watches.carried.remove(&watching.carried);
         for hub in watching.told.into_keys() {
@@ -280,12 +291,12 @@ impl Hub {
         }
     }
 
-    /// A watcher's link is gone, but not its last one.
-    pub(super) fn move_watches(&mut self, node: NodeId, gone: LinkId) {
-        let Some(other) = self.neighbours.best_link(node, SchemeSet::ALL) else { return };
+    /// A watcher's connection is gone, but not its last one.
+    pub(super) fn move_watches(&mut self, node: NodeId, gone: ConnectionId) {
+        let Some(other) = self.remotes.best_connection(node, SchemeSet::ALL) else { return };
         for (_, watching) in self.watches.table.range_mut((node, RequestId(0))..=(node, RequestId(u32::MAX))) {
-            if watching.link == gone {
-                watching.link = other;
+            if watching.connection == gone {
+                watching.connection = other;
             }
         }
     }

@@ -15,9 +15,9 @@ fn watching(id: u32, seen: u64) -> Message {
     Message::Watch(Watch { id: RequestId(id), services, area, last_seen: seen, direction: None, names: None })
 }
 
-fn changes(sent: &[(LinkId, Message)], to: LinkId) -> Vec<(u64, Vec<NodeId>, Vec<NodeId>)> {
+fn changes(sent: &[(ConnectionId, Message)], to: ConnectionId) -> Vec<(u64, Vec<NodeId>, Vec<NodeId>)> {
     sent.iter()
-        .filter(|(link, _)| *link == to)
+        .filter(|(connection, _)| *connection == to)
         .filter_map(|(_, message)| match message {
             Message::WatchChange(change) => {
                 let present = change.updated.iter().map(|candidate| candidate.node).collect();
@@ -53,8 +53,8 @@ fn watch_reaches_siblings_and_changes_return() {
     let peer = bench.up(100, Role::SuperNode);
     let watcher = bench.requester(2);
     let sent = bench.say(watcher, &watching(5, 0));
-    let carried = sent.iter().find_map(|(link, message)| match message {
-        Message::Watch(watch) if *link == peer => Some(watch.id),
+    let carried = sent.iter().find_map(|(connection, message)| match message {
+        Message::Watch(watch) if *connection == peer => Some(watch.id),
         _ => None,
     });
     let id = carried.unwrap();
@@ -97,8 +97,8 @@ fn late_watch_duplicate_keeps_sequence() {
     let watcher = bench.requester(2);
     bench.say(watcher, &watching(5, 0));
     for number in [3, 4] {
-        let link = bench.up(number, Role::Node);
-        bench.say(link, &Message::Publish(record(number)));
+        let connection = bench.up(number, Role::Node);
+        bench.say(connection, &Message::Publish(record(number)));
     }
     let sent = bench.say(watcher, &watching(5, 0));
     assert_eq!(changes(&sent, watcher), [(4, vec![node(3), node(4)], vec![])]);
@@ -109,8 +109,8 @@ fn unseen_change_resent_after_second_renewal() {
     let mut bench = Bench::new();
     let watcher = bench.requester(2);
     bench.say(watcher, &watching(5, 0));
-    let link = bench.up(3, Role::Node);
-    bench.say(link, &Message::Publish(record(3)));
+    let connection = bench.up(3, Role::Node);
+    bench.say(connection, &Message::Publish(record(3)));
     assert!(bench.say(watcher, &watching(5, 1)).is_empty(), "the second change has just left");
     let sent = bench.say(watcher, &watching(5, 1));
     assert_eq!(changes(&sent, watcher), [(3, vec![node(3)], vec![])], "it was lost");
@@ -124,7 +124,8 @@ fn changes_per_node_are_rate_limited() {
     let mut told = 0;
     for sequence in 2..1_000 {
         let moved = Record { version: version(sequence), ..record(1) };
-        told += bench.say(mover, &Message::Publish(moved)).iter().filter(|(link, _)| *link == watcher).count();
+        told +=
+            bench.say(mover, &Message::Publish(moved)).iter().filter(|(connection, _)| *connection == watcher).count();
     }
     assert!(told > 10 && told < 100, "{told}");
     bench.wait(SECOND);
@@ -152,9 +153,9 @@ fn told(id: RequestId, number: u64, present: Vec<Candidate>, coverage: Option<Co
 }
 
 /// To whom watches were taken.
-fn carried(sent: &[(LinkId, Message)]) -> Vec<(LinkId, RequestId)> {
-    let watches = sent.iter().filter_map(|(link, message)| match message {
-        Message::Watch(watch) => Some((*link, watch.id)),
+fn carried(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, RequestId)> {
+    let watches = sent.iter().filter_map(|(connection, message)| match message {
+        Message::Watch(watch) => Some((*connection, watch.id)),
         _ => None,
     });
     watches.collect()
@@ -172,14 +173,16 @@ fn lost_connection_resends_watch_state() {
     bench.say(used, &told(id, 1, vec![there(9, 1)], None));
     let mut sent = bench.down(used);
     sent.extend(bench.wait(SECOND));
-    let left = both.into_iter().find(|link| *link != used).unwrap();
+    let left = both.into_iter().find(|connection| *connection != used).unwrap();
     assert_eq!(carried(&sent), [(left, id)]);
-    let mirrored = |(link, message): &(LinkId, Message)| *link == left && matches!(message, Message::ReplicaUpdate(_));
+    let mirrored = |(connection, message): &(ConnectionId, Message)| {
+        *connection == left && matches!(message, Message::ReplicaUpdate(_))
+    };
     assert!(sent.iter().any(mirrored), "{sent:?}");
     bench.say(left, &told(id, 5, Vec::new(), None));
     let mut sent = bench.down(left);
     sent.extend(bench.wait(SECOND));
-    assert_eq!(changes(&sent, watcher), [], "what it had was given up with the first association");
+    assert_eq!(changes(&sent, watcher), [], "what it had was given up with the first connection");
 }
 
 #[test]
@@ -202,9 +205,9 @@ fn refused_watch_stays_partial_until_accepted() {
     let (peer, watcher) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let watch = carried(&bench.say(watcher, &watching(5, 0)));
     let [(_, id)] = watch[..] else { panic!("{watch:?}") };
-    let coverages = |sent: &[(LinkId, Message)]| -> Vec<Option<Coverage>> {
-        let of = |(link, message): &(LinkId, Message)| match message {
-            Message::WatchChange(change) if *link == watcher => Some(change.coverage),
+    let coverages = |sent: &[(ConnectionId, Message)]| -> Vec<Option<Coverage>> {
+        let of = |(connection, message): &(ConnectionId, Message)| match message {
+            Message::WatchChange(change) if *connection == watcher => Some(change.coverage),
             _ => None,
         };
         sent.iter().filter_map(of).collect()
@@ -214,7 +217,7 @@ fn refused_watch_stays_partial_until_accepted() {
     assert_eq!(coverages(&sent), [Some(Coverage::Partial)]);
     let again: Vec<_> = (0..40)
         .flat_map(|_| {
-            [peer, watcher].iter().for_each(|link| drop(bench.say(*link, &Message::Ping(0))));
+            [peer, watcher].iter().for_each(|connection| drop(bench.say(*connection, &Message::Ping(0))));
             carried(&bench.wait(SECOND))
         })
         .collect();

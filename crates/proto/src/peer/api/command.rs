@@ -116,7 +116,7 @@ pub enum ReflectionPolicy {
 pub struct Provider {
     /// Who.
     pub node: NodeId,
-    /// Where to dial it if there is no association with it; may be empty.
+    /// Where to dial it if there is no connection with it; may be empty.
     pub addresses: Vec<Address>,
 }
 
@@ -200,11 +200,11 @@ pub enum NodeCommand {
         /// Which.
         room: RoomId,
     },
-    /// Measure the round trip to a neighbour.
+    /// Measure the round trip to a remote.
     Ping {
         /// Its number.
         ticket: Ticket,
-        /// A node to which there is an association; `None` is the home hub.
+        /// A node to which there is a connection; `None` is the home hub.
         node: Option<NodeId>,
     },
     /// No longer wanted.
@@ -320,7 +320,7 @@ pub enum NodeCommand {
         /// As in [`Config`].
         uplink_kbps: u32,
     },
-    /// Withdraw, end everything, close every association. [`Event::Left`] is
+    /// Withdraw, end everything, close every connection. [`Event::Left`] is
     /// the last event.
     Leave,
 }

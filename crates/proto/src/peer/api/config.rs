@@ -72,7 +72,7 @@ pub enum Discovery {
     Multicast,
     /// Both at once; the first provider that accepts serves.
     Both,
-    /// On the link first where the provider probably is there and the link is
+    /// On the link first where the provider probably is there and the connection is
     /// quiet, through the hub first otherwise, as experience goes; the other
     /// way when the first has led to nobody.
     Auto,

@@ -11,7 +11,7 @@ use super::{SessionId, Ticket};
 use crate::address::{Address, Scheme};
 use crate::grid::Cell;
 use crate::ids::{NodeId, RequestId};
-use crate::machine::Peer as Neighbour;
+use crate::machine::Peer as Remote;
 use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use crate::room::RoomMember;
 use crate::service::Service;
@@ -26,7 +26,7 @@ pub enum NodeEvent {
     /// The node has a home: a hub that holds its record.
     Attached {
         /// Which hub.
-        hub: Neighbour,
+        hub: Remote,
         /// At what address.
         address: Address,
     },
@@ -259,16 +259,16 @@ pub enum NodeEvent {
         /// Who.
         members: Vec<RoomMember>,
     },
-    /// A neighbour has answered.
+    /// A remote has answered.
     Pong {
         /// Which ping.
         ticket: Ticket,
         /// Round trip.
         rtt: Duration,
-        /// Where the neighbour is seen.
+        /// Where the remote is seen.
         address: Address,
     },
-    /// A neighbour has said something of a later version for the first time. That
+    /// A remote has said something of a later version for the first time. That
     /// was skipped, as all further such messages are.
     LaterVersion {
         /// The remote.
@@ -292,7 +292,7 @@ pub enum NodeEvent {
 pub struct Trace {
     /// What was reported, in the order of its coming; at most [`MAX_REPORTS`](crate::peer::MAX_REPORTS).
     pub hops: Vec<TracedHop>,
-    /// How often the request was sent, to the home and to the stand-by.
+    /// How often the request was sent, to the home and to the standby.
     pub sent: u32,
     /// From the command to the first acceptance.
     pub accepted: Option<Duration>,
@@ -303,7 +303,7 @@ pub struct Trace {
 pub struct TracedHop {
     /// What it said.
     pub hop: Hop,
-    /// The name of who said it, if there is an association with it.
+    /// The name of who said it, if there is a connection with it.
     pub name: Option<String>,
     /// From the command to the coming of the report.
     pub heard: Duration,
@@ -359,7 +359,7 @@ pub struct RequestSummary {
     pub complete: bool,
     /// Why it ended early.
     pub reason: Option<Reason>,
-    /// Why the association over which it came had gone, if it had, in a
+    /// Why the connection over which it came had gone, if it had, in a
     /// sentence for people.
     pub broken: Option<String>,
 }

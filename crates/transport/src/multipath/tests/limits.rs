@@ -1,4 +1,4 @@
-//! How much an association takes, and puts on its paths.
+//! How much a connection takes, and puts on its paths.
 
 use std::time::Instant;
 
@@ -10,26 +10,26 @@ use super::{MS, message, number};
 
 #[test]
 fn full_queue_admits_reliable_and_urgent() {
-    let mut association = MultipathConnection::new(1 << 20);
+    let mut connection = MultipathConnection::new(1 << 20);
     let now = Instant::now();
-    let fill = |association: &mut MultipathConnection, flow, priority| {
-        (0..100).find(|_| !association.send(now, Message { priority, ..message(0, flow, 60_000) }))
+    let fill = |connection: &mut MultipathConnection, flow, priority| {
+        (0..100).find(|_| !connection.send(now, Message { priority, ..message(0, flow, 60_000) }))
     };
-    assert!(fill(&mut association, None, 3).is_some(), "a limit");
-    assert!(association.send(now, message(1, Some(1), 60_000)));
-    assert!(fill(&mut association, Some(1), 3).is_some(), "a limit");
-    assert!(association.send(now, Message { priority: 0, ..message(2, Some(2), 60_000) }));
+    assert!(fill(&mut connection, None, 3).is_some(), "a limit");
+    assert!(connection.send(now, message(1, Some(1), 60_000)));
+    assert!(fill(&mut connection, Some(1), 3).is_some(), "a limit");
+    assert!(connection.send(now, Message { priority: 0, ..message(2, Some(2), 60_000) }));
 }
 
 #[test]
 fn in_flight_data_is_bounded() {
     let (now, measured) = (Instant::now(), PathMetrics { rtt: 100 * MS, window: 1 << 40 });
     for bytes in [10, 3000, 60_000] {
-        let mut association = MultipathConnection::new(64 << 20);
-        association.add_path(now, PathId(0), 0, measured);
-        (0..200_000).take_while(|number| association.send(now, message(*number, Some(1), bytes))).count();
+        let mut connection = MultipathConnection::new(64 << 20);
+        connection.add_path(now, PathId(0), 0, measured);
+        (0..200_000).take_while(|number| connection.send(now, message(*number, Some(1), bytes))).count();
         let mut chunks = 0;
-        let actions = std::iter::from_fn(|| association.poll_action());
+        let actions = std::iter::from_fn(|| connection.poll_action());
         let under_way: usize = actions
             .map(|action| match action {
                 Action::Transmit { content, .. } => content.iter().map(Bytes::len).sum::<usize>(),
@@ -69,33 +69,33 @@ fn unacknowledged_oldest_chunk_limits_sender() {
 fn silent_chunk_survives_path_removal() {
     let measured = PathMetrics { rtt: 20 * MS, window: 1 << 20 };
     let mut now = Instant::now();
-    let mut association = MultipathConnection::new(1 << 20);
-    association.add_path(now, PathId(0), 0, measured);
-    assert!(association.send(now, message(7, Some(1), 1000)));
+    let mut connection = MultipathConnection::new(1 << 20);
+    connection.add_path(now, PathId(0), 0, measured);
+    assert!(connection.send(now, message(7, Some(1), 1000)));
     // Each time its heartbeats are answered some while after it has fallen silent.
     for _ in 0..200 {
-        let Some(at) = association.deadline() else { break };
+        let Some(at) = connection.deadline() else { break };
         now = now.max(at);
-        association.handle_timeout(now);
-        let silent = std::iter::from_fn(|| association.poll_event()).any(|event| matches!(event, PathEvent::Lost(_)));
+        connection.handle_timeout(now);
+        let silent = std::iter::from_fn(|| connection.poll_event()).any(|event| matches!(event, PathEvent::Lost(_)));
         if !silent {
             continue;
         }
         now += 1000 * MS;
-        association.handle_timeout(now);
+        connection.handle_timeout(now);
         // It answers to heartbeats, never for the chunk.
-        let heartbeats = std::iter::from_fn(|| association.poll_action()).filter_map(|action| match action {
+        let heartbeats = std::iter::from_fn(|| connection.poll_action()).filter_map(|action| match action {
             Action::Transmit { copy, content, .. } if content[0].len() == 1 => Some(copy),
             _ => None,
         });
         for copy in heartbeats.collect::<Vec<_>>() {
-            association.handle_acknowledgement(now, copy, measured);
+            connection.handle_acknowledgement(now, copy, measured);
         }
     }
-    association.add_path(now, PathId(1), 1, measured);
-    association.remove_path(now, PathId(0));
-    association.handle_timeout(now);
-    let mut sent = std::iter::from_fn(|| association.poll_action());
+    connection.add_path(now, PathId(1), 1, measured);
+    connection.remove_path(now, PathId(0));
+    connection.handle_timeout(now);
+    let mut sent = std::iter::from_fn(|| connection.poll_action());
     let arrives = sent.any(|action| match action {
         Action::Transmit { path: PathId(1), content, .. } => content[1].len() == 1000,
         _ => false,
@@ -117,16 +117,16 @@ fn waiting_backup_leaves_other_paths_busy() {
 }
 
 /// What is put on the only path leaves by its congestion control: the
-/// association has twice the window there, whatever rate it has seen.
+/// connection has twice the window there, whatever rate it has seen.
 #[test]
 fn only_path_gets_twice_the_window() {
     let now = Instant::now();
     let measured = PathMetrics { rtt: 100 * MS, window: 500_000 };
     let put_on_first = |paths: u32| {
-        let mut association = MultipathConnection::new(4 << 20);
-        (0..paths).for_each(|path| association.add_path(now, PathId(path), 0, measured));
-        (0..40).for_each(|frame| assert!(association.send(now, message(frame, Some(1), 60_000))));
-        let actions = std::iter::from_fn(|| association.poll_action());
+        let mut connection = MultipathConnection::new(4 << 20);
+        (0..paths).for_each(|path| connection.add_path(now, PathId(path), 0, measured));
+        (0..40).for_each(|frame| assert!(connection.send(now, message(frame, Some(1), 60_000))));
+        let actions = std::iter::from_fn(|| connection.poll_action());
         let bytes = actions.filter_map(|action| match action {
             Action::Transmit { path: PathId(0), content, .. } => Some(content.iter().map(Bytes::len).sum::<usize>()),
             _ => None,

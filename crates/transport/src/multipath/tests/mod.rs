@@ -1,4 +1,4 @@
-//! An association in virtual time, over paths that are slow, lossy or dead.
+//! A connection in virtual time, over paths that are slow, lossy or dead.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

@@ -21,7 +21,7 @@ const STARTUP_GAIN: f64 = 2.0;
 /// The same while the queue of that is taken down.
 const DRAIN_GAIN: f64 = 0.5;
 /// The same from then on, each for a round trip: is there more? Take down what that has queued,
-/// not further, since then the link is idle; on short paths, of which the slack for clumps is
+/// not further, since then the connection is idle; on short paths, of which the slack for clumps is
 /// more than this leaves out, that only lasts longer. And go on. Who has a tenth more than its
 /// share under way is not starved by those that fill the queue.
 const CYCLE: [f64; 8] = [1.3, 0.95, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08];

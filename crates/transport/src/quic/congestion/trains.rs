@@ -1,7 +1,7 @@
 //! The first packets tell a path's rate: those that leave together arrive at it.
 //!
 //! A pacer lets packets out in small trains. The bottleneck spreads a train, and the
-//! acknowledgements of its packets are as far apart. Where they come in clumps, or a link
+//! acknowledgements of its packets are as far apart. Where they come in clumps, or a connection
 //! carries several packets at once, that tells too great a rate, so that it is a hint for the
 //! beginning only: what arrives in a round trip is measured by [`super::delivery`].
 

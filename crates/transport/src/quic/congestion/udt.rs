@@ -5,7 +5,7 @@
 //! Faithful to UDT4 but for what QUIC does not tell: the receiver's arrival rate
 //! is the rate of acknowledged bytes, and the capacity, for which UDT times
 //! pairs of packets, is the greatest such rate of the last half minute to minute.
-//! So a link that was never filled is not known to be any faster, and the rate
+//! So a connection that was never filled is not known to be any faster, and the rate
 //! then grows as slowly as UDT's near its capacity, by 1.2 Mbit/s each second.
 //!
 //! Beyond that follows from it, whatever the round trip: with random losses of a

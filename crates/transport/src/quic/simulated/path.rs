@@ -1,4 +1,4 @@
-//! A path of a simulated link: a connection, with what is under way on it.
+//! A path of a simulated connection: a connection, with what is under way on it.
 
 use std::time::Instant;
 
@@ -12,18 +12,18 @@ use crate::quic::probing::Probing;
 
 pub(super) struct SimulatedPath {
     pub(super) handle: ConnectionHandle,
-    pub(super) connection: Connection,
+    pub(super) quinn_connection: Connection,
     pub(super) streams: Streams,
     pub(super) allowance: Allowance,
     pub(super) probing: Probing,
-    /// Whether the association uses it.
+    /// Whether the connection uses it.
     pub(super) is_joined: bool,
 }
 
 impl SimulatedPath {
-    pub(super) fn new(now: Instant, handle: ConnectionHandle, connection: Connection, probing: Probing) -> Self {
+    pub(super) fn new(now: Instant, handle: ConnectionHandle, quinn_connection: Connection, probing: Probing) -> Self {
         let (streams, allowance) = (Streams::default(), Allowance::new(now));
-        Self { handle, connection, streams, allowance, probing, is_joined: false }
+        Self { handle, quinn_connection, streams, allowance, probing, is_joined: false }
     }
 
     /// Says the first words.
@@ -32,11 +32,11 @@ impl SimulatedPath {
     }
 
     pub(super) fn write(&mut self) {
-        self.streams.write(&mut self.connection);
+        self.streams.write(&mut self.quinn_connection);
     }
 
     pub(super) fn measured(&self) -> PathMetrics {
-        let path = self.connection.stats().path;
+        let path = self.quinn_connection.stats().path;
         PathMetrics { rtt: path.rtt, window: path.cwnd.saturating_sub(self.probing.room()) }
     }
 }

@@ -8,16 +8,16 @@ use roost_proto::wire::MAX_MESSAGE_BYTES;
 
 use super::packet::{MessagePart, PacketViolation};
 
-/// The most messages that may be incomplete in one link.
+/// The most messages that may be incomplete in one connection.
 const MAX_MESSAGES: usize = 8;
 /// How long the pieces of a message may take: 64 KiB over 250 kbit/s.
 const EXPIRY: Duration = Duration::from_secs(2);
-/// The most memory for incomplete messages in one link, bytes.
+/// The most memory for incomplete messages in one connection, bytes.
 const MAX_BYTES: usize = 256 * 1024;
 /// What a piece costs beside its bytes: its place, and that it is kept apart.
 pub(super) const PART_COST: usize = 64;
 
-/// The incomplete messages of one link.
+/// The incomplete messages of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     /// Oldest first.

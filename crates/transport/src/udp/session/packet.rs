@@ -12,7 +12,7 @@
 //! | 7 | keepsake | what the listener calls the session (8), and what it says once it has forgotten it (16) |
 //!
 //! Numbers are big-endian. Packet and message numbers start at 0 and never wrap:
-//! a link that has used them up is closed.
+//! a connection that has used them up is closed.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use super::packet::{Ack, MAX_RANGES, MessagePart, PacketViolation};
 use super::recovery::MAX_ACK_DELAY;
 use super::send::MESSAGE_WINDOW;
 
-/// The most memory for incomplete or early messages in one link, bytes. Packets
+/// The most memory for incomplete or early messages in one connection, bytes. Packets
 /// beyond are dropped unacknowledged, except for the message that all others
 /// wait for.
 const MAX_BYTES: usize = 1 << 20;
@@ -22,7 +22,7 @@ const REMINDERS: u32 = 5;
 /// Packets that may arrive before an acknowledgement leaves at once.
 const ACK_EVERY: u32 = 2;
 
-/// The reliable messages of one link on their way in.
+/// The reliable messages of one connection on their way in.
 #[derive(Debug, Default)]
 pub(super) struct ReliableReceiver {
     arrived: PacketRanges,

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 pub(super) const MAX_ACK_DELAY: Duration = Duration::from_millis(5);
 /// Round trip assumed when the handshake gave none.
 pub(super) const INITIAL_RTT: Duration = Duration::from_millis(100);
-/// The longest interval between probes, so that a link that comes back is
+/// The longest interval between probes, so that a connection that comes back is
 /// noticed soon (RFC 9002 leaves this unbounded).
 const MAX_PTO: Duration = Duration::from_secs(2);
 /// A timer shorter than this would fire on the scheduler's noise.
 const GRANULARITY: Duration = Duration::from_millis(1);
 /// A packet this many numbers behind an acknowledged one is lost.
 pub(super) const REORDERING: u32 = 3;
-/// The window of a new link, packets (RFC 6928).
+/// The window of a new connection, packets (RFC 6928).
 const INITIAL_PACKETS: usize = 10;
 /// By how much faster than one window in a round trip packets leave.
 const PACE: f64 = 1.25;
@@ -21,7 +21,7 @@ const PACE: f64 = 1.25;
 const CLUMP: Duration = Duration::from_millis(2);
 /// The shortest round trip that a rate is made of.
 const SHORTEST_RTT: Duration = Duration::from_micros(50);
-/// The largest window, bytes: what one link may have under way.
+/// The largest window, bytes: what one connection may have under way.
 const MAX_WINDOW: usize = 1 << 20;
 
 /// Estimates of the round trip (RFC 9002, section 5).
@@ -72,7 +72,7 @@ impl Rtt {
 
 /// The congestion window: NewReno, as in RFC 9002, section 7, but without the
 /// collapse to two packets after a long outage, which costs more on the slow
-/// links of the field than it protects.
+/// connections of the field than it protects.
 #[derive(Debug)]
 pub(super) struct Window {
     packet: usize,
@@ -112,7 +112,7 @@ impl Window {
         self.threshold = self.bytes;
     }
 
-    /// Halves the window so many times, though not below that of a new link;
+    /// Halves the window so many times, though not below that of a new connection;
     /// it may soon be what it was (RFC 2861).
     #[cfg(any(test, feature = "simulated"))]
     pub(super) fn decay(&mut self, times: u32) {

@@ -24,7 +24,7 @@ const URGENT_PACKETS: usize = 2;
 /// Flows remembered beyond those that have messages waiting.
 const IDLE_FLOWS: usize = 64;
 
-/// The reliable messages of one link on their way out.
+/// The reliable messages of one connection on their way out.
 #[derive(Debug)]
 pub(super) struct ReliableSender {
     packet_bytes: usize,

@@ -1,4 +1,4 @@
-//! Two sessions over a link that loses, duplicates, delays and reorders.
+//! Two sessions over a connection that loses, duplicates, delays and reorders.
 
 mod silence;
 
@@ -26,7 +26,7 @@ impl Chance {
     }
 }
 
-/// How a link treats packets, in parts of a hundred; and what it carries, bytes
+/// How a connection treats packets, in parts of a hundred; and what it carries, bytes
 /// per second and bytes in its queue, if there is a limit.
 #[derive(Clone, Copy, Debug, Default)]
 struct WireProfile {
@@ -44,15 +44,15 @@ struct SessionPair {
     wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     sent: u64,
     dropped: u64,
-    /// Until when the link is busy with what it has, in each direction.
+    /// Until when the connection is busy with what it has, in each direction.
     busy: [Instant; 2],
-    link: WireProfile,
+    connection: WireProfile,
     chance: Chance,
     most_held: usize,
 }
 
 impl SessionPair {
-    fn new(link: WireProfile, seed: u64) -> Self {
+    fn new(connection: WireProfile, seed: u64) -> Self {
         let session = || Session::new(PACKET, QUEUE, 2 * DELAY);
         let now = Instant::now();
         Self {
@@ -63,7 +63,7 @@ impl SessionPair {
             sent: 0,
             dropped: 0,
             busy: [now; 2],
-            link,
+            connection,
             chance: Chance(seed | 1),
             most_held: 0,
         }
@@ -80,13 +80,13 @@ impl SessionPair {
     }
 
     fn post(&mut self, to: usize, packet: &[u8]) {
-        let copies = 1 + u64::from(self.chance.draw(100) < self.link.duplicates);
+        let copies = 1 + u64::from(self.chance.draw(100) < self.connection.duplicates);
         for _ in 0..copies {
-            if self.chance.draw(100) < self.link.loss {
+            if self.chance.draw(100) < self.connection.loss {
                 continue;
             }
             let Some(queued) = self.enqueue(to, packet.len()) else { continue };
-            let late = self.chance.draw(100) < self.link.reordering;
+            let late = self.chance.draw(100) < self.connection.reordering;
             let extra = if late { Duration::from_millis(self.chance.draw(30)) } else { Duration::ZERO };
             self.sent += 1;
             self.wire.insert((self.now + queued + DELAY + extra, self.sent), (to, packet.to_vec()));
@@ -95,7 +95,7 @@ impl SessionPair {
 
     /// How long a packet waits and takes to pass, unless the queue is full.
     fn enqueue(&mut self, to: usize, len: usize) -> Option<Duration> {
-        let Some((rate, queue)) = self.link.thin else { return Some(Duration::ZERO) };
+        let Some((rate, queue)) = self.connection.thin else { return Some(Duration::ZERO) };
         let begins = self.busy[to].max(self.now);
         if (begins - self.now).as_secs_f64() * rate as f64 > queue as f64 {
             self.dropped += 1;

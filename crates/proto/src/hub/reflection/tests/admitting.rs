@@ -47,14 +47,14 @@ fn pending_grant_keeps_its_reservation() {
 #[test]
 fn receiver_forgotten_with_its_stream() {
     let mut bench = bench();
-    let (_, asker) = (bench.provider(1), bench.requester(2));
-    forwarded(&bench.ask(asker, subscribe(1)));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
+    forwarded(&bench.ask(requester, subscribe(1)));
     has_left(&mut bench, 0);
     send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
-    forwarded(&bench.ask(asker, subscribe(2)));
+    forwarded(&bench.ask(requester, subscribe(2)));
     bench.wait(BEGINNING);
     send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
-    assert_eq!(refused(&bench.ask(asker, subscribe(3))), (asker, Reason::Saturated));
+    assert_eq!(refused(&bench.ask(requester, subscribe(3))), (requester, Reason::Saturated));
 }
 
 #[test]
@@ -62,22 +62,22 @@ fn subscriber_count_is_separate_limit() {
     let mut bench = reflecting(1, Policy::Count(2));
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, 0);
-    let askers = [2, 3, 4].map(|number| bench.requester(number));
-    forwarded(&bench.ask(askers[0], subscribe(1)));
-    forwarded(&bench.ask(askers[1], subscribe(1)));
-    assert_eq!(refused(&bench.ask(askers[2], subscribe(1))), (askers[2], Reason::Saturated));
+    let requesters = [2, 3, 4].map(|number| bench.requester(number));
+    forwarded(&bench.ask(requesters[0], subscribe(1)));
+    forwarded(&bench.ask(requesters[1], subscribe(1)));
+    assert_eq!(refused(&bench.ask(requesters[2], subscribe(1))), (requesters[2], Reason::Saturated));
     let carry = RouteRequest { service: Service::Video, params: wanted(1), ..carried(1) };
     the_forward(&bench.say(peer, &Message::RouteRequest(carry)));
 }
 
 #[test]
 fn reservation_freed_when_request_ends() {
-    let ends: [fn(&mut Bench, LinkId, LinkId, &ProviderRequest); 4] = [
+    let ends: [fn(&mut Bench, ConnectionId, ConnectionId, &ProviderRequest); 4] = [
         |bench, provider, _, forward| drop(bench.say(provider, &decline(forward, Reason::SourceFailed))),
-        |bench, _, asker, forward| {
-            bench.say(asker, &Message::Stop { id: forward.id, reason: Reason::Cancelled });
+        |bench, _, requester, forward| {
+            bench.say(requester, &Message::Stop { id: forward.id, reason: Reason::Cancelled });
         },
-        |bench, _, asker, _| drop(bench.down(asker)),
+        |bench, _, requester, _| drop(bench.down(requester)),
         |bench, _, _, _| drop(bench.wait(BEGINNING)),
     ];
     for end in ends {
@@ -122,11 +122,11 @@ fn single_node_cannot_reserve_everything() {
 #[test]
 fn unused_grant_expires_on_idle_hub() {
     let mut bench = bench();
-    let (_, asker) = (bench.provider(1), bench.requester(2));
-    forwarded(&bench.ask(asker, naming(1, 1)));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
+    forwarded(&bench.ask(requester, naming(1, 1)));
     bench.wait(BEGINNING);
     has_left(&mut bench, 0);
-    assert_eq!(refused(&bench.ask(asker, naming(2, 1))), (asker, Reason::Saturated));
+    assert_eq!(refused(&bench.ask(requester, naming(2, 1))), (requester, Reason::Saturated));
     assert_eq!(bench.hub.reflection.next_due(), None);
 }
 

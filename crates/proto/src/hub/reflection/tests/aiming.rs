@@ -19,14 +19,14 @@ fn at(hosts: &[[u8; 4]]) -> Address {
 }
 
 /// What becomes of a request of node 2, seen at one host and named at another, for a copy at `to`.
-fn asked(seen: [u8; 4], named: [u8; 4], to: ([u8; 4], u16)) -> Vec<(LinkId, Message)> {
+fn asked(seen: [u8; 4], named: [u8; 4], to: ([u8; 4], u16)) -> Vec<(ConnectionId, Message)> {
     let mut bench = bench();
     let provider = bench.up_over(1, Role::Node, at(&[seen]), None);
     bench.say(provider, &Message::Publish(record(1)));
-    let asker = bench.up_over(2, Role::Node, at(&[seen]), None);
+    let requester = bench.up_over(2, Role::Node, at(&[seen]), None);
     let published = Record { services: ServiceSet::EMPTY, addresses: vec![at(&[seen, named])], ..record(2) };
-    bench.say(asker, &Message::Publish(published));
-    let sent = bench.ask(asker, Request { params: at_host(to, 0), ..subscribe(1) });
+    bench.say(requester, &Message::Publish(published));
+    let sent = bench.ask(requester, Request { params: at_host(to, 0), ..subscribe(1) });
     let is_handed_on = sent.iter().any(|(_, message)| matches!(message, Message::ProviderRequest(_)));
     assert_eq!(grants(&mut bench).len(), usize::from(is_handed_on));
     sent

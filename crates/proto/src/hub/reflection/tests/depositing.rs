@@ -12,9 +12,9 @@ fn keys(provider: u8, sealed: &'static [u8]) -> SealedKeys {
 }
 
 /// What was handed over, to whom.
-fn handed(sent: &[(LinkId, Message)]) -> Vec<(LinkId, SealedKeys)> {
-    let keys = |(link, message): &(LinkId, Message)| match message {
-        Message::SealedKeys(keys) => Some((*link, keys.clone())),
+fn handed(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, SealedKeys)> {
+    let keys = |(connection, message): &(ConnectionId, Message)| match message {
+        Message::SealedKeys(keys) => Some((*connection, keys.clone())),
         _ => None,
     };
     sent.iter().filter_map(keys).collect()
@@ -30,7 +30,7 @@ fn granted_subscriber_gets_sealed_keys() {
     let (provider, first, second) = (bench.provider(1), bench.requester(2), bench.requester(3));
     assert_eq!(handed(&bench.ask(first, subscribe(1))), []);
     let sent = bench.say(provider, &Message::SealedKeys(keys(1, b"one")));
-    let to = |link, id, sealed| (link, SealedKeys { id: Some(RequestId(id)), ..keys(1, sealed) });
+    let to = |connection, id, sealed| (connection, SealedKeys { id: Some(RequestId(id)), ..keys(1, sealed) });
     assert_eq!(handed(&sent), [to(first, 1, b"one")]);
     let sent = bench.say(provider, &Message::SealedKeys(keys(1, b"two")));
     assert_eq!(handed(&sent), [to(first, 1, b"two")], "the one before may be stale");
@@ -54,7 +54,7 @@ fn declining_provider_cannot_replace_keys() {
     assert_eq!(forwarded(&sent).0, other);
     let (first, second) = (bench.requester(3), bench.requester(5));
     bench.ask(first, naming(7, number));
-    let to = |link, id| (link, SealedKeys { id: Some(RequestId(id)), ..keys(number, b"one") });
+    let to = |connection, id| (connection, SealedKeys { id: Some(RequestId(id)), ..keys(number, b"one") });
     assert_eq!(handed(&bench.say(provider, &Message::SealedKeys(keys(number, b"one")))), [to(first, 7)]);
     assert_eq!(handed(&bench.say(other, &Message::SealedKeys(keys(number, b"false")))), []);
     assert_eq!(handed(&bench.ask(second, naming(8, number))), [to(second, 8)]);
@@ -82,7 +82,10 @@ fn requesting_hubs_get_every_epoch() {
         assert_eq!(handed(&bench.say(provider, &Message::SealedKeys(keys(1, sealed)))), [], "it knows that");
     }
     let sent = bench.say(other, &carry(6));
-    assert_eq!(handed(&sent).iter().map(|(link, keys)| (*link, keys.id)).collect::<Vec<_>>(), [(other, None)]);
+    assert_eq!(
+        handed(&sent).iter().map(|(connection, keys)| (*connection, keys.id)).collect::<Vec<_>>(),
+        [(other, None)]
+    );
     let last = SealedKeys { hops_left: 0, ..keys(1, b"three") };
     assert_eq!(handed(&bench.say(provider, &Message::SealedKeys(last))), [], "it has gone as far as it may");
 }
@@ -94,9 +97,9 @@ fn hub_gets_keys_reliably_per_request() {
     bench.say(hub, &carry(5));
     bench.say(provider, &Message::SealedKeys(keys(1, b"one")));
     for id in [6, 7] {
-        let sent = bench.channels(Input::Message { link: hub, message: carry(id).encode() });
+        let sent = bench.channels(Input::Message { connection: hub, message: carry(id).encode() });
         let handed = sent.into_iter().filter(|(_, _, message)| matches!(message, Message::SealedKeys(_)));
-        let ways: Vec<_> = handed.map(|(link, channel, _)| (link, channel)).collect();
+        let ways: Vec<_> = handed.map(|(connection, channel, _)| (connection, channel)).collect();
         assert_eq!(ways, [(hub, Channel::Reliable { flow: 0 })]);
     }
 }

@@ -4,11 +4,11 @@ use super::*;
 use crate::hub::members::tests::announce;
 
 /// A member of the group that says what it has left.
-fn member(bench: &mut Bench, number: u8, residual_kbps: u32) -> LinkId {
-    let link = bench.up(number, Role::SuperNode);
-    announce(bench, link, number);
-    bench.say(link, &Message::HubLoad { leases: 0, residual_kbps: Some(residual_kbps) });
-    link
+fn member(bench: &mut Bench, number: u8, residual_kbps: u32) -> ConnectionId {
+    let connection = bench.up(number, Role::SuperNode);
+    announce(bench, connection, number);
+    bench.say(connection, &Message::HubLoad { leases: 0, residual_kbps: Some(residual_kbps) });
+    connection
 }
 
 /// The request as the hub at the other end of a carry hands it back.
@@ -29,9 +29,9 @@ fn back_again(carry: &RouteRequest) -> Message {
 #[test]
 fn full_home_forwards_request_unchanged() {
     let mut bench = bench();
-    let (_, asker) = (between(&mut bench), bench.requester(2));
+    let (_, requester) = (between(&mut bench), bench.requester(2));
     has_left(&mut bench, VIDEO_KBPS - 1);
-    let (_, carry) = the_carry(&bench.ask(asker, subscribe(1)));
+    let (_, carry) = the_carry(&bench.ask(requester, subscribe(1)));
     let to = ([10, 0, 0, 2], 9_000).into();
     assert_eq!(
         reflect_of(carry.params),
@@ -43,17 +43,18 @@ fn full_home_forwards_request_unchanged() {
 #[test]
 fn saturated_upstream_asked_to_send_directly() {
     let mut bench = bench();
-    let ((_, beyond), asker) = (between(&mut bench), bench.requester(2));
-    let (_, carry) = the_carry(&bench.ask(asker, subscribe(1)));
+    let ((_, beyond), requester) = (between(&mut bench), bench.requester(2));
+    let (_, carry) = the_carry(&bench.ask(requester, subscribe(1)));
     assert_eq!(reflect_of(carry.params).hops, 1);
-    let (id, requester) = (carry.id, Some(carry.requester));
-    let full = Message::Decline(Decline { id, reason: Reason::Saturated, retry_after_ms: Some(9_000), requester });
+    let (id, origin) = (carry.id, Some(carry.requester));
+    let full =
+        Message::Decline(Decline { id, reason: Reason::Saturated, retry_after_ms: Some(9_000), requester: origin });
     let (to, again) = the_carry(&bench.say(beyond, &full));
     assert_eq!((to, reflect_of(again.params).hops, again.nonce), (beyond, 0, carry.nonce));
     // It owns the place as well.
     let (to, owned) = the_carry(&bench.say(beyond, &full));
     assert_eq!((to, owned.direction, reflect_of(owned.params).hops), (beyond, RouteDirection::Across, 0));
-    assert_eq!(refused(&bench.say(beyond, &full)), (asker, Reason::Saturated));
+    assert_eq!(refused(&bench.say(beyond, &full)), (requester, Reason::Saturated));
 }
 
 #[test]
@@ -63,7 +64,7 @@ fn changed_request_retried_after_refusal() {
     has_left(&mut bench, VIDEO_KBPS - 1);
     let carry =
         |hops| Message::RouteRequest(RouteRequest { service: Service::Video, params: wanted(hops), ..carried(1) });
-    let declined = |sent: &[(LinkId, Message)]| {
+    let declined = |sent: &[(ConnectionId, Message)]| {
         sent.iter().any(|(_, message)| matches!(message, Message::Decline(Decline { reason: Reason::Saturated, .. })))
     };
     assert!(declined(&bench.say(peer, &carry(1))));
@@ -76,14 +77,14 @@ fn changed_request_retried_after_refusal() {
 #[test]
 fn overflow_hub_fetches_stream_back() {
     let mut bench = bench();
-    let (_, asker) = (bench.provider(1), bench.requester(2));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
     let (few, many) = (member(&mut bench, 100, 2 * VIDEO_KBPS), member(&mut bench, 101, 7_000));
     has_left(&mut bench, VIDEO_KBPS);
-    let (to, carry) = the_carry(&bench.ask(asker, subscribe(1)));
+    let (to, carry) = the_carry(&bench.ask(requester, subscribe(1)));
     assert_eq!((to, carry.direction, carry.provider), (many, RouteDirection::Overflow, Some(node(1))));
-    let at_asker =
+    let at_requester =
         CopyTarget { to: ([10, 0, 0, 2], 9_000).into(), tag: StreamTag(7), hops: 0, provider: None, is_resuming: None };
-    assert_eq!((reflect_of(carry.params), grants(&mut bench).len()), (at_asker, 0));
+    assert_eq!((reflect_of(carry.params), grants(&mut bench).len()), (at_requester, 0));
     let (_, forward) = the_forward(&bench.say(many, &back_again(&carry)));
     let granted = grants(&mut bench)[0];
     assert_eq!((granted.to, granted.their_tag), (([10, 0, 0, 101], media().port()).into(), StreamTag(99)));
@@ -103,11 +104,11 @@ fn overflow_hub_fetches_stream_back() {
 #[test]
 fn overflow_hubs_exhausted_before_own_copy() {
     let mut bench = bench();
-    let (_, asker) = (bench.provider(1), bench.requester(2));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
     let hubs = [member(&mut bench, 100, 7_000), member(&mut bench, 101, 2 * VIDEO_KBPS)];
     member(&mut bench, 102, 2 * VIDEO_KBPS - 1);
     has_left(&mut bench, VIDEO_KBPS);
-    let mut sent = bench.ask(asker, subscribe(1));
+    let mut sent = bench.ask(requester, subscribe(1));
     for hub in hubs {
         let (to, RouteRequest { id, requester, .. }) = the_carry(&sent);
         assert_eq!(to, hub);
@@ -152,7 +153,7 @@ fn hub_reflects_overflow_with_free_capacity() {
             ..carried(2)
         }),
     );
-    let declined = |(_, message): &(LinkId, Message)| {
+    let declined = |(_, message): &(ConnectionId, Message)| {
         matches!(message, Message::Decline(Decline { reason: Reason::Saturated, .. }))
     };
     assert!(sent.iter().any(declined), "{sent:?}");
@@ -161,9 +162,9 @@ fn hub_reflects_overflow_with_free_capacity() {
 #[test]
 fn count_policy_never_overflows() {
     let mut bench = reflecting(1, Policy::Count(0));
-    let (_, asker) = (bench.provider(1), bench.requester(2));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
     member(&mut bench, 100, 7_000);
-    assert_eq!(refused(&bench.ask(asker, subscribe(1))), (asker, Reason::Saturated));
+    assert_eq!(refused(&bench.ask(requester, subscribe(1))), (requester, Reason::Saturated));
 }
 
 #[test]
@@ -171,9 +172,9 @@ fn residual_reports_are_thresholded_and_paced() {
     let mut bench = bench();
     let peer = member(&mut bench, 100, 0);
     bench.wait(Duration::from_secs(2));
-    let told = |sent: Vec<(LinkId, Message)>| {
-        let room = |(link, message)| match message {
-            Message::HubLoad { residual_kbps, .. } if link == peer => residual_kbps,
+    let told = |sent: Vec<(ConnectionId, Message)>| {
+        let room = |(connection, message)| match message {
+            Message::HubLoad { residual_kbps, .. } if connection == peer => residual_kbps,
             _ => None,
         };
         sent.into_iter().filter_map(room).collect::<Vec<_>>()
@@ -193,13 +194,13 @@ fn residual_reports_are_thresholded_and_paced() {
 #[test]
 fn active_receiver_needs_no_new_reservation() {
     let mut bench = bench();
-    let (_, asker) = (bench.provider(1), bench.requester(2));
-    forwarded(&bench.ask(asker, naming(1, 1)));
+    let (_, requester) = (bench.provider(1), bench.requester(2));
+    forwarded(&bench.ask(requester, naming(1, 1)));
     has_left(&mut bench, 0);
     bench.wait(BEGINNING);
     carries_to(&mut bench, 1, &[2]);
-    forwarded(&bench.ask(asker, naming(2, 1)));
+    forwarded(&bench.ask(requester, naming(2, 1)));
     bench.wait(BEGINNING);
     carries_to(&mut bench, 1, &[]);
-    assert_eq!(refused(&bench.ask(asker, naming(3, 1))), (asker, Reason::Saturated));
+    assert_eq!(refused(&bench.ask(requester, naming(3, 1))), (requester, Reason::Saturated));
 }

@@ -1,5 +1,5 @@
-//! A home and its stand-by, whatever happens to nodes, words and associations:
-//! the stand-by never believes what no node has said, and in the end has what
+//! A home and its standby, whatever happens to nodes, words and connections:
+//! the standby never believes what no node has said, and in the end has what
 //! the home has.
 
 mod pair;
@@ -74,11 +74,11 @@ fn restarted_home_leaves_absent_replicas() {
     pair.wait(SECOND, true);
     let held = |pair: &Pair| pair.standby.hub.find(Service::Track, Area::Exact(HERE), 9).len();
     assert_eq!((held(&pair), pair.copies().len()), (2, 2));
-    let link = pair.standby.up(2, Role::Node);
+    let connection = pair.standby.up(2, Role::Node);
     let adopt =
         Adopt { held_version: version(2), version: version(3), capacity: record(2).capacity, is_failback: None };
-    let sent = pair.standby.say(link, &Message::Adopt(adopt));
-    assert!(sent.iter().any(|(to, message)| *to == link && matches!(message, Message::Lease { .. })), "{sent:?}");
+    let sent = pair.standby.say(connection, &Message::Adopt(adopt));
+    assert!(sent.iter().any(|(to, message)| *to == connection && matches!(message, Message::Lease { .. })), "{sent:?}");
     // Whoever stays away is gone with the lease.
     for _ in 0..62 {
         pair.wait(SECOND, true);
@@ -201,7 +201,7 @@ fn unnumbered_node_waits_for_free_number() {
     assert!(note(&mut ledger, 1, &mut changes));
     assert!(!note(&mut ledger, 2, &mut changes));
     assert!(ledger.record_change(node(1), None, &mut changes, |record| record));
-    assert!(!note(&mut ledger, 2, &mut changes), "the stand-by does not know yet");
+    assert!(!note(&mut ledger, 2, &mut changes), "the standby does not know yet");
     let told = ledger.messages(changes, true);
     assert_eq!(told.iter().map(|told| told.records.len()).sum::<usize>(), 1);
     let mut changes = ReplicaChanges::default();

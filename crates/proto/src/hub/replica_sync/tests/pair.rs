@@ -1,4 +1,4 @@
-//! A home and its stand-by on the bench, their nodes, and the associations
+//! A home and its standby on the bench, their nodes, and the connections
 //! between the two, to which anything happens, from a seed.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::grid::Cell;
 use crate::hub::testing::{Bench, address, node, record};
 use crate::hub::{HubConfig, HubKind};
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::random::SplitMix64;
 use crate::record::{Capacity, Record, Version};
 use crate::service::{Role, Service, ServiceSet};
@@ -21,10 +21,10 @@ const NODES: u8 = 6;
 /// All copies end with it, if nobody speaks meanwhile.
 pub(super) const JUMP: Duration = Duration::from_secs(300);
 
-/// An association: its links, and what is on the way to either end.
+/// A connection: its connections, and what is on the way to either end.
 pub(super) struct PairConnection {
-    home: LinkId,
-    standby: LinkId,
+    home: ConnectionId,
+    standby: ConnectionId,
     to_home: VecDeque<Message>,
     pub(super) to_standby: VecDeque<Message>,
     /// Whether nothing arrives for now, which neither end knows.
@@ -37,12 +37,12 @@ pub(super) struct Pair {
     /// The oldest first; at most two.
     pub(super) ways: Vec<PairConnection>,
     random: SplitMix64,
-    /// The nodes' links to their home, and what each said last.
-    pub(super) nodes: BTreeMap<u8, (LinkId, Record)>,
+    /// The nodes' connections to their home, and what each said last.
+    pub(super) nodes: BTreeMap<u8, (ConnectionId, Record)>,
     /// All that was ever said.
     said: BTreeMap<(NodeId, Version), Record>,
-    /// The greatest version that the stand-by has had of each since the node
-    /// came to this home and the stand-by to life.
+    /// The greatest version that the standby has had of each since the node
+    /// came to this home and the standby to life.
     had: BTreeMap<NodeId, Version>,
     sequence: u32,
 }
@@ -52,7 +52,7 @@ fn config(number: u8) -> HubConfig {
 }
 
 impl Pair {
-    /// Two hubs that have been up for long, and an association.
+    /// Two hubs that have been up for long, and a connection.
     pub(super) fn new(seed: u64) -> Self {
         let (home, standby) = (Bench::with(config(HOME)), Bench::with(config(STANDBY)));
         let (nodes, said, had) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
@@ -62,7 +62,7 @@ impl Pair {
         pair
     }
 
-    /// The same, and nodes from 1 on that have named the stand-by.
+    /// The same, and nodes from 1 on that have named the standby.
     pub(super) fn with_nodes(count: u8) -> Self {
         let mut pair = Self::new(1);
         for number in 1..=count {
@@ -84,7 +84,7 @@ impl Pair {
         self.ways.push(PairConnection { home, standby, to_home, to_standby, stuck: false });
     }
 
-    /// What is on the way is lost with the association.
+    /// What is on the way is lost with the connection.
     pub(super) fn disconnect(&mut self, index: usize) {
         if index < self.ways.len() {
             let way = self.ways.remove(index);
@@ -115,36 +115,36 @@ impl Pair {
     /// Whoever is left notices that the other has gone.
     fn hang_up_on(&mut self, number: u8) {
         let bench = if number == HOME { &mut self.standby } else { &mut self.home };
-        for link in bench.hub.neighbours.links_of(node(number)).to_vec() {
-            bench.down(link);
+        for connection in bench.hub.remotes.connections_of(node(number)).to_vec() {
+            bench.down(connection);
         }
     }
 
-    /// The stand-by lets the home hear of it.
+    /// The standby lets the home hear of it.
     pub(super) fn answer(&mut self) {
-        for link in self.ways.iter().filter(|way| !way.stuck).map(|way| way.home).collect::<Vec<_>>() {
-            self.say(link, &Message::Pong(0));
+        for connection in self.ways.iter().filter(|way| !way.stuck).map(|way| way.home).collect::<Vec<_>>() {
+            self.say(connection, &Message::Pong(0));
         }
     }
 
-    /// The stand-by's clock is ahead all of a sudden, when it hears the home.
+    /// The standby's clock is ahead all of a sudden, when it hears the home.
     pub(super) fn jump(&mut self) {
         self.standby.now = self.standby.now + JUMP;
-        for link in self.ways.iter().filter(|way| !way.stuck).map(|way| way.standby).collect::<Vec<_>>() {
-            let sent = self.standby.say(link, &Message::Pong(0));
+        for connection in self.ways.iter().filter(|way| !way.stuck).map(|way| way.standby).collect::<Vec<_>>() {
+            let sent = self.standby.say(connection, &Message::Pong(0));
             self.send(sent, true);
         }
     }
 
-    fn say(&mut self, link: LinkId, message: &Message) {
-        let sent = self.home.say(link, message);
+    fn say(&mut self, connection: ConnectionId, message: &Message) {
+        let sent = self.home.say(connection, message);
         self.send(sent, false);
     }
 
-    /// What one hub has said goes to the other, over the association it took.
-    fn send(&mut self, sent: Vec<(LinkId, Message)>, to_home: bool) {
-        for (link, message) in sent {
-            let own = |way: &&mut PairConnection| link == if to_home { way.standby } else { way.home };
+    /// What one hub has said goes to the other, over the connection it took.
+    fn send(&mut self, sent: Vec<(ConnectionId, Message)>, to_home: bool) {
+        for (connection, message) in sent {
+            let own = |way: &&mut PairConnection| connection == if to_home { way.standby } else { way.home };
             if let Some(way) = self.ways.iter_mut().find(own) {
                 let queue = if to_home { &mut way.to_home } else { &mut way.to_standby };
                 queue.push_back(message);
@@ -157,9 +157,9 @@ impl Pair {
             true => Some((way.home, way.to_home.pop_front()?)),
             false => Some((way.standby, way.to_standby.pop_front()?)),
         });
-        let Some((link, message)) = coming else { return false };
+        let Some((connection, message)) = coming else { return false };
         let bench = if to_home { &mut self.home } else { &mut self.standby };
-        let sent = bench.say(link, &message);
+        let sent = bench.say(connection, &message);
         self.send(sent, !to_home);
         true
     }
@@ -177,7 +177,8 @@ impl Pair {
     /// What one end has closed ends at the other one, too.
     fn notice_ends(&mut self) {
         let (home, standby) = (std::mem::take(&mut self.home.closed), std::mem::take(&mut self.standby.closed));
-        let closed = |closed: &[(LinkId, String)], link| closed.iter().any(|(other, _)| *other == link);
+        let closed =
+            |closed: &[(ConnectionId, String)], connection| closed.iter().any(|(other, _)| *other == connection);
         while let Some(index) =
             self.ways.iter().position(|way| closed(&home, way.home) || closed(&standby, way.standby))
         {
@@ -189,27 +190,27 @@ impl Pair {
     pub(super) fn publish(&mut self, number: u8, change: impl FnOnce(Record) -> Record) {
         self.sequence += 1;
         let version = Version { epoch: 1, sequence: self.sequence };
-        let (link, last) = match self.nodes.get(&number) {
-            Some((link, last)) => (*link, last.clone()),
+        let (connection, last) = match self.nodes.get(&number) {
+            Some((connection, last)) => (*connection, last.clone()),
             None => (self.home.up(number, Role::Node), record(number)),
         };
         let new = Record { version, ..change(last) };
         self.said.insert((new.node, version), new.clone());
-        self.nodes.insert(number, (link, new.clone()));
-        self.say(link, &Message::Publish(new));
+        self.nodes.insert(number, (connection, new.clone()));
+        self.say(connection, &Message::Publish(new));
     }
 
     pub(super) fn withdraw(&mut self, number: u8) {
-        if let Some((link, last)) = self.nodes.remove(&number) {
+        if let Some((connection, last)) = self.nodes.remove(&number) {
             self.had.remove(&last.node);
-            self.say(link, &Message::Withdraw(last.version));
-            self.home.down(link);
+            self.say(connection, &Message::Withdraw(last.version));
+            self.home.down(connection);
         }
     }
 
     pub(super) fn name(&mut self, number: u8, hub: u8) {
-        if let Some((link, _)) = self.nodes.get(&number) {
-            self.say(*link, &Message::SetStandby { hub: node(hub), addresses: None });
+        if let Some((connection, _)) = self.nodes.get(&number) {
+            self.say(*connection, &Message::SetStandby { hub: node(hub), addresses: None });
         }
     }
 
@@ -224,9 +225,9 @@ impl Pair {
                 self.publish(number, |last| Record { services, ..last });
             }
             2 | 3 => {
-                let Some((link, last)) = self.nodes.get(&number).cloned() else { return };
+                let Some((connection, last)) = self.nodes.get(&number).cloned() else { return };
                 let capacity = Some(Capacity { streams: x.unsigned_abs() as u16, uplink_kbps: 9 });
-                self.say(link, &Message::Renew(Renew { version: last.version, capacity }));
+                self.say(connection, &Message::Renew(Renew { version: last.version, capacity }));
             }
             4 => self.withdraw(number),
             5 | 6 => self.name(number, if x == 2 { OTHER } else { STANDBY }),
@@ -262,7 +263,7 @@ impl Pair {
         self.ways.iter_mut().for_each(|way| way.stuck = false);
     }
 
-    /// Somebody tells the stand-by that a node is there, and is not believed for long.
+    /// Somebody tells the standby that a node is there, and is not believed for long.
     fn claim_in_vain(&mut self) {
         let number = 1 + self.below(u64::from(NODES)) as u8;
         let version = Version { epoch: 1, sequence: self.sequence + 1 };
@@ -272,7 +273,7 @@ impl Pair {
         self.had.remove(&node(number));
     }
 
-    /// What the stand-by has of the home.
+    /// What the standby has of the home.
     pub(super) fn copies(&self) -> Vec<Record> {
         let hub = &self.standby.hub;
         hub.replicas.nodes_of(node(HOME)).filter_map(|node| Some(hub.directory.get(node)?.record())).collect()
@@ -299,8 +300,8 @@ impl Pair {
 
     /// The nodes show that they live.
     pub(super) fn live(&mut self) {
-        for (link, last) in self.nodes.values().cloned().collect::<Vec<_>>() {
-            self.say(link, &Message::Renew(Renew { version: last.version, capacity: None }));
+        for (connection, last) in self.nodes.values().cloned().collect::<Vec<_>>() {
+            self.say(connection, &Message::Renew(Renew { version: last.version, capacity: None }));
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Flows that share a bottleneck, in virtual time: real QUIC connections with
-//! real associations over them, each kept busy with an object to send.
+//! real connections over them, each kept busy with an object to send.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub(super) struct PathProfile {
     pub(super) rtt_ms: u64,
     /// Of the packets behind the bottleneck.
     pub(super) loss: f64,
-    /// In parts of what the link holds in a round trip.
+    /// In parts of what the connection holds in a round trip.
     pub(super) queue: f64,
 }
 
@@ -137,7 +137,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// What of the link the first flow had, from its first packet to its last.
+    /// What of the connection the first flow had, from its first packet to its last.
     pub(super) fn goodput(&self) -> f64 {
         let bytes: u64 = self.arrived[0].iter().sum();
         bytes as f64 / self.took.as_secs_f64() / self.path.bytes_per_second()
@@ -161,7 +161,7 @@ impl Outcome {
         self.offered as f64 / needed - 1.0
     }
 
-    /// The mean queue, in parts of what the link holds in a round trip.
+    /// The mean queue, in parts of what the connection holds in a round trip.
     pub(super) fn queue(&self) -> f64 {
         let mean = self.waited.iter().sum::<f64>() / self.waited.len() as f64;
         mean / self.path.rtt().as_secs_f64()

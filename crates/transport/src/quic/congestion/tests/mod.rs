@@ -60,7 +60,7 @@ fn rate_fills_satellite_path() {
     is_filled(SATELLITE, 50 * MB, 0.79);
 }
 
-/// The part of a satellite's link in so long, with a queue of this length, and what 95 % of the packets queue.
+/// The part of a satellite's connection in so long, with a queue of this length, and what 95 % of the packets queue.
 fn over_a_satellite(queue: f64, seconds: u64, seed: u64) -> (f64, f64) {
     let path = PathProfile { queue, ..SATELLITE };
     let outcome = transfer(path, &[Congestion::Rate], u64::MAX, Duration::from_secs(seconds), seed);
@@ -109,13 +109,13 @@ fn udt_law_holds_for_any_rtt() {
     }
 }
 
-/// Why all services of a link share the connection of each path: what goes first
-/// can have the whole link, which no congestion control of its own would give it.
+/// Why all services of a connection share the connection of each path: what goes first
+/// can have the whole connection, which no congestion control of its own would give it.
 #[test]
 fn stream_precedes_object_on_shared_connection() {
     let came = |over_one| beside_an_object(SHARED, 30.0, over_one);
     let (one, two) = (came(true), came(false));
-    assert!(one > 0.95 && two < 0.8, "over one connection {one:.2}, over one each {two:.2}");
+    assert!(one > 0.95 && two < 0.8, "over one quinn_connection {one:.2}, over one each {two:.2}");
 }
 
 /// How evenly two share, the second of which begins about 5 s later.

@@ -1,4 +1,4 @@
-//! Frames at a steady rate over two links at once, in virtual time.
+//! Frames at a steady rate over two connections at once, in virtual time.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use super::bottleneck::{BottleneckQueue, PathProfile};
 use crate::quic::simulated::QuicEnd;
 use crate::simulated::{EndEvent, SimulatedEnd};
 
-/// 100 Mbit/s with a queue of 12 ms, as the links of the lab.
-const LINK: PathProfile = PathProfile { mbit: 100.0, rtt_ms: 1, loss: 0.0, queue: 12.0 };
+/// 100 Mbit/s with a queue of 12 ms, as the connections of the lab.
+const CONNECTION: PathProfile = PathProfile { mbit: 100.0, rtt_ms: 1, loss: 0.0, queue: 12.0 };
 const FRAME_BYTES: usize = 65_000;
 const PERIOD: Duration = Duration::from_millis(10);
 /// Until both paths are there.
@@ -28,7 +28,7 @@ struct PacedFrameHarness {
 impl PacedFrameHarness {
     fn new(loss: f64) -> Self {
         let now = Instant::now();
-        let lane = || BottleneckQueue::new(PathProfile { loss, ..LINK }, now);
+        let lane = || BottleneckQueue::new(PathProfile { loss, ..CONNECTION }, now);
         let ends = [QuicEnd::dial(now, Congestion::Rate, 2), QuicEnd::accept(now, Congestion::Rate, true)];
         Self { now, ends, lanes: [[lane(), lane()], [lane(), lane()]], random: SplitMix64::new(1) }
     }

@@ -1,4 +1,4 @@
-//! A TCP link: a task that reads, a task that writes, a queue between the
+//! A TCP connection: a task that reads, a task that writes, a queue between the
 //! owner and the writer.
 
 use std::io;
@@ -14,10 +14,10 @@ use tokio::sync::Notify;
 
 use super::frame::{self, Frame};
 use super::queue::WriteQueue;
+use crate::connection::{AnyConnection, ConnectionIdentity, ConnectionInfo, LiveConnectionCounters};
 use crate::counters::LiveSchemeCounters;
 use crate::error::SendError;
 use crate::event::Event;
-use crate::link::{AnyConnection, ConnectionIdentity, LinkInfo, LiveConnectionCounters};
 use crate::priority_queue::Pushed;
 use crate::transport::{Context, cut, given};
 
@@ -25,12 +25,12 @@ use crate::transport::{Context, cut, given};
 /// sent: one that is dropped with unread data would take back what was just sent.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Bytes that are taken from TLS ahead of the frame that is read, and that each idle link holds. TLS has
+/// Bytes that are taken from TLS ahead of the frame that is read, and that each idle connection holds. TLS has
 /// the rest of what came, and longer pieces go past this.
 const READ_AHEAD: usize = 512;
 
-/// A TCP link, as the owner reaches it.
-pub(crate) struct TcpLink {
+/// A TCP connection, as the owner reaches it.
+pub(crate) struct TcpConnection {
     identified: ConnectionIdentity,
     context: Arc<Context>,
     live: Arc<LiveSchemeCounters>,
@@ -44,7 +44,7 @@ pub(crate) struct TcpLink {
     stop: Notify,
 }
 
-impl TcpLink {
+impl TcpConnection {
     pub(super) fn new(
         identified: ConnectionIdentity,
         context: Arc<Context>,
@@ -64,12 +64,12 @@ impl TcpLink {
         })
     }
 
-    /// Makes the link known and starts its tasks. `busy` is dropped when both are done.
+    /// Makes the connection known and starts its tasks. `busy` is dropped when both are done.
     pub(super) fn start<S>(self: &Arc<Self>, stream: S, up: Event, busy: Arc<()>)
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        self.context.registry.insert(self.identified.link, AnyConnection::Tcp(Arc::clone(self)));
+        self.context.registry.insert(self.identified.connection, AnyConnection::Tcp(Arc::clone(self)));
         self.context.queue.push(self.identified.sender(), up);
         let (reading, writing) = tokio::io::split(stream);
         let (reader, writer) = (Arc::clone(self), Arc::clone(self));
@@ -101,18 +101,18 @@ impl TcpLink {
 
     /// Queues a message.
     pub(crate) fn send(&self, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
-        let link = self.identified.link;
+        let connection = self.identified.connection;
         let mut queue = self.lock();
         if queue.farewell.is_some() {
-            return Err(SendError::NoLink(link));
+            return Err(SendError::NoConnection(connection));
         }
-        match queue.push(Instant::now(), (channel, delivery), message, self.context.limits.link_queue_bytes) {
+        match queue.push(Instant::now(), (channel, delivery), message, self.context.limits.connection_queue_bytes) {
             Pushed::Queued => {}
             Pushed::Dropped => {
                 LiveSchemeCounters::add(&self.live.dropped, 1);
                 return Ok(());
             }
-            Pushed::Full => return Err(SendError::Full(link)),
+            Pushed::Full => return Err(SendError::Full(connection)),
         }
         drop(queue);
         LiveConnectionCounters::add(&self.tally.messages_sent, 1);
@@ -120,17 +120,17 @@ impl TcpLink {
         Ok(())
     }
 
-    /// Closes the link once what was sent has left.
+    /// Closes the connection once what was sent has left.
     pub(crate) fn close(&self, reason: String) {
-        if self.context.registry.remove(self.identified.link) {
+        if self.context.registry.remove(self.identified.connection) {
             self.say_farewell(cut(&reason).to_owned());
         }
     }
 
-    /// The link is over and the owner is told.
+    /// The connection is over and the owner is told.
     fn end(&self, reason: String) {
-        if self.context.registry.remove(self.identified.link) {
-            self.context.queue.push(self.identified.sender(), Event::down(self.identified.link, reason));
+        if self.context.registry.remove(self.identified.connection) {
+            self.context.queue.push(self.identified.sender(), Event::down(self.identified.connection, reason));
         }
         self.say_farewell(String::new());
     }
@@ -153,7 +153,7 @@ impl TcpLink {
                 Ok(Some(Frame::Message(_))) if self.is_over() => {}
                 Ok(Some(Frame::Message(message))) => {
                     LiveConnectionCounters::add(&self.tally.messages_received, 1);
-                    let event = Event::Message { link: self.identified.link, message };
+                    let event = Event::Message { connection: self.identified.connection, message };
                     self.context.queue.push_when_room(self.identified.sender(), event).await;
                 }
                 Ok(Some(Frame::Ready)) => {}
@@ -170,7 +170,7 @@ impl TcpLink {
         }
     }
 
-    /// Writes what is queued until the link is over.
+    /// Writes what is queued until the connection is over.
     async fn write(&self, mut stream: impl AsyncWrite + Unpin) -> io::Result<()> {
         let mut bytes = Vec::new();
         loop {
@@ -182,7 +182,7 @@ impl TcpLink {
                 return stream.shutdown().await;
             }
             if bytes.is_empty() {
-                // An idle link holds no buffer.
+                // An idle connection holds no buffer.
                 bytes = Vec::new();
                 self.work.notified().await;
                 continue;
@@ -196,8 +196,8 @@ impl TcpLink {
         &self.identified.standing
     }
 
-    pub(crate) fn info(&self) -> LinkInfo {
-        LinkInfo {
+    pub(crate) fn info(&self) -> ConnectionInfo {
+        ConnectionInfo {
             bytes_sent: LiveConnectionCounters::get(&self.tally.bytes_sent),
             bytes_received: LiveConnectionCounters::get(&self.tally.bytes_received),
             messages_sent: LiveConnectionCounters::get(&self.tally.messages_sent),

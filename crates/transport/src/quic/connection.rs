@@ -1,8 +1,8 @@
-//! A QUIC link: an association over one connection or several, which are its paths.
+//! A QUIC connection: a connection over one connection or several, which are its paths.
 //!
-//! The association decides, in [`crate::association`]. Here its actions are
+//! The connection decides, in [`crate::connection`]. Here its actions are
 //! carried out: each path has a task that opens streams and waits for their
-//! acknowledgements, and one that reads; the link has one that keeps its time.
+//! acknowledgements, and one that reads; the connection has one that keeps its time.
 
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU32;
@@ -16,16 +16,16 @@ use roost_proto::{Channel, Delivery};
 use tokio::sync::{Notify, mpsc};
 
 use super::address_update::{AddressUpdate, NOTICE};
-use super::hello::LinkKey;
+use super::hello::ConnectionKey;
 use super::path::{PathCommand, carry};
 use super::probing::Probing;
 use super::sentence;
 use super::state::{LocalEnd, State, as_sent};
+use crate::connection::{AnyConnection, ConnectionIdentity, ConnectionInfo, LiveConnectionCounters};
 use crate::counters::LiveSchemeCounters;
 use crate::error::SendError;
 use crate::event::Event;
 use crate::known_remotes::KnownRemote;
-use crate::link::{AnyConnection, ConnectionIdentity, LinkInfo, LiveConnectionCounters};
 use crate::multipath::{PathEvent, PathId};
 use crate::transport::{Context, cut};
 
@@ -33,22 +33,22 @@ use crate::transport::{Context, cut};
 pub(super) const CLOSED: VarInt = VarInt::from_u32(0);
 /// The application close code of a peer that broke the protocol.
 const VIOLATION: VarInt = VarInt::from_u32(1);
-/// The application close code of a path that is given up; its link goes on.
+/// The application close code of a path that is given up; its connection goes on.
 pub(super) const GIVEN_UP: VarInt = VarInt::from_u32(2);
 
-/// A path of the association, and what it wants done there.
+/// A path of the connection, and what it wants done there.
 type Joined = (PathId, mpsc::UnboundedReceiver<PathCommand>);
 
-/// A QUIC link, as the owner reaches it.
-pub(crate) struct QuicLink {
+/// A QUIC connection, as the owner reaches it.
+pub(crate) struct QuicConnection {
     pub(super) identified: ConnectionIdentity,
     context: Arc<Context>,
     live: Arc<LiveSchemeCounters>,
     pub(super) tally: LiveConnectionCounters,
     /// `None` where another path cannot be added.
-    pub(super) key: Option<LinkKey>,
+    pub(super) key: Option<ConnectionKey>,
     state: Mutex<State>,
-    /// Messages are delivered by one path at a time, in the order of the association.
+    /// Messages are delivered by one path at a time, in the order of the connection.
     pub(super) turn: tokio::sync::Mutex<()>,
     /// Wakes the task that keeps the time.
     clock: Notify,
@@ -64,15 +64,15 @@ pub(crate) struct QuicLink {
     pub(super) port: Option<u16>,
 }
 
-impl QuicLink {
+impl QuicConnection {
     pub(super) fn new(
         identified: ConnectionIdentity,
         context: Arc<Context>,
         live: Arc<LiveSchemeCounters>,
-        key: Option<LinkKey>,
+        key: Option<ConnectionKey>,
         port: Option<u16>,
     ) -> Arc<Self> {
-        let state = State::new(context.limits.link_queue_bytes);
+        let state = State::new(context.limits.connection_queue_bytes);
         Arc::new(Self {
             identified,
             context,
@@ -90,52 +90,52 @@ impl QuicLink {
         })
     }
 
-    /// Makes the link known, with its first path, which is there before anybody
-    /// can close the link. `busy` is dropped when it is done.
+    /// Makes the connection known, with its first path, which is there before anybody
+    /// can close the connection. `busy` is dropped when it is done.
     pub(super) fn start(
         self: &Arc<Self>,
         up: Event,
-        connection: Connection,
+        quinn_connection: Connection,
         probing: Probing,
         here: LocalEnd,
         busy: &Arc<()>,
     ) -> Option<PathId> {
-        let joined = self.join(&connection, probing, here);
-        self.context.registry.insert(self.identified.link, AnyConnection::Quic(Arc::clone(self)));
+        let joined = self.join(&quinn_connection, probing, here);
+        self.context.registry.insert(self.identified.connection, AnyConnection::Quic(Arc::clone(self)));
         self.context.queue.push(self.identified.sender(), up);
         tokio::spawn(Arc::clone(self).keep_time(Arc::clone(busy)));
-        self.carry(joined, connection, busy)
+        self.carry(joined, quinn_connection, busy)
     }
 
-    /// Uses a connection as another path; none if the link has enough.
+    /// Uses a connection as another path; none if the connection has enough.
     pub(super) fn add_path(
         self: &Arc<Self>,
-        connection: Connection,
+        quinn_connection: Connection,
         probing: Probing,
         here: LocalEnd,
         busy: &Arc<()>,
     ) -> Option<PathId> {
-        let joined = self.join(&connection, probing, here);
+        let joined = self.join(&quinn_connection, probing, here);
         match joined {
-            Some(_) if self.is_over() => connection.close(CLOSED, b"the link is closed"),
+            Some(_) if self.is_over() => quinn_connection.close(CLOSED, b"the connection is closed"),
             Some(_) => {
-                let (peer, address) = (&self.identified.remote.name, connection.remote_address());
+                let (peer, address) = (&self.identified.remote.name, quinn_connection.remote_address());
                 tracing::info!(peer, %address, "there is another path");
             }
-            None => connection.close(GIVEN_UP, b"the link has enough paths"),
+            None => quinn_connection.close(GIVEN_UP, b"the link has enough paths"),
         }
-        self.carry(joined, connection, busy)
+        self.carry(joined, quinn_connection, busy)
     }
 
-    fn join(&self, connection: &Connection, probing: Probing, here: LocalEnd) -> Option<Joined> {
+    fn join(&self, quinn_connection: &Connection, probing: Probing, here: LocalEnd) -> Option<Joined> {
         let (orders, ordered) = mpsc::unbounded_channel();
-        let id = self.with(|state, now| state.add_path(now, connection, probing, here, orders))?;
+        let id = self.with(|state, now| state.add_path(now, quinn_connection, probing, here, orders))?;
         Some((id, ordered))
     }
 
-    fn carry(self: &Arc<Self>, joined: Option<Joined>, connection: Connection, busy: &Arc<()>) -> Option<PathId> {
+    fn carry(self: &Arc<Self>, joined: Option<Joined>, quinn_connection: Connection, busy: &Arc<()>) -> Option<PathId> {
         let (id, ordered) = joined?;
-        tokio::spawn(carry(Arc::clone(self), id, connection, ordered, Arc::clone(busy)));
+        tokio::spawn(carry(Arc::clone(self), id, quinn_connection, ordered, Arc::clone(busy)));
         Some(id)
     }
 
@@ -143,7 +143,7 @@ impl QuicLink {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the association, and then what follows from it.
+    /// Does something with the connection, and then what follows from it.
     pub(super) fn with<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.lock();
         let answer = act(&mut state, Instant::now());
@@ -170,7 +170,7 @@ impl QuicLink {
     fn report_path_event(&self, state: &State, event: PathEvent) {
         let (PathEvent::Lost(path) | PathEvent::Restored(path)) = event;
         let Some(path) = state.paths.get(&path).filter(|_| state.paths.len() > 1) else { return };
-        let (peer, address) = (&self.identified.remote.name, path.connection.remote_address());
+        let (peer, address) = (&self.identified.remote.name, path.quinn_connection.remote_address());
         match event {
             PathEvent::Lost(_) => {
                 LiveSchemeCounters::add(&self.live.paths_lost, 1);
@@ -183,7 +183,7 @@ impl QuicLink {
         }
     }
 
-    /// Keeps the time until the link is over, then says farewell on all paths.
+    /// Keeps the time until the connection is over, then says farewell on all paths.
     async fn keep_time(self: Arc<Self>, busy: Arc<()>) {
         tokio::select! {
             () = self.tick() => {}
@@ -191,11 +191,11 @@ impl QuicLink {
         }
         let state = self.lock();
         let reason = state.farewell.clone().unwrap_or_default();
-        state.paths.values().for_each(|path| path.connection.close(CLOSED, reason.as_bytes()));
+        state.paths.values().for_each(|path| path.quinn_connection.close(CLOSED, reason.as_bytes()));
         drop(busy);
     }
 
-    /// Does what the association has set itself. Never ends.
+    /// Does what the connection has set itself. Never ends.
     async fn tick(&self) {
         loop {
             let armed = {
@@ -239,17 +239,19 @@ impl QuicLink {
         Ok(())
     }
 
-    /// A link of one path has QUIC's own datagrams for what fits them.
+    /// A connection of one path has QUIC's own datagrams for what fits them.
     fn send_datagram(&self, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
         let direct = self.lock().direct().cloned();
-        if let Some(connection) = direct {
-            match connection.send_datagram(message.clone()) {
+        if let Some(quinn_connection) = direct {
+            match quinn_connection.send_datagram(message.clone()) {
                 Ok(()) => return Ok(()),
-                Err(SendDatagramError::ConnectionLost(_)) => return Err(SendError::NoLink(self.identified.link)),
+                Err(SendDatagramError::ConnectionLost(_)) => {
+                    return Err(SendError::NoConnection(self.identified.connection));
+                }
                 Err(_) => {}
             }
         }
-        if self.enqueue(Channel::Datagram, delivery, message) == Err(SendError::Full(self.identified.link)) {
+        if self.enqueue(Channel::Datagram, delivery, message) == Err(SendError::Full(self.identified.connection)) {
             LiveSchemeCounters::add(&self.live.dropped, 1);
         }
         Ok(())
@@ -258,10 +260,10 @@ impl QuicLink {
     fn enqueue(&self, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
         self.with(|state, now| {
             if state.farewell.is_some() {
-                return Err(SendError::NoLink(self.identified.link));
+                return Err(SendError::NoConnection(self.identified.connection));
             }
             let message = as_sent(channel, delivery, message, now, state.longest_rtt());
-            state.multipath.send(now, message).then_some(()).ok_or(SendError::Full(self.identified.link))
+            state.multipath.send(now, message).then_some(()).ok_or(SendError::Full(self.identified.connection))
         })
     }
 
@@ -270,9 +272,9 @@ impl QuicLink {
         self.lock().known_remotes()
     }
 
-    /// Closes the link once what was sent has been acknowledged.
+    /// Closes the connection once what was sent has been acknowledged.
     pub(crate) fn close(&self, reason: String) {
-        if self.context.registry.remove(self.identified.link) {
+        if self.context.registry.remove(self.identified.connection) {
             self.finish(cut(&reason).to_owned());
         }
     }
@@ -281,16 +283,16 @@ impl QuicLink {
     pub(super) fn violated(&self) {
         LiveSchemeCounters::add(&self.live.malformed, 1);
         let state = self.lock();
-        state.paths.values().for_each(|path| path.connection.close(VIOLATION, b"you broke the protocol"));
+        state.paths.values().for_each(|path| path.quinn_connection.close(VIOLATION, b"you broke the protocol"));
     }
 
     /// A connection is over, with all that had arrived on it delivered.
     pub(super) fn lose_path(&self, id: PathId, error: &ConnectionError) {
         let is_last = self.with(|state, now| state.remove_path(now, id));
-        // Who closes one connection on purpose closes the link.
+        // Who closes one connection on purpose closes the connection.
         let is_closed = matches!(error, ConnectionError::ApplicationClosed(close) if close.error_code != GIVEN_UP);
-        if (is_last || is_closed) && self.context.registry.remove(self.identified.link) {
-            self.context.queue.push(self.identified.sender(), Event::down(self.identified.link, sentence(error)));
+        if (is_last || is_closed) && self.context.registry.remove(self.identified.connection) {
+            self.context.queue.push(self.identified.sender(), Event::down(self.identified.connection, sentence(error)));
         }
         if is_last || is_closed {
             self.finish(String::new());
@@ -332,7 +334,7 @@ impl QuicLink {
             return;
         }
         LiveConnectionCounters::add(&self.tally.messages_received, 1);
-        let event = Event::Message { link: self.identified.link, message };
+        let event = Event::Message { connection: self.identified.connection, message };
         self.context.queue.push_when_room(self.identified.sender(), event).await;
     }
 
@@ -358,12 +360,12 @@ impl QuicLink {
         &self.identified.standing
     }
 
-    pub(crate) fn info(&self) -> LinkInfo {
+    pub(crate) fn info(&self) -> ConnectionInfo {
         let state = self.lock();
         let paths: Vec<_> = state.multipath.paths().filter_map(|view| state.describe(&view)).collect();
         let traffic = state.traffic();
         let rtt = paths.iter().filter(|path| path.answers).map(|path| path.rtt).min();
-        LinkInfo {
+        ConnectionInfo {
             bytes_sent: traffic.sent,
             bytes_received: traffic.received,
             messages_sent: LiveConnectionCounters::get(&self.tally.messages_sent),

@@ -1,4 +1,4 @@
-//! The associations that a node has, and the dials that may lead to more.
+//! The connections that a node has, and the dials that may lead to more.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,36 +6,36 @@ use std::time::Duration;
 
 use crate::address::{Address, Scheme, SchemeSet};
 use crate::address_filter;
-use crate::ids::{DialId, LinkId, NodeId, RequestId};
-use crate::machine::Peer as Neighbour;
+use crate::ids::{ConnectionId, DialId, NodeId, RequestId};
+use crate::machine::Peer as Remote;
 use crate::rtt::Rtt;
 use crate::service::Role;
 use crate::time::Time;
 use crate::wall::WallClock;
 use crate::wire::Hello;
 
-/// The most associations at once. One more is closed as soon as it is up.
-pub(super) const MAX_LINKS: usize = 1024;
+/// The most connections at once. One more is closed as soon as it is up.
+pub(super) const MAX_CONNECTIONS: usize = 1024;
 
-/// The most associations with one neighbour. The one that was silent for
+/// The most connections with one remote. The one that was silent for
 /// longest makes room for one more, as it may be dead.
-const MAX_LINKS_EACH: usize = 8;
+const MAX_CONNECTIONS_EACH: usize = 8;
 
-/// How long a direct association that this node dialled may carry nothing
+/// How long a direct connection that this node dialled may carry nothing
 /// before it is closed. Until then a further request needs no handshake, and
 /// nothing is sent for it.
 pub const IDLE: Duration = Duration::from_secs(1800);
 
-/// For how long an association that carries nothing is as good as before: NATs
+/// For how long a connection that carries nothing is as good as before: NATs
 /// keep it in mind so long at least (RFC 4787, section 4.3). One with a hub, or
 /// whose paths are probed (QUIC), is closed then.
 pub(super) const FRESH: Duration = Duration::from_secs(120);
 
-/// The most associations with nodes that are kept without being [`FRESH`].
+/// The most connections with nodes that are kept without being [`FRESH`].
 /// Beyond it the one that was not used for longest is closed.
 const MAX_QUIET: usize = 256;
 
-/// After so many repetitions, of a request or an acceptance, an association is
+/// After so many repetitions, of a request or an acceptance, a connection is
 /// doubted and the other node dialled.
 pub(super) const DOUBTFUL_TRIES: u32 = 3;
 
@@ -62,7 +62,7 @@ pub(super) struct DialTarget {
     pub(super) schemes: SchemeSet,
 }
 
-/// Why an association is gone, or could not be had.
+/// Why a connection is gone, or could not be had.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConnectionLoss<'a> {
     /// In a sentence for people.
@@ -78,11 +78,11 @@ impl<'a> ConnectionLoss<'a> {
     }
 }
 
-/// One association.
+/// One connection.
 #[derive(Debug)]
 pub(super) struct NodeConnection {
     /// Who is there.
-    pub(super) peer: Neighbour,
+    pub(super) peer: Remote,
     /// Where.
     pub(super) address: Address,
     /// How far away.
@@ -107,7 +107,7 @@ pub(super) struct NodeConnection {
     pub(super) through: Option<HubTunnel>,
 }
 
-/// The most such acceptances of an association: more are guesses.
+/// The most such acceptances of a connection: more are guesses.
 const MAX_GUESSES: u8 = 2;
 
 impl NodeConnection {
@@ -120,16 +120,16 @@ impl NodeConnection {
 /// A way through hubs, which stands in for a connection with a node that cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HubTunnel {
-    /// The association with the first hub.
-    pub(super) link: LinkId,
+    /// The connection with the first hub.
+    pub(super) connection: ConnectionId,
     /// That hub, and the request by which it knows the way.
     pub(super) hub: NodeId,
     pub(super) id: RequestId,
 }
 
 impl NodeConnection {
-    /// An association that is up now.
-    pub(super) fn new(now: Time, peer: Neighbour, address: Address, rtt: Rtt) -> Self {
+    /// A connection that is up now.
+    pub(super) fn new(now: Time, peer: Remote, address: Address, rtt: Rtt) -> Self {
         Self {
             peer,
             address,
@@ -167,7 +167,7 @@ impl NodeConnection {
     }
 
     /// Whether its peer is where one of `addresses` says, so that no NAT can
-    /// have forgotten the association. Over TCP a peer dials from another port;
+    /// have forgotten the connection. Over TCP a peer dials from another port;
     /// NATs keep those for hours.
     fn is_to(&self, addresses: &[Address]) -> bool {
         let Some(there) = self.address.primary() else { return false };
@@ -178,104 +178,118 @@ impl NodeConnection {
     }
 }
 
-/// All associations and dials.
+/// All connections and dials.
 #[derive(Debug, Default)]
-pub(super) struct Links {
-    links: BTreeMap<LinkId, NodeConnection>,
+pub(super) struct Connections {
+    connections: BTreeMap<ConnectionId, NodeConnection>,
     dials: BTreeMap<DialId, NodeDialPurpose>,
     next_dial: u64,
     next_way: u64,
 }
 
-impl Links {
-    pub(super) fn get(&self, link: LinkId) -> Option<&NodeConnection> {
-        self.links.get(&link)
+impl Connections {
+    pub(super) fn get(&self, connection: ConnectionId) -> Option<&NodeConnection> {
+        self.connections.get(&connection)
     }
 
-    /// Every association, and every way through hubs.
+    /// Every connection, and every way through hubs.
     pub(super) fn iter(&self) -> impl Iterator<Item = &NodeConnection> {
-        self.links.values()
+        self.connections.values()
     }
 
     /// The wall clocks that remotes have told.
     pub(super) fn clocks_mut(&mut self) -> impl Iterator<Item = &mut WallClock> {
-        self.links.values_mut().filter_map(|link| link.clock.as_mut())
+        self.connections.values_mut().filter_map(|connection| connection.clock.as_mut())
     }
 
-    pub(super) fn get_mut(&mut self, link: LinkId) -> Option<&mut NodeConnection> {
-        self.links.get_mut(&link)
+    pub(super) fn get_mut(&mut self, connection: ConnectionId) -> Option<&mut NodeConnection> {
+        self.connections.get_mut(&connection)
     }
 
-    pub(super) fn insert(&mut self, link: LinkId, entry: NodeConnection) {
-        self.links.insert(link, entry);
+    pub(super) fn insert(&mut self, connection: ConnectionId, entry: NodeConnection) {
+        self.connections.insert(connection, entry);
     }
 
-    pub(super) fn remove(&mut self, link: LinkId) -> Option<NodeConnection> {
-        self.links.remove(&link)
+    pub(super) fn remove(&mut self, connection: ConnectionId) -> Option<NodeConnection> {
+        self.connections.remove(&connection)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.links.len()
+        self.connections.len()
     }
 
-    pub(super) fn ids(&self) -> Vec<LinkId> {
-        self.links.keys().copied().collect()
+    pub(super) fn ids(&self) -> Vec<ConnectionId> {
+        self.connections.keys().copied().collect()
     }
 
-    /// The youngest association with `node` over one of `schemes`: an older
+    /// The youngest connection with `node` over one of `schemes`: an older
     /// one may have died without a word. One that has carried nothing for long
     /// counts only if it leads to one of the node's `addresses`.
-    pub(super) fn between(&self, now: Time, node: NodeId, schemes: SchemeSet, addresses: &[Address]) -> Option<LinkId> {
-        let fits = |link: &NodeConnection| {
-            let may_live = !link.is_quiet(now) || link.is_to(addresses);
-            link.through.is_none() && link.peer.node == node && schemes.contains(link.address.scheme) && may_live
+    pub(super) fn between(
+        &self,
+        now: Time,
+        node: NodeId,
+        schemes: SchemeSet,
+        addresses: &[Address],
+    ) -> Option<ConnectionId> {
+        let fits = |connection: &NodeConnection| {
+            let may_live = !connection.is_quiet(now) || connection.is_to(addresses);
+            connection.through.is_none()
+                && connection.peer.node == node
+                && schemes.contains(connection.address.scheme)
+                && may_live
         };
-        self.links.iter().rev().find(|(_, link)| fits(link)).map(|(id, _)| *id)
+        self.connections.iter().rev().find(|(_, connection)| fits(connection)).map(|(id, _)| *id)
     }
 
     /// True if there is a connection with a node; a way through hubs does not count.
     pub(super) fn is_with(&self, node: NodeId) -> bool {
-        self.links.values().any(|link| link.through.is_none() && link.peer.node == node)
+        self.connections.values().any(|connection| connection.through.is_none() && connection.peer.node == node)
     }
 
     /// The way through hubs to a node.
-    pub(super) fn way_to(&self, node: NodeId) -> Option<LinkId> {
-        let leads = |link: &NodeConnection| link.through.is_some() && link.peer.node == node;
-        self.links.iter().rev().find(|(_, link)| leads(link)).map(|(id, _)| *id)
+    pub(super) fn way_to(&self, node: NodeId) -> Option<ConnectionId> {
+        let leads = |connection: &NodeConnection| connection.through.is_some() && connection.peer.node == node;
+        self.connections.iter().rev().find(|(_, connection)| leads(connection)).map(|(id, _)| *id)
     }
 
     /// The ways through hubs of which `which` holds.
-    pub(super) fn ways(&self, which: impl Fn(HubTunnel) -> bool) -> Vec<LinkId> {
-        let ways = self.links.iter().filter(|(_, link)| link.through.is_some_and(&which));
+    pub(super) fn ways(&self, which: impl Fn(HubTunnel) -> bool) -> Vec<ConnectionId> {
+        let ways = self.connections.iter().filter(|(_, connection)| connection.through.is_some_and(&which));
         ways.map(|(id, _)| *id).collect()
     }
 
-    /// A number for a way through hubs; those of associations count from below.
-    pub(super) fn number_way(&mut self) -> LinkId {
+    /// A number for a way through hubs; those of connections count from below.
+    pub(super) fn number_way(&mut self) -> ConnectionId {
         self.next_way += 1;
-        LinkId(u64::MAX - self.next_way)
+        ConnectionId(u64::MAX - self.next_way)
     }
 
-    /// Which association with `node` is one too many now that `new` is up.
-    pub(super) fn spare(&self, node: NodeId, new: LinkId) -> Option<LinkId> {
-        let of_node = || self.links.iter().filter(|(_, link)| link.peer.node == node && link.through.is_none());
-        let oldest = of_node().filter(|(id, _)| **id != new).min_by_key(|(id, link)| (link.heard, **id));
-        oldest.filter(|_| of_node().count() > MAX_LINKS_EACH).map(|(id, _)| *id)
+    /// Which connection with `node` is one too many now that `new` is up.
+    pub(super) fn spare(&self, node: NodeId, new: ConnectionId) -> Option<ConnectionId> {
+        let of_node = || {
+            self.connections
+                .iter()
+                .filter(|(_, connection)| connection.peer.node == node && connection.through.is_none())
+        };
+        let oldest = of_node().filter(|(id, _)| **id != new).min_by_key(|(id, connection)| (connection.heard, **id));
+        oldest.filter(|_| of_node().count() > MAX_CONNECTIONS_EACH).map(|(id, _)| *id)
     }
 
-    /// Which association with a node is to be closed because too many are quiet.
-    pub(super) fn quietest(&self, now: Time) -> Option<LinkId> {
-        let is_quiet =
-            |link: &NodeConnection| link.peer.role == Role::Node && link.through.is_none() && link.is_quiet(now);
-        let quiet = || self.links.iter().filter(|(_, link)| is_quiet(link));
-        let longest = quiet().min_by_key(|(id, link)| (link.used, **id));
+    /// Which connection with a node is to be closed because too many are quiet.
+    pub(super) fn quietest(&self, now: Time) -> Option<ConnectionId> {
+        let is_quiet = |connection: &NodeConnection| {
+            connection.peer.role == Role::Node && connection.through.is_none() && connection.is_quiet(now)
+        };
+        let quiet = || self.connections.iter().filter(|(_, connection)| is_quiet(connection));
+        let longest = quiet().min_by_key(|(id, connection)| (connection.used, **id));
         longest.filter(|_| quiet().count() > MAX_QUIET).map(|(id, _)| *id)
     }
 
-    /// After how many messages without an answer an association is doubted:
+    /// After how many messages without an answer a connection is doubted:
     /// sooner if nothing has been heard for long.
-    pub(super) fn doubtful_tries(&self, now: Time, link: LinkId) -> u32 {
-        let is_silent = self.get(link).is_none_or(|link| now.since(link.heard) >= FRESH);
+    pub(super) fn doubtful_tries(&self, now: Time, connection: ConnectionId) -> u32 {
+        let is_silent = self.get(connection).is_none_or(|connection| now.since(connection.heard) >= FRESH);
         if is_silent { DOUBTFUL_TRIES - 1 } else { DOUBTFUL_TRIES }
     }
 
@@ -297,7 +311,7 @@ impl Links {
         self.dials.values().any(|other| *other == purpose)
     }
 
-    /// Forgets what a dial was for: its association will not be wanted for it.
+    /// Forgets what a dial was for: its connection will not be wanted for it.
     pub(super) fn forget(&mut self, purpose: NodeDialPurpose) {
         self.dials.retain(|_, wanted| *wanted != purpose);
     }
@@ -320,41 +334,41 @@ mod tests {
         Address::single(scheme, SocketAddr::from(([10, 0, 0, 1], port)))
     }
 
-    fn link(number: u16, address: Address, used: Time) -> NodeConnection {
-        let peer = Neighbour { node: node(number), role: Role::Node, name: String::new() };
+    fn connection(number: u16, address: Address, used: Time) -> NodeConnection {
+        let peer = Remote { node: node(number), role: Role::Node, name: String::new() };
         NodeConnection::new(used, peer, address, Rtt::new(Duration::ZERO))
     }
 
     #[test]
     fn idle_connection_counts_only_without_nat() {
-        let mut links = Links::default();
-        links.insert(LinkId(1), link(1, at(Scheme::Udp, 7710), START));
-        links.insert(LinkId(2), link(2, at(Scheme::Tcp, 40_000), START));
+        let mut connections = Connections::default();
+        connections.insert(ConnectionId(1), connection(1, at(Scheme::Udp, 7710), START));
+        connections.insert(ConnectionId(2), connection(2, at(Scheme::Tcp, 40_000), START));
         let (soon, later) = (START + FRESH / 2, START + 2 * FRESH);
         let tcp = SchemeSet::only(Scheme::Tcp);
-        assert_eq!(links.between(soon, node(1), UDP, &[]), Some(LinkId(1)));
-        assert_eq!(links.between(later, node(1), UDP, &[]), None);
-        assert_eq!(links.between(later, node(1), UDP, &[at(Scheme::Udp, 7711), at(Scheme::Tcp, 7710)]), None);
-        assert_eq!(links.between(later, node(1), UDP, &[at(Scheme::Udp, 7710)]), Some(LinkId(1)));
-        assert_eq!(links.between(later, node(2), tcp, &[at(Scheme::Tcp, 7710)]), Some(LinkId(2)));
-        assert_eq!(links.doubtful_tries(soon, LinkId(1)), DOUBTFUL_TRIES);
-        assert_eq!(links.doubtful_tries(later, LinkId(1)), DOUBTFUL_TRIES - 1);
+        assert_eq!(connections.between(soon, node(1), UDP, &[]), Some(ConnectionId(1)));
+        assert_eq!(connections.between(later, node(1), UDP, &[]), None);
+        assert_eq!(connections.between(later, node(1), UDP, &[at(Scheme::Udp, 7711), at(Scheme::Tcp, 7710)]), None);
+        assert_eq!(connections.between(later, node(1), UDP, &[at(Scheme::Udp, 7710)]), Some(ConnectionId(1)));
+        assert_eq!(connections.between(later, node(2), tcp, &[at(Scheme::Tcp, 7710)]), Some(ConnectionId(2)));
+        assert_eq!(connections.doubtful_tries(soon, ConnectionId(1)), DOUBTFUL_TRIES);
+        assert_eq!(connections.doubtful_tries(later, ConnectionId(1)), DOUBTFUL_TRIES - 1);
     }
 
     #[test]
     fn longest_idle_connection_is_evicted() {
-        let mut links = Links::default();
+        let mut connections = Connections::default();
         for number in 0..MAX_QUIET as u16 + 2 {
             let used = START + Duration::from_secs(number.into());
-            links.insert(LinkId(1000 - u64::from(number)), link(number, at(Scheme::Udp, 1), used));
+            connections.insert(ConnectionId(1000 - u64::from(number)), connection(number, at(Scheme::Udp, 1), used));
         }
-        assert_eq!(links.quietest(START), None, "all are fresh");
+        assert_eq!(connections.quietest(START), None, "all are fresh");
         let later = START + IDLE;
         for number in 0..2 {
-            let quietest = links.quietest(later);
-            assert_eq!(quietest, Some(LinkId(1000 - number)));
-            links.remove(quietest.unwrap());
+            let quietest = connections.quietest(later);
+            assert_eq!(quietest, Some(ConnectionId(1000 - number)));
+            connections.remove(quietest.unwrap());
         }
-        assert_eq!(links.quietest(later), None);
+        assert_eq!(connections.quietest(later), None);
     }
 }

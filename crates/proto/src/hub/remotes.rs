@@ -1,4 +1,4 @@
-//! Who is connected, and over which links.
+//! Who is connected, and over which connections.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::departed_usage::{DepartedUsage, QuotaUsage};
 use super::requests::RequestKey;
 use super::tree::Relation;
 use crate::address::{Address, SchemeSet};
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{ConnectionId, NodeId};
 use crate::machine::Peer;
 use crate::node_selector::NodeSelector;
 use crate::rtt::Rtt;
@@ -16,9 +16,9 @@ use crate::time::Time;
 use crate::wall::WallClock;
 use crate::wire::Hello;
 
-/// The most links that one neighbour may hold at the same time. The one that
+/// The most connections that one remote may hold at the same time. The one that
 /// was silent for longest makes room for one more, as it may be dead.
-pub(super) const MAX_LINKS_EACH: usize = 8;
+pub(super) const MAX_CONNECTIONS_EACH: usize = 8;
 
 /// What a publication costs its node: it may make a message to every watcher.
 pub(super) const PUBLICATION: u32 = 1;
@@ -41,25 +41,25 @@ const BURST: u32 = 96;
 /// How long it takes until it may have one more.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a neighbour may take to answer, beyond the way there and back.
+/// How long a remote may take to answer, beyond the way there and back.
 const ANSWER_DELAY: Duration = Duration::from_millis(50);
 
-/// All links and who is at their other ends.
+/// All connections and who is at their other ends.
 #[derive(Debug, Default)]
-pub(super) struct Neighbours {
-    pub(super) links: BTreeMap<LinkId, RemoteConnection>,
-    nodes: BTreeMap<NodeId, Neighbour>,
+pub(super) struct Remotes {
+    pub(super) connections: BTreeMap<ConnectionId, RemoteConnection>,
+    nodes: BTreeMap<NodeId, Remote>,
     hubs: BTreeSet<NodeId>,
     debts: DepartedUsage,
 }
 
-/// One association.
+/// One connection.
 #[derive(Debug)]
 pub(super) struct RemoteConnection {
     pub(super) node: NodeId,
     pub(super) role: Role,
     pub(super) address: Address,
-    /// Whether it is another one than when the neighbour last published here.
+    /// Whether it is another one than when the remote last published here.
     pub(super) has_moved: bool,
     pub(super) rtt: Rtt,
     /// The ping under way: its token, and when it was sent.
@@ -73,15 +73,15 @@ pub(super) struct RemoteConnection {
     pub(super) said_later: bool,
 }
 
-/// One node or hub with at least one link up, and what it has under way here.
+/// One node or hub with at least one connection up, and what it has under way here.
 #[derive(Debug)]
-pub(super) struct Neighbour {
+pub(super) struct Remote {
     pub(super) role: Role,
     pub(super) name: String,
     pub(super) since: Time,
-    links: Vec<LinkId>,
-    /// The link over which the record that is held has come.
-    pub(super) publisher: Option<LinkId>,
+    connections: Vec<ConnectionId>,
+    /// The connection over which the record that is held has come.
+    pub(super) publisher: Option<ConnectionId>,
     /// Its requests in the order of their coming; some may be over.
     pub(super) requests: VecDeque<RequestKey>,
     pub(super) relays: usize,
@@ -98,18 +98,25 @@ pub(super) struct Neighbour {
     doubtful: bool,
 }
 
-/// What the end of a link means.
+/// What the end of a connection means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LostConnection {
     pub(super) node: NodeId,
     pub(super) role: Role,
-    /// Whether it was the neighbour's last one.
+    /// Whether it was the remote's last one.
     pub(super) last: bool,
 }
 
-impl Neighbours {
-    /// Adds a link. True if it is the neighbour's first.
-    pub(super) fn up(&mut self, now: Time, link: LinkId, peer: Peer, address: Address, rtt: Duration) -> bool {
+impl Remotes {
+    /// Adds a connection. True if it is the remote's first.
+    pub(super) fn up(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        peer: Peer,
+        address: Address,
+        rtt: Duration,
+    ) -> bool {
         let Peer { node, role, name } = peer;
         let entry = RemoteConnection {
             node,
@@ -123,16 +130,16 @@ impl Neighbours {
             clock: None,
             said_later: false,
         };
-        self.links.insert(link, entry);
+        self.connections.insert(connection, entry);
         if role.is_hub() {
             self.hubs.insert(node);
         }
         let fresh = !self.nodes.contains_key(&node);
-        let neighbour = self.nodes.entry(node).or_insert_with(|| Neighbour {
+        let remote = self.nodes.entry(node).or_insert_with(|| Remote {
             role,
             name,
             since: now,
-            links: Vec::with_capacity(1),
+            connections: Vec::with_capacity(1),
             publisher: None,
             requests: VecDeque::new(),
             relays: 0,
@@ -144,49 +151,51 @@ impl Neighbours {
             relation: if role == Role::Server { Relation::Child(0) } else { Relation::Sibling },
             doubtful: false,
         });
-        neighbour.links.push(link);
+        remote.connections.push(connection);
         fresh
     }
 
-    /// Which link of the node is one too many, now that `new` is up.
-    pub(super) fn excess_connection(&self, node: NodeId, new: LinkId) -> Option<LinkId> {
-        let links = self.links_of(node);
-        let heard = |link: &&LinkId| (self.links.get(link).map(|link| link.heard), **link);
-        let oldest = links.iter().filter(|link| **link != new).min_by_key(heard);
-        oldest.copied().filter(|_| links.len() > MAX_LINKS_EACH)
+    /// Which connection of the node is one too many, now that `new` is up.
+    pub(super) fn excess_connection(&self, node: NodeId, new: ConnectionId) -> Option<ConnectionId> {
+        let connections = self.connections_of(node);
+        let heard = |connection: &&ConnectionId| {
+            (self.connections.get(connection).map(|connection| connection.heard), **connection)
+        };
+        let oldest = connections.iter().filter(|connection| **connection != new).min_by_key(heard);
+        oldest.copied().filter(|_| connections.len() > MAX_CONNECTIONS_EACH)
     }
 
-    /// Notes over which of its links a neighbour's record has come.
-    pub(super) fn published_over(&mut self, node: NodeId, link: LinkId) {
-        if let Some(neighbour) = self.nodes.get_mut(&node) {
-            neighbour.publisher = Some(link);
+    /// Notes over which of its connections a remote's record has come.
+    pub(super) fn published_over(&mut self, node: NodeId, connection: ConnectionId) {
+        if let Some(remote) = self.nodes.get_mut(&node) {
+            remote.publisher = Some(connection);
         }
-        if let Some(link) = self.links.get_mut(&link) {
-            link.has_moved = false;
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.has_moved = false;
         }
     }
 
-    /// Removes a link. The neighbour itself stays until [`forget`](Self::forget).
-    pub(super) fn down(&mut self, link: LinkId) -> Option<LostConnection> {
-        let RemoteConnection { node, role, .. } = self.links.remove(&link)?;
-        let neighbour = self.nodes.get_mut(&node)?;
-        neighbour.links.retain(|other| *other != link);
-        Some(LostConnection { node, role, last: neighbour.links.is_empty() })
+    /// Removes a connection. The remote itself stays until [`forget`](Self::forget).
+    pub(super) fn down(&mut self, connection: ConnectionId) -> Option<LostConnection> {
+        let RemoteConnection { node, role, .. } = self.connections.remove(&connection)?;
+        let remote = self.nodes.get_mut(&node)?;
+        remote.connections.retain(|other| *other != connection);
+        Some(LostConnection { node, role, last: remote.connections.is_empty() })
     }
 
-    /// Removes a neighbour without links.
-    pub(super) fn forget(&mut self, now: Time, node: NodeId) -> Option<Neighbour> {
+    /// Removes a remote without connections.
+    pub(super) fn forget(&mut self, now: Time, node: NodeId) -> Option<Remote> {
         self.hubs.remove(&node);
-        let neighbour = self.nodes.remove(&node)?;
-        self.debts.keep(now, node, neighbour.debt);
-        Some(neighbour)
+        let remote = self.nodes.remove(&node)?;
+        self.debts.keep(now, node, remote.debt);
+        Some(remote)
     }
 
-    pub(super) fn get(&self, node: NodeId) -> Option<&Neighbour> {
+    pub(super) fn get(&self, node: NodeId) -> Option<&Remote> {
         self.nodes.get(&node)
     }
 
-    pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut Neighbour> {
+    pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut Remote> {
         self.nodes.get_mut(&node)
     }
 
@@ -197,12 +206,12 @@ impl Neighbours {
 
     /// The nodes that may be called so.
     pub(super) fn called(&self, called: NodeSelector) -> impl Iterator<Item = NodeId> + '_ {
-        let nodes = self.nodes.iter().filter(|(_, neighbour)| neighbour.role == Role::Node);
-        nodes.filter(move |(node, neighbour)| called.matches(**node, Some(&neighbour.name))).map(|(node, _)| *node)
+        let nodes = self.nodes.iter().filter(|(_, remote)| remote.role == Role::Node);
+        nodes.filter(move |(node, remote)| called.matches(**node, Some(&remote.name))).map(|(node, _)| *node)
     }
 
     pub(super) fn is_up(&self, node: NodeId) -> bool {
-        self.nodes.get(&node).is_some_and(|neighbour| !neighbour.links.is_empty())
+        self.nodes.get(&node).is_some_and(|remote| !remote.connections.is_empty())
     }
 
     /// The peer hubs that are up.
@@ -210,9 +219,9 @@ impl Neighbours {
         self.hubs.iter().copied()
     }
 
-    /// How a neighbour stands to this hub, if it is a hub itself.
+    /// How a remote stands to this hub, if it is a hub itself.
     pub(super) fn relation(&self, node: NodeId) -> Option<Relation> {
-        self.nodes.get(&node).filter(|neighbour| neighbour.role.is_hub()).map(|hub| hub.relation)
+        self.nodes.get(&node).filter(|remote| remote.role.is_hub()).map(|hub| hub.relation)
     }
 
     pub(super) fn relate(&mut self, hub: NodeId, relation: Relation) {
@@ -233,11 +242,11 @@ impl Neighbours {
         }
     }
 
-    /// Takes any word from a neighbour, of so many bytes, as a sign of life.
+    /// Takes any word from a remote, of so many bytes, as a sign of life.
     pub(super) fn heard(&mut self, node: NodeId, bytes: usize) {
-        if let Some(neighbour) = self.nodes.get_mut(&node) {
-            neighbour.doubtful = false;
-            neighbour.debt.allowance.record_received(bytes);
+        if let Some(remote) = self.nodes.get_mut(&node) {
+            remote.doubtful = false;
+            remote.debt.allowance.record_received(bytes);
         }
     }
 
@@ -250,59 +259,59 @@ impl Neighbours {
         self.nodes.len() > self.hubs.len()
     }
 
-    pub(super) fn links_of(&self, node: NodeId) -> &[LinkId] {
-        self.nodes.get(&node).map_or(&[], |neighbour| &neighbour.links)
+    pub(super) fn connections_of(&self, node: NodeId) -> &[ConnectionId] {
+        self.nodes.get(&node).map_or(&[], |remote| &remote.connections)
     }
 
-    /// The neighbour's link over an allowed transport that was heard last.
-    pub(super) fn best_link(&self, node: NodeId, allowed: SchemeSet) -> Option<LinkId> {
-        let heard = |link: &LinkId| self.links.get(link).map(|link| link.heard);
-        self.links_of(node).iter().copied().filter(|link| self.uses(*link, allowed)).max_by_key(heard)
+    /// The remote's connection over an allowed transport that was heard last.
+    pub(super) fn best_connection(&self, node: NodeId, allowed: SchemeSet) -> Option<ConnectionId> {
+        let heard = |connection: &ConnectionId| self.connections.get(connection).map(|connection| connection.heard);
+        self.connections_of(node).iter().copied().filter(|connection| self.uses(*connection, allowed)).max_by_key(heard)
     }
 
-    /// How long an answer over the link may take before its want is a sign: of
+    /// How long an answer over the connection may take before its want is a sign: of
     /// a hub a probe time-out, as the round trip to it is measured all the
     /// time; of a node two round trips and then some.
-    pub(super) fn answer_timeout(&self, link: LinkId) -> Duration {
-        self.links.get(&link).map_or(ANSWER_DELAY, |link| match link.role {
-            Role::SuperNode | Role::Server => link.rtt.pto(),
-            Role::Node => link.rtt.smoothed() * 2 + ANSWER_DELAY,
+    pub(super) fn answer_timeout(&self, connection: ConnectionId) -> Duration {
+        self.connections.get(&connection).map_or(ANSWER_DELAY, |connection| match connection.role {
+            Role::SuperNode | Role::Server => connection.rtt.pto(),
+            Role::Node => connection.rtt.smoothed() * 2 + ANSWER_DELAY,
         })
     }
 
-    /// Notes that the neighbour at `link` is asked for a sign of life. One that was asked before
+    /// Notes that the remote at `connection` is asked for a sign of life. One that was asked before
     /// and may still answer that is measured by it: a path may be longer than a pause.
-    pub(super) fn record_ping(&mut self, now: Time, link: LinkId, token: u32) {
-        if let Some(link) = self.links.get_mut(&link) {
-            let is_awaited = link.ping.is_some_and(|(_, sent)| now.since(sent) < link.rtt.pto());
+    pub(super) fn record_ping(&mut self, now: Time, connection: ConnectionId, token: u32) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            let is_awaited = connection.ping.is_some_and(|(_, sent)| now.since(sent) < connection.rtt.pto());
             if !is_awaited {
-                link.ping = Some((token, now));
+                connection.ping = Some((token, now));
             }
         }
     }
 
     /// Measures the round trip by an answer. False if it was not asked for.
-    pub(super) fn record_pong(&mut self, now: Time, link: LinkId, token: u32) -> bool {
-        let Some(link) = self.links.get_mut(&link) else { return false };
-        let Some((_, sent)) = link.ping.take_if(|(asked, _)| *asked == token) else { return false };
-        link.rtt.sample(now.since(sent));
+    pub(super) fn record_pong(&mut self, now: Time, connection: ConnectionId, token: u32) -> bool {
+        let Some(connection) = self.connections.get_mut(&connection) else { return false };
+        let Some((_, sent)) = connection.ping.take_if(|(asked, _)| *asked == token) else { return false };
+        connection.rtt.sample(now.since(sent));
         true
     }
 
-    /// An exchange over the link, of which nothing was repeated, took so long.
-    pub(super) fn record_rtt(&mut self, link: LinkId, rtt: Duration) {
-        if let Some(link) = self.links.get_mut(&link) {
-            link.rtt.sample(rtt);
+    /// An exchange over the connection, of which nothing was repeated, took so long.
+    pub(super) fn record_rtt(&mut self, connection: ConnectionId, rtt: Duration) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.rtt.sample(rtt);
         }
     }
 
-    /// Whether the link is up and of an allowed transport.
-    pub(super) fn uses(&self, link: LinkId, allowed: SchemeSet) -> bool {
-        self.links.get(&link).is_some_and(|link| allowed.contains(link.address.scheme))
+    /// Whether the connection is up and of an allowed transport.
+    pub(super) fn uses(&self, connection: ConnectionId, allowed: SchemeSet) -> bool {
+        self.connections.get(&connection).is_some_and(|connection| allowed.contains(connection.address.scheme))
     }
 }
 
-impl Neighbour {
+impl Remote {
     /// Takes `cost` from what the node may do that makes work for others. False
     /// if not enough is left: what it said is dropped, as if lost, and an
     /// honest node says it again.
@@ -315,7 +324,7 @@ impl Neighbour {
         allowed
     }
 
-    /// How many of something the neighbour may have, if a node may have `per_node`.
+    /// How many of something the remote may have, if a node may have `per_node`.
     pub(super) fn allowance(&self, per_node: usize) -> usize {
         if self.role.is_hub() { per_node * 16 } else { per_node }
     }

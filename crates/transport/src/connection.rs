@@ -1,4 +1,4 @@
-//! What is known about a link, and where it is kept.
+//! What is known about a connection, and where it is kept.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -8,18 +8,18 @@ use std::time::{Duration, SystemTime};
 
 use roost_identity::CertificateStatus;
 use roost_proto::machine::Peer;
-use roost_proto::{Address, DialId, LinkId, Scheme};
+use roost_proto::{Address, ConnectionId, DialId, Scheme};
 
 use crate::event::{Event, EventSource};
-use crate::quic::QuicLink;
-use crate::tcp::TcpLink;
+use crate::quic::QuicConnection;
+use crate::tcp::TcpConnection;
 use crate::udp;
 
-/// A link as operators see it.
+/// A connection as operators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkInfo {
+pub struct ConnectionInfo {
     /// Its number.
-    pub link: LinkId,
+    pub connection: ConnectionId,
     /// Who is there.
     pub remote: Peer,
     /// The address the peer is seen at.
@@ -32,9 +32,9 @@ pub struct LinkInfo {
     pub rtt: Duration,
     /// Since when.
     pub since: SystemTime,
-    /// Bytes handed to the socket for this link (UDP payloads; TCP bytes with TLS).
+    /// Bytes handed to the socket for this connection (UDP payloads; TCP bytes with TLS).
     pub bytes_sent: u64,
-    /// Bytes that came from the socket for this link.
+    /// Bytes that came from the socket for this connection.
     pub bytes_received: u64,
     /// Messages sent.
     pub messages_sent: u64,
@@ -51,7 +51,7 @@ pub struct LinkInfo {
     pub paths: Vec<PathInfo>,
 }
 
-/// One path of a link.
+/// One path of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathInfo {
     /// Our address, where the system tells it.
@@ -78,7 +78,7 @@ pub struct PathInfo {
     pub losses: u64,
 }
 
-/// The counts of one link that has tasks of its own.
+/// The counts of one connection that has tasks of its own.
 #[derive(Debug, Default)]
 pub(crate) struct LiveConnectionCounters {
     pub(crate) bytes_sent: AtomicU64,
@@ -106,10 +106,10 @@ pub(crate) struct VerifiedRemote {
     pub(crate) standing: CertificateStatus,
 }
 
-/// What never changes in a link's life.
+/// What never changes in a connection's life.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionIdentity {
-    pub(crate) link: LinkId,
+    pub(crate) connection: ConnectionId,
     pub(crate) remote: Peer,
     pub(crate) standing: CertificateStatus,
     pub(crate) address: Address,
@@ -124,16 +124,16 @@ impl ConnectionIdentity {
         EventSource::Node(self.remote.node)
     }
 
-    /// The event that makes the link known.
+    /// The event that makes the connection known.
     pub(crate) fn up(&self, dial: Option<DialId>) -> Event {
-        let Self { link, remote: peer, address, rtt, .. } = self;
-        Event::Up { link: *link, dial, remote: peer.clone(), address: address.clone(), rtt: *rtt }
+        let Self { connection, remote: peer, address, rtt, .. } = self;
+        Event::Up { connection: *connection, dial, remote: peer.clone(), address: address.clone(), rtt: *rtt }
     }
 
-    /// The description of a link without any traffic.
-    pub(crate) fn describe(&self, rtt: Duration) -> LinkInfo {
-        LinkInfo {
-            link: self.link,
+    /// The description of a connection without any traffic.
+    pub(crate) fn describe(&self, rtt: Duration) -> ConnectionInfo {
+        ConnectionInfo {
+            connection: self.connection,
             remote: self.remote.clone(),
             address: self.address.clone(),
             scheme: self.address.scheme,
@@ -158,60 +158,60 @@ pub(crate) fn seen_at(scheme: Scheme, socket: SocketAddr) -> Address {
     Address::single(scheme, SocketAddr::new(socket.ip().to_canonical(), socket.port()))
 }
 
-/// Who carries a link.
+/// Who carries a connection.
 #[derive(Clone)]
 pub(crate) enum AnyConnection {
     Udp(Arc<udp::Endpoint>, udp::SessionSlot),
-    Tcp(Arc<TcpLink>),
-    Quic(Arc<QuicLink>),
+    Tcp(Arc<TcpConnection>),
+    Quic(Arc<QuicConnection>),
 }
 
-/// Every link that is up, by its number. At most [`crate::Limits::links`],
+/// Every connection that is up, by its number. At most [`crate::Limits::connections`],
 /// plus those that we dialled.
 #[derive(Default)]
 pub(crate) struct Registry {
     next: AtomicU64,
-    /// Links that came and went.
+    /// Connections that came and went.
     changes: AtomicU64,
-    links: RwLock<HashMap<LinkId, AnyConnection>>,
+    connections: RwLock<HashMap<ConnectionId, AnyConnection>>,
 }
 
 impl Registry {
-    /// A number that no link has had.
-    pub(crate) fn allocate(&self) -> LinkId {
-        LinkId(self.next.fetch_add(1, Ordering::Relaxed) + 1)
+    /// A number that no connection has had.
+    pub(crate) fn allocate(&self) -> ConnectionId {
+        ConnectionId(self.next.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    pub(crate) fn insert(&self, link: LinkId, carrier: AnyConnection) {
-        self.links.write().unwrap_or_else(PoisonError::into_inner).insert(link, carrier);
+    pub(crate) fn insert(&self, connection: ConnectionId, carrier: AnyConnection) {
+        self.connections.write().unwrap_or_else(PoisonError::into_inner).insert(connection, carrier);
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the link was there.
-    pub(crate) fn remove(&self, link: LinkId) -> bool {
-        let was_there = self.links.write().unwrap_or_else(PoisonError::into_inner).remove(&link).is_some();
+    /// Whether the connection was there.
+    pub(crate) fn remove(&self, connection: ConnectionId) -> bool {
+        let was_there = self.connections.write().unwrap_or_else(PoisonError::into_inner).remove(&connection).is_some();
         self.changes.fetch_add(u64::from(was_there), Ordering::Relaxed);
         was_there
     }
 
-    /// The number of links that came and went.
+    /// The number of connections that came and went.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn get(&self, link: LinkId) -> Option<AnyConnection> {
-        self.links.read().unwrap_or_else(PoisonError::into_inner).get(&link).cloned()
+    pub(crate) fn get(&self, connection: ConnectionId) -> Option<AnyConnection> {
+        self.connections.read().unwrap_or_else(PoisonError::into_inner).get(&connection).cloned()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.links.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.connections.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// All of them, by number.
-    pub(crate) fn all(&self) -> Vec<(LinkId, AnyConnection)> {
-        let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = links.iter().map(|(link, carrier)| (*link, carrier.clone())).collect();
-        all.sort_unstable_by_key(|(link, _)| *link);
+    pub(crate) fn all(&self) -> Vec<(ConnectionId, AnyConnection)> {
+        let connections = self.connections.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = connections.iter().map(|(connection, carrier)| (*connection, carrier.clone())).collect();
+        all.sort_unstable_by_key(|(connection, _)| *connection);
         all
     }
 }
