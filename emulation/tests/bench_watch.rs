@@ -11,7 +11,10 @@ use serde_json::Value;
 fn watch_switches_path_without_loss() {
     let cases = ["join-reflected", "leave-subscribers", "uplink-4"];
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("emulate"));
-    command.args(["bench", "subscription", "--json", "--case", &cases.join(",")]).stdin(Stdio::null()).env("TERM", "dumb");
+    command
+        .args(["bench", "subscription", "--json", "--case", &cases.join(",")])
+        .stdin(Stdio::null())
+        .env("TERM", "dumb");
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));

@@ -14,7 +14,7 @@ use roost_daemon::driver::DriverStopped;
 use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_daemon::naming::{connected, resolve_node};
 use roost_daemon::shared::millis;
-use roost_proto::peer::{NodeCommand, Provider, ReflectionPolicy, ServiceRequest, Ticket};
+use roost_proto::node::{NodeCommand, Provider, ReflectionPolicy, ServiceRequest, Ticket};
 use roost_proto::room::RoomId;
 use roost_proto::wire::{Candidate, Coverage, LookupResult, MAX_CANDIDATES};
 use roost_proto::{Area, Cell, NodeId, NodeSelector, SchemeSet, Service, format_node};

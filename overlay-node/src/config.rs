@@ -8,7 +8,7 @@ use std::time::Duration;
 use roost_daemon::config::units::size_bytes;
 use roost_daemon::config::{ConfigError, Kind, Setting, Settings};
 use roost_daemon::media::MediaAddress;
-use roost_proto::peer::Discovery;
+use roost_proto::node::Discovery;
 use roost_proto::{Cell, DeliveryClass, DeliveryClasses, Endpoint, Role, Service, ServiceSet};
 use roost_services::{SourceSpec, Sources};
 use roost_transport::{DEFAULT_GROUPS, MulticastConfig};

@@ -11,7 +11,7 @@ use roost_daemon::LogLimiter;
 use roost_daemon::driver::{EventHandler, LoopControl};
 use roost_daemon::log_dedup::LogDedup;
 use roost_daemon::naming::Names;
-use roost_proto::peer::{NodeCommand, NodeEvent, Peer, RequestSummary, Ticket};
+use roost_proto::node::{Node, NodeCommand, NodeEvent, RequestSummary, Ticket};
 use roost_proto::wire::Reason;
 use roost_proto::{NodeId, RequestId};
 use tokio::task::AbortHandle;
@@ -40,7 +40,7 @@ pub(crate) struct NodeEventHandler {
     pub(crate) later: LogLimiter,
 }
 
-impl EventHandler<Peer> for NodeEventHandler {
+impl EventHandler<Node> for NodeEventHandler {
     fn handle_event(&mut self, event: NodeEvent) -> LoopControl {
         match event {
             NodeEvent::Attached { hub, address } => {

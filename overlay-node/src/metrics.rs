@@ -8,7 +8,7 @@ use prometheus::{
 };
 use roost_daemon::metrics::{CounterSet, Metrics, Total};
 use roost_proto::Service;
-use roost_proto::peer::{NodeStatus, RequestSummary};
+use roost_proto::node::{NodeStatus, RequestSummary};
 use roost_proto::wire::{Reason, RequestMode};
 
 /// Edges of the first-byte histogram, seconds: from a warm loopback to a

@@ -18,7 +18,7 @@ use roost_daemon::naming::Names;
 use roost_daemon::resolve::{EndpointResolver, resolve_all};
 use roost_daemon::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 use roost_identity::Identity;
-use roost_proto::peer::{self, Discovery, NodeCommand, Peer};
+use roost_proto::node::{self, Discovery, Node, NodeCommand};
 use roost_proto::{Address, NodeId, Role, RoleSet, ServiceSet};
 use roost_reflector::relay;
 use roost_services::{SourceError, Sources};
@@ -43,7 +43,7 @@ pub(crate) enum OverlayNode {}
 #[derive(Clone)]
 pub(crate) struct NodeService {
     pub(crate) shared: Arc<DaemonContext>,
-    pub(crate) mailbox: Mailbox<Peer>,
+    pub(crate) mailbox: Mailbox<Node>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) providers: Arc<ProviderCache>,
     pub(crate) names: Arc<Names>,
@@ -102,14 +102,14 @@ impl Program for OverlayNode {
         let place = if config.hub_role == Role::SuperNode { config.media } else { MediaAddress::Off };
         let bound = place.bind(shared.transport.local_addresses())?;
         let media = bound.as_ref().map(MediaSocket::address);
-        let machine = Peer::new(machine_config(&config, &identity, hubs, addresses, media)?);
+        let machine = Node::new(machine_config(&config, &identity, hubs, addresses, media)?);
         let (tickets, shelf) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer.sources));
         shelf.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
         let inbox = config.inbox;
         let (tallies, names) = (ReceptionTable::default(), Arc::<Names>::default());
         let mut relay = Ok(None);
-        let owner = |mailbox: &Mailbox<Peer>| {
+        let owner = |mailbox: &Mailbox<Node>| {
             let (tickets, mailbox) = (Arc::clone(&tickets), mailbox.clone());
             let ending =
                 SubscriberOutput { tickets: Arc::clone(&tickets), tallies: tallies.clone(), mailbox: mailbox.clone() };
@@ -200,11 +200,11 @@ fn machine_config(
     hubs: Vec<Vec<Address>>,
     addresses: Vec<Address>,
     media: Option<SocketAddr>,
-) -> Result<peer::NodeConfig, Failure> {
+) -> Result<node::NodeConfig, Failure> {
     // A record of a later start replaces any of an earlier one; a clock before
     // 1970 has failed the check of the certificate's dates already.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Ok(peer::NodeConfig {
+    Ok(node::NodeConfig {
         node: identity.node(),
         name: identity.name().to_owned(),
         epoch: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
@@ -227,8 +227,8 @@ fn machine_config(
 
 impl NodeService {
     /// The machine's own status.
-    pub(crate) async fn machine_status(&self) -> Result<peer::NodeStatus, DriverStopped> {
-        self.mailbox.inspect(Peer::status).await
+    pub(crate) async fn machine_status(&self) -> Result<node::NodeStatus, DriverStopped> {
+        self.mailbox.inspect(Node::status).await
     }
 
     /// The name of a node, if its certificate or a hub has told it.
@@ -279,7 +279,7 @@ impl Endpoints for NodeService {
     }
 
     async fn connections(&self) -> Result<Connections, DriverStopped> {
-        Ok(self.shared.connections(&self.mailbox.inspect(Peer::clocks).await?))
+        Ok(self.shared.connections(&self.mailbox.inspect(Node::clocks).await?))
     }
 
     fn check_liveness(&self, sign: fn()) -> impl Future<Output = Result<(), DriverStopped>> + Send + 'static {

@@ -7,7 +7,7 @@ use roost_control::types::HubRow;
 use roost_control::{self as control, Code, Error, Roster, SCHEMA, StreamRow, Transfer, WatchEvent};
 use roost_daemon::shared::millis;
 use roost_proto::flow::digest_text;
-use roost_proto::peer::{self, HomeStatus, RequestStatus, RequestSummary, SessionStatus, Ticket, Trace, TracedHop};
+use roost_proto::node::{self, HomeStatus, RequestStatus, RequestSummary, SessionStatus, Ticket, Trace, TracedHop};
 use roost_proto::reflection::StreamId;
 use roost_proto::room::RoomMember;
 use roost_proto::wire::{Coverage, FlowDescription, LookupResult, Reason, WatchChange};
@@ -50,7 +50,7 @@ pub(crate) fn receiving(request: &RequestStatus) -> Transfer {
 }
 
 /// Says what streams are that begin here, or that requests have.
-pub(crate) fn name_streams(rows: &mut [StreamRow], machine: &peer::NodeStatus, watched: &[(StreamId, Ticket)]) {
+pub(crate) fn name_streams(rows: &mut [StreamRow], machine: &node::NodeStatus, watched: &[(StreamId, Ticket)]) {
     let published = machine.publications.iter();
     let published =
         published.filter_map(|one| Some((one.stream?, one.service, Some(machine.cell), Some(machine.node))));

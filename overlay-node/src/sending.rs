@@ -11,7 +11,7 @@ use roost_control::server::{ApiError, Pairs, json_line};
 use roost_control::{Code, Error, JSON_LINES, SendEvent, SendQuery};
 use roost_daemon::http::{Body, IntoResponse, Response, State, header};
 use roost_daemon::resolve::resolve_all;
-use roost_proto::peer::{NodeCommand, Provider, SessionId};
+use roost_proto::node::{NodeCommand, Provider, SessionId};
 use roost_proto::wire::{Candidate, MAX_CANDIDATES, PushState, Reason};
 use roost_proto::{Area, Cell, NodeId, Role, Service, format_node};
 

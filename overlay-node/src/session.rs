@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use roost_daemon::driver::{DriverStopped, Mailbox};
 use roost_daemon::media::{RelayMailbox, RelayStopped};
 use roost_daemon::{DaemonContext, LogLimiter};
-use roost_proto::peer::{MAX_STREAM_DURATION, NodeCommand, Peer, SessionId, SourceOutput};
+use roost_proto::node::{MAX_STREAM_DURATION, Node, NodeCommand, SessionId, SourceOutput};
 use roost_proto::reflection::{Epoch, EpochSecret, SECRET_BYTES, StreamId};
 use roost_proto::{NodeId, Service};
 use roost_services::{Feed, SourceError, SourceSpec, Sources, StoredFile};
@@ -54,7 +54,7 @@ impl SourceRegistry {
 /// The sessions under way. There are as many as the machine admits.
 pub(crate) struct Sessions {
     shelf: SourceRegistry,
-    mailbox: Mailbox<Peer>,
+    mailbox: Mailbox<Node>,
     shared: Arc<DaemonContext>,
     media: Option<RelayMailbox<NodeRelayHandler>>,
     failures: Arc<LogLimiter>,
@@ -72,7 +72,7 @@ struct Task {
 impl Sessions {
     pub(crate) fn new(
         shelf: SourceRegistry,
-        mailbox: Mailbox<Peer>,
+        mailbox: Mailbox<Node>,
         shared: Arc<DaemonContext>,
         media: Option<RelayMailbox<NodeRelayHandler>>,
     ) -> Self {
@@ -128,7 +128,7 @@ impl Drop for UnpublishGuard<'_> {
 /// Feeds one session.
 struct Feeder {
     session: SessionId,
-    mailbox: Mailbox<Peer>,
+    mailbox: Mailbox<Node>,
     shared: Arc<DaemonContext>,
     failures: Arc<LogLimiter>,
     wanted: mpsc::Receiver<(u64, u64)>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_daemon::driver::{DriverStopped, Mailbox};
-use roost_proto::peer::{NodeCommand, Peer, RequestSummary, SessionId, Ticket, Trace};
+use roost_proto::node::{Node, NodeCommand, RequestSummary, SessionId, Ticket, Trace};
 use roost_proto::room::RoomMember;
 use roost_proto::wire::{FlowDescription, LookupResult, PushState, Reason, RequestMode, WatchChange};
 use roost_proto::{Address, Cell, NodeId, Scheme, Service};
@@ -265,7 +265,7 @@ impl From<DriverStopped> for TicketError {
 /// Asks the machine for something; `command` makes the command from the ticket.
 pub(crate) async fn open_ticket(
     tickets: &Arc<Tickets>,
-    mailbox: &Mailbox<Peer>,
+    mailbox: &Mailbox<Node>,
     purpose: Purpose,
     command: impl FnOnce(Ticket) -> NodeCommand,
 ) -> Result<Replies, TicketError> {
@@ -298,7 +298,7 @@ pub(crate) struct Replies {
     receiver: mpsc::UnboundedReceiver<Reply>,
     backlog: Arc<Backlog>,
     tickets: Arc<Tickets>,
-    mailbox: Mailbox<Peer>,
+    mailbox: Mailbox<Node>,
     over: bool,
     /// Bytes of an object that were read and not told of.
     taken: u64,

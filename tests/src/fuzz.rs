@@ -8,7 +8,7 @@ use roost_control::Frames;
 use roost_emulation::ns::{self, NsLimits};
 use roost_emulation::topology::describe::describe;
 use roost_proto::hub::{Hub, HubConfig, HubKind};
-use roost_proto::machine::{Input, Machine, Peer};
+use roost_proto::machine::{Input, Machine, RemoteIdentity};
 use roost_proto::wire::Message;
 use roost_proto::{Address, Cell, ConnectionId, Endpoint, NodeId, Role, Scheme, Time};
 use roost_reflector::control::ControlPacket;
@@ -69,7 +69,7 @@ pub fn notation(bytes: &[u8]) {
 pub fn hub(bytes: &[u8]) {
     let mut hub = Hub::new(HubConfig::new(NodeId::from_bytes([1; 16]), HubKind::SuperNode, 1));
     for (number, role) in [(1, Role::Node), (2, Role::SuperNode)] {
-        let peer = Peer { node: NodeId::from_bytes([number; 16]), role, name: "fuzz".to_owned() };
+        let peer = RemoteIdentity { node: NodeId::from_bytes([number; 16]), role, name: "fuzz".to_owned() };
         let address = Address::single(Scheme::Udp, ([127, 0, 0, 1], 7700).into());
         let (connection, rtt) = (ConnectionId(number.into()), Duration::from_millis(1));
         hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, peer, address, rtt });

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use roost_proto::peer::MAX_REQUESTS;
+use roost_proto::node::MAX_REQUESTS;
 use roost_proto::reflection::StreamTag;
 use roost_proto::wire::{CopyTarget, Message, Reason, Request, RequestMode, RequestParams};
 use roost_proto::{Area, Cell, NodeId, Nonce, RequestId, Service, ServiceSet};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use roost_proto::flow::STALL_TIMEOUT;
-use roost_proto::peer::ReflectionPolicy;
+use roost_proto::node::ReflectionPolicy;
 use roost_proto::wire::{RequestMode, ResumePoint};
 use roost_proto::{Area, Cell, DeliveryClass, NodeSelector, Profile, Scheme, Scope, Service, ServiceSet};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
-use roost_proto::machine::Peer;
+use roost_proto::machine::RemoteIdentity;
 use roost_proto::{NodeId, Role};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
@@ -27,7 +27,7 @@ pub struct Identity {
     held: RwLock<Held>,
     key: Vec<u8>,
     /// The holder, which no renewal changes.
-    peer: Peer,
+    peer: RemoteIdentity,
     authority: Arc<Authority>,
     list: Arc<RevocationList>,
     list_path: PathBuf,

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ParsedPublicKey};
 use roost_proto::NodeId;
-use roost_proto::machine::Peer;
+use roost_proto::machine::RemoteIdentity;
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Version};
 use x509_parser::time::ASN1Time;
@@ -34,7 +34,7 @@ const P256_SPKI_BYTES: usize = P256_PREFIX.len() + 64;
 ///
 /// # Errors
 /// [`Refusal::Malformed`] if it is not of the form that a group issues.
-pub fn read_unverified(leaf_der: &[u8]) -> Result<Peer, Refusal> {
+pub fn read_unverified(leaf_der: &[u8]) -> Result<RemoteIdentity, Refusal> {
     let leaf = Certificate::parse(leaf_der).and_then(|certificate| certificate.leaf());
     leaf.map(|leaf| leaf.peer()).ok_or(Refusal::Malformed)
 }
@@ -156,8 +156,8 @@ pub struct CertificateStatus {
 }
 
 impl Leaf {
-    pub(crate) fn peer(&self) -> Peer {
-        Peer { node: self.node, role: self.subject.role, name: self.subject.name.clone() }
+    pub(crate) fn peer(&self) -> RemoteIdentity {
+        RemoteIdentity { node: self.node, role: self.subject.role, name: self.subject.name.clone() }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use roost_proto::RoleSet;
-use roost_proto::machine::Peer;
+use roost_proto::machine::RemoteIdentity;
 
 use crate::bundle::Identity;
 use crate::certificate::{Authority, Certificate, CertificateStatus, Leaf};
@@ -55,7 +55,7 @@ impl Policy {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(&self, leaf_der: &[u8], expect: RoleSet, now: SystemTime) -> Result<Peer, Refusal> {
+    pub fn verify(&self, leaf_der: &[u8], expect: RoleSet, now: SystemTime) -> Result<RemoteIdentity, Refusal> {
         self.admit(leaf_der, expect, now).map(|(peer, _)| peer)
     }
 
@@ -68,7 +68,7 @@ impl Policy {
         leaf_der: &[u8],
         expect: RoleSet,
         now: SystemTime,
-    ) -> Result<(Peer, CertificateStatus), Refusal> {
+    ) -> Result<(RemoteIdentity, CertificateStatus), Refusal> {
         let verdict = self.judge_leaf(leaf_der, expect, now);
         if verdict.is_err() {
             let claimed = Certificate::parse(leaf_der).and_then(|certificate| certificate.subject());
@@ -77,7 +77,12 @@ impl Policy {
         verdict
     }
 
-    fn judge_leaf(&self, der: &[u8], expect: RoleSet, now: SystemTime) -> Result<(Peer, CertificateStatus), Refusal> {
+    fn judge_leaf(
+        &self,
+        der: &[u8],
+        expect: RoleSet,
+        now: SystemTime,
+    ) -> Result<(RemoteIdentity, CertificateStatus), Refusal> {
         let leaf = member(der, &self.authority)?;
         self.recheck(&leaf.standing, now)?;
         if !expect.contains(leaf.subject.role) {

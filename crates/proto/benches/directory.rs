@@ -10,7 +10,7 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use roost_proto::directory::{Directory, DirectoryQuery, MAX_NODES, SearchPurpose};
 use roost_proto::hub::{Hub, HubConfig, HubKind};
-use roost_proto::machine::Peer;
+use roost_proto::machine::RemoteIdentity;
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Message, Request, RequestMode};
 use roost_proto::{
@@ -115,7 +115,7 @@ fn hub(records: &[Record]) -> (Hub, ConnectionId) {
     let mut hub = Hub::new(config);
     for (number, record) in records.iter().enumerate() {
         let connection = ConnectionId(number as u64);
-        let peer = Peer { node: record.node, role: Role::Node, name: String::new() };
+        let peer = RemoteIdentity { node: record.node, role: Role::Node, name: String::new() };
         let (address, rtt) = (record.addresses[0].clone(), Duration::ZERO);
         hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, peer, address, rtt });
         hub.handle(Time::ZERO, Input::Message { connection, message: Message::Publish(record.clone()).encode() });

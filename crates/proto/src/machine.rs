@@ -43,7 +43,7 @@ pub enum Input<C> {
         /// The dial that led to it; `None` if the peer dialled.
         dial: Option<DialId>,
         /// Who is there.
-        peer: Peer,
+        peer: RemoteIdentity,
         /// The address it is seen at.
         address: Address,
         /// Round trip measured by the handshake.
@@ -119,7 +119,7 @@ pub enum Input<C> {
 
 /// Who is at the other end of a connection, as its certificate says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct RemoteIdentity {
     /// Digest of its public key.
     pub node: NodeId,
     /// What it may act as.

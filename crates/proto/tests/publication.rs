@@ -9,9 +9,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use roost_proto::machine::{Input, Machine, Peer as Remote};
-use roost_proto::peer::{
-    Discovery, LINGER, MEMBER_SILENCE, NodeCommand, NodeConfig, NodeEvent, Peer, SessionId, SourceOutput,
+use roost_proto::machine::{Input, Machine, RemoteIdentity as Remote};
+use roost_proto::node::{
+    Discovery, LINGER, MEMBER_SILENCE, Node, NodeCommand, NodeConfig, NodeEvent, SessionId, SourceOutput,
 };
 use roost_proto::random::RootSecret;
 use roost_proto::wire::{
@@ -73,7 +73,7 @@ fn step() -> impl Strategy<Value = MemberStep> {
 
 /// A provider, the nodes around it, and what each of them knows.
 struct PublicationScene {
-    peer: Peer,
+    peer: Node,
     now: Time,
     connections: BTreeMap<u8, ConnectionId>,
     next_connection: u64,
@@ -119,7 +119,7 @@ impl PublicationScene {
             secret: RootSecret::of_seed(1),
         };
         let mut scene = Self {
-            peer: Peer::new(config),
+            peer: Node::new(config),
             now: Time::from_nanos(1),
             connections: BTreeMap::new(),
             next_connection: 1,

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use roost_identity::CertificateStatus;
-use roost_proto::machine::Peer;
+use roost_proto::machine::RemoteIdentity;
 use roost_proto::{Address, ConnectionId, DialId, Scheme};
 
 use crate::event::{Event, EventSource};
@@ -21,7 +21,7 @@ pub struct ConnectionInfo {
     /// Its number.
     pub connection: ConnectionId,
     /// Who is there.
-    pub remote: Peer,
+    pub remote: RemoteIdentity,
     /// The address the peer is seen at.
     pub address: Address,
     /// The transport.
@@ -102,7 +102,7 @@ impl LiveConnectionCounters {
 /// A peer that the policy lets pass.
 #[derive(Clone, Debug)]
 pub(crate) struct VerifiedRemote {
-    pub(crate) remote: Peer,
+    pub(crate) remote: RemoteIdentity,
     pub(crate) standing: CertificateStatus,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct VerifiedRemote {
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionIdentity {
     pub(crate) connection: ConnectionId,
-    pub(crate) remote: Peer,
+    pub(crate) remote: RemoteIdentity,
     pub(crate) standing: CertificateStatus,
     pub(crate) address: Address,
     pub(crate) dialled: bool,

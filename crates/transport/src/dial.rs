@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use roost_proto::machine::Peer;
+use roost_proto::machine::RemoteIdentity;
 use roost_proto::{Address, DialId, NodeId, RoleSet, Scheme};
 use tokio::sync::oneshot;
 
@@ -61,7 +61,7 @@ impl DialRequest {
 pub(crate) const TOO_LATE: &str = "another address was quicker";
 
 /// What to say of a peer that is not the node that was wanted.
-pub(crate) fn unexpected(peer: &Peer) -> String {
+pub(crate) fn unexpected(peer: &RemoteIdentity) -> String {
     format!("the peer is not the node that was expected but {} ({})", peer.name, peer.node)
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use roost_identity::Refusal;
-use roost_proto::machine::Peer;
+use roost_proto::machine::RemoteIdentity;
 use roost_proto::{Address, ConnectionId, DialId, NodeId, Scheme};
 use tokio::sync::Notify;
 use tokio::time::Sleep;
@@ -29,7 +29,7 @@ pub enum Event {
         /// The dial that led to it; `None` if the peer dialled.
         dial: Option<DialId>,
         /// Who is there.
-        remote: Peer,
+        remote: RemoteIdentity,
         /// The address the peer is seen at.
         address: Address,
         /// Round trip measured by the handshake.

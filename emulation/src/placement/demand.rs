@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::{Service, peer};
+use roost_proto::{Service, node};
 
 use crate::experiment::{NodePlace, Plan};
 use crate::topology::model::HostIndex;
@@ -135,7 +135,7 @@ impl<'a> Demand<'a> {
         if rate <= 0.0 || self.length <= 0.0 {
             return 1.0;
         }
-        let kept = peer::IDLE.as_secs_f64();
+        let kept = node::IDLE.as_secs_f64();
         let young = self.length.min(kept);
         let first = (1.0 - (-rate * young).exp()) / rate;
         let later = (self.length - young) * (-rate * kept).exp();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::address::MAX_HOSTS;
-use roost_proto::machine::Peer as Remote;
+use roost_proto::machine::RemoteIdentity as Remote;
 use roost_proto::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Time};
 use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent, multicast_bytes};
 

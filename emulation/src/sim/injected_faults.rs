@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use roost_proto::machine::Transmit;
-use roost_proto::peer::{NodeCommand, NodeEvent, ServiceRequest, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, ServiceRequest, Ticket};
 use roost_proto::wire::{Message, Reason, Renew};
 use roost_proto::{Area, Channel, Delivery, Service, Time, Traffic, Version};
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use roost_proto::hub::{self, Hub};
-use roost_proto::peer::{MAX_REQUESTS, Peer, Ticket};
+use roost_proto::node::{MAX_REQUESTS, Node, Ticket};
 use roost_proto::wire::Message;
 use roost_proto::{NodeId, Time, Traffic, Version};
 
@@ -191,7 +191,7 @@ impl InvariantChecker {
     }
 
     /// Looks at a node that has done something.
-    pub(super) fn look_at_node(&mut self, now: Time, machine: MachineId, node: &Peer) {
+    pub(super) fn look_at_node(&mut self, now: Time, machine: MachineId, node: &Node) {
         if !self.is_due(now, machine) {
             return;
         }
@@ -210,7 +210,7 @@ impl InvariantChecker {
     }
 
     /// Looks at a node when the run is over and nothing is waited for any more.
-    pub(super) fn at_end(&mut self, now: Time, machine: MachineId, node: &Peer) {
+    pub(super) fn at_end(&mut self, now: Time, machine: MachineId, node: &Node) {
         let open: Vec<Ticket> = node.requests(now).iter().map(|request| request.ticket).collect();
         for ticket in open {
             self.violated(now, machine, format!("its request {} has not ended with the run", ticket.0));

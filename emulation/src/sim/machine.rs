@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::hub::{self, Hub};
 use roost_proto::machine::{Input, Machine as _};
-use roost_proto::peer::{self, NodeCommand, NodeEvent, Peer, SessionId, SourceOutput};
+use roost_proto::node::{self, Node, NodeCommand, NodeEvent, SessionId, SourceOutput};
 use roost_proto::service::Form;
 use roost_proto::{Deadline, Service, Time, Transmit};
 
@@ -23,7 +23,7 @@ pub(super) struct Machine {
 }
 
 enum NodeOrHub {
-    Node(Box<Peer>),
+    Node(Box<Node>),
     Hub(Box<Hub>),
 }
 
@@ -49,8 +49,8 @@ pub(super) enum MachineOutput {
 }
 
 impl Machine {
-    pub(super) fn node(config: peer::NodeConfig) -> Self {
-        Self { inner: NodeOrHub::Node(Box::new(Peer::new(config))), sources: BTreeMap::new() }
+    pub(super) fn node(config: node::NodeConfig) -> Self {
+        Self { inner: NodeOrHub::Node(Box::new(Node::new(config))), sources: BTreeMap::new() }
     }
 
     pub(super) fn hub(config: hub::HubConfig) -> Self {
@@ -58,7 +58,7 @@ impl Machine {
     }
 
     /// The node, if it is one.
-    pub(super) fn as_node(&self) -> Option<&Peer> {
+    pub(super) fn as_node(&self) -> Option<&Node> {
         match &self.inner {
             NodeOrHub::Node(node) => Some(node),
             NodeOrHub::Hub(_) => None,
@@ -182,7 +182,7 @@ impl Machine {
 fn input<C>(news: MachineInput) -> Input<C> {
     match news {
         MachineInput::Up { connection, dial, peer, address, rtt } => {
-            Input::ConnectionUp { connection, dial, peer, address, rtt }
+            Input::ConnectionUp { connection, dial, node, address, rtt }
         }
         MachineInput::Down { connection, reason } => Input::ConnectionDown { connection, reason, refused: false },
         MachineInput::Unreachable { dial, reason } => Input::DialFailed { dial, reason, refused: false },

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use roost_control::error::Code;
-use roost_proto::peer::{NodeEvent, RequestSummary, ServiceRequest as Wish, Ticket};
+use roost_proto::node::{NodeEvent, RequestSummary, ServiceRequest as Wish, Ticket};
 use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
 
 use crate::experiment::mobility::Mobility;

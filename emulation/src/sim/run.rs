@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::{Cell, NodeId, Scheme, Time};
 
 use super::connections::MachineId;

@@ -7,8 +7,8 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use roost_proto::hub::{self, Hub, HubKind};
-use roost_proto::machine::Peer as Remote;
-use roost_proto::peer::{NodeCommand, NodeConfig, NodeEvent, Peer, SessionId, Ticket};
+use roost_proto::machine::RemoteIdentity as Remote;
+use roost_proto::node::{Node, NodeCommand, NodeConfig, NodeEvent, SessionId, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
 
@@ -189,7 +189,7 @@ impl<'a> SimWorld<'a> {
     }
 
     /// The node that a machine is, if it is one and runs.
-    pub(super) fn node(&self, machine: MachineId) -> Option<&Peer> {
+    pub(super) fn node(&self, machine: MachineId) -> Option<&Node> {
         self.machines[machine].as_ref().and_then(Machine::as_node)
     }
 

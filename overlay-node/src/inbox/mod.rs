@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use roost_daemon::driver::Mailbox;
 use roost_daemon::naming::Names;
 use roost_daemon::{DaemonContext, LogLimiter};
-use roost_proto::peer::{NodeCommand, Peer, Provider, ServiceRequest};
+use roost_proto::node::{Node, NodeCommand, Provider, ServiceRequest};
 use roost_proto::wire::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint};
 use roost_proto::{Area, NodeId, Service};
 use roost_services::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, SinkError};
@@ -59,7 +59,7 @@ struct FolderScan {
 pub(crate) struct InboxService {
     pub(crate) inbox: Option<Arc<Inbox>>,
     pub(crate) tickets: Arc<Tickets>,
-    pub(crate) mailbox: Mailbox<Peer>,
+    pub(crate) mailbox: Mailbox<Node>,
     pub(crate) shared: Arc<DaemonContext>,
     pub(crate) names: Arc<Names>,
     /// Of lines about what is not taken: one member may offer thousands a second.

@@ -24,7 +24,7 @@ use prometheus::IntCounter;
 use roost_daemon::DaemonContext;
 use roost_daemon::driver::Mailbox;
 use roost_daemon::media::RelayHandler;
-use roost_proto::peer::{NodeCommand, Peer, SessionId, Ticket};
+use roost_proto::node::{Node, NodeCommand, SessionId, Ticket};
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
@@ -86,7 +86,7 @@ pub(crate) enum RelayCommand {
 
 /// What this node publishes and watches.
 pub(crate) struct NodeRelayHandler {
-    mailbox: Mailbox<Peer>,
+    mailbox: Mailbox<Node>,
     shared: Arc<DaemonContext>,
     too_long: IntCounter,
     published: BTreeMap<StreamId, Published>,

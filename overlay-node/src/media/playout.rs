@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::Time;
-use roost_proto::peer::Ticket;
+use roost_proto::node::Ticket;
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
 use roost_reflector::{Header, OpenError, ReorderBuffer, Subscriber};
 

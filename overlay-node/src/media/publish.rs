@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use roost_proto::Time;
-use roost_proto::peer::{NodeCommand, SessionId};
+use roost_proto::node::{NodeCommand, SessionId};
 use roost_proto::reflection::{Epoch, EpochSecret, SECRET_BYTES, StreamId};
 use roost_reflector::packet::MAX_PAYLOAD_BYTES;
 use roost_reflector::{EpochLimits, Flags, Publisher, SealError};

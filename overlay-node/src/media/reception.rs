@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use roost_proto::peer::{RequestSummary, Ticket};
+use roost_proto::node::{RequestSummary, Ticket};
 use roost_proto::wire::Reason;
 
 /// What has come for one request.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use roost_daemon::driver::Mailbox;
 use roost_daemon::media::{RelayMailbox, RelayStopped};
 use roost_proto::NodeId;
-use roost_proto::peer::{NodeCommand, Peer, RequestSummary, Ticket};
+use roost_proto::node::{Node, NodeCommand, RequestSummary, Ticket};
 use roost_proto::reflection::StreamTag;
 use roost_proto::wire::Reason;
 
@@ -23,7 +23,7 @@ use crate::tickets::{Reply, Tickets};
 pub(crate) struct SubscriberOutput {
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) tallies: ReceptionTable,
-    pub(crate) mailbox: Mailbox<Peer>,
+    pub(crate) mailbox: Mailbox<Node>,
 }
 
 impl SubscriberOutput {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use roost_proto::peer::ReflectionPolicy;
+use roost_proto::node::ReflectionPolicy;
 use roost_proto::{Endpoint, NodeSelector, Scheme, Scope, Service};
 use roost_services::SinkSpec;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use roost_proto::peer::ReflectionPolicy;
+use roost_proto::node::ReflectionPolicy;
 
 /// A choice of [`ReflectionPolicy`] as it stands in a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::reflection::ReflectedStream;
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;
-use crate::machine::Peer;
+use crate::machine::RemoteIdentity;
 use crate::reflection::ReflectionGrant;
 use crate::service::ServiceSet;
 use crate::wire::ProtocolVersion;
@@ -42,7 +42,7 @@ pub enum HubEvent {
     /// A node's first connection is up.
     Attached {
         /// Who.
-        peer: Peer,
+        peer: RemoteIdentity,
         /// From where.
         address: Address,
     },
@@ -72,7 +72,7 @@ pub enum HubEvent {
     /// A peer's first connection is up.
     HubUp {
         /// Who.
-        peer: Peer,
+        peer: RemoteIdentity,
         /// Where.
         address: Address,
     },

@@ -77,7 +77,7 @@ use crate::address_filter::{DialedHosts, HubDialBudget};
 use crate::delivery::Delivery;
 use crate::directory::{Directory, Hit};
 use crate::ids::{ConnectionId, DialId, NodeId};
-use crate::machine::{Channel, Deadline, Input, Machine, Peer, Traffic, Transmit};
+use crate::machine::{Channel, Deadline, Input, Machine, RemoteIdentity, Traffic, Transmit};
 use crate::random::SplitMix64;
 use crate::service::Role;
 use crate::time::Time;
@@ -256,7 +256,7 @@ impl Hub {
         &mut self,
         now: Time,
         up: (ConnectionId, Option<DialId>),
-        peer: Peer,
+        peer: RemoteIdentity,
         address: Address,
         rtt: Duration,
     ) {
@@ -301,7 +301,7 @@ impl Hub {
 
     /// Why a connection with `peer`, which this hub has `dialled` or not, is
     /// not wanted.
-    fn unwelcome(&mut self, peer: &Peer, dialled: bool) -> Option<&'static str> {
+    fn unwelcome(&mut self, peer: &RemoteIdentity, dialled: bool) -> Option<&'static str> {
         if peer.node == self.config.node {
             return Some("this is the hub itself");
         }

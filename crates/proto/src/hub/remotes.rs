@@ -8,7 +8,7 @@ use super::requests::RequestKey;
 use super::tree::Relation;
 use crate::address::{Address, SchemeSet};
 use crate::ids::{ConnectionId, NodeId};
-use crate::machine::Peer;
+use crate::machine::RemoteIdentity;
 use crate::node_selector::NodeSelector;
 use crate::rtt::Rtt;
 use crate::service::Role;
@@ -113,11 +113,11 @@ impl Remotes {
         &mut self,
         now: Time,
         connection: ConnectionId,
-        peer: Peer,
+        peer: RemoteIdentity,
         address: Address,
         rtt: Duration,
     ) -> bool {
-        let Peer { node, role, name } = peer;
+        let RemoteIdentity { node, role, name } = peer;
         let entry = RemoteConnection {
             node,
             role,

@@ -7,7 +7,7 @@ use super::{Hub, HubConfig, HubEvent, HubKind};
 use crate::address::{Address, Scheme};
 use crate::grid::{Area, Cell};
 use crate::ids::{ConnectionId, DialId, NodeId, Nonce, RequestId};
-use crate::machine::{Channel, Input, Machine, Peer, Transmit};
+use crate::machine::{Channel, Input, Machine, RemoteIdentity, Transmit};
 use crate::record::{Capacity, Record, Version};
 use crate::service::{Role, Service, ServiceSet};
 use crate::time::Time;
@@ -196,7 +196,7 @@ impl Bench {
     pub(super) fn up_over(&mut self, number: u8, role: Role, address: Address, dial: Option<DialId>) -> ConnectionId {
         self.connections += 1;
         let connection = ConnectionId(self.connections);
-        let peer = Peer { node: node(number), role, name: format!("n{number}") };
+        let peer = RemoteIdentity { node: node(number), role, name: format!("n{number}") };
         self.input(Input::ConnectionUp { connection, dial, peer, address, rtt: self.rtt });
         connection
     }

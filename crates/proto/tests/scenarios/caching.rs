@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_proto::hub::{HubCounters, Relation};
-use roost_proto::peer::{NodeCommand, NodeEvent};
+use roost_proto::node::{NodeCommand, NodeEvent};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Coverage, Reason};
 use roost_proto::{Area, Cell, NodeId, Role, Scope, Service, ServiceSet};
@@ -176,7 +176,7 @@ fn requests_respect_area_and_scope() {
         assert_eq!((summary.provider, summary.complete), (net.id(provider), true), "{area:?} {scope:?}");
         assert_eq!(net.counters(net.server).relays, before + 1, "{area:?} {scope:?}");
     }
-    let elsewhere = |wanted: &mut roost_proto::peer::ServiceRequest| wanted.scope = Scope::Home;
+    let elsewhere = |wanted: &mut roost_proto::node::ServiceRequest| wanted.scope = Scope::Home;
     let ticket = net.world.request_with(requester, Service::Image, Area::Exact(place(1)), elsewhere);
     assert_eq!(failed(&mut net.world, requester, ticket), Reason::NotFound);
 }

@@ -1,6 +1,6 @@
 //! How many can be in a room whose super nodes have room for few copies.
 
-use roost_proto::peer::{Provider, Ticket};
+use roost_proto::node::{Provider, Ticket};
 use roost_proto::{Area, Cell, Service};
 
 use crate::world::seeds::for_seeds;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use roost_proto::peer::{MAX_OBJECT_SESSIONS, MAX_REQUESTS, NodeCommand, NodeEvent, Ticket};
+use roost_proto::node::{MAX_OBJECT_SESSIONS, MAX_REQUESTS, NodeCommand, NodeEvent, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::RequestMode;
 use roost_proto::{Area, Cell, Role, Scheme, SchemeSet, Service};

@@ -1,6 +1,6 @@
 //! Requests to a provider that the requester knows, without a hub.
 
-use roost_proto::peer::{NodeEvent, Provider, Ticket};
+use roost_proto::node::{NodeEvent, Provider, Ticket};
 use roost_proto::wire::{Message, Reason, RequestMode};
 use roost_proto::{Role, Scheme, SchemeSet, Service};
 

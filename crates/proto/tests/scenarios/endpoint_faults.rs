@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use roost_proto::directory::LONGEST_HOLD;
-use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::wire::Reason;
 use roost_proto::{Area, Cell, Role, Service};
 

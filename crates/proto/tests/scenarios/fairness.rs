@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_proto::peer::{MAX_OBJECT_SESSIONS, NodeEvent, ServiceRequest, Ticket};
+use roost_proto::node::{MAX_OBJECT_SESSIONS, NodeEvent, ServiceRequest, Ticket};
 use roost_proto::wire::{Message, Reason, Request, RequestMode, RequestParams};
 use roost_proto::{Nonce, RequestId, Role, Service, Time};
 

@@ -1,7 +1,7 @@
 //! Finding a home, losing it, moving, leaving.
 
 use roost_proto::hub;
-use roost_proto::peer::{NodeCommand, NodeEvent};
+use roost_proto::node::{NodeCommand, NodeEvent};
 use roost_proto::wire::RequestMode;
 use roost_proto::{Area, Cell, Role, Service};
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::reflection::StartCondition;
 use roost_proto::wire::{MAX_SEALED_BYTES, Message, ProvisionalAccept, Reason, SealedKeys, StreamKeys};
 use roost_proto::{Epoch, RequestId, Service, StreamId};

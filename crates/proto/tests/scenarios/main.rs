@@ -46,7 +46,7 @@ mod uplinks;
 mod versions;
 mod watches;
 
-use roost_proto::peer::{NodeEvent, RequestSummary, Ticket};
+use roost_proto::node::{NodeEvent, RequestSummary, Ticket};
 use roost_proto::wire::Reason;
 use roost_proto::{Area, Cell, Role, Service};
 use world::{HostId, World};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::Service;
-use roost_proto::peer::Ticket;
+use roost_proto::node::Ticket;
 
 use crate::NEAREST;
 use crate::world::seeds::for_few_seeds;

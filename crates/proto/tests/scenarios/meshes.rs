@@ -1,6 +1,6 @@
 //! Several hubs that know one another.
 
-use roost_proto::peer::{NodeCommand, NodeEvent};
+use roost_proto::node::{NodeCommand, NodeEvent};
 use roost_proto::wire::{Coverage, Reason, RequestMode};
 use roost_proto::{Area, Cell, Scope, Service};
 

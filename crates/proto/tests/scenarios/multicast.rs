@@ -1,6 +1,6 @@
 //! Discovery on the link: alone, beside a hub, and whichever seems better.
 
-use roost_proto::peer::{Discovery, NodeConfig, NodeEvent, RequestSummary, Ticket};
+use roost_proto::node::{Discovery, NodeConfig, NodeEvent, RequestSummary, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Message, MulticastRequest, MulticastSuppression, Reason, RequestMode};
 use roost_proto::{Area, Cell, Nonce, RequestId, Role, Scope, Service};
@@ -166,7 +166,7 @@ fn lookup_lists_multicast_providers() {
     let found = |world: &mut World, count| {
         let ticket = world.ticket(nodes[0]);
         let (service, area) = (Service::Track, ANYWHERE);
-        world.command(nodes[0], roost_proto::peer::NodeCommand::Lookup { ticket, service, area, count, names: None });
+        world.command(nodes[0], roost_proto::node::NodeCommand::Lookup { ticket, service, area, count, names: None });
         let NodeEvent::LookupResult { found, .. } = world.outcome(nodes[0], ticket) else { panic!() };
         found.candidates.iter().map(|candidate| candidate.node).collect::<Vec<_>>()
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::{NodeEvent, RequestSummary};
+use roost_proto::node::{NodeEvent, RequestSummary};
 use roost_proto::wire::{Message, ProviderAddress};
 use roost_proto::{Role, Scheme, SchemeSet, Service};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::flow::{CHUNK_BYTES, MAX_WINDOW_BYTES, WINDOW_BYTES, digest};
-use roost_proto::peer::{NodeCommand, NodeEvent, RequestSummary, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, RequestSummary, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Chunk, FlowDescription, Message, Reason, RequestMode, ResumePoint};
 use roost_proto::{Role, Service};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::flow::STALL_TIMEOUT;
-use roost_proto::peer::{RequestSummary, Ticket};
+use roost_proto::node::{RequestSummary, Ticket};
 use roost_proto::wire::{Chunk, Message, Reason, RequestMode};
 use roost_proto::{Role, Service};
 

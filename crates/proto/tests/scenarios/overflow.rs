@@ -1,6 +1,6 @@
 //! Streams with more subscribers than one super node has room for.
 
-use roost_proto::peer::{NodeEvent, Ticket};
+use roost_proto::node::{NodeEvent, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::Reason;
 use roost_proto::{Area, Cell, Service};

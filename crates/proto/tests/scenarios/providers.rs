@@ -1,7 +1,7 @@
 //! Providers that are busy, broken, silent or gone.
 
 use roost_proto::directory::LONGEST_HOLD;
-use roost_proto::peer::{MAX_TRACES, NodeCommand, NodeEvent, Provider, ServiceRequest, Trace};
+use roost_proto::node::{MAX_TRACES, NodeCommand, NodeEvent, Provider, ServiceRequest, Trace};
 use roost_proto::wire::{HopAction, Message, Reason, RequestMode};
 use roost_proto::{NodeId, Role, Service};
 
@@ -296,7 +296,7 @@ fn simultaneous_requests_share_one_connection() {
 fn freed_provider_is_preferred_at_once() {
     let mut world = World::new(14);
     let hub = world.hub(Role::SuperNode);
-    let one = |config: &mut roost_proto::peer::NodeConfig| {
+    let one = |config: &mut roost_proto::node::NodeConfig| {
         config.services = [Service::Video].into_iter().collect();
         config.max_streams = 1;
     };
@@ -427,7 +427,7 @@ fn full_uplink_avoided_until_free() {
     let mut world = World::new(21);
     let hub = world.hub(Role::SuperNode);
     let video = |x| {
-        move |config: &mut roost_proto::peer::NodeConfig| {
+        move |config: &mut roost_proto::node::NodeConfig| {
             config.services = [Service::Video].into_iter().collect();
             config.cell = roost_proto::Cell::new(x, 0);
             config.uplink_kbps = 1_000;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::flow::digest;
-use roost_proto::peer::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE, NodeCommand, NodeEvent, Provider, Ticket};
+use roost_proto::node::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE, NodeCommand, NodeEvent, Provider, Ticket};
 use roost_proto::wire::{Message, Push, PushState, Reason, Request, RequestMode, ResumePoint};
 use roost_proto::{Cell, NodeId, Nonce, RequestId, Role, Scheme, SchemeSet, Service};
 

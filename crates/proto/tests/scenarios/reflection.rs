@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::{MAX_REQUESTS, NodeCommand, NodeEvent, Provider, Ticket};
+use roost_proto::node::{MAX_REQUESTS, NodeCommand, NodeEvent, Provider, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::Reason;
 use roost_proto::{Area, Cell, Epoch, Role, Scheme, SchemeSet, Service, StreamTag};
@@ -210,7 +210,7 @@ fn busy_provider_switches_to_reflection() {
     world.run_until_attached();
     let tickets = nodes.map(|node| {
         let ticket = world.request_with(node, Service::Video, THERE, |wanted| {
-            wanted.reflect = Some(roost_proto::peer::ReflectionPolicy::IfBusy);
+            wanted.reflect = Some(roost_proto::node::ReflectionPolicy::IfBusy);
             wanted.duration = Some(60 * SECOND);
         });
         world.run_relays(2 * SECOND);

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use roost_proto::machine::{Input, Machine, Transmit};
-use roost_proto::peer::{Discovery, NodeCommand, NodeConfig, NodeEvent, Peer, Provider, ServiceRequest, Ticket};
+use roost_proto::node::{Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, ServiceRequest, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::wire::{
     Accept, CopyTarget, Datagram, Decline, FlowDescription, Message, ProviderRequest, Reason, ReplicaRecord,
@@ -325,7 +325,7 @@ fn endless_dials_take_no_slots() {
         seed: 1,
         secret: RootSecret::of_seed(1),
     };
-    let mut peer = Peer::new(config);
+    let mut peer = Node::new(config);
     let mut closed = 0;
     for number in 0..10_000 {
         let up = Input::ConnectionUp {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::{NodeCommand, NodeEvent, Provider, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, Provider, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::room::{MAX_MEMBERS, RoomMember};
 use roost_proto::wire::{JoinRoom, LeaveRoom, Message, Reason, Roster, RouteDirection};

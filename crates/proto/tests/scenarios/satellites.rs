@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::NodeEvent;
+use roost_proto::node::NodeEvent;
 use roost_proto::wire::{Coverage, RequestMode};
 use roost_proto::{Area, Cell, Role, Service};
 

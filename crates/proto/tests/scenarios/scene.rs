@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::Ticket;
+use roost_proto::node::Ticket;
 use roost_proto::wire::RequestMode;
 use roost_proto::{Area, Cell, Service};
 

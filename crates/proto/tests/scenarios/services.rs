@@ -115,7 +115,7 @@ fn a_cancelled_request_stops_its_provider() {
 fn a_remote_answers_pings() {
     let (mut world, _, _, requester) = single_hub_world(10, Role::SuperNode);
     let ticket = world.ping(requester, None);
-    let roost_proto::peer::NodeEvent::Pong { rtt, .. } = world.outcome(requester, ticket) else { panic!() };
+    let roost_proto::node::NodeEvent::Pong { rtt, .. } = world.outcome(requester, ticket) else { panic!() };
     assert_eq!(rtt, 40 * MS);
     let stranger = world.ping(requester, Some(node_id(200)));
     assert_eq!(failed(&mut world, requester, stranger), Reason::Unreachable);
@@ -126,7 +126,7 @@ fn excess_requests_are_declined_at_once() {
     let (mut world, hub, _, requester) = single_hub_world(11, Role::SuperNode);
     world.freeze(hub);
     let tickets: Vec<_> = (0..300).map(|_| world.request(requester, Service::Sensor, ANYWHERE)).collect();
-    assert_eq!(world.status(requester).requests.len(), roost_proto::peer::MAX_REQUESTS);
+    assert_eq!(world.status(requester).requests.len(), roost_proto::node::MAX_REQUESTS);
     for ticket in tickets {
         failed(&mut world, requester, ticket);
         assert_eq!(world.hosts[requester.0].endings(ticket).count(), 1);

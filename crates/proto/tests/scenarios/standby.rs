@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::{NodeCommand, NodeEvent};
+use roost_proto::node::{NodeCommand, NodeEvent};
 use roost_proto::{Area, Cell, Service};
 
 use crate::scene::{ThreeHubScene, WARM};

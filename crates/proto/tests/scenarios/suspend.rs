@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::NodeEvent;
+use roost_proto::node::NodeEvent;
 use roost_proto::wire::{Coverage, LookupResult, Message};
 use roost_proto::{Role, Service};
 

@@ -203,7 +203,7 @@ fn a_hostile_home_aims_few_dials() {
         for second in 0..60_u32 {
             // It is still there, and answers in its own way only.
             world.mute(hub, requester);
-            let wanted = |wanted: &mut roost_proto::peer::ServiceRequest| wanted.deadline = 5 * SECOND;
+            let wanted = |wanted: &mut roost_proto::node::ServiceRequest| wanted.deadline = 5 * SECOND;
             world.request_with(requester, Service::Sensor, ANYWHERE, wanted);
             world.run(100 * MS);
             let said = world.corpus.replace(Vec::new()).unwrap_or_default();
@@ -310,7 +310,7 @@ fn push_offer_dials_sender_only() {
         world.run(100 * MS);
     }
     let offered = world.hosts[receiver.0].events.iter().filter_map(|(_, event)| match event {
-        roost_proto::peer::NodeEvent::PushOffered { push, .. } => Some(push.addresses.clone()),
+        roost_proto::node::NodeEvent::PushOffered { push, .. } => Some(push.addresses.clone()),
         _ => None,
     });
     let offered: Vec<_> = offered.collect();

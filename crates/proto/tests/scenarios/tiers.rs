@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::hub::{HubCounters, Relation};
-use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::wire::{Coverage, Reason, RequestMode};
 use roost_proto::{Area, Cell, Service, ServiceSet};
 

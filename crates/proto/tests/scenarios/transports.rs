@@ -1,6 +1,6 @@
 //! Requests that are restricted to one transport.
 
-use roost_proto::peer::ServiceRequest;
+use roost_proto::node::ServiceRequest;
 use roost_proto::wire::{Reason, RequestMode};
 use roost_proto::{Role, Scheme, SchemeSet, Service};
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use roost_proto::peer::{NodeEvent, ReflectionPolicy, Ticket};
+use roost_proto::node::{NodeEvent, ReflectionPolicy, Ticket};
 use roost_proto::wire::{CopyTarget, Message, Reason, Request, RequestMode, RequestParams};
 use roost_proto::{Nonce, RequestId, Role, Scheme, Service, StreamTag};
 

@@ -1,7 +1,7 @@
 //! Networks in which not all speak the same version of the protocol.
 
 use roost_proto::hub::HubStatus;
-use roost_proto::peer::NodeEvent;
+use roost_proto::node::NodeEvent;
 use roost_proto::wire::{Capabilities, Decline, Hello, Message, ProtocolVersion, Reason};
 use roost_proto::{RequestId, Role, Service};
 

@@ -1,6 +1,6 @@
 //! Watching an area.
 
-use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::{Area, Cell, NodeId, Role, Service, ServiceSet};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_proto::peer::{MAX_OBJECT_SESSIONS, MAX_REQUESTS, NodeEvent, Ticket};
+use roost_proto::node::{MAX_OBJECT_SESSIONS, MAX_REQUESTS, NodeEvent, Ticket};
 use roost_proto::{NodeId, Role, Time, Version};
 
 use super::{HostId, SECOND, World, node_id};

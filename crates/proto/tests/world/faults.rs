@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use roost_proto::Service;
 use roost_proto::hub;
-use roost_proto::peer::{NodeCommand, NodeConfig};
+use roost_proto::node::{NodeCommand, NodeConfig};
 
 use super::host::{Host, HostId, MachineInput};
 use super::network::ConnectionEnd;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::hub::{self, Hub};
-use roost_proto::machine::{Input, Machine, Peer as Remote};
-use roost_proto::peer::{NodeCommand, NodeConfig, NodeEvent, NodeStatus, Peer, SessionId, SourceOutput, Ticket};
+use roost_proto::machine::{Input, Machine, RemoteIdentity as Remote};
+use roost_proto::node::{Node, NodeCommand, NodeConfig, NodeEvent, NodeStatus, SessionId, SourceOutput, Ticket};
 use roost_proto::service::Form;
 use roost_proto::{Address, ConnectionId, DialId, NodeId, Role, SchemeSet, Service, Time, Transmit};
 
@@ -76,7 +76,7 @@ pub struct Host {
 }
 
 enum Inner {
-    Peer(Box<Peer>),
+    Peer(Box<Node>),
     Hub(Box<Hub>),
 }
 
@@ -90,7 +90,7 @@ pub struct StreamSource {
 
 impl Host {
     pub fn node(number: usize, config: NodeConfig) -> Self {
-        Self::new(number, Role::Node, Inner::Peer(Box::new(Peer::new(config))))
+        Self::new(number, Role::Node, Inner::Peer(Box::new(Node::new(config))))
     }
 
     pub fn hub(number: usize, role: Role, machine: Hub) -> Self {

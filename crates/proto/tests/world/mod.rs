@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_proto::hub::{self, Hub, HubKind};
-use roost_proto::machine::Peer as Remote;
-use roost_proto::peer::{Discovery, NodeCommand, NodeConfig, NodeEvent, NodeStatus, ServiceRequest, Ticket};
+use roost_proto::machine::RemoteIdentity as Remote;
+use roost_proto::node::{Discovery, NodeCommand, NodeConfig, NodeEvent, NodeStatus, ServiceRequest, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::{
     Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, NodeId, Role, Scheme, Service, ServiceSet, Time,
@@ -91,7 +91,7 @@ enum Action {
     Answer { host: HostId, dial: DialId, outcome: DialOutcome },
     Down { connection: ConnectionId },
     Wake { host: HostId },
-    Tick { host: HostId, session: roost_proto::peer::SessionId },
+    Tick { host: HostId, session: roost_proto::node::SessionId },
     Arrive { connection: ConnectionId },
 }
 

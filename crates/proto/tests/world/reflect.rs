@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::hub::{HubCommand, ReflectedStream};
-use roost_proto::peer::{NodeCommand, NodeEvent, ReflectionPolicy, ServiceRequest, SessionId, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, ReflectionPolicy, ServiceRequest, SessionId, Ticket};
 use roost_proto::wire::ProvisionalAccept;
 use roost_proto::{Area, Epoch, EpochSecret, NodeId, ReflectionGrant, Scheme, Service, StreamId, StreamTag, Time};
 
@@ -85,7 +85,7 @@ impl FakeRelay {
                 let (bits_per_second, format) = (700_000, "synthetic".to_owned());
                 let secret = secret(stream, epoch);
                 let opened =
-                    roost_proto::peer::SourceOutput::Reflected { bits_per_second, format, stream, epoch, secret };
+                    roost_proto::node::SourceOutput::Reflected { bits_per_second, format, stream, epoch, secret };
                 Some(NodeCommand::SourceOpened { session: *session, opened })
             }
             NodeEvent::Reflect { session, to, tag, .. } => {

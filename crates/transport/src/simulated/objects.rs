@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use roost_proto::flow::digest;
-use roost_proto::machine::{Machine, Peer as Remote};
-use roost_proto::peer::{
-    Discovery, NodeCommand, NodeConfig, NodeEvent, Peer, Provider, RequestSummary, ServiceRequest, SourceOutput, Ticket,
+use roost_proto::machine::{Machine, RemoteIdentity as Remote};
+use roost_proto::node::{
+    Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, RequestSummary, ServiceRequest, SourceOutput, Ticket,
 };
 use roost_proto::random::{RootSecret, SplitMix64};
 
@@ -45,7 +45,7 @@ impl SimulatedWire {
 
 struct TransferHarness {
     now: Time,
-    peers: [Peer; 2],
+    peers: [Node; 2],
     ends: Option<[ConnectionEnd; 2]>,
     ways: [SimulatedWire; 2],
     dial: Option<roost_proto::DialId>,
@@ -63,8 +63,8 @@ fn address(number: u8) -> Address {
     Address::single(Scheme::Quic, ([10, 0, 0, number + 1], 7700).into())
 }
 
-fn peer(number: u8) -> Peer {
-    Peer::new(NodeConfig {
+fn peer(number: u8) -> Node {
+    Node::new(NodeConfig {
         node: node(number),
         name: String::new(),
         epoch: 1,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_control::{Client, ClientError, Frame, Member, RequestQuery, RoomQuery};
-use roost_proto::peer::ReflectionPolicy;
+use roost_proto::node::ReflectionPolicy;
 use roost_proto::{Area, Cell, NodeId, Service};
 use tokio::task::JoinSet;
 

@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use roost_control::{Client, Frame, RequestEvent, RequestQuery};
-use roost_proto::peer::ReflectionPolicy;
+use roost_proto::node::ReflectionPolicy;
 use roost_proto::{Area, Cell, Service};
 use tokio::task::JoinHandle;
 

@@ -32,7 +32,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use roost_proto::peer::Discovery;
+use roost_proto::node::Discovery;
 use roost_proto::{Role, Scheme};
 
 use crate::lab::TcpCongestion;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::block::BlockService;
 use roost_proto::hub::{self, Hub, HubKind};
-use roost_proto::machine::{Input, Machine as _, Peer};
+use roost_proto::machine::{Input, Machine as _, RemoteIdentity};
 use roost_proto::wire::{MAX_SUMMARY_BLOCKS, Message, Summary};
 use roost_proto::{
     Address, Capacity, Cell, ConnectionId, NodeId, Record, Role, Scheme, Service, ServiceSet, Time, Transmit, Version,
@@ -222,7 +222,7 @@ fn address(scheme: Scheme, number: u32) -> Address {
 }
 
 fn up(hub: &mut Hub, connection: ConnectionId, node: NodeId, role: Role) {
-    let peer = Peer { node, role, name: String::new() };
+    let peer = RemoteIdentity { node, role, name: String::new() };
     let address = address(Scheme::Udp, connection.0 as u32);
     hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, peer, address, rtt: DELAY * 2 });
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use roost_proto::peer::{NodeCommand, NodeEvent, ServiceRequest, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, ServiceRequest, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::{Area, Cell, NodeId, Service, Time, Traffic};
 

@@ -1,6 +1,6 @@
 //! Machines whose processes stand still, and go on later.
 
-use roost_proto::peer::NodeCommand;
+use roost_proto::node::NodeCommand;
 
 use super::{SimWorld, SimWorldTimer};
 use crate::sim::connections::MachineId;

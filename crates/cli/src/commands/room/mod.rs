@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use roost_control::{Client, Member, RequestQuery, RoomQuery, RoomStream, Roster};
-use roost_proto::peer::ReflectionPolicy;
+use roost_proto::node::ReflectionPolicy;
 use roost_proto::{Area, Cell, NodeId, format_node};
 use roost_terminal::Output;
 use tokio::sync::{mpsc, watch};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::table::Side;
 use crate::flow::{INLINE_BYTES, WINDOW_BYTES};
 use crate::ids::RequestId;
-use crate::peer::MAX_RECEPTIONS_FROM_ONE;
+use crate::node::MAX_RECEPTIONS_FROM_ONE;
 use crate::time::Time;
 use crate::wire::{MAX_OBJECT_NAME_BYTES, Message};
 

@@ -30,7 +30,7 @@ pub(super) const MAX_ROOMS: usize = 1_024;
 
 /// The most rooms of one node, those included that it has just left: twice as many as
 /// it is in itself.
-pub(super) const MAX_ROOMS_EACH: usize = 2 * crate::peer::MAX_ROOMS;
+pub(super) const MAX_ROOMS_EACH: usize = 2 * crate::node::MAX_ROOMS;
 
 /// The rooms of which this hub has heard.
 #[derive(Debug, Default)]

@@ -196,7 +196,7 @@ fn rooms_per_node_are_limited() {
     }
     assert_eq!(bench.hub.rooms.of[&node(1)].len(), MAX_ROOMS_EACH);
     assert!(words <= 2 * MAX_ROOMS_EACH, "{words} answers");
-    for room in 0..crate::peer::MAX_ROOMS as u64 {
+    for room in 0..crate::node::MAX_ROOMS as u64 {
         let sent =
             bench.say(b, &Message::JoinRoom(JoinRoom { room: RoomId(room), member: member(2), direction: None }));
         assert!(sent.iter().any(|(connection, _)| *connection == b), "room {room}: {sent:?}");

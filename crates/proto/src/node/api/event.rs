@@ -11,7 +11,7 @@ use super::{SessionId, Ticket};
 use crate::address::{Address, Scheme};
 use crate::grid::Cell;
 use crate::ids::{NodeId, RequestId};
-use crate::machine::Peer as Remote;
+use crate::machine::RemoteIdentity as Remote;
 use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use crate::room::RoomMember;
 use crate::service::Service;

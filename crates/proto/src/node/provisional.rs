@@ -117,7 +117,7 @@ impl OutgoingRequest {
 mod tests {
     use super::*;
     use crate::grid::Area;
-    use crate::peer::ServiceRequest;
+    use crate::node::ServiceRequest;
     use crate::service::Service;
 
     #[test]

@@ -95,7 +95,7 @@ use self::timers::Timer;
 use self::watch::OutgoingWatches;
 use crate::address::Address;
 use crate::ids::{ConnectionId, DialId, RequestId};
-use crate::machine::{Channel, Deadline, Input, Machine, Peer as Remote, Transmit};
+use crate::machine::{Channel, Deadline, Input, Machine, RemoteIdentity as Remote, Transmit};
 use crate::record::{Record, Version};
 use crate::rtt::Rtt;
 use crate::service::Role;
@@ -125,7 +125,7 @@ pub use watch::{MAX_WATCHED_NODES, MAX_WATCHES};
 const MAX_TIMERS_PER_WAKE: usize = 1024;
 
 /// A node. The crate's documentation has the contract by which it is driven.
-pub struct Peer {
+pub struct Node {
     core: Core,
     attach: HomeRegistration,
     requests: OutgoingRequests,
@@ -140,7 +140,7 @@ pub struct Peer {
     left: bool,
 }
 
-impl Peer {
+impl Node {
     /// A node that has not yet turned to any hub: it does so when first driven.
     pub fn new(config: NodeConfig) -> Self {
         let mut core = Core::new(config.node, config.hub_role, config.seed);
@@ -377,7 +377,7 @@ impl Peer {
     }
 }
 
-impl Machine for Peer {
+impl Machine for Node {
     type Command = NodeCommand;
     type Event = NodeEvent;
 

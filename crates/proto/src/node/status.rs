@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::Peer;
+use super::Node;
 use super::api::{SessionId, Ticket};
 use super::connections::NodeConnection;
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;
-use crate::machine::Peer as Remote;
+use crate::machine::RemoteIdentity as Remote;
 use crate::record::Version;
 use crate::reflection::StreamId;
 use crate::service::{Service, ServiceSet};
@@ -180,7 +180,7 @@ impl NodeCounters {
     }
 }
 
-impl Peer {
+impl Node {
     /// What it waits for or receives: [`NodeStatus::requests`] alone, which costs less.
     pub fn requests(&self, now: Time) -> Vec<RequestStatus> {
         self.requests.status(now)

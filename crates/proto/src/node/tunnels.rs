@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Peer;
+use super::Node;
 use super::api::NodeConfig;
 use super::connections::{ConnectionLoss, DialTarget, HubTunnel, NodeConnection};
 use super::core::Core;
@@ -14,7 +14,7 @@ use super::unreachable::UnreachableNodes;
 use crate::address::SchemeSet;
 use crate::grid::{Area, Cell};
 use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
-use crate::machine::Peer as Remote;
+use crate::machine::RemoteIdentity as Remote;
 use crate::random::SecretRng;
 use crate::rtt::Rtt;
 use crate::service::{Role, Service};
@@ -241,7 +241,7 @@ fn decline(core: &mut Core, connection: ConnectionId, forward: &ProviderRequest,
     core.send(connection, &Message::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester }));
 }
 
-impl Peer {
+impl Node {
     /// True if a message is about a way through hubs, or may not be sent over one.
     pub(super) fn belongs_to_way(&mut self, connection: ConnectionId, message: &Message) -> bool {
         let Some(entry) = self.core.connections.get(connection) else { return true };

@@ -1,11 +1,11 @@
 //! Which part a command is for, and what becomes of all when the node leaves.
 
-use super::Peer;
+use super::Node;
 use super::api::{Discovery, NodeCommand, NodeEvent, ServiceRequest};
 use crate::address::SchemeSet;
 use crate::wire::{Reason, RequestMode};
 
-impl Peer {
+impl Node {
     pub(super) fn on_command(&mut self, command: NodeCommand) {
         if needs_home(&command) && self.attach.hasten(&mut self.core) {
             self.drain_home_events();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::address::{Address, Scheme, SchemeSet};
 use crate::address_filter;
 use crate::ids::{ConnectionId, DialId, NodeId, RequestId};
-use crate::machine::Peer as Remote;
+use crate::machine::RemoteIdentity as Remote;
 use crate::rtt::Rtt;
 use crate::service::Role;
 use crate::time::Time;

@@ -9,7 +9,7 @@ use super::api::NodeEvent;
 use super::connections::{ConnectionLoss, NodeConnection};
 use super::core::Core;
 use super::multicast::Parts;
-use super::{Peer, liveness, multicast};
+use super::{Node, liveness, multicast};
 use crate::ids::ConnectionId;
 use crate::wire::{Decline, Message, RequestParams, WireError};
 
@@ -29,7 +29,7 @@ impl Core {
     }
 }
 
-impl Peer {
+impl Node {
     pub(super) fn on_message(&mut self, connection: ConnectionId, bytes: &Bytes) {
         let now = self.core.now;
         let Some(entry) = self.core.connections.get_mut(connection) else { return };
