@@ -182,7 +182,7 @@ impl Machine {
 fn input<C>(news: MachineInput) -> Input<C> {
     match news {
         MachineInput::Up { connection, dial, peer, address, rtt } => {
-            Input::ConnectionUp { connection, dial, node, address, rtt }
+            Input::ConnectionUp { connection, dial, peer, address, rtt }
         }
         MachineInput::Down { connection, reason } => Input::ConnectionDown { connection, reason, refused: false },
         MachineInput::Unreachable { dial, reason } => Input::DialFailed { dial, reason, refused: false },
