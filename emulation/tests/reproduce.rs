@@ -45,7 +45,7 @@ fn study_runs_once_and_repeats_identically() {
 
     let json: Value = serde_json::from_slice(&again.stdout).unwrap();
     let claims = json["claims"].as_array().unwrap();
-    assert_eq!((json["schema"].as_u64(), claims.len()), (Some(1), 4));
+    assert_eq!((json["schema"].as_u64(), claims.len()), (Some(2), 4));
     let video = &claims[0];
     assert_eq!((&video["id"], &video["paper"]), (&Value::from("sproull-table3-video"), &Value::from("48 kB")));
     assert_eq!((&json["counts"]["figures"], &json["counts"]["better"]), (&Value::from(4), &Value::from(4)));

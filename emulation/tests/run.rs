@@ -382,7 +382,7 @@ fn check_describes_without_running() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("super-node on node1"), "{}", said(&output));
     let output = trial.command().args(["--check", "--json"]).output().unwrap();
     let would: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&would["schema"], &would["would"]["architecture"]), (&1.into(), &"super-node on node1".into()));
+    assert_eq!((&would["schema"], &would["would"]["architecture"]), (&2.into(), &"super-node on node1".into()));
     assert!(would["at_most_s"].as_f64().unwrap() > 0.0, "{would}");
     assert!(!trial.results().exists());
 }

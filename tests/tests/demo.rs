@@ -28,7 +28,7 @@ fn demo_serves_all_services_and_transports() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let report: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(report["schema"], 1);
+    assert_eq!(report["schema"], 2);
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 24);
     for row in rows {

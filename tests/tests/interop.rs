@@ -107,7 +107,7 @@ fn curl_drives_the_local_api() {
     };
     let status: serde_json::Value =
         serde_json::from_slice(&curl(&requester, &["http://roost/v1/status"]).stdout).unwrap();
-    assert_eq!(status["schema"], 1);
+    assert_eq!(status["schema"], 2);
     assert_eq!(status["state"], "attached");
 
     let object = curl(&requester, &["-X", "POST", "http://roost/v1/request?service=image&at=27,92"]);

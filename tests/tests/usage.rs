@@ -112,7 +112,7 @@ fn data_on_standard_output_stays_pure() {
     let output = node.roost(&["request", "image", "--any", "-o", "-", "--json", "--timeout", "1s"]);
     assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
     let said: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
-    assert_eq!((&said["schema"], &said["error"]["exit"]), (&1.into(), &output.status.code().into()));
+    assert_eq!((&said["schema"], &said["error"]["exit"]), (&2.into(), &output.status.code().into()));
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn json_flag_prints_error_as_json() {
     let output = roost(&["request", "vidio", "--any", "--json"]);
     assert_eq!(output.status.code(), Some(2));
     let error = json(&output.stdout);
-    assert_eq!(error["schema"], 1);
+    assert_eq!(error["schema"], 2);
     assert_eq!(error["error"]["code"], "usage");
     assert_eq!(error["error"]["exit"], 2);
     assert!(error["error"]["message"].as_str().unwrap().contains("unknown service \"vidio\""));

@@ -32,7 +32,7 @@ impl Grove {
         let output = roost(&[&["group"], args, &["--json"]].concat());
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         let value = json(&output.stdout);
-        assert_eq!(value["schema"], 1, "{args:?}");
+        assert_eq!(value["schema"], 2, "{args:?}");
         value
     }
 

@@ -2,7 +2,7 @@
 //!
 //! One daemon, one socket. `docs/src/reference/api.md` describes the endpoints
 //! for people with `curl`; the types here are the same thing for programs.
-//! Every JSON object carries `"schema": 1`; within one schema fields are only
+//! Every JSON object carries `"schema": 2`; within one schema fields are only
 //! ever added. Domain words appear as they do on the command line: a cell is
 //! `"27,92"`, a node is its 32 hexadecimal digits, a service is its name.
 //!
@@ -47,7 +47,7 @@ pub use types::{
 };
 
 /// The version of every JSON object of this API.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The media type of a framed answer to `POST /v1/request`.
 pub const FRAMES: &str = "application/vnd.roost.frames";

@@ -87,7 +87,7 @@ async fn long_index_is_paged() {
 
 #[tokio::test]
 async fn other_schema_is_rejected() {
-    let later = || async { r#"{"schema":2,"peers":[]}"# };
+    let later = || async { r#"{"schema":3,"connections":[]}"# };
     let (_folder, client) = serve(Router::new().route("/v1/connections", get(later))).await;
     assert!(matches!(client.connections().await, Err(ClientError::Malformed(_))));
 }

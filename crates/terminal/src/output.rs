@@ -12,7 +12,7 @@ use crate::table::Table;
 
 /// The version of every JSON object that a command prints. Fields are only ever
 /// added to it.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Why the output could not be written.
 #[derive(Debug, thiserror::Error)]

@@ -77,7 +77,7 @@ async fn one_is_heard_beside_many(scheme: Scheme, channel: Channel) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_connections_of_one_node_count_as_one() {
+async fn one_node_has_one_lane() {
     for scheme in Scheme::ALL {
         let world = TestWorld::new();
         let (hub, mut events) = busy_hub(&world, scheme).await;
@@ -106,7 +106,7 @@ async fn many_connections_of_one_node_count_as_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_of_one_node_stay_in_order() {
+async fn node_events_stay_in_order() {
     for scheme in [Scheme::Tcp, Scheme::Quic] {
         let world = TestWorld::new();
         let (hub, mut events) = busy_hub(&world, scheme).await;

@@ -99,7 +99,7 @@ mod tests {
             "watches": 0, "hubs": 1, "warming_up": false
         });
         let rows: Vec<_> = (0..shown).map(row).collect();
-        serde_json::from_value(json!({ "schema": 1, "totals": totals, "nodes": rows })).unwrap()
+        serde_json::from_value(json!({ "schema": 2, "totals": totals, "nodes": rows })).unwrap()
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl MediaAddress {
             kind: Kind::Other { name: "auto|off|IP:PORT", check, example: "0.0.0.0:7702" },
             default: "auto".to_owned(),
             doc,
-            choose: "A UDP port for a firewall to let in, at a host on which the daemon also listens, or at 0.0.0.0 for all. auto: as the first address listened on, at port 7702 where that has port 7700, else at a free one.",
+            choose: "A UDP port for a firewall to let in, at a host on which the daemon also listens, or at 0.0.0.0 for all. With auto it is the first address listened on, at port 7702 if that has port 7700, and at a free one otherwise.",
             reload: false,
         }
     }

@@ -209,7 +209,7 @@ mod tests {
 
     fn status() -> Status {
         serde_json::from_value(serde_json::json!({
-            "schema": 1, "role": "supernode", "name": "sn1", "group": "g", "node": "aa".repeat(16), "version": "1",
+            "schema": 2, "role": "supernode", "name": "sn1", "group": "g", "node": "aa".repeat(16), "version": "1",
             "state": "listening", "started_unix_s": 1, "uptime_s": 1.0, "certificate_not_after_unix_s": 1,
             "listen": [], "transport": TransportTotals::default(), "traffic_sent_bytes": {}
         }))
