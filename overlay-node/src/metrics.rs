@@ -149,7 +149,7 @@ const fn mode_name(mode: RequestMode) -> &'static str {
     match mode {
         RequestMode::Forward => "forward",
         RequestMode::Relay => "relay",
-        RequestMode::Lookup => "locate",
+        RequestMode::Lookup => "lookup",
     }
 }
 

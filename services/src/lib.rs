@@ -2,7 +2,7 @@
 //!
 //! A node that offers a service has a [`SourceSpec`] for it; each request that
 //! it serves opens the source and gets an [`OpenedSource`]: a [`Feed`] of datagrams
-//! that come when they are due, one whole object, or a [`Stored`] one that is read piece by piece. The other end writes what
+//! that come when they are due, one whole object, or a [`StoredFile`] one that is read piece by piece. The other end writes what
 //! arrives into a [`Sink`].
 //!
 //! | service | sources | sinks |

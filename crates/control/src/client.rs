@@ -188,7 +188,7 @@ impl Client {
     }
 
     /// Sends a file to a node and hears what is to be read of it; see
-    /// [`Self::piece`]. Dropping the stream ends the transfer.
+    /// [`Self::send_chunk`]. Dropping the stream ends the transfer.
     ///
     /// # Errors
     /// See [`ClientError`]. What goes wrong later is an event of the stream.

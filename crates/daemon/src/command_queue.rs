@@ -60,7 +60,7 @@ impl<T> Sender<T> {
     /// Gives a letter, waiting while there is no room.
     ///
     /// # Errors
-    /// [`Gone`].
+    /// [`QueueClosed`].
     pub(crate) async fn send(&self, letter: T) -> Result<(), QueueClosed> {
         let place = Arc::clone(&self.room).acquire_owned().await.map_err(|_| QueueClosed)?;
         self.letters.send(Envelope { letter, _place: place }).map_err(|_| QueueClosed)

@@ -2,7 +2,7 @@
 //!
 //! A member can write any host into a record, a request or an offer. Whoever dials it
 //! sends that host more than the member has sent: a handshake that nobody answers takes
-//! some kilobytes. So everybody who is told addresses takes the [`sound`] ones, dials
+//! some kilobytes. So everybody who is told addresses takes the ones of [`filter_dialable`], dials
 //! their owner where it is seen, and another host only as far as an [`DialAllowance`] goes.
 
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ pub enum Scope {
     /// In one cell: the one that is asked for, or the requester's own.
     #[n(0)]
     Cell,
-    /// On the requester's own connection, by multicast; no hub is asked.
+    /// In the requester's own subnet, by multicast; no hub is asked.
     #[n(1)]
     Subnet,
     /// Among the nodes of the requester's home hub.
@@ -63,7 +63,7 @@ impl fmt::Display for Scope {
 
 /// Why a text names no scope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown scope {0:?}: expected cell, link, home, area or anywhere")]
+#[error("unknown scope {0:?}: expected cell, subnet, home, area or anywhere")]
 pub struct ParseScopeError(String);
 
 impl FromStr for Scope {

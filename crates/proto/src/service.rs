@@ -16,13 +16,13 @@ pub enum Service {
     /// A constant 700 kbit/s stream.
     #[n(0)]
     Video = 0,
-    /// A 40 kbit/s stream of positions and sensor data of a target.
+    /// A 40 kbit/s stream of positions of a target.
     #[n(1)]
     Track = 1,
     /// A picture of 100 KB.
     #[n(2)]
     Image = 2,
-    /// A reading of 10 KB.
+    /// A sensor reading, a SenML pack; a synthetic one has 10 KB.
     #[n(3)]
     Sensor = 3,
 }

@@ -128,7 +128,7 @@ impl Fanout {
     /// Sends the stream to this address too, whose owner has agreed.
     ///
     /// # Errors
-    /// [`Refused::TooManyTargets`].
+    /// [`AdmissionError::TooManyTargets`].
     pub fn add_target(
         &mut self,
         now: Time,
@@ -266,7 +266,7 @@ impl Fanout {
         std::mem::take(&mut self.wants_key)
     }
 
-    /// What is to be sent now, target after target in turn; to be [settled](Self::settle) before
+    /// What is to be sent now, target after target in turn; to be [settled](Self::record_outcome) before
     /// anything else is called.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         while let Some(slot) = self.line.pop_front() {

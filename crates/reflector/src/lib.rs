@@ -16,11 +16,11 @@
 //! | [`packet`], [`control`] | the bytes of a packet, and of what is said beside packets |
 //! | [`Publisher`] | numbers and seals; says when a new epoch is due |
 //! | [`Relay`] | all streams of a host: from whom they come, to whom they go |
-//! | [`Reflector`], [`Fanout`] | one stream: each packet once, and to every target at its own pace |
+//! | [`StreamReflector`], [`Fanout`] | one stream: each packet once, and to every target at its own pace |
 //! | [`Subscriber`] | opens, each packet once, across a change of epochs |
 //! | [`ReorderBuffer`] | packets in order again, after repairs |
 //! | [`LossTracker`] | which packets a receiver misses, and when it asks for them |
-//! | [`Parity`] | what makes up for lost packets where asking takes too long |
+//! | [`ParityPacket`] | what makes up for lost packets where asking takes too long |
 //! | [`Socket`] | datagrams in batches |
 //!
 //! All but the socket are machines without I/O: time and secrets come in from

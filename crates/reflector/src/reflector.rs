@@ -141,7 +141,7 @@ impl StreamReflector {
     /// Takes a packet of this host's own publisher; returns its counter.
     ///
     /// # Errors
-    /// As [`take`](Self::take).
+    /// As [`receive_packet`](Self::receive_packet).
     pub fn publish(&mut self, now: Time, packet: &[u8]) -> Result<u64, DropReason> {
         let (hop, header) = Header::decode(packet).map_err(|_| DropReason::Foreign)?;
         self.try_take(now, None, hop, &header, packet)?;

@@ -220,7 +220,7 @@ impl Target {
         (self.allowance, self.is_spent) = (bytes, false);
     }
 
-    /// What is to be sent now, if anything; it stays next until it is [settled](Self::settle).
+    /// What is to be sent now, if anything; it stays next until it is [settled](Self::record_sent).
     pub(crate) fn peek(&mut self, now: Time, ring: &Ring, patience: &LagLimits, max_hops: u8) -> Option<Item> {
         let next = self.peek_any(now, ring, patience, max_hops)?;
         self.is_spent = self.allowance.is_some_and(|allowance| next.bytes() > allowance);

@@ -31,7 +31,7 @@ impl From<io::Error> for OutputError {
     }
 }
 
-/// What went wrong with a command, as [`Output::trouble`] says it.
+/// What went wrong with a command, as [`Output::report_error`] says it.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorReport<'a> {
     /// The kind of failure, for scripts.

@@ -1,7 +1,7 @@
 //! The peers that have connections to a daemon, as it keeps them for its next run.
 //!
 //! A daemon that was killed has forgotten its connections, and over `udp://` and `quic://` the system
-//! tells nobody. Who sends something hears so then, see [`crate::forgotten`]; who is idle is told
+//! tells nobody. Who sends something hears so then, see [`crate::stateless_reset`]; who is idle is told
 //! by the next run, once at each address that was kept.
 
 use std::collections::{BTreeMap, VecDeque};

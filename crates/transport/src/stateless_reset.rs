@@ -4,7 +4,7 @@
 //! connection is unknown here, as QUIC's stateless reset is (RFC 9000, section 10.3). Tokens follow
 //! from the identity's key, so that a daemon that has started again knows those of the run before
 //! and keeps no secret about anybody; to tell idle remotes, a hub keeps addresses and ids, see
-//! [`crate::known`]. Nobody else can make one. A live connection's token is never said: what is
+//! [`crate::known_remotes`]. Nobody else can make one. A live connection's token is never said: what is
 //! known at one address is asked about at that alone, as each address that we listen at has a key
 //! of its own (RFC 9000, section 21.11).
 

@@ -2,7 +2,7 @@
 //! delays, rates, losses and schedules are, how much it carries, and what it
 //! costs.
 //!
-//! Every measurement is a [`Row`] with a target, what was seen, and a verdict,
+//! Every measurement is a [`TransportRow`] with a target, what was seen, and a verdict,
 //! which may be that a target is missed, or that it could not be measured.
 //! What is seen comes from packets that arrived at hosts, not from what the
 //! emulator counts: from probes on the machine's monotonic clock, which all
@@ -10,7 +10,7 @@
 //! `tcpdump`.
 //!
 //! A machine that is busy with something else measures worse, and whose fault
-//! that is cannot be seen from a row: [`Report::beside`] has what other
+//! that is cannot be seen from a row: [`BulkReport::competitor`] has what other
 //! programs used while each case ran.
 
 mod analysis;
@@ -106,7 +106,7 @@ impl fmt::Display for BenchCase {
 impl FromStr for BenchCase {
     type Err = String;
 
-    /// Reads a [name](Case::name).
+    /// Reads a [name](BenchCase::name).
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|case| case.name() == text).ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();

@@ -44,7 +44,7 @@ pub struct BenchRow {
     pub values: BTreeMap<&'static str, f64>,
 }
 
-/// See [`Row::aim`].
+/// See [`BenchRow::aim`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StretchTarget {
     /// In words.

@@ -46,7 +46,7 @@ impl Interrupted {
         signals.pending().map(by).last()
     }
 
-    /// A flag that is set from then on until it is [taken](Self::take).
+    /// A flag that is set from then on until it is [taken](Self::take_source).
     pub(crate) fn flag(&self) -> &AtomicBool {
         &self.flag
     }

@@ -31,7 +31,7 @@ pub(crate) struct LabArgs {
 /// Reads the topology, enters the sandbox, and brings the network up in it.
 ///
 /// The command is started a second time for that, inside; outside this returns
-/// [`Failure::Passed`] when that one has ended. So a command calls it before
+/// [`Failure::ProgramExit`] when that one has ended. So a command calls it before
 /// it does anything that is to be done once, and before it has a second thread.
 pub(crate) fn open(args: &LabArgs, output: Output) -> CommandResult<Lab> {
     // Outside first: what is wrong with the file is to be said even where no lab is possible.

@@ -48,7 +48,7 @@ impl<'a> FaultInjector<'a> {
         Ok(Self { lab, journal, script, programs, traffic, had_work, heard, late, undone })
     }
 
-    /// When to call [`Self::work`] next, if no program ends before.
+    /// When to call [`Self::run_due`] next, if no program ends before.
     pub(super) fn deadline(&self) -> Option<Duration> {
         let mut endings = self.script.endings().map(|(at, _, _)| at);
         let asking = endings.find(|at| *at > self.heard).map(|at| at.saturating_sub(AHEAD));

@@ -22,7 +22,7 @@
 //!
 //! In every host, what the system sends unasked or withholds is off: IPv6 on
 //! its links, filters on where packets come from, ICMP redirects and the limit
-//! on ICMP errors. TCP has [one congestion control](Tcp) on all machines that
+//! on ICMP errors. TCP has [one congestion control](TcpCongestion) on all machines that
 //! allow it. A host with more than one interface forwards, unless the topology
 //! has no routing. Multicast leaves by the first interface.
 

@@ -65,8 +65,8 @@ pub enum SandboxEntry {
 ///
 /// The program is started again with the same arguments, in namespaces of its
 /// own (PID, mount, network, IPC, host name, and user if this one is not
-/// root), and gets [`Entry::Inside`] from this call; the process outside gets
-/// [`Entry::Done`] when that one has ended. Standard input, output and error
+/// root), and gets [`SandboxEntry::Inside`] from this call; the process outside gets
+/// [`SandboxEntry::Done`] when that one has ended. Standard input, output and error
 /// are shared, and so is the terminal. `SIGINT`, `SIGTERM`, `SIGHUP` and
 /// `SIGQUIT` are passed on to the inside.
 ///
@@ -90,7 +90,7 @@ pub fn enter() -> Result<SandboxEntry, LabError> {
 /// A lab made outside would change this system's own network.
 ///
 /// # Errors
-/// When [`enter`] has not returned [`Entry::Inside`].
+/// When [`enter`] has not returned [`SandboxEntry::Inside`].
 pub(crate) fn expect_inside() -> Result<(), LabError> {
     match INSIDE.load(Relaxed) {
         true => Ok(()),

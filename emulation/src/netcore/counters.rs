@@ -53,7 +53,7 @@ pub struct FlowCounters {
     pub dropped_loss: PacketCount,
     /// Vanished because the pipe was down.
     pub dropped_down: PacketCount,
-    /// Dropped because of [`Limits`](super::Limits).
+    /// Dropped because of [`Limits`](super::NetworkLimits).
     pub dropped_limit: PacketCount,
     /// Waiting, in service or on their way.
     pub in_flight: PacketCount,

@@ -59,7 +59,7 @@ pub enum SendOutcome {
     Unreachable,
 }
 
-/// More changes are scheduled than [`Limits::changes`]: this one was not.
+/// More changes are scheduled than [`NetworkLimits::changes`]: this one was not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no more than {0} changes can be scheduled at a time: schedule the later ones later")]
 pub struct ScheduleFull(pub usize);
@@ -258,7 +258,7 @@ impl<P: Clone> Network<P> {
         self.held
     }
 
-    /// Packets dropped because of [`Limits`], in all pipes: if there are any,
+    /// Packets dropped because of [`NetworkLimits`], in all pipes: if there are any,
     /// the network was not what its description says.
     pub fn overflows(&self) -> u64 {
         self.overflows

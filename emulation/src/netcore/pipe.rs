@@ -22,7 +22,7 @@ pub enum DropCause {
     Loss,
     /// The pipe is down.
     Down,
-    /// The network's own [`Limits`](super::Limits).
+    /// The network's own [`Limits`](super::NetworkLimits).
     Limit,
 }
 

@@ -7,7 +7,7 @@
 //! | `ended` | requests that could be completed: the run's end cut none of them off |
 //! | `success` | the part of these that was completed |
 //! | `track.success` | the same of one service; so for each |
-//! | `completed.limit` | services if every request took the [least time](crate::siting::Limits) |
+//! | `completed.limit` | services if every request took the [least time](crate::placement::LatencyBounds) |
 //! | `completed.ceiling` | services if requests took no time at all |
 //! | `traffic.ports`, `traffic.offered` | bytes, as switches and as hosts count them; with `.each` for each completed service |
 //! | `overhead.each` | bytes that found and arranged services, for each completed one |

@@ -83,7 +83,7 @@ pub(super) struct SimConnections {
     pending_dials: BTreeMap<(MachineId, DialId), SimPendingDial>,
     timers: SimEventQueue<Timer>,
     news: VecDeque<(MachineId, MachineInput)>,
-    /// Ends that were given messages, which leave with [`Links::flush`].
+    /// Ends that were given messages, which leave with [`SimConnections::flush`].
     fresh: Vec<ConnectionId>,
     /// Who takes part in multicast, by host.
     group: BTreeMap<HostIndex, MachineId>,

@@ -79,15 +79,15 @@ impl BenchReport {
         row("join, four services".to_owned(), Some(self.join.bytes), 0, "bytes");
         row("join, time".to_owned(), Some(self.join.millis), 2, "ms");
         row("idle, per node".to_owned(), Some(self.idle), 2, "bytes/s");
-        row("locate, 1 in flight, p50".to_owned(), Some(micros(&self.single.nanos, 0.5)), 1, "us");
-        row("locate, 1 in flight, p99".to_owned(), Some(micros(&self.single.nanos, 0.99)), 1, "us");
+        row("lookup, 1 in flight, p50".to_owned(), Some(micros(&self.single.nanos, 0.5)), 1, "us");
+        row("lookup, 1 in flight, p99".to_owned(), Some(micros(&self.single.nanos, 0.99)), 1, "us");
         for load in [&self.batched, &self.spread] {
             let many = format!("{} in flight of {} requesters", load.in_flight, load.requesters);
-            row(format!("locate, {many}, rate"), Some(load.per_second), 0, "1/s");
-            row(format!("locate, {many}, p50"), Some(micros(&load.nanos, 0.5)), 1, "us");
-            row(format!("locate, {many}, p99"), Some(micros(&load.nanos, 0.99)), 1, "us");
-            row(format!("locate, {many}, unanswered"), Some(load.lost as f64), 0, "");
-            row(format!("locate, {many}, not found"), Some(load.wrong as f64), 0, "");
+            row(format!("lookup, {many}, rate"), Some(load.per_second), 0, "1/s");
+            row(format!("lookup, {many}, p50"), Some(micros(&load.nanos, 0.5)), 1, "us");
+            row(format!("lookup, {many}, p99"), Some(micros(&load.nanos, 0.99)), 1, "us");
+            row(format!("lookup, {many}, unanswered"), Some(load.lost as f64), 0, "");
+            row(format!("lookup, {many}, not found"), Some(load.wrong as f64), 0, "");
             row(format!("hub processor, {many}"), load.hub_micros, 2, "us/lookup");
         }
         row("hub memory, per attached node".to_owned(), self.memory.map(|memory| memory.per_node), 0, "bytes");
@@ -108,7 +108,7 @@ impl BenchReport {
             "entries": self.nodes * super::SERVICES_PER_NODE,
             "join": {"bytes": self.join.bytes, "ms": self.join.millis},
             "idle": {"bytes_per_second_per_node": self.idle},
-            "locate": lookups(&self.single),
+            "lookup": lookups(&self.single),
             "load": lookups(&self.batched),
             "load_many_requesters": lookups(&self.spread),
             "memory": self.memory.map(|memory| json!({

@@ -60,7 +60,7 @@ impl<M: Machine> Mailbox<M> {
     /// Gives the machine a command, waiting while the mailbox is full.
     ///
     /// # Errors
-    /// [`Gone`] when the machine is no longer driven.
+    /// [`DriverStopped`] when the machine is no longer driven.
     pub async fn command(&self, command: M::Command) -> Result<(), DriverStopped> {
         Ok(self.sender.send(MachineMessage::Command(command)).await?)
     }
@@ -68,7 +68,7 @@ impl<M: Machine> Mailbox<M> {
     /// Looks at the machine between two inputs.
     ///
     /// # Errors
-    /// [`Gone`] when the machine is no longer driven.
+    /// [`DriverStopped`] when the machine is no longer driven.
     pub async fn inspect<R, F>(&self, look: F) -> Result<R, DriverStopped>
     where
         R: Send + 'static,

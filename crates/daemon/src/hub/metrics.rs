@@ -105,7 +105,7 @@ const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
 ];
 
 const MODES: [(RequestMode, &str); 3] =
-    [(RequestMode::Forward, "forward"), (RequestMode::Relay, "relay"), (RequestMode::Lookup, "locate")];
+    [(RequestMode::Forward, "forward"), (RequestMode::Relay, "relay"), (RequestMode::Lookup, "lookup")];
 
 impl HubMetrics {
     /// Registers them.

@@ -16,7 +16,7 @@ use crate::wire::ProtocolVersion;
 #[non_exhaustive]
 pub enum HubCommand {
     /// Drain: take nothing new, send the nodes to other hubs at once, let
-    /// relayed flows end for at most [`DRAIN`](super::DRAIN), then say [`Event::Left`].
+    /// relayed flows end for at most [`DRAIN`](super::DRAIN), then say [`HubEvent::Left`].
     Leave,
     /// What the relay has left, told whenever it has changed. Until it is told
     /// first there is room for everything.
@@ -28,7 +28,7 @@ pub enum HubCommand {
     },
     /// What the relay carries, told whenever that has changed.
     ReflectedStreams {
-        /// Every stream; at most [`MAX_REFLECTED_STREAMS`](super::MAX_CARRIED) count.
+        /// Every stream; at most [`MAX_REFLECTED_STREAMS`](super::MAX_REFLECTED_STREAMS) count.
         streams: Vec<ReflectedStream>,
     },
 }

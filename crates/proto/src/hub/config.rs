@@ -14,7 +14,7 @@ pub enum HubKind {
     /// A super node: nodes and other super nodes, every mode.
     SuperNode,
     /// The server of the client/server baseline: nodes and caches, and every
-    /// request's data goes through it. With a [parent](Config::parents) it is
+    /// request's data goes through it. With a [parent](HubConfig::parents) it is
     /// such a cache itself, and that parent the server.
     Server,
 }

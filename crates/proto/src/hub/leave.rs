@@ -10,7 +10,7 @@ use crate::service::Role;
 use crate::time::Time;
 use crate::wire::Message;
 
-/// How long relayed flows may go on after [`Command::Leave`](super::Command::Leave).
+/// How long relayed flows may go on after [`Command::Leave`](super::HubCommand::Leave).
 pub const DRAIN: Duration = Duration::from_secs(10);
 
 /// How long the nodes have to turn to their standbys: a few round trips of a

@@ -1,6 +1,6 @@
 //! What this hub tells the standbys of its nodes, so that those lose nothing
 //! with it: [`standby`](super::standby) is the other end, and
-//! [`ledger`](super::ledger) what both know already.
+//! [`ledger`](super::replica_sync) what both know already.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

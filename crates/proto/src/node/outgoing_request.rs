@@ -290,7 +290,7 @@ pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> 
         Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
         Reason::TimedOut => format!("no provider of {service} {area} answered within {deadline:?}"),
         Reason::Leaving => "this node is leaving".to_owned(),
-        Reason::TooMany => "the hub has too many requests of this node under way".to_owned(),
+        Reason::TooMany => "the hub takes no more requests: this node asks too often, or the hub is full".to_owned(),
         Reason::NotAllowed => "the hub does not allow this request".to_owned(),
         Reason::Cancelled => "the request was cancelled".to_owned(),
         Reason::Protocol => "the provider broke the protocol's rules".to_owned(),

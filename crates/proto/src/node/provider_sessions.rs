@@ -23,7 +23,7 @@ use crate::wire::{
     CopyTarget, Decline, Message, ProviderRequest, Reason, Request, RequestMode, RequestParams, ResumePoint,
 };
 
-/// The most objects that are sent at once; streams have [`Config::max_streams`]. One
+/// The most objects that are sent at once; streams have [`NodeConfig::max_streams`]. One
 /// requester may have them all until another one asks.
 pub const MAX_OBJECT_SESSIONS: usize = 64;
 

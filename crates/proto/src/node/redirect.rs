@@ -1,4 +1,4 @@
-//! Going to another hub, because the home asks for it or [to go back](super::homing): to the new one first,
+//! Going to another hub, because the home asks for it or [to go back](super::failback): to the new one first,
 //! then away from the old one, so that nothing under way fails.
 
 use std::time::Duration;

@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 use super::bytes_codec;
 use crate::ids::RequestId;
 
-/// See [`Message::Datagram`](super::Message::Packet).
+/// See [`Message::Datagram`](super::Message::Datagram).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Datagram {

@@ -22,7 +22,7 @@ impl ProtocolVersion {
     /// The one of this build.
     pub const CURRENT: Self = Self { major: 1, minor: 1 };
 
-    /// The first one in which a node may be called; see [`RequestParams::call`](super::Params::call).
+    /// The first one in which a node may be called; see [`RequestParams::call`](super::RequestParams::connect_to).
     pub const CONNECT_TO: Self = Self { major: 1, minor: 1 };
 
     /// The one before, which did not say its version yet.

@@ -46,7 +46,7 @@ impl Reason {
     }
 }
 
-/// See [`Message::RouteRequest`](super::Message::Carry).
+/// See [`Message::RouteRequest`](super::Message::RouteRequest).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct RouteRequest {
@@ -86,7 +86,7 @@ pub struct RouteRequest {
     pub params: Option<RequestParams>,
 }
 
-/// See [`Message::HomeChanged`](super::Message::Moved).
+/// See [`Message::HomeChanged`](super::Message::HomeChanged).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HomeChanged {

@@ -11,7 +11,7 @@ use crate::node_selector::NodeSelector;
 use crate::record::{Capacity, Version};
 use crate::service::{Service, ServiceSet};
 
-/// See [`Message::Found`](super::Message::Found).
+/// See [`Message::Found`](super::Message::LookupResult).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct LookupResult {
@@ -117,7 +117,7 @@ pub struct Watch {
     pub names: Option<bool>,
 }
 
-/// See [`Message::WatchChange`](super::Message::Change).
+/// See [`Message::WatchChange`](super::Message::WatchChange).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct WatchChange {
@@ -138,7 +138,7 @@ pub struct WatchChange {
     pub coverage: Option<Coverage>,
 }
 
-/// See [`Message::HubLookup`](super::Message::Seek).
+/// See [`Message::HubLookup`](super::Message::HubLookup).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HubLookup {

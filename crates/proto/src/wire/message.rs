@@ -36,11 +36,10 @@ pub enum Message {
         /// How long without a word from the node, milliseconds.
         #[n(1)]
         lease_ms: u32,
-        /// Other hubs that the node may turn to; in the answer to `Publish` only.
+        /// Other hubs that the node may turn to, as long as it has no standby.
         #[cbor(n(2), with = "open::addresses", has_nil)]
         siblings: Option<Vec<Address>>,
-        /// Where the hub itself listens; in the answer to `Publish` only. An
-        /// unspecified host means "where you see me".
+        /// Where the hub itself listens, beside `siblings`. An unspecified host means "where you see me".
         #[cbor(n(3), with = "open::addresses", has_nil)]
         addresses: Option<Vec<Address>>,
         /// The address from which the hub sends the streams that it reflects; in the answers to
@@ -290,7 +289,7 @@ pub enum Message {
     #[n(57)]
     Hello(#[n(0)] Hello),
     /// A message between two nodes that cannot reach each other: hubs pass it on along the way of a
-    /// request with [`RequestParams::call`](super::Params::call).
+    /// request with [`RequestParams::call`](super::RequestParams::connect_to).
     #[n(80)]
     Tunneled {
         /// The request.

@@ -61,7 +61,7 @@ pub const MAX_GOSSIP_BYTES: usize = 1_100;
 /// The largest encoded message, bytes. What is longer is neither sent nor read.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
-/// The most candidates in one [`Found`] and providers considered for one request.
+/// The most candidates in one [`LookupResult`] and providers considered for one request.
 pub const MAX_CANDIDATES: usize = 64;
 
 /// The name of how messages are put on the wire: the ALPN identifier of TLS and QUIC.

@@ -13,7 +13,7 @@ use crate::ids::{NodeId, Nonce, RequestId};
 use crate::node_selector::NodeSelector;
 use crate::service::Service;
 
-/// See [`Message::MulticastRequest`](super::Message::Inquiry).
+/// See [`Message::MulticastRequest`](super::Message::MulticastRequest).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastRequest {
@@ -58,7 +58,7 @@ pub struct MulticastRequest {
     pub selector: Option<NodeSelector>,
 }
 
-/// See [`Message::MulticastSuppression`](super::Message::Taken).
+/// See [`Message::MulticastSuppression`](super::Message::MulticastSuppression).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastSuppression {
@@ -76,7 +76,7 @@ pub struct MulticastSuppression {
     pub sender: NodeId,
 }
 
-/// See [`Message::MulticastCandidate`](super::Message::Present).
+/// See [`Message::MulticastCandidate`](super::Message::MulticastCandidate).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastCandidate {

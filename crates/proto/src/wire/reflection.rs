@@ -16,7 +16,7 @@ use crate::service::Service;
 pub const MAX_SEALED_BYTES: usize = 512;
 
 /// Where a copy of a reflected stream is wanted: see
-/// [`RequestParams::reflect`](super::Params::reflect). From remote to remote,
+/// [`RequestParams::copy_target`](super::RequestParams::copy_target). From remote to remote,
 /// each of whom puts itself in the place of the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
@@ -81,7 +81,7 @@ pub struct Rekey {
     pub secret: EpochSecret,
 }
 
-/// See [`Message::SealedKeys`](super::Message::Keys).
+/// See [`Message::SealedKeys`](super::Message::SealedKeys).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct SealedKeys {
@@ -97,7 +97,7 @@ pub struct SealedKeys {
     /// How many hubs may pass it on yet.
     #[n(3)]
     pub hops_left: u8,
-    /// An [`Opening`], sealed for the group's nodes; at most [`MAX_SEALED_BYTES`].
+    /// An [`ProvisionalAccept`], sealed for the group's nodes; at most [`MAX_SEALED_BYTES`].
     #[cbor(n(4), with = "bytes_codec")]
     pub sealed: Bytes,
 }

@@ -39,7 +39,7 @@ pub struct Adopt {
     pub is_failback: Option<bool>,
 }
 
-/// See [`Message::ReplicaUpdate`](super::Message::Mirror). What is gone comes first,
+/// See [`Message::ReplicaUpdate`](super::Message::ReplicaUpdate). What is gone comes first,
 /// then records, then shifts and what is left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
@@ -112,7 +112,7 @@ pub struct ReplicaCapacity {
     pub capacity: Capacity,
 }
 
-/// See [`Message::ResyncRequest`](super::Message::Retell).
+/// See [`Message::ResyncRequest`](super::Message::ResyncRequest).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ResyncRequest {

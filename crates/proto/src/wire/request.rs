@@ -43,7 +43,7 @@ pub struct RequestParams {
     #[n(1)]
     pub transports: Option<SchemeSet>,
     /// Whether everybody on the way tells the requester, by
-    /// [`Message::Traced`](super::Message::Traced), what becomes of it; `None` is no.
+    /// [`Message::Traced`](super::Message::HopReport), what becomes of it; `None` is no.
     #[n(2)]
     pub trace: Option<bool>,
     /// What matters to who asks; `None` is nothing in particular. Who does not
@@ -71,7 +71,7 @@ pub struct RequestParams {
     #[cbor(n(8), with = "open::optional", has_nil)]
     pub delivery_class: Option<DeliveryClass>,
     /// The only node that is meant, of which nothing but a way to it is wanted: it dials the
-    /// requester, or what the two say goes [through](super::Message::Through) the hubs. Who does
+    /// requester, or what the two say goes [through](super::Message::Tunneled) the hubs. Who does
     /// not know this field would provide the service.
     #[n(9)]
     pub connect_to: Option<NodeId>,
@@ -149,7 +149,7 @@ pub struct Request {
     /// After this long the requester no longer waits for an acceptance, milliseconds.
     #[n(5)]
     pub deadline_ms: u32,
-    /// How many providers to consider (`forward`, `relay`) or to list (`locate`); 0 is the default of the hub.
+    /// How many providers to consider (`forward`, `relay`) or to list (`lookup`); 0 is the default of the hub.
     #[n(6)]
     pub count: u8,
     /// More.
@@ -164,7 +164,7 @@ pub struct Request {
     pub selector: Option<NodeSelector>,
 }
 
-/// See [`Message::Forward`](super::Message::Forward).
+/// See [`Message::Forward`](super::Message::ProviderRequest).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ProviderRequest {
@@ -212,7 +212,7 @@ pub struct Accept {
     #[n(4)]
     pub provider: Option<NodeId>,
     /// What opens the packets, where a stream is reflected; `None`: its
-    /// packets come as [`Message::Datagram`](super::Message::Packet).
+    /// packets come as [`Message::Datagram`](super::Message::Datagram).
     #[n(5)]
     pub stream_keys: Option<StreamKeys>,
 }

@@ -7,7 +7,7 @@ use super::request::Reason;
 use crate::ids::NodeId;
 use crate::room::{RoomId, RoomMember};
 
-/// See [`Message::Join`](super::Message::Join).
+/// See [`Message::Join`](super::Message::JoinRoom).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct JoinRoom {
@@ -22,7 +22,7 @@ pub struct JoinRoom {
     pub direction: Option<RouteDirection>,
 }
 
-/// See [`Message::LeaveRoom`](super::Message::Quit).
+/// See [`Message::LeaveRoom`](super::Message::LeaveRoom).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct LeaveRoom {
@@ -32,7 +32,7 @@ pub struct LeaveRoom {
     /// Who has left.
     #[n(1)]
     pub node: NodeId,
-    /// As in [`Join`].
+    /// As in [`JoinRoom`].
     #[n(2)]
     pub direction: Option<RouteDirection>,
 }

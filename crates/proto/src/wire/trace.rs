@@ -12,7 +12,7 @@ pub const MAX_TRACED_HOPS: u8 = 8;
 /// The longest name in a [`Hop`], bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// See [`Message::Traced`](super::Message::Traced).
+/// See [`Message::Traced`](super::Message::HopReport).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HopReport {

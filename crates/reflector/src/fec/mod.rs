@@ -1,7 +1,7 @@
 //! Packets that make up for lost ones without being asked: Reed–Solomon codes over the packets of a
 //! stream, on one hop.
 //!
-//! Repair by [asking](crate::Gaps) costs a round trip. Where that is longer than packets are of
+//! Repair by [asking](crate::LossTracker) costs a round trip. Where that is longer than packets are of
 //! use, as over a satellite, an upstream sends parity beside the stream: with k packets and r of parity,
 //! any k of the k + r bring back the others. Every target of a stream gets the
 //! same parity, as much of it as its [`ParityRate`] says; one that loses nothing, or is repaired in time, gets none.

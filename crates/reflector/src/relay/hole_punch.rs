@@ -44,7 +44,7 @@ impl OfferAddresses {
 }
 
 impl Relay {
-    /// Tells the hub whose media address this is from where its stream is [expected](Relay::expect)
+    /// Tells the hub whose media address this is from where its stream is [expected](Relay::expect_offer)
     /// under a tag.
     pub fn punch_hole(&mut self, now: Time, tag: StreamTag, at: SocketAddr) {
         if let Some(asked) = self.tags.get_mut(tag) {

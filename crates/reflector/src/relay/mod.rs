@@ -1,7 +1,7 @@
 //! Streams on their way: one machine for the provider, the hubs, and the subscriber.
 //!
 //! At every hop it is the same relation. A *downstream* has a stream from an *upstream* by soft
-//! state: the upstream [offers](crate::words::Said::Offer) it under a tag that the downstream
+//! state: the upstream [offers](crate::control::ControlPacket::Offer) it under a tag that the downstream
 //! has drawn, the downstream answers from the address where it wants the packets, and
 //! keeps its lease by a report each second. Nothing else is needed between two hubs. Who may watch,
 //! under which tags, and with which keys, is told by the control plane.
@@ -10,7 +10,7 @@
 //! |---|---|
 //! | provider | [`publish`](Relay::publish), [`offer`](Relay::offer), [`push`](Relay::push), [`unpublish`](Relay::unpublish) |
 //! | hub | [`grant`](Relay::grant) |
-//! | subscriber | [`expect`](Relay::expect), [`hole_punch`](Relay::knock), [`release`](Relay::release), [`request_key_frame`](Relay::want_key_frame) |
+//! | subscriber | [`expect_offer`](Relay::expect_offer), [`punch_hole`](Relay::punch_hole), [`release_stream`](Relay::release_stream), [`request_key_frame`](Relay::request_key_frame) |
 //! | all | [`leave`](Relay::leave), and the loop |
 //!
 //! ```text
@@ -96,7 +96,7 @@ impl Default for RelayConfig {
 /// What has happened, for the owner to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayEvent {
-    /// What was [expected](Relay::expect) under this tag is this stream, and comes. It may turn out
+    /// What was [expected](Relay::expect_offer) under this tag is this stream, and comes. It may turn out
     /// later to be another, which is told in the same way and replaces it.
     Began {
         /// The tag.
@@ -203,7 +203,7 @@ impl Relay {
     /// Begins a stream of this host. If nobody wants it for the linger, it is [`RelayEvent::Idle`].
     ///
     /// # Errors
-    /// [`Refused::TooManyStreams`].
+    /// [`AdmissionError::TooManyStreams`].
     pub fn publish(&mut self, now: Time, stream: StreamId) -> Result<(), AdmissionError> {
         let published = self.stream_or_new(stream).ok_or(AdmissionError::TooManyStreams)?;
         published.is_published = true;
@@ -233,7 +233,7 @@ impl Relay {
     /// Offers a published stream to the media address of a hub, which has asked under this tag.
     ///
     /// # Errors
-    /// Any [`Refused`], but for [`TooManyTags`](Refused::TooManyTags).
+    /// Any [`AdmissionError`], but for [`TooManyTags`](AdmissionError::TooManyTags).
     pub fn offer(&mut self, now: Time, stream: StreamId, to: SocketAddr, tag: StreamTag) -> Result<(), AdmissionError> {
         self.add_downstream(now, stream, (to, StartCondition::Answered), tag, DownstreamKind::Reflector)
     }
@@ -243,7 +243,7 @@ impl Relay {
     /// more of whose the stream is.
     ///
     /// # Errors
-    /// Any [`Refused`], but for [`NoStream`](Refused::NoStream).
+    /// Any [`AdmissionError`], but for [`NoStream`](AdmissionError::NoStream).
     pub fn grant(&mut self, now: Time, grant: ReflectionGrant) -> Result<(), AdmissionError> {
         if self.is_leaving {
             return Err(AdmissionError::Leaving);
@@ -266,10 +266,10 @@ impl Relay {
     }
 
     /// Takes what is offered under this tag for whoever watches here: [`RelayEvent::Began`] says which
-    /// stream it is, or [`RelayEvent::Unoffered`] that there is none.
+    /// stream it is, or [`RelayEvent::OfferTimedOut`] that there is none.
     ///
     /// # Errors
-    /// [`Refused::TooManyTags`].
+    /// [`AdmissionError::TooManyTags`].
     pub fn expect_offer(&mut self, now: Time, tag: StreamTag) -> Result<(), AdmissionError> {
         self.tags.wait(tag, StreamUse::Local)?;
         if self.tags.get_mut(tag).is_some_and(|asked| asked.stream.is_none()) {

@@ -186,7 +186,7 @@ impl Relay {
         }
     }
 
-    /// What is to be sent now; to be [settled](Self::settle) before anything else is called.
+    /// What is to be sent now; to be [settled](Self::record_outcome) before anything else is called.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         if let Some(word) = self.words.pop_front() {
             return Some(word);

@@ -94,7 +94,7 @@ impl ExpectedOffers {
     /// Waits for an offer; one that waits already goes on as it is.
     ///
     /// # Errors
-    /// [`Refused::TooManyTags`].
+    /// [`AdmissionError::TooManyTags`].
     pub(super) fn wait(&mut self, tag: StreamTag, whom: StreamUse) -> Result<(), AdmissionError> {
         if self.by_tag.len() >= MAX_TAGS && !self.by_tag.contains_key(&tag) {
             return Err(AdmissionError::TooManyTags);

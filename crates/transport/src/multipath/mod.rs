@@ -17,8 +17,8 @@
 //! All times follow the round trip and the rate that were measured, so that the
 //! same rules hold on a wire and over a satellite.
 //!
-//! The owner tells what happened ([`MultipathConnection::acknowledged`],
-//! [`MultipathConnection::received`], paths that come and go) and then drains
+//! The owner tells what happened ([`MultipathConnection::handle_acknowledgement`],
+//! [`MultipathConnection::handle_chunk`], paths that come and go) and then drains
 //! [`MultipathConnection::poll_action`], [`MultipathConnection::poll_message`] and
 //! [`MultipathConnection::poll_event`]; at [`MultipathConnection::deadline`] it calls
 //! [`MultipathConnection::handle_timeout`].
@@ -79,7 +79,7 @@ impl MultipathConnection {
         Self { sender: ChunkSender::new(queue_bytes), receiver: ChunkReceiver::default() }
     }
 
-    /// A path can be used from now on. Of all paths that answer, [`Class::Backup`]
+    /// A path can be used from now on. Of all paths that answer, [`DeliveryClass::Backup`]
     /// takes that of the lowest `rank`.
     pub(crate) fn add_path(&mut self, now: Instant, path: PathId, rank: u8, measured: PathMetrics) {
         self.sender.add_path(now, path, rank, measured);

@@ -5,7 +5,7 @@
 //! the sender's address is real before it keeps anything (as QUIC's Retry): it
 //! answers with a cookie, and the dialler repeats the ClientHello with the
 //! cookie in front. In the same way it answers a record from an address that it
-//! knows nobody at; see [`super::moving`]. DTLS records begin with 20 to 63, so
+//! knows nobody at; see [`super::migration`]. DTLS records begin with 20 to 63, so
 //! these kinds cannot be taken for one.
 //!
 //! Anybody can send in the name of another address, and neither a cookie's question nor a ServerHello

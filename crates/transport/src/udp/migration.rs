@@ -14,7 +14,7 @@
 //! ```
 //!
 //! An end that knows no session of that id answers `forgotten` with the token that it left with the
-//! other when the session began, see [`crate::forgotten`]: after a restart the other need not find
+//! other when the session began, see [`crate::stateless_reset`]: after a restart the other need not find
 //! out by itself.
 //!
 //! That is one round trip, without a handshake. The cookie proves that the peer

@@ -68,7 +68,7 @@ impl CapacityMode {
 impl FromStr for CapacityMode {
     type Err = String;
 
-    /// Reads a [name](What::name).
+    /// Reads a [name](CapacityMode::name).
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|what| what.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");

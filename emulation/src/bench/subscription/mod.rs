@@ -136,7 +136,7 @@ impl fmt::Display for SubscriptionCase {
 impl FromStr for SubscriptionCase {
     type Err = String;
 
-    /// Reads a [name](Case::name).
+    /// Reads a [name](SubscriptionCase::name).
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|case| case.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");

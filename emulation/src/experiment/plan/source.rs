@@ -53,7 +53,7 @@ struct TreeFile {
     server_delay: Option<DurationText>,
 }
 
-/// `{ forest = … }`: what is left out is as [`Forest::of`] has it.
+/// `{ forest = … }`: what is left out is as [`Forest::new`] has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ForestFile {

@@ -40,7 +40,7 @@ impl Mac {
         Self([2, 0, a, b, c, d])
     }
 
-    /// The IPv4 address in it, if it is one of [`of`](Self::of).
+    /// The IPv4 address in it, if it is one of [`from_ipv4`](Self::from_ipv4).
     pub const fn address(self) -> Option<Ipv4Addr> {
         match self.0 {
             [2, 0, a, b, c, d] => Some(Ipv4Addr::new(a, b, c, d)),

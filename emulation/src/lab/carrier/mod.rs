@@ -94,7 +94,7 @@ pub struct HostWire {
     pub port: Port,
     /// Which link or LAN it is on.
     pub net: NetIndex,
-    /// The host's address there: its frames are sent from [`Mac::of`] it.
+    /// The host's address there: its frames are sent from [`Mac::new`] it.
     pub address: Ipv4Addr,
     /// The statistics of the host's interface, opened before any frame went to
     /// it, for the frames that are lost there; without them, such losses are
@@ -220,7 +220,7 @@ impl Carrier {
     }
 
     /// Packets that were dropped because more were inside than the
-    /// [limits](crate::netcore::Limits) of the network allow.
+    /// [limits](crate::netcore::NetworkLimits) of the network allow.
     ///
     /// # Errors
     /// When the carrier has ended.

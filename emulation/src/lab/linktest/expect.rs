@@ -66,7 +66,7 @@ impl ExpectedPath {
     }
 
     /// The losses behind the slowest stage's queue: how many, and their
-    /// variance as in [`Path::loss_variance`].
+    /// variance as in [`ExpectedPath::loss_variance`].
     pub(super) fn loss_after_bottleneck(&self) -> (f64, f64) {
         let after = self.stages.get(self.bottleneck() + 1..).unwrap_or_default();
         (loss(after), loss_variance(after))

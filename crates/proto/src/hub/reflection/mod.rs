@@ -3,7 +3,7 @@
 //! the hub's owner runs.
 //!
 //! Who wants a copy says where, and by which tag it is recognised there
-//! ([`Reflect`]). A hub that reflects keeps that as a [`ReflectionGrant`] and hands the
+//! ([`CopyTarget`]). A hub that reflects keeps that as a [`ReflectionGrant`] and hands the
 //! request on with its own address and a tag of its own in their place: so
 //! each on the way knows its two remotes, and the stream finds its way back.
 
@@ -70,7 +70,7 @@ pub struct ReflectionConfig {
 /// When a hub has no more room for a copy of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// When its uplink is used up, as its owner says ([`Command::ReflectionState`](super::Command::Reflecting)).
+    /// When its uplink is used up, as its owner says ([`HubCommand::ReflectionCapacity`](super::HubCommand::ReflectionCapacity)).
     #[default]
     Residual,
     /// When it has so many subscribers, whatever they take.

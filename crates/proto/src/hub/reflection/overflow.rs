@@ -4,7 +4,7 @@
 //! A home with little room passes the request on as it came, so that the stream
 //! comes from the provider's home. If that has little room too, it has a hub with more
 //! reflect it ([`RouteDirection::Overflow`]), which asks it for the stream as any hub does.
-//! So a stream still crosses two hubs at most. Little is what [feeds](Hub::kept) the others.
+//! So a stream still crosses two hubs at most. Little is what [feeds](Hub::feed_reserve_kbps) the others.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;

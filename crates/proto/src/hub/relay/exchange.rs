@@ -1,4 +1,4 @@
-//! Limits of what two nodes have under way to one another [through](crate::wire::Message::Through) the
+//! Limits of what two nodes have under way to one another [through](crate::wire::Message::Tunneled) the
 //! hub. Both send files and answer, so both have an account. What one says shows that it has read what
 //! came before, and gives the other one credit back.
 

@@ -32,7 +32,7 @@ pub struct ServiceRequest {
     pub service: Service,
     /// Where.
     pub area: Area,
-    /// How; [`RequestMode::Lookup`] is what [`Command::Lookup`] is for and is declined here.
+    /// How; [`RequestMode::Lookup`] is what [`NodeCommand::Lookup`] is for and is declined here.
     pub mode: RequestMode,
     /// How many providers to consider; 0 leaves it to the hub.
     pub count: u8,
@@ -62,14 +62,14 @@ pub struct ServiceRequest {
     /// acceptance says whether it goes on from there.
     pub resume: Option<ResumePoint>,
     /// Whether it is the object that `resume` names and the provider has
-    /// offered: see [`Event::Offered`].
+    /// offered: see [`NodeEvent::PushOffered`].
     pub pushed: bool,
     /// Whether the stream is to be, or may be, one that super nodes reflect;
     /// `None` is neither. What cannot be reflected comes as a stream of its own.
     pub reflect: Option<ReflectionPolicy>,
-    /// Whether its way is traced: [`Event::Traced`] comes before its last event.
+    /// Whether its way is traced: [`NodeEvent::Traced`] comes before its last event.
     pub trace: bool,
-    /// Of a lookup, as in [`Command::Lookup`].
+    /// Of a lookup, as in [`NodeCommand::Lookup`].
     pub names: Option<NodeSelector>,
 }
 
@@ -101,7 +101,7 @@ impl ServiceRequest {
 }
 
 /// When a requester takes a stream that super nodes reflect, of which its
-/// provider sends one copy for all. Needs [`Config::media`].
+/// provider sends one copy for all. Needs [`NodeConfig::media`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReflectionPolicy {
     /// From the beginning: it subscribes. Without a duration until it is cancelled.
@@ -122,9 +122,9 @@ pub struct Provider {
 
 /// What a node's owner asks of it.
 ///
-/// Every [`Ticket`] but a watch's and a room's ends with exactly one of [`Event::Finished`],
-/// [`Event::Failed`], [`Event::Found`] and [`Event::Pong`]; those end with
-/// [`Event::Failed`] when they are cancelled or cannot be kept.
+/// Every [`Ticket`] but a watch's and a room's ends with exactly one of [`NodeEvent::Finished`],
+/// [`NodeEvent::Failed`], [`NodeEvent::LookupResult`] and [`NodeEvent::Pong`]; those end with
+/// [`NodeEvent::Failed`] when they are cancelled or cannot be kept.
 #[derive(Clone, Debug)]
 pub enum NodeCommand {
     /// Get a service.
@@ -134,8 +134,8 @@ pub enum NodeCommand {
         /// What.
         request: ServiceRequest,
     },
-    /// Offer an object to a node, which asks for it. Ends with [`Event::Pushed`]
-    /// or [`Event::Failed`].
+    /// Offer an object to a node, which asks for it. Ends with [`NodeEvent::Pushed`]
+    /// or [`NodeEvent::Failed`].
     Push {
         /// Its number.
         ticket: Ticket,
@@ -160,7 +160,7 @@ pub enum NodeCommand {
         /// That node's number for it.
         id: RequestId,
     },
-    /// What has become of an object that a node offered: see [`Event::Offered`].
+    /// What has become of an object that a node offered: see [`NodeEvent::PushOffered`].
     PushEnded {
         /// Who offered it.
         from: NodeId,
@@ -193,7 +193,7 @@ pub enum NodeCommand {
         /// True if changes carry names.
         names: bool,
     },
-    /// Be in a room until cancelled: [`Event::Roster`] says who else is.
+    /// Be in a room until cancelled: [`NodeEvent::Roster`] says who else is.
     JoinRoom {
         /// Its number.
         ticket: Ticket,
@@ -230,7 +230,7 @@ pub enum NodeCommand {
         /// What it gives.
         opened: SourceOutput,
     },
-    /// What was to be read of a session's object, see [`Event::Read`].
+    /// What was to be read of a session's object, see [`NodeEvent::ReadObject`].
     ObjectRead {
         /// Which.
         session: SessionId,
@@ -272,7 +272,7 @@ pub enum NodeCommand {
         /// What will open it.
         secret: EpochSecret,
     },
-    /// What was to be sealed, see [`Event::Seal`]: any node of the group can open it, and no
+    /// What was to be sealed, see [`NodeEvent::Seal`]: any node of the group can open it, and no
     /// hub. It is left with the hubs that send the stream on.
     Sealed {
         /// Of which session.
@@ -280,7 +280,7 @@ pub enum NodeCommand {
         /// At most [`MAX_SEALED_BYTES`](crate::wire::MAX_SEALED_BYTES); more is not left.
         sealed: Bytes,
     },
-    /// What was to be opened, see [`Event::Unseal`].
+    /// What was to be opened, see [`NodeEvent::Unseal`].
     Unsealed {
         /// Of which request.
         ticket: Ticket,
@@ -295,7 +295,7 @@ pub enum NodeCommand {
         session: SessionId,
     },
     /// A reflected stream wants another way: the same is asked for again while
-    /// the old way, if there is one, goes on. Answered by [`Event::Reflected`];
+    /// the old way, if there is one, goes on. Answered by [`NodeEvent::Reflected`];
     /// if that is in vain and nothing comes any more, the ticket ends.
     Resubscribe {
         /// Of which request.
@@ -315,12 +315,12 @@ pub enum NodeCommand {
     Reconfigure {
         /// What.
         services: ServiceSet,
-        /// As in [`Config`].
+        /// As in [`NodeConfig`].
         max_streams: u16,
-        /// As in [`Config`].
+        /// As in [`NodeConfig`].
         uplink_kbps: u32,
     },
-    /// Withdraw, end everything, close every connection. [`Event::Left`] is
+    /// Withdraw, end everything, close every connection. [`NodeEvent::Left`] is
     /// the last event.
     Leave,
 }
@@ -328,15 +328,15 @@ pub enum NodeCommand {
 /// What a source gives.
 #[derive(Clone, Debug)]
 pub enum SourceOutput {
-    /// Datagrams, by [`Command::Data`], until [`Command::SourceEnded`] or [`Event::Close`].
+    /// Datagrams, by [`NodeCommand::Data`], until [`NodeCommand::SourceEnded`] or [`NodeEvent::CloseSource`].
     Stream {
         /// Payload rate to expect.
         bits_per_second: u32,
         /// Media type or format of the payload.
         format: String,
     },
-    /// A stream that the owner seals and sends where [`Event::Reflect`] says, until
-    /// [`Command::SourceEnded`] or [`Event::Close`]. The answer to an [`Event::Open`]
+    /// A stream that the owner seals and sends where [`NodeEvent::Reflect`] says, until
+    /// [`NodeCommand::SourceEnded`] or [`NodeEvent::CloseSource`]. The answer to an [`NodeEvent::OpenSource`]
     /// that says so, and to no other.
     Reflected {
         /// Payload rate to expect.
@@ -359,9 +359,9 @@ pub enum SourceOutput {
         /// Its media type.
         format: String,
     },
-    /// One object of any size, to be read by [`Event::Read`] piece by piece. As
+    /// One object of any size, to be read by [`NodeEvent::ReadObject`] piece by piece. As
     /// long as it is sent it must stay what it is; if it does not, the session
-    /// is to be ended by [`Command::SourceFailed`].
+    /// is to be ended by [`NodeCommand::SourceFailed`].
     Stored {
         /// Its size, bytes.
         length: u64,

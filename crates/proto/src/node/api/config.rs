@@ -28,7 +28,7 @@ pub struct NodeConfig {
     pub services: ServiceSet,
     /// The hubs that it may turn to, the preferred one first; each with the
     /// addresses at which it listens, the preferred transport first. At most
-    /// [`MAX_HUBS`](crate::peer::MAX_HUBS) are used.
+    /// [`MAX_HUBS`](crate::node::MAX_HUBS) are used.
     pub hubs: Vec<Vec<Address>>,
     /// What the hubs are certified as: [`Role::SuperNode`] in the overlay,
     /// [`Role::Server`] in the client/server baseline, where every request is relayed.

@@ -40,7 +40,7 @@ pub enum NodeEvent {
     /// another daemon uses its identity.
     IdentityConflict,
     /// A service of this node is wanted: start its source and answer with
-    /// [`Command::SourceOpened`] or [`Command::SourceFailed`].
+    /// [`NodeCommand::SourceOpened`] or [`NodeCommand::SourceFailed`].
     OpenSource {
         /// Its number.
         session: SessionId,
@@ -51,17 +51,17 @@ pub enum NodeEvent {
         duration: Option<Duration>,
         /// For whom first.
         requester: NodeId,
-        /// Whether the stream is to be sealed and sent where [`Event::Reflect`]
-        /// says: answered by [`SourceOpened::Reflected`](super::Opened::Reflected).
+        /// Whether the stream is to be sealed and sent where [`NodeEvent::Reflect`]
+        /// says: answered by [`SourceOpened::Reflected`](super::SourceOutput::Reflected).
         reflected: bool,
     },
     /// A piece of a session's object is to be read, and handed over by
-    /// [`Command::ObjectRead`]. One at a time for each session.
+    /// [`NodeCommand::ObjectRead`]. One at a time for each session.
     ReadObject {
         /// Which.
         session: SessionId,
-        /// Of an object that was offered by [`Command::Push`]: that one's
-        /// number. Of such a session there is neither [`Event::Open`] nor [`Event::Close`].
+        /// Of an object that was offered by [`NodeCommand::Push`]: that one's
+        /// number. Of such a session there is neither [`NodeEvent::OpenSource`] nor [`NodeEvent::CloseSource`].
         pushed: Option<Ticket>,
         /// From where on.
         offset: u64,
@@ -81,7 +81,7 @@ pub enum NodeEvent {
         tag: StreamTag,
     },
     /// What opens a session's reflected stream is another one. If it can be sealed so that only nodes of the
-    /// group open it, and only as this node's for this service, [`Command::Sealed`] says it.
+    /// group open it, and only as this node's for this service, [`NodeCommand::Sealed`] says it.
     Seal {
         /// Which.
         session: SessionId,
@@ -91,7 +91,7 @@ pub enum NodeEvent {
         opening: ProvisionalAccept,
     },
     /// Somebody who could open a session's reflected stream may read no
-    /// further: the next epoch is due ([`Command::Rekey`]).
+    /// further: the next epoch is due ([`NodeCommand::Rekey`]).
     MemberLeft {
         /// Which.
         session: SessionId,
@@ -108,7 +108,7 @@ pub enum NodeEvent {
     },
     /// A provider has accepted. Comes again if that provider falls silent
     /// before any data and another one accepts, and if another one takes over
-    /// a reflected stream. A reflected one that follows from [`Event::Unseal`] may end with [`Event::Failed`] yet.
+    /// a reflected stream. A reflected one that follows from [`NodeEvent::Unseal`] may end with [`NodeEvent::Failed`] yet.
     Accepted {
         /// Which request.
         ticket: Ticket,
@@ -116,13 +116,13 @@ pub enum NodeEvent {
         provider: NodeId,
         /// Where the provider is.
         cell: Cell,
-        /// What comes; `inline` is always `None`, the data follows as [`Event::Data`].
+        /// What comes; `inline` is always `None`, the data follows as [`NodeEvent::Data`].
         flow: FlowDescription,
         /// Over which transport, as seen from here.
         scheme: Scheme,
         /// Whether a hub carries the data.
         relayed: bool,
-        /// Whether it is a reflected stream: [`Event::Reflected`] follows. Another way for
+        /// Whether it is a reflected stream: [`NodeEvent::Reflected`] follows. Another way for
         /// one is not accepted anew.
         reflected: bool,
     },
@@ -130,14 +130,14 @@ pub enum NodeEvent {
     ExpectTag {
         /// Which request.
         ticket: Ticket,
-        /// The tag. Those before it are void once [`Event::Reflected`] has come for it.
+        /// The tag. Those before it are void once [`NodeEvent::Reflected`] has come for it.
         tag: StreamTag,
         /// The home's media address, which is to be called from where the stream is wanted.
         door: Option<SocketAddr>,
     },
     /// What was accepted comes as a reflected stream, whose packets do not pass
     /// through the machine. Comes again when the stream has another way, or is
-    /// another one. Of such a request the numbers of [`Summary`] are for the
+    /// another one. Of such a request the numbers of [`RequestSummary`] are for the
     /// owner to give.
     Reflected {
         /// Which request.
@@ -152,12 +152,12 @@ pub enum NodeEvent {
         secret: EpochSecret,
         /// By which it is recognised.
         tag: StreamTag,
-        /// Whether its provider says so. If not it follows from [`Event::Unseal`], and what else
+        /// Whether its provider says so. If not it follows from [`NodeEvent::Unseal`], and what else
         /// comes under the tag may be what is accepted in the end.
         is_confirmed: bool,
     },
     /// A hub says that this opens a request's stream, which its provider has not accepted yet.
-    /// If it does, [`Command::Unsealed`] says so.
+    /// If it does, [`NodeCommand::Unsealed`] says so.
     Unseal {
         /// Which request.
         ticket: Ticket,
@@ -179,14 +179,14 @@ pub enum NodeEvent {
     },
     /// A piece of what was requested: of an object in order and without gaps,
     /// of a stream one datagram as it came. What of an object is done with is
-    /// to be told by [`Command::Consumed`], else its provider soon sends no more.
+    /// to be told by [`NodeCommand::Consumed`], else its provider soon sends no more.
     Data {
         /// Which request.
         ticket: Ticket,
         /// The payload.
         payload: Bytes,
     },
-    /// A request was served, in whole or in part: see [`Summary::complete`].
+    /// A request was served, in whole or in part: see [`RequestSummary::complete`].
     Finished {
         /// Which request.
         ticket: Ticket,
@@ -208,12 +208,12 @@ pub enum NodeEvent {
     Pushed {
         /// Which.
         ticket: Ticket,
-        /// What; never [`PushState::RequestAck`].
+        /// What; never [`PushState::InProgress`].
         state: PushState,
     },
-    /// A node offers an object. To be answered by [`Command::PushEnded`], in the
+    /// A node offers an object. To be answered by [`NodeCommand::PushEnded`], in the
     /// end; to have it, it is to be requested of that node with
-    /// [`ServiceRequest::pushed`](super::Wanted::pushed).
+    /// [`ServiceRequest::pushed`](super::ServiceRequest::pushed).
     PushOffered {
         /// Who.
         from: NodeId,
@@ -251,7 +251,7 @@ pub enum NodeEvent {
         change: WatchChange,
     },
     /// Who else is in a room, all of them. To have a member's stream it is to be requested
-    /// with [`ReflectionPolicy::Always`](super::Reflection::Always), the member named as its
+    /// with [`ReflectionPolicy::Always`](super::ReflectionPolicy::Always), the member named as its
     /// provider and its cell as the area.
     Roster {
         /// Which room.
@@ -290,7 +290,7 @@ pub enum NodeEvent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Trace {
-    /// What was reported, in the order of its coming; at most [`MAX_REPORTS`](crate::peer::MAX_REPORTS).
+    /// What was reported, in the order of its coming; at most [`MAX_REPORTS`](crate::node::MAX_REPORTS).
     pub hops: Vec<TracedHop>,
     /// How often the request was sent, to the home and to the standby.
     pub sent: u32,
