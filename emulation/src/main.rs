@@ -40,7 +40,7 @@ struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 enum EmulateCommand {
-    /// Show the network that a file was understood as
+    /// Check a topology file and show the network that it describes
     #[command(before_help = "Examples:
   emulate check star.toml
   emulate check experiment.ns --json
@@ -96,15 +96,15 @@ enum EmulateCommand {
     /// Run a plan in virtual time: the same machines, no daemons, no waiting
     ///
     /// A run repeats exactly from its seed: its hash, of every packet and message with their
-    /// times, is the same on every machine. What must always hold is checked after each step;
-    /// exit code 1 if it did not, with the command that repeats the run.
+    /// times, is the same on every machine. The run checks its invariants after each step;
+    /// if one is violated, it exits with 1 and prints the command that repeats the run.
     #[command(before_help = "Examples:
   emulate simulate plans/star-11.toml
   emulate simulate plans/star-11.toml --seeds 100
   emulate simulate plans/star-11.toml --seed 7 -o results/simulated
 ")]
     Simulate(commands::simulate::SimulateArgs),
-    /// Say where to put super nodes, or the server, and what to expect of it
+    /// Find the best hosts for super nodes, or for the server, and predict latencies and load
     ///
     /// Compares all choices of so many hosts, or searches where there are too many, for the least
     /// time that requests are on their way. Latencies and bytes are predicted from the delays and
@@ -149,7 +149,7 @@ enum EmulateCommand {
   emulate compare 'sweep/client-server_*_star-11' 'sweep/super-node_*_star-11'
 ")]
     Compare(commands::compare::CompareArgs),
-    /// Measure the emulator itself on this machine, against what it is to reach; or transports on it
+    /// Measure the emulator on this machine against its targets, or measure transports on it
     #[command(before_help = "Examples:
   emulate bench                    all of it, in some minutes
   emulate bench delay rate --for 2s
@@ -161,17 +161,17 @@ enum EmulateCommand {
   emulate bench subscription              what a receiver of such a stream sees, with the daemons
 ")]
     Bench(commands::bench::BenchArgs),
-    /// Measure, in virtual time, what it costs that there are more nodes
+    /// Measure in virtual time how costs grow with the number of nodes
     ///
     /// One forest (see `emulate topo forest`) in several sizes: how long lookups take and what
     /// they cost, what crosses uplinks while every node moves once a minute, and the memory of a
-    /// top super node, measured on one that is told what it would be told.
+    /// root, measured on one that receives the same messages.
     #[command(before_help = "Examples:
   emulate growth
   emulate growth 100 1000 10000 100000 --figures figures
 ")]
     Growth(commands::growth::GrowthArgs),
-    /// Say what this machine can do, and what to do about the rest
+    /// Check whether this machine can run labs, and say how to fix what it lacks
     Doctor(commands::doctor::DoctorArgs),
     /// Print the completion script of a shell
     #[command(before_help = "Examples:

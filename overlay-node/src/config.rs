@@ -55,7 +55,7 @@ pub(crate) struct Offer {
 const STREAM_DURATIONS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
 
 /// How to choose the class of a service.
-const CLASS_CHOICE: &str = "stripe for the most that all carry; duplicate for what must be there at the first attempt; backup where the others cost: the next while the first does not answer. Requests may say otherwise.";
+const CLASS_CHOICE: &str = "stripe gives the highest rate over all paths; duplicate suits data that must arrive at the first attempt; backup suits expensive further paths, since it uses the next only while the first does not answer. A request may override this.";
 
 /// The rows that a node adds to the common settings.
 pub(crate) fn settings() -> Vec<Setting> {
@@ -76,7 +76,7 @@ pub(crate) fn settings() -> Vec<Setting> {
             "super",
             Kind::Hubs,
             "",
-            "Super nodes to turn to, the preferred one first; endpoints of the same one stand in one entry, with commas.",
+            "The node's super nodes, the preferred one first. Put all endpoints of one into one entry, separated by commas.",
             "Two or three, so that requests still complete when one dies. Either this or `server`.",
             false,
         ),
@@ -92,31 +92,31 @@ pub(crate) fn settings() -> Vec<Setting> {
             "discovery",
             Kind::Choice(&["supernode", "multicast", "both", "auto"]),
             "supernode",
-            "How providers are found: through the super node, by multicast on the node's link, both at once, or whichever was quicker.",
-            "multicast needs no super node but reaches no farther than the link; auto where much is near. All but supernode need `multicast`.",
+            "The way to find providers: the super node, multicast in the subnet, both at once, or whichever was quicker.",
+            "multicast needs no super node but reaches only the subnet; auto suits many near providers. All except supernode need `multicast`.",
             false,
         ),
         row(
             "multicast",
             Kind::Other { name: "off|on|list of IP:PORT", check: check_groups, example: "239.255.77.5:7705" },
             "off",
-            "Whether the node answers requests that come by multicast, and sends its own; on is 239.255.77.5:7705, and [ff12::7705]:7705 where there is no IPv4.",
-            "on where nodes share a link; no router passes it on. The same on all nodes; separate groups of addresses with commas.",
+            "Whether the node sends and answers requests by multicast; on means 239.255.77.5:7705 and, where there is no IPv4, [ff12::7705]:7705.",
+            "on if nodes share a subnet; no router forwards it. Use the same value on all nodes; separate groups with commas.",
             false,
         ),
         row(
             "multicast_interfaces",
             Kind::Other { name: "list of interfaces", check: |_| Ok(()), example: "eth0,wlan0" },
             "",
-            "The interfaces on which the node takes part in multicast; without any all that are up, but the loopback. One that comes later is taken then.",
-            "Names with commas between them, to spare a link that should not hear it.",
+            "The interfaces for multicast; empty means all that are up except the loopback. An interface that appears later is added then.",
+            "Interface names separated by commas, to keep multicast out of other subnets.",
             false,
         ),
         row(
             "at",
             Kind::Cell,
             "",
-            "Where the node is on the grid.",
+            "The node's cell on the grid.",
             "In whole cells, such as 27,92; `roost move` changes it while the node runs.",
             false,
         ),
@@ -132,7 +132,7 @@ pub(crate) fn settings() -> Vec<Setting> {
             "max_streams",
             Kind::Count(u16::MAX as u32),
             "8",
-            "Copies of streams (video, track) that the node sends at once: one to each requester served by itself, and of a reflected stream one to each super node, or receiver without one, that has it from here. Further requests go to the next provider.",
+            "The maximum number of stream copies (video, track) that the node sends at once, to separate requesters and to receivers of its reflected streams. Further requests go to the next provider.",
             "As many as the uplink and the camera bear. A reflected stream mostly takes one, however many watch it.",
             true,
         ),
@@ -148,12 +148,12 @@ pub(crate) fn settings() -> Vec<Setting> {
             "stream_duration",
             Kind::Duration,
             "10s",
-            "How long a stream lasts that was requested without a duration.",
+            "The duration of a stream whose request gives no duration.",
             "Requesters may ask for more or less.",
             false,
         ),
         MediaAddress::setting(
-            "The address at which the node takes in and sends streams that super nodes reflect; off: it does neither, and serves each requester by itself.",
+            "The address at which the node sends and receives reflected streams. With off it receives none and sends a separate stream to each requester.",
         ),
         row(
             "inbox",
@@ -167,14 +167,14 @@ pub(crate) fn settings() -> Vec<Setting> {
             "inbox_limit",
             Kind::Other { name: "size", check: |text| size_bytes(text).map(drop), example: "10GB" },
             "10GB",
-            "What all files in the inbox may take of the disk; a file that does not fit is refused.",
+            "The maximum size of all files in the inbox; the node refuses a file that does not fit.",
             "Less than the disk has left; take files out of the inbox to make room.",
             false,
         ),
-        class("delivery.video", "Over which paths of `quic://` video leaves."),
-        class("delivery.track", "The same of track."),
-        class("delivery.image", "The same of images and files."),
-        class("delivery.sensor", "The same of sensor readings."),
+        class("delivery.video", "The delivery class of video over `quic://`."),
+        class("delivery.track", "The delivery class of track over `quic://`."),
+        class("delivery.image", "The delivery class of images and files over `quic://`."),
+        class("delivery.sensor", "The delivery class of sensor readings over `quic://`."),
         source(
             "sources.video",
             |text| check(Service::Video, text),

@@ -65,7 +65,7 @@ impl EventHandler<Node> for NodeEventHandler {
                         %protocol,
                         message,
                         suppressed,
-                        "a remote says what only later versions know; it is skipped: upgrade this node"
+                        "the node skipped a remote's message of a later version: upgrade this node"
                     );
                 }
             }
@@ -131,7 +131,7 @@ impl NodeEventHandler {
                 match self.lock.as_ref().and_then(|(_, lock)| lock.open(SystemTime::now(), provider, service, &sealed))
                 {
                     Some(opening) => self.desk.mailbox.post(NodeCommand::Unsealed { ticket, provider, opening }),
-                    None => tracing::debug!(?provider, "what a hub says to open a stream does not"),
+                    None => tracing::debug!(?provider, "the stream key from a hub does not open the stream"),
                 }
             }
             NodeEvent::Key { ticket, epoch, secret } => {
@@ -191,7 +191,7 @@ impl NodeEventHandler {
                 let reply = Reply::Failed { reason, detail, retry_after };
                 if let Some(Purpose::Request(service, mode)) = self.desk.tickets.deliver(ticket, reply) {
                     self.metrics.failed(service, mode, reason);
-                    tracing::debug!(%service, ?reason, detail = sentence, "a request came to nothing");
+                    tracing::debug!(%service, ?reason, detail = sentence, "a request failed");
                 }
                 return;
             }

@@ -132,7 +132,7 @@ impl NodeService {
             return Ok(());
         }
         let message =
-            format!("node {node} is not {called}, as a hub says: its certificate says {name}; tell who runs the hub");
+            format!("a hub calls node {node} {called}, but its certificate says {name}; tell the hub's operator");
         Err(ApiError::new(Code::Refused, message))
     }
 }
@@ -140,7 +140,7 @@ impl NodeService {
 /// Why nobody is meant; without a coverage, the hubs tell no names.
 fn nobody(called: NodeSelector, among: NameScope, coverage: Option<Coverage>) -> ApiError {
     let Some(coverage) = coverage else {
-        let message = format!("no hub says who is called {called}: give the node's id, or the beginning of it");
+        let message = format!("no hub knows a node named {called}: give the node's id, or the beginning of it");
         return ApiError::new(Code::NotFound, message);
     };
     let (code, why) = not_among(coverage, 0);

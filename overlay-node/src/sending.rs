@@ -153,7 +153,7 @@ fn ending(reception: PushState, (node, node_name): (NodeId, Option<String>)) -> 
             (Code::Incomplete, "has removed what arrived, as it was not what was sent: send it again")
         }
         PushState::Interrupted => {
-            (Code::Incomplete, "has only a part, since the transfer broke off: sent again it goes on")
+            (Code::Incomplete, "has only a part, since the transfer broke off: send the file again to resume")
         }
         PushState::Unwritable => (Code::Refused, "cannot write the file: its log says why"),
         _ => (Code::Refused, "did not take the file"),

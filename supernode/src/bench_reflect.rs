@@ -36,10 +36,10 @@ const NO_ROOM: Duration = Duration::from_millis(1);
 #[derive(Debug, Parser)]
 #[command(name = "supernode bench-reflect", bin_name = "supernode bench-reflect", max_term_width = 100)]
 struct Args {
-    /// Where datagrams come in
+    /// The address that receives datagrams
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// Where they go: the first port, and those that follow it
+    /// The target address; datagrams go to this port and to those that follow it
     #[arg(long, value_name = "ADDRESS:PORT")]
     to: SocketAddr,
     /// To how many ports

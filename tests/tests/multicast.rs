@@ -52,7 +52,7 @@ fn multicast_nodes_need_no_hub() {
     assert!(requester.json(&["request", "sensor", "--any", "--scope", "subnet"])["summary"]["complete"] == true);
 
     let said = requester.fails(4, &["request", "sensor", "--at", "70,70"]);
-    assert!(said.contains("nobody on this link"), "{said}");
+    assert!(said.contains("nobody in this subnet"), "{said}");
     let said = requester.fails(5, &["request", "sensor", "--any", "--scope", "home"]);
     assert!(said.contains("has no home"), "{said}");
 

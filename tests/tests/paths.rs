@@ -211,7 +211,7 @@ fn removed_address_closes_and_reopens_path() {
     assert!(request.try_wait().unwrap().is_none(), "the stream was over before all addresses were back");
     came_whole(request);
     let log = pair.provider.log();
-    assert!(log.contains("an address of ours is gone") && log.contains("an address of ours is there"), "{log}");
+    assert!(log.contains("a local address disappeared") && log.contains("a local address appeared"), "{log}");
 }
 
 #[test]

@@ -132,8 +132,9 @@ fn refused_are_named_in_the_log() {
     network.roost_ok(&["group", "issue", &other, "wanderer", "--role", "node", "-o", &text(&network.path("id-w"))]);
     let arguments = ["--at", "1,1", "--super", &hub.endpoint("udp")];
     let _node = network.start("overlay-node", "wanderer", &network.path("id-w"), &arguments);
-    let told =
-        wait_until(PATIENCE, || hub.log().lines().find(|line| line.contains("peers were refused")).map(str::to_owned));
+    let told = wait_until(PATIENCE, || {
+        hub.log().lines().find(|line| line.contains("remotes were refused")).map(str::to_owned)
+    });
     let line = told.unwrap_or_else(|| panic!("{}", hub.log()));
     assert!(line.contains("wanderer") && line.contains("udp://127.0.0.1:") && line.contains("wrong_group "), "{line}");
 }

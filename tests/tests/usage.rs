@@ -94,7 +94,7 @@ fn reload_is_all_or_nothing() {
     assert!(wait_until(PATIENCE, refused).is_some(), "{}", node.process.log());
     let status = node.status().unwrap();
     assert_eq!(status["services"], serde_json::json!(["image"]));
-    assert!(status["last_error"].as_str().unwrap().contains("settings stay as they are"), "{status}");
+    assert!(status["last_error"].as_str().unwrap().contains("no setting was changed"), "{status}");
     assert!(status["last_error_s"].as_f64().is_some_and(|past| past < 60.0), "{status}");
     let screen = String::from_utf8_lossy(&node.roost(&["status"]).stdout).into_owned();
     assert!(screen.contains("last error") && screen.contains(" s ago)"), "{screen}");

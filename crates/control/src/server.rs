@@ -59,7 +59,7 @@ pub enum SocketError {
 fn hint(path: &Path, source: &io::Error) -> &'static str {
     let is_systems = path.starts_with("/run") && !path.starts_with("/run/user");
     if source.kind() == io::ErrorKind::PermissionDenied && is_systems {
-        "; a user has no place there: set XDG_RUNTIME_DIR, or choose another path with --socket PATH"
+        "; a user may not write there: set XDG_RUNTIME_DIR, or choose another path with --socket PATH"
     } else {
         ""
     }

@@ -77,7 +77,7 @@ impl<T> Sender<T> {
         let place = Arc::clone(&self.room).try_acquire_owned();
         let Ok(place) = place.or_else(|_| Arc::clone(&self.reserve).try_acquire_owned()) else {
             if let Some(suppressed) = self.dropped.admit() {
-                tracing::error!(suppressed, "a part of this daemon stands still, and what it is told is dropped");
+                tracing::error!(suppressed, "a task of this daemon hangs; its commands are dropped");
             }
             return;
         };

@@ -107,7 +107,7 @@ struct Named {
 impl Named {
     async fn new(endpoint: &Endpoint, number: u32) -> Self {
         let latest = resolve_in_time(endpoint).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "it is asked for again at each dial");
+            tracing::warn!(%error, "the name does not resolve; each dial tries again");
             Vec::new()
         });
         let told = if latest.is_empty() { vec![stand_in(endpoint, number)] } else { latest.clone() };

@@ -133,7 +133,7 @@ impl<P: Program> Daemon<P> {
             Err(error) => self.complain(&format!("the revocation list was not read again: {error}")),
         }
         if let Err(failure) = self.take_over().await {
-            failure.message.lines().for_each(|line| self.complain(&format!("settings stay as they are: {line}")));
+            failure.message.lines().for_each(|line| self.complain(&format!("no setting was changed: {line}")));
         }
         systemd::ready("reloaded");
     }
@@ -166,7 +166,7 @@ impl<P: Program> Daemon<P> {
             tracing::warn!(settings = keys(&later), "these take effect with the next start");
         }
         if !now.is_empty() {
-            tracing::info!(settings = keys(&now), "these were taken over");
+            tracing::info!(settings = keys(&now), "these settings were applied");
         }
         // What needs a restart stays different, and is named again next time.
         self.settings.adopt_reloadable(&fresh);
@@ -201,7 +201,7 @@ impl<P: Program> Daemon<P> {
             let at = last_seen(&counters, &std::mem::replace(&mut self.counters, counters.clone()));
             if let Some(suppressed) = self.refusals.admit() {
                 let totals = totals.join(", ");
-                tracing::warn!(new, calls_itself = last, at, totals, suppressed, "peers were refused");
+                tracing::warn!(new, calls_itself = last, at, totals, suppressed, "remotes were refused");
             }
         }
     }
@@ -215,7 +215,7 @@ impl<P: Program> Daemon<P> {
                 Ok(ExitCode::SUCCESS)
             }
             () = again => {
-                tracing::warn!("told twice to end: what is under way is lost");
+                tracing::warn!("the daemon received a second signal: it ends at once and drops open flows");
                 Ok(ExitCode::from(INTERRUPTED))
             }
         }
@@ -235,7 +235,7 @@ impl<P: Program> Daemon<P> {
         let left = matches!(timeout_at(deadline, ends.driver).await, Ok(Ok(())));
         let clean = finished && left;
         if !clean {
-            tracing::warn!("what is under way did not finish within the bound");
+            tracing::warn!("open flows did not end within the drain time");
         }
         ends.stop_api.cancel();
         // An open answer does not hold the process back.

@@ -155,8 +155,8 @@ impl Side {
     /// or error message.
     pub fn sentence(self, refusal: Refusal) -> String {
         match self {
-            Self::Local => format!("we refused the peer's certificate because {refusal}"),
-            Self::Remote => format!("the peer refused our certificate because {refusal}"),
+            Self::Local => format!("we refused the remote's certificate because {refusal}"),
+            Self::Remote => format!("the remote refused our certificate because {refusal}"),
         }
     }
 }
@@ -215,10 +215,13 @@ mod tests {
 
     #[test]
     fn both_sides_read_well() {
-        assert_eq!(Side::Remote.sentence(Refusal::Expired), "the peer refused our certificate because it has expired");
+        assert_eq!(
+            Side::Remote.sentence(Refusal::Expired),
+            "the remote refused our certificate because it has expired"
+        );
         assert_eq!(
             Side::Local.sentence(Refusal::WrongRole),
-            "we refused the peer's certificate because its role is not the one required"
+            "we refused the remote's certificate because its role is not the one required"
         );
     }
 }

@@ -62,7 +62,7 @@ pub(crate) const TOO_LATE: &str = "another address was quicker";
 
 /// What to say of a peer that is not the node that was wanted.
 pub(crate) fn unexpected(peer: &RemoteIdentity) -> String {
-    format!("the peer is not the node that was expected but {} ({})", peer.name, peer.node)
+    format!("the remote is not the expected node but {} ({})", peer.name, peer.node)
 }
 
 /// Tries the addresses, each with a head start on the next. The transport that

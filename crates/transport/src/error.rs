@@ -36,12 +36,12 @@ pub enum BindError {
 #[non_exhaustive]
 pub enum SendError {
     /// There is no such connection, or not any more.
-    #[error("link {} is down", .0.0)]
+    #[error("connection {} is down", .0.0)]
     NoConnection(ConnectionId),
     /// The message is longer than a message may be. The caller is at fault.
     #[error("the message of {0} bytes is longer than 65536")]
     TooLong(usize),
     /// The peer does not keep up: the connection's queue of reliable messages is full.
-    #[error("the peer does not keep up: the queue of connection {} is full", .0.0)]
+    #[error("the remote does not keep up: the queue of connection {} is full", .0.0)]
     Full(ConnectionId),
 }

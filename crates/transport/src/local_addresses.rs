@@ -76,13 +76,13 @@ impl ListenAddress {
             match shared.listen_at(scheme, at, self.congestion) {
                 Ok(_) => self.is_open = true,
                 Err(error) => {
-                    return tracing::debug!(%scheme, %at, %error, "an address that came cannot be listened on");
+                    return tracing::debug!(%scheme, %at, %error, "cannot listen on a new local address");
                 }
             }
         }
         self.is_there = is_there;
         self.report_presence(shared);
-        let what = if is_there { "an address of ours is there" } else { "an address of ours is gone" };
+        let what = if is_there { "a local address appeared" } else { "a local address disappeared" };
         tracing::info!(%scheme, %at, "{what}");
         if scheme == Scheme::Quic {
             shared.quic.note_presence(at, is_there);

@@ -163,7 +163,7 @@ async fn listen(shared: &Shared, endpoint: &Endpoint, places: &mut Vec<ListenAdd
         if opened.is_empty() {
             return Err(BindError::Listen { endpoint: endpoint.clone(), source });
         }
-        tracing::warn!(%endpoint, "not all addresses to listen on are there; those that come will be used");
+        tracing::warn!(%endpoint, "some listening addresses do not exist; they will be used when they appear");
     }
     places.extend(address.hosts.iter().map(|host| {
         let (scheme, at, is_open) = (endpoint.scheme, SocketAddr::new(*host, address.port), opened.contains(host));

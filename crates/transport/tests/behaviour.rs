@@ -106,7 +106,7 @@ async fn refused_certificate_learns_the_reason(scheme: Scheme) {
         node.dial(vec![hub.address()], RoleSet::ALL);
         let (reason, refused) = node.unreached().await;
         assert_eq!(refused, matches!(label, "revoked" | "expired"), "{label}");
-        let expected = format!("{}: the peer refused our certificate because {why}", hub.address());
+        let expected = format!("{}: the remote refused our certificate because {why}", hub.address());
         assert!(reason.starts_with(&expected), "{label}: {reason}");
         hub.await_refusal(scheme, label).await;
     }
@@ -124,8 +124,8 @@ async fn revoked_member_loses_its_connections(scheme: Scheme) {
     world.group.revoke("suspect").expect("a list");
     hub.policy.reload().expect("the new list");
     assert_eq!(hub.transport.recheck().await, 1);
-    assert_eq!(hub.lost().await, (at_hub, "we refused the peer's certificate because it was revoked".into(), true));
-    assert_eq!(node.lost().await, (at_node, "the peer refused our certificate because it was revoked".into(), true));
+    assert_eq!(hub.lost().await, (at_hub, "we refused the remote's certificate because it was revoked".into(), true));
+    assert_eq!(node.lost().await, (at_node, "the remote refused our certificate because it was revoked".into(), true));
     assert!(other.is_quiet().await);
 }
 
@@ -135,7 +135,7 @@ async fn dialer_rejects_wrong_role(scheme: Scheme) {
     let mut node = world.node("uav").await;
     node.dial(vec![hub.address()], RoleSet::only(Role::Server));
     let reason = node.dial_failed().await;
-    assert!(reason.contains("we refused the peer's certificate because its role"), "{reason}");
+    assert!(reason.contains("we refused the remote's certificate because its role"), "{reason}");
     assert_eq!(node.refused(scheme, "wrong_role"), 1);
     assert!(hub.is_quiet().await);
 }

@@ -13,10 +13,10 @@ use crate::failure::CommandResult;
 /// `emulate compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The folder of a run, or of several with different seeds: what is compared with.
-    /// Of the runs of a sweep, what their names begin with, or a pattern with * in it
+    /// The baseline: the folder of a run, or of several runs with different seeds.
+    /// For runs of a sweep: the beginning of their names, or a pattern with *
     a: PathBuf,
-    /// The same: what is compared
+    /// The runs that are compared with the baseline, named in the same way
     b: PathBuf,
     /// Also write a page (.html) or a figure (.svg)
     #[arg(short, long, value_name = "FILE")]

@@ -19,7 +19,7 @@ pub(crate) struct GrowthArgs {
     /// How many nodes to simulate, several sizes one after the other; 100000 take gigabytes and minutes
     #[arg(value_name = "NODES", default_values_t = [100, 1_000, 10_000], value_parser = clap::value_parser!(u32).range(2..))]
     sizes: Vec<u32>,
-    /// For how many nodes the memory of a top is measured, several sizes
+    /// The numbers of nodes for which the memory of a root is measured
     #[arg(long, value_name = "NODES", value_delimiter = ',', default_values_t = [100, 1_000, 10_000, 100_000, 1_000_000])]
     state: Vec<u32>,
     /// How long nodes move, and ask for nothing, while uplinks are looked at

@@ -17,7 +17,7 @@ pub(crate) struct LabArgs {
     /// The topology: .toml, or .ns and .tcl of Emulab
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// What losses and jitter are drawn from
+    /// The seed of losses and jitter
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
     pub(crate) seed: u64,
     /// How packets get to the core: auto, tap or veth

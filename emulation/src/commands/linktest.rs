@@ -28,7 +28,7 @@ pub(crate) struct LinktestArgs {
 /// What to measure; the shell's `linktest` takes the same.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LinktestSelection {
-    /// A few seconds instead of a minute: fewer probes, and delay between neighbours only
+    /// A few seconds instead of a minute: fewer probes, and delay between adjacent hosts only
     #[arg(long)]
     quick: bool,
     /// Only this; may be given more than once

@@ -18,13 +18,13 @@ use crate::failure::{CommandResult, Failure, FailureCode};
 /// `emulate reproduce`.
 #[derive(Debug, Args)]
 pub(crate) struct ReproduceArgs {
-    /// Only studies or claims whose names begin so: sproull-fig4, sproull; all if nothing is named
+    /// Only studies or claims whose names begin with this, as sproull or sproull-fig4 [default: all]
     #[arg(value_name = "STUDY")]
     studies: Vec<String>,
     /// The same figures in minutes: shorter runs, fewer seeds and places
     #[arg(long)]
     quick: bool,
-    /// The folder of runs, page and figures; what is there and made of the same is not made again
+    /// The folder of runs, page and figures; finished runs of the same plans are not repeated
     /// [default: results/reproduction, results/reproduction-quick]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -34,10 +34,10 @@ pub(crate) struct ReproduceArgs {
     /// How many seeds each point has [default: 5, quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
-    /// Say what there is, and end
+    /// List the studies, and end
     #[arg(long, conflicts_with = "check")]
     list: bool,
-    /// Print what distance makes of twice the services, and what slower software adds, and end
+    /// Print how much of the papers' factors distance and slower software explain, and end
     #[arg(long, conflicts_with_all = ["list", "check"])]
     software: bool,
     /// Say how many runs would be made, and end

@@ -29,7 +29,7 @@ pub(crate) struct SimulateArgs {
     /// of its own below, beside a page of all
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// In how much detail: packet (QUIC is real), or message (cheaper, for thousands of nodes)
+    /// The level of detail: packet (QUIC is real), or message (cheaper, for thousands of nodes)
     #[arg(long, value_name = "NAME", default_value_t = Detail::Packet)]
     level: Detail,
     /// Another architecture than the plan's: client-server, client-server-caching, super-node…
@@ -38,7 +38,7 @@ pub(crate) struct SimulateArgs {
     /// Another seed than the plan's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     seed: Option<u64>,
-    /// So many seeds, counted from the first; the failing ones are told
+    /// The number of seeds, counted from the first; the output names those that fail
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seeds: Option<u32>,
     /// Another duration than the plan's
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> CommandResult {
     }
     match failed {
         0 => Ok(()),
-        _ => Err(Failure::failed(format!("what must always hold did not with {failed} of {count} seeds"))),
+        _ => Err(Failure::failed(format!("invariants were violated with {failed} of {count} seeds"))),
     }
 }
 

@@ -233,14 +233,14 @@ fn time_reasons(observed: &Observed) -> Vec<String> {
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     if observed.start.gap > START_GAP {
         reasons.push(format!(
-            "nodes began to ask {:.1} ms after links began to count; {} ms is the limit: an idle machine",
+            "nodes began to ask {:.1} ms after links began to count; {} ms is the limit: use an idle machine",
             millis(observed.start.gap),
             START_GAP.as_millis()
         ));
     }
     if let Some(late) = observed.schedule_late.filter(|late| *late > SCHEDULE_LATE) {
         reasons.push(format!(
-            "something of the schedule was done {:.0} ms late; {} ms is the limit: fewer hosts, or an idle machine",
+            "a scheduled event happened {:.0} ms late; {} ms is the limit: use fewer hosts, or an idle machine",
             millis(late),
             SCHEDULE_LATE.as_millis()
         ));

@@ -88,7 +88,7 @@ fn failure(scale: StudyScale) -> Study {
         paper: Paper::Beyond,
         title: "A super node is killed in mid-run",
         about: "The hierarchy of 54 nodes with three super nodes, the first of which is killed after a minute and \
-                does not come back. Its nodes go to their stand-bys.",
+                does not come back. Its nodes change to their standbys.",
         inferred: Vec::new(),
         axis: "what happens",
         has_kinds: true,

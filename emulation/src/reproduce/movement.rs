@@ -104,7 +104,7 @@ fn claims() -> Vec<Claim> {
             ),
             ratio((THREE, FAST), (THREE, STILL), "completed"),
             (StudyUnit::Times, Band::Above(0.98)),
-            "Who asks for a cell within a move's way to the super node is told that nobody is there.",
+            "A requester that asks before the super node learns of a move is told that nobody is there.",
         ),
         claim(
             "beyond-movement-where",
@@ -124,7 +124,7 @@ fn claims() -> Vec<Claim> {
             ("And 98 of 100 requests are completed.", PaperStatement::Nothing("98 %")),
             Estimator::Share { part: MeasureKey::new(THREE, FAST, "success"), of: "ended" },
             (StudyUnit::Part, Band::Above(0.98)),
-            "Who asks for a cell within a move's way to the super node is told that nobody is there.",
+            "A requester that asks before the super node learns of a move is told that nobody is there.",
         ),
         claim(
             "beyond-movement-latency",

@@ -72,7 +72,7 @@ fn without_a_plant_all_is_well() {
 #[test]
 fn unreadable_message_is_found() {
     let what = found(2, "node1", |world| say(world, NODE, HUB, Bytes::from_static(b"nonsense")));
-    assert!(what.len() == 1 && what[0].starts_with("it sends what nobody can read"), "{what:?}");
+    assert!(what.len() == 1 && what[0].starts_with("it sends a malformed message"), "{what:?}");
 }
 
 #[test]

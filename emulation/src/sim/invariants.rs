@@ -131,7 +131,7 @@ impl InvariantChecker {
                 }
             }
             Ok(_) => {}
-            Err(error) => self.violated(now, from, format!("it sends what nobody can read: {error}")),
+            Err(error) => self.violated(now, from, format!("it sends a malformed message: {error}")),
         }
     }
 

@@ -333,9 +333,9 @@ const fn why(reception: PushState) -> &'static str {
         PushState::TooLarge => "it is larger than inbox_limit",
         PushState::NoRoom => "the inbox or its disk has no room for it",
         PushState::BadName => "no file may have its name",
-        PushState::Busy => "too many come at the moment, or this one already",
+        PushState::Busy => "too many files are arriving, or this one already is",
         PushState::Damaged => "what came is not what was offered",
-        PushState::Interrupted => "the transfer broke off; sent again it goes on",
+        PushState::Interrupted => "the transfer broke off; send the file again to resume",
         PushState::Unwritable => "it cannot be written",
         _ => "the inbox gives no reason",
     }

@@ -107,7 +107,7 @@ impl ReceptionStats {
         match (self.packets, self.is_offered || said == Some(Reason::SourceFailed)) {
             (1.., _) => None,
             (0, true) => {
-                let why = format!("the source of {provider} gives nothing: see to it that its camera or feed is on");
+                let why = format!("the source of {provider} gives nothing: switch its camera or feed on");
                 Some((Reason::SourceFailed, why))
             }
             (0, false) => {

@@ -12,13 +12,13 @@ pub(super) const FLAGS: [&str; 5] = ["at", "near", "within", "rect", "any"];
 /// The flags.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AreaArgs {
-    /// Exactly this place
+    /// Only providers in exactly this cell
     #[arg(long, help_heading = "Where", value_name = "X,Y", allow_hyphen_values = true, conflicts_with_all = ["near", "within", "rect", "any"])]
     at: Option<Cell>,
     /// Nearest to this place first
     #[arg(long, help_heading = "Where", value_name = "X,Y", allow_hyphen_values = true, conflicts_with_all = ["rect", "any"])]
     near: Option<Cell>,
-    /// No farther than this from --near or, without it, from the node itself; in cells
+    /// Only providers within this many cells of --near or, without --near, of the node itself
     #[arg(long, help_heading = "Where", value_name = "R", conflicts_with_all = ["rect", "any"],
           value_parser = clap::value_parser!(u32).range(0..=4 * MAX_COORDINATE as i64))]
     within: Option<u32>,

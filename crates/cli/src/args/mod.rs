@@ -108,7 +108,7 @@ pub(crate) enum Command {
   roost request sensor --any --json
 ")]
     Request(RequestArgs),
-    /// Watch a live stream together with others: its provider sends one copy, super nodes the rest
+    /// Watch a live stream with others: its provider sends one copy, and super nodes send the others
     ///
     /// A stream that cannot be reflected comes as one of its own, and the summary says so.
     #[command(before_help = "Examples:
@@ -117,7 +117,7 @@ pub(crate) enum Command {
   roost subscribe track --from uav7 -o udp://127.0.0.1:5004
 ")]
     Subscribe(SubscribeArgs),
-    /// Enter a room: receive the stream of everybody in it, while they receive this node's
+    /// Enter a room: this node receives the stream of each member, and each member receives its stream
     #[command(
         name = "join-room",
         before_help = "Examples:
@@ -142,29 +142,29 @@ pub(crate) enum Command {
   roost lookup sensor --rect 0,0,50,50 --json
 ")]
     Lookup(LookupArgs),
-    /// Ask for a service and show the way that the request took, hub by hub
+    /// Request a service and show each hub that the request passed
     #[command(before_help = "Examples:
   roost trace sensor --at 27,92
   roost trace video --near 27,92 --json
 ")]
     Trace(TraceArgs),
-    /// Show what comes, moves and goes in an area as it happens
+    /// Show each provider that appears, moves or leaves in an area, as it happens
     #[command(before_help = "Examples:
   roost watch --near 27,92 --within 10
   roost watch video track --json | jq -r '.present[].cell'
 ")]
     Watch(WatchArgs),
-    /// List what the daemon offers or, on a hub, knows of
+    /// List the services that the node offers or, on a hub, that the hub knows
     Services,
     /// Show the daemon at a glance
     Status,
     /// List the connections that are up
     Connections {
-        /// One row for each path of connections over QUIC: `quic://` with several addresses has several
+        /// Print one row for each path; a connection over `quic://` with several addresses has several
         #[arg(long)]
         paths: bool,
     },
-    /// List the reflected streams that begin, end, or are sent on at the daemon
+    /// List the reflected streams that the daemon publishes, receives or reflects
     #[command(before_help = "Examples:
   roost streams
   roost streams --to            everybody to whom they are sent on, and what of it arrives
@@ -179,7 +179,7 @@ pub(crate) enum Command {
   roost index --socket /run/roost/supernode.sock --limit 20
 ")]
     Index(IndexArgs),
-    /// Move the node to another place on the grid
+    /// Move the node to another cell of the grid
     #[command(
         name = "move",
         before_help = "Examples:
@@ -193,7 +193,7 @@ pub(crate) enum Command {
   roost ping uav7 --count 10
 ")]
     Ping(PingArgs),
-    /// Look for what may be wrong, and say how to mend it
+    /// Check the daemon and this host for faults, and say how to fix them
     #[command(before_help = "Examples:
   roost doctor
   roost doctor --identity /etc/roost/identity --listen udp://0.0.0.0:7700
@@ -263,7 +263,7 @@ pub(crate) struct TraceArgs {
     /// Directly from the provider, or through the hub
     #[arg(long, value_enum, default_value_t = Mode::Forward)]
     pub(crate) mode: Mode,
-    /// How far the provider may be: cell, connection, home, area or anywhere
+    /// How far away the provider may be: cell, subnet, home, area or anywhere
     #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
     pub(crate) scope: Scope,
     /// The only transport that the data may take: udp, tcp or quic
@@ -291,7 +291,7 @@ pub(crate) struct IndexArgs {
     /// List at most this many nodes
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) limit: u32,
-    /// List those whose ids come after that of this node: its name, its id or the beginning of it
+    /// List only nodes whose ids follow this node's id; give its name, id or the beginning of its id
     #[arg(long, value_name = "NODE")]
     pub(crate) after: Option<NodeSelector>,
 }
@@ -307,13 +307,13 @@ pub(crate) struct MoveArgs {
 /// See [`Command::Ping`].
 #[derive(Debug, Args)]
 pub(crate) struct PingArgs {
-    /// Of those in `roost connections`, by name, id or the beginning of its id [default: the hub]
+    /// The remote, one of `roost connections`, by name, id or the beginning of its id [default: the hub]
     #[arg(value_parser = value::called)]
     pub(crate) node: Option<NodeSelector>,
-    /// How often
+    /// The number of pings
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) count: u32,
-    /// Time between two
+    /// The time between two pings
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = value::time)]
     pub(crate) interval: Duration,
 }

@@ -33,19 +33,19 @@ pub(crate) struct RequestArgs {
     /// The only transport that the data may take: udp, tcp or quic
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<Scheme>,
-    /// What matters most: with none, a stream's datagrams may be lost or overtake one another
+    /// The delivery profile; without one, a stream's datagrams may be lost or arrive out of order
     #[arg(long, value_enum, value_name = "WHAT-FOR")]
     pub(crate) profile: Option<Profile>,
-    /// Over which of several paths the data comes [default: the profile's, or the provider's]
+    /// The delivery class over several paths [default: the profile's class, else the provider's]
     #[arg(long, value_enum, value_name = "PATHS")]
     pub(crate) class: Option<Class>,
     /// Directly from the provider, or through the hub
     #[arg(long, value_enum, default_value_t = Mode::Forward)]
     pub(crate) mode: Mode,
-    /// Whether super nodes may reflect a stream, so that its provider sends one copy for all who watch
+    /// When super nodes may reflect the stream, so that its provider sends one copy for all subscribers
     #[arg(long, value_enum, default_value_t = Reflect::IfBusy, value_name = "WHEN")]
     pub(crate) reflect: Reflect,
-    /// How far the provider may be: cell (the one asked for, or the node's own), connection (found by
+    /// How far away the provider may be: cell (the requested one, or the node's own), subnet (found by
     /// multicast), home (of the same hub), area (below the hub's parent) or anywhere
     #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
     pub(crate) scope: Scope,
@@ -60,20 +60,20 @@ pub(crate) struct ReceiveArgs {
     /// [default: 10s, or ten round trips to the hub if that is longer]
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     pub(crate) timeout: Option<Duration>,
-    /// Time without progress after which the transfer ends; until then it goes on by itself
+    /// The transfer ends after this time without progress; until then it resumes by itself
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = value::time)]
     pub(crate) patience: Duration,
     /// Where the data goes: a file, - for stdout, udp://HOST:PORT or, for video, rtp://HOST:PORT;
     /// without it the data is received, checked and measured only
     #[arg(short, long, value_name = "TO")]
     pub(crate) output: Option<SinkSpec>,
-    /// With -o rtp://…: where to write what tells a player of it, once the stream comes
+    /// With -o rtp://…: the SDP file for a player, which roost writes when the stream starts
     #[arg(long, value_name = "FILE", requires = "output")]
     pub(crate) sdp: Option<PathBuf>,
-    /// How a track is written: as JSON lines, or in the form its source gave it
+    /// The format of a written track: JSON lines, or the format of its source
     #[arg(long, value_enum, default_value_t = Form::Json, requires = "output")]
     pub(crate) form: Form,
-    /// With --json: a line each second that says how far it is
+    /// With --json: print the progress as one line each second
     #[arg(long)]
     pub(crate) progress: bool,
 }
@@ -90,11 +90,11 @@ pub(crate) enum Mode {
 /// See [`RequestArgs::profile`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
-    /// To steer by: over all paths at once, before all other data; what is late is dropped, and counted
+    /// For steering: all paths at once, before all other data; late datagrams are dropped and counted
     Piloting,
-    /// To miss nothing: a stream comes whole and in order, also when the connection breaks
+    /// For complete data: the stream arrives whole and in order, even after a connection breaks
     Surveillance,
-    /// To decide by: the same, and other data goes first
+    /// For decisions: as surveillance, but after all other data
     Command,
 }
 
@@ -111,11 +111,11 @@ impl From<Profile> for roost_proto::Profile {
 /// See [`RequestArgs::class`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Class {
-    /// Each piece over the path where it is there first
+    /// Each chunk takes the path on which it arrives first
     Stripe,
-    /// All over all paths at once
+    /// All data takes all paths at once
     Duplicate,
-    /// Over the first path; over the next only while that does not answer
+    /// All data takes the first path, or the next one while the first does not answer
     Backup,
 }
 
@@ -132,11 +132,11 @@ impl From<Class> for roost_proto::DeliveryClass {
 /// See [`RequestArgs::reflect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Reflect {
-    /// From the beginning, as `roost subscribe` does
+    /// Super nodes reflect the stream from its start, as for `roost subscribe`
     Always,
-    /// If the provider is busy otherwise
+    /// Super nodes reflect the stream if the provider would otherwise be busy
     IfBusy,
-    /// A stream of its own, or none
+    /// The provider sends a separate stream, or none
     Never,
 }
 
@@ -205,9 +205,9 @@ impl From<&SubscribeArgs> for RequestArgs {
 pub(crate) enum Form {
     /// One JSON object per line
     Json,
-    /// The same, and under `raw` what the source gave
+    /// One JSON object per line, with the source's own record under `raw`
     Full,
-    /// As it came in
+    /// The source's own records, unchanged
     Raw,
 }
 
@@ -216,19 +216,19 @@ pub(crate) enum Form {
 pub(crate) struct SendArgs {
     /// The file
     pub(crate) file: PathBuf,
-    /// To whom, by name, id or the beginning of its id
+    /// The node that receives the file, by name, id or the beginning of its id
     #[arg(value_parser = value::called)]
     pub(crate) node: NodeSelector,
     /// What to call it there [default: its name here]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Where the node listens, if no hub knows it: a node that offers nothing is in no directory
+    /// The node's endpoint, if no hub knows it; a node without offers is in no directory
     #[arg(long, value_name = "ENDPOINT")]
     pub(crate) address: Vec<Endpoint>,
     /// How long to wait for the node's answer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
     pub(crate) timeout: Duration,
-    /// With --json: a line each second that says how far it is
+    /// With --json: print the progress as one line each second
     #[arg(long)]
     pub(crate) progress: bool,
 }

@@ -22,16 +22,16 @@ pub(crate) struct RoomArgs {
     /// How long to stay [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
     pub(crate) duration: Option<Duration>,
-    /// A file for each stream in this folder: NODE.ts for video, NODE.jsonl for a track, NODE-2.ts
-    /// and so on for one that comes again
+    /// The folder for one file per stream: NODE.ts for video, NODE.jsonl for a track, NODE-2.ts
+    /// and so on for a stream that starts again
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) output_dir: Option<PathBuf>,
-    /// A port for each stream, for players: udp://HOST:PORT or, for video, rtp://HOST:PORT is where
-    /// the first goes, the next goes to the port after the next one; without it or --output-dir all are
-    /// received, checked and measured
+    /// The players' first port: udp://HOST:PORT or, for video, rtp://HOST:PORT; each further stream
+    /// takes a port two higher; without -o and --output-dir, roost only receives, checks and measures
+    /// the streams
     #[arg(short, long, value_name = "TO")]
     pub(crate) output: Option<SinkSpec>,
-    /// How a track is written: as JSON lines, or in the form its source gave it
+    /// The format of a written track: JSON lines, or the format of its source
     #[arg(long, value_enum, default_value_t = Form::Json)]
     pub(crate) form: Form,
     /// How long a member has to answer, before it is asked again

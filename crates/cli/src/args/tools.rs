@@ -51,7 +51,7 @@ pub(crate) enum GroupCommand {
         #[arg(short, long, value_name = "DIR")]
         output: Option<PathBuf>,
     },
-    /// Give a member's key another certificate, in place of the one in its identity's directory
+    /// Renew a member's certificate for the same key; the new one replaces the one in its directory
     #[command(before_help = "Examples:
   roost group renew ./grove ./uav7 --valid 1y
 ")]
@@ -69,7 +69,7 @@ pub(crate) enum GroupCommand {
         /// The group's directory
         dir: PathBuf,
     },
-    /// Tell whether the group's members let an identity in, and if not why
+    /// Check whether the group's members accept an identity, and if not, say why
     #[command(before_help = "Examples:
   roost group verify ./grove ./uav7
 ")]
@@ -79,7 +79,7 @@ pub(crate) enum GroupCommand {
         /// The identity's directory
         identity: PathBuf,
     },
-    /// Take a member's rights away: writes the signed revocation list
+    /// Revoke a member's certificates and write the signed revocation list
     #[command(before_help = "Examples:
   roost group revoke ./grove uav7
 ")]
@@ -175,8 +175,8 @@ pub(crate) struct BenchArgs {
 /// See [`BenchArgs`].
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Attach many nodes to a hub, look them up as fast as it answers, and report what it cost; the
-    /// hub is to run with --lookups-per-second 10000000
+    /// Attach many nodes to a hub, look them up as fast as it answers, and report the cost; start the
+    /// hub with --lookups-per-second 10000000
     #[command(before_help = "Examples:
   roost bench hub --group ./grove --super udp://127.0.0.1:7700
   roost bench hub --group ./grove --super udp://127.0.0.1:7700 --entries 100000 --pid 4242 --json
@@ -205,8 +205,8 @@ pub(crate) struct BenchHubArgs {
     /// The transport, which must be that of the endpoint
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<Scheme>,
-    /// The hub's process on this machine, whose processor time and memory are read; memory grows
-    /// visibly in a hub that was just started, as an older one uses again what it has
+    /// The hub's process on this machine, whose processor time and memory the bench reads; memory
+    /// growth shows only in a newly started hub, since an older one reuses its memory
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
 }

@@ -60,7 +60,7 @@ impl BenchReport {
         }
         if self.silent > 0 {
             let silent = self.silent;
-            output.say(format!("{silent} of the nodes only published: raise ulimit -n for all of them to stay."));
+            output.say(format!("{silent} nodes published and left: raise ulimit -n so that all nodes stay."));
         }
         if self.lost > 0 {
             output.say(format!("The hub has dropped {} of the nodes: the figures are of fewer.", self.lost));

@@ -60,7 +60,7 @@ fn there_may_be_more(coverage: &str) -> Option<&'static str> {
     match coverage {
         "complete" => None,
         "first_match" => {
-            Some("these were found first, and only an area (--near, --within, --rect) is searched to its end")
+            Some("the search ended at the first matches; give --near, --within or --rect for a full search")
         }
         "own" => Some("this is the hub's own directory; a node's socket asks the other hubs too"),
         "hub_starting" => Some("a hub has just started and has not heard of everyone yet"),

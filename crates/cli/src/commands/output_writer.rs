@@ -105,7 +105,7 @@ impl<'a> OutputWriter<'a> {
         let goes_on = offset.is_some() && has == offset.map(|offset| (whole, offset));
         self.resumed_at = None;
         if offset.is_some() && !goes_on {
-            let message = format!("the provider goes on with what {} has no part of; ask again", path.display());
+            let message = format!("the provider resumed after data that {} lacks; request it again", path.display());
             return Err(Failure::new(Code::Damaged, message));
         }
         match has {
@@ -114,7 +114,7 @@ impl<'a> OutputWriter<'a> {
                 self.output.say(format!("Going on after the {} of {}.part", bytes(there), path.display()));
             }
             Some(_) => {
-                let why = "The provider has another object than the one of which there is a part";
+                let why = "The partial file belongs to another object";
                 self.output.say(format!("{why}: starting {} anew", path.display()));
             }
             None => {}

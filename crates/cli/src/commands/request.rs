@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::signals::{Signals, reader_goes};
 
 /// Said of a stream that has ended well and empty.
-const EMPTY: &str = "the stream has ended and nothing came of it: see to it that its provider's source gives something";
+const EMPTY: &str = "the stream has ended without data: check that its provider's source sends data";
 
 /// Said of what came and left nothing to write.
 const UNUSABLE: &str = "nothing of what came could be used, so nothing was written: see what its provider sends, for a \

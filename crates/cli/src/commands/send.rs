@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outco
     let sent = tokio::select! {
         sent = sending.serve(stream, &mut progress) => sent?,
         _ = tokio::signal::ctrl_c() => {
-            return Err(Failure::new(Code::Interrupted, "interrupted; sent again it goes on"));
+            return Err(Failure::new(Code::Interrupted, "interrupted; send the file again to resume"));
         }
     };
     progress.end();
@@ -123,7 +123,7 @@ impl Sending<'_> {
                 self.output.json(&progress.event())?;
             }
         }
-        Err(Failure::new(Code::Damaged, "the daemon went away in mid-transfer; sent again it goes on"))
+        Err(Failure::new(Code::Damaged, "the daemon ended during the transfer; send the file again to resume"))
     }
 
     fn say_begun(&self, offset: u64) {

@@ -15,7 +15,7 @@ use crate::failure::Outcome;
 
 /// Said of a subscription that is not reflected.
 const OWN_COPY: &str =
-    "copy        a stream of its own: it could not be reflected, so its provider sends one copy more";
+    "copy        a stream of its own: super nodes could not reflect it, so its provider sends one more copy";
 
 /// The summary as JSON.
 #[derive(Serialize)]

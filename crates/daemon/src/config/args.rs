@@ -83,7 +83,7 @@ fn command(daemon: &'static str, about: &'static str, table: &[Setting]) -> Comm
         .value_name("FILE")
         .env("ROOST_CONFIG")
         .value_parser(clap::value_parser!(PathBuf))
-        .help("The file with the settings; else ~/.config/roost or /etc/roost is looked into");
+        .help("The file with the settings [default: the one in ~/.config/roost or /etc/roost]");
     Command::new(daemon)
         .about(about)
         .version(env!("CARGO_PKG_VERSION"))

@@ -134,7 +134,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
     /// Works off what has come, and what is due.
     fn wake(&mut self, events: &mut Vec<Event>, letters: &mut Vec<MachineMessage<M>>) -> LoopControl {
         if let Some(slept) = self.sleep.look() {
-            tracing::info!(seconds = slept.as_secs(), "the host stood still: what others said before is doubted");
+            tracing::info!(seconds = slept.as_secs(), "the host was suspended: earlier messages may be out of date");
             self.machine.handle(self.now(), Input::HostSuspended(slept));
         }
         self.tell_wall_clock();
@@ -214,7 +214,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
     /// Some room is kept for control.
     fn break_flow(&mut self, connection: ConnectionId, channel: Channel) {
         if let Some(suppressed) = self.given_up.admit() {
-            tracing::warn!(connection = connection.0, suppressed, "a flow ends: too much waits for the connection");
+            tracing::warn!(connection = connection.0, suppressed, "a flow ends: the connection's send queue is full");
         }
         if let Channel::Reliable { flow } = channel {
             self.machine.handle(self.now(), Input::FlowBroken { connection, flow });

@@ -79,9 +79,9 @@ impl HubEventHandler {
         let bound = address.primary().map(|at| UdpSocket::bind((at.ip(), 0)));
         let is_elsewhere = matches!(bound, Some(Err(error)) if error.kind() == ErrorKind::AddrNotAvailable);
         if is_elsewhere && let Some(suppressed) = self.doubles.admit() {
-            tracing::warn!(%address, suppressed, "a {hub} shows the identity of this one, unless that address leads back here");
-            let remedy = "unless that address leads back here, issue an identity for each daemon";
-            self.shared.set_last_error(format!("a {hub} at {address} shows the identity of this one: {remedy}"));
+            tracing::warn!(%address, suppressed, "a {hub} uses this daemon's identity, unless that address is its own");
+            let remedy = "issue an identity for each daemon, unless the address is this daemon's own";
+            self.shared.set_last_error(format!("a {hub} at {address} uses this daemon's identity: {remedy}"));
         }
     }
 
@@ -115,13 +115,7 @@ impl HubEventHandler {
             HubEvent::MemberUp { node, addresses } => {
                 if let Some(suppressed) = self.members.admit() {
                     let addresses = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-                    tracing::info!(
-                        name = self.name(node),
-                        ?node,
-                        addresses,
-                        suppressed,
-                        "there is one more super node"
-                    );
+                    tracing::info!(name = self.name(node), ?node, addresses, suppressed, "a super node has joined");
                 }
             }
             HubEvent::MemberDown { node } => {
@@ -149,7 +143,7 @@ impl HubEventHandler {
                         %protocol,
                         message,
                         suppressed,
-                        "a remote says what only later versions know; it is skipped: upgrade this hub"
+                        "the hub skipped a remote's message of a later version: upgrade this hub"
                     );
                 }
             }

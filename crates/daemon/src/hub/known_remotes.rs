@@ -64,7 +64,7 @@ fn complain(was_kept: bool, written: io::Result<()>) -> bool {
     if let Err(error) = &written
         && was_kept
     {
-        tracing::warn!(%error, "idle nodes will not be told of a restart: the list of connections cannot be written");
+        tracing::warn!(%error, "the hub cannot write its list of connections: idle nodes will not learn of a restart");
     }
     written.is_ok()
 }

@@ -27,13 +27,13 @@ const GAUGES: [(&str, &str, Size); 18] = [
         "Nodes of other hubs whose records it holds: as their standby, or as the server of their cache.",
         |s| s.replicas,
     ),
-    ("roost_hub_cached", "Nodes of others of which the server has told this cache.", |s| s.cached),
+    ("roost_hub_cached", "Nodes of other hubs whose records this cache holds.", |s| s.cached),
     ("roost_hub_entries", "Entries in the directory: a service at a place.", |s| s.entries),
     ("roost_hub_directory_bytes", "What the directory takes up, by computation.", |s| s.directory_bytes),
     ("roost_hub_pending_requests", "Requests remembered.", |s| s.requests),
     ("roost_hub_relays", "Flows relayed at the moment.", |s| s.relays),
     ("roost_hub_watches", "Watches held.", |s| s.watches),
-    ("roost_hub_pending_hub_lookups", "Searches at other super nodes under way.", |s| s.hub_lookups),
+    ("roost_hub_pending_hub_lookups", "Hub lookups under way.", |s| s.hub_lookups),
     ("roost_hub_connected_hubs", "Other super nodes connected.", |s| connected(s, |_| true)),
     ("roost_hub_configured_down", "Super nodes of the configuration that are not connected.", |s| {
         s.hubs.iter().filter(|peer| peer.up.is_none()).count()
@@ -42,8 +42,8 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_children", "Super nodes below this one.", |s| connected(s, |r| matches!(r, Relation::Child(_)))),
     ("roost_hub_parents", "Parents connected.", |s| connected(s, |r| r == Relation::Parent)),
     ("roost_hub_tier", "In which tier the hub stands.", |s| s.tier.into()),
-    ("roost_hub_block_services", "Patches of the grid known of other super nodes.", |s| s.patches),
-    ("roost_hub_cut_off", "1 while no parent is connected that should be.", |s| usize::from(s.cut_off)),
+    ("roost_hub_block_services", "Block services known from other super nodes.", |s| s.patches),
+    ("roost_hub_cut_off", "1 while no configured parent is connected.", |s| usize::from(s.cut_off)),
     ("roost_hub_warming_up", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
@@ -55,7 +55,7 @@ const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
     ("roost_hub_withdrawals_total", "Records withdrawn by their nodes.", |c| c.withdrawals),
     ("roost_hub_expiries_total", "Records whose lease ended.", |c| c.expiries),
     ("roost_hub_claimed_total", "Records that went to another hub.", |c| c.claimed),
-    ("roost_hub_adoptions_total", "Nodes that made their standby their home here.", |c| c.adoptions),
+    ("roost_hub_adoptions_total", "Nodes that adopted their standby here as their home.", |c| c.adoptions),
     ("roost_hub_replica_updates_sent_total", "Messages to standbys.", |c| c.replica_updates_sent),
     ("roost_hub_retry_after_total", "Times that a node was told to publish later.", |c| c.postponed),
     ("roost_hub_full_total", "Records refused because the directory was full.", |c| c.full),
@@ -73,12 +73,12 @@ const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
     ("roost_hub_forwards_total", "Requests handed to providers.", |c| c.forwards),
     ("roost_hub_repeats_total", "Requests handed to the same provider again.", |c| c.repeats),
     ("roost_hub_suspensions_total", "Providers held back because they stayed silent.", |c| c.suspensions),
-    ("roost_hub_failures_total", "Providers put behind the others because they did not serve.", |c| c.failures),
+    ("roost_hub_failures_total", "Providers ranked last because they did not serve.", |c| c.failures),
     ("roost_hub_hub_lookups_answered_total", "Searches of other super nodes that were answered.", |c| {
         c.hub_lookups_answered
     }),
-    ("roost_hub_hub_lookups_sent_total", "Searches sent to other super nodes.", |c| c.hub_lookups_sent),
-    ("roost_hub_partial_hub_lookups_total", "Searches that not all super nodes answered in time.", |c| {
+    ("roost_hub_hub_lookups_sent_total", "Hub lookups sent to other super nodes.", |c| c.hub_lookups_sent),
+    ("roost_hub_partial_hub_lookups_total", "Hub lookups that not all super nodes answered in time.", |c| {
         c.hub_lookups_partial
     }),
     ("roost_hub_routed_requests_total", "Requests passed on to another super node.", |c| c.requests_routed),
@@ -86,8 +86,8 @@ const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
     ("roost_hub_cache_hits_total", "Lookups that a cache answered from what the server had told it.", |c| c.cache_hits),
     ("roost_hub_negative_cache_hits_total", "Requests answered by \"there is none\" from memory.", |c| c.negatives),
     ("roost_hub_summaries_sent_total", "Summaries sent to parents and owners.", |c| c.summaries_sent),
-    ("roost_hub_block_services_sent_total", "Patches in them.", |c| c.patches_sent),
-    ("roost_hub_summaries_received_total", "Summaries heard from children and tops.", |c| c.summaries_heard),
+    ("roost_hub_block_services_sent_total", "Block services in sent summaries.", |c| c.patches_sent),
+    ("roost_hub_summaries_received_total", "Summaries received from children and roots.", |c| c.summaries_heard),
     ("roost_hub_relayed_flows_total", "Flows relayed.", |c| c.relays),
     ("roost_hub_relayed_messages_total", "Messages relayed.", |c| c.relayed_messages),
     ("roost_hub_relayed_bytes_total", "Bytes of messages relayed, counted once.", |c| c.relayed_bytes),
@@ -98,9 +98,9 @@ const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
     ("roost_hub_gossip_bytes_total", "Bytes of these messages.", |c| c.gossip_bytes),
     ("roost_hub_grants_total", "Copies of streams that the relay may send.", |c| c.grants),
     ("roost_hub_saturated_total", "Requests for a copy of a stream for which there was no room.", |c| c.saturated),
-    ("roost_hub_keys_stored_total", "Boxes with what opens a stream that were taken.", |c| c.keys_stored),
-    ("roost_hub_keys_handed_total", "Boxes with what opens a stream that were handed on.", |c| c.keys_handed),
-    ("roost_hub_keys_expired_total", "Boxes with what opens a stream that were forgotten.", |c| c.keys_expired),
+    ("roost_hub_keys_stored_total", "Sealed stream keys that the hub stored.", |c| c.keys_stored),
+    ("roost_hub_keys_handed_total", "Sealed stream keys that the hub forwarded.", |c| c.keys_handed),
+    ("roost_hub_keys_expired_total", "Sealed stream keys that expired.", |c| c.keys_expired),
     ("roost_hub_changes_total", "Changes sent to watchers.", |c| c.changes),
 ];
 
@@ -115,7 +115,7 @@ impl HubMetrics {
             .map(|(name, help, value)| Ok((metrics.register(IntGauge::new(name, help)?)?, value)))
             .collect::<Result<_, Error>>()?;
         let requests = Opts::new("roost_hub_requests_total", "Requests received.");
-        let outcomes = Opts::new("roost_hub_request_outcomes_total", "What became of them.");
+        let outcomes = Opts::new("roost_hub_request_outcomes_total", "Outcomes of requests.");
         Ok(Self {
             gauges,
             counters: CounterSet::register(metrics, &COUNTERS)?,

@@ -50,7 +50,7 @@ impl MediaAddress {
             kind: Kind::Other { name: "auto|off|IP:PORT", check, example: "0.0.0.0:7702" },
             default: "auto".to_owned(),
             doc,
-            choose: "A UDP port for a firewall to let in, at a host on which the daemon also listens, or at 0.0.0.0 for all. With auto it is the first address listened on, at port 7702 if that has port 7700, and at a free one otherwise.",
+            choose: "A UDP port that the firewall opens, at a host on which the daemon listens, or at 0.0.0.0 for all hosts. auto takes the first listening host, with port 7702 if the daemon listens there at port 7700, else with a free port.",
             reload: false,
         }
     }
@@ -65,7 +65,7 @@ impl MediaAddress {
             Self::At(address) => address,
             Self::Auto => beside(listening),
         };
-        let failed = |error| Failure::failed(format!("cannot take in streams at {at}: {error}; see the setting media"));
+        let failed = |error| Failure::failed(format!("cannot receive streams at {at}: {error}; change `media`"));
         MediaSocket::at(at).map(Some).map_err(failed)
     }
 }

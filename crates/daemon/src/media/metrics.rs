@@ -103,7 +103,7 @@ impl MediaMetrics {
             rate: gauges("roost_media_bits_per_second", "What streams take of the network.", "direction")?,
             packets: gauges(
                 "roost_media_receivers_packets",
-                "Packets of the receivers that there are now: a receiver that leaves takes its own along.",
+                "Packets of the current receivers; the count drops when a receiver leaves.",
                 "fate",
             )?,
             datagrams: counters("roost_media_datagrams_total", "Datagrams of the relay.", "direction")?,

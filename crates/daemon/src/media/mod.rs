@@ -30,7 +30,7 @@ use relay_driver::RelayDriver;
 
 /// A relay has stopped; see [`RelayMailbox::start`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the relay of reflected streams has stopped: the daemon's log says why, and it has to be restarted")]
+#[error("the relay of reflected streams has stopped: read the daemon's log, then restart the daemon")]
 pub struct RelayStopped;
 
 impl From<QueueClosed> for RelayStopped {
@@ -125,7 +125,7 @@ impl<E: RelayHandler> RelayMailbox<E> {
             let why = match catch_unwind(AssertUnwindSafe(|| runtime.block_on(shell.run()))) {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => format!("its socket fails: {error}"),
-                Err(_) => "it has come to a defect, which is above in the log".to_owned(),
+                Err(_) => "it panicked; the panic is above in the log".to_owned(),
             };
             let sentence = format!("the relay of reflected streams has stopped, restart the daemon: {why}");
             tracing::error!("{sentence}");

@@ -32,12 +32,12 @@ const BY_TRANSPORT: [TransportCounter; 11] = [
     ("roost_transport_received_datagrams_total", "Datagrams that came; TLS reads for TCP.", |c| c.datagrams_received),
     (
         "roost_transport_dropped_total",
-        "Messages and packets dropped: a queue was full, also one of datagrams that have come, or the system did not send them.",
+        "Messages and packets dropped because a send or receive queue was full, or because the system did not send them.",
         |c| c.dropped,
     ),
     ("roost_transport_malformed_total", "Input that was no packet of ours, or from nobody known.", |c| c.malformed),
     ("roost_transport_handshakes_total", "Handshakes that led to a connection.", |c| c.handshakes),
-    ("roost_transport_failed_handshakes_total", "Handshakes of peers that came to nothing.", |c| c.failed_handshakes),
+    ("roost_transport_failed_handshakes_total", "Handshakes of remotes that failed.", |c| c.failed_handshakes),
     ("roost_transport_turned_away_total", "Handshakes turned away because of a limit.", |c| c.turned_away),
     ("roost_transport_paths_lost_total", "Paths that stopped answering, of connections that have several.", |c| {
         c.paths_lost
@@ -62,14 +62,10 @@ impl TransportMetrics {
         let paths = Opts::new("roost_transport_paths", "Paths of the connections over QUIC.");
         Ok(Self {
             by_transport,
-            refused: counter("roost_transport_refused_total", "Peers refused by the group's policy.", "reason")?,
+            refused: counter("roost_transport_refused_total", "Remotes refused by the group's policy.", "reason")?,
             connections: metrics.register(IntGaugeVec::new(connections, &["transport"])?)?,
             paths: metrics.register(IntGaugeVec::new(paths, &["state"])?)?,
-            multicast_packets: counter(
-                "roost_multicast_packets_total",
-                "Multicast packets, by what came of them.",
-                "outcome",
-            )?,
+            multicast_packets: counter("roost_multicast_packets_total", "Multicast packets by outcome.", "outcome")?,
             multicast_bytes: counter("roost_multicast_bytes_total", "Bytes of multicast packets.", "direction")?,
             class_bytes: counter("roost_traffic_sent_bytes_total", "Bytes of messages sent, before sealing.", "class")?,
             class_messages: counter("roost_traffic_sent_messages_total", "Messages sent.", "class")?,

@@ -146,7 +146,7 @@ impl Hub {
             | Message::UnknownVersion
             | Message::RetryAfter(_)
             | Message::Handover
-            | Message::Redirect(_) => self.refused(from.node, "nothing is published at a peer"),
+            | Message::Redirect(_) => self.refused(from.node, "a hub publishes nothing at another hub"),
             message => self.dispatch_common(now, from, message),
         }
     }

@@ -238,7 +238,7 @@ impl Hub {
                 .get(&connection)
                 .is_some_and(|connection| now.since(connection.heard) > longest(connection));
             if silent {
-                self.close(now, connection, "nothing was heard from the peer");
+                self.close(now, connection, "nothing was heard from the other hub");
             } else {
                 self.remotes.record_ping(now, connection, token);
                 self.send(connection, Channel::Datagram, Traffic::Renew, &Message::Ping(token));

@@ -431,7 +431,7 @@ impl Machine for Hub {
             due(self.replica_senders.next_due(), "a standby wants to know"),
             due(self.claims.next_due(), "a node is asked if it is here"),
             due(self.asides.next_due(), "a standby is to be reached"),
-            due(self.members.next_due(), "the other super nodes want a word"),
+            due(self.members.next_due(), "a membership message is due"),
             due(self.balance.next_due(), "a super node that has joined gets a node"),
             due(self.drain_due(), "the drain ends"),
         ]

@@ -81,7 +81,7 @@ impl OutgoingRequests {
         let connection_alone = self.multicast && self.discovery == Discovery::Multicast;
         match wanted.scope {
             Scope::Subnet if !self.multicast => {
-                Some("this node does not take part in multicast, so it cannot ask its link")
+                Some("this node does not use multicast, so it cannot search its subnet")
             }
             Scope::Subnet if wanted.mode == RequestMode::Relay => Some("without a hub nobody relays"),
             Scope::Home | Scope::Area if connection_alone => {

@@ -271,7 +271,7 @@ pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> 
     }
     match reason {
         Reason::NotFound if asked.ways.is_multicast_only() => {
-            format!("nobody on this link offers {service} {area}, or none that could take it on")
+            format!("nobody in this subnet can serve {service} {area}")
         }
         Reason::Unreachable | Reason::TimedOut if asked.is_homeless() => {
             format!("no hub could be reached within {deadline:?}")
@@ -285,7 +285,7 @@ pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> 
         Reason::NoTransport => format!("no transport that the request allows leads to a provider of {service} {area}"),
         Reason::Unreachable => format!("no provider of {service} {area} could be reached"),
         Reason::UnreachableAbove => {
-            format!("nobody near serves {service} {area}, and the way to the other hubs is cut")
+            format!("no near node offers {service} {area}, and the way to the other hubs is cut")
         }
         Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
         Reason::TimedOut => format!("no provider of {service} {area} answered within {deadline:?}"),

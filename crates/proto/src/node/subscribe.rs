@@ -135,7 +135,7 @@ impl OutgoingRequests {
             () if !wanted.service.is_stream() => "only streams are reflected",
             () if core.hub_role == Role::Server => "a server reflects no streams: request it instead",
             () if self.media.is_none() => "this node takes no reflected streams",
-            () => "a reflected stream comes through super nodes: neither relayed nor from the link alone",
+            () => "super nodes reflect a stream: it is neither relayed nor limited to the subnet",
         })
     }
 

@@ -89,7 +89,7 @@ impl Timer {
             Self::Expire(_) => "a session's deadline",
             Self::Serve(_) => "a requester may be silent",
             Self::Linger(_) => "a reflected stream may have no members",
-            Self::Seal(_) => "seal what opens a reflected stream",
+            Self::Seal(_) => "seal a stream key",
             Self::ExcludeNonmembers(_) => "shut out who may open a reflected stream",
             Self::Resubscribe(_) => "ask for a reflected stream again",
             Self::Room(_) => "be in a room",
@@ -100,8 +100,8 @@ impl Timer {
             Self::IncomingConnect(_) => "a caller cannot be reached",
             Self::Trace(_) => "a trace is complete enough",
             Self::Idle(_) => "a connection is idle",
-            Self::MulticastSearch(_) => "an inquiry is unanswered",
-            Self::MulticastReply(..) => "answer an inquiry",
+            Self::MulticastSearch(_) => "a multicast request is unanswered",
+            Self::MulticastReply(..) => "answer a multicast request",
         }
     }
 }

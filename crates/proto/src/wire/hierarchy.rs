@@ -156,7 +156,7 @@ mod patches_codec {
     }
 
     pub(super) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Vec<(BlockService, u32)>, DecodeError> {
-        let wrong = || DecodeError::message("a summary's patches are out of order or off the grid");
+        let wrong = || DecodeError::message("a summary's blocks are out of order or off the grid");
         let length = d.array()?.filter(|length| length % 2 == 0 && *length <= 2 * MAX_SUMMARY_BLOCKS as u64);
         let length = length.ok_or_else(|| DecodeError::message("a summary of too many patches"))? / 2;
         let mut patches: Vec<(BlockService, u32)> = Vec::with_capacity(length as usize);

@@ -52,11 +52,10 @@ impl Message {
                 check_bound(found.candidates.len() <= MAX_CANDIDATES, "too many candidates")?;
                 check_candidates(&found.candidates)
             }
-            Self::Gossip(bytes) => check_bound(bytes.len() <= MAX_GOSSIP_BYTES, "too long a word of membership"),
-            Self::Redirect(addresses) => check_bound(
-                (1..=MAX_ADDRESSES).contains(&addresses.len()),
-                "a redirection to nowhere or to too many places",
-            ),
+            Self::Gossip(bytes) => check_bound(bytes.len() <= MAX_GOSSIP_BYTES, "too long a membership message"),
+            Self::Redirect(addresses) => {
+                check_bound((1..=MAX_ADDRESSES).contains(&addresses.len()), "a redirect to no address or to too many")
+            }
             Self::Watch(watch) => check_bound(watch.area.is_valid(), "an area off the grid"),
             Self::WatchChange(change) => check_candidates(&change.updated),
             Self::ReplicaUpdate(mirror) => check_replica_update(mirror),

@@ -155,7 +155,7 @@ fn missing_provider_is_reported_soon() {
     let ticket = world.request(nodes[0], Service::Video, Area::Exact(Cell::new(77, 77)));
     let NodeEvent::Failed { reason, detail, .. } = world.outcome(nodes[0], ticket) else { panic!() };
     assert_eq!(reason, Reason::NotFound);
-    assert!(detail.contains("nobody on this link"), "{detail}");
+    assert!(detail.contains("nobody in this subnet"), "{detail}");
     assert!(world.now.since(asked) < 2 * SECOND, "{:?}", world.now.since(asked));
     assert_eq!(world.status(nodes[0]).counters.multicast_requests, 3);
 }

@@ -298,7 +298,7 @@ impl World {
         let DialOutcome::To { host, address } = outcome else {
             let (reason, refused) = match outcome {
                 DialOutcome::Failed(reason) => (reason, false),
-                _ => ("the peer refused our certificate because it was revoked", true),
+                _ => ("the remote refused our certificate because it was revoked", true),
             };
             return self.feed(from, MachineInput::DialFailed { dial, reason: reason.to_owned(), refused });
         };

@@ -275,12 +275,12 @@ fn places(config: &MulticastConfig) -> Vec<(Interface, SocketAddr)> {
 /// What is not there yet, in a sentence each.
 fn missing(config: &MulticastConfig, places: &[(Interface, SocketAddr)]) -> Vec<String> {
     if config.interfaces.is_empty() && places.is_empty() {
-        return vec!["no interface is up that takes multicast: one that comes is taken".to_owned()];
+        return vec!["no multicast interface is up: the node will use one that appears".to_owned()];
     }
     let missing = config.interfaces.iter().filter(|name| places.iter().all(|(one, _)| one.name != **name));
     let say = |name: &String| {
         format!(
-            "there is no interface {name} that is up and takes multicast: see `ip address`; it is taken when it comes"
+            "there is no interface {name} that is up with multicast: see `ip address`; the node uses it when it appears"
         )
     };
     missing.map(say).collect()

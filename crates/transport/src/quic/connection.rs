@@ -122,7 +122,7 @@ impl QuicConnection {
                 let (peer, address) = (&self.identified.remote.name, quinn_connection.remote_address());
                 tracing::info!(peer, %address, "there is another path");
             }
-            None => quinn_connection.close(GIVEN_UP, b"the link has enough paths"),
+            None => quinn_connection.close(GIVEN_UP, b"the connection has enough paths"),
         }
         self.carry(joined, quinn_connection, busy)
     }

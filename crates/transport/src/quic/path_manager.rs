@@ -241,7 +241,7 @@ impl PathManager {
             self.inner.dialed_local_end(&endpoint, to, &self.dialled),
             &self.busy,
         );
-        added.ok_or_else(|| "the link has enough paths".to_owned())
+        added.ok_or_else(|| "the connection has enough paths".to_owned())
     }
 }
 

@@ -17,7 +17,7 @@ use crate::failure::CommandResult;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Capacity of a mesh")]
 pub(super) struct CapacityArgs {
-    /// Measure how many a mesh of super nodes serves, with the real daemons
+    /// Measure how many nodes a mesh of super nodes serves, with the real daemons
     #[arg(long)]
     pub(super) capacity: bool,
     /// With so many super nodes, several numbers one after the other; without it 1 to 16, and 2, 4

@@ -38,7 +38,7 @@ pub(crate) struct BenchArgs {
     /// What to measure; all of it if nothing is named
     #[arg(value_name = "CASE", value_enum)]
     cases: Vec<CaseChoice>,
-    /// How long each measurement takes, instead of what gives it its worth (4 to 12 s)
+    /// The duration of each measurement, instead of the default (4 to 12 s)
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     length: Option<Duration>,
     /// The shell command that keeps the processors busy in `busy`, such as a build
@@ -47,7 +47,7 @@ pub(crate) struct BenchArgs {
     /// Print the table as Markdown, for a page
     #[arg(long)]
     markdown: bool,
-    /// What losses, and the times of probes, are drawn from
+    /// The seed of losses and of probe times
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
     seed: u64,
     /// How packets get to the core: auto, tap or veth

@@ -28,8 +28,8 @@ pub(crate) fn run(args: &SubscriptionArgs, output: Output) -> CommandResult {
     let interrupted = interrupt::catch_sigint()?;
     let cases: Vec<SubscriptionCase> =
         SubscriptionCase::ALL.into_iter().filter(|case| args.case.is_empty() || args.case.contains(case)).collect();
-    let steps = Steps::start(output, "bench watch", cases.len());
-    let mut stepped = stepping(steps, |case: &SubscriptionCase| format!("bench watch: {case}"));
+    let steps = Steps::start(output, "bench subscription", cases.len());
+    let mut stepped = stepping(steps, |case: &SubscriptionCase| format!("bench subscription: {case}"));
     let report = subscription::run(&cases, &args.network.options(), interrupted.flag(), &mut stepped)?;
     drop(stepped);
     show(&report, output)?;

@@ -198,7 +198,7 @@ impl Shell<'_> {
 struct Flags {
     #[command(flatten)]
     what: LinktestSelection,
-    /// Against the file, not against what has become of it
+    /// Compare with the file, without the changes made since
     #[arg(long)]
     as_written: bool,
 }

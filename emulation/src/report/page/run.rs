@@ -249,7 +249,7 @@ const TERMS: [(&str, &str); 10] = [
     (
         "First contact",
         "Requester and provider had not spoken over this transport before: the handshake is in the latency. \
-         Warm: their association was up.",
+         Warm: their connection was up.",
     ),
     ("Offered by hosts", "Bytes of frames that hosts handed to their links, once for each hop: routers hand on, too."),
     ("Over all ports", "As a switch counts: a frame where it comes in, and again at each port that it goes out of."),

@@ -23,7 +23,7 @@ const TIMES: PaperStatement = PaperStatement::between("2 to 3 ×", 2.0, 3.0);
 const SHORTER: &str =
     "A warm request takes its three legs here and next to nothing else, where JXTA took time of its own.";
 const FIRST_CONTACTS: &str = "The first request between two nodes pays a handshake by which each proves who it is, which \
-                              the paper's nodes did not, and among fifty many are first; over associations that are up \
+                              the paper's nodes did not, and among fifty many are first; over connections that are up \
                               see the claim on nodes that know one another.";
 
 /// Fig. 6 to 12.

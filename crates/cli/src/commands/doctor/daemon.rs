@@ -79,15 +79,14 @@ fn hierarchy(status: &Status) -> Option<Finding> {
     let fix = down.iter().find_map(|hub| hub.reason.as_deref()).map_or(UNREACHED_HUB, fix_of_hub);
     let found = told.join("; ");
     Some(match status.index {
-        _ if down.is_empty() => Finding::ok("super nodes", "all that the configuration names are connected"),
+        _ if down.is_empty() => Finding::ok("super nodes", "all configured super nodes are connected"),
         Some(index) if index.cut_off => Finding::fail("super nodes", format!("cut off from above: {found}"), fix),
         _ => Finding::warn("super nodes", format!("not connected: {found}"), fix),
     })
 }
 
 /// What to do when a super node cannot be reached and it is not known to be about a certificate or a tier.
-const UNREACHED_HUB: &str =
-    "check `parent` and `peer` in its configuration, that the other one runs, and that UDP, TCP or QUIC gets there";
+const UNREACHED_HUB: &str = "check `parent` and `sibling` in its configuration, that the other super node runs, and that UDP, TCP or QUIC reaches it";
 
 /// What to do about a super node that cannot be reached for this reason.
 fn fix_of_hub(reason: &str) -> &'static str {
@@ -102,10 +101,10 @@ fn fix_of_hub(reason: &str) -> &'static str {
 
 /// The remedy for a hub that has fallen silent.
 const SILENT: &str =
-    "check that it runs and that the network leads there; the node goes on at its standby by itself, if it has one";
+    "check that the hub runs and that the network reaches it; the node changes to its standby by itself";
 
 /// What to do when it is not known to be about a certificate.
-const UNREACHED: &str = "check `super` in its configuration, that the hub runs, and that UDP, TCP or QUIC gets there";
+const UNREACHED: &str = "check `super` in its configuration, that the hub runs, and that UDP, TCP or QUIC reaches it";
 
 /// What to do about an error of a daemon that is not attached.
 fn fix_of(error: &str) -> &'static str {
@@ -170,14 +169,13 @@ fn refused(status: &Status) -> Option<Finding> {
         .filter(|(_, count)| **count > 0)
         .map(|(reason, count)| format!("{reason} {count}"))
         .collect();
-    let fix =
-        "the log line `peers were refused` says who and where; issue them a new identity if they belong to the group";
-    (!counts.is_empty()).then(|| Finding::warn("refused", format!("peers turned away: {}", counts.join(", ")), fix))
+    let fix = "the log line `remotes were refused` names them and their addresses; issue a new identity to members of the group";
+    (!counts.is_empty()).then(|| Finding::warn("refused", format!("remotes refused: {}", counts.join(", ")), fix))
 }
 
 fn last_error(status: &Status) -> Option<Finding> {
     let error = last_said(status).filter(|_| status.state != State::Attaching)?;
-    let fix = "see in the daemon's log whether it comes again; a restart clears it here";
+    let fix = "check the daemon's log for later errors; a restart clears this one";
     Some(Finding::warn("last error", error, fix))
 }
 

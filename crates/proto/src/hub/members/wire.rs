@@ -122,7 +122,7 @@ fn message(d: &mut Decoder<'_>) -> Result<Message<Identity>, WireError> {
         8 => Message::Gossip,
         9 => Message::Broadcast,
         10 => Message::TurnUndead,
-        _ => return Err(WireError::OutOfBounds("an unknown word of membership")),
+        _ => return Err(WireError::OutOfBounds("an unknown membership message")),
     })
 }
 

@@ -196,7 +196,7 @@ impl Hub {
             return;
         }
         if relation == Some(Relation::Sibling) && !self.is_root() {
-            return self.refused(from.node, "it told what it has to a hub that is not above it");
+            return self.refused(from.node, "it sent a summary to a hub that is not its parent");
         }
         self.counters.summaries_heard += 1;
         let Summary { run, version, block_services: patches, since } = summary;
