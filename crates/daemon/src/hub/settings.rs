@@ -169,7 +169,7 @@ fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) 
         row(
             "max_standbys",
             Value::Count(4_096),
-            Limits::default().asides.to_string(),
+            Limits::default().standby_connections.to_string(),
             "The maximum number of super nodes that this one dials because they are standbys of its nodes.",
             "0 if nodes know only siblings of this super node; more if nodes come from many areas.",
         ),
@@ -235,7 +235,7 @@ impl HubConfig {
             joins_per_second: settings.required("joins_per_second")?,
             lookups_per_second: settings.required("lookups_per_second")?,
             watches: settings.required("max_watches")?,
-            asides: settings.optional("max_standbys")?.unwrap_or(Limits::default().asides),
+            standby_connections: settings.optional("max_standbys")?.unwrap_or(Limits::default().standby_connections),
             ..Limits::default()
         };
         // A server has no place among super nodes: it lacks these settings, and they one of its.
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn join_rate_and_standbys_are_settings() {
         let limits = read(HubKind::SuperNode, &[("joins_per_second", "50"), ("max_standbys", "0")]).unwrap().limits;
-        assert_eq!((limits.joins_per_second, limits.asides), (50, 0));
+        assert_eq!((limits.joins_per_second, limits.standby_connections), (50, 0));
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Hub {
     pub(super) fn register_at_server(&mut self, now: Time, node: NodeId) {
         self.cached.remove(node);
         if let Some(server) = self.central() {
-            self.mirror_at(now, node, server);
+            self.set_standby(now, node, server);
         }
     }
 
@@ -46,7 +46,7 @@ impl Hub {
         let Some(server) = self.central() else { return };
         let nodes: Vec<NodeId> = self.directory.entries_after(None).map(|entry| entry.node()).collect();
         for node in nodes {
-            self.mirror_at(now, node, server);
+            self.set_standby(now, node, server);
         }
     }
 

@@ -135,7 +135,7 @@ impl Hub {
             self.note_moved(now, node, home);
         }
         if let Some(copy) = copy {
-            self.mirror_record(now, home, &copy);
+            self.store_replica(now, home, &copy);
         }
     }
 

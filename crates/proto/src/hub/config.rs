@@ -132,7 +132,7 @@ pub struct Limits {
     pub lookups_per_second: u32,
     /// Hubs that stand by for nodes of this one and are reached for nothing
     /// else. Default 64: what further ones are to keep reaches them by chance only.
-    pub asides: usize,
+    pub standby_connections: usize,
     /// Patches (a service in a block of 8 × 8 cells) known of each other hub,
     /// about 40 bytes each. Default 262 144.
     pub patches_per_hub: usize,
@@ -152,7 +152,7 @@ impl Default for Limits {
             hub_lookups: 16_384,
             joins_per_second: 2_000,
             lookups_per_second: 5_000,
-            asides: 64,
+            standby_connections: 64,
             patches_per_hub: 262_144,
         }
     }

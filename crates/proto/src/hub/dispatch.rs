@@ -77,7 +77,9 @@ impl Hub {
             Message::Publish(record) => self.publish(now, from, record),
             Message::Renew(renew) => self.renew(now, from, renew),
             Message::Withdraw(version) => self.withdraw(now, from, version),
-            Message::SetStandby { hub, addresses } => self.standby(now, from, hub, addresses.unwrap_or_default()),
+            Message::SetStandby { hub, addresses } => {
+                self.handle_set_standby(now, from, hub, addresses.unwrap_or_default())
+            }
             Message::HomeChanged(moved) => self.node_moved(now, from, moved),
             Message::Adopt(adopt) => self.adopt(now, from, adopt),
             Message::Request(request) => self.request(now, from, request),
@@ -87,7 +89,7 @@ impl Hub {
             Message::LeaveRoom(quit) => self.room_left(now, from, quit),
             Message::SealedKeys(keys) => self.handle_keys(now, from, keys),
             Message::Claim { .. }
-            | Message::Aside(_)
+            | Message::StandbyOnly(_)
             | Message::HubLookup(_)
             | Message::LookupResult(_)
             | Message::WatchChange(_)
@@ -118,7 +120,7 @@ impl Hub {
             Message::ReplicaUpdate(copy) => self.handle_replica_update(now, from, copy),
             Message::ResyncRequest(wish) => self.handle_resync_request(now, from, &wish),
             Message::HomeChanged(moved) => self.hub_moved(now, from, moved),
-            Message::Aside(aside) => self.set_aside(now, from.node, aside),
+            Message::StandbyOnly(aside) => self.set_standby_only(now, from.node, aside),
             Message::Gossip(message) => self.handle_gossip(now, from, &message),
             Message::HubLoad { leases, residual_kbps } => self.handle_load(now, from, (leases, residual_kbps)),
             Message::HubLookup(seek) => self.handle_hub_lookup(now, from, seek),

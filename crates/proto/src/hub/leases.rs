@@ -113,7 +113,7 @@ impl Hub {
     pub(super) fn on_record_published(&mut self, now: Time, node: NodeId, before: Option<PreviousEntry>) {
         self.counters.publishes += 1;
         self.register_at_server(now, node);
-        self.mirror_change(now, node);
+        self.record_change(now, node);
         self.summarize(node, before);
         self.tell_watchers(node, before);
         self.serve_held(now, node);
@@ -121,7 +121,7 @@ impl Hub {
 
     pub(super) fn grant_lease(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
         let lease_ms = u32::try_from(self.config.lease.as_millis()).unwrap_or(u32::MAX);
-        let mut siblings = if with_siblings { self.siblings(from.connection, from.node) } else { Vec::new() };
+        let mut siblings = if with_siblings { self.standby_candidates(from.connection, from.node) } else { Vec::new() };
         siblings.truncate(MAX_ADDRESSES);
         let siblings = (!siblings.is_empty()).then_some(siblings);
         let own = if with_siblings { self.own_addresses(from.connection) } else { Vec::new() };
@@ -140,10 +140,10 @@ impl Hub {
         if !mirrored && !has_moved && self.directory.renew(now, from.node, renew.version, renew.capacity) {
             self.counters.renews += 1;
             if renew.capacity.is_some() {
-                self.mirror_change(now, from.node);
+                self.record_change(now, from.node);
             }
             // Another hub may have come since it joined.
-            let has_standby = self.replica_senders.stands_by(from.node).is_some_and(|hub| self.remotes.is_up(hub));
+            let has_standby = self.replica_senders.standby_of(from.node).is_some_and(|hub| self.remotes.is_up(hub));
             self.grant_lease(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
         } else {
             self.counters.unknown_renews += 1;
@@ -212,7 +212,7 @@ impl Hub {
     }
 
     pub(super) fn on_record_removed(&mut self, now: Time, place: PreviousEntry, cause: &'static str) {
-        self.mirror_change(now, place.node);
+        self.record_change(now, place.node);
         self.events.push_back(HubEvent::Gone { node: place.node, cause });
         self.summarize(place.node, Some(place));
         self.tell_watchers(place.node, Some(place));

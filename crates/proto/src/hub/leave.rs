@@ -29,7 +29,7 @@ impl Hub {
         }
         self.leaving = Some(now);
         self.mesh.stop();
-        self.flush_mirror(now);
+        self.flush_replicas(now);
         self.leave_group(now);
         let alone = self.remotes.hub_count() == 0;
         let connections = self.remotes.connections.iter();

@@ -80,7 +80,7 @@ pub(super) enum DialPurpose {
     /// With what it costs, in bytes, if it leads nowhere.
     Member(NodeId, u64),
     /// A standby that is no remote otherwise.
-    Aside(NodeId),
+    Standby(NodeId),
     Provider {
         node: NodeId,
         transports: SchemeSet,
@@ -315,11 +315,11 @@ impl Hub {
                 self.start_pinging(now, node);
             }
             (Some(DialPurpose::Member(member, _)), Err(_)) => self.member_unreachable(now, member),
-            (Some(DialPurpose::Aside(hub)), Ok(_)) => {
-                self.aside_reached(now, hub);
+            (Some(DialPurpose::Standby(hub)), Ok(_)) => {
+                self.standby_reached(now, hub);
                 self.start_pinging(now, hub);
             }
-            (Some(DialPurpose::Aside(hub)), Err(_)) => self.aside_lost(now, hub),
+            (Some(DialPurpose::Standby(hub)), Err(_)) => self.standby_dial_failed(now, hub),
             (Some(DialPurpose::Provider { node, waiting, .. }), outcome) => {
                 for key in waiting {
                     self.dialled_for(now, key, node, outcome.is_ok());
@@ -372,8 +372,8 @@ impl Hub {
         self.reset_summary_outboxes(now);
         self.requests_lost_hub(now, node);
         self.on_hub_disconnected(now, node);
-        self.aside_lost(now, node);
-        self.seek_without(now, node);
+        self.standby_dial_failed(now, node);
+        self.continue_without(now, node);
         self.forget_changes_of(node);
     }
 }

@@ -32,7 +32,6 @@
 //! | `leave` | the way out |
 
 mod api;
-mod aside;
 mod balance;
 mod cache;
 mod claims;
@@ -62,6 +61,7 @@ mod requests;
 mod rooms;
 mod route;
 mod standby;
+mod standby_connections;
 mod status;
 mod summaries;
 #[cfg(test)]
@@ -93,7 +93,6 @@ pub use reflection::{MAX_RECEIVERS, MAX_REFLECTED_STREAMS, Policy, ReflectedStre
 pub use status::{HubStatus, IndexEntry, RemoteHubStatus};
 pub use tree::Relation;
 
-use aside::Asides;
 use balance::Balance;
 use claims::Claims;
 use hub_lookup::HubLookups;
@@ -108,6 +107,7 @@ use replication::ReplicaSenders;
 use requests::RequestTable;
 use rooms::RoomDirectory;
 use standby::Replicas;
+use standby_connections::StandbyConnections;
 use summaries::Summaries;
 use watches::WatchTable;
 
@@ -145,7 +145,7 @@ pub struct Hub {
     watches: WatchTable,
     replica_senders: ReplicaSenders,
     replicas: Replicas,
-    asides: Asides,
+    standby_connections: StandbyConnections,
     claims: Claims,
     moved: MovedNodes,
     targets: DialedHosts,
@@ -197,7 +197,7 @@ impl Hub {
             watches: WatchTable::default(),
             replica_senders: ReplicaSenders::default(),
             replicas: Replicas::default(),
-            asides: Asides::default(),
+            standby_connections: StandbyConnections::default(),
             claims: Claims::default(),
             moved: MovedNodes::default(),
             targets: DialedHosts::default(),
@@ -290,7 +290,7 @@ impl Hub {
         self.dial_ended(now, dial, Ok(node));
         if role.is_hub() && first {
             self.reset_summary_outboxes(now);
-            self.carry_watches();
+            self.forward_watches();
             self.register_all(now);
             self.on_hub_connected(now, node);
         }
@@ -325,7 +325,7 @@ impl Hub {
 
     fn connection_down(&mut self, now: Time, connection: ConnectionId, reason: &str) {
         let Some(LostConnection { node, role, last }) = self.remotes.down(connection) else { return };
-        self.replicas.close_book(node, connection, last);
+        self.replicas.close_receiver(node, connection, last);
         self.relays_lost_connection(now, node, connection);
         if !last {
             self.move_watches(node, connection);
@@ -357,7 +357,7 @@ impl Hub {
         self.expire_cached(now);
         self.expire_requests(now);
         self.expire_relays(now);
-        self.expire_seeks(now);
+        self.expire_hub_lookups(now);
         self.expire_reservations(now);
         self.poll_rooms(now);
         self.expire_summaries(now);
@@ -430,7 +430,7 @@ impl Machine for Hub {
             due(self.mesh.next_due(), "another hub wants tending"),
             due(self.replica_senders.next_due(), "a standby wants to know"),
             due(self.claims.next_due(), "a node is asked if it is here"),
-            due(self.asides.next_due(), "a standby is to be reached"),
+            due(self.standby_connections.next_due(), "a standby is to be reached"),
             due(self.members.next_due(), "a membership message is due"),
             due(self.balance.next_due(), "a super node that has joined gets a node"),
             due(self.drain_due(), "the drain ends"),

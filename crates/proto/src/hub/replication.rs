@@ -32,7 +32,7 @@ pub(super) struct ReplicaSenders {
     /// This hub's nodes and the hub that stands by for each. Bounded by the directory.
     named: BTreeMap<NodeId, NodeId>,
     /// What each of these hubs was told, and is to be told.
-    ledgers: BTreeMap<NodeId, ReplicaSender>,
+    senders: BTreeMap<NodeId, ReplicaSender>,
     /// The greatest number of a message of a ledger that is here no more.
     number: u32,
     flush: Option<Time>,
@@ -47,12 +47,12 @@ impl ReplicaSenders {
     }
 
     /// The hub that stands by for a node of this one.
-    pub(super) fn stands_by(&self, node: NodeId) -> Option<NodeId> {
+    pub(super) fn standby_of(&self, node: NodeId) -> Option<NodeId> {
         self.named.get(&node).copied()
     }
 
-    fn ledger(&mut self, hub: NodeId) -> &mut ReplicaSender {
-        self.ledgers.entry(hub).or_insert_with(|| ReplicaSender::after(self.number))
+    fn sender_to(&mut self, hub: NodeId) -> &mut ReplicaSender {
+        self.senders.entry(hub).or_insert_with(|| ReplicaSender::after(self.number))
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
@@ -70,7 +70,7 @@ impl ReplicaSenders {
 
 impl Hub {
     /// A node of this hub says which hub stands by for it.
-    pub(super) fn standby(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
+    pub(super) fn handle_set_standby(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
         if hub == self.config.node || self.replicas.holds(from.node) || self.directory.get(from.node).is_none() {
             self.counters.stray += 1;
             return;
@@ -79,26 +79,26 @@ impl Hub {
             self.counters.over_limit += 1;
             return;
         }
-        self.mirror_at(now, from.node, hub);
-        self.want_aside(now, from, hub, addresses);
+        self.set_standby(now, from.node, hub);
+        self.want_standby_connection(now, from, hub, addresses);
     }
 
     /// The record of a node of this hub is held at `hub` as well from now on.
-    pub(super) fn mirror_at(&mut self, now: Time, node: NodeId, hub: NodeId) {
+    pub(super) fn set_standby(&mut self, now: Time, node: NodeId, hub: NodeId) {
         let before = self.replica_senders.named.insert(node, hub);
         if let Some(before) = before.filter(|before| *before != hub) {
-            self.replica_senders.ledger(before).pending.insert(node);
+            self.replica_senders.sender_to(before).pending.insert(node);
         }
-        self.mirror_change(now, node);
+        self.record_change(now, node);
         let sign_at = now + self.sign_pause() / 2;
         self.replica_senders.next_sign.get_or_insert(sign_at);
     }
 
     /// The record of one of this hub's nodes has changed or gone.
-    pub(super) fn mirror_change(&mut self, now: Time, node: NodeId) {
+    pub(super) fn record_change(&mut self, now: Time, node: NodeId) {
         let Some(hub) = self.replica_senders.named.get(&node).copied() else { return };
         let (entry, is_cache) = (self.directory.get(node), self.is_cache());
-        let ledger = self.replica_senders.ledger(hub);
+        let ledger = self.replica_senders.sender_to(hub);
         ledger.pending.insert(node);
         // A server knows of a cache's nodes what the cache tells, and nothing else.
         let waits = !is_cache && entry.as_ref().is_some_and(|entry| ledger.knows_but_place(node, entry));
@@ -112,9 +112,9 @@ impl Hub {
     /// stands by, unless what it was told holds.
     pub(super) fn resync_if_stale(&mut self, now: Time, hub: NodeId) {
         if !self.has_live_sender(hub)
-            && (self.replica_senders.names(hub) || self.replica_senders.ledgers.contains_key(&hub))
+            && (self.replica_senders.names(hub) || self.replica_senders.senders.contains_key(&hub))
         {
-            self.replica_senders.ledger(hub).connection = None;
+            self.replica_senders.sender_to(hub).connection = None;
             self.replica_senders.flush_by(now + GATHER);
         }
     }
@@ -124,23 +124,23 @@ impl Hub {
     fn has_live_sender(&self, hub: NodeId) -> bool {
         let heard =
             |connection: ConnectionId| self.remotes.connections.get(&connection).map(|connection| connection.heard);
-        let told = self.replica_senders.ledgers.get(&hub).and_then(|ledger| ledger.connection).and_then(heard);
+        let told = self.replica_senders.senders.get(&hub).and_then(|ledger| ledger.connection).and_then(heard);
         let best = self.connection_to(hub).and_then(heard);
         told.zip(best).is_some_and(|(told, best)| best.since(told) < self.longest_silence())
     }
 
     pub(super) fn poll_replication(&mut self, now: Time) {
         if self.replica_senders.flush.is_some_and(|at| at <= now) {
-            self.flush_mirror(now);
+            self.flush_replicas(now);
         }
         if self.replica_senders.next_sign.is_some_and(|at| at <= now) {
             let pause = self.sign_pause();
             let due = |ledger: &ReplicaSender| ledger.signed + pause <= now;
-            let due = self.replica_senders.ledgers.iter().filter(|(_, ledger)| due(ledger)).map(|(hub, _)| *hub);
+            let due = self.replica_senders.senders.iter().filter(|(_, ledger)| due(ledger)).map(|(hub, _)| *hub);
             for hub in due.collect::<Vec<_>>() {
                 self.tell_standby(now, hub);
             }
-            let idle = self.replica_senders.named.is_empty() && self.replica_senders.ledgers.is_empty();
+            let idle = self.replica_senders.named.is_empty() && self.replica_senders.senders.is_empty();
             self.replica_senders.next_sign = (!idle).then_some(now + pause / 2);
         }
     }
@@ -150,9 +150,9 @@ impl Hub {
     }
 
     /// Tells the standbys what has changed.
-    pub(super) fn flush_mirror(&mut self, now: Time) {
+    pub(super) fn flush_replicas(&mut self, now: Time) {
         self.replica_senders.flush = None;
-        let due = self.replica_senders.ledgers.iter().filter(|(_, ledger)| ledger.has_news()).map(|(hub, _)| *hub);
+        let due = self.replica_senders.senders.iter().filter(|(_, ledger)| ledger.has_news()).map(|(hub, _)| *hub);
         for hub in due.collect::<Vec<_>>() {
             self.tell_standby(now, hub);
         }
@@ -161,7 +161,7 @@ impl Hub {
     /// Tells one standby what has changed, and who lives if that is due.
     fn tell_standby(&mut self, now: Time, hub: NodeId) {
         let is_told = self.has_live_sender(hub);
-        let Some(mut ledger) = self.replica_senders.ledgers.remove(&hub) else { return };
+        let Some(mut ledger) = self.replica_senders.senders.remove(&hub) else { return };
         let keeps = match self.connection_to(hub) {
             Some(_) if is_told => self.send_replica_changes(now, hub, &mut ledger),
             Some(connection) => self.send_full_resync(now, hub, connection, &mut ledger),
@@ -172,7 +172,7 @@ impl Hub {
             }
         };
         if keeps {
-            self.replica_senders.ledgers.insert(hub, ledger);
+            self.replica_senders.senders.insert(hub, ledger);
         } else {
             self.replica_senders.number = self.replica_senders.number.max(ledger.number());
         }
@@ -216,12 +216,12 @@ impl Hub {
         }
         // Whom a young hub does not know may yet come back to it.
         for message in ledger.messages(changes, !self.is_young(now)) {
-            self.send_mirror(connection, message);
+            self.send_replica_update(connection, message);
         }
         !ledger.is_empty()
     }
 
-    fn send_mirror(&mut self, connection: ConnectionId, copy: wire::ReplicaUpdate) {
+    fn send_replica_update(&mut self, connection: ConnectionId, copy: wire::ReplicaUpdate) {
         self.counters.replica_updates_sent += 1;
         self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &Message::ReplicaUpdate(copy));
     }
@@ -230,7 +230,7 @@ impl Hub {
     pub(super) fn handle_resync_request(&mut self, now: Time, from: Sender, wish: &ResyncRequest) {
         let ledger = self
             .replica_senders
-            .ledgers
+            .senders
             .get_mut(&from.node)
             .filter(|ledger| ledger.connection == Some(from.connection));
         let Some(ledger) = ledger else {

@@ -210,7 +210,7 @@ impl Hub {
         match self.relation(hub) {
             Some(Relation::Parent) => RouteDirection::Up,
             Some(Relation::Sibling) => RouteDirection::Across,
-            Some(Relation::Child(_) | Relation::Aside) | None => RouteDirection::Down,
+            Some(Relation::Child(_) | Relation::StandbyOnly) | None => RouteDirection::Down,
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Replicas {
     homes: BTreeMap<NodeId, NodeId>,
     /// What each home has told. As many as remotes, with as many lines as
     /// there may be nodes, all together.
-    books: BTreeMap<NodeId, ReplicaReceiver>,
+    receivers: BTreeMap<NodeId, ReplicaReceiver>,
     /// Words of other hubs that these nodes are theirs, while their homes hold on to them. At most
     /// [`MAX_CONTESTED`].
     contested: BTreeMap<NodeId, Claim>,
@@ -84,10 +84,10 @@ impl Replicas {
 
     /// A connection with a home is gone, and with it what was agreed on over
     /// it; what comes late over others is known as such until the last one is.
-    pub(super) fn close_book(&mut self, home: NodeId, connection: ConnectionId, last: bool) {
+    pub(super) fn close_receiver(&mut self, home: NodeId, connection: ConnectionId, last: bool) {
         if last {
-            self.books.remove(&home);
-        } else if let Some(book) = self.books.get_mut(&home) {
+            self.receivers.remove(&home);
+        } else if let Some(book) = self.receivers.get_mut(&home) {
             book.close(connection);
         }
     }
@@ -98,7 +98,7 @@ impl Replicas {
         self.homes.values().for_each(|home| *held.entry(*home).or_default() += 1);
         let most = held.into_iter().max_by_key(|(_, count)| *count).map(|(home, _)| home)?;
         let node = self.nodes_of(most).last()?;
-        if let Some(book) = self.books.get_mut(&most) {
+        if let Some(book) = self.receivers.get_mut(&most) {
             book.strike_node(node);
         }
         self.release(node);
@@ -107,7 +107,7 @@ impl Replicas {
 
     /// How many nodes have numbers by which their homes tell of them.
     pub(super) fn numbered(&self) -> usize {
-        self.books.values().map(ReplicaReceiver::len).sum()
+        self.receivers.values().map(ReplicaReceiver::len).sum()
     }
 
     /// The record is this hub's own now, or gone. True if it was another hub's.
@@ -143,11 +143,12 @@ impl Hub {
     /// A home tells of nodes for which this hub stands by. What does not follow
     /// on what is known, it is asked to tell again.
     pub(super) fn handle_replica_update(&mut self, now: Time, from: Sender, copy: wire::ReplicaUpdate) {
-        let mut book = self.replicas.books.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.connection));
+        let mut book =
+            self.replicas.receivers.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.connection));
         book.limit((self.config.limits.nodes as usize).saturating_sub(self.replicas.numbered()));
         let (number, follows) = (copy.sequence, book.accept_next(from.connection, &copy));
         let wanted = if follows { self.take_in(now, from.node, &mut book, copy) } else { BTreeSet::new() };
-        self.replicas.books.insert(from.node, book);
+        self.replicas.receivers.insert(from.node, book);
         if !follows || !wanted.is_empty() {
             // Everybody, if they are too many to be named and fit in.
             let whole = wanted.len() > MAX_REPLICA_CHANGES && wanted.len() <= self.directory.room();
@@ -174,7 +175,7 @@ impl Hub {
         for ReplicaRecord { node, record } in &copy.records {
             let line = ReplicaEntry { node: record.node, version: record.version };
             if book.enter(*node, line) {
-                self.mirror_record(now, home, record);
+                self.store_replica(now, home, record);
             } else {
                 self.counters.over_limit += 1;
             }
@@ -213,7 +214,7 @@ impl Hub {
         self.registered(node, place);
         if let Some(Claim { home, copy, .. }) = claim {
             self.note_moved(now, node, home);
-            copy.into_iter().for_each(|copy| self.mirror_record(now, home, &copy));
+            copy.into_iter().for_each(|copy| self.store_replica(now, home, &copy));
         }
     }
 
@@ -280,12 +281,12 @@ impl Hub {
         if !cell.is_on_grid() {
             return Some(shift.node);
         }
-        self.mirror_record(now, home, &Record { version, cell, ..before });
+        self.store_replica(now, home, &Record { version, cell, ..before });
         None
     }
 
     /// Takes the copy of a record in, unless the node has been heard of since.
-    pub(super) fn mirror_record(&mut self, now: Time, home: NodeId, record: &Record) {
+    pub(super) fn store_replica(&mut self, now: Time, home: NodeId, record: &Record) {
         let node = record.node;
         if !self.is_plausible(now, record.version) {
             return;

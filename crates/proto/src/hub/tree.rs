@@ -17,7 +17,7 @@ pub enum Relation {
     Sibling,
     /// None of these: one stands by for nodes of the other, and nothing else
     /// is between them.
-    Aside,
+    StandbyOnly,
 }
 
 impl Hub {
@@ -69,7 +69,7 @@ impl Hub {
         if self.relation(from.node) != Some(Relation::Child(tier)) {
             self.remotes.relate(from.node, Relation::Child(tier));
             self.reset_summary_outboxes(now);
-            self.carry_watches();
+            self.forward_watches();
         }
     }
 

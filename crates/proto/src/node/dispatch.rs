@@ -123,7 +123,7 @@ impl Node {
             | Message::Unwatch(_)
             | Message::SetStandby { .. }
             | Message::HomeChanged(_)
-            | Message::Aside(_)
+            | Message::StandbyOnly(_)
             | Message::Adopt(_)
             | Message::ReplicaUpdate(_)
             | Message::ResyncRequest(_)

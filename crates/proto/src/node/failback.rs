@@ -74,27 +74,27 @@ impl Failback {
 
 impl HomeRegistration {
     /// There is a home: perhaps not the one that was lost.
-    pub(super) fn seek_home(&mut self, core: &mut Core) {
-        match self.homing.lost() {
-            Some(lost) if lost == self.hubs.current_index() => drop(self.homing.end(lost)),
+    pub(super) fn schedule_failback(&mut self, core: &mut Core) {
+        match self.failback.lost() {
+            Some(lost) if lost == self.hubs.current_index() => drop(self.failback.end(lost)),
             // Servers stand by for nobody.
             Some(_) if core.hub_role != Role::SuperNode => {}
             Some(_) => {
-                let pause = self.homing.pause(&mut core.random);
+                let pause = self.failback.pause(&mut core.random);
                 core.set(Timer::Failback, pause);
             }
             None => {}
         }
     }
 
-    pub(super) fn on_homing_timer(&mut self, core: &mut Core) {
-        let (Some(lost), Some(home)) = (self.homing.lost(), self.home()) else { return };
+    pub(super) fn on_failback_timer(&mut self, core: &mut Core) {
+        let (Some(lost), Some(home)) = (self.failback.lost(), self.home()) else { return };
         if self.is_being_redirected() || core.timers.is_set(Timer::Depart(home)) {
-            return self.seek_home(core);
+            return self.schedule_failback(core);
         }
         if let Some(since) = self.standby.since_at(lost) {
             return match core.now.since(since) >= TRIAL * 3 / 4 && self.standby.answers() {
-                true => self.return_to_standby(core, home),
+                true => self.return_home(core, home),
                 false => self.begin_trial(core),
             };
         }
@@ -106,7 +106,7 @@ impl HomeRegistration {
     }
 
     /// The one that was lost is reached: it stands by instead of another one.
-    pub(super) fn on_home_found(&mut self, core: &mut Core, connection: ConnectionId, index: usize) {
+    pub(super) fn try_lost_home_as_standby(&mut self, core: &mut Core, connection: ConnectionId, index: usize) {
         self.drop_standby(core);
         self.accept_standby(core, connection, index);
         self.name_standby(core);
@@ -119,22 +119,22 @@ impl HomeRegistration {
     }
 
     /// It is not there, or did not last as a standby.
-    pub(super) fn on_homing_failed(&mut self, core: &mut Core, index: usize) {
-        if self.homing.lost() == Some(index) {
-            self.homing.fails();
-            self.seek_home(core);
+    pub(super) fn on_failback_failed(&mut self, core: &mut Core, index: usize) {
+        if self.failback.lost() == Some(index) {
+            self.failback.fails();
+            self.schedule_failback(core);
         }
     }
 
     /// The home and the standby, which was it before, change places.
-    fn return_to_standby(&mut self, core: &mut Core, home: ConnectionId) {
+    fn return_home(&mut self, core: &mut Core, home: ConnectionId) {
         let Some((connection, index)) = self.standby.take_connection() else { return };
         for timer in [Timer::HomeReply, Timer::Renew] {
             core.timers.clear(timer);
         }
         self.accept_standby(core, home, self.hubs.current_index());
         self.hubs.turn_to(index);
-        core.counters.returns += u64::from(self.homing.end(index));
+        core.counters.returns += u64::from(self.failback.end(index));
         self.state =
             RegistrationState::Linked(HomeConnection { attached: Some(core.now), ..HomeConnection::new(connection) });
         self.notices.push_back(HomeEvent::Attached(connection));

@@ -44,7 +44,7 @@ impl Hubs {
     }
 
     /// Another hub than the current one: the next in the list, or after `skip` others.
-    pub(super) fn other(&self, skip: usize) -> Option<(usize, &[Address])> {
+    pub(super) fn standby_candidate(&self, skip: usize) -> Option<(usize, &[Address])> {
         let others = self.list.len().checked_sub(1).filter(|others| *others > 0)?;
         let index = (self.current + 1 + skip % others) % self.list.len();
         Some((index, &self.list[index]))
@@ -168,11 +168,11 @@ mod tests {
     #[test]
     fn other_hubs_exclude_current_one() {
         let mut hubs = Hubs::new((1..=3).map(|port| vec![address(port)]).collect());
-        let others = |hubs: &Hubs| (0..4).map(|skip| hubs.other(skip).unwrap().0).collect::<Vec<_>>();
+        let others = |hubs: &Hubs| (0..4).map(|skip| hubs.standby_candidate(skip).unwrap().0).collect::<Vec<_>>();
         assert_eq!(others(&hubs), [1, 2, 1, 2]);
         hubs.turn_to(1);
         assert_eq!(others(&hubs), [2, 0, 2, 0]);
-        assert_eq!(Hubs::new(vec![vec![address(1)]]).other(0), None);
+        assert_eq!(Hubs::new(vec![vec![address(1)]]).standby_candidate(0), None);
     }
 
     #[test]

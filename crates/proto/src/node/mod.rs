@@ -283,7 +283,7 @@ impl Node {
             Timer::Renew => attach.on_renew_timer(core),
             Timer::HomeReply => attach.on_exchange_timer(core),
             Timer::Standby => attach.on_standby_timer(core),
-            Timer::Failback => attach.on_homing_timer(core),
+            Timer::Failback => attach.on_failback_timer(core),
             Timer::Ask(id) => {
                 if let Some(since) = requests.on_ask_timer(core, attach, id) {
                     attach.suspect(core, since);

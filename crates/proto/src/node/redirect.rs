@@ -50,7 +50,7 @@ impl HomeRegistration {
         if self.redirect.to.is_some() {
             // What a hub asks for comes before going back.
             self.drop_redirect(core);
-            self.seek_home(core);
+            self.schedule_failback(core);
         }
         let RegistrationState::Linked(home) = &mut self.state else { return };
         if home.attached.is_none() {
@@ -88,7 +88,7 @@ impl HomeRegistration {
             self.redirect.times = MOST;
             core.timers.clear(Timer::Attach);
             self.stay(core);
-            self.on_homing_failed(core, index);
+            self.on_failback_failed(core, index);
         }
     }
 
@@ -109,11 +109,11 @@ impl HomeRegistration {
         let (old, was_home) = (home.connection, home.attached.is_some());
         if core.are_same(old, connection) {
             core.close(connection, "it is the home already");
-            self.homing.end(index);
+            self.failback.end(index);
             return self.stay(core);
         }
         if was_home && self.redirect.is_return {
-            return self.on_home_found(core, connection, index);
+            return self.try_lost_home_as_standby(core, connection, index);
         }
         for timer in [Timer::HomeReply, Timer::Renew] {
             core.timers.clear(timer);
@@ -121,7 +121,7 @@ impl HomeRegistration {
         self.drop_standby(core);
         self.accept_standby(core, old, self.hubs.current_index());
         self.hubs.turn_to(index);
-        self.homing.end(index);
+        self.failback.end(index);
         self.state = RegistrationState::Linked(HomeConnection {
             attached: was_home.then_some(core.now),
             ..HomeConnection::new(connection)

@@ -64,7 +64,7 @@ pub(super) struct HomeRegistration {
     /// The home that confirmed the record last, and where the node was then.
     confirmed: Option<Confirmed>,
     pub(super) redirect: Redirect,
-    pub(super) homing: Failback,
+    pub(super) failback: Failback,
     again: RepublishLimiter,
     pub(super) notices: VecDeque<HomeEvent>,
 }
@@ -142,7 +142,7 @@ impl HomeRegistration {
         let again = RepublishLimiter::default();
         let epoch = record.version.epoch;
         let state = RegistrationState::Waiting;
-        Self { hubs, epoch, record, state, standby, former, confirmed, redirect, homing, again, notices }
+        Self { hubs, epoch, record, state, standby, former, confirmed, redirect, failback: homing, again, notices }
     }
 
     /// Any connection has gone.
@@ -210,7 +210,7 @@ impl HomeRegistration {
             home.attached = Some(core.now);
             self.hubs.succeeded();
             self.notices.push_back(HomeEvent::Attached(connection));
-            self.seek_home(core);
+            self.schedule_failback(core);
         }
         self.name_standby(core);
     }
@@ -359,7 +359,7 @@ impl HomeRegistration {
         core.timers.clear(Timer::HomeReply);
         core.timers.clear(Timer::Renew);
         self.state = RegistrationState::Waiting;
-        self.homing.lose(self.hubs.current_index(), stayed);
+        self.failback.lose(self.hubs.current_index(), stayed);
         if stayed.is_some() {
             core.counters.failovers += 1;
             core.unsettled_until = core.now + UNSETTLED;

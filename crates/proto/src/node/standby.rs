@@ -144,7 +144,7 @@ impl StandbyHub {
 impl HomeRegistration {
     /// Looks for a standby after a pause, if there can be one: servers do not
     /// tell one another of their nodes.
-    fn seek_standby(&mut self, core: &mut Core) {
+    fn schedule_standby_dial(&mut self, core: &mut Core) {
         let possible = core.hub_role == Role::SuperNode && self.hubs.list().len() > 1;
         if possible && matches!(self.standby.search, StandbyState::Waiting) {
             let others = u32::try_from(self.hubs.list().len() - 1).unwrap_or(1);
@@ -174,7 +174,7 @@ impl HomeRegistration {
     }
 
     fn dial_standby(&mut self, core: &mut Core) {
-        let Some((index, addresses)) = self.hubs.other(self.standby.failures as usize) else { return };
+        let Some((index, addresses)) = self.hubs.standby_candidate(self.standby.failures as usize) else { return };
         let (addresses, role) = (addresses.to_vec(), core.hub_role);
         self.standby.search = StandbyState::Dialling(index);
         core.dial(NodeDialPurpose::Standby, addresses, role, None);
@@ -185,7 +185,7 @@ impl HomeRegistration {
         if matches!(self.standby.search, StandbyState::Dialling(_)) {
             self.standby.search = StandbyState::Waiting;
             self.standby.failures = self.standby.failures.saturating_add(1);
-            self.seek_standby(core);
+            self.schedule_standby_dial(core);
         }
     }
 
@@ -215,7 +215,7 @@ impl HomeRegistration {
         }
         let Some(up) = self.standby.up() else {
             if !core.timers.is_set(Timer::Standby) {
-                self.seek_standby(core);
+                self.schedule_standby_dial(core);
             }
             return;
         };
@@ -239,8 +239,8 @@ impl HomeRegistration {
         }
         self.standby.search = StandbyState::Waiting;
         self.standby.failures = self.standby.failures.saturating_add(1);
-        self.seek_standby(core);
-        self.on_homing_failed(core, index);
+        self.schedule_standby_dial(core);
+        self.on_failback_failed(core, index);
     }
 
     /// The hub at the other end, which is this one of the list, stands by.
@@ -289,7 +289,7 @@ impl HomeRegistration {
         }
         self.standby.search = StandbyState::Waiting;
         let stayed = self.home_since().map(|(_, since)| core.now.since(since));
-        self.homing.lose(self.hubs.current_index(), stayed);
+        self.failback.lose(self.hubs.current_index(), stayed);
         self.hubs.turn_to(index);
         core.counters.failovers += 1;
         core.unsettled_until = core.now + UNSETTLED;
@@ -299,7 +299,7 @@ impl HomeRegistration {
         let held = self.record.version;
         self.record.version = held.next();
         self.ask(core, HomeRequest::Adopt(held), 1, core.now);
-        self.seek_home(core);
+        self.schedule_failback(core);
     }
 
     /// A hub says to all its nodes at once that it leaves. It goes on for some seconds, so they turn to

@@ -188,7 +188,7 @@ pub enum Message {
     /// What this connection is for: copies of records only (true), or all
     /// that peers say to one another.
     #[n(28)]
-    Aside(#[n(0)] bool),
+    StandbyOnly(#[n(0)] bool),
     /// A standby cannot follow what a home tells it: it wants whole records.
     #[n(29)]
     ResyncRequest(#[n(0)] ResyncRequest),

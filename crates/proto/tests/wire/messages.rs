@@ -416,7 +416,7 @@ pub(crate) fn hub_message() -> BoxedStrategy<Message> {
     let request = (id(), nonce, service(), cell(), node(), addresses());
     prop_oneof![
         any::<u8>().prop_map(|tier| Message::RegisterChild { tier }),
-        any::<bool>().prop_map(Message::Aside),
+        any::<bool>().prop_map(Message::StandbyOnly),
         (node(), version(), node(), node(), service(), cell(), way(), any::<u8>()).prop_map(
             |(node, version, old_home, new, service, cell, direction, hops_left)| {
                 Message::HomeChanged(HomeChanged { node, version, old_home, new, service, cell, direction, hops_left })

@@ -155,10 +155,17 @@ impl Hub {
         patience: Duration,
     ) -> bool {
         let plan = self.search_route(query.service, query.area, course);
-        self.seek_at(now, query, plan, waiter, patience)
+        self.start_hub_lookup(now, query, plan, waiter, patience)
     }
 
-    fn seek_at(&mut self, now: Time, query: DirectoryQuery, plan: Plan, waiter: Waiter, patience: Duration) -> bool {
+    fn start_hub_lookup(
+        &mut self,
+        now: Time,
+        query: DirectoryQuery,
+        plan: Plan,
+        waiter: Waiter,
+        patience: Duration,
+    ) -> bool {
         let (course, asks, coverage) = plan;
         let (patience, node) = (patience.min(MAX_PATIENCE), waiter.node());
         let allowed = self.config.limits.requests_per_node;
@@ -184,7 +191,7 @@ impl Hub {
             return false;
         }
         self.count_search(node);
-        let id = self.begin_seek(want, now + patience, waiter, coverage);
+        let id = self.open_hub_lookup(want, now + patience, waiter, coverage);
         for ask in asks {
             self.ask(now, id, ask);
         }
@@ -198,7 +205,7 @@ impl Hub {
         }
     }
 
-    fn begin_seek(&mut self, want: LookupKey, until: Time, waiter: Waiter, coverage: Coverage) -> RequestId {
+    fn open_hub_lookup(&mut self, want: LookupKey, until: Time, waiter: Waiter, coverage: Coverage) -> RequestId {
         // Relayed requests are numbered from the other half.
         self.hub_lookups.last = (self.hub_lookups.last + 1) % RequestId::FIRST_OF_HUB;
         let id = RequestId(self.hub_lookups.last);
@@ -219,10 +226,10 @@ impl Hub {
         let awaited = seeking.awaited.entry(hub).or_insert(awaited);
         (awaited.asked, awaited.due) = (awaited.asked + 1, now + wait);
         self.hub_lookups.plan(id);
-        self.send_seek(now, id, hub, way);
+        self.send_hub_lookup(now, id, hub, way);
     }
 
-    fn send_seek(&mut self, now: Time, id: RequestId, hub: NodeId, way: RouteDirection) {
+    fn send_hub_lookup(&mut self, now: Time, id: RequestId, hub: NodeId, way: RouteDirection) {
         let (Some(connection), Some(seeking)) = (self.connection_to(hub), self.hub_lookups.table.get(&id)) else {
             return;
         };
@@ -268,7 +275,7 @@ impl Hub {
         );
         let patience = self.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { connection, node: from.node, id, query };
-        if !self.seek_at(now, query, plan, waiter, patience) {
+        if !self.start_hub_lookup(now, query, plan, waiter, patience) {
             self.counters.over_limit += 1;
             self.answer_hub_lookup((connection, id), &query, &[], Coverage::Partial);
         }

@@ -13,7 +13,7 @@ pub(in crate::hub) const ASKS: u8 = 3;
 
 impl Hub {
     /// A hub is gone: nobody waits for it any longer.
-    pub(in crate::hub) fn seek_without(&mut self, now: Time, hub: NodeId) {
+    pub(in crate::hub) fn continue_without(&mut self, now: Time, hub: NodeId) {
         let waiting = self.hub_lookups.table.iter().filter(|(_, seeking)| seeking.awaited.contains_key(&hub));
         for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.ask_instead(now, id, hub);
@@ -42,7 +42,7 @@ impl Hub {
         }
     }
 
-    pub(in crate::hub) fn expire_seeks(&mut self, now: Time) {
+    pub(in crate::hub) fn expire_hub_lookups(&mut self, now: Time) {
         for _ in 0..MAX_PER_WAKE {
             let Some((_, id)) = self.hub_lookups.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
             self.remind(now, id);

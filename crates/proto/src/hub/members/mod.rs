@@ -354,7 +354,7 @@ impl Hub {
     /// Where the node at `connection` may turn to when this hub is gone: to the other
     /// members, the nearest first, and of those that are about as near not every node to the
     /// same one.
-    pub(super) fn siblings(&self, connection: ConnectionId, node: NodeId) -> Vec<Address> {
+    pub(super) fn standby_candidates(&self, connection: ConnectionId, node: NodeId) -> Vec<Address> {
         let members = self.members.reach.iter();
         let up = members.filter_map(|(member, reach)| Some((self.rtt_to(*member)?, member, reach.addresses.first()?)));
         let mut up: Vec<_> = up.collect();

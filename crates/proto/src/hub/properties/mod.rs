@@ -25,7 +25,7 @@ proptest! {
         let limits = Limits {
             nodes: 4, connections: 10, requests: 12, requests_per_node: 4, relays: 5, relays_per_node: 2,
             watches: 6, watches_per_node: 2, hub_lookups: 3, joins_per_second: 2, lookups_per_second: 1_000,
-            asides: 2, patches_per_hub: 5,
+            standby_connections: 2, patches_per_hub: 5,
         };
         let mut crowd = RandomRemotes::new(seed, limits.clone());
         for _ in 0..300 {

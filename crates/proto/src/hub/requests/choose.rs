@@ -41,7 +41,7 @@ impl Hub {
         hits.clear();
         self.hits = hits;
         let (course, area_asked) = (RoutePlan::from_scope(scope), area);
-        let area = course.and_then(|course| Some((self.to_seek(area, &query, free.first())?, course)));
+        let area = course.and_then(|course| Some((self.area_to_search(area, &query, free.first())?, course)));
         if let Some((area, course)) = area {
             // What is left then is for handing it on.
             let left = self.requests.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now));
@@ -111,7 +111,7 @@ impl Hub {
 
     /// In which area other hubs are to be asked before the request is handed to
     /// the best own provider that is free.
-    fn to_seek(&self, area: Area, query: &DirectoryQuery, best: Option<&Rank>) -> Option<Area> {
+    fn area_to_search(&self, area: Area, query: &DirectoryQuery, best: Option<&Rank>) -> Option<Area> {
         match (area, best) {
             _ if !self.has_others() => None,
             (Area::Exact(_), _) | (Area::Anywhere, Some(_)) => None,

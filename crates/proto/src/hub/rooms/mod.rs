@@ -119,7 +119,7 @@ impl Hub {
             _ if from.role == Role::Node && member == from.node => return Some(RouteDirection::Up),
             _ if from.role == Role::Node => "it speaks for another node",
             (RouteDirection::Up, Some(Relation::Child(_))) => return Some(RouteDirection::Up),
-            (RouteDirection::Across, Some(Relation::Sibling | Relation::Aside)) if self.is_root() => {
+            (RouteDirection::Across, Some(Relation::Sibling | Relation::StandbyOnly)) if self.is_root() => {
                 return Some(RouteDirection::Across);
             }
             // It has not enrolled, or that has not arrived yet.

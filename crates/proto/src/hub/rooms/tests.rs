@@ -143,7 +143,7 @@ fn only_notified_hubs_refuse_member() {
         assert_eq!(!bench.say(top, &no).is_empty(), was_told, "{number}");
     }
     // Nor does anybody list who is in that has nothing to do with rooms here.
-    bench.hub.remotes.relate(node(100), Relation::Aside);
+    bench.hub.remotes.relate(node(100), Relation::StandbyOnly);
     let list = Roster { room: ROOM, owner: node(100), members: vec![member(9)], to: None, refused: None };
     assert!(bench.say(tops[0], &Message::Roster(list)).is_empty());
 }

@@ -189,7 +189,7 @@ impl Hub {
     /// A child, or another top, says what it has.
     pub(super) fn summary(&mut self, from: Sender, summary: Summary) {
         let (relation, limit) = (self.relation(from.node), self.config.limits.patches_per_hub);
-        if matches!(relation, Some(Relation::Aside | Relation::Parent)) {
+        if matches!(relation, Some(Relation::StandbyOnly | Relation::Parent)) {
             // It took this hub for a peer before it heard better: a parent hears of its children later
             // than it sees them come.
             self.counters.stray += 1;

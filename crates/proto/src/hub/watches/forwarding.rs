@@ -31,7 +31,7 @@ impl ActiveWatch {
 
 impl Hub {
     /// Takes a watch to the hubs that are to know it and do not yet.
-    pub(super) fn carry_watch(&mut self, key: (NodeId, RequestId)) {
+    pub(super) fn forward_watch(&mut self, key: (NodeId, RequestId)) {
         let Some(watching) = self.watches.table.get(&key) else { return };
         let (services, area, course) = (watching.services, watching.area, watching.course);
         let mut hubs: BTreeMap<NodeId, RouteDirection> = BTreeMap::new();
@@ -47,11 +47,11 @@ impl Hub {
         }
         hubs.retain(|hub, _| Some(*hub) != course.from && self.remotes.is_up(*hub));
         for (hub, way) in hubs {
-            self.carry_watch_to(key, hub, way);
+            self.forward_watch_to(key, hub, way);
         }
     }
 
-    fn carry_watch_to(&mut self, key: (NodeId, RequestId), hub: NodeId, way: RouteDirection) {
+    fn forward_watch_to(&mut self, key: (NodeId, RequestId), hub: NodeId, way: RouteDirection) {
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
         if let Entry::Vacant(new) = watching.told.entry(hub) {
             new.insert(None);
@@ -76,13 +76,13 @@ impl Hub {
             within && watching.services.contains(patch.service()) && watching.course.from != Some(hub)
         });
         for key in wanted.map(|(key, _)| *key).collect::<Vec<_>>() {
-            self.carry_watch_to(key, hub, RouteDirection::Down);
+            self.forward_watch_to(key, hub, RouteDirection::Down);
         }
     }
 
     /// Another hub tells of changes for a watch that was carried to it.
     pub(in crate::hub) fn handle_change(&mut self, from: Sender, change: WatchChange) {
-        let Some(key) = self.watches.carried.get(&change.id).copied() else {
+        let Some(key) = self.watches.forwarded.get(&change.id).copied() else {
             // It does not know yet that nobody watches any more.
             self.counters.stray += 1;
             return self.send_to_hub(from.node, &Message::Unwatch(change.id));
@@ -110,7 +110,7 @@ impl Hub {
     /// Another hub does not keep a watch that was carried to it: it is offered
     /// again later. False if none is meant.
     pub(in crate::hub) fn watch_refused(&mut self, now: Time, hub: NodeId, id: RequestId) -> bool {
-        let Some(key) = self.watches.carried.get(&id).copied() else { return false };
+        let Some(key) = self.watches.forwarded.get(&id).copied() else { return false };
         let Some(watching) = self.watches.table.get_mut(&key) else { return false };
         if watching.told.remove(&hub).is_none() {
             return false;
@@ -128,7 +128,7 @@ impl Hub {
     pub(in crate::hub) fn offer_watches(&mut self, now: Time) {
         if self.watches.offer.is_some_and(|at| at <= now) {
             self.watches.offer = None;
-            self.carry_watches();
+            self.forward_watches();
         }
     }
 
@@ -152,15 +152,15 @@ impl Hub {
             self.send_change(key, Vec::new(), gone);
         }
         if told {
-            self.carry_watch(key);
+            self.forward_watch(key);
         }
     }
 
     /// A hub has come up, or stands differently to this one: the watches are
     /// taken to where they belong now.
-    pub(in crate::hub) fn carry_watches(&mut self) {
+    pub(in crate::hub) fn forward_watches(&mut self) {
         for key in self.watches.table.keys().copied().collect::<Vec<_>>() {
-            self.carry_watch(key);
+            self.forward_watch(key);
         }
     }
 }

@@ -42,7 +42,7 @@ const MAX_PRESENT: usize = MAX_CANDIDATES / 2;
 pub(super) struct WatchTable {
     table: BTreeMap<(NodeId, RequestId), ActiveWatch>,
     /// The numbers under which watches are carried to other hubs.
-    carried: BTreeMap<RequestId, (NodeId, RequestId)>,
+    forwarded: BTreeMap<RequestId, (NodeId, RequestId)>,
     last: u32,
     /// When watches that were refused are offered again.
     offer: Option<Time>,
@@ -146,7 +146,7 @@ impl Hub {
         }
         let Watch { services, area, .. } = watch;
         let names = watch.names.unwrap_or(false);
-        let (course, carried) = (self.course_of(from, watch.direction), self.carry_under(key));
+        let (course, carried) = (self.course_of(from, watch.direction), self.forwarded_id(key));
         let (connection, renewed_at, followed) = (from.connection, number, BTreeMap::new());
         let (told, blind) = (BTreeMap::new(), BTreeSet::new());
         let watching = ActiveWatch {
@@ -164,7 +164,7 @@ impl Hub {
         };
         self.watches.table.insert(key, watching);
         self.send_snapshot(key);
-        self.carry_watch(key);
+        self.forward_watch(key);
     }
 
     /// Which way a watch has come.
@@ -187,12 +187,12 @@ impl Hub {
         true
     }
 
-    fn carry_under(&mut self, key: (NodeId, RequestId)) -> RequestId {
+    fn forwarded_id(&mut self, key: (NodeId, RequestId)) -> RequestId {
         loop {
             self.watches.last = self.watches.last.wrapping_add(1);
             let id = RequestId(self.watches.last);
             // There are far fewer watches than numbers.
-            if let Entry::Vacant(free) = self.watches.carried.entry(id) {
+            if let Entry::Vacant(free) = self.watches.forwarded.entry(id) {
                 free.insert(key);
                 return id;
             }
@@ -277,7 +277,7 @@ impl Hub {
         if let Some(remote) = self.remotes.get_mut(node) {
             remote.watches = remote.watches.saturating_sub(1);
         }
-        self.watches.carried.remove(&watching.carried);
+        self.watches.forwarded.remove(&watching.carried);
         for hub in watching.told.into_keys() {
             self.send_to_hub(hub, &Message::Unwatch(watching.carried));
         }

@@ -30,13 +30,13 @@ const POOR_PAUSE: Duration = Duration::from_secs(5);
 
 /// The hubs that nodes have named and that are no remotes.
 #[derive(Debug, Default)]
-pub(super) struct Asides {
+pub(super) struct StandbyConnections {
     /// At most [`Limits::asides`](super::Limits::asides).
-    hubs: BTreeMap<NodeId, Aside>,
+    hubs: BTreeMap<NodeId, StandbyDial>,
 }
 
 #[derive(Debug)]
-struct Aside {
+struct StandbyDial {
     addresses: Vec<Address>,
     /// The node on whose allowance it is dialled; `None` if the hub knows the addresses itself.
     named_by: Option<NodeId>,
@@ -45,7 +45,7 @@ struct Aside {
     due: Option<Time>,
 }
 
-impl Asides {
+impl StandbyConnections {
     pub(super) fn next_due(&self) -> Option<Time> {
         self.hubs.values().filter_map(|aside| aside.due).min()
     }
@@ -54,25 +54,27 @@ impl Asides {
 impl Hub {
     /// A node has named a standby, and where it has found it. It names one at a time, so it
     /// has no more than one place here.
-    pub(super) fn want_aside(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
-        let Self { asides, replica_senders: mirror, .. } = self;
+    pub(super) fn want_standby_connection(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
+        let Self { standby_connections: asides, replica_senders: mirror, .. } = self;
         asides.hubs.retain(|named, _| mirror.names(*named));
-        if self.remotes.is_up(hub) || self.asides.hubs.contains_key(&hub) {
+        if self.remotes.is_up(hub) || self.standby_connections.hubs.contains_key(&hub) {
             return;
         }
-        let Some((addresses, named_by)) = self.way_to_aside(from, hub, addresses) else { return };
-        if self.asides.hubs.len() >= self.config.limits.asides && !self.drop_unreachable_aside() {
+        let Some((addresses, named_by)) = self.standby_addresses(from, hub, addresses) else { return };
+        if self.standby_connections.hubs.len() >= self.config.limits.standby_connections
+            && !self.drop_unreachable_standby()
+        {
             self.counters.over_limit += 1;
             return;
         }
         let backoff = Backoff::new(FIRST_PAUSE, MAX_PAUSE);
-        self.asides.hubs.insert(hub, Aside { addresses, named_by, backoff, due: Some(now) });
+        self.standby_connections.hubs.insert(hub, StandbyDial { addresses, named_by, backoff, due: Some(now) });
     }
 
     /// The addresses of a standby that a node has named: those known here count more than the
     /// node's word. Hosts where the node itself is not seen count least: one is tried, on its
     /// allowance.
-    fn way_to_aside(
+    fn standby_addresses(
         &self,
         from: Sender,
         hub: NodeId,
@@ -92,25 +94,25 @@ impl Hub {
     }
 
     /// Makes room by the standby that has failed for longest. False if all are reached.
-    fn drop_unreachable_aside(&mut self) -> bool {
-        let waiting = self.asides.hubs.iter().filter_map(|(hub, aside)| Some((aside.due?, *hub)));
-        let dropped = waiting.max().map(|(_, hub)| self.asides.hubs.remove(&hub));
+    fn drop_unreachable_standby(&mut self) -> bool {
+        let waiting = self.standby_connections.hubs.iter().filter_map(|(hub, aside)| Some((aside.due?, *hub)));
+        let dropped = waiting.max().map(|(_, hub)| self.standby_connections.hubs.remove(&hub));
         dropped.is_some()
     }
 
     /// True if the standby may be dialled now: hosts that only a node has named count against its allowance.
-    fn may_dial_aside(&mut self, now: Time, addresses: &[Address], named_by: Option<NodeId>) -> bool {
+    fn may_dial_standby(&mut self, now: Time, addresses: &[Address], named_by: Option<NodeId>) -> bool {
         named_by
             .is_none_or(|node| addresses.iter().all(|address| self.may_dial(now, node, address, DialAttempt::Standby)))
     }
 
     pub(super) fn poll_standby_connections(&mut self, now: Time) {
-        let due = self.asides.hubs.iter().filter(|(_, aside)| aside.due.is_some_and(|due| due <= now));
+        let due = self.standby_connections.hubs.iter().filter(|(_, aside)| aside.due.is_some_and(|due| due <= now));
         for hub in due.map(|(hub, _)| *hub).take(MAX_PER_WAKE).collect::<Vec<_>>() {
             let wanted = self.replica_senders.names(hub) && self.leaving.is_none();
-            let aside = self.asides.hubs.get_mut(&hub).filter(|_| wanted);
+            let aside = self.standby_connections.hubs.get_mut(&hub).filter(|_| wanted);
             let Some(aside) = aside else {
-                self.asides.hubs.remove(&hub);
+                self.standby_connections.hubs.remove(&hub);
                 continue;
             };
             aside.due = None;
@@ -118,42 +120,42 @@ impl Hub {
             if self.remotes.is_up(hub) {
                 continue;
             }
-            if !self.may_dial_aside(now, &addresses, named_by) {
-                if let Some(aside) = self.asides.hubs.get_mut(&hub) {
+            if !self.may_dial_standby(now, &addresses, named_by) {
+                if let Some(aside) = self.standby_connections.hubs.get_mut(&hub) {
                     aside.due = Some(now + POOR_PAUSE);
                 }
             } else {
-                self.dial(addresses, Role::SuperNode, Some(hub), DialPurpose::Aside(hub));
+                self.dial(addresses, Role::SuperNode, Some(hub), DialPurpose::Standby(hub));
             }
         }
     }
 
     /// A dial has led to such a hub; another connection may have been there first.
-    pub(super) fn aside_reached(&mut self, now: Time, hub: NodeId) {
-        if let Some(aside) = self.asides.hubs.get_mut(&hub) {
+    pub(super) fn standby_reached(&mut self, now: Time, hub: NodeId) {
+        if let Some(aside) = self.standby_connections.hubs.get_mut(&hub) {
             aside.backoff.record_success(now);
             if let Some(node) = aside.named_by.and_then(|node| self.remotes.get_mut(node)) {
                 aside.addresses.iter().for_each(|address| node.debt.allowance.refund(address.scheme));
             }
         }
         if self.remotes.connections_of(hub).len() == 1 {
-            self.remotes.relate(hub, Relation::Aside);
-            self.send_to_hub(hub, &Message::Aside(true));
+            self.remotes.relate(hub, Relation::StandbyOnly);
+            self.send_to_hub(hub, &Message::StandbyOnly(true));
         }
     }
 
     /// It cannot be reached, or its last connection is gone.
-    pub(super) fn aside_lost(&mut self, now: Time, hub: NodeId) {
-        if let Some(aside) = self.asides.hubs.get_mut(&hub) {
+    pub(super) fn standby_dial_failed(&mut self, now: Time, hub: NodeId) {
+        if let Some(aside) = self.standby_connections.hubs.get_mut(&hub) {
             aside.due = Some(now + aside.backoff.record_failure(now, &mut self.random));
         }
     }
 
     /// Another hub says what a connection is for.
-    pub(super) fn set_aside(&mut self, now: Time, hub: NodeId, aside: bool) {
+    pub(super) fn set_standby_only(&mut self, now: Time, hub: NodeId, aside: bool) {
         match (self.relation(hub), aside) {
-            (Some(Relation::Sibling), true) => self.remotes.relate(hub, Relation::Aside),
-            (Some(Relation::Aside), false) => self.remotes.relate(hub, Relation::Sibling),
+            (Some(Relation::Sibling), true) => self.remotes.relate(hub, Relation::StandbyOnly),
+            (Some(Relation::StandbyOnly), false) => self.remotes.relate(hub, Relation::Sibling),
             _ => return,
         }
         self.reset_summary_outboxes(now);
@@ -161,9 +163,9 @@ impl Hub {
 
     /// A hub that stood aside turns out to be a peer.
     pub(super) fn promote_to_sibling(&mut self, now: Time, hub: NodeId) {
-        if self.relation(hub) == Some(Relation::Aside) {
-            self.send_to_hub(hub, &Message::Aside(false));
-            self.set_aside(now, hub, false);
+        if self.relation(hub) == Some(Relation::StandbyOnly) {
+            self.send_to_hub(hub, &Message::StandbyOnly(false));
+            self.set_standby_only(now, hub, false);
         }
     }
 }
@@ -191,7 +193,7 @@ mod tests {
         let (dial, addresses) = bench.dialled.pop().unwrap();
         assert_eq!(addresses, [address(100)]);
         let connection = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
-        assert_eq!(bench.hub.relation(node(100)), Some(Relation::Aside));
+        assert_eq!(bench.hub.relation(node(100)), Some(Relation::StandbyOnly));
         let sent = bench.wait(Duration::from_secs(1));
         let copies =
             sent.iter().filter(|(to, message)| *to == connection && matches!(message, Message::ReplicaUpdate(_)));
@@ -230,9 +232,9 @@ mod tests {
         let mut bench = Bench::new();
         let connection = bench.up(100, Role::SuperNode);
         assert_eq!(bench.hub.roots().len(), 2);
-        bench.say(connection, &Message::Aside(true));
+        bench.say(connection, &Message::StandbyOnly(true));
         assert_eq!(bench.hub.roots().len(), 1);
-        bench.say(connection, &Message::Aside(false));
+        bench.say(connection, &Message::StandbyOnly(false));
         assert_eq!(bench.hub.roots().len(), 2);
     }
 }
