@@ -120,7 +120,7 @@ impl Hub {
             Message::ReplicaUpdate(copy) => self.handle_replica_update(now, from, copy),
             Message::ResyncRequest(wish) => self.handle_resync_request(now, from, &wish),
             Message::HomeChanged(moved) => self.hub_moved(now, from, moved),
-            Message::StandbyOnly(aside) => self.set_standby_only(now, from.node, aside),
+            Message::StandbyOnly(is_only) => self.set_standby_only(now, from.node, is_only),
             Message::Gossip(message) => self.handle_gossip(now, from, &message),
             Message::HubLoad { leases, residual_kbps } => self.handle_load(now, from, (leases, residual_kbps)),
             Message::HubLookup(seek) => self.handle_hub_lookup(now, from, seek),

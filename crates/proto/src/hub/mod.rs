@@ -23,7 +23,7 @@
 //! | `replication`, `standby` | what standbys are told of this hub's nodes, and what is kept for those of others |
 //! | `replica_sync` | what both know already, so that only changes are told |
 //! | `cache` | a cache of the baseline, and what its server does for it |
-//! | `aside` | reaching standbys that are no remotes otherwise |
+//! | `standby_connections` | connections with standbys that no other part dials |
 //! | `moved` | where nodes went that have another home now, and telling the old one |
 //! | `join_limiter` | who waits when many come at once |
 //! | `query_quota`, `departed_usage` | how much each remote may ask, also if it comes anew |

@@ -31,7 +31,7 @@ const POOR_PAUSE: Duration = Duration::from_secs(5);
 /// The hubs that nodes have named and that are no remotes.
 #[derive(Debug, Default)]
 pub(super) struct StandbyConnections {
-    /// At most [`Limits::asides`](super::Limits::asides).
+    /// At most [`Limits::standby_connections`](super::Limits::standby_connections).
     hubs: BTreeMap<NodeId, StandbyDial>,
 }
 
@@ -47,7 +47,7 @@ struct StandbyDial {
 
 impl StandbyConnections {
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.hubs.values().filter_map(|aside| aside.due).min()
+        self.hubs.values().filter_map(|dial| dial.due).min()
     }
 }
 
@@ -55,8 +55,8 @@ impl Hub {
     /// A node has named a standby, and where it has found it. It names one at a time, so it
     /// has no more than one place here.
     pub(super) fn want_standby_connection(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
-        let Self { standby_connections: asides, replica_senders: mirror, .. } = self;
-        asides.hubs.retain(|named, _| mirror.names(*named));
+        let Self { standby_connections: standby_dials, replica_senders, .. } = self;
+        standby_dials.hubs.retain(|named, _| replica_senders.names(*named));
         if self.remotes.is_up(hub) || self.standby_connections.hubs.contains_key(&hub) {
             return;
         }
@@ -95,7 +95,7 @@ impl Hub {
 
     /// Makes room by the standby that has failed for longest. False if all are reached.
     fn drop_unreachable_standby(&mut self) -> bool {
-        let waiting = self.standby_connections.hubs.iter().filter_map(|(hub, aside)| Some((aside.due?, *hub)));
+        let waiting = self.standby_connections.hubs.iter().filter_map(|(hub, dial)| Some((dial.due?, *hub)));
         let dropped = waiting.max().map(|(_, hub)| self.standby_connections.hubs.remove(&hub));
         dropped.is_some()
     }
@@ -107,22 +107,22 @@ impl Hub {
     }
 
     pub(super) fn poll_standby_connections(&mut self, now: Time) {
-        let due = self.standby_connections.hubs.iter().filter(|(_, aside)| aside.due.is_some_and(|due| due <= now));
+        let due = self.standby_connections.hubs.iter().filter(|(_, dial)| dial.due.is_some_and(|due| due <= now));
         for hub in due.map(|(hub, _)| *hub).take(MAX_PER_WAKE).collect::<Vec<_>>() {
             let wanted = self.replica_senders.names(hub) && self.leaving.is_none();
-            let aside = self.standby_connections.hubs.get_mut(&hub).filter(|_| wanted);
-            let Some(aside) = aside else {
+            let dial = self.standby_connections.hubs.get_mut(&hub).filter(|_| wanted);
+            let Some(dial) = dial else {
                 self.standby_connections.hubs.remove(&hub);
                 continue;
             };
-            aside.due = None;
-            let (addresses, named_by) = (aside.addresses.clone(), aside.named_by);
+            dial.due = None;
+            let (addresses, named_by) = (dial.addresses.clone(), dial.named_by);
             if self.remotes.is_up(hub) {
                 continue;
             }
             if !self.may_dial_standby(now, &addresses, named_by) {
-                if let Some(aside) = self.standby_connections.hubs.get_mut(&hub) {
-                    aside.due = Some(now + POOR_PAUSE);
+                if let Some(dial) = self.standby_connections.hubs.get_mut(&hub) {
+                    dial.due = Some(now + POOR_PAUSE);
                 }
             } else {
                 self.dial(addresses, Role::SuperNode, Some(hub), DialPurpose::Standby(hub));
@@ -132,10 +132,10 @@ impl Hub {
 
     /// A dial has led to such a hub; another connection may have been there first.
     pub(super) fn standby_reached(&mut self, now: Time, hub: NodeId) {
-        if let Some(aside) = self.standby_connections.hubs.get_mut(&hub) {
-            aside.backoff.record_success(now);
-            if let Some(node) = aside.named_by.and_then(|node| self.remotes.get_mut(node)) {
-                aside.addresses.iter().for_each(|address| node.debt.allowance.refund(address.scheme));
+        if let Some(dial) = self.standby_connections.hubs.get_mut(&hub) {
+            dial.backoff.record_success(now);
+            if let Some(node) = dial.named_by.and_then(|node| self.remotes.get_mut(node)) {
+                dial.addresses.iter().for_each(|address| node.debt.allowance.refund(address.scheme));
             }
         }
         if self.remotes.connections_of(hub).len() == 1 {
@@ -146,14 +146,14 @@ impl Hub {
 
     /// It cannot be reached, or its last connection is gone.
     pub(super) fn standby_dial_failed(&mut self, now: Time, hub: NodeId) {
-        if let Some(aside) = self.standby_connections.hubs.get_mut(&hub) {
-            aside.due = Some(now + aside.backoff.record_failure(now, &mut self.random));
+        if let Some(dial) = self.standby_connections.hubs.get_mut(&hub) {
+            dial.due = Some(now + dial.backoff.record_failure(now, &mut self.random));
         }
     }
 
     /// Another hub says what a connection is for.
-    pub(super) fn set_standby_only(&mut self, now: Time, hub: NodeId, aside: bool) {
-        match (self.relation(hub), aside) {
+    pub(super) fn set_standby_only(&mut self, now: Time, hub: NodeId, is_standby_only: bool) {
+        match (self.relation(hub), is_standby_only) {
             (Some(Relation::Sibling), true) => self.remotes.relate(hub, Relation::StandbyOnly),
             (Some(Relation::StandbyOnly), false) => self.remotes.relate(hub, Relation::Sibling),
             _ => return,
@@ -161,7 +161,7 @@ impl Hub {
         self.reset_summary_outboxes(now);
     }
 
-    /// A hub that stood aside turns out to be a peer.
+    /// A hub that was a standby only turns out to be a sibling.
     pub(super) fn promote_to_sibling(&mut self, now: Time, hub: NodeId) {
         if self.relation(hub) == Some(Relation::StandbyOnly) {
             self.send_to_hub(hub, &Message::StandbyOnly(false));
