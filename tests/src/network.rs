@@ -144,7 +144,7 @@ impl Client {
     /// # Panics
     /// When it does not within [`PATIENCE`]; the message has its log.
     pub fn wait_ready(&self) {
-        let states = ["listening", "attached", "on-link"];
+        let states = ["listening", "attached", "multicast-only"];
         let up = wait_until(PATIENCE, || self.status().filter(|status| states.iter().any(|s| status["state"] == *s)));
         assert!(up.is_some(), "the daemon did not get ready; its log:\n{}", self.log());
     }

@@ -29,7 +29,7 @@ fn multicast_nodes_need_no_hub() {
     let _far = node(&network, "far", "9,9", &multicast, &alone);
     let stranger_network = Network::new();
     let stranger = node(&stranger_network, "stranger", "1,1", &multicast, &alone);
-    assert_eq!(requester.status().unwrap()["state"], "on-link");
+    assert_eq!(requester.status().unwrap()["state"], "multicast-only");
 
     for service in ["video", "track", "image", "sensor"] {
         let mut arguments = vec!["request", service, "--at", "1,1"];

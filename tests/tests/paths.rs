@@ -126,7 +126,7 @@ fn stream_survives_silent_path() {
     assert!(request.try_wait().unwrap().is_none(), "the stream was over before both links had failed");
     came(usual);
     came_whole(request);
-    for count in ["lost", "back"] {
+    for count in ["lost", "recovered"] {
         let counted = pair.provider.metric(&format!("roost_transport_paths_{count}_total"), "quic");
         assert!(counted >= 2.0, "{count}: {counted}\n{}", pair.provider.log());
     }
