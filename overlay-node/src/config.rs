@@ -55,7 +55,7 @@ pub(crate) struct Offer {
 const STREAM_DURATIONS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
 
 /// How to choose the class of a service.
-const CLASS_CHOICE: &str = "stripe gives the highest rate over all paths; duplicate suits data that must arrive at the first attempt; backup suits expensive further paths, since it uses the next only while the first does not answer. A request may override this.";
+const CLASS_CHOICE: &str = "`stripe` gives the highest rate over all paths. `duplicate` suits data that must arrive at the first attempt. `backup` suits expensive further paths: it uses the next only while the first does not answer. A request may override this.";
 
 /// The rows that a node adds to the common settings.
 pub(crate) fn settings() -> Vec<Setting> {

@@ -50,7 +50,7 @@ impl MediaAddress {
             kind: Kind::Other { name: "auto|off|IP:PORT", check, example: "0.0.0.0:7702" },
             default: "auto".to_owned(),
             doc,
-            choose: "A UDP port that the firewall opens, at a host on which the daemon listens, or at 0.0.0.0 for all hosts. auto takes the first listening host, with port 7702 if the daemon listens there at port 7700, else with a free port.",
+            choose: "A UDP port that the firewall opens, at a host on which the daemon listens, or at 0.0.0.0 for all hosts. With `auto` it is at the first listening host, with port 7702 if the daemon listens there at port 7700, else with a free port.",
             reload: false,
         }
     }
