@@ -143,7 +143,7 @@ impl<'a> SimWorld<'a> {
             now: DAWN,
             trace: RunFingerprint::default(),
             checks: InvariantChecker::new(casts.iter().map(|cast| cast.id), hub.lease, hub.limits),
-            connections: connections,
+            connections,
             machines: (0..count).map(|_| None).collect(),
             frozen: (0..count).map(|_| None).collect(),
             armed: vec![None; count],

@@ -155,7 +155,7 @@ mod tests {
         let to = ([10, 0, 0, to], 9_000).into();
         let copy = StreamCopy { to, kind: DownstreamKind::Subscriber, service: Service::Video, provider };
         (
-            RequestKey { requester: requester, id: RequestId(1) },
+            RequestKey { requester, id: RequestId(1) },
             Reservation { copy, requester, kbps: 700, until: Time::ZERO + BEGINNING },
         )
     }
