@@ -147,7 +147,7 @@ async fn dialer_rejects_unexpected_node(scheme: Scheme) {
     let other = NodeId::from_bytes([7; 16]);
     node.transport.dial(DialId(9), vec![hub.address()], RoleSet::ALL, Some(other));
     let reason = node.dial_failed().await;
-    assert!(reason.contains("not the node that was expected but hub"), "{reason}");
+    assert!(reason.contains("not the expected node but hub"), "{reason}");
 }
 
 /// An address of the loopback at which nobody listens.

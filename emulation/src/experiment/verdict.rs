@@ -353,7 +353,7 @@ mod tests {
     fn late_start_or_schedule_is_invalid() {
         let start = |gap| Start { gap, asked_before: ms(400), ..Start::default() };
         refused(Observed { start: start(ms(3)), ..quiet() }, "nodes began to ask 3.0 ms after links");
-        refused(Observed { schedule_late: Some(ms(250)), ..quiet() }, "was done 250 ms late; 100 ms is the limit");
+        refused(Observed { schedule_late: Some(ms(250)), ..quiet() }, "happened 250 ms late; 100 ms is the limit");
         let verdict = judge(Observed { start: start(ms(1)), schedule_late: Some(ms(100)), ..quiet() });
         assert!(verdict.valid, "{verdict:?}");
         assert_eq!((verdict.start_gap_ms, verdict.daemons_before_ms), (Some(1.0), Some(400.0)));
