@@ -9,14 +9,14 @@
 //! manual, and what Emulab's own parser does where these are silent.
 //!
 //! ```
-//! use roost_emulation::ns::{self, Limits};
+//! use roost_emulation::ns::{self, NsLimits};
 //!
 //! let source = "set ns [new Simulator]\n set a [$ns node]\n set b [$ns node]\n\
 //!     set link0 [$ns duplex-link $a $b 10Mb 40ms DropTail]\n $ns run\n";
-//! let topology = ns::parse("two.ns", source, &Limits::default()).unwrap();
+//! let topology = ns::parse("two.ns", source, &NsLimits::default()).unwrap();
 //! assert_eq!(topology.nets[0].name, "link0");
 //!
-//! let error = ns::parse("typo.ns", "set ns [new Simulator]\n$ns duplex-link $a", &Limits::default()).unwrap_err();
+//! let error = ns::parse("typo.ns", "set ns [new Simulator]\n$ns duplex-link $a", &NsLimits::default()).unwrap_err();
 //! assert_eq!(error.to_string(), "typo.ns:2: can't read \"a\": no such variable");
 //! ```
 
