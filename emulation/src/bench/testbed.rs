@@ -20,7 +20,7 @@ const HUB_PORT: u16 = 7700;
 const READY: Duration = Duration::from_secs(60);
 const READY_EACH: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(50);
-/// After which nodes have a stand-by, too.
+/// After which nodes have a standby, too.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// What a host runs, with settings beyond the usual.

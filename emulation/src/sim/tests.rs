@@ -190,7 +190,7 @@ fn frozen_home_is_replaced_and_resumes() {
         let text =
             STAR.replace("duration = '20s'", "duration = '30s'") + &format!("transport = '{transport}'\n{faults}");
         let results = records(&text);
-        // The stand-by serves; nobody had to register again.
+        // The standby serves; nobody had to register again.
         let (completed, all) = from_to(&results, 8.0, 30.0);
         assert!(completed == all && all > 10, "{transport}: {completed} of {all}");
         let told: Vec<_> = results.incidents.iter().map(|incident| incident.what.as_str()).collect();

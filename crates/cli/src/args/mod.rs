@@ -263,7 +263,7 @@ pub(crate) struct TraceArgs {
     /// Directly from the provider, or through the hub
     #[arg(long, value_enum, default_value_t = Mode::Forward)]
     pub(crate) mode: Mode,
-    /// How far away the provider may be: cell, subnet, home, area or anywhere
+    /// The provider's greatest distance: cell, subnet, home, area or anywhere
     #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
     pub(crate) scope: Scope,
     /// The only transport that the data may take: udp, tcp or quic

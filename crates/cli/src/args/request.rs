@@ -42,10 +42,10 @@ pub(crate) struct RequestArgs {
     /// Directly from the provider, or through the hub
     #[arg(long, value_enum, default_value_t = Mode::Forward)]
     pub(crate) mode: Mode,
-    /// When super nodes may reflect the stream, so that its provider sends one copy for all subscribers
+    /// Reflection by super nodes, with which the provider sends one copy for all subscribers
     #[arg(long, value_enum, default_value_t = Reflect::IfBusy, value_name = "WHEN")]
     pub(crate) reflect: Reflect,
-    /// How far away the provider may be: cell (the requested one, or the node's own), subnet (found by
+    /// The provider's greatest distance: cell (the requested one, or the node's own), subnet (found by
     /// multicast), home (of the same hub), area (below the hub's parent) or anywhere
     #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
     pub(crate) scope: Scope,

@@ -20,7 +20,7 @@ use crate::failure::{Code, Failure, Outcome};
 /// How long a handshake, or an answer that must come, is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the farewell of a connection may take.
+/// The longest farewell of a connection.
 const FAREWELL: Duration = Duration::from_millis(100);
 
 /// How long until a message that was not answered is sent again.

@@ -293,7 +293,7 @@ pub(super) async fn recall(maker: &Arc<Maker>, silent: Vec<Arc<Identity>>) {
 async fn publish_once(maker: Arc<Maker>, number: u32) -> Outcome<Arc<Identity>> {
     let mut node = maker.attach(maker.lonely_host(number)).await?;
     node.publish(place(number), ServiceSet::ALL).await?;
-    // What the hub still wants acknowledged must be, or it gives the connection up.
+    // The hub gives up a connection that leaves something unacknowledged.
     let end = Instant::now() + SETTLE;
     while node.message(end).await.is_some() {}
     Ok(node.identity)

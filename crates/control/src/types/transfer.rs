@@ -149,7 +149,7 @@ pub struct Summary {
 /// host that asked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
-    /// How often the request was sent, to the home and to the standby.
+    /// Sendings of the request, to the home and to the standby.
     pub sent: u32,
     /// From the request to the acceptance, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

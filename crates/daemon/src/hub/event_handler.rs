@@ -85,7 +85,7 @@ impl HubEventHandler {
         }
     }
 
-    /// What an operator wants to know of other hubs, and of remotes that do what they may not.
+    /// Logs news of other hubs, and of remotes that break rules.
     fn tell_of_others(&mut self, event: HubEvent) {
         // Other hubs are of the same role.
         let hub = self.shared.role().title();

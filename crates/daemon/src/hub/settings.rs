@@ -19,7 +19,7 @@ pub struct HubConfig {
     pub parents: Vec<Vec<Endpoint>>,
     /// In which tier it stands.
     pub tier: u8,
-    /// How much a connection to a parent carries of summaries.
+    /// The rate of summaries on a connection to a parent.
     pub summary_bits_per_second: u32,
     /// How long an entry lives without a word from its node.
     pub lease: Duration,

@@ -32,7 +32,7 @@ const NEAR: usize = 600;
 /// A square of so many cells a side is a home's.
 const SIDE: i32 = 16;
 
-/// How far what is looked for is from who asks. A stand-by answers for the
+/// How far what is looked for is from who asks. A standby answers for the
 /// nodes of other homes, so it counts as where they are, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TargetDistance {

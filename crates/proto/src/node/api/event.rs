@@ -292,7 +292,7 @@ pub enum NodeEvent {
 pub struct Trace {
     /// What was reported, in the order of its coming; at most [`MAX_REPORTS`](crate::node::MAX_REPORTS).
     pub hops: Vec<TracedHop>,
-    /// How often the request was sent, to the home and to the standby.
+    /// Sendings of the request, to the home and to the standby.
     pub sent: u32,
     /// From the command to the first acceptance.
     pub accepted: Option<Duration>,
