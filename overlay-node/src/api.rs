@@ -4,26 +4,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream;
-use roost_control::query::{DEFAULT_TIMEOUT, MAX_DURATION, Params};
-use roost_control::server::{ApiError, Pairs, json, json_line};
+use roost_control::query::{MAX_DURATION, Params};
+use roost_control::server::{ApiError, JsonBody, Pairs, json, json_line};
 use roost_control::{
-    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RequestQuery, RoomQuery, SCHEMA, ServiceRow, Services,
-    State as Doing, WatchQuery,
+    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RoomQuery, SCHEMA, ServiceRow, Services, State as Doing,
+    WatchQuery,
 };
 use roost_daemon::driver::DriverStopped;
 use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_daemon::naming::{connected, resolve_node};
 use roost_daemon::shared::millis;
-use roost_proto::node::{NodeCommand, Provider, ReflectionPolicy, ServiceRequest, Ticket};
+use roost_proto::node::{NodeCommand, Provider, Ticket};
 use roost_proto::room::RoomId;
-use roost_proto::wire::{Candidate, Coverage, LookupResult, MAX_CANDIDATES};
-use roost_proto::{Area, Cell, NodeId, NodeSelector, SchemeSet, Service, format_node};
+use roost_proto::wire::{Candidate, Coverage, LookupResult, MAX_CANDIDATES, ReflectionPolicy, ServiceRequest};
+use roost_proto::{Area, Cell, NodeId, NodeSelector, Service, format_node};
 use tokio::time::Instant;
 
 use crate::naming::{MemberNames, NameScope, everybody};
 use crate::node::NodeService;
 use crate::tickets::{Purpose, Replies, Reply, TicketError, open_ticket};
 use crate::{deliver, rows, sending};
+
+/// The least time that is left for a provider's answer after the search for the provider.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// A node's own endpoints.
 pub(crate) fn routes(node: NodeService) -> Router {
@@ -88,46 +91,32 @@ pub(crate) fn leaving(gone: DriverStopped) -> ApiError {
 async fn request(
     State(node): State<NodeService>,
     headers: HeaderMap,
-    Pairs(pairs): Pairs,
+    JsonBody(mut request): JsonBody<ServiceRequest>,
 ) -> Result<Response, ApiError> {
-    let query = RequestQuery::from_pairs(&pairs)?;
+    request.check().map_err(|error| ApiError::new(Code::Usage, error.to_string()))?;
     let began = Instant::now();
-    let (provider, area) = match query.provider {
-        Some(called) => {
-            let provider = node.meant(called, NameScope::Offers(query.service), query.timeout).await?;
-            let (provider, cell) = known(&node, provider, &query).await?;
-            // Hubs find a provider by its place.
-            let known = cell.filter(|_| !matches!(query.area, Area::Exact(_)));
-            (Some(provider), known.map_or(query.area, Area::Exact))
+    let named = request.provider;
+    let provider = match named {
+        Some(selector) if selector.is_everybody() => {
+            let empty = "provider is empty: expected a node's id, the beginning of it, or its name";
+            return Err(ApiError::new(Code::Usage, empty));
         }
-        None => (None, query.area),
+        Some(selector) => {
+            let provider = node.meant(selector, NameScope::Offers(request.service), request.timeout).await?;
+            let (provider, cell) = known(&node, provider, &request).await?;
+            // Hubs find a provider by its place.
+            let known = cell.filter(|_| !matches!(request.area, Area::Exact(_)));
+            request.area = known.map_or(request.area, Area::Exact);
+            Some(provider)
+        }
+        None => None,
     };
-    let wanted = ServiceRequest {
-        mode: query.mode,
-        count: query.count,
-        duration: query.duration,
-        transports: query.transport.map_or(SchemeSet::ALL, SchemeSet::only),
-        // Finding the provider is part of the time allowed.
-        deadline: query.timeout.unwrap_or(DEFAULT_TIMEOUT).saturating_sub(began.elapsed()),
-        prolonged: query.timeout.is_none(),
-        patience: query.patience,
-        provider,
-        scope: query.scope,
-        profile: query.profile,
-        class: query.class,
-        resume: query.resume,
-        reflect: query.reflect.filter(|_| query.service.is_stream()),
-        trace: query.trace,
-        ..ServiceRequest::new(query.service, area)
-    };
-    let purpose = Purpose::Request(query.service, query.mode);
-    let replies = node.open_ticket(purpose, |ticket| NodeCommand::Request { ticket, request: wanted }).await?;
+    // The search for the provider is part of the time allowed.
+    request.timeout = request.timeout.map(|timeout| timeout.saturating_sub(began.elapsed()).max(SHORTEST_TIMEOUT));
+    let purpose = Purpose::Request(request.service, request.mode);
+    let replies = node.open_ticket(purpose, |ticket| NodeCommand::Request { ticket, request, provider }).await?;
     let frames = headers.get(header::ACCEPT).is_some_and(|accept| accept == FRAMES);
-    if frames {
-        Ok(deliver::framed(replies, node, query.provider))
-    } else {
-        deliver::raw(replies, &node, query.provider).await
-    }
+    if frames { Ok(deliver::framed(replies, node, named)) } else { deliver::raw(replies, &node, named).await }
 }
 
 /// A provider that a request names, with where it can be dialled and its cell: as the last
@@ -136,7 +125,7 @@ async fn request(
 async fn known(
     node: &NodeService,
     provider: NodeId,
-    query: &RequestQuery,
+    request: &ServiceRequest,
 ) -> Result<(Provider, Option<Cell>), ApiError> {
     let place = || node.providers.place(std::time::Instant::now(), provider);
     let named = |(cell, addresses)| (Provider { node: provider, addresses }, Some(cell));
@@ -145,14 +134,14 @@ async fn known(
     }
     let has_connection =
         node.shared.transport.connections().iter().any(|connection| connection.remote.node == provider);
-    let is_placed = query.reflect != Some(ReflectionPolicy::Always) || matches!(query.area, Area::Exact(_));
+    let is_placed = request.reflect != ReflectionPolicy::Always || matches!(request.area, Area::Exact(_));
     if has_connection && is_placed {
         return Ok((Provider { node: provider, addresses: Vec::new() }, None));
     }
-    let (service, count) = (query.service, MAX_CANDIDATES as u8);
+    let (service, count) = (request.service, MAX_CANDIDATES as u8);
     // Of everybody: anywhere would do with the first.
     let everywhere = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
-    let found = node.find(service, everywhere, (count, Some(provider.into())), query.timeout).await?;
+    let found = node.find(service, everywhere, (count, Some(provider.into())), request.timeout).await?;
     let offers = |candidate: &Candidate| candidate.node == provider && candidate.services.contains(service);
     match place().filter(|_| found.candidates.iter().any(offers)) {
         Some(place) => Ok(named(place)),

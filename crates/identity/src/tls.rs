@@ -27,7 +27,7 @@ use crate::refusal::Refusal;
 pub use crate::refusal::refusal_from_tls_error;
 
 /// The protocol's name and version in the handshake.
-pub const ALPN: &[u8] = b"roost/1";
+pub const ALPN: &[u8] = b"roost/2";
 
 /// ECDSA on P-256 and nothing else.
 static ALGORITHMS: WebPkiSupportedAlgorithms = WebPkiSupportedAlgorithms {

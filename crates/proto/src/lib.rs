@@ -40,6 +40,7 @@ pub mod room;
 mod rtt;
 pub mod scope;
 pub mod service;
+pub mod text;
 pub mod time;
 mod wall;
 pub mod wire;

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use roost_control::error::{Code, Error};
-use roost_control::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
-use roost_proto::{Area, NodeId, Time};
+use roost_control::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestStream, Summary};
+use roost_proto::wire::ServiceRequest;
+use roost_proto::{Area, NodeId, SchemeSet, Time};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
 use tokio::time::sleep_until;
@@ -279,13 +280,13 @@ async fn open(
 ) -> Result<RequestStream, ClientError> {
     let is_stream = wanted.service.is_stream();
     let cell = stage.walk.borrow().cell(wanted.target);
-    let query = RequestQuery {
+    let request = ServiceRequest {
         duration: is_stream.then_some(stage.stream),
-        transport: Some(stage.transport.for_service(is_stream)),
+        transports: SchemeSet::only(stage.transport.for_service(is_stream)),
         timeout: Some(wanted.deadline - began),
-        ..RequestQuery::new(wanted.service, Area::Exact(cell))
+        ..ServiceRequest::new(wanted.service, Area::Exact(cell))
     };
-    Client::connect(socket).await?.request(&query).await
+    Client::connect(socket).await?.request(&request).await
 }
 
 fn end_of(error: &ClientError) -> RequestResult {

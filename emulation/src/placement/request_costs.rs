@@ -12,11 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, SendBudget, StreamSender, digest};
 use roost_proto::service::Form;
-use roost_proto::wire::{
-    Accept, FlowDescription, Message, ProviderRequest, Request, RequestMode, RequestParams, RouteDirection,
-    RouteRequest,
-};
-use roost_proto::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Scope, Service, Time};
+use roost_proto::wire::{Accept, FlowDescription, HubHop, Message, Request, Route, RouteDirection, ServiceRequest};
+use roost_proto::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Service, Time};
 use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent};
 
 use crate::experiment::Plan;
@@ -83,60 +80,27 @@ impl RequestCosts {
         let control = plan.transport.preference()[0];
         let datagram = |message: &Message| ConnectionPair::connected(control).exchange(message);
         let reply_to = if relayed { Vec::new() } else { addresses() };
-        let params = |service: Service| {
-            let duration_ms = service.is_stream().then(|| millis(plan.stream));
-            let transports = Some(SchemeSet::only(plan.transport.for_service(service.is_stream())));
-            Some(RequestParams {
-                duration_ms,
-                transports,
-                trace: None,
-                profile: None,
-                resume: None,
-                pushed: None,
-                copy_target: None,
-                reflectable: None,
-                delivery_class: None,
-                connect_to: None,
-            })
-        };
         // One stands for all: services differ by a byte or two.
         let (service, nonce) = (Service::Video, Nonce::from_u64(u64::MAX));
         let (id, deadline_ms, cell) = (RequestId(1000), millis(plan.timeout), Cell::new(30, 90));
-        let (requester, params) = (node(), params(service));
-        let request = Request {
-            id,
-            nonce,
-            service,
-            area: Area::Exact(cell),
-            mode: RequestMode::Forward,
-            deadline_ms,
-            count: 0,
-            params,
-            scope: Some(Scope::default()),
-            selector: None,
+        let is_stream = service.is_stream();
+        let spec = ServiceRequest {
+            duration: is_stream.then_some(plan.stream),
+            transports: SchemeSet::only(plan.transport.for_service(is_stream)),
+            ..ServiceRequest::new(service, Area::Exact(cell))
         };
-        let forward =
-            ProviderRequest { id, nonce, service, requester, reply_to: reply_to.clone(), deadline_ms, params };
-        let (way, hops, provider) = (RouteDirection::Across, 7, None);
-        let carry = RouteRequest {
-            id,
-            nonce,
-            service,
-            cell,
-            requester,
-            reply_to,
-            deadline_ms,
-            direction: way,
-            hops_left: hops,
-            provider,
-            params,
+        let request = Request::new(id, nonce, spec, deadline_ms);
+        let passed = |hop| {
+            let route = Some(Route { requester: node(), reply_to: reply_to.clone(), hop });
+            Message::Request(Request { route, ..request.clone() })
         };
+        let hop = HubHop { cell, direction: RouteDirection::Across, hops_left: 7, provider: None };
+        let [there, back] = datagram(&passed(Some(hop)));
         let requester = Some(node());
-        let [there, back] = datagram(&Message::RouteRequest(carry));
         let [receipt_there, receipt_back] = datagram(&Message::RequestAck { id, requester, provider: None });
         Self {
-            request: datagram(&Message::Request(request)),
-            forward: datagram(&Message::ProviderRequest(forward)),
+            request: datagram(&Message::Request(request.clone())),
+            forward: datagram(&passed(None)),
             route_request: [there + receipt_back, back + receipt_there],
             pending: datagram(&Message::Pending { id, requester, provider: None }),
             flows: Service::ALL.map(|service| flow(plan, service, relayed)),

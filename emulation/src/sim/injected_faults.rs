@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use roost_proto::machine::Transmit;
-use roost_proto::node::{NodeCommand, NodeEvent, ServiceRequest, Ticket};
-use roost_proto::wire::{Message, Reason, Renew};
+use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
+use roost_proto::wire::{Message, Reason, Renew, ServiceRequest};
 use roost_proto::{Area, Channel, Delivery, Service, Time, Traffic, Version};
 
 use std::path::Path;
@@ -125,10 +125,10 @@ fn endless_request_is_found() {
         let hour = Duration::from_secs(3600);
         let wanted = ServiceRequest {
             duration: Some(hour),
-            deadline: 2 * hour,
+            timeout: Some(2 * hour),
             ..ServiceRequest::new(Service::Track, Area::Exact(cell))
         };
-        world.command(NODE, NodeCommand::Request { ticket: TICKET, request: wanted });
+        world.command(NODE, NodeCommand::Request { ticket: TICKET, request: wanted, provider: None });
     });
     assert_eq!(what, ["its request 1000000 has not ended with the run"]);
 }

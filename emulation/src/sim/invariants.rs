@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use roost_proto::hub::{self, Hub};
 use roost_proto::node::{MAX_REQUESTS, Node, Ticket};
-use roost_proto::wire::Message;
+use roost_proto::wire::{Message, Request, Route};
 use roost_proto::{NodeId, Time, Traffic, Version};
 
 use super::connections::MachineId;
@@ -122,7 +122,7 @@ impl InvariantChecker {
             Ok(Message::Renew(renew)) => self.publishes(now, from, renew.version),
             Ok(Message::Adopt(adopt)) => self.publishes(now, from, adopt.version),
             Ok(Message::Lease { version, .. }) => self.holds(now, from, to, version),
-            Ok(Message::ProviderRequest(_)) => self.names(now, from, to),
+            Ok(Message::Request(Request { route: Some(Route { hop: None, .. }), .. })) => self.names(now, from, to),
             Ok(Message::LookupResult(found)) => {
                 for candidate in &found.candidates {
                     if let Some(named) = self.machines.get(&candidate.node).copied() {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use roost_control::error::Code;
-use roost_proto::node::{NodeEvent, RequestSummary, ServiceRequest as Wish, Ticket};
+use roost_proto::node::{NodeEvent, RequestSummary, Ticket};
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
 
 use crate::experiment::mobility::Mobility;
@@ -30,7 +31,7 @@ pub(super) struct SimRequestContext<'a> {
 #[derive(Debug)]
 pub(super) enum RequesterAction {
     /// Ask its machine for this, and look at this ticket again at this time.
-    Ask(Ticket, Box<Wish>, Time),
+    Ask(Ticket, Box<ServiceRequest>, Time),
     /// Nothing before this time.
     Wait(Time),
     /// Nothing before what is under way ends.
@@ -98,14 +99,13 @@ impl SimRequester {
             summary: None,
         });
         let is_stream = wanted.service.is_stream();
-        let wish = Wish {
+        let request = ServiceRequest {
             duration: is_stream.then_some(stage.stream),
             transports: SchemeSet::only(stage.transport.for_service(is_stream)),
-            deadline: wanted.deadline - now,
-            prolonged: false,
-            ..Wish::new(wanted.service, Area::Exact(stage.walk.cell(wanted.target)))
+            timeout: Some(wanted.deadline - now),
+            ..ServiceRequest::new(wanted.service, Area::Exact(stage.walk.cell(wanted.target)))
         };
-        RequesterAction::Ask(ticket, Box::new(wish), wanted.deadline)
+        RequesterAction::Ask(ticket, Box::new(request), wanted.deadline)
     }
 
     /// The ticket under way.

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 use roost_daemon::driver::Mailbox;
 use roost_daemon::naming::Names;
 use roost_daemon::{DaemonContext, LogLimiter};
-use roost_proto::node::{Node, NodeCommand, Provider, ServiceRequest};
-use roost_proto::wire::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint};
+use roost_proto::node::{Node, NodeCommand, Provider};
+use roost_proto::wire::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint, ServiceRequest};
 use roost_proto::{Area, NodeId, Service};
 use roost_services::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, SinkError};
 
@@ -200,16 +200,17 @@ impl Incoming {
     async fn receive(mut self, desk: &InboxService, push: &Push) -> PushState {
         let offset = self.come();
         let wanted = ServiceRequest {
-            deadline: PATIENCE,
-            provider: Some(Provider { node: self.from, addresses: push.addresses.clone() }),
+            timeout: Some(PATIENCE),
             resume: Some(ResumePoint { digest: push.digest, offset }),
             pushed: true,
             ..ServiceRequest::new(Service::Image, Area::Anywhere)
         };
+        let provider = Some(Provider { node: self.from, addresses: push.addresses.clone() });
         let purpose = Purpose::Request(Service::Image, RequestMode::Forward);
         let asked = open_ticket(&desk.tickets, &desk.mailbox, purpose, |ticket| NodeCommand::Request {
             ticket,
             request: wanted,
+            provider,
         })
         .await;
         let Ok(mut replies) = asked else { return PushState::Busy };

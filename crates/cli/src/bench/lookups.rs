@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use roost_proto::wire::{Message, Reason, Request, RequestMode};
+use roost_proto::wire::{Message, Reason, Request, RequestMode, ServiceRequest};
 use roost_proto::{Area, Nonce, RequestId, Service};
 use tokio::task::JoinSet;
 
@@ -179,18 +179,9 @@ impl Requester {
         let service = Service::ALL[(self.cursor >> 7) as usize % Service::ALL.len()];
         let id = RequestId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
-        let request = Request {
-            id,
-            nonce: Nonce::from_u64(self.cursor),
-            service,
-            area: Area::Exact(place(number)),
-            mode: RequestMode::Lookup,
-            deadline_ms: 2_000,
-            count: 0,
-            params: None,
-            scope: None,
-            selector: None,
-        };
+        let area = Area::Exact(place(number));
+        let spec = ServiceRequest { mode: RequestMode::Lookup, ..ServiceRequest::new(service, area) };
+        let request = Request::new(id, Nonce::from_u64(self.cursor), spec, 2_000);
         self.waiting.insert(id, Instant::now());
         self.node.send(self.node.hub, &Message::Request(request));
     }

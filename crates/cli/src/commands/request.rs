@@ -4,10 +4,8 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use roost_control::{
-    Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestQuery, RequestStream, Summary,
-};
-use roost_proto::wire::RequestMode as WireMode;
+use roost_control::{Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestStream, Summary};
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Service};
 use roost_services::{Finished, SinkSpec, SinkState, TrackForm};
 
@@ -16,7 +14,7 @@ use super::summary::{PartialTransfer, report};
 use super::{area, area_flags, connect};
 use roost_terminal::Output;
 
-use crate::args::{Form, Mode, RequestArgs};
+use crate::args::{Form, RequestArgs};
 use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
 use crate::signals::{Signals, reader_goes};
@@ -48,7 +46,7 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
     let keeping = OutputWriter::begin(args.service, args.receive.output.as_ref(), form, output).await?;
     let keeping = keeping.telling(args.receive.sdp.as_deref());
     let progress = Progress::start(output, asking);
-    let stream = client.request(&RequestQuery { resume: keeping.resume(), ..query(args, area) }).await?;
+    let stream = client.request(&ServiceRequest { resume: keeping.resume(), ..args.service_request(area) }).await?;
     let endless = OnceLock::new();
     let mut transfer = Transfer { args, output, progress, keeping, early: PartialTransfer::begin(), endless: &endless };
     let ended = tokio::select! {
@@ -130,27 +128,6 @@ fn suits_output(service: Service, output: Option<&SinkSpec>, terminal: bool) -> 
     let message =
         format!("{service} is no text for a terminal: write it to a file (-o {file}) or a pipe (-o - | {reader})");
     Err(Failure::usage(message))
-}
-
-fn query(args: &RequestArgs, area: Area) -> RequestQuery {
-    let mode = match args.mode {
-        Mode::Forward => WireMode::Forward,
-        Mode::Relay => WireMode::Relay,
-    };
-    RequestQuery {
-        provider: args.provider,
-        count: args.count.unwrap_or(0),
-        mode,
-        scope: args.scope,
-        duration: args.duration,
-        transport: args.transport,
-        profile: args.profile.map(Into::into),
-        class: args.class.map(Into::into),
-        reflect: args.reflect.into(),
-        timeout: args.receive.timeout,
-        patience: args.receive.patience,
-        ..RequestQuery::new(args.service, area)
-    }
 }
 
 /// One request under way.

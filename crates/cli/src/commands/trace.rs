@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use roost_control::{Error, Frame, RequestEvent, RequestQuery, RequestStream, Summary, Trace, TraceHop};
-use roost_proto::wire::RequestMode as WireMode;
+use roost_control::{Error, Frame, RequestEvent, RequestStream, Summary, Trace, TraceHop};
 use roost_proto::{Area, format_node};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
 use super::{area, connect};
-use crate::args::{Mode, TraceArgs};
+use crate::args::TraceArgs;
 use crate::failure::{Code, Failure, Outcome};
 
 /// What the times mean, and what they cannot tell.
@@ -27,7 +26,7 @@ pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outc
         Some(_) => Area::Anywhere,
         None => area(args.area.wanted(), &client).await?,
     };
-    let traced = receive(client.request(&query(args, area)).await?).await?;
+    let traced = receive(client.request(&args.service_request(area, STREAM)).await?).await?;
     if output.is_json() {
         output.json(&report(args, &traced))?;
     } else {
@@ -38,19 +37,6 @@ pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outc
     match traced.error {
         Some(error) => Err(Failure::api(&error)),
         None => Ok(()),
-    }
-}
-
-fn query(args: &TraceArgs, area: Area) -> RequestQuery {
-    RequestQuery {
-        provider: args.provider,
-        mode: if args.mode == Mode::Relay { WireMode::Relay } else { WireMode::Forward },
-        scope: args.scope,
-        duration: args.service.is_stream().then_some(STREAM),
-        transport: args.transport,
-        timeout: args.timeout,
-        trace: true,
-        ..RequestQuery::new(args.service, area)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use roost_control::{Client, Frame, RequestEvent, RequestQuery, Summary};
-use roost_proto::{Area, Cell, Form, Scheme, Service};
+use roost_control::{Client, Frame, RequestEvent, Summary};
+use roost_proto::wire::ServiceRequest;
+use roost_proto::{Area, Cell, Form, Scheme, SchemeSet, Service};
 
 use super::world::Architecture;
 use crate::failure::{Code, Failure, Outcome};
@@ -51,13 +52,13 @@ pub(super) async fn receive(
     transport: Scheme,
     duration: Duration,
 ) -> Outcome<Received> {
-    let query = RequestQuery {
-        transport: Some(transport),
+    let request = ServiceRequest {
+        transports: SchemeSet::only(transport),
         duration: service.is_stream().then_some(duration),
-        ..RequestQuery::new(service, Area::Exact(place))
+        ..ServiceRequest::new(service, Area::Exact(place))
     };
     let mut received = Received { bytes: 0, expected: expected(service, duration), summary: None, failure: None };
-    let mut stream = match client.request(&query).await {
+    let mut stream = match client.request(&request).await {
         Ok(stream) => stream,
         Err(error) => return Ok(Received { failure: Some(error.into()), ..received }),
     };

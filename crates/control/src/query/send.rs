@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use roost_proto::flow::{digest_text, parse_digest};
+use roost_proto::wire::DEFAULT_TIMEOUT;
 use roost_proto::{Endpoint, NodeSelector};
 
-use super::{DEFAULT_TIMEOUT, Params, QueryError, escaped, push_duration};
+use super::{Params, QueryError, escaped, push_duration};
 
 /// The query of `POST /v1/send`.
 #[derive(Clone, Debug, PartialEq, Eq)]

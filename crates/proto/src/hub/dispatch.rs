@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::claims::Claim;
+use super::requests::PassedRequest;
 use super::{Hub, HubEvent, Sender};
 use crate::ids::ConnectionId;
 use crate::machine::{Channel, Traffic};
@@ -82,7 +83,7 @@ impl Hub {
             }
             Message::HomeChanged(moved) => self.node_moved(now, from, moved),
             Message::Adopt(adopt) => self.adopt(now, from, adopt),
-            Message::Request(request) => self.request(now, from, request),
+            Message::Request(request) if request.route.is_none() => self.request(now, from, request),
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::JoinRoom(join) => self.room_joined(now, from, join),
@@ -97,7 +98,7 @@ impl Hub {
             | Message::ResyncRequest(_)
             | Message::RegisterChild { .. }
             | Message::Summary(_)
-            | Message::RouteRequest(_)
+            | Message::Request(_)
             | Message::RequestAck { .. }
             | Message::Gossip(_)
             | Message::Roster(_)
@@ -127,7 +128,10 @@ impl Hub {
             Message::LookupResult(found) => self.handle_lookup_result(now, from, found),
             Message::RegisterChild { tier } => self.register_child(now, from, tier),
             Message::Summary(summary) => self.summary(from, summary),
-            Message::RouteRequest(carry) => self.handle_routed_request(now, from, carry),
+            Message::Request(request) => match PassedRequest::new(request) {
+                Some(request) => self.handle_passed_request(now, from, request),
+                None => self.refused(from.node, "only a node may say that"),
+            },
             Message::RequestAck { id, requester, provider } => {
                 self.handle_request_ack(now, from, (id, requester), provider)
             }
@@ -141,7 +145,6 @@ impl Hub {
             Message::Publish(_)
             | Message::Renew(_)
             | Message::Withdraw(_)
-            | Message::Request(_)
             | Message::SetStandby { .. }
             | Message::Adopt(_) => self.refused(from.node, "only a node may say that"),
             Message::Lease { .. }

@@ -128,7 +128,7 @@ mod tests {
         let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.input(Input::Command(HubCommand::Leave));
         bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
-        assert_eq!(forwarded(&bench.say(peer, &Message::RouteRequest(carried(5)))[1..]).0, connection);
+        assert_eq!(forwarded(&bench.say(peer, &Message::Request(carried(5)))[1..]).0, connection);
     }
 
     #[test]

@@ -26,16 +26,16 @@ const DEFAULT_LISTED: usize = 16;
 
 impl Hub {
     pub(super) fn answer_lookup(&mut self, now: Time, from: Sender, request: &Request) {
-        let names = request.selector;
+        let names = request.spec.provider;
         let query =
             DirectoryQuery { aim: SearchPurpose::List, names, ..self.query(from.node, request, DEFAULT_LISTED) };
-        let mut hits = self.search_within(now, request.scope.unwrap_or_default(), &query);
-        let course = RoutePlan::from_scope(request.scope.unwrap_or_default());
+        let mut hits = self.search_within(now, request.spec.scope, &query);
+        let course = RoutePlan::from_scope(request.spec.scope);
         let area = course.and_then(|course| Some((self.hub_lookup_area(now, request, &query, &hits)?, course)));
-        let cached = area.map(|_| self.cached_for(request.area, &query)).unwrap_or_default();
+        let cached = area.map(|_| self.cached_for(request.spec.area, &query)).unwrap_or_default();
         if !cached.is_empty() {
             let coverage = self.coverage(now, Coverage::FirstMatch);
-            let scope = request.scope.unwrap_or_default();
+            let scope = request.spec.scope;
             self.answer_merged_lookup(now, (from.connection, request.id), (&query, scope), &cached, coverage);
         } else if let Some((area, course)) = area {
             let waiter = Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query };
@@ -45,11 +45,11 @@ impl Hub {
                 self.decline_request(from.connection, request, Reason::TooMany);
             }
         } else {
-            let are_first = request.area.wants_any() && !hits.is_empty() && course.is_some() && self.has_others();
+            let are_first = request.spec.area.wants_any() && !hits.is_empty() && course.is_some() && self.has_others();
             let coverage = self.coverage(now, if are_first { Coverage::FirstMatch } else { Coverage::Complete });
             if names.is_some() {
                 self.hits = hits;
-                let scope = request.scope.unwrap_or_default();
+                let scope = request.spec.scope;
                 return self.answer_merged_lookup(now, (from.connection, request.id), (&query, scope), &[], coverage);
             }
             self.count_listed(query.service, hits.len());
@@ -119,17 +119,17 @@ impl Hub {
     /// The search for what `node` requests. Anywhere means near the one who
     /// asks, as far as the hub knows where that is.
     pub(super) fn query(&self, node: NodeId, request: &Request, default: usize) -> DirectoryQuery {
-        let count = match request.count {
+        let count = match request.spec.count {
             0 => default,
             count => usize::from(count).min(MAX_CANDIDATES),
         };
         let origin = self.directory.get(node).map_or(Cell::new(0, 0), |entry| entry.cell());
-        let area = match request.area {
+        let area = match request.spec.area {
             Area::Anywhere => Area::Nearest(origin),
             area => area,
         };
         DirectoryQuery {
-            service: request.service,
+            service: request.spec.service,
             area,
             origin,
             count,
@@ -182,7 +182,7 @@ impl Hub {
     /// only, otherwise as far as something there would be listed before what
     /// this hub has.
     fn hub_lookup_area(&mut self, now: Time, request: &Request, query: &DirectoryQuery, hits: &[Hit]) -> Option<Area> {
-        match request.area {
+        match request.spec.area {
             _ if !self.has_others() => None,
             area if area.wants_any() && !hits.is_empty() => None,
             Area::Exact(cell) if !self.is_cut_off() && self.summaries.is_none(now, query.service, cell) => {

@@ -114,10 +114,10 @@ mod tests {
         let connection = bench.provider(1);
         bench.say(new, &Message::Claim { node: node(1), version: version(2) });
         bench.down(connection);
-        let sent = bench.say(requester, &Message::RouteRequest(carried(1)));
+        let sent = bench.say(requester, &Message::Request(carried(1)));
         let followed = |sent: &[(_, Message)]| {
             sent.iter().any(|(connection, message)| {
-                *connection == new && matches!(message, Message::RouteRequest(on) if on.hops_left == 2)
+                *connection == new && matches!(message, Message::Request(on) if on.hop().unwrap().hops_left == 2)
             })
         };
         assert!(followed(&sent), "{sent:?}");
@@ -126,7 +126,7 @@ mod tests {
             bench.say(new, &Message::Ping(0));
             bench.wait(Duration::from_secs(10));
         }
-        let sent = bench.say(requester, &Message::RouteRequest(carried(2)));
+        let sent = bench.say(requester, &Message::Request(carried(2)));
         assert!(!followed(&sent) && sent.len() == 2, "{sent:?}");
     }
 
@@ -136,7 +136,7 @@ mod tests {
         let (requester, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.say(requester, &Message::HomeChanged(word(200, 101)));
         bench.down(connection);
-        let sent = bench.say(requester, &Message::RouteRequest(carried(1)));
+        let sent = bench.say(requester, &Message::Request(carried(1)));
         assert!(
             matches!(&sent[..], [_, (_, Message::Decline(decline))] if decline.reason == Reason::Leaving),
             "{sent:?}"

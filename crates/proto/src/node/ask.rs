@@ -10,7 +10,7 @@ use super::timers::Timer;
 use crate::ids::{ConnectionId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Reason, RequestMode};
+use crate::wire::{Message, Reason, RequestMode};
 
 impl OutgoingRequests {
     /// Sends a request to the home, or reaches for the home over a transport
@@ -54,8 +54,8 @@ impl OutgoingRequests {
         let Some(standby) = attach.standby().filter(|standby| asked.may_go_over(core, *standby)) else { return };
         core.counters.hedges += u64::from(asked.hedge.is_none());
         asked.hedge = Some(standby);
-        let (request, ticket) = (asked.message(core, id), asked.ticket);
-        core.send(standby, &request);
+        let (request, ticket) = (asked.wire_request(core, id), asked.ticket);
+        core.send(standby, &Message::Request(request));
         core.trace_sent(ticket, id, standby);
     }
 

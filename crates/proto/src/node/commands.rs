@@ -1,9 +1,9 @@
 //! Which part a command is for, and what becomes of all when the node leaves.
 
 use super::Node;
-use super::api::{Discovery, NodeCommand, NodeEvent, ServiceRequest};
+use super::api::{Discovery, NodeCommand, NodeEvent};
 use crate::address::SchemeSet;
-use crate::wire::{Reason, RequestMode};
+use crate::wire::{Reason, RequestMode, ServiceRequest};
 
 impl Node {
     pub(super) fn on_command(&mut self, command: NodeCommand) {
@@ -15,10 +15,16 @@ impl Node {
         }
         let Self { core, attach, requests, provide, watches, pings, pushes, receptions, rooms, .. } = self;
         match command {
-            NodeCommand::Request { ticket, request: wanted } => requests.request(core, attach, ticket, wanted),
+            NodeCommand::Request { ticket, request, provider } => {
+                requests.request(core, attach, ticket, (request, provider));
+            }
             NodeCommand::Lookup { ticket, service, area, count, names } => {
-                let wanted =
-                    ServiceRequest { mode: RequestMode::Lookup, count, names, ..ServiceRequest::new(service, area) };
+                let wanted = ServiceRequest {
+                    mode: RequestMode::Lookup,
+                    count,
+                    provider: names,
+                    ..ServiceRequest::new(service, area)
+                };
                 requests.lookup(core, attach, ticket, wanted);
             }
             NodeCommand::Watch { ticket, .. } if requests.discovery == Discovery::Multicast => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::api::{RequestSummary, ServiceRequest};
+use super::api::RequestSummary;
 use super::core::Core;
 use super::resume::ProviderProbe;
 use super::subscribe::{Subscription, still_wanted};
@@ -17,7 +17,7 @@ use crate::flow::{
 use crate::grid::Cell;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{Chunk, Datagram, FlowDescription, Message, Reason, ResumePoint, StreamKeys};
+use crate::wire::{Chunk, Datagram, FlowDescription, Message, Reason, ResumePoint, ServiceRequest, StreamKeys};
 
 /// A pause of a stream that counts as an interruption.
 const GAP: Duration = Duration::from_secs(2);
@@ -124,7 +124,7 @@ impl IncomingFlow {
         (until, wanted): (Option<Time>, &ServiceRequest),
     ) -> Self {
         let FlowOrigin { provider, relayed, scheme, reflected } = origin;
-        let (profile, patience) = (wanted.profile, wanted.patience);
+        let (profile, patience) = (wanted.profile, wanted.patience());
         let flow = match offer {
             FlowDescription::Stream { .. } if let Some(reflected) = &reflected => {
                 FlowReceiver::Reflected(Subscription::new(reflected))

@@ -18,8 +18,8 @@ impl ProviderSessions {
 
     /// True if a request is too much beside so much else.
     pub(super) fn is_too_much(&self, wish: &ServeRequest, load: &ProviderLoad) -> bool {
-        let published = wish.reflect.and_then(|reflect| Some((reflect.to, self.publications.rate(wish.service)?)));
-        match (wish.service.form(), published) {
+        let published = wish.reflect.and_then(|reflect| Some((reflect.to, self.publications.rate(wish.spec.service)?)));
+        match (wish.spec.service.form(), published) {
             (Form::Stream { .. }, Some((to, kbps))) => {
                 !self.has_place(wish) || !self.has_room_for_copy(wish, to, load, kbps)
             }
@@ -33,19 +33,21 @@ impl ProviderSessions {
     /// reflects they would take as much as before.
     pub(super) fn giving_way(&self, wish: &ServeRequest) -> Vec<SessionId> {
         let is_reflected = wish.reflect.is_some_and(|reflect| reflect.hops > 0);
-        if !is_reflected || self.publications.find_publication(wish.service).is_some() || !self.is_busy(wish) {
+        if !is_reflected || self.publications.find_publication(wish.spec.service).is_some() || !self.is_busy(wish) {
             return Vec::new();
         }
         let gives_way = |session: &Session| {
             let other = &session.wish;
-            matches!(session.phase, SessionPhase::Streaming(_)) && other.service == wish.service && other.reflectable
+            matches!(session.phase, SessionPhase::Streaming(_))
+                && other.spec.service == wish.spec.service
+                && other.spec.is_reflectable()
         };
         let mut load = self.load_besides(Some(wish.key));
         let giving_way = self.live_where(gives_way);
         for session in giving_way.iter().filter_map(|id| self.sessions.get(id)) {
             load.leave(&ProviderLoad::of_stream(session.kbps));
         }
-        if self.has_room(&load, usual_kbps(wish.service.form())) { giving_way } else { Vec::new() }
+        if self.has_room(&load, usual_kbps(wish.spec.service.form())) { giving_way } else { Vec::new() }
     }
 
     /// Whether there is room for one more stream.
@@ -56,7 +58,7 @@ impl ProviderSessions {
     /// Whether there is a place for one more request of a publication.
     fn has_place(&self, wish: &ServeRequest) -> bool {
         let (mut all, mut own) = (0, 0);
-        for (_, member) in self.members(wish.service).filter(|(_, member)| member.wish.key != wish.key) {
+        for (_, member) in self.members(wish.spec.service).filter(|(_, member)| member.wish.key != wish.key) {
             all += 1;
             own += usize::from(member.wish.requester == wish.requester);
         }
@@ -66,8 +68,8 @@ impl ProviderSessions {
     /// Whether there is room for the copy that a member is to be sent, if it is one of its own. Who has one and
     /// asks for another way has two for a moment: for one of all who do so there is room beyond the limits.
     fn has_room_for_copy(&self, wish: &ServeRequest, to: SocketAddr, load: &ProviderLoad, kbps: u32) -> bool {
-        let copies = self.copies(wish.service, |other| other.key != wish.key);
-        let own = self.copies(wish.service, |other| other.key != wish.key && other.requester == wish.requester);
+        let copies = self.copies(wish.spec.service, |other| other.key != wish.key);
+        let own = self.copies(wish.spec.service, |other| other.key != wish.key && other.requester == wish.requester);
         let without_own =
             || ProviderLoad { streams: load.streams.saturating_sub(1), kbps: load.kbps.saturating_sub(kbps), ..*load };
         copies.is_empty()
@@ -110,7 +112,7 @@ impl ProviderSessions {
         }
         let counts = |session: &Session| session.wish.reflect.is_none() && Some(session.wish.key) != except;
         for (_, session) in self.under_way().filter(|(_, session)| counts(session)) {
-            if session.wish.service.is_stream() {
+            if session.wish.spec.service.is_stream() {
                 load.streams += 1;
                 load.kbps = load.kbps.saturating_add(session.kbps);
             } else {

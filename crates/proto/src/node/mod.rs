@@ -104,8 +104,8 @@ use crate::wall::WallClock;
 use crate::wire::Hello;
 
 pub use api::{
-    Discovery, NodeCommand, NodeConfig, NodeEvent, Provider, ReflectionPolicy, RequestSummary, ServiceRequest,
-    SessionId, SourceOutput, Ticket, Trace, TracedHop,
+    Discovery, NodeCommand, NodeConfig, NodeEvent, Provider, RequestSummary, SessionId, SourceOutput, Ticket, Trace,
+    TracedHop,
 };
 pub use connections::IDLE;
 pub use hubs::MAX_HUBS;

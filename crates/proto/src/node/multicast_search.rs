@@ -19,7 +19,7 @@ use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{
     Candidate, Coverage, LookupResult, MAX_CANDIDATES, Message, MulticastCandidate, MulticastRequest,
-    MulticastSuppression, Reason, RequestMode, RequestParams,
+    MulticastSuppression, Reason, ReflectionPolicy, Request, RequestMode, Route, ServiceRequest,
 };
 
 /// How often an inquiry is put that nobody answers.
@@ -77,7 +77,7 @@ impl SearchMethods {
 
 impl OutgoingRequests {
     /// Why a request cannot go as far, or as near, as it is to; `None` if it can.
-    pub(super) fn out_of_scope(&self, wanted: &super::api::ServiceRequest) -> Option<&'static str> {
+    pub(super) fn out_of_scope(&self, wanted: &ServiceRequest) -> Option<&'static str> {
         let connection_alone = self.multicast && self.discovery == Discovery::Multicast;
         match wanted.scope {
             Scope::Subnet if !self.multicast => {
@@ -144,27 +144,17 @@ impl OutgoingRequests {
     /// Asks the connection.
     fn send_multicast_request(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
-        let wanted = &asked.request;
-        let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let fits = |address: &&crate::address::Address| wanted.transports.contains(address.scheme);
-        let (params, due) = (asked.params(), asked.due());
+        let (area, transports) = (asked.request.area, asked.request.transports);
+        let fits = |address: &&crate::address::Address| transports.contains(address.scheme);
+        let reply_to = attach.record().addresses.iter().filter(fits).cloned().collect();
+        let route = Route { requester: core.node, reply_to, hop: None };
+        let request = asked.wire_request(core, id);
+        let spec = ServiceRequest { reflect: ReflectionPolicy::Never, ..ServiceRequest::clone(&request.spec) };
+        let request = Request { spec: spec.into(), route: Some(route), copy_target: None, ..request };
         let inquiring = asked.ways.multicast.get_or_insert_default();
-        let inquiry = MulticastRequest {
-            id,
-            nonce: asked.nonce,
-            service: wanted.service,
-            area: wanted.area,
-            mode: wanted.mode,
-            requester: core.node,
-            reply_to: attach.record().addresses.iter().filter(fits).cloned().collect(),
-            deadline_ms: millis(due.since(core.now)),
-            attempt: inquiring.attempts,
-            count: wanted.count,
-            params: Some(params).filter(|params| *params != RequestParams::default()),
-            selector: wanted.names,
-        };
+        let inquiry = MulticastRequest { request, attempt: inquiring.attempts };
         (inquiring.sent, inquiring.taken, inquiring.over) = (core.now, None, false);
-        inquiring.window = core.crowd.window(core.now, wanted.area);
+        inquiring.window = core.crowd.window(core.now, area);
         let patience = inquiring.window + PATIENCE * (1 << inquiring.attempts.min(4));
         inquiring.attempts += 1;
         core.counters.multicast_requests += 1;

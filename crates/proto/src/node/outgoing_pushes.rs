@@ -16,7 +16,7 @@ use crate::grid::Cell;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::service::{Role, Service};
 use crate::time::Time;
-use crate::wire::{MAX_OBJECT_NAME_BYTES, Message, Push, PushState, Reason, Request, RequestParams};
+use crate::wire::{MAX_OBJECT_NAME_BYTES, Message, Push, PushState, Reason, Request};
 
 /// The most objects that are offered at once.
 pub const MAX_PUSHES: usize = 64;
@@ -191,8 +191,7 @@ impl OutgoingPushes {
 
     /// The object that a node asks for because it was offered it.
     pub(super) fn offered(&self, core: &Core, connection: ConnectionId, request: &Request) -> Option<PushedObject> {
-        let digest =
-            RequestParams::resume_point(request.params).filter(|_| RequestParams::is_pushed(request.params))?.digest;
+        let digest = request.spec.resume.filter(|_| request.spec.pushed)?.digest;
         let node = core.connections.get(connection)?.peer.node;
         let wanted = |outgoing: &&OutgoingPush| outgoing.to.node == node && outgoing.push.digest == digest;
         let OutgoingPush { ticket, push, .. } = self.out.values().find(wanted)?;

@@ -12,16 +12,14 @@ use super::session::{Session, SessionPhase};
 use super::status::SessionStatus;
 use super::timers::Timer;
 use super::unreachable::UnreachableNodes;
-use crate::address::SchemeSet;
+use crate::address::Address;
 use crate::address_filter;
 use crate::delivery::{DeliveryClasses, DeliveryPreferences};
 use crate::grid::{Area, Cell};
-use crate::ids::{ConnectionId, NodeId, RequestId};
+use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
 use crate::service::{Form, Role, Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{
-    CopyTarget, Decline, Message, ProviderRequest, Reason, Request, RequestMode, RequestParams, ResumePoint,
-};
+use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RequestMode, RequestSpec, Route};
 
 /// The most objects that are sent at once; streams have [`NodeConfig::max_streams`]. One
 /// requester may have them all until another one asks.
@@ -75,23 +73,18 @@ pub(super) struct ServeRequest {
     /// The hub or node that asks; `None` if it asks by multicast.
     pub(super) asked_by: Option<ConnectionId>,
     pub(super) requester: NodeId,
-    pub(super) nonce: crate::ids::Nonce,
-    pub(super) service: Service,
-    pub(super) addresses: Vec<crate::address::Address>,
-    pub(super) schemes: SchemeSet,
+    pub(super) nonce: Nonce,
+    pub(super) spec: RequestSpec,
+    /// Addresses at which the requester may be dialed.
+    pub(super) addresses: Vec<Address>,
+    /// The length of the stream: the requester's, or this node's default.
     pub(super) duration: Option<Duration>,
     pub(super) deadline: Duration,
-    /// Whether the requester wants to know how it is served.
-    pub(super) traced: bool,
     pub(super) terms: DeliveryPreferences,
-    /// What the requester has of an object already.
-    pub(super) resume: Option<ResumePoint>,
     /// The object that is wanted, if it was offered.
     pub(super) pushed: Option<PushedObject>,
     /// Where a copy of the reflected stream is wanted, if that is what is wanted.
     pub(super) reflect: Option<CopyTarget>,
-    /// Whether the requester can do with the reflected stream instead.
-    pub(super) reflectable: bool,
 }
 
 impl ProviderSessions {
@@ -115,33 +108,27 @@ impl ProviderSessions {
     }
 
     /// A hub hands over a request.
-    pub(super) fn on_provider_request(&mut self, core: &mut Core, connection: ConnectionId, forward: ProviderRequest) {
+    pub(super) fn on_routed_request(
+        &mut self,
+        core: &mut Core,
+        connection: ConnectionId,
+        request: Request,
+        route: Route,
+    ) {
         let Some(entry) = core.connections.get(connection).filter(|entry| entry.peer.role == core.hub_role) else {
             core.counters.refused += 1;
             return;
         };
-        let relayed = forward.reply_to.is_empty();
-        let asked = forward.params.filter(|_| !relayed);
-        let reflect = self.publications.wanted(forward.service, asked, entry);
-        let addresses = address_filter::few(entry.told(forward.reply_to));
-        let answers = if relayed { entry.peer.node } else { forward.requester };
+        let relayed = route.reply_to.is_empty();
+        let request = Request { copy_target: request.copy_target.filter(|_| !relayed), ..request };
+        let reflect = self.publications.wanted(&request, entry);
+        let answers = if relayed { entry.peer.node } else { route.requester };
         let wish = ServeRequest {
-            key: (answers, forward.id),
             relayed,
-            asked_by: Some(connection),
-            requester: forward.requester,
-            nonce: forward.nonce,
-            service: forward.service,
-            addresses,
-            schemes: schemes(forward.params),
-            duration: self.duration(forward.service, forward.params),
-            deadline: Duration::from_millis(forward.deadline_ms.into()).min(MAX_DEADLINE),
-            traced: RequestParams::is_traced(forward.params),
-            terms: self.terms(forward.service, forward.params),
-            resume: RequestParams::resume_point(forward.params),
-            pushed: None,
+            requester: route.requester,
+            addresses: address_filter::few(entry.told(route.reply_to)),
             reflect: reflect.unwrap_or_default(),
-            reflectable: RequestParams::is_reflectable(forward.params),
+            ..self.serve_request((answers, request.id), Some(connection), &request)
         };
         if let Err(reason) = reflect {
             return decline(core, &wish, reason, None);
@@ -150,7 +137,7 @@ impl ProviderSessions {
     }
 
     /// A node asks without a hub.
-    pub(super) fn on_request(
+    pub(super) fn on_direct_request(
         &mut self,
         core: &mut Core,
         connection: ConnectionId,
@@ -161,43 +148,44 @@ impl ProviderSessions {
             core.counters.refused += 1;
             return;
         };
-        let requester = entry.peer.node;
-        let reflect = self.publications.wanted(request.service, request.params, entry);
+        let reflect = self.publications.wanted(&request, entry);
         let wish = ServeRequest {
-            key: (requester, request.id),
-            relayed: false,
-            asked_by: Some(connection),
-            requester,
-            nonce: request.nonce,
-            service: request.service,
-            addresses: Vec::new(),
-            schemes: schemes(request.params),
-            duration: self.duration(request.service, request.params),
-            deadline: Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE),
-            traced: RequestParams::is_traced(request.params),
-            terms: self.terms(request.service, request.params),
-            resume: RequestParams::resume_point(request.params),
             pushed,
             reflect: reflect.unwrap_or_default(),
-            reflectable: RequestParams::is_reflectable(request.params),
+            ..self.serve_request((entry.peer.node, request.id), Some(connection), &request)
         };
-        if pushed.is_none() && RequestParams::is_pushed(request.params) {
+        if pushed.is_none() && request.spec.pushed {
             return decline(core, &wish, Reason::NotFound, None);
         }
-        if request.mode == RequestMode::Lookup || reflect.is_err() {
+        if request.spec.mode == RequestMode::Lookup || reflect.is_err() {
             return decline(core, &wish, Reason::NotAllowed, None);
         }
         self.consider(core, wish);
     }
 
-    pub(super) fn duration(&self, service: Service, params: Option<RequestParams>) -> Option<Duration> {
-        let asked = params.and_then(|params| params.duration_ms).map(|millis| Duration::from_millis(millis.into()));
-        service.is_stream().then(|| asked.unwrap_or(self.stream_duration).min(MAX_STREAM_DURATION))
-    }
-
-    /// How the data that is asked for is delivered.
-    pub(super) fn terms(&self, service: Service, params: Option<RequestParams>) -> DeliveryPreferences {
-        RequestParams::delivery_preferences(params).or_class(self.classes.for_service(service))
+    /// A request with this node's defaults, from a requester that this node has no addresses of.
+    pub(super) fn serve_request(
+        &self,
+        key: SessionFlowKey,
+        asked_by: Option<ConnectionId>,
+        request: &Request,
+    ) -> ServeRequest {
+        let service = request.spec.service;
+        let duration = request.spec.duration.unwrap_or(self.stream_duration).min(MAX_STREAM_DURATION);
+        ServeRequest {
+            key,
+            relayed: false,
+            asked_by,
+            requester: key.0,
+            nonce: request.nonce,
+            spec: request.spec.clone(),
+            addresses: Vec::new(),
+            duration: service.is_stream().then_some(duration),
+            deadline: Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE),
+            terms: request.spec.delivery_preferences().or_class(self.classes.for_service(service)),
+            pushed: None,
+            reflect: None,
+        }
     }
 
     /// Takes a request on, or says why not.
@@ -221,12 +209,12 @@ impl ProviderSessions {
         }
         self.make_room(core, &wish);
         if let Err(reason) = self.admit(core, &wish) {
-            let busy = reason == Reason::Busy && wish.service.is_stream();
+            let busy = reason == Reason::Busy && wish.spec.service.is_stream();
             let retry_after = self.until_free(core.now).filter(|_| busy);
             self.refused_member(core, &wish);
             return decline(core, &wish, reason, retry_after);
         }
-        if let Form::Stream { bits_per_second, .. } = wish.service.form() {
+        if let Form::Stream { bits_per_second, .. } = wish.spec.service.form() {
             core.reckoned_streams = core.reckoned_streams.saturating_sub(1);
             core.reckoned_kbps = core.reckoned_kbps.saturating_sub(bits_per_second.div_ceil(1000));
         }
@@ -247,7 +235,7 @@ impl ProviderSessions {
 
     /// True if this node provides the service of a request, or has offered its object.
     pub(super) fn provides(&self, core: &Core, wish: &ServeRequest) -> bool {
-        wish.requester != core.node && (wish.pushed.is_some() || self.services.contains(wish.service))
+        wish.requester != core.node && (wish.pushed.is_some() || self.services.contains(wish.spec.service))
     }
 
     fn admit(&self, core: &mut Core, wish: &ServeRequest) -> Result<(), Reason> {
@@ -275,8 +263,9 @@ impl ProviderSessions {
 
     /// Whether a request that nobody has to be told "no" for would be served.
     pub(super) fn takes(&self, core: &mut Core, wish: &ServeRequest) -> bool {
-        let has_way = core.connections.between(core.now, wish.requester, wish.schemes, &wish.addresses).is_some()
-            || self.can_dial(core.now, wish);
+        let has_way =
+            core.connections.between(core.now, wish.requester, wish.spec.transports, &wish.addresses).is_some()
+                || self.can_dial(core.now, wish);
         has_way && self.admit(core, wish).is_ok()
     }
 
@@ -370,7 +359,7 @@ impl ProviderSessions {
     pub(super) fn status(&self, now: Time) -> Vec<SessionStatus> {
         let one = |(id, session): (SessionId, &Session)| SessionStatus {
             session: id,
-            service: session.wish.service,
+            service: session.wish.spec.service,
             requester: session.wish.requester,
             relayed: session.wish.relayed,
             bytes: session.bytes(),
@@ -387,10 +376,6 @@ impl ProviderSessions {
     pub(super) fn live_where(&self, which: impl Fn(&Session) -> bool) -> Vec<SessionId> {
         self.under_way().filter(|(_, session)| which(session)).map(|(id, _)| id).collect()
     }
-}
-
-pub(super) fn schemes(params: Option<RequestParams>) -> SchemeSet {
-    params.and_then(|params| params.transports).unwrap_or_default()
 }
 
 fn decline(core: &mut Core, wish: &ServeRequest, reason: Reason, retry_after: Option<Duration>) {

@@ -74,7 +74,8 @@ impl OutgoingRequests {
         core.timers.set(Timer::Deadline(id), asked.due());
         let before = asked.subscription.foretold.provider.replace(provider);
         if before != Some(provider) {
-            let duration_ms = asked.params().duration_ms.unwrap_or_default();
+            let duration = asked.request.duration.unwrap_or_default();
+            let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
             let offer = FlowDescription::Stream { duration_ms, bits_per_second, format };
             core.emit(NodeEvent::Accepted {
                 ticket,
@@ -117,14 +118,14 @@ impl OutgoingRequest {
 mod tests {
     use super::*;
     use crate::grid::Area;
-    use crate::node::ServiceRequest;
     use crate::service::Service;
+    use crate::wire::ServiceRequest;
 
     #[test]
     fn provisional_key_shortens_deadline_until_confirmed() {
         let (now, deadline) = (Time::ZERO, Duration::from_secs(30));
         let mut asked =
-            OutgoingRequest::new(Ticket(1), ServiceRequest::new(Service::Video, Area::Anywhere), now, deadline);
+            OutgoingRequest::new(Ticket(1), ServiceRequest::new(Service::Video, Area::Anywhere), None, now, deadline);
         asked.subscription.foretold.until = Some(now + CONFIRMATION);
         assert_eq!(asked.due(), now + CONFIRMATION);
         asked.confirm();

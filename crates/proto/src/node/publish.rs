@@ -25,7 +25,7 @@ use crate::ids::NodeId;
 use crate::reflection::{Epoch, EpochSecret, StreamId};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{CopyTarget, Message, Reason, Rekey, RequestParams, StreamKeys};
+use crate::wire::{CopyTarget, Message, Reason, Rekey, Request, StreamKeys};
 
 /// The most requests that one publication serves: each costs a message per epoch.
 pub const MAX_MEMBERS: usize = 1_024;
@@ -106,13 +106,8 @@ impl Publications {
     }
 
     /// Where a copy is wanted, as seen from here, if it can be had. On an error none may go there.
-    pub(super) fn wanted(
-        &self,
-        service: Service,
-        params: Option<RequestParams>,
-        from: &NodeConnection,
-    ) -> Result<Option<CopyTarget>, Reason> {
-        let wanted = RequestParams::copy_target(params).filter(|_| self.able && service.is_stream());
+    pub(super) fn wanted(&self, request: &Request, from: &NodeConnection) -> Result<Option<CopyTarget>, Reason> {
+        let wanted = request.copy_target.filter(|_| self.able && request.spec.service.is_stream());
         let Some(mut reflect) = wanted else { return Ok(None) };
         let seen = from.address.primary().map(|seen| seen.ip());
         if let Some(seen) = seen.filter(|_| reflect.to.ip().is_unspecified()) {
@@ -170,7 +165,8 @@ impl Publications {
 impl ProviderSessions {
     /// The sessions that are members of a service's publication, or become one.
     pub(super) fn members(&self, service: Service) -> impl Iterator<Item = (SessionId, &Session)> {
-        self.under_way().filter(move |(_, session)| session.wish.reflect.is_some() && session.wish.service == service)
+        self.under_way()
+            .filter(move |(_, session)| session.wish.reflect.is_some() && session.wish.spec.service == service)
     }
 
     fn member_ids(&self, service: Service, which: impl Fn(&SessionPhase) -> bool) -> Vec<SessionId> {
@@ -180,7 +176,7 @@ impl ProviderSessions {
     /// There is a way to who wants a reflected stream.
     pub(super) fn join_publication(&mut self, core: &mut Core, id: SessionId) {
         let Some(Session { wish, .. }) = self.sessions.get(&id) else { return };
-        let (service, requester) = (wish.service, wish.requester);
+        let (service, requester) = (wish.spec.service, wish.requester);
         let (is_busy, giving_way) = (self.is_busy(wish), self.giving_way(wish));
         let is_full = is_busy && giving_way.is_empty();
         let displaced = if is_full { self.displaced(core.now, wish) } else { Vec::new() };
@@ -233,7 +229,7 @@ impl ProviderSessions {
     fn start_member(&mut self, core: &mut Core, id: SessionId) {
         let cell = self.cell;
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let publication = self.publications.by_service(session.wish.service);
+        let publication = self.publications.by_service(session.wish.spec.service);
         let Some(live) = publication.and_then(|(_, publication)| publication.live.as_ref()) else { return };
         core.counters.accepted += 1;
         core.timers.clear(Timer::Expire(id));
@@ -244,7 +240,7 @@ impl ProviderSessions {
     /// Has the owner offer the stream to where a member wants it.
     pub(super) fn offer_to(&mut self, core: &mut Core, id: SessionId) {
         let Some(Session { wish, phase: SessionPhase::Member, .. }) = self.sessions.get(&id) else { return };
-        let publication = self.publications.by_service(wish.service);
+        let publication = self.publications.by_service(wish.spec.service);
         if let (Some((session, Publication { live: Some(live), .. })), Some(reflect)) = (publication, wish.reflect) {
             core.emit(NodeEvent::Reflect { session, stream: live.stream, to: reflect.to, tag: reflect.tag });
         }
@@ -260,7 +256,7 @@ impl ProviderSessions {
         }
         for member in self.live.iter() {
             let Some(session) = self.sessions.get_mut(member) else { continue };
-            if matches!(session.phase, SessionPhase::Member) && session.wish.service == *service {
+            if matches!(session.phase, SessionPhase::Member) && session.wish.spec.service == *service {
                 session.give_keys(core, cell, live);
                 let id = session.wish.key.1;
                 session.send_reliably(core, &Message::Rekey(Rekey { id, stream, epoch, secret: secret.clone() }));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::api::{NodeEvent, ReflectionPolicy};
+use super::api::NodeEvent;
 use super::connections::ConnectionLoss;
 use super::core::Core;
 use super::incoming_flow::{FlowOrigin, IncomingFlow};
@@ -18,7 +18,7 @@ use crate::flow::REPORT_INTERVAL;
 use crate::ids::{ConnectionId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Accept, Chunk, Datagram, FlowDescription, Message, Reason, ResumePoint};
+use crate::wire::{Accept, Chunk, Datagram, FlowDescription, Message, Reason, ReflectionPolicy, ResumePoint};
 
 /// How long a stream may go on beyond what it was to last before it is ended
 /// here: sources start late and clocks differ. A long path has more time.
@@ -373,7 +373,7 @@ fn check(asked: &OutgoingRequest, scheme: Scheme, offer: &FlowDescription) -> Re
 /// was asked to. `None` for an object, and for a subscription without an end.
 fn lasts(asked: &OutgoingRequest, offer: &FlowDescription) -> Option<Duration> {
     let FlowDescription::Stream { duration_ms, .. } = offer else { return None };
-    if asked.request.duration.is_none() && asked.request.reflect == Some(ReflectionPolicy::Always) {
+    if asked.request.duration.is_none() && asked.request.reflect == ReflectionPolicy::Always {
         return None;
     }
     let longest = asked.request.duration.unwrap_or(MAX_STREAM_DURATION);

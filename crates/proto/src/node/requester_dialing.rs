@@ -24,13 +24,13 @@ const HANDSHAKE_TRIPS: u32 = 4;
 impl ServeRequest {
     /// Where the requester can be dialled over an allowed transport.
     fn dialable(&self) -> Vec<Address> {
-        let fits = |address: &&Address| self.schemes.contains(address.scheme);
+        let fits = |address: &&Address| self.spec.transports.contains(address.scheme);
         self.addresses.iter().filter(fits).cloned().collect()
     }
 
     /// How the requester is reached.
     fn way(&self) -> DialTarget {
-        DialTarget { node: self.requester, schemes: self.schemes }
+        DialTarget { node: self.requester, schemes: self.spec.transports }
     }
 }
 
@@ -41,10 +41,10 @@ impl ProviderSessions {
         let wish = &session.wish;
         let direct = wish.addresses.is_empty() || wish.relayed;
         let connection = if direct {
-            let fits = |connection: &NodeConnection| wish.schemes.contains(connection.address.scheme);
+            let fits = |connection: &NodeConnection| wish.spec.transports.contains(connection.address.scheme);
             wish.asked_by.filter(|asked_by| core.connections.get(*asked_by).is_some_and(fits))
         } else {
-            core.connections.between(core.now, wish.requester, wish.schemes, &wish.addresses)
+            core.connections.between(core.now, wish.requester, wish.spec.transports, &wish.addresses)
         };
         if let Some(connection) = connection {
             return self.open(core, id, connection);
@@ -89,7 +89,8 @@ impl ProviderSessions {
         session.reached = core.now;
         session.phase = SessionPhase::Opening;
         core.timers.clear(Timer::Reach(id));
-        let ServeRequest { service, duration, requester, pushed, .. } = session.wish;
+        let ServeRequest { duration, requester, pushed, .. } = session.wish;
+        let service = session.wish.spec.service;
         match pushed {
             Some(PushedObject { length, digest, .. }) => {
                 let format = String::new();
@@ -124,7 +125,9 @@ impl ProviderSessions {
         self.unreached.forget(node);
         let Some(scheme) = core.connections.get(connection).map(|connection| connection.address.scheme) else { return };
         let waits = |session: &Session| {
-            session.waits_for_connection() && session.wish.requester == node && session.wish.schemes.contains(scheme)
+            session.waits_for_connection()
+                && session.wish.requester == node
+                && session.wish.spec.transports.contains(scheme)
         };
         for id in self.live_where(waits) {
             if let Some(session) = self.sessions.get_mut(&id) {

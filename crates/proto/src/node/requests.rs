@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::api::{Discovery, NodeConfig, NodeEvent, ReflectionPolicy, ServiceRequest, Ticket};
+use super::api::{Discovery, NodeConfig, NodeEvent, Provider, Ticket};
 use super::core::Core;
 use super::direct;
 use super::discovery_policy::DiscoveryPolicy;
@@ -19,7 +19,7 @@ use crate::flow::STALL_TIMEOUT;
 use crate::ids::{ConnectionId, Nonce, RequestId};
 use crate::random::SecretRng;
 use crate::time::Time;
-use crate::wire::{MAX_CANDIDATES, Message, Reason, RequestMode};
+use crate::wire::{DEFAULT_TIMEOUT, MAX_CANDIDATES, Message, Reason, ReflectionPolicy, RequestMode, ServiceRequest};
 
 /// The most requests and lookups at once. Each stream that is lost may be asked for again beyond that.
 pub const MAX_REQUESTS: usize = 256;
@@ -78,13 +78,13 @@ impl OutgoingRequests {
         core: &mut Core,
         attach: &HomeRegistration,
         ticket: Ticket,
-        mut wanted: ServiceRequest,
+        (mut wanted, provider): (ServiceRequest, Option<Provider>),
     ) {
-        let refusal = if wanted.mode == RequestMode::Lookup || !wanted.area.is_valid() {
+        let refusal = if wanted.mode == RequestMode::Lookup || wanted.check().is_err() {
             Some((Reason::NotAllowed, "the request is malformed"))
-        } else if let Some(objection) = direct::objection(core, &wanted) {
+        } else if let Some(objection) = direct::objection(core, &wanted, provider.as_ref()) {
             Some((Reason::NotAllowed, objection))
-        } else if let Some(objection) = self.not_reflected(core, &wanted) {
+        } else if let Some(objection) = self.not_reflected(core, &wanted, provider.as_ref()) {
             Some((Reason::NotAllowed, objection))
         } else if let Some(objection) = self.out_of_scope(&wanted) {
             Some((Reason::NotAllowed, objection))
@@ -100,14 +100,10 @@ impl OutgoingRequests {
         }
         wanted.area = multicast_search::narrowed(wanted.scope, wanted.area, attach.record().cell);
         if let Some(home) = attach.home() {
-            if wanted.prolonged {
-                wanted.deadline = prolonged(core, home, wanted.deadline);
-            }
-            if wanted.patience == STALL_TIMEOUT {
-                wanted.patience = core.scaled_timeout(home, STALL_TIMEOUT);
-            }
+            wanted.timeout.get_or_insert_with(|| prolonged(core, home, DEFAULT_TIMEOUT));
+            wanted.patience.get_or_insert_with(|| core.scaled_timeout(home, STALL_TIMEOUT));
         }
-        let id = self.insert(core, ticket, wanted);
+        let id = self.insert(core, ticket, wanted, provider);
         self.begin_search(core, attach, id);
     }
 
@@ -128,21 +124,30 @@ impl OutgoingRequests {
             Some(home) => prolonged(core, home, LOOKUP_DEADLINE),
             None => HOMELESS_LOOKUP,
         };
-        let wanted = ServiceRequest { count, deadline, ..wanted };
-        let id = self.insert(core, ticket, wanted);
+        let wanted = ServiceRequest { count, timeout: Some(deadline), ..wanted };
+        let id = self.insert(core, ticket, wanted, None);
         self.begin_search(core, attach, id);
     }
 
-    fn insert(&mut self, core: &mut Core, ticket: Ticket, wanted: ServiceRequest) -> RequestId {
+    fn insert(
+        &mut self,
+        core: &mut Core,
+        ticket: Ticket,
+        wanted: ServiceRequest,
+        provider: Option<Provider>,
+    ) -> RequestId {
         let taking = SubscriptionState {
-            able: self.can_take(core, &wanted),
-            wanted: wanted.reflect == Some(ReflectionPolicy::Always),
+            able: self.can_take(core, &wanted, provider.as_ref()),
+            wanted: wanted.reflect == ReflectionPolicy::Always && wanted.mode != RequestMode::Lookup,
             ..SubscriptionState::default()
         };
-        let deadline = wanted.deadline;
+        let deadline = wanted.timeout();
         self.number(
             core,
-            OutgoingRequest { subscription: taking, ..OutgoingRequest::new(ticket, wanted, core.now, deadline) },
+            OutgoingRequest {
+                subscription: taking,
+                ..OutgoingRequest::new(ticket, wanted, provider, core.now, deadline)
+            },
         )
     }
 

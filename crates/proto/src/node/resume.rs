@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use super::api::ServiceRequest;
 use super::core::Core;
 use super::incoming_flow::{IncomingFlow, Pace};
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
@@ -14,7 +13,7 @@ use super::subscribe::SubscriptionState;
 use super::timers::Timer;
 use crate::ids::{NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{FlowDescription, Message, Reason};
+use crate::wire::{FlowDescription, Message, Reason, ServiceRequest};
 
 /// The pause before the second attempt; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -75,6 +74,7 @@ impl OutgoingRequests {
         let Some(OutgoingRequest {
             ticket,
             request: wanted,
+            provider,
             nonce,
             commanded,
             phase: RequestPhase::Receiving(receiving),
@@ -96,11 +96,11 @@ impl OutgoingRequests {
         let duration = left.filter(|_| wanted.service.is_stream()).or(wanted.duration);
         let wanted = ServiceRequest { trace: false, duration, resume: receiving.has(), ..wanted.clone() };
         let patience = receiving.gives_up_at().since(core.now);
-        let (nonce, commanded) = (*nonce, *commanded);
+        let (provider, nonce, commanded) = (provider.clone(), *nonce, *commanded);
         let again = OutgoingRequest {
             commanded,
             subscription: taking,
-            ..OutgoingRequest::new(*ticket, wanted, core.now, patience)
+            ..OutgoingRequest::new(*ticket, wanted, provider, core.now, patience)
         };
         let again = self.number(core, again);
         if let Some(asked) = self.asked.get_mut(&again) {

@@ -56,7 +56,7 @@ impl ProviderSessions {
     /// it comes with each.
     pub(super) fn leave_keys(&self, core: &mut Core, id: SessionId) {
         let wish = self.sessions.get(&id).map(|session| &session.wish).filter(|wish| wish.reflect.is_some());
-        if let Some((hub, service)) = wish.and_then(|wish| Some((wish.asked_by?, wish.service))) {
+        if let Some((hub, service)) = wish.and_then(|wish| Some((wish.asked_by?, wish.spec.service))) {
             self.leave_keys_with(core, hub, service);
         }
     }
@@ -71,8 +71,8 @@ impl ProviderSessions {
 
     /// A request was refused of whose node a hub may have let it open the stream.
     pub(super) fn refused_member(&mut self, core: &mut Core, wish: &ServeRequest) {
-        let publication = self.publications.find_publication(wish.service).filter(|_| wish.reflect.is_some());
-        if let Some(publication) = publication.filter(|_| !self.is_member(wish.service, wish.requester)) {
+        let publication = self.publications.find_publication(wish.spec.service).filter(|_| wish.reflect.is_some());
+        if let Some(publication) = publication.filter(|_| !self.is_member(wish.spec.service, wish.requester)) {
             self.shut_out(core, publication);
         }
     }

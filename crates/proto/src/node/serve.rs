@@ -42,7 +42,7 @@ impl ProviderSessions {
         };
         let Some(session) = self.sessions.get(&id).filter(|s| matches!(s.phase, SessionPhase::Opening)) else { return };
         let is_stream = matches!(opened, SourceOutput::Stream { .. });
-        if session.wish.service.is_stream() != is_stream || bytes > MAX_HELD_BYTES {
+        if session.wish.spec.service.is_stream() != is_stream || bytes > MAX_HELD_BYTES {
             return self.refuse(core, id, Reason::SourceFailed);
         }
         let excess = (held + bytes).saturating_sub(MAX_OBJECT_MEMORY) as u64;
@@ -232,7 +232,7 @@ impl ProviderSessions {
     pub(super) fn displace(&mut self, core: &mut Core, sessions: &[SessionId]) {
         for id in sessions {
             let Some(Session { wish, phase, .. }) = self.sessions.get(id) else { continue };
-            let publication = wish.reflect.and_then(|_| self.publications.find_publication(wish.service));
+            let publication = wish.reflect.and_then(|_| self.publications.find_publication(wish.spec.service));
             core.counters.displaced += 1;
             match phase {
                 SessionPhase::Reaching | SessionPhase::Opening => self.refuse(core, *id, Reason::Busy),
@@ -247,7 +247,7 @@ impl ProviderSessions {
     fn end_silent(&mut self, core: &mut Core, wish: &ServeRequest) {
         for _ in 0..self.live.len() {
             let is_of_kind = |session: &Session| {
-                session.gives_way(core) && session.wish.service.is_stream() == wish.service.is_stream()
+                session.gives_way(core) && session.wish.spec.service.is_stream() == wish.spec.service.is_stream()
             };
             let silent = self.under_way().filter(|(_, session)| is_of_kind(session));
             let Some(id) = silent.min_by_key(|(id, session)| (session.heard, *id)).map(|(id, _)| id) else { return };
@@ -264,7 +264,7 @@ impl ProviderSessions {
         let is_same = |session: &Session| {
             let old = &session.wish;
             matches!(session.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_))
-                && (old.requester, old.nonce, old.service) == (wish.requester, wish.nonce, wish.service)
+                && (old.requester, old.nonce, old.spec.service) == (wish.requester, wish.nonce, wish.spec.service)
                 && !old.relayed
                 && !wish.relayed
         };
@@ -339,7 +339,7 @@ impl ProviderSessions {
             }
         };
         let member =
-            session.wish.reflect.map(|_| (session.wish.service, matches!(session.phase, SessionPhase::Member)));
+            session.wish.reflect.map(|_| (session.wish.spec.service, matches!(session.phase, SessionPhase::Member)));
         let expires = session.started + session.wish.deadline;
         if !session.is_inline() {
             session.accept = None;
@@ -347,7 +347,7 @@ impl ProviderSessions {
         let unwanted = matches!(reason, Some(Reason::Cancelled | Reason::Leaving));
         let missed = opened && !session.confirmed && session.accept.is_none() && !unwanted;
         session.phase = SessionPhase::Done { bytes, reason, missed };
-        let (was_stream, was_pushed) = (session.wish.service.is_stream(), session.wish.pushed.is_some());
+        let (was_stream, was_pushed) = (session.wish.spec.service.is_stream(), session.wish.pushed.is_some());
         self.live.remove(&id);
         self.done.insert(id);
         session.dialling = false;

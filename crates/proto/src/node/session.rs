@@ -79,7 +79,7 @@ pub(super) enum SessionPhase {
 
 impl Session {
     pub(super) fn new(wish: ServeRequest, now: Time) -> Self {
-        let kbps = match wish.service.form() {
+        let kbps = match wish.spec.service.form() {
             Form::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
             Form::Object { .. } => 0,
         };
@@ -154,7 +154,7 @@ impl Session {
 
     fn send_over(&self, core: &mut Core, channel: Channel, message: &Message) {
         if let Some(connection) = self.connection {
-            core.transmit(connection, channel, Delivery::for_request(self.wish.service, self.wish.terms), message);
+            core.transmit(connection, channel, Delivery::for_request(self.wish.spec.service, self.wish.terms), message);
         }
     }
 
@@ -194,7 +194,7 @@ impl Session {
     /// True for a stream whose place went to another one without the requester's knowledge.
     pub(super) fn has_given_way(&self) -> bool {
         let gave_way = matches!(self.phase, SessionPhase::Done { missed: true, reason: Some(Reason::Busy), .. });
-        gave_way && self.wish.service.is_stream()
+        gave_way && self.wish.spec.service.is_stream()
     }
 
     /// Memory that the object under way takes as long as it is, bytes.
@@ -284,7 +284,7 @@ impl Session {
     /// Tells a requester that traces its request how it is served, ahead of the
     /// acceptance.
     fn report(&self, core: &mut Core) {
-        let Some(connection) = self.connection.filter(|_| self.wish.traced) else { return };
+        let Some(connection) = self.connection.filter(|_| self.wish.spec.trace) else { return };
         let micros = |at: Time| u32::try_from(at.since(self.started).as_micros()).unwrap_or(u32::MAX);
         let hop = Hop {
             node: core.node,
@@ -356,7 +356,7 @@ impl Session {
         (length, digest, format): (u64, [u8; 32], String),
         make: impl FnOnce(RequestId) -> ObjectSender,
     ) {
-        let resume = self.wish.resume.filter(|has| has.digest == digest && has.offset <= length);
+        let resume = self.wish.spec.resume.filter(|has| has.digest == digest && has.offset <= length);
         let offset = resume.map(|has| has.offset);
         let offer = FlowDescription::Object { bytes: length, digest, format, inline: None, offset };
         let accept = self.acceptance(core, cell, offer);

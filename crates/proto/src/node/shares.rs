@@ -65,7 +65,7 @@ pub(super) fn select_evicted(
 impl ProviderSessions {
     /// The sessions of others that end so that a request has a place.
     pub(super) fn displaced(&self, now: Time, wish: &ServeRequest) -> Vec<SessionId> {
-        let places = if wish.service.is_stream() { self.stream_places(now) } else { self.object_places(now) };
+        let places = if wish.spec.service.is_stream() { self.stream_places(now) } else { self.object_places(now) };
         let mut load = self.load_besides(Some(wish.key));
         select_evicted(places, (wish.requester, 1), |place| {
             load.leave(&place.load);
@@ -95,13 +95,13 @@ impl ProviderSessions {
     }
 
     fn object_places(&self, now: Time) -> Vec<ProviderSlot> {
-        let objects = self.under_way().filter(|(_, session)| !session.wish.service.is_stream());
+        let objects = self.under_way().filter(|(_, session)| !session.wish.spec.service.is_stream());
         objects.map(|(id, session)| place(now, id, session)).collect()
     }
 
     /// A stream for one requester is a place; so is a copy that one requester alone has.
     fn stream_places(&self, now: Time) -> Vec<ProviderSlot> {
-        let is_single = |session: &Session| session.wish.service.is_stream() && session.wish.reflect.is_none();
+        let is_single = |session: &Session| session.wish.spec.service.is_stream() && session.wish.reflect.is_none();
         let streams = self.under_way().filter(|(_, session)| is_single(session));
         let mut places: Vec<ProviderSlot> = streams.map(|(id, session)| place(now, id, session)).collect();
         for (service, kbps) in self.publications.rates() {
@@ -129,7 +129,7 @@ fn place(now: Time, id: SessionId, session: &Session) -> ProviderSlot {
         amount: 1,
         is_used: session.is_used(now),
         bytes: session.bytes(),
-        load: if session.wish.service.is_stream() {
+        load: if session.wish.spec.service.is_stream() {
             ProviderLoad::of_stream(session.kbps)
         } else {
             ProviderLoad::of_object()

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::api::{Discovery, NodeEvent, Provider, ReflectionPolicy, ServiceRequest, Ticket};
+use super::api::{Discovery, NodeEvent, Provider, Ticket};
 use super::core::Core;
 use super::incoming_flow::IncomingFlow;
 use super::multicast_search::SearchMethods;
@@ -22,7 +22,7 @@ use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use crate::scope::Scope;
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{CopyTarget, Message, Reason, Rekey, RequestMode, StreamKeys};
+use crate::wire::{CopyTarget, Message, Reason, ReflectionPolicy, Rekey, RequestMode, ServiceRequest, StreamKeys};
 
 /// Between two reports to the provider of a reflected stream, which only say
 /// that it is still wanted.
@@ -74,16 +74,6 @@ pub(super) struct SubscriptionState {
     pub(super) foretold: ProvisionalKey,
 }
 
-impl SubscriptionState {
-    /// Where a copy is wanted, in the words of requests.
-    pub(super) fn reflect(&self, wanted: &ServiceRequest) -> Option<CopyTarget> {
-        let (to, tag) = self.leg?;
-        let named = wanted.provider.as_ref().map(|provider| provider.node);
-        let provider = self.aim.map(|(node, _)| node).or(named);
-        Some(CopyTarget { to, tag, hops: 0, provider, is_resuming: self.resumes.then_some(true) })
-    }
-}
-
 /// A reflected stream, as the provider has told of it.
 #[derive(Debug)]
 pub(super) struct Subscription {
@@ -124,11 +114,26 @@ impl IncomingFlow {
     }
 }
 
+impl OutgoingRequest {
+    /// The destination of a copy of the reflected stream, if one is wanted.
+    pub(super) fn copy_target(&self) -> Option<CopyTarget> {
+        let (to, tag) = self.subscription.leg?;
+        let named = self.provider.as_ref().map(|provider| provider.node);
+        let provider = self.subscription.aim.map(|(node, _)| node).or(named);
+        Some(CopyTarget { to, tag, hops: 0, provider, is_resuming: self.subscription.resumes.then_some(true) })
+    }
+}
+
 impl OutgoingRequests {
     /// Why a request for a reflected stream cannot be made; `None` if it can,
     /// or is none.
-    pub(super) fn not_reflected(&self, core: &Core, wanted: &ServiceRequest) -> Option<&'static str> {
-        if wanted.reflect != Some(ReflectionPolicy::Always) || self.can_take(core, wanted) {
+    pub(super) fn not_reflected(
+        &self,
+        core: &Core,
+        wanted: &ServiceRequest,
+        provider: Option<&Provider>,
+    ) -> Option<&'static str> {
+        if wanted.reflect != ReflectionPolicy::Always || self.can_take(core, wanted, provider) {
             return None;
         }
         Some(match () {
@@ -140,9 +145,9 @@ impl OutgoingRequests {
     }
 
     /// Whether a request may be answered by a reflected stream.
-    pub(super) fn can_take(&self, core: &Core, wanted: &ServiceRequest) -> bool {
-        let is_direct = wanted.provider.is_some() && wanted.reflect != Some(ReflectionPolicy::Always);
-        wanted.reflect.is_some()
+    pub(super) fn can_take(&self, core: &Core, wanted: &ServiceRequest, provider: Option<&Provider>) -> bool {
+        let is_direct = provider.is_some() && wanted.reflect != ReflectionPolicy::Always;
+        wanted.reflect != ReflectionPolicy::Never
             && self.media.is_some()
             && core.hub_role == Role::SuperNode
             && wanted.mode == RequestMode::Forward
@@ -228,6 +233,7 @@ impl OutgoingRequests {
         let Some(OutgoingRequest {
             ticket,
             request: wanted,
+            provider,
             commanded,
             phase: RequestPhase::Receiving(receiving),
             subscription: taking,
@@ -251,7 +257,7 @@ impl OutgoingRequests {
         let again = OutgoingRequest {
             commanded: *commanded,
             subscription: taking,
-            ..OutgoingRequest::new(*ticket, wanted, core.now, PATIENCE)
+            ..OutgoingRequest::new(*ticket, wanted, provider.clone(), core.now, PATIENCE)
         };
         core.counters.resubscribed += 1;
         let again = self.number(core, again);
@@ -365,7 +371,7 @@ impl OutgoingRequest {
 
     /// Whether `provider` is one that it means.
     pub(super) fn may_be_of(&self, provider: NodeId) -> bool {
-        let named = self.request.provider.as_ref().map(|Provider { node, .. }| *node);
+        let named = self.provider.as_ref().map(|Provider { node, .. }| *node);
         named.is_none_or(|named| named == provider)
     }
 }

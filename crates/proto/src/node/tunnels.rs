@@ -18,10 +18,7 @@ use crate::machine::RemoteIdentity as Remote;
 use crate::random::SecretRng;
 use crate::rtt::Rtt;
 use crate::service::{Role, Service};
-use crate::wire::{
-    Accept, Decline, FlowDescription, Message, ProtocolVersion, ProviderAddress, ProviderRequest, Reason, Request,
-    RequestMode, RequestParams,
-};
+use crate::wire::{Accept, Decline, FlowDescription, Message, ProviderAddress, Reason, Request, Route, ServiceRequest};
 
 /// Time that hubs try for a call.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -58,8 +55,19 @@ struct OutgoingConnect {
 /// A call of somebody who is being dialled.
 #[derive(Debug)]
 struct IncomingConnect {
+    /// The hub's connection.
     by: ConnectionId,
-    request: ProviderRequest,
+    id: RequestId,
+    requester: NodeId,
+    /// True if the hub passes on what the two say.
+    is_relayed: bool,
+}
+
+impl IncomingConnect {
+    fn decline(&self, core: &mut Core, reason: Reason) {
+        let requester = Some(self.requester).filter(|_| !self.is_relayed);
+        core.send(self.by, &Message::Decline(Decline { id: self.id, reason, retry_after_ms: None, requester }));
+    }
 }
 
 impl ConnectRequests {
@@ -75,11 +83,7 @@ impl ConnectRequests {
         node: NodeId,
         (service, cell): (Service, Cell),
     ) {
-        // An older hub would have the service provided.
-        let knows_calls = |home: &ConnectionId| {
-            core.connections.get(*home).is_some_and(|home| home.hello.protocol >= ProtocolVersion::CONNECT_TO)
-        };
-        let Some(home) = home.filter(knows_calls) else { return };
+        let Some(home) = home else { return };
         let known = self.out.iter().find(|(_, call)| call.node == node).map(|(id, _)| *id);
         let id = known.unwrap_or_else(|| {
             let (id, nonce) = (core.next_request(), Nonce::from_u64(self.nonces.next_u64()));
@@ -92,14 +96,11 @@ impl ConnectRequests {
             &Message::Request(Request {
                 id,
                 nonce: *nonce,
-                service: *service,
-                area: Area::Exact(*cell),
-                mode: RequestMode::Forward,
+                spec: ServiceRequest { count: 1, ..ServiceRequest::new(*service, Area::Exact(*cell)) }.into(),
                 deadline_ms: DEADLINE.as_millis() as u32,
-                count: 1,
-                params: Some(RequestParams { connect_to: Some(node), ..RequestParams::default() }),
-                scope: None,
-                selector: None,
+                route: None,
+                copy_target: None,
+                connect_to: Some(node),
             }),
         );
     }
@@ -128,44 +129,45 @@ impl ConnectRequests {
     /// The caller was not reached in time: the hub is to pass messages on.
     pub(super) fn on_timer(&mut self, core: &mut Core, node: NodeId) {
         core.timers.clear(Timer::IncomingConnect(node));
-        if let Some(IncomingConnect { by, request: forward }) = self.called.remove(&node) {
-            decline(core, by, &forward, Reason::Unreachable);
+        if let Some(call) = self.called.remove(&node) {
+            call.decline(core, Reason::Unreachable);
         }
     }
 
     /// A node calls this one.
-    pub(super) fn on_provider_request(
+    pub(super) fn on_call(
         &mut self,
         core: &mut Core,
         unreached: &mut UnreachableNodes,
         connection: ConnectionId,
-        forward: ProviderRequest,
+        request: &Request,
+        route: Route,
     ) {
-        let way = DialTarget { node: forward.requester, schemes: SchemeSet::ALL };
-        let node = forward.requester;
-        if !core.is_hub(connection) || node == core.node || RequestParams::connect_to(forward.params) != Some(core.node)
-        {
+        let node = route.requester;
+        if !core.is_hub(connection) || node == core.node || request.connect_to != Some(core.node) {
             core.counters.refused += 1;
             return;
         }
-        if forward.reply_to.is_empty() {
-            return open(core, connection, &forward);
+        let call =
+            IncomingConnect { by: connection, id: request.id, requester: node, is_relayed: route.reply_to.is_empty() };
+        if call.is_relayed {
+            return open(core, &call, request.nonce);
         }
-        let addresses = core.told(connection, forward.reply_to.clone());
+        let addresses = core.told(connection, route.reply_to);
         if addresses.is_empty() || unreached.holds(core.now, node, &addresses) {
-            return decline(core, connection, &forward, Reason::Unreachable);
+            return call.decline(core, Reason::Unreachable);
         }
         if self.called.len() >= MAX_CALLED && !self.called.contains_key(&node) {
-            return decline(core, connection, &forward, Reason::Busy);
+            return call.decline(core, Reason::Busy);
         }
         if !self.called.contains_key(&node) {
-            if !core.dial_as_told(way, addresses) {
-                return decline(core, connection, &forward, Reason::Unreachable);
+            if !core.dial_as_told(DialTarget { node, schemes: SchemeSet::ALL }, addresses) {
+                return call.decline(core, Reason::Unreachable);
             }
             core.set(Timer::IncomingConnect(node), REACH_TIME);
         }
-        core.send(connection, &Message::Pending { id: forward.id, requester: Some(node), provider: None });
-        self.called.insert(node, IncomingConnect { by: connection, request: forward });
+        core.send(connection, &Message::Pending { id: request.id, requester: Some(node), provider: None });
+        self.called.insert(node, call);
     }
 
     /// Takes a hub's answer to a call and returns the node called, once there is a way to it.
@@ -203,22 +205,19 @@ impl ConnectRequests {
 }
 
 /// Accepts that what a node says comes through a hub.
-fn open(core: &mut Core, connection: ConnectionId, forward: &ProviderRequest) {
-    let ProviderRequest { id, nonce, requester, .. } = forward;
+fn open(core: &mut Core, call: &IncomingConnect, nonce: Nonce) {
+    let IncomingConnect { by: connection, id, requester, .. } = *call;
     let is_known = core.connections.get(connection).is_some_and(|entry| {
         let hub = entry.peer.node;
-        !core.connections.ways(|way| (way.hub, way.id) == (hub, *id)).is_empty()
+        !core.connections.ways(|way| (way.hub, way.id) == (hub, id)).is_empty()
     });
-    if !is_known && !enter(core, connection, *requester, *id) {
-        return decline(core, connection, forward, Reason::Busy);
+    if !is_known && !enter(core, connection, requester, id) {
+        return call.decline(core, Reason::Busy);
     }
     let nothing =
         FlowDescription::Object { bytes: 0, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (offer, cell, provider) = (nothing, Cell::new(0, 0), Some(core.node));
-    core.send(
-        connection,
-        &Message::Accept(Accept { id: *id, nonce: *nonce, flow: offer, cell, provider, stream_keys: None }),
-    );
+    core.send(connection, &Message::Accept(Accept { id, nonce, flow: offer, cell, provider, stream_keys: None }));
 }
 
 /// Takes a way through a hub for a connection with a node; false if there are too many.
@@ -234,11 +233,6 @@ fn enter(core: &mut Core, connection: ConnectionId, node: NodeId, id: RequestId)
     let entry = NodeConnection { through, ..NodeConnection::new(now, peer, address, rtt) };
     core.connections.insert(way, entry);
     true
-}
-
-fn decline(core: &mut Core, connection: ConnectionId, forward: &ProviderRequest, reason: Reason) {
-    let requester = Some(forward.requester).filter(|_| !forward.reply_to.is_empty());
-    core.send(connection, &Message::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester }));
 }
 
 impl Node {
@@ -290,7 +284,7 @@ fn entry_hub(core: &Core, connection: ConnectionId) -> Option<NodeId> {
 /// True if two nodes may send it to one another through hubs: transfers of files need it.
 fn is_of_files(message: &Message) -> bool {
     match message {
-        Message::Request(request) => RequestParams::is_pushed(request.params),
+        Message::Request(request) => request.spec.pushed,
         Message::Push(_)
         | Message::PushStatus { .. }
         | Message::Accept(_)

@@ -5,12 +5,11 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
-use super::open::{self, open};
-use super::request::{Reason, RequestParams};
-use crate::address::Address;
+use super::open::open;
+use super::request::Reason;
 use crate::block::BlockService;
 use crate::grid::Cell;
-use crate::ids::{NodeId, Nonce, RequestId};
+use crate::ids::NodeId;
 use crate::record::Version;
 use crate::service::Service;
 
@@ -44,46 +43,6 @@ impl Reason {
     pub(crate) fn for_silence(way: RouteDirection) -> Self {
         if way == RouteDirection::Up { Self::UnreachableAbove } else { Self::Unreachable }
     }
-}
-
-/// See [`Message::RouteRequest`](super::Message::RouteRequest).
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-#[cbor(array)]
-pub struct RouteRequest {
-    /// The number under which to answer.
-    #[n(0)]
-    pub id: RequestId,
-    /// The secret to show.
-    #[n(1)]
-    pub nonce: Nonce,
-    /// What.
-    #[n(2)]
-    pub service: Service,
-    /// Where.
-    #[n(3)]
-    pub cell: Cell,
-    /// Who asked.
-    #[n(4)]
-    pub requester: NodeId,
-    /// Where to answer, the requester's preferred transport first; empty:
-    /// answer to the hub that carries, which relays.
-    #[cbor(n(5), with = "open::addresses", has_nil)]
-    pub reply_to: Vec<Address>,
-    /// How long the requester still waits for an acceptance, milliseconds.
-    #[n(6)]
-    pub deadline_ms: u32,
-    /// Where it may go on to.
-    #[n(7)]
-    pub direction: RouteDirection,
-    /// To how many further hubs it may go.
-    #[n(8)]
-    pub hops_left: u8,
-    /// The only provider that is meant; `None`: whoever is there.
-    #[n(9)]
-    pub provider: Option<NodeId>,
-    /// More.
-    #[n(10)]
-    pub params: Option<RequestParams>,
 }
 
 /// See [`Message::HomeChanged`](super::Message::HomeChanged).

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_proto::node::{MAX_OBJECT_SESSIONS, NodeEvent, ServiceRequest, Ticket};
-use roost_proto::wire::{Message, Reason, Request, RequestMode, RequestParams};
+use roost_proto::node::{MAX_OBJECT_SESSIONS, NodeEvent, Ticket};
+use roost_proto::wire::{Message, Reason, Request, RequestMode, ServiceRequest};
 use roost_proto::{Nonce, RequestId, Role, Service, Time};
 
 use crate::world::seeds::for_few_seeds;
-use crate::world::{HostId, MS, SECOND, World};
+use crate::world::{HostId, MS, RequestCommand, SECOND, World};
 use crate::{ANYWHERE, finished, single_hub_world};
 
 /// The fate of honest requests.
@@ -55,9 +55,9 @@ impl RequestLoop {
         if self.mode == RequestMode::Lookup {
             return world.lookup(host, self.service, ANYWHERE);
         }
-        let change = |wanted: &mut ServiceRequest| {
+        let change = |wanted: &mut RequestCommand| {
             (wanted.duration, wanted.mode) = (self.service.is_stream().then_some(self.duration), self.mode);
-            wanted.deadline = 5 * SECOND;
+            wanted.timeout = Some(5 * SECOND);
         };
         world.request_with(host, self.service, ANYWHERE, change)
     }
@@ -106,18 +106,8 @@ fn outcome(world: &World, host: HostId, ticket: Ticket) -> Option<Result<Time, R
 
 /// A request as a rogue's own machine would not make it.
 fn request(number: u32, service: Service, mode: RequestMode) -> Message {
-    Message::Request(Request {
-        id: RequestId(number),
-        nonce: Nonce::from_u64(number.into()),
-        service,
-        area: ANYWHERE,
-        mode,
-        deadline_ms: 10_000,
-        count: 0,
-        params: Some(RequestParams { duration_ms: Some(3_600_000), ..RequestParams::default() }),
-        scope: None,
-        selector: None,
-    })
+    let spec = ServiceRequest { mode, duration: Some(3_600 * SECOND), ..ServiceRequest::new(service, ANYWHERE) };
+    Message::Request(Request::new(RequestId(number), Nonce::from_u64(number.into()), spec, 10_000))
 }
 
 /// A hub, a provider of everything, two honest requesters, and rogues.

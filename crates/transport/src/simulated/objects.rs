@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use roost_proto::flow::digest;
 use roost_proto::machine::{Machine, RemoteIdentity as Remote};
 use roost_proto::node::{
-    Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, RequestSummary, ServiceRequest, SourceOutput, Ticket,
+    Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, RequestSummary, SourceOutput, Ticket,
 };
 use roost_proto::random::{RootSecret, SplitMix64};
 
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{
     Address, Area, Cell, ConnectionId, DeliveryClasses, Input, NodeId, Role, Service, ServiceSet, Transmit,
 };
@@ -199,11 +200,11 @@ impl TransferHarness {
     /// The rate at which the second half of the object came, bits per second.
     fn carry(&mut self) -> f64 {
         let wanted = ServiceRequest {
-            deadline: Duration::from_secs(30),
-            provider: Some(Provider { node: node(0), addresses: vec![address(0)] }),
+            timeout: Some(Duration::from_secs(30)),
             ..ServiceRequest::new(Service::Image, Area::Anywhere)
         };
-        self.input(1, Input::Command(NodeCommand::Request { ticket: TICKET, request: wanted }));
+        let provider = Some(Provider { node: node(0), addresses: vec![address(0)] });
+        self.input(1, Input::Command(NodeCommand::Request { ticket: TICKET, request: wanted, provider }));
         while self.summary.is_none() {
             self.step();
         }

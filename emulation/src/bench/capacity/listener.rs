@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_control::{Client, ClientError, Frame, Member, RequestQuery, RoomQuery};
-use roost_proto::node::ReflectionPolicy;
+use roost_control::{Client, ClientError, Frame, Member, RoomQuery};
+use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, Cell, NodeId, Service};
 use tokio::task::JoinSet;
 
@@ -118,13 +118,13 @@ async fn receive(socket: PathBuf, streams: ReceivedStreams, provider: Provider) 
 
 /// One request, to its end.
 async fn attempt(socket: &PathBuf, streams: &ReceivedStreams, (node, cell): Provider) -> Result<(), ClientError> {
-    let query = RequestQuery {
+    let request = ServiceRequest {
         provider: Some(node.into()),
         duration: Some(ENDLESS),
-        reflect: Some(ReflectionPolicy::Always),
-        ..RequestQuery::new(Service::Track, Area::Exact(cell))
+        reflect: ReflectionPolicy::Always,
+        ..ServiceRequest::new(Service::Track, Area::Exact(cell))
     };
-    let mut frames = Client::connect(socket).await?.request(&query).await?;
+    let mut frames = Client::connect(socket).await?.request(&request).await?;
     while let Some(frame) = frames.next().await? {
         if let Frame::Data(data) = frame {
             lock(streams).entry(node).or_default().append_data(&data);

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_control::{Client, Frame, RequestEvent, RequestQuery};
-use roost_proto::node::ReflectionPolicy;
+use roost_control::{Client, Frame, RequestEvent};
+use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, Cell, Service};
 use tokio::task::JoinHandle;
 
@@ -119,10 +119,10 @@ impl SubscriptionCase {
     }
 
     /// Whether super nodes may reflect it.
-    const fn reflection(self) -> Option<ReflectionPolicy> {
+    const fn reflection(self) -> ReflectionPolicy {
         match self {
-            Self::Direct4 | Self::Direct8 => None,
-            _ => Some(ReflectionPolicy::Always),
+            Self::Direct4 | Self::Direct8 => ReflectionPolicy::Never,
+            _ => ReflectionPolicy::Always,
         }
     }
 }
@@ -226,7 +226,7 @@ struct SubscriptionScene<'a> {
     /// Datagrams that the provider's source was sent.
     sent: &'a AtomicU64,
     /// Whether super nodes may reflect it.
-    reflect: Option<ReflectionPolicy>,
+    reflect: ReflectionPolicy,
 }
 
 impl SubscriptionScene<'_> {
@@ -338,18 +338,18 @@ struct StreamSubscriber {
 }
 
 impl StreamSubscriber {
-    fn ask(daemon: &Daemon, reflect: Option<ReflectionPolicy>) -> Self {
+    fn ask(daemon: &Daemon, reflect: ReflectionPolicy) -> Self {
         let arrivals = Arc::new(Mutex::new(VideoArrivals::default()));
         let (socket, noted) = (daemon.launch.socket.clone(), Arc::clone(&arrivals));
         let asked = Instant::now();
         let task = tokio::spawn(async move {
             let took = async {
-                let query = RequestQuery {
+                let request = ServiceRequest {
                     duration: Some(WATCH),
                     reflect,
-                    ..RequestQuery::new(Service::Video, Area::Exact(PROVIDER_CELL))
+                    ..ServiceRequest::new(Service::Video, Area::Exact(PROVIDER_CELL))
                 };
-                let mut stream = Client::connect(socket).await?.request(&query).await?;
+                let mut stream = Client::connect(socket).await?.request(&request).await?;
                 while let Some(frame) = stream.next().await? {
                     match frame {
                         Frame::Data(data) => {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use roost_proto::wire::ReflectionPolicy;
 use serde::Serialize;
 
 use super::{ONE_WAY, SubscriptionCase};
@@ -62,7 +63,7 @@ impl SubscriptionRow {
 
     /// Of what the provider sent.
     pub(super) fn sent(case: SubscriptionCase, copies: f64) -> Self {
-        let met = case.reflection().map(|_| copies <= ONE_COPY);
+        let met = (case.reflection() != ReflectionPolicy::Never).then_some(copies <= ONE_COPY);
         Self { copies: Some(copies), met, ..Self::for_case(case) }
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use roost_proto::node::{NodeCommand, NodeEvent, ServiceRequest, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::random::SplitMix64;
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Cell, NodeId, Service, Time, Traffic};
 
 use super::{HubContents, Lookups, MOVE_EVERY, Requests};
@@ -241,11 +242,11 @@ impl<'a> Population<'a> {
             self.asked.insert(ticket, self.world.now);
             let wanted = ServiceRequest {
                 duration: Some(TRACK),
-                deadline: PATIENCE,
+                timeout: Some(PATIENCE),
                 ..ServiceRequest::new(Service::Track, Area::Exact(self.cells[*target]))
             };
             let machine = self.world.machine_of(MachineRole::Node(*asker));
-            self.world.command(machine, NodeCommand::Request { ticket, request: wanted });
+            self.world.command(machine, NodeCommand::Request { ticket, request: wanted, provider: None });
             self.go_on(BETWEEN_LOOKUPS);
         }
         self.go_on(PATIENCE);

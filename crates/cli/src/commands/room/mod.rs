@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
-use roost_control::{Client, Member, RequestQuery, RoomQuery, RoomStream, Roster};
-use roost_proto::node::ReflectionPolicy;
+use roost_control::{Client, Member, RoomQuery, RoomStream, Roster};
+use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, Cell, NodeId, format_node};
 use roost_terminal::Output;
 use tokio::sync::{mpsc, watch};
@@ -155,14 +155,15 @@ impl Room<'_> {
             }
         };
         came.to = to.as_ref().map(ToString::to_string);
-        let query = RequestQuery {
+        let request = ServiceRequest {
             provider: Some(node.into()),
-            reflect: Some(ReflectionPolicy::Always),
+            reflect: ReflectionPolicy::Always,
             timeout: self.args.timeout,
-            ..RequestQuery::new(service, Area::Exact(cell))
+            ..ServiceRequest::new(service, Area::Exact(cell))
         };
         let (form, output) = (self.places.form(), self.output);
-        let stream = StreamTask { client: self.client.clone(), key, query, to, form, output, told: self.told.clone() };
+        let stream =
+            StreamTask { client: self.client.clone(), key, request, to, form, output, told: self.told.clone() };
         let (place, at) = watch::channel(cell);
         self.running.insert(key, place);
         self.tasks.spawn(stream.run(at));

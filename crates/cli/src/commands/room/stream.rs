@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use roost_control::{Client, Frame, RequestEvent, RequestQuery};
+use roost_control::{Client, Frame, RequestEvent};
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Cell};
 use roost_services::{SinkSpec, SinkState, TrackForm};
 use roost_terminal::Output;
@@ -32,7 +33,7 @@ pub(super) enum StreamUpdate {
 pub(super) struct StreamTask {
     pub(super) client: Client,
     pub(super) key: MemberStream,
-    pub(super) query: RequestQuery,
+    pub(super) request: ServiceRequest,
     pub(super) to: Option<SinkSpec>,
     pub(super) form: TrackForm,
     pub(super) output: Output,
@@ -61,7 +62,7 @@ impl StreamTask {
     /// Receives until the other end of `place` is dropped, which says where the member is.
     pub(super) async fn run(self, mut place: watch::Receiver<Cell>) {
         let mut pause = *PAUSES.start();
-        let keeping = OutputWriter::begin(self.query.service, self.to.as_ref(), self.form, self.output).await;
+        let keeping = OutputWriter::begin(self.request.service, self.to.as_ref(), self.form, self.output).await;
         let mut keeping = match keeping {
             Ok(keeping) => keeping,
             Err(failure) => return self.send_update(StreamUpdate::Unwritable(failure)).await,
@@ -98,9 +99,9 @@ impl StreamTask {
         place: &mut watch::Receiver<Cell>,
     ) -> AttemptEnd {
         // It may have moved since the last one.
-        let query = RequestQuery { area: Area::Exact(*place.borrow_and_update()), ..self.query.clone() };
+        let request = ServiceRequest { area: Area::Exact(*place.borrow_and_update()), ..self.request.clone() };
         let mut frames = tokio::select! {
-            answer = self.client.request(&query) => match answer {
+            answer = self.client.request(&request) => match answer {
                 Ok(frames) => frames,
                 Err(error) => return AttemptEnd::Broken(error.into()),
             },

@@ -85,7 +85,7 @@ proptest! {
             }
         }
         for (id, answers) in locates {
-            let mode = crowd.requests.iter().find(|(_, request)| request.id == id).map(|(_, request)| request.mode);
+            let mode = crowd.requests.iter().find(|(_, request)| request.id == id).map(|(_, request)| request.spec.mode);
             prop_assert_eq!(mode, Some(RequestMode::Lookup), "{} answers to {:?}", answers, id);
         }
     }

@@ -33,7 +33,7 @@ use crate::random::{RootSecret, SecretRng};
 use crate::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{CopyTarget, Reason, RequestParams};
+use crate::wire::{CopyTarget, Reason};
 
 /// The most super nodes that reflect a stream one after the other: the
 /// provider's home, the subscriber's, and one between them.
@@ -234,7 +234,7 @@ impl Hub {
             return Ok(());
         };
         let provider = choice.provider().or(asked.named_provider());
-        let (to, kind, service) = (self.seen_from(reflect.to, asked.connection), kind_of(reflect), asked.service);
+        let (to, kind, service) = (self.seen_from(reflect.to, asked.connection), kind_of(reflect), asked.spec.service);
         if asked.granted.is_none() {
             let copy = StreamCopy { to, kind, service, provider };
             if self.try_overflow(key, choice, &copy)? {
@@ -253,8 +253,7 @@ impl Hub {
     /// may be gone.
     pub(super) fn grant_again(&mut self, key: RequestKey, reflect: Option<CopyTarget>) {
         let tag = StreamTag(self.reflection.tags.next_u64());
-        let Some(params) = self.requests.get(key).and_then(|asked| asked.params) else { return };
-        if params.copy_target != reflect {
+        if self.requests.get(key).is_some_and(|asked| asked.copy_target != reflect) {
             self.requests.set_reflect(key, reflect, tag);
         }
     }
@@ -264,7 +263,7 @@ impl Hub {
         let Some(asked) = self.requests.get(key) else { return };
         let (Some(granted), Some(reflect)) = (asked.granted, asked.copy_wanted()) else { return };
         let Granted { tag, provider } = granted;
-        let (to, service) = (self.seen_from(reflect.to, asked.connection), asked.service);
+        let (to, service) = (self.seen_from(reflect.to, asked.connection), asked.spec.service);
         // Without a provider the place could mean another one's stream.
         let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.target_cell()));
         let cell = held.flatten();
@@ -291,25 +290,21 @@ impl Hub {
         self.reflection.reservations.expire(now);
     }
 
-    /// What goes on with a request in place of what came with it.
-    pub(super) fn params_onward(&self, asked: &RoutedRequest, relayed: bool) -> Option<RequestParams> {
-        let mut params = asked.params?;
-        params.copy_target = match (asked.copy_wanted(), asked.granted, self.config.reflection) {
+    /// The destination of a copy that this hub tells the next one.
+    pub(super) fn copy_onward(&self, asked: &RoutedRequest, relayed: bool) -> Option<CopyTarget> {
+        let wanted = asked.copy_wanted()?;
+        match (asked.granted, self.config.reflection) {
             // Whoever relays an answer would see what opens the stream.
-            (_, _, _) if relayed => None,
-            (Some(reflect), Some(granted), Some(ReflectionConfig { media, .. })) => Some(CopyTarget {
+            (_, _) if relayed => None,
+            (Some(granted), Some(ReflectionConfig { media, .. })) => Some(CopyTarget {
                 to: media,
                 tag: granted.tag,
-                hops: reflect.hops.saturating_add(1),
+                hops: wanted.hops.saturating_add(1),
                 provider: None,
                 is_resuming: None,
             }),
-            (Some(reflect), _, _) => {
-                Some(CopyTarget { to: self.seen_from(reflect.to, asked.connection), provider: None, ..reflect })
-            }
-            (None, _, _) => None,
-        };
-        Some(params).filter(|params| *params != RequestParams::default())
+            (_, _) => Some(CopyTarget { to: self.seen_from(wanted.to, asked.connection), provider: None, ..wanted }),
+        }
     }
 
     /// Whether this hub reflects what is asked for: as the home of who asks, as

@@ -17,7 +17,7 @@ use crate::machine::{Channel, Traffic};
 use crate::reflection::DownstreamKind;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{CopyTarget, Decline, Message, Reason, RequestParams, RouteDirection, RouteRequest};
+use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RouteDirection};
 
 /// How many hubs are tried for one copy.
 const MAX_TRIED: usize = 8;
@@ -135,12 +135,10 @@ impl Hub {
         now: Time,
         from: Sender,
         key: RequestKey,
-        carry: &RouteRequest,
+        request: &Request,
     ) -> bool {
-        let Some(asked) = self.requests.get(key).filter(|asked| asked.nonce == carry.nonce) else { return false };
-        let Some(reflect) = RequestParams::copy_target(carry.params).filter(|reflect| reflect.hops > 0) else {
-            return false;
-        };
+        let Some(asked) = self.requests.get(key).filter(|asked| asked.nonce == request.nonce) else { return false };
+        let Some(reflect) = request.copy_target.filter(|reflect| reflect.hops > 0) else { return false };
         let (tried, spill) = (asked.overflow_hub(), asked.overflow);
         let (id, requester) = (key.id, Some(key.requester));
         let is_awaited = tried.filter(|(hub, _)| *hub == from.node);

@@ -19,7 +19,7 @@ use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Message, RequestParams, SealedKeys};
+use crate::wire::{Message, SealedKeys};
 
 /// The most of which something is kept, from each remote one. One more takes the place of one of which no
 /// copy is granted here, or is not kept.
@@ -109,13 +109,12 @@ impl Hub {
     /// A request for a provider's stream has gone on: who asked gets what opens
     /// it, if that is here, or once it comes.
     pub(in crate::hub) fn hand_keys(&mut self, now: Time, key: RequestKey, provider: NodeId) {
-        let Some(asked) = self.requests.get(key).filter(|asked| RequestParams::copy_target(asked.params).is_some())
-        else {
+        let Some(asked) = self.requests.get(key).filter(|asked| asked.copy_target.is_some()) else {
             return;
         };
         let Some(source) = asked.handed_to() else { return };
         let (service, connection, requester, is_carried) =
-            (asked.service, asked.connection, asked.remote, asked.is_carried());
+            (asked.spec.service, asked.connection, asked.remote, asked.is_carried());
         let is_granted = asked.granted.is_some();
         if !is_carried && !is_granted {
             return;
@@ -181,7 +180,7 @@ impl Hub {
         let is_of = |asked: &RoutedRequest| {
             let granted = asked.granted.and_then(|granted| granted.provider);
             let is_handed = asked.handed_to() == Some(remote) && !asked.is_carried();
-            is_handed && asked.service == service && granted == Some(provider)
+            is_handed && asked.spec.service == service && granted == Some(provider)
         };
         let granted = self.requests.iter().filter(|(_, asked)| is_of(asked));
         granted.map(|(key, asked)| (asked.connection, key.id)).collect()

@@ -258,7 +258,7 @@ impl Hub {
         self.requests.set_stage(key, RequestStage::Refused { retry_after_ms });
         let Some(asked) = self.requests.get(key) else { return };
         if !asked.is_carried() {
-            self.counters.count_outcome(asked.service, asked.mode, reason.into());
+            self.counters.count_outcome(asked.spec.service, asked.mode, reason.into());
         }
         self.report(now, key, HopAction::Exhausted, None, Some(reason));
         self.say_refused(key);
@@ -275,7 +275,7 @@ impl Hub {
 
     /// Declines a request that is not remembered.
     pub(in crate::hub) fn decline_request(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
-        self.counters.count_outcome(request.service, request.mode, reason.into());
+        self.counters.count_outcome(request.spec.service, self.mode_of(request), reason.into());
         let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
         let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
         self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));

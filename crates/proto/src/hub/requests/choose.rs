@@ -67,15 +67,15 @@ impl Hub {
     /// a further copy; how it is reached.
     fn carried_choice(&self, key: RequestKey, (area, scope): (Area, Scope)) -> Option<RequestTarget> {
         let asked = self.requests.get(key)?;
-        let (provider, cell) = self.reflection.carried_in(asked.service, area)?;
+        let (provider, cell) = self.reflection.carried_in(asked.spec.service, area)?;
         if provider == asked.requester {
             return None;
         }
         if self.directory.get(provider).is_some() || asked.is_carried() {
-            let held = self.directory.get(provider).filter(|entry| entry.services().contains(asked.service));
+            let held = self.directory.get(provider).filter(|entry| entry.services().contains(asked.spec.service));
             return held.map(|_| self.choice(key, provider));
         }
-        let route = self.route(BlockService::from_cell(asked.service, cell), RoutePlan::from_scope(scope)?);
+        let route = self.route(BlockService::from_cell(asked.spec.service, cell), RoutePlan::from_scope(scope)?);
         let (hub, way) = route.into_iter().next()?;
         Some(RequestTarget::Hub { hub, way, named: Some((provider, cell)), silences: 0 })
     }
@@ -83,7 +83,7 @@ impl Hub {
     /// Whether a request is for a copy of a stream that this hub has from `node` already.
     pub(super) fn joins_carried(&self, key: RequestKey, node: NodeId) -> bool {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.is_reflected()) else { return false };
-        self.reflection.carries(asked.service, node)
+        self.reflection.carries(asked.spec.service, node)
     }
 
     /// How a node of the directory is reached: a mirrored one that is not
@@ -202,7 +202,7 @@ impl Hub {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         asked.climbed = true;
         let rest = std::mem::take(&mut asked.rest);
-        let (course, cell, service, meant) = (asked.course, asked.cell, asked.service, asked.named_provider());
+        let (course, cell, service, meant) = (asked.course, asked.cell, asked.spec.service, asked.named_provider());
         let mut route = Vec::new();
         if let (Some(course), Some(cell)) = (course.filter(|_| asked.may_go_on()), cell) {
             if meant.is_none() && self.summaries.is_none(now, service, cell) {
@@ -231,7 +231,7 @@ impl Hub {
         let Some(asked) = self.requests.get(key) else { return };
         let none = asked.reason == Reason::NotFound;
         let reason = if none && self.is_young(now) { Reason::NotYetKnown } else { asked.reason };
-        let (service, cell) = (asked.service, asked.cell.filter(|_| asked.named_provider().is_none()));
+        let (service, cell) = (asked.spec.service, asked.cell.filter(|_| asked.named_provider().is_none()));
         // Only the first hub remembers, and for no longer than it did when it asked:
         // the word of one that remembers would prolong the life of its own.
         if reason == Reason::NotFound

@@ -12,7 +12,7 @@ use crate::hub::{Hub, Outcome, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{HopAction, Message, ProviderRequest, Reason, RequestParams, RouteDirection, RouteRequest};
+use crate::wire::{HopAction, HubHop, Message, Reason, Request, Route, RouteDirection};
 
 /// The least time between two repetitions that go on to another hub. The
 /// requester, who knows the way to its home only, repeats more often than a
@@ -45,8 +45,8 @@ impl Hub {
             return Err(Reason::NoTransport);
         }
         let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };
-        let (service, requester_connection) = (asked.service, asked.connection);
-        let what = (service, RequestParams::delivery_preferences(asked.params));
+        let (service, requester_connection) = (asked.spec.service, asked.connection);
+        let what = (service, asked.spec.delivery_preferences());
         let Some(connection) = self.remotes.best_connection(choice.remote(), wanted) else {
             return self.dial_for(now, key, choice, allowed);
         };
@@ -79,7 +79,7 @@ impl Hub {
         }
         let Some(asked) = self.requests.get(key) else { return Ok(()) };
         if !asked.is_carried() {
-            self.counters.count_outcome(asked.service, asked.mode, Outcome::Handed);
+            self.counters.count_outcome(asked.spec.service, asked.mode, Outcome::Handed);
         }
         self.report_handed(now, key, choice, relay.is_some());
         Ok(())
@@ -138,33 +138,24 @@ impl Hub {
         let left = asked.until.since(now).as_millis();
         let deadline_ms = u32::try_from(left).unwrap_or(u32::MAX);
         let id = relay.unwrap_or(key.id);
-        let (nonce, service, requester) = (asked.nonce, asked.service, asked.requester);
-        let params = self.params_onward(asked, relay.is_some());
-        let message = match to {
-            RequestTarget::Node(_) => {
-                let forward = ProviderRequest { id, nonce, service, requester, reply_to, deadline_ms, params };
-                Message::ProviderRequest(forward)
-            }
+        let hop = match to {
+            RequestTarget::Node(_) => None,
             RequestTarget::Hub { way, named, .. } => {
-                let hops = asked.route_constraints.map_or(HOPS, |carried| carried.hops).saturating_sub(1);
-                let provider = named.map(|(node, _)| node).or(asked.named_provider());
+                let hops = asked.route_constraints.map_or(HOPS, |carried| carried.hops);
                 let Some(cell) = named.map(|(_, cell)| cell).or(asked.cell) else { return };
-                let carry = RouteRequest {
-                    id,
-                    nonce,
-                    service,
-                    cell,
-                    requester,
-                    reply_to,
-                    deadline_ms,
-                    direction: way,
-                    hops_left: hops,
-                    provider,
-                    params,
-                };
-                Message::RouteRequest(carry)
+                let provider = named.map(|(node, _)| node).or(asked.named_provider());
+                Some(HubHop { cell, direction: way, hops_left: hops.saturating_sub(1), provider })
             }
         };
+        let message = Message::Request(Request {
+            id,
+            nonce: asked.nonce,
+            spec: asked.spec.clone(),
+            deadline_ms,
+            route: Some(Route { requester: asked.requester, reply_to, hop }),
+            copy_target: self.copy_onward(asked, relay.is_some()),
+            connect_to: asked.connect_to,
+        });
         self.send(connection, Channel::Datagram, Traffic::Lookup, &message);
     }
 

@@ -25,7 +25,7 @@ use crate::ids::{NodeId, Nonce};
 use crate::time::Time;
 use crate::wire::{Reason, Request, RequestMode};
 use routed_request::RequestStage;
-pub(super) use routed_request::{RequestTarget, RoutedRequest};
+pub(super) use routed_request::{PassedRequest, RequestTarget, RoutedRequest};
 pub(super) use table::{RequestKey, RequestTable};
 
 /// How many providers a request considers if it does not say.
@@ -36,19 +36,16 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl Hub {
     /// A node asks for a service.
-    pub(super) fn request(&mut self, now: Time, from: Sender, mut request: Request) {
-        if self.config.kind == HubKind::Server && request.mode == RequestMode::Forward {
-            request.mode = RequestMode::Relay;
-        }
+    pub(super) fn request(&mut self, now: Time, from: Sender, request: Request) {
         let key = RequestKey { requester: from.node, id: request.id };
         if self.is_repeat(key, from.node, request.nonce) {
             return self.repeat(now, key, from.connection);
         }
-        self.counters.count_request(request.service, request.mode);
+        self.counters.count_request(request.spec.service, self.mode_of(&request));
         if let Some(reason) = self.objection(from, &request) {
             return self.decline_request(from.connection, &request, reason);
         }
-        if request.mode == RequestMode::Lookup {
+        if request.spec.mode == RequestMode::Lookup {
             return self.answer_lookup(now, from, &request);
         }
         if !self.admit(from.node) {
@@ -56,26 +53,34 @@ impl Hub {
         }
         let mut query = self.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
-        self.remember(key, from, RoutedRequest::by_node(now, from, &request));
-        let scope = request.scope.unwrap_or_default();
+        let (area, scope, mode) = (request.spec.area, request.spec.scope, self.mode_of(&request));
+        self.remember(key, from, RoutedRequest::by_node(now, from, request, mode));
         if self.is_young(now) {
             self.requests.early.insert(key, (query, scope));
         }
         if let Some(provider) = self.requests.get(key).and_then(RoutedRequest::named_provider) {
             return self.choose_meant(now, key, provider);
         }
-        self.choose_or_lookup(now, key, (request.area, scope), query);
+        self.choose_or_lookup(now, key, (area, scope), query);
+    }
+
+    /// The way of a request's data: a central server relays all of it.
+    fn mode_of(&self, request: &Request) -> RequestMode {
+        match request.spec.mode {
+            RequestMode::Forward if self.config.kind == HubKind::Server => RequestMode::Relay,
+            mode => mode,
+        }
     }
 
     fn objection(&self, from: Sender, request: &Request) -> Option<Reason> {
         if self.leaving.is_some() {
             return Some(Reason::Leaving);
         }
-        if self.is_cache() && self.is_cut_off() && request.mode != RequestMode::Lookup {
+        if self.is_cache() && self.is_cut_off() && request.spec.mode != RequestMode::Lookup {
             // Data goes through the server.
             return Some(Reason::UnreachableAbove);
         }
-        if !self.aims_at_itself(from, request.params) {
+        if !self.aims_at_itself(from, request) {
             return Some(Reason::NotAllowed);
         }
         request.id.is_of_hub().then_some(Reason::Protocol)

@@ -8,7 +8,7 @@ use crate::hub::reflection::{Granted, Overflow};
 use crate::ids::{NodeId, RequestId};
 use crate::reflection::StreamTag;
 use crate::time::Time;
-use crate::wire::{CopyTarget, RequestParams};
+use crate::wire::CopyTarget;
 
 /// How many requests are looked at to find one that may be forgotten.
 const MAX_LOOKED_AT: usize = 256;
@@ -111,7 +111,7 @@ impl RequestTable {
     /// Changes where a copy is wanted; what is granted for it gets another tag.
     pub(in crate::hub) fn set_reflect(&mut self, key: RequestKey, reflect: Option<CopyTarget>, tag: StreamTag) {
         let Some(asked) = self.table.get_mut(&key) else { return };
-        asked.params = asked.params.map(|params| RequestParams { copy_target: reflect, ..params });
+        asked.copy_target = reflect;
         asked.granted = asked.granted.filter(|_| reflect.is_some()).map(|granted| Granted { tag, ..granted });
     }
 

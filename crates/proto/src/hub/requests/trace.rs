@@ -8,7 +8,7 @@ use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Reason, RequestParams};
+use crate::wire::{Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Reason};
 
 /// The most reports on one request that a hub makes or passes on.
 const MAX_REPORTS: u8 = 32;
@@ -16,7 +16,7 @@ const MAX_REPORTS: u8 = 32;
 impl RoutedRequest {
     /// Whether one more report on it goes out, which then counts.
     fn may_report(&mut self) -> bool {
-        let may = RequestParams::is_traced(self.params) && self.reports < MAX_REPORTS;
+        let may = self.spec.trace && self.reports < MAX_REPORTS;
         self.reports += u8::from(may);
         may
     }

@@ -9,7 +9,7 @@ use crate::ids::ConnectionId;
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::service::{Role, ServiceSet};
-use crate::wire::{Message, RequestMode};
+use crate::wire::{Message, Request, RequestMode, Route};
 
 const NEXT: Cell = Cell::new(28, 92);
 const FAR: Cell = Cell::new(280, 92);
@@ -148,7 +148,10 @@ fn negative_result_expires_or_is_replaced() {
     assert_eq!(bench.hub.counters().negatives, 1);
     bench.say(child, &says(1, 1, &[(track(HERE), 1)], None));
     let sent = bench.ask(requester, request(3, RequestMode::Forward));
-    assert!(matches!(sent[..], [(connection, Message::RouteRequest(_))] if connection == child), "{sent:?}");
+    assert!(
+        matches!(sent[..], [(connection, Message::Request(Request { route: Some(Route { hop: Some(_), .. }), .. }))] if connection == child),
+        "{sent:?}"
+    );
     assert_eq!(bench.hub.counters().negatives, 1);
 }
 
