@@ -1,9 +1,8 @@
-//! The paths of a connection that we dialled: which there should be, and keeping them.
+//! Decides on the paths of a connection that we dialed, and keeps them up.
 //!
-//! The dialler adds paths, since only it can be sure to reach the other side.
-//! Every address of either side is on one path at least, with the address of
-//! the other side that is nearest to it in number: two connections with a network
-//! each thus become two paths, not four of which two cross over.
+//! Only the dialing side adds paths, since only it can be sure to reach the other side. Every address of either side is
+//! on at least one path, paired with the most similar address of the other side. So two links with a network each
+//! become two paths, not four of which two cross over.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,19 +23,18 @@ use super::{QuicShared, identify};
 use crate::multipath::{MAX_PATHS, PathId};
 use crate::udp::can_reach;
 
-/// How long after a failure a path is tried again, and the longest that grows to.
+/// The pause after a failed attempt, and the longest to which it grows.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The most paths of a connection of which it is remembered how trying them went. A peer
-/// that tells of ever new addresses has us try no more of them than that until the
-/// pause of one is over.
+/// The most paths of a connection whose attempts are remembered. So a remote that reports ever new addresses causes no
+/// more attempts until the pause of one is over.
 const MOST_TRIED: usize = 4 * MAX_PATHS;
 
-/// From which of our addresses to which of the peer's.
+/// One of our addresses and one of the remote's.
 pub(super) type PathAddresses = (SocketAddr, SocketAddr);
 
-/// A path that there should be.
+/// A path that should exist, and the attempts to add it.
 struct WantedPath {
     id: Option<PathId>,
     is_tried: bool,
@@ -54,21 +52,20 @@ impl WantedPath {
     }
 }
 
-/// The manner in which a path is tried.
+/// The parameters of an attempt to add a path.
 struct Attempt {
-    /// Only the remote says of the host that it is its own.
+    /// True if only the remote says that the host is its own.
     is_told: bool,
     flight: Flight,
     limit: Duration,
 }
 
-/// What to know of a connection to add paths to it.
 pub(super) struct PathManager {
     pub(super) inner: Arc<QuicShared>,
     pub(super) connection: Arc<QuicConnection>,
-    /// What the peer said at the beginning.
+    /// The remote's greeting, which lists its hosts.
     pub(super) welcome: HelloAck,
-    /// The peer's addresses that we know from elsewhere, and its port.
+    /// The remote's addresses that the dial had, and its port.
     pub(super) dialled: Vec<SocketAddr>,
     pub(super) port: u16,
     pub(super) expect: RoleSet,
@@ -76,8 +73,8 @@ pub(super) struct PathManager {
 }
 
 impl PathManager {
-    /// Keeps the paths until the connection is over; the first one is there. Those
-    /// that are missing are tried side by side, so that none waits for another.
+    /// Keeps the paths until the connection is over; the first one exists. Missing paths are tried concurrently, so
+    /// that none waits for another.
     pub(super) async fn maintain_paths(self, first: (PathAddresses, PathId)) {
         let mut paths = BTreeMap::from([(first.0, WantedPath::new(Some(first.1), Instant::now()))]);
         let (mut trying, mut told) = (FuturesUnordered::new(), UnverifiedHosts::default());
@@ -91,7 +88,7 @@ impl PathManager {
                 }
             }
             self.give_up_spare(&paths, &wanted);
-            // Without room nothing is done before a path or an attempt is over.
+            // Without room, nothing can be done before a path or an attempt ends.
             let waits = |to: SocketAddr| told.is_trying() && self.is_told(to, &told);
             let missing = paths.iter().filter(|(pair, path)| path.is_missing() && !waits(pair.1));
             let again = missing.filter(|_| has_room(trying.len())).map(|(_, path)| path.try_at).min();
@@ -114,8 +111,8 @@ impl PathManager {
         }
     }
 
-    /// Wants the paths that the addresses of both sides make possible, and no
-    /// others any more. One whose address has come back is tried at once.
+    /// Updates the wanted paths to those that the addresses of both sides allow. A path whose address has reappeared is
+    /// tried at once.
     fn want(&self, paths: &mut BTreeMap<PathAddresses, WantedPath>) -> Vec<PathAddresses> {
         let sources: Vec<_> = self.inner.usable().map(|(at, _)| at).collect();
         let wanted = pairs(&sources, &self.targets());
@@ -132,7 +129,7 @@ impl PathManager {
         wanted
     }
 
-    /// A path that was added for want of a better one is of no use beside that.
+    /// Gives up paths that were added while better ones were not possible, once all wanted paths exist.
     fn give_up_spare(&self, paths: &BTreeMap<PathAddresses, WantedPath>, wanted: &[PathAddresses]) {
         let is_there = |path: &WantedPath| path.id.is_some_and(|id| self.connection.has_path(id));
         if !wanted.is_empty() && wanted.iter().all(|pair| paths.get(pair).is_some_and(is_there)) {
@@ -143,8 +140,7 @@ impl PathManager {
         }
     }
 
-    /// The peer's addresses, as far as we know them. What it has once listed
-    /// counts for as long as it does.
+    /// The known addresses of the remote. An address that the remote listed once counts only while it stays listed.
     fn targets(&self) -> Vec<SocketAddr> {
         let listed = self.connection.hosts().unwrap_or_else(|| self.welcome.hosts.clone());
         let is_taken_back = |ip| self.welcome.hosts.contains(&ip) && !listed.contains(&ip);
@@ -157,7 +153,7 @@ impl PathManager {
         targets
     }
 
-    /// Whether a path is not there and it is time to try.
+    /// True if a path is missing and its next attempt is due.
     fn is_due(&self, path: &mut WantedPath) -> bool {
         if path.id.is_some_and(|id| !self.connection.has_path(id)) {
             *path = WantedPath::new(None, Instant::now() + PAUSE);
@@ -165,13 +161,13 @@ impl PathManager {
         path.is_missing() && path.try_at <= Instant::now()
     }
 
-    /// True if only the remote says of a host that it is its own.
+    /// True if only the remote says that a host is its own.
     fn is_told(&self, to: SocketAddr, told: &UnverifiedHosts) -> bool {
         let is_known = self.dialled.iter().any(|at| at.ip().to_canonical() == to.ip().to_canonical());
         !is_known && !told.has_proved(to.ip())
     }
 
-    /// True if a path that is due may be tried; it is put off otherwise.
+    /// True if a path that is due may be tried now. Otherwise its attempt is postponed.
     fn may_try(&self, pair: PathAddresses, path: &mut WantedPath, told: &mut UnverifiedHosts) -> bool {
         if !self.is_told(pair.1, told) {
             return true;
@@ -186,12 +182,12 @@ impl PathManager {
 
     fn attempt(&self, to: SocketAddr, path: &WantedPath, told: &UnverifiedHosts) -> Attempt {
         let (is_told, flight) = (self.is_told(to, told), Flight::usual(true));
-        // Another way to the peer may be a longer one.
+        // Another route to the remote may be longer.
         let longest = self.inner.context.limits.incoming_handshake_timeout();
         if !is_told {
             return Attempt { is_told, flight, limit: longest };
         }
-        // It is over before its first packet would be repeated.
+        // The attempt ends before its first packet would be repeated.
         let limit = patience(self.connection.identified.rtt, path.pause).min(longest);
         Attempt { is_told, flight: Flight { rtt: limit, ..flight }, limit }
     }
@@ -201,7 +197,7 @@ impl PathManager {
         (pair, attempt.is_told, adding.unwrap_or_else(|_| Err("no answer".to_owned())))
     }
 
-    /// Notes what came of an attempt.
+    /// Keeps the path of an attempt, or schedules the next attempt.
     fn record_attempt(
         &self,
         paths: &mut BTreeMap<PathAddresses, WantedPath>,
@@ -245,8 +241,8 @@ impl PathManager {
     }
 }
 
-/// A connection that is to become a path. Should it not, for whatever reason, then
-/// that alone is over: the peer may have taken it for one already.
+/// A QUIC connection that should become a path. If it does not, for whatever reason, only the path is closed with
+/// [`GIVEN_UP`], since the remote may have added it to the connection already.
 struct Joining(Option<Connection>);
 
 impl Joining {
@@ -263,9 +259,9 @@ impl Drop for Joining {
     }
 }
 
-/// Pairs addresses one to one, the nearest first; then what is left over with
-/// the nearest of the other side. An unspecified source, where the system finds
-/// the way, is for targets that no other can reach or that are left over.
+/// Pairs addresses one to one, the most similar ones first. Then it pairs each left over address with the most similar
+/// one of the other side. An unspecified source, for which the system chooses the route, is used for targets that no
+/// other source reaches or that are left over.
 pub(super) fn pairs(sources: &[SocketAddr], targets: &[SocketAddr]) -> Vec<PathAddresses> {
     let all = targets.iter().flat_map(|to| sources.iter().map(|from| (*from, *to)));
     let mut near: Vec<PathAddresses> = all.filter(|(from, to)| can_reach(*from, *to)).collect();
@@ -288,7 +284,7 @@ pub(super) fn pairs(sources: &[SocketAddr], targets: &[SocketAddr]) -> Vec<PathA
     pairs
 }
 
-/// How many of their first bits two addresses share.
+/// The number of leading bits that two addresses share.
 fn common_bits(one: IpAddr, other: IpAddr) -> u32 {
     match (one, other) {
         (one, _) if one.is_unspecified() => 0,
@@ -326,7 +322,7 @@ mod tests {
         assert_eq!(paired(&["10.0.1.1", "192.168.0.1"], &["10.0.1.2"]).len(), 2);
         assert_eq!(paired(&["10.0.1.1", "fd00::1"], &["10.0.1.2"]).len(), 1);
         assert_eq!(paired(&["127.0.0.1"], &["10.0.1.2"]).len(), 0);
-        // The system finds the way to each.
+        // The system finds the route to each.
         assert_eq!(paired(&["0.0.0.0"], &["10.0.1.2", "10.0.2.2"]).len(), 2);
         assert_eq!(paired(&["0.0.0.0", "10.0.1.1"], &["10.0.1.2"]), [("10.0.1.1".to_owned(), "10.0.1.2".to_owned())]);
     }

@@ -1,4 +1,4 @@
-//! Two nodes, and an object from one to the other over a connection of a certain rate.
+//! Two nodes, and an object from one to the other over a path of a certain rate.
 
 use std::collections::VecDeque;
 
@@ -19,12 +19,12 @@ use super::*;
 const CONNECTION: ConnectionId = ConnectionId(1);
 const TICKET: Ticket = Ticket(1);
 
-/// One direction of the path: packets wait for those before them, and are lost
-/// where more wait than in one round trip pass, or by chance.
+/// One direction of the path. Packets wait for those before them, and are lost by chance, or if more wait than pass in
+/// one round trip.
 struct SimulatedWire {
     bits_per_second: u64,
     delay: Duration,
-    /// In a million.
+    /// Lost packets in a million.
     loss: u64,
     random: SplitMix64,
     free: Time,
@@ -51,7 +51,7 @@ struct TransferHarness {
     ways: [SimulatedWire; 2],
     dial: Option<roost_proto::DialId>,
     object: Bytes,
-    /// When what part of the object had come.
+    /// The arrival times and sizes of the object's parts.
     came: Vec<(Time, usize)>,
     summary: Option<RequestSummary>,
 }
@@ -151,7 +151,7 @@ impl TransferHarness {
         }
     }
 
-    /// Goes on to the next thing that happens.
+    /// Advances to the next event.
     fn step(&mut self) {
         for side in 0..2 {
             while self.ways[1 - side].wire.front().is_some_and(|(at, _)| *at <= self.now) {
@@ -197,7 +197,7 @@ impl TransferHarness {
         }
     }
 
-    /// The rate at which the second half of the object came, bits per second.
+    /// The rate at which the second half of the object arrived, bits per second.
     fn carry(&mut self) -> f64 {
         let wanted = ServiceRequest {
             timeout: Some(Duration::from_secs(30)),

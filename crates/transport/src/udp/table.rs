@@ -1,5 +1,5 @@
-//! The sessions of an endpoint: who is under which address, which timer is
-//! next, and whom a datagram is for.
+//! The sessions of an endpoint, filed by address and by id, with their timers. Decides to which session a datagram
+//! belongs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -22,27 +22,26 @@ use crate::counters::LiveSchemeCounters;
 use crate::event::Event;
 use crate::handshake_limiter::{HandshakeLimiter, HandshakeRateLimiter};
 
-/// Timers that fire in one turn.
+/// The most timers that fire in one turn.
 const TIMERS: usize = 256;
-/// Room for what dimpl puts out: a record, or the peer's certificate, which is
-/// no longer than the pieces that dimpl keeps.
+/// Room for an output of dimpl: a record, or the remote's certificate, which is no longer than the fragments that dimpl
+/// keeps.
 const OUTPUT: usize = 64 * 1024;
 
-/// The sessions of an endpoint and what they share.
+/// The sessions of an endpoint and the state that they share.
 pub(super) struct SessionTable {
-    /// At most [`crate::Limits::connections`] and [`crate::Limits::handshakes`], plus
-    /// what we dialled.
+    /// At most [`crate::Limits::connections`] and [`crate::Limits::handshakes`], plus those that we dialed.
     pub(super) entries: Vec<Option<Box<Entry>>>,
     free: Vec<SessionSlot>,
-    /// By the peer's address, and by the one that it had before.
+    /// By the remote's address, and by its former one.
     pub(super) established: HashMap<SocketAddr, SessionSlot>,
-    /// Those that are established, wherever the peer is.
+    /// By id, so that a remote is found at any address.
     pub(super) ids: HashMap<SessionId, SessionSlot>,
     pub(super) handshaking: HashMap<SocketAddr, SessionSlot>,
-    /// Strangers whose handshakes are under way.
+    /// The limit on strangers whose handshakes are under way.
     pub(super) handshake_limiter: Arc<HandshakeLimiter>,
     pub(super) shares: HandshakeRateLimiter,
-    /// What may be asked of senders whom we do not know, as many as handshakes.
+    /// The budget of questions to unknown senders, as many as handshakes.
     pub(super) questions: Bucket,
     pub(super) cookies: Cookies,
     pub(super) timers: BTreeSet<(Instant, SessionSlot)>,
@@ -55,6 +54,8 @@ pub(super) struct SessionTable {
 }
 
 impl SessionTable {
+    /// An empty table.
+    ///
     /// # Errors
     ///
     /// The system has no randomness for the cookies.
@@ -82,7 +83,7 @@ impl SessionTable {
 }
 
 impl SessionTable {
-    /// The system has not sent something; who dials there is told if it fails.
+    /// Keeps the system's refusal of a datagram, so that a dial that fails can report it.
     pub(super) fn note_refused(&mut self, refused: Refused) {
         let slot = self.handshaking.get(&refused.to).copied();
         let entry = slot.and_then(|slot| self.entries.get_mut(slot as usize)).and_then(Option::as_deref_mut);
@@ -91,7 +92,7 @@ impl SessionTable {
         }
     }
 
-    /// A session is not at an address any more.
+    /// Removes a session from an address, unless another session has taken it.
     pub(super) fn forget_address(&mut self, address: SocketAddr, slot: SessionSlot) {
         if self.established.get(&address) == Some(&slot) {
             self.established.remove(&address);
@@ -99,7 +100,7 @@ impl SessionTable {
     }
 }
 
-/// The borrowed parts of a turn.
+/// The borrowed parts of a turn, in which an endpoint works.
 pub(super) struct EndpointTurn<'a> {
     pub(super) endpoint: &'a Arc<Endpoint>,
     pub(super) table: &'a mut SessionTable,
@@ -111,7 +112,6 @@ impl<'a> EndpointTurn<'a> {
         Self { endpoint, table, now: Instant::now() }
     }
 
-    /// Works off a datagram.
     pub(super) fn handle(&mut self, datagram: &[u8], from: SocketAddr, to: Option<IpAddr>) {
         let route = Route { to: from, from: to.filter(|_| self.endpoint.local.ip().is_unspecified()) };
         match hello::classify(datagram) {
@@ -127,8 +127,8 @@ impl<'a> EndpointTurn<'a> {
         }
     }
 
-    /// Encrypted records belong to the session under the address, to a handshake
-    /// under it, or, while a peer is being replaced, to either.
+    /// Handles encrypted records. They belong to the session at the address, to a handshake there, or, while a remote's
+    /// session is being replaced, to either.
     fn handle_records(&mut self, datagram: &[u8], route: Route, epoch: u8) {
         const APPLICATION: u8 = 3;
         let from = route.to;
@@ -161,12 +161,12 @@ impl<'a> EndpointTurn<'a> {
                 self.with(slot, |entry, desk| entry.receive(records, desk));
                 return;
             }
-            // Of two that dial each other at once, the greater random goes on. A peer that has answered
-            // ours and begins nevertheless has given ours up.
+            // If two remotes dial each other at once, the greater random goes on. A remote that has answered our
+            // handshake and still begins one has given ours up.
             if handshake.client && handshake.random >= Some(random) && !handshake.has_heard() {
                 return;
             }
-            // Whoever can forge the peer's address must not end what is under way.
+            // A sender that can forge the remote's address must not end the present handshake.
             if !self.proves(route, greeting) {
                 return;
             }
@@ -191,13 +191,13 @@ impl<'a> EndpointTurn<'a> {
             handshake.echo = greeting.echo();
             handshake.is_proved = is_proved;
             handshake.place = place;
-            // A dial has its time, however often its peer begins anew.
+            // A dial keeps its time limit, however often the remote begins a new handshake.
             (handshake.since, handshake.until) = time.unwrap_or((handshake.since, handshake.until));
         }
         self.with(slot, |entry, desk| entry.receive(records, desk));
     }
 
-    /// Enters a new handshake and lets it speak first if it is ours.
+    /// Adds a new handshake, and sends its first flight if it is ours.
     pub(super) fn begin(
         &mut self,
         route: Route,
@@ -228,8 +228,7 @@ impl<'a> EndpointTurn<'a> {
         self.table.entries.get_mut(slot as usize)?.as_deref_mut()
     }
 
-    /// Runs `work` on a session and brings the tables up to date; answers
-    /// whether the endpoint's next deadline has come closer.
+    /// Runs `work` on a session and updates the tables. Returns true if the endpoint's next deadline has come closer.
     pub(super) fn with(
         &mut self,
         slot: SessionSlot,
@@ -271,7 +270,7 @@ impl<'a> EndpointTurn<'a> {
         }
     }
 
-    /// Puts a session in the place of the one that was under its address.
+    /// Files a session under its address, in place of the one that was there.
     fn promote(&mut self, entry: &Entry) {
         if let Some(node) = entry.node() {
             self.table.unread.promote(entry.route.to, node);
@@ -284,7 +283,7 @@ impl<'a> EndpointTurn<'a> {
             self.with(old, |old, desk| {
                 match old.route.to == at {
                     true => old.end("the peer has begun anew".into(), desk),
-                    // It has moved, and somebody else is there now.
+                    // The old session's remote has moved, and another remote has its former address now.
                     false => old.migration.former = None,
                 }
                 SessionChange::Same
@@ -292,8 +291,8 @@ impl<'a> EndpointTurn<'a> {
         }
     }
 
-    /// Takes a session out of the table of handshakes. One that says farewell
-    /// stays reachable unless its address has a better one.
+    /// Removes a session from the table of handshakes. One that sends its farewell stays reachable, unless its address
+    /// has another session.
     fn leave_handshake(&mut self, entry: &Entry) {
         if self.table.handshaking.get(&entry.route.to) == Some(&entry.slot) {
             self.table.handshaking.remove(&entry.route.to);
@@ -319,8 +318,7 @@ impl<'a> EndpointTurn<'a> {
         self.table.free.push(entry.slot);
     }
 
-    /// Brings the timer table up to date; answers whether the first timer has
-    /// come closer.
+    /// Updates the timer table. Returns true if the first timer has come closer.
     fn arm(&mut self, entry: &mut Entry) -> bool {
         let wanted = entry.deadline();
         if wanted == entry.timer {
@@ -339,14 +337,14 @@ impl<'a> EndpointTurn<'a> {
         for _ in 0..TIMERS {
             let Some((at, slot)) = self.table.timers.first().copied().filter(|(at, _)| *at <= self.now) else { return };
             self.with(slot, |entry, desk| {
-                // A deadline that stays as it is must not fire again at once.
+                // A deadline that has not changed must not fire again at once.
                 entry.timer = Some(at);
                 entry.handle_timeout(desk)
             });
         }
     }
 
-    /// Sends what acknowledgements and arrivals have made possible.
+    /// Sends the packets that acknowledgements and arrivals have allowed.
     pub(super) fn pump_stirred(&mut self) {
         while let Some(slot) = self.table.stirred.pop() {
             self.with(slot, |entry, desk| {
