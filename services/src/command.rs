@@ -13,16 +13,16 @@ use crate::error::plain;
 /// A command that takes longer is ended.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much of the end of a command's standard error goes into an error, bytes.
+/// Bytes kept from the end of a command's standard error, for the error message.
 const MAX_COMPLAINT: usize = 400;
 
 /// Runs `sh -c COMMAND` without input and returns its standard output.
 ///
-/// The command and all that it started are killed when it takes longer than
-/// 30 s, gives more than `limit_bytes`, or when the caller no longer waits.
+/// The command and all that it started are killed when it takes longer than 30 s, gives more than
+/// `limit_bytes`, or when the caller no longer waits.
 ///
 /// # Errors
-/// How it failed, with the end of what it wrote to its standard error.
+/// The command failed, was too slow or gave too much; the reason quotes the end of its standard error.
 pub(crate) async fn run(command: &str, limit_bytes: usize) -> Result<Vec<u8>, SourceError> {
     let failed = |reason: String| SourceError::Command { command: command.to_owned(), reason };
     let mut shell = Command::new("sh");
@@ -35,7 +35,7 @@ pub(crate) async fn run(command: &str, limit_bytes: usize) -> Result<Vec<u8>, So
     };
     let finished = async {
         let (output, complaint) = tokio::join!(read_limited(stdout, limit_bytes), read_end(stderr));
-        // A command that is cut off writes on into nothing, so that it is not waited for.
+        // A command that was cut off is not waited for, since it may never end; dropping `group` kills it.
         let status = if matches!(output, Ok(Some(_))) { Some(child.wait().await) } else { None };
         (output, complaint, status)
     };
@@ -66,14 +66,14 @@ impl Drop for Group {
     }
 }
 
-/// Everything; `None` if it is more than `limit`.
+/// Reads to the end, or returns `None` if there are more than `limit` bytes.
 async fn read_limited(input: impl AsyncRead + Unpin, limit: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut output = Vec::new();
     input.take(limit as u64 + 1).read_to_end(&mut output).await?;
     Ok((output.len() <= limit).then_some(output))
 }
 
-/// Reads to the end and keeps the last of it, as the tail of a sentence.
+/// Reads to the end and keeps the last [`MAX_COMPLAINT`] bytes, as the tail of a sentence.
 async fn read_end(mut input: impl AsyncRead + Unpin) -> String {
     let (mut kept, mut buffer) = (Vec::new(), [0; 1024]);
     while let Ok(length @ 1..) = input.read(&mut buffer).await {

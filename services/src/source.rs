@@ -1,4 +1,4 @@
-//! What a node offers: one source for each service.
+//! The sources of a node: one for each service it offers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::{Feed, OpenedSource, SourceError, SpecError, image, sensor, synthetic
 /// The longest text of a spec, bytes.
 const MAX_SPEC_BYTES: usize = 4096;
 
-/// How long a stream lasts when the request does not say.
+/// The length of a stream if the request does not give one.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// The sources of the services that a node offers.
@@ -20,18 +20,17 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 pub struct Sources(BTreeMap<Service, SourceSpec>);
 
 impl Sources {
-    /// No sources.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a source, in place of the one that its service had.
+    /// Adds a source; it replaces the source that its service had.
     pub fn insert(&mut self, spec: SourceSpec) {
         self.0.insert(spec.service, spec);
     }
 
-    /// Puts `next` in place of these. A source that is the same as before stays
-    /// itself: its live socket serves on, and its folder goes on where it was.
+    /// Replaces all sources by `next`. A source that did not change keeps its state: its live socket and its
+    /// position in a folder.
     pub fn replace(&mut self, next: Self) {
         let before = std::mem::replace(self, next);
         for (service, spec) in before.0 {
@@ -41,17 +40,14 @@ impl Sources {
         }
     }
 
-    /// The source of a service, if it is offered.
     pub fn get(&self, service: Service) -> Option<&SourceSpec> {
         self.0.get(&service)
     }
 
-    /// The services that have a source.
     pub fn services(&self) -> ServiceSet {
         self.0.keys().copied().collect()
     }
 
-    /// The sources, in the services' order.
     pub fn iter(&self) -> impl Iterator<Item = &SourceSpec> {
         self.0.values()
     }
@@ -59,7 +55,7 @@ impl Sources {
     /// Checks every source: see [`SourceSpec::check`].
     ///
     /// # Errors
-    /// The service and what is wrong with its source, for the first that fails.
+    /// The first service whose source fails, and the failure.
     pub async fn check(&self) -> Result<(), (Service, SourceError)> {
         for (service, spec) in &self.0 {
             spec.check().await.map_err(|error| (*service, error))?;
@@ -68,8 +64,8 @@ impl Sources {
     }
 }
 
-/// Where a service's data comes from. Clones share the live socket, so that
-/// several requesters can have the same live stream.
+/// The description of a service's data source. Clones share the live socket, so that several requesters can
+/// have the same live stream.
 #[derive(Clone, Debug)]
 pub struct SourceSpec {
     service: Service,
@@ -87,11 +83,10 @@ enum SourceKind {
 }
 
 impl SourceSpec {
-    /// The source that `text` describes. The module of each service lists the
-    /// accepted forms; `synthetic` is one for all.
+    /// Parses `text`. The module of each service lists the accepted forms; every service accepts `synthetic`.
     ///
     /// # Errors
-    /// What is wrong with the text, and the forms that are accepted.
+    /// The text is malformed; the message lists the accepted forms.
     pub fn parse(service: Service, text: &str) -> Result<Self, SpecError> {
         let text = text.trim();
         if text.len() > MAX_SPEC_BYTES {
@@ -120,21 +115,18 @@ impl SourceSpec {
         }
     }
 
-    /// The made-up source of a service.
     pub fn synthetic(service: Service) -> Self {
         Self { service, text: "synthetic".to_owned(), kind: SourceKind::Synthetic }
     }
 
-    /// Whose source it is.
     pub const fn service(&self) -> Service {
         self.service
     }
 
-    /// Starts the source: a stream of `duration` (10 s if
-    /// `None`), or the object, for which `duration` means nothing.
+    /// Starts the source: a stream of `duration` (10 s if `None`), or the object, which ignores `duration`.
     ///
     /// # Errors
-    /// Why the source gives nothing.
+    /// The source gives nothing.
     pub async fn open(&self, duration: Option<Duration>) -> Result<OpenedSource, SourceError> {
         let duration = duration.unwrap_or(DEFAULT_DURATION);
         match &self.kind {
@@ -146,21 +138,18 @@ impl SourceSpec {
         }
     }
 
-    /// Does beforehand what would keep the first requester waiting: reads a
-    /// large file through for its digest.
+    /// Computes the digest of a large file ahead of time, so that the first requester does not wait for it.
     pub async fn prepare(&self) {
         if let SourceKind::Image(source) = &self.kind {
             source.prepare().await;
         }
     }
 
-    /// Checks, as far as that is possible without using the source up, that
-    /// it can be opened: files exist and have the right format, ports are
-    /// free. Commands are not run and servers not dialled: they may come up
-    /// later than the node.
+    /// Checks, without using the source up, that it can be opened: files exist and have the right format, ports
+    /// are free. Commands are not run and servers not dialled: they may come up later than the node.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The source cannot be opened.
     pub async fn check(&self) -> Result<(), SourceError> {
         match &self.kind {
             SourceKind::Synthetic => Ok(()),
@@ -186,7 +175,6 @@ fn open_synthetic(service: Service, duration: Duration) -> OpenedSource {
 }
 
 impl fmt::Display for SourceSpec {
-    /// The text it was parsed from.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
     }

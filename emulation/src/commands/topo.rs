@@ -143,7 +143,6 @@ struct To {
     output: Option<PathBuf>,
 }
 
-/// Writes a topology.
 pub(crate) fn run(args: &TopoArgs, output: Output) -> CommandResult {
     let (made, comment, to) = match &args.shape {
         TopoShape::Star(args) => {

@@ -1,11 +1,10 @@
 //! Plans: the real daemons under the workload of the published experiments.
 //!
-//! - [`plan`] is what to run, read from TOML.
+//! - [`plan`] describes a run, in TOML.
 //! - [`prepare`](Prepared) checks a plan against its network and places it.
-//! - [`workload`] decides what each node asks for, and [`mobility`] where it is, without a clock.
+//! - [`workload`] draws each node's requests, and [`mobility`] its positions, without a clock.
 //! - [`NetworkRun`] is a network that runs by itself: its programs and its traffic.
-//! - [`run()`] makes the lab, starts the daemons, lets the nodes ask, breaks what
-//!   is to break, and writes down what came of it.
+//! - [`run()`] makes the lab, starts the daemons, runs the requesters and the faults, and writes the records.
 
 mod bar;
 mod binaries;

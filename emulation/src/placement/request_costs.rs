@@ -1,10 +1,8 @@
-//! What one request costs: the bytes of its messages and the round trips of
-//! its data.
+//! The costs of one request: the bytes of its messages and the round trips of its data.
 //!
-//! Nothing here is a constant. Messages are encoded as the daemons encode them,
-//! and sent once over a pair of the transport's own simulated ends, over which
-//! packets, acknowledgements and handshakes are counted. So whatever changes on
-//! the wire changes here.
+//! Nothing here is a constant. Messages are encoded as the daemons encode them, and sent once over a pair of
+//! the transport's own simulated ends, on which packets, acknowledgements and handshakes are counted. A change
+//! of the wire format therefore shows here.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -19,28 +17,24 @@ use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent};
 use crate::experiment::Plan;
 use crate::lab::carrier::HEADER_BYTES;
 
-/// One way between the two ends: long beside everything that they wait for.
+/// The delay between the two ends, far longer than any other wait here.
 const ONE_WAY: Duration = Duration::from_millis(500);
-/// How much of a stream is sent to measure it, at most.
+/// The longest part of a stream that is sent to measure it.
 const SAMPLE: Duration = Duration::from_secs(20);
-/// Between an object and the next on an association: many round trips, as
-/// between requests. TCP has then forgotten how much it may send at once.
+/// The pause between two objects on a connection: many round trips, as between requests. TCP's congestion
+/// window has then been reset.
 const PAUSE: Duration = Duration::from_secs(60);
 /// Longer than any exchange here.
 const END: Time = Time::from_nanos(3600 * 1_000_000_000);
 
-/// Bytes that cross each link on the way there, and on the way back, with the
-/// headers of frames.
+/// Bytes over each link, in both directions, with the headers of frames.
 pub(super) type BytesBothWays = [f64; 2];
 
-/// What requests of a plan cost.
 #[derive(Clone, Debug)]
 pub(super) struct RequestCosts {
-    /// Requester to hub.
     pub(super) request: BytesBothWays,
-    /// Hub to provider.
     pub(super) forward: BytesBothWays,
-    /// Hub to hub, with the receipt for it.
+    /// Hub to hub, with its acknowledgement.
     pub(super) route_request: BytesBothWays,
     /// Provider to hub: it has to dial first.
     pub(super) pending: BytesBothWays,
@@ -48,39 +42,38 @@ pub(super) struct RequestCosts {
     pub(super) flows: [RequestFlow; 4],
 }
 
-/// The data of one request, from a provider to whoever takes it.
+/// The data of one request, from a provider to its receiver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RequestFlow {
     /// Bytes from the provider, and to it.
     pub(super) bytes: BytesBothWays,
-    /// The provider's dial, if the two are not associated yet.
+    /// The provider's dial, if the two have no connection yet.
     pub(super) handshake: BytesBothWays,
     /// Round trips of that dial, until the provider may send.
     pub(super) dial_trips: f64,
-    /// The bytes that a latency waits for, by round trip, on a new association
-    /// and on one that has carried such an object already. Of a stream these are
-    /// its first packets, in one round.
+    /// The bytes before a latency ends, by round trip, on a new connection and on one that has carried such an
+    /// object already. For a stream these are its first packets, in one round.
     pub(super) rounds: [Vec<f64>; 2],
-    /// The same behind a server that passes it on; nothing without one.
+    /// The same behind a server that relays; empty without one.
     pub(super) onward: [RelayedData; 2],
 }
 
-/// What a server passes on: a message of data when all of it has come.
+/// Data that a server relays: each message when all of it has come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RelayedData {
-    /// How many round trips with the provider pass until there is one.
+    /// Round trips with the provider until there is one.
     pub(super) lead: usize,
-    /// The bytes that a latency then waits for, by round trip with the requester.
+    /// The bytes before the latency ends, by round trip with the requester.
     pub(super) rounds: Vec<f64>,
 }
 
 impl RequestCosts {
-    /// Measures what a plan's requests cost; `relayed` if all passes a server.
+    /// Measures the costs of a plan's requests; `relayed` if a server relays all data.
     pub(super) fn measure(plan: &Plan, relayed: bool) -> Self {
         let control = plan.transport.preference()[0];
         let datagram = |message: &Message| ConnectionPair::connected(control).exchange(message);
         let reply_to = if relayed { Vec::new() } else { addresses() };
-        // One stands for all: services differ by a byte or two.
+        // One service stands for all: they differ by a byte or two.
         let (service, nonce) = (Service::Video, Nonce::from_u64(u64::MAX));
         let (id, deadline_ms, cell) = (RequestId(1000), millis(plan.timeout), Cell::new(30, 90));
         let is_stream = service.is_stream();
@@ -116,7 +109,7 @@ fn node() -> NodeId {
     NodeId::from_bytes([0xa5; 16])
 }
 
-/// Where a node is reached: over each transport, as in plans.
+/// The addresses of a node, one for each transport, as in plans.
 fn addresses() -> Vec<Address> {
     Scheme::ALL.into_iter().map(|scheme| Address::single(scheme, ([10, 1, 1, 2], 7710).into())).collect()
 }
@@ -168,32 +161,31 @@ fn flow(plan: &Plan, service: Service, relayed: bool) -> RequestFlow {
     }
 }
 
-/// An object that has come.
 struct ReceivedObject {
-    /// Bytes of all of it, there and back.
+    /// Bytes of all of it, in both directions.
     bytes: BytesBothWays,
-    /// How many of them came with each round trip.
+    /// Bytes that came with each round trip.
     rounds: Vec<f64>,
-    /// Its messages, and how long after it began they were whole.
+    /// Its messages, and the time until each was whole.
     messages: Vec<(Duration, Bytes)>,
 }
 
-/// Two ends of a link, far apart and with nothing in the way.
+/// Two distant ends of a connection without limits between them.
 struct ConnectionPair {
     ends: [ConnectionEnd; 2],
     now: Time,
-    /// Packets on their way, in the order in which they left: to which end.
+    /// Packets in flight, in the order of sending, with the receiving end.
     air: VecDeque<(Time, usize, Bytes)>,
     /// Bytes sent by each end so far.
     bytes: BytesBothWays,
-    /// When bytes came to the second end, and how many.
+    /// The bytes that came to the second end, by time.
     arrived: BTreeMap<Time, f64>,
-    /// What each end has heard and nobody has looked at.
+    /// Messages that each end has received and not read.
     heard: VecDeque<(usize, Bytes)>,
 }
 
 impl ConnectionPair {
-    /// An association whose dialler may send.
+    /// A connection whose dialler may send.
     fn connected(scheme: Scheme) -> Self {
         let now = Time::ZERO;
         let ends =
@@ -209,7 +201,6 @@ impl ConnectionPair {
         pair
     }
 
-    /// Puts what the ends have to send into the air.
     fn post(&mut self) {
         for end in 0..2 {
             while let Some(parcel) = self.ends[end].poll_packet(self.now) {
@@ -223,7 +214,7 @@ impl ConnectionPair {
         }
     }
 
-    /// Does the next thing that is due by `until`; false if nothing is.
+    /// Handles the next event that is due by `until`; false if there is none.
     fn step(&mut self, until: Time) -> bool {
         self.post();
         let [first, second] = &mut self.ends;
@@ -251,13 +242,12 @@ impl ConnectionPair {
         true
     }
 
-    /// Goes on until a time; of an end that has nothing to do until nothing is left.
+    /// Runs up to a time, or until nothing is left to do.
     fn run(&mut self, until: Time) {
         while self.step(until) {}
         self.now = self.now.max(until.min(self.now + 4 * ONE_WAY));
     }
 
-    /// Lets time pass.
     fn rest(&mut self, pause: Duration) {
         let until = self.now + pause;
         while self.step(until) {}
@@ -269,7 +259,7 @@ impl ConnectionPair {
         self.post();
     }
 
-    /// Bytes of one message of control, there and back.
+    /// Bytes of one control message, in both directions.
     fn exchange(&mut self, message: &Message) -> BytesBothWays {
         let before = self.bytes;
         self.send(0, Channel::Datagram, message);
@@ -277,7 +267,7 @@ impl ConnectionPair {
         since(self.bytes, before)
     }
 
-    /// Bytes of a whole stream, and those of what its first data comes in.
+    /// Bytes of a whole stream, and of the packets with its first data.
     fn stream(
         &mut self,
         accept: &Message,
@@ -318,7 +308,7 @@ impl ConnectionPair {
         ([data[0] + end[0], data[1] + end[1]], first)
     }
 
-    /// Sends a whole object; what is ready at one time leaves in one go.
+    /// Sends a whole object; data that is ready at one time leaves together.
     fn object(&mut self, accept: &Message, object: &Bytes) -> ReceivedObject {
         let id = RequestId(1000);
         let (mut sender, mut receiver) = (
@@ -360,13 +350,12 @@ impl ConnectionPair {
                 break;
             }
         }
-        // What comes after the last of it are acknowledgements.
+        // Later packets are acknowledgements.
         let of_object = self.arrived.range(..=whole.unwrap_or(until));
         ReceivedObject { bytes: since(self.bytes, before), rounds: rounds(of_object), messages }
     }
 
-    /// Passes on the messages of an object, each when it has come to this end
-    /// from a provider as far away as the other end.
+    /// Relays the messages of an object, each when it has come from a provider as far away as the other end.
     fn pass_on(&mut self, messages: &[(Duration, Bytes)]) -> RelayedData {
         let (began, channel) = (self.now, Channel::Reliable { flow: 1000 });
         self.arrived.clear();

@@ -1,4 +1,4 @@
-//! A machine and its owner: what a daemon does around it, in virtual time.
+//! A machine with the parts of its daemon, in virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use roost_proto::{Deadline, Service, Time, Transmit};
 
 use super::connections::MachineInput;
 
-/// What the made-up services give: nobody looks at it, but it is digested.
+/// The data of synthetic services. Its content is irrelevant, but it is digested.
 static PAYLOAD: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0x5a; 128 * 1024]));
 
 /// A node or a hub, with the sources of its streams.
@@ -27,7 +27,6 @@ enum NodeOrHub {
     Hub(Box<Hub>),
 }
 
-/// A stream's source.
 #[derive(Debug)]
 struct SimSource {
     until: Time,
@@ -35,16 +34,13 @@ struct SimSource {
     bytes: usize,
 }
 
-/// What a machine has its surroundings do.
+/// An output of a machine for its world to carry out.
 #[derive(Debug)]
 pub(super) enum MachineOutput {
-    /// See [`Transmit`].
     Transmit(Transmit),
-    /// It tells its owner something.
     Event(NodeEvent),
-    /// A source's next datagram is due at this time.
+    /// The next datagram of a source is due at this time.
     Tick(SessionId, Time),
-    /// It has left: its process ends.
     Left,
 }
 
@@ -57,7 +53,6 @@ impl Machine {
         Self { inner: NodeOrHub::Hub(Box::new(Hub::new(config))), sources: BTreeMap::new() }
     }
 
-    /// The node, if it is one.
     pub(super) fn as_node(&self) -> Option<&Node> {
         match &self.inner {
             NodeOrHub::Node(node) => Some(node),
@@ -65,7 +60,6 @@ impl Machine {
         }
     }
 
-    /// The hub, if it is one.
     pub(super) fn as_hub(&self) -> Option<&Hub> {
         match &self.inner {
             NodeOrHub::Node(_) => None,
@@ -100,7 +94,6 @@ impl Machine {
         }
     }
 
-    /// It is asked to leave.
     pub(super) fn leave(&mut self, now: Time) {
         match &mut self.inner {
             NodeOrHub::Node(node) => node.handle(now, Input::Command(NodeCommand::Leave)),
@@ -108,14 +101,14 @@ impl Machine {
         }
     }
 
-    /// The next thing that it wants; what only concerns its sources is done here.
+    /// Returns the machine's next output; those that only concern its sources are handled here.
     pub(super) fn poll(&mut self, now: Time) -> Option<MachineOutput> {
         match &mut self.inner {
             NodeOrHub::Hub(hub) => {
                 if let Some(transmit) = hub.poll_transmit() {
                     return Some(MachineOutput::Transmit(transmit));
                 }
-                // Of what a hub tells, only that it has left concerns anybody here.
+                // Of a hub's events only its departure matters here.
                 std::iter::from_fn(|| hub.poll_event())
                     .find(|event| *event == hub::HubEvent::Left)
                     .map(|_| MachineOutput::Left)
@@ -128,7 +121,7 @@ impl Machine {
                     NodeEvent::Left => Some(MachineOutput::Left),
                     NodeEvent::OpenSource { session, service, duration, .. } => {
                         self.open(now, session, service, duration.unwrap_or_default());
-                        // What follows from it comes next.
+                        // Its consequences come next.
                         Some(MachineOutput::Tick(session, now))
                     }
                     NodeEvent::CloseSource { session, .. } => {
@@ -136,7 +129,7 @@ impl Machine {
                         self.poll(now)
                     }
                     NodeEvent::Data { ticket, payload } => {
-                        // Whoever asked here reads at once.
+                        // The requester reads at once.
                         self.command(now, NodeCommand::Consumed { ticket, bytes: payload.len() as u64 });
                         Some(MachineOutput::Event(NodeEvent::Data { ticket, payload }))
                     }
@@ -146,7 +139,7 @@ impl Machine {
         }
     }
 
-    /// Starts the source of a session, as the made-up services of a node do.
+    /// Starts the source of a session, like the synthetic services of a node.
     fn open(&mut self, now: Time, session: SessionId, service: Service, duration: Duration) {
         let format = service.name().to_owned();
         let opened = match service.form() {
@@ -164,7 +157,7 @@ impl Machine {
         self.command(now, NodeCommand::SourceOpened { session, opened });
     }
 
-    /// The next datagram of a source, or its end; when the one after it is due.
+    /// Sends the next datagram of a source, or its end; returns the due time of the following one.
     pub(super) fn tick(&mut self, now: Time, session: SessionId) -> Option<Time> {
         let source = self.sources.get(&session)?;
         if now >= source.until {

@@ -1,5 +1,4 @@
-//! One node's requests: the workload of the experiments, asked of a machine
-//! instead of a daemon.
+//! The requests of one node: the workload of the experiments, sent to a machine instead of a daemon.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,31 +15,26 @@ use crate::experiment::workload::{RequestEnding, Workload, WorkloadRequest, Work
 use crate::experiment::{NodePlace, Placement};
 use crate::report::record::{RequestOutcome, RequestRecord};
 
-/// What all requesters know of the run.
 pub(super) struct SimRequestContext<'a> {
     pub(super) placement: &'a Placement,
     pub(super) transport: TransportChoice,
     pub(super) stream: Duration,
-    /// Where each node is in the placement.
+    /// The index of each node in the placement.
     pub(super) places: &'a HashMap<NodeId, usize>,
-    /// Where each of them stands now.
     pub(super) walk: Mobility,
 }
 
-/// What is to be done for a requester.
 #[derive(Debug)]
 pub(super) enum RequesterAction {
-    /// Ask its machine for this, and look at this ticket again at this time.
+    /// Send this to its machine, and check this ticket again at this time.
     Ask(Ticket, Box<ServiceRequest>, Time),
-    /// Nothing before this time.
     Wait(Time),
-    /// Nothing before what is under way ends.
+    /// A request is in progress: wait for its end.
     Busy,
-    /// It is done.
     Done,
 }
 
-/// Asks for one node. Times are those of the run: 0 is when the workload begins.
+/// The requester of one node. Times are those of the run: 0 is the start of the workload.
 pub(super) struct SimRequester {
     node: usize,
     workload: Option<Workload>,
@@ -62,17 +56,15 @@ struct ActiveRequest {
 }
 
 impl SimRequester {
-    /// One that asks for nothing yet.
     pub(super) const fn new(node: usize) -> Self {
         Self { node, workload: None, tickets: 0, under_way: None }
     }
 
-    /// Asks for what this says from now on. Nothing is under way.
+    /// Starts a workload. No request may be in progress.
     pub(super) fn start_workload(&mut self, workload: Workload) {
         self.workload = Some(workload);
     }
 
-    /// What to do now.
     pub(super) fn poll(&mut self, now: Time, stage: &SimRequestContext<'_>) -> RequesterAction {
         let Some(workload) = &mut self.workload else { return RequesterAction::Done };
         match workload.poll(now) {
@@ -108,25 +100,22 @@ impl SimRequester {
         RequesterAction::Ask(ticket, Box::new(request), wanted.deadline)
     }
 
-    /// The ticket under way.
     pub(super) fn ticket(&self) -> Option<Ticket> {
         self.under_way.as_ref().map(|under_way| under_way.ticket)
     }
 
-    /// When the request under way was made.
     pub(super) fn began(&self) -> Option<Time> {
         self.under_way.as_ref().map(|under_way| under_way.began)
     }
 
-    /// Takes note of whether requester and provider had not spoken before.
+    /// Records if requester and provider had no connection before.
     pub(super) fn record_contact(&mut self, first: Option<bool>) {
         if let Some(under_way) = &mut self.under_way {
             under_way.first_contact = first;
         }
     }
 
-    /// Takes note of what the machine tells of the request under way; its
-    /// record, if that has ended it.
+    /// Handles an event of the current request; returns its record if it has ended.
     pub(super) fn handle_event(
         &mut self,
         now: Time,
@@ -158,7 +147,7 @@ impl SimRequester {
         }
     }
 
-    /// Its time is up, or the run is over: the ticket is no longer waited for.
+    /// Gives up the ticket, because its time is up or the run is over.
     pub(super) fn give_up(
         &mut self,
         now: Time,
@@ -183,7 +172,6 @@ impl SimRequester {
         Some(under_way.record(self.node, now, outcome, error, stage))
     }
 
-    /// Asks for nothing from now on.
     pub(super) fn stop(&mut self, now: Time) {
         if let Some(workload) = &mut self.workload {
             workload.stop(now);

@@ -1,7 +1,7 @@
-//! Where what arrives is written to.
+//! Outputs of a transfer.
 //!
-//! A stream is written as it comes; under its final name only when it is
-//! complete. An object appears only when it is complete and verified.
+//! A stream is written as it comes, and gets its final name only when it is complete. An object appears only
+//! when it is complete and verified.
 
 mod file;
 mod output;
@@ -26,17 +26,15 @@ pub use part::{MIN_PART_BYTES, ObjectIdentity, PartialFile};
 
 const FORMS: &str = "- for standard output, a file's name, udp://HOST:PORT or rtp://HOST:PORT";
 
-/// Where to write: `-` (standard output), a file's name, or `udp://HOST:PORT` or
-/// `rtp://HOST:PORT` for a player on this machine or a multicast group.
+/// The target of a transfer: `-` (standard output), a file's name, or `udp://HOST:PORT` or `rtp://HOST:PORT`
+/// for a player on this machine or a multicast group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkSpec {
-    /// Standard output.
     Stdout,
-    /// A file.
     File(PathBuf),
-    /// Datagrams to `HOST:PORT`, in the sizes in which they came.
+    /// Datagrams to `HOST:PORT`, in the sizes in which they arrive.
     Udp(String),
-    /// Video as RTP to `HOST:PORT`: MPEG-TS is packed, RTP goes out as it came.
+    /// Video as RTP to `HOST:PORT`: MPEG-TS is packed, RTP passes unchanged.
     Rtp(String),
 }
 
@@ -81,15 +79,15 @@ impl fmt::Display for SinkSpec {
     }
 }
 
-/// In which form track records are written.
+/// The form in which track records are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrackForm {
     /// One JSON record a line, the same for every kind of source.
     #[default]
     JsonLines,
-    /// The same, and under `raw` what the provider's source gave.
+    /// JSON lines, with the original data of the provider's source under `raw`.
     Full,
-    /// As the provider's source gave it: gpsd JSON, CoT XML, NMEA sentences.
+    /// The original data of the provider's source: gpsd JSON, CoT XML, NMEA sentences.
     Raw,
 }
 
@@ -111,39 +109,31 @@ impl FromStr for TrackForm {
     }
 }
 
-/// Whether a sink wants more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SinkState {
-    /// It does.
     Open,
-    /// The reader of the pipe has gone, satisfied: stop, with success.
+    /// The reader has closed the pipe. The transfer stops with success.
     Closed,
 }
 
-/// What became of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finished {
-    /// Everything is where it was asked to go.
+    /// The output is complete and at its target.
     Written {
-        /// Bytes written of the stream or the object: reports beside a stream are none of it.
+        /// Bytes written of the stream or object, without reports beside a stream.
         bytes: u64,
-        /// The file, if it is one.
         path: Option<PathBuf>,
     },
-    /// The reader of the pipe went before it had everything.
+    /// The reader closed the pipe before the end.
     ReaderGone,
-    /// The stream broke off: what came is kept under another name.
+    /// The stream broke off; the data so far is kept under another name.
     KeptPart {
-        /// Where.
         path: PathBuf,
-        /// Bytes written.
         bytes: u64,
     },
-    /// Nothing was left behind.
     Discarded,
 }
 
-/// One transfer's output.
 #[derive(Debug)]
 pub struct Sink {
     form: Form,
@@ -155,15 +145,12 @@ pub struct Sink {
 
 #[derive(Debug)]
 enum Form {
-    /// Payload as it comes.
     Stream,
-    /// RTP as it comes, and RTCP beside it.
     Packets,
-    /// Payload of MPEG-TS in RTP packets: how, since when, and room for one.
+    /// MPEG-TS that is packed into RTP: the packer, the start, and a buffer for one packet.
     Rtp(Packer, Instant, Vec<u8>),
-    /// Records, line by line.
     Records(TrackForm),
-    /// Held back until it is complete; `None` where a draft file holds it.
+    /// An object held in memory until it is complete; `None` if a draft file holds it.
     Object(Option<BytesMut>),
 }
 
@@ -201,9 +188,8 @@ impl Sink {
         Ok(Self { form, output, bytes: 0, left_out: 0, reader_gone: false })
     }
 
-    /// Opens the output for a large object into a file, of which `part` may be
-    /// there from an earlier transfer; the data goes on from where that ends,
-    /// unless it is `anew`: then the first data takes the place of what is there.
+    /// Opens the output for a large object. It continues `part`, which an earlier transfer may have left; with
+    /// `anew` the first data replaces the part instead.
     ///
     /// # Errors
     /// The part cannot be written, or another transfer writes it.
@@ -227,7 +213,7 @@ impl Sink {
         Ok(Self { form: Form::Object(None), output, bytes, left_out: 0, reader_gone: false })
     }
 
-    /// The part that it was opened with, if it has one.
+    /// Gives back the part with which the sink was opened.
     pub fn into_part(self) -> Option<PartialFile> {
         match self.output {
             Output::Part(part) => part,
@@ -235,14 +221,14 @@ impl Sink {
         }
     }
 
-    /// Somebody else has found that all that came is the object: a part needs no check of its own.
+    /// Tells the sink that the caller has verified the object's digest, so that a part is not hashed again.
     pub const fn mark_verified(&mut self) {
         if let Output::Part(Some(part)) = &mut self.output {
             part.mark_verified();
         }
     }
 
-    /// Takes the payload of one datagram, or one piece of an object.
+    /// Takes the payload of one datagram, or one chunk of an object.
     ///
     /// # Errors
     /// It cannot be written; call [`Sink::finish`] with `complete: false` then.
@@ -296,7 +282,7 @@ impl Sink {
         }
     }
 
-    /// Writes what waits for more; to be called once a second while nothing comes.
+    /// Writes gathered data; call it once a second while no data comes.
     ///
     /// # Errors
     /// As for [`Sink::write`].
@@ -304,8 +290,8 @@ impl Sink {
         self.output.flush_if_due().await
     }
 
-    /// A session description of what goes to a player, from the stream's first
-    /// datagram; `None` if nothing goes out as RTP.
+    /// Makes a session description for the player from the stream's first datagram; `None` if the output is not
+    /// RTP.
     pub fn describe(&self, format: &str, first: &[u8]) -> Option<String> {
         let is_rtp = matches!(self.form, Form::Rtp(..) | Form::Packets);
         match &self.output {
@@ -314,16 +300,15 @@ impl Sink {
         }
     }
 
-    /// Lines of a track that were no records, and so were not written.
+    /// Lines of a track that were no records and were left out.
     pub const fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Ends the transfer. `complete` says that everything that was promised
-    /// has come and, for an object, that its digest matches. Only then does a
-    /// file get its final name. Dropping a sink instead is the same as `false`.
-    /// A part ([`Sink::resume`]) judges for itself, by its own length and, unless it is told
-    /// ([`Sink::mark_verified`]), its digest.
+    /// Ends the transfer. `complete` says that everything that was promised has come and, for an object, that
+    /// its digest matches. Only then does a file get its final name. Dropping a sink is the same as `false`. A
+    /// part ([`Sink::resume`]) decides by its own length and digest; [`Sink::mark_verified`] spares it the
+    /// digest.
     ///
     /// # Errors
     /// The last bytes cannot be written, or the file cannot be renamed.
@@ -342,7 +327,7 @@ impl Sink {
     }
 }
 
-/// Random enough to tell streams apart: the standard library draws keys of hash tables at random.
+/// Random enough to tell streams apart: the standard library seeds its hash tables at random.
 fn seed() -> [u8; 10] {
     let keys = RandomState::new();
     let mut seed = [0; 10];

@@ -1,4 +1,4 @@
-//! Track records on their way out.
+//! Conversion of track records for output.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 
 use super::TrackForm;
 
-/// The longest line that is looked into, bytes.
+/// The longest line that is parsed, bytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
 #[derive(Deserialize)]
@@ -16,9 +16,9 @@ struct RawLine<'a> {
     raw: Option<Cow<'a, str>>,
 }
 
-/// A line in the form asked for, with its line end; `None` if it is no record.
+/// Converts a line, with its line end, to the wanted form; `None` if it is no record.
 ///
-/// A record without an original form (a synthetic one) stays what it is.
+/// A synthetic record has no original form and stays unchanged.
 pub(super) fn convert(line: &[u8], form: TrackForm) -> Option<Cow<'_, [u8]>> {
     if line.len() > MAX_LINE_BYTES {
         return None;
@@ -36,8 +36,8 @@ pub(super) fn convert(line: &[u8], form: TrackForm) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned([text.as_slice(), b"\n"].concat()))
 }
 
-/// A record without its member `raw`; all else stays as it came. A quotation mark within a text has a
-/// backslash before it, so that the name with its marks cannot be a part of one.
+/// Removes the member `raw` from a record and keeps all other bytes. A quotation mark within a string is
+/// escaped, so that the quoted name cannot occur inside one.
 fn without_raw(line: &[u8]) -> Vec<u8> {
     const NAME: &[u8] = br#""raw""#;
     let begins = |at: &usize| line[*at..].starts_with(NAME) && matches!(line[*at - 1], b'{' | b',' | b' ');

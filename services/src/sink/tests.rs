@@ -81,7 +81,7 @@ async fn broken_stream_spares_old_file() {
     assert_eq!(names(&folder), ["clip.ts"]);
 }
 
-/// The length of the hidden file in which a stream is written, bytes.
+/// The length of the hidden draft file, bytes.
 fn drafted(folder: &tempfile::TempDir) -> u64 {
     let name = names(folder).into_iter().find(|name| name.starts_with('.')).unwrap();
     std::fs::metadata(folder.path().join(name)).unwrap().len()

@@ -47,7 +47,7 @@ const RESET_PAUSE: Duration = Duration::from_millis(1);
 /// are recognized as ours.
 pub(super) fn endpoint(key: hmac::Key) -> EndpointConfig {
     let mut ids = [0; 8];
-    ids.copy_from_slice(&reset_token(&key, b"quinn_connection ids")[..8]);
+    ids.copy_from_slice(&reset_token(&key, b"connection ids")[..8]);
     let ids = u64::from_be_bytes(ids);
     let mut config = EndpointConfig::new(Arc::new(key));
     config.cid_generator(move || Box::new(Ids::new(ids))).min_reset_interval(RESET_PAUSE);

@@ -1,4 +1,4 @@
-//! Where the hubs are, which of them are above which, and to whom nodes turn.
+//! Tiers of hubs: their hosts, their parents, and the nodes they serve.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use super::{
 };
 use crate::topology::model::HostIndex;
 
-/// How many parents a hub has: the first, and the one that stands by.
+/// The parents of a hub: the first, and a standby.
 const PARENTS: usize = 2;
 
 impl Placer<'_> {
-    /// The hubs, those of the highest tier first.
+    /// The hubs, highest tier first.
     pub(super) fn hubs(&self, nodes: &[NodePlace]) -> Result<Vec<HubPlace>, PlanError> {
         let tiers = self.tiers(nodes)?;
         let mut seen = BTreeSet::new();
@@ -36,7 +36,7 @@ impl Placer<'_> {
         Ok(hubs)
     }
 
-    /// The hosts of each tier, the lowest first.
+    /// The hosts of each tier, lowest first.
     fn tiers(&self, nodes: &[NodePlace]) -> Result<Vec<Vec<HostIndex>>, PlanError> {
         match (self.plan.architecture, &self.plan.super_nodes) {
             (Architecture::ClientServer, _) => Ok(vec![vec![self.server()?]]),
@@ -50,7 +50,6 @@ impl Placer<'_> {
         }
     }
 
-    /// The hosts of one tier.
     fn places(&self, nodes: &[NodePlace], places: &HubSelection, what: &str) -> Result<Vec<HostIndex>, PlanError> {
         let none = |count| self.error(0, format!("{count} {what} do not fit on {} nodes", nodes.len()));
         match places {
@@ -100,8 +99,7 @@ impl Placer<'_> {
         Ok(parents)
     }
 
-    /// Gives every node the hubs of the lowest tier, the nearest first; beside
-    /// caches also the server.
+    /// Gives every node the hubs of the lowest tier, nearest first; with caches also the server.
     pub(super) fn choose_hubs(&self, nodes: &mut [NodePlace], hubs: &[HubPlace]) -> Result<(), PlanError> {
         // They are the last ones.
         let is_asked = |hub: &HubPlace| hub.tier == 0 || self.plan.architecture.hub_role() == Role::Server;
@@ -125,10 +123,9 @@ impl Placer<'_> {
         pair.map_or(Ok(()), |(host, far)| Err(self.unreachable(name(host), name(far))))
     }
 
-    /// For each host those of `to`, by their places, the nearest first; where
-    /// several are equally near, first the one that fewest have as their
-    /// first. Hosts that have no choice are dealt with first, so that the
-    /// others even it out.
+    /// For each host the hubs in `to`, as indices, nearest first. Among equally near ones, the one that is
+    /// first for the fewest hosts comes first. Hosts without a choice go first, so that the others balance
+    /// them.
     fn nearest_first(&self, from: &[HostIndex], to: &[HostIndex]) -> Vec<Vec<usize>> {
         let near = self.map.nearest(from, to);
         let has_choice = |place: &usize| matches!(near[*place][..], [(first, _), (second, _), ..] if first == second);
@@ -147,7 +144,7 @@ impl Placer<'_> {
     }
 }
 
-/// The hosts of `count` nodes, those highest in the hierarchy first.
+/// The hosts of `count` nodes, highest in the hierarchy first.
 fn highest(nodes: &[NodePlace], count: usize) -> Option<Vec<HostIndex>> {
     let height = |node: &&NodePlace| HEIGHT.iter().position(|class| *class == node.class).unwrap_or(HEIGHT.len());
     let mut order: Vec<&NodePlace> = nodes.iter().collect();

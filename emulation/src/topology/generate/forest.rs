@@ -1,4 +1,4 @@
-//! A forest: nodes behind homes behind middles behind tops that are all on one LAN.
+//! A forest: nodes behind homes, behind middles, behind tops, which share one LAN.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -7,36 +7,28 @@ use super::{GenerateError, LegParameters, in_range, lan, share, shifted};
 use crate::topology::model::{Host, HostIndex, Net, NetMember, Routing, Topology};
 use crate::units::format_duration;
 
-/// How many tiers of super nodes a forest has room for: homes, middles, tops.
+/// The tiers of super nodes in a forest: homes, middles, tops.
 pub const FOREST_TIERS: usize = 3;
 
-/// A forest: hosts `n1`…, `home1`…, `middle1`… and `top1`…; LANs `edge` behind
-/// each home, `district` behind each middle, `region` behind each top, and
-/// `core` if there is more than one top. Legs downward have no delay, so that a
-/// hop's delay is that of one leg.
+/// A forest: hosts `n1`…, `home1`…, `middle1`… and `top1`…; LANs `edge` behind each home, `district` behind
+/// each middle, `region` behind each top, and `core` if there is more than one top. Downward legs have no
+/// delay, so that a hop's delay is that of one leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forest {
-    /// How many nodes; homes, middles and tops run none.
+    /// The number of nodes, without homes, middles and tops.
     pub nodes: usize,
-    /// How many of them are behind a home.
     pub per_home: usize,
-    /// How many homes are behind a middle.
     pub per_middle: usize,
-    /// How many tops, if there are as many middles.
+    /// The number of tops, unless there are fewer middles.
     pub tops: usize,
-    /// The nodes of a home stand in a square of so many cells a side.
+    /// The side, in cells, of the square in which the nodes of a home stand.
     pub area: usize,
-    /// Upward leg of a node.
     pub node: LegParameters,
-    /// Upward leg of a home.
     pub home: LegParameters,
-    /// Upward leg of a middle.
     pub middle: LegParameters,
-    /// Each leg of a top.
     pub top: LegParameters,
 }
 
-/// How many hosts of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ForestCounts {
     nodes: usize,
@@ -46,15 +38,15 @@ struct ForestCounts {
 }
 
 impl ForestCounts {
-    /// Where the hosts of each kind begin: tops, middles, homes, nodes.
+    /// The first index of each kind of hosts: tops, middles, homes, nodes.
     const fn firsts(self) -> [HostIndex; 4] {
         [0, self.tops, self.tops + self.middles, self.tops + self.middles + self.homes]
     }
 }
 
 impl Forest {
-    /// A hundred nodes behind each home, five homes behind each middle, four
-    /// tops; rates and delays as in the published tree, but for the satellite.
+    /// A hundred nodes behind each home, five homes behind each middle, four tops. Rates and delays are those
+    /// of the published tree, without the satellite.
     pub const fn for_nodes(nodes: usize) -> Self {
         Self {
             nodes,
@@ -69,10 +61,10 @@ impl Forest {
         }
     }
 
-    /// Makes it.
+    /// Makes the topology.
     ///
     /// # Errors
-    /// When there are too few or too many nodes, or not room for them to stand.
+    /// When there are too few or too many nodes, or too few cells for them.
     pub fn topology(&self) -> Result<Topology, GenerateError> {
         in_range("a forest", self.nodes, 2)?;
         for (what, number) in [("per_home", self.per_home), ("per_middle", self.per_middle), ("tops", self.tops)] {
@@ -111,7 +103,7 @@ impl Forest {
         };
         let upper = named("top", "top", counts.tops).chain(named("middle", "middle", counts.middles));
         let mut hosts: Vec<Host> = upper.chain(named("home", "home", counts.homes)).collect();
-        // Homes stand as wide as they stand deep.
+        // Homes stand in a square.
         let row = (1..).find(|row| row * row >= counts.homes).unwrap_or(1);
         let mut nodes = named("n", "node", counts.nodes);
         for home in 0..counts.homes {
@@ -119,7 +111,7 @@ impl Forest {
             let corner = (home % row * self.area, home / row * self.area);
             for (place, host) in nodes.by_ref().take(behind).enumerate() {
                 let spot = place * self.area * self.area / behind;
-                // In range: there are not that many hosts.
+                // Fits i32: there are not that many hosts.
                 let cell = ((corner.0 + spot % self.area) as i32, (corner.1 + spot / self.area) as i32);
                 hosts.push(Host { cell: Some(cell), ..host });
             }
@@ -127,7 +119,7 @@ impl Forest {
         hosts
     }
 
-    /// Those of a branch one after the other, so that routes to it are few.
+    /// Makes the nets branch by branch, so that adjacent subnets merge into few routes.
     fn nets(&self, counts: ForestCounts) -> Vec<Net> {
         let [tops, middles, homes, nodes] = counts.firsts();
         let below = |leg: LegParameters, host: HostIndex| LegParameters { delay: Duration::ZERO, ..leg }.member(host);
@@ -156,7 +148,6 @@ impl Forest {
         nets
     }
 
-    /// What the file says about itself.
     pub fn comment(&self) -> String {
         let ForestCounts { nodes, homes, middles, tops } = self.counts();
         let leg = |leg: LegParameters| format!("{}/s, {}", leg.rate, format_duration(leg.delay));
