@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
 use crate::wire::{Decline, Message, Reason, RequestMode};
@@ -40,7 +40,7 @@ impl Hub {
         if ahead <= BURST || Self::price(message).is_none() {
             return true;
         }
-        self.counters.throttled += 1;
+        self.over_limit(from.node, HubLimit::QueryRate);
         self.refuse_question(from, message, ahead.saturating_sub(BURST));
         false
     }

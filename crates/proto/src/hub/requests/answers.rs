@@ -7,7 +7,7 @@ use super::routed_request::{RequestStage, RequestTarget};
 use super::table::RequestKey;
 use crate::address_filter;
 use crate::delivery::Delivery;
-use crate::hub::{Hub, Sender};
+use crate::hub::{Hub, HubLimit, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::time::Time;
@@ -157,7 +157,7 @@ impl Hub {
             *repeated = false;
         }
         if !asked.may_be_pending(now) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::PendingAnswers);
             return;
         }
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
