@@ -127,7 +127,7 @@ mod tests {
     use crate::grid::{Area, Cell};
     use crate::ids::RequestId;
     use crate::service::{Role, ServiceSet};
-    use crate::wire::{Message, Reason, Request, RequestMode, Watch};
+    use crate::wire::{HopAction, HopReport, Message, Reason, Request, RequestMode, RequestParams, Watch};
 
     type SetLimit = fn(&mut Limits);
 
@@ -200,5 +200,20 @@ mod tests {
         }
         assert_eq!(counted(&bench), [(HubLimit::WatchesPerNode, 3)]);
         assert_eq!(told(&bench), [(node(1), HubLimit::WatchesPerNode), (node(2), HubLimit::WatchesPerNode)]);
+    }
+
+    #[test]
+    fn traced_request_reports_being_throttled() {
+        let mut bench = bench(|limits| limits.lookups_per_second = 1);
+        let requester = bench.up(1, Role::Node);
+        let params = Some(RequestParams { trace: Some(true), ..RequestParams::default() });
+        bench.ask(requester, request(1, RequestMode::Forward));
+        match &bench.ask(requester, Request { params, ..request(2, RequestMode::Forward) })[..] {
+            [(_, Message::HopReport(HopReport { id, hop, .. })), (_, Message::Decline(decline))] => {
+                assert_eq!((*id, hop.node, hop.step), (RequestId(2), node(200), HopAction::Exhausted));
+                assert_eq!((hop.reason, decline.reason), (Some(Reason::TooMany), Reason::TooMany));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }

@@ -47,7 +47,10 @@ impl Hub {
 
     fn refuse_question(&mut self, from: Sender, message: &Message, wait: Duration) {
         let (id, requester) = match message {
-            Message::Request(request) => (request.id, None),
+            Message::Request(request) => {
+                self.report_declined(from.connection, request, Reason::TooMany);
+                (request.id, None)
+            }
             Message::Watch(watch) if !from.role.is_hub() => (watch.id, None),
             Message::RouteRequest(carry) => (carry.id, (!carry.reply_to.is_empty()).then_some(carry.requester)),
             // A hub that is not answered asks others, and again.

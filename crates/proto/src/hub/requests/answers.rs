@@ -276,6 +276,7 @@ impl Hub {
     /// Declines a request that is not remembered.
     pub(in crate::hub) fn decline_request(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
         self.counters.count_outcome(request.service, request.mode, reason.into());
+        self.report_declined(connection, request, reason);
         let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
         let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
         self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
