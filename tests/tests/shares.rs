@@ -144,7 +144,7 @@ fn lookup_flood_spares_other_nodes() {
     };
     let beside = Served::beside(attack, || requester.roost(&what).status.success());
     assert!(beside.all("a lookup, beside a member that sends 2000 before each"), "{}", hub.log());
-    assert!(hub.metric("roost_hub_throttled_total", "") > 0.0);
+    assert!(hub.metric("roost_hub_over_limit_total", "query_rate") > 0.0);
 }
 
 /// The request that the hub hands to a provider.

@@ -110,6 +110,7 @@ fn did(hop: &TraceHop) -> String {
         "looked-up" => "asked other hubs what they have".to_owned(),
         "declined" => format!("heard from {other}: {reason}"),
         "silent" => format!("heard nothing from {other}"),
+        "refused" if reason == "too many" => "declined it: too many".to_owned(),
         "refused" => format!("had nobody left to try: {reason}"),
         "reused" => "answered over a connection that was up".to_owned(),
         "dialed" => {
@@ -168,6 +169,8 @@ mod tests {
             assert!(did(&hop(step)).contains("n7"), "{step}");
         }
         assert_eq!(did(&hop("declined")), "heard from n7: source failed");
+        let declined = TraceHop { reason: Some("too_many".to_owned()), ..hop("refused") };
+        assert_eq!(did(&declined), "declined it: too many");
         assert_eq!(did(&hop("dialed")), "answered over a new connection (21.40 ms)");
         assert_eq!(did(&hop("later")), "later", "a step of a later version is shown as it is");
     }

@@ -22,6 +22,7 @@ pub(super) struct HubEventHandler {
     /// Of other hubs, also while they are gone.
     names: Names,
     refused: LogLimiter,
+    limits: LogLimiter,
     later: LogLimiter,
     twins: LogLimiter,
     doubles: LogLimiter,
@@ -37,6 +38,7 @@ impl HubEventHandler {
             shared,
             names: Names::default(),
             refused: LogLimiter::default(),
+            limits: LogLimiter::default(),
             later: LogLimiter::default(),
             twins: LogLimiter::default(),
             doubles: LogLimiter::default(),
@@ -126,6 +128,12 @@ impl HubEventHandler {
             HubEvent::Refused { node, what } => {
                 if let Some(suppressed) = self.refused.admit() {
                     tracing::warn!(name = self.name(node), ?node, what, suppressed, "a remote was refused");
+                }
+            }
+            HubEvent::OverLimit { node, limit } => {
+                if let Some(suppressed) = self.limits.admit() {
+                    let cause = limit.name();
+                    tracing::warn!(name = self.name(node), ?node, cause, suppressed, "a remote has met a limit");
                 }
             }
             HubEvent::SameIdentity { address } => self.tell_of_double(hub, &address),

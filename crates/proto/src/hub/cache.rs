@@ -10,7 +10,7 @@
 //! what they request, and relays what comes back, also between two nodes of its
 //! own: data goes through the server, as without a cache.
 
-use super::{Hub, HubKind};
+use super::{Hub, HubKind, HubLimit};
 use crate::directory::{DirectoryQuery, PublishOutcome};
 use crate::grid::Area;
 use crate::ids::NodeId;
@@ -70,7 +70,7 @@ impl Hub {
         let Candidate { node, version, cell, services, capacity, ref addresses, ref name } = *candidate;
         let record = Record { node, version, cell, services, capacity, addresses: addresses.clone() };
         if self.cached.publish(now, &record) == PublishOutcome::Full {
-            self.counters.over_limit += 1;
+            self.counters.count_over_limit(HubLimit::CachedNodes);
         } else if let Some(name) = name {
             self.cached_names.insert(node, name.clone());
         }

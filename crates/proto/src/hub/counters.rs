@@ -1,5 +1,6 @@
 //! What a hub counts.
 
+use super::HubLimit;
 use crate::service::Service;
 use crate::wire::{Reason, RequestMode};
 
@@ -102,6 +103,7 @@ impl From<Reason> for Outcome {
 pub struct HubCounters {
     requests: [[u64; 3]; 4],
     outcomes: [[[u64; Outcome::ALL.len()]; 3]; 4],
+    over_limit: [u64; HubLimit::ALL.len()],
     /// Searches of the directory.
     pub searches: u64,
     /// Records that were new or had changed.
@@ -142,10 +144,6 @@ pub struct HubCounters {
     pub foreign_records: u64,
     /// Answers and data of flows that the hub does not know (any more).
     pub stray: u64,
-    /// Requests, watches, flows and publications declined or dropped because of a limit.
-    pub over_limit: u64,
-    /// Requests, lookups, watches and searches refused because their remote asks too much.
-    pub throttled: u64,
     /// Requests handed on, each provider counted.
     pub forwards: u64,
     /// Requests handed to the same provider again because the requester repeated them.
@@ -209,6 +207,15 @@ impl HubCounters {
     /// How many of them ended, or went on, in this way.
     pub fn outcomes(&self, service: Service, mode: RequestMode, outcome: Outcome) -> u64 {
         self.outcomes[service as usize][mode_index(mode)][outcome as usize]
+    }
+
+    /// Messages, connections and records declined or dropped because of this limit.
+    pub fn over_limit(&self, limit: HubLimit) -> u64 {
+        self.over_limit[limit as usize]
+    }
+
+    pub(super) fn count_over_limit(&mut self, limit: HubLimit) {
+        self.over_limit[limit as usize] += 1;
     }
 
     pub(super) fn count_request(&mut self, service: Service, mode: RequestMode) {

@@ -1,7 +1,7 @@
 //! What nodes publish, and how long it stays.
 
 use super::remotes::PUBLICATION;
-use super::{Hub, HubEvent, MAX_PER_WAKE, Sender};
+use super::{Hub, HubEvent, HubLimit, MAX_PER_WAKE, Sender};
 use crate::address::Address;
 use crate::address_filter;
 use crate::directory::{PreviousEntry, PublishOutcome};
@@ -74,7 +74,7 @@ impl Hub {
             return false;
         }
         if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::WorkRate);
             return false;
         }
         self.may_join(now, from)

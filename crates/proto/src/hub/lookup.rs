@@ -41,7 +41,6 @@ impl Hub {
             let waiter = Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query };
             let patience = self.time_to_answer(from.connection, request.deadline_ms);
             if !self.start_lookup(now, DirectoryQuery { area, ..query }, course, waiter, patience) {
-                self.counters.over_limit += 1;
                 self.decline_request(from.connection, request, Reason::TooMany);
             }
         } else {

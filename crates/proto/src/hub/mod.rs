@@ -41,6 +41,7 @@ mod departed_usage;
 mod dialable;
 mod disclose;
 mod dispatch;
+mod hub_limit;
 mod hub_lookup;
 mod join_limiter;
 mod leases;
@@ -87,6 +88,7 @@ use crate::wire::{Hello, Message};
 pub use api::{HubCommand, HubEvent};
 pub use config::{HubConfig, HubKind, Limits};
 pub use counters::{HubCounters, Outcome};
+pub use hub_limit::HubLimit;
 pub use leave::DRAIN;
 pub use members::MemberStatus;
 pub use reflection::{MAX_RECEIVERS, MAX_REFLECTED_STREAMS, Policy, ReflectedStream, ReflectionConfig};
@@ -317,7 +319,7 @@ impl Hub {
             return Some("the hub is leaving");
         }
         if self.remotes.connections.len() >= self.config.limits.connections {
-            self.counters.over_limit += 1;
+            self.counters.count_over_limit(HubLimit::Connections);
             return Some("the hub has too many connections");
         }
         None

@@ -12,7 +12,7 @@ use super::claims::Claim;
 use super::remotes::MOVE;
 use super::route::{HOPS, RoutePlan};
 use super::tree::Relation;
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::block::BlockService;
 use crate::ids::NodeId;
 use crate::time::Time;
@@ -60,7 +60,7 @@ impl Hub {
         };
         // A node says it once. The old home that does not hear of it keeps its copy for a lease.
         if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, MOVE)) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         if self.relation(word.old_home) != Some(Relation::Sibling) && word.old_home != self.config.node {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
 use crate::wire::{Decline, Message, Reason, RequestMode};
@@ -41,7 +41,7 @@ impl Hub {
         if ahead <= BURST || Self::price(message).is_none() {
             return true;
         }
-        self.counters.throttled += 1;
+        self.over_limit(from.node, HubLimit::QueryRate);
         self.refuse_question(from, message, ahead.saturating_sub(BURST));
         false
     }
@@ -50,6 +50,9 @@ impl Hub {
         let (id, requester) = match message {
             Message::Request(request) => {
                 let route = request.route.as_ref().filter(|route| !route.reply_to.is_empty());
+                if request.route.is_none() {
+                    self.report_declined(from.connection, request, Reason::TooMany);
+                }
                 (request.id, route.map(|route| route.requester))
             }
             Message::Watch(watch) if !from.role.is_hub() => (watch.id, None),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::HubLimit;
 use super::departed_usage::{DepartedUsage, QuotaUsage};
 use super::requests::RequestKey;
 use super::tree::Relation;
@@ -96,6 +97,8 @@ pub(super) struct Remote {
     relation: Relation,
     /// Whether it has left a question unanswered and was not heard since.
     doubtful: bool,
+    /// The limits that it has met: a bit for each.
+    limits_met: u32,
 }
 
 /// What the end of a connection means.
@@ -150,6 +153,7 @@ impl Remotes {
             // Servers have caches below them and nobody beside them.
             relation: if role == Role::Server { Relation::Child(0) } else { Relation::Sibling },
             doubtful: false,
+            limits_met: 0,
         });
         remote.connections.push(connection);
         fresh
@@ -322,6 +326,14 @@ impl Remote {
             self.debt.charged = charged;
         }
         allowed
+    }
+
+    /// Notes that the remote has met a limit. True if for the first time.
+    pub(super) fn meet_limit(&mut self, limit: HubLimit) -> bool {
+        let bit = 1 << limit as u32;
+        let is_first = self.limits_met & bit == 0;
+        self.limits_met |= bit;
+        is_first
     }
 
     /// How many of something the remote may have, if a node may have `per_node`.

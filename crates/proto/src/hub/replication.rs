@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::remotes::PUBLICATION;
 use super::replica_sync::{ReplicaChanges, ReplicaSender};
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::address::Address;
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
@@ -76,7 +76,7 @@ impl Hub {
             return;
         }
         if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         self.set_standby(now, from.node, hub);
@@ -204,7 +204,7 @@ impl Hub {
             let entry = self.directory.get(node).filter(|_| is_here);
             let whole = |record: Record| Record { addresses: self.shareable(connection, record.addresses), ..record };
             if !ledger.record_change(node, entry.as_ref(), &mut changes, whole) {
-                self.counters.over_limit += 1;
+                self.over_limit(hub, HubLimit::Replicas);
                 ledger.pending.insert(node);
             }
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::claims::Claim;
 use super::replica_sync::{ReplicaEntry, ReplicaReceiver};
-use super::{Hub, HubEvent, HubKind, Sender};
+use super::{Hub, HubEvent, HubKind, HubLimit, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{DirectoryQuery, Hit, PreviousEntry, PublishOutcome};
 use crate::grid::Cell;
@@ -177,7 +177,7 @@ impl Hub {
             if book.enter(*node, line) {
                 self.store_replica(now, home, record);
             } else {
-                self.counters.over_limit += 1;
+                self.over_limit(home, HubLimit::Replicas);
             }
         }
         let mut wanted = BTreeSet::new();

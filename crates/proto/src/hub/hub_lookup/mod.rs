@@ -17,7 +17,7 @@ use super::remotes::SEARCH;
 use super::requests::RequestKey;
 use super::route::{HubQuery, RoutePlan};
 use super::tree::Relation;
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::directory::{DirectoryQuery, SearchPurpose};
 use crate::grid::{Area, Cell};
 use crate::ids::{ConnectionId, NodeId, RequestId};
@@ -170,6 +170,7 @@ impl Hub {
         let (patience, node) = (patience.min(MAX_PATIENCE), waiter.node());
         let allowed = self.config.limits.requests_per_node;
         if self.remotes.get(node).is_none_or(|node| node.searches >= node.allowance(allowed)) {
+            self.over_limit(node, HubLimit::HubLookupsPerNode);
             return false;
         }
         let want = (query.service, query.area, query.count, query.names, course);
@@ -178,6 +179,7 @@ impl Hub {
             // A repeated lookup is answered once.
             if !seeking.waiters.iter().any(|other| other.is_same(&waiter)) {
                 if seeking.waiters.len() >= MAX_WAITERS {
+                    self.over_limit(node, HubLimit::HubLookupWaiters);
                     return false;
                 }
                 seeking.waiters.push(waiter);
@@ -186,8 +188,12 @@ impl Hub {
             }
             return true;
         }
-        let full = self.hub_lookups.table.len() >= self.config.limits.hub_lookups;
-        if full || !self.remotes.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
+        if self.hub_lookups.table.len() >= self.config.limits.hub_lookups {
+            self.over_limit(node, HubLimit::HubLookups);
+            return false;
+        }
+        if !self.remotes.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
+            self.over_limit(node, HubLimit::WorkRate);
             return false;
         }
         self.count_search(node);
@@ -276,7 +282,6 @@ impl Hub {
         let patience = self.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { connection, node: from.node, id, query };
         if !self.start_hub_lookup(now, query, plan, waiter, patience) {
-            self.counters.over_limit += 1;
             self.answer_hub_lookup((connection, id), &query, &[], Coverage::Partial);
         }
     }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use crate::hub::remotes::PUBLICATION;
 use crate::hub::requests::{RequestKey, RoutedRequest};
 use crate::hub::route::HOPS;
-use crate::hub::{Hub, Sender};
+use crate::hub::{Hub, HubLimit, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Service;
@@ -150,7 +150,7 @@ impl Hub {
         if !remote.try_charge(now, PUBLICATION) {
             // What was told before is past: who joins waits for the provider's word.
             deposit.sealed = None;
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         (deposit.sealed, deposit.touched) = (Some(sealed.clone()), now);

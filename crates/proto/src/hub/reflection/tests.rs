@@ -12,7 +12,7 @@ use super::*;
 use crate::block::BlockService;
 use crate::grid::Cell;
 use crate::hub::testing::{Bench, HERE, carried, copies, decline, forwarded, node, record, refused, request};
-use crate::hub::{HubCommand, HubConfig, HubKind};
+use crate::hub::{HubCommand, HubConfig, HubKind, HubLimit};
 use crate::ids::{ConnectionId, RequestId};
 use crate::machine::Input;
 use crate::reflection::DownstreamKind;

@@ -7,7 +7,7 @@ use super::routed_request::{RequestStage, RequestTarget};
 use super::table::RequestKey;
 use crate::address_filter;
 use crate::delivery::Delivery;
-use crate::hub::{Hub, Sender};
+use crate::hub::{Hub, HubLimit, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::time::Time;
@@ -157,7 +157,7 @@ impl Hub {
             *repeated = false;
         }
         if !asked.may_be_pending(now) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::PendingAnswers);
             return;
         }
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
@@ -276,6 +276,7 @@ impl Hub {
     /// Declines a request that is not remembered.
     pub(in crate::hub) fn decline_request(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
         self.counters.count_outcome(request.spec.service, self.mode_of(request), reason.into());
+        self.report_declined(connection, request, reason);
         let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
         let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
         self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));

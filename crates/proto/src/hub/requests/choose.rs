@@ -47,7 +47,6 @@ impl Hub {
             let left = self.requests.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now));
             let waiter = Waiter::Request { key, query };
             if !self.start_lookup(now, DirectoryQuery { area, ..query }, course, waiter, left * 3 / 4) {
-                self.counters.over_limit += 1;
                 self.refuse(now, key, Reason::TooMany);
             }
             return self.report(now, key, HopAction::LookedUp, None, None);

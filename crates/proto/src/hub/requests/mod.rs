@@ -20,7 +20,7 @@ mod views;
 
 use std::time::Duration;
 
-use super::{Hub, HubKind, MAX_PER_WAKE, Sender};
+use super::{Hub, HubKind, HubLimit, MAX_PER_WAKE, Sender};
 use crate::ids::{NodeId, Nonce};
 use crate::time::Time;
 use crate::wire::{Reason, Request, RequestMode};
@@ -100,7 +100,7 @@ impl Hub {
         }
         if self.requests.len() >= self.config.limits.requests {
             let Some(key) = self.requests.displaceable() else {
-                self.counters.over_limit += 1;
+                self.over_limit(node, HubLimit::Requests);
                 return false;
             };
             self.remove_request(key);
@@ -125,7 +125,7 @@ impl Hub {
         }
         if remote.requests.len() >= allowance {
             let Some(oldest) = remote.requests.iter().position(|key| is_done(requests, *key)) else {
-                self.counters.over_limit += 1;
+                self.over_limit(node, HubLimit::RequestsPerNode);
                 return false;
             };
             if let Some(key) = remote.requests.remove(oldest) {

@@ -7,7 +7,7 @@ mod tests;
 
 use super::remotes::ROOM_UPDATE_COST;
 use super::tree::Relation;
-use super::{Hub, Sender, route};
+use super::{Hub, HubLimit, Sender, route};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::room::RoomId;
@@ -24,7 +24,7 @@ impl Hub {
         let Some(way) = self.way_of_word(from, member.node, way) else { return };
         let remote = self.remotes.get_mut(from.node);
         if !remote.is_some_and(|remote| remote.try_charge(now, ROOM_UPDATE_COST)) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         let has_left = |entry: &RoomEntry| !entry.is_in() && entry.via == from.node;
@@ -162,13 +162,14 @@ impl Hub {
 
     /// Says why somebody is not let in, to whoever said that it is. It then leaves everywhere.
     fn refuse_member(&mut self, from: Sender, room: RoomId, node: NodeId, full: JoinRefusal) {
-        self.counters.over_limit += 1;
-        let reason = match full {
-            JoinRefusal::Room => Reason::TooMany,
-            JoinRefusal::Rooms => Reason::Saturated,
+        let (limit, reason) = match full {
+            JoinRefusal::Room => (HubLimit::RoomMembers, Some(Reason::TooMany)),
+            JoinRefusal::Rooms => (HubLimit::Rooms, Some(Reason::Saturated)),
             // Those that keep to the limit are below it in a moment, and say it again.
-            JoinRefusal::Node => return,
+            JoinRefusal::Node => (HubLimit::RoomsPerNode, None),
         };
+        self.over_limit(from.node, limit);
+        let Some(reason) = reason else { return };
         let (owner, members) = (self.config.node, Vec::new());
         let roster = Roster { room, owner, members, to: Some(node), refused: Some(reason) };
         self.tell_room(from.node, &Message::Roster(roster));

@@ -201,7 +201,8 @@ fn replica_requested_once_room_is_free() {
     let home = bench.up(100, Role::SuperNode);
     bench.say(home, &copy(vec![record(1), record(2)]));
     let status = bench.hub.status(bench.now);
-    assert_eq!((status.replicas, status.numbered, bench.hub.counters().over_limit), (1, 1, 1));
+    let over_limit = bench.hub.counters().over_limit(HubLimit::Replicas);
+    assert_eq!((status.replicas, status.numbered, over_limit), (1, 1, 1));
     let (moves, alive) = (vec![ReplicaMove { node: 1, versions: 1, x: 1, y: 0 }], Some(Bytes::from_static(&[3])));
     assert!(bench.say(home, &next(2, ReplicaUpdate { moves, alive, ..ReplicaUpdate::default() })).is_empty());
     assert!(bench.say(home, &gone(3)).is_empty());

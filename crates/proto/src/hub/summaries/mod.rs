@@ -14,7 +14,7 @@ mod upward;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tree::Relation;
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::block::{Block, BlockService};
 use crate::directory::PreviousEntry;
 use crate::grid::{Area, Cell};
@@ -211,10 +211,12 @@ impl Hub {
         self.summaries.lost.remove(&from.node);
         for (patch, count) in patches {
             let source = self.summaries.sources.entry(from.node).or_default();
-            if source.patches.len() >= limit {
-                self.counters.over_limit += 1;
+            let is_full = source.patches.len() >= limit;
+            let change = source.update_count(patch, VersionedCount { count, version }, limit);
+            if is_full {
+                self.over_limit(from.node, HubLimit::Summaries);
             }
-            if let Some(change) = source.update_count(patch, VersionedCount { count, version }, limit) {
+            if let Some(change) = change {
                 self.source_changed(from.node, patch, change);
             }
         }

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::remotes::WATCH;
 use super::route::RoutePlan;
 use super::tree::Relation;
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
 use crate::grid::{Area, Cell};
@@ -134,7 +134,7 @@ impl Hub {
             }
         }
         if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, WATCH)) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         // The count goes on, so that what is under way cannot be taken for something newer.
@@ -179,8 +179,9 @@ impl Hub {
     fn admit_watch(&mut self, from: Sender) -> bool {
         let (total, limits) = (self.watches.len(), &self.config.limits);
         let Some(remote) = self.remotes.get_mut(from.node) else { return false };
-        if total >= limits.watches || remote.watches >= remote.allowance(limits.watches_per_node) {
-            self.counters.over_limit += 1;
+        let is_full = total >= limits.watches;
+        if is_full || remote.watches >= remote.allowance(limits.watches_per_node) {
+            self.over_limit(from.node, if is_full { HubLimit::Watches } else { HubLimit::WatchesPerNode });
             return false;
         }
         remote.watches += 1;
