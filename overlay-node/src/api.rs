@@ -103,7 +103,7 @@ async fn request(
         }
         Some(selector) => {
             let provider = node.meant(selector, NameScope::Offers(request.service), request.timeout).await?;
-            let (provider, cell) = known(&node, provider, &request).await?;
+            let (provider, cell) = find_provider(&node, provider, &request).await?;
             // Hubs find a provider by its place.
             let known = cell.filter(|_| !matches!(request.area, Area::Exact(_)));
             request.area = known.map_or(request.area, Area::Exact);
@@ -122,12 +122,12 @@ async fn request(
 /// A provider that a request names, with where it can be dialled and its cell: as the last
 /// lookups said, without both if there is a connection with it, or as the hub says. What is
 /// reflected comes through hubs, which need the cell.
-async fn known(
+async fn find_provider(
     node: &NodeService,
     provider: NodeId,
     request: &ServiceRequest,
 ) -> Result<(Provider, Option<Cell>), ApiError> {
-    let place = || node.providers.place(std::time::Instant::now(), provider);
+    let place = || node.providers.find(std::time::Instant::now(), provider);
     let named = |(cell, addresses)| (Provider { node: provider, addresses }, Some(cell));
     if let Some(place) = place() {
         return Ok(named(place));
@@ -147,7 +147,7 @@ async fn known(
         Some(place) => Ok(named(place)),
         None if has_connection => Ok((Provider { node: provider, addresses: Vec::new() }, None)),
         None => {
-            let (code, why) = not_among(found.coverage, found.candidates.len());
+            let (code, why) = explain_not_found(found.coverage, found.candidates.len());
             let provider = format_node(provider, node.name(provider).as_deref());
             Err(ApiError::new(code, format!("node {provider} is not among those that offer {service}: {why}")))
         }
@@ -155,7 +155,7 @@ async fn known(
 }
 
 /// Why a provider that a request names is not among those that were found.
-pub(crate) fn not_among(coverage: Coverage, found: usize) -> (Code, String) {
+pub(crate) fn explain_not_found(coverage: Coverage, found: usize) -> (Code, String) {
     let code = match coverage {
         _ if found >= MAX_CANDIDATES => {
             let why = format!("a lookup names no more than {MAX_CANDIDATES}; look it up at its place first (--at X,Y)");
@@ -185,17 +185,17 @@ async fn lookup(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<
 }
 
 async fn ping(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
-    let called = Params::new(&pairs, &["node"], false)?.called("node")?;
+    let selector = Params::new(&pairs, &["node"], false)?.selector("node")?;
     let none =
-        |called: NodeSelector| move || ApiError::new(Code::NotFound, format!("no connection with {called} is up"));
-    let meant = |called| resolve_node(&called, &connected(&node.shared), none(called));
-    let wanted: Option<NodeId> = called.map(meant).transpose()?;
-    let mut replies = node.open_ticket(Purpose::Other, |ticket| NodeCommand::Ping { ticket, node: wanted }).await?;
+        |selector: NodeSelector| move || ApiError::new(Code::NotFound, format!("no connection with {selector} is up"));
+    let meant = |selector| resolve_node(&selector, &connected(&node.shared), none(selector));
+    let request: Option<NodeId> = selector.map(meant).transpose()?;
+    let mut replies = node.open_ticket(Purpose::Other, |ticket| NodeCommand::Ping { ticket, node: request }).await?;
     // The machine says when it is over, which depends on how far away the other is.
     match replies.next().await {
         Some(Reply::Pong { rtt, address }) => {
             let home = node.machine_status().await.map_err(leaving)?.home.map(|home| home.hub.node);
-            let node_id = wanted.or(home);
+            let node_id = request.or(home);
             let (name, address) = (node_id.and_then(|id| node.name(id)), address.to_string());
             Ok(json(&Ping { schema: SCHEMA, node: node_id, name, address, rtt_ms: millis(rtt) }))
         }
@@ -319,10 +319,10 @@ mod tests {
             (Coverage::Partial, 63, Code::TimedOut),
             (Coverage::UnreachableAbove, 0, Code::UnreachableAbove),
         ] {
-            assert_eq!(not_among(coverage, found).0, code, "{coverage:?}");
+            assert_eq!(explain_not_found(coverage, found).0, code, "{coverage:?}");
         }
-        let (_, why) = not_among(Coverage::Complete, MAX_CANDIDATES);
+        let (_, why) = explain_not_found(Coverage::Complete, MAX_CANDIDATES);
         assert!(why.contains("no more than 64") && why.contains("--at"), "{why}");
-        assert!(not_among(Coverage::Complete, 3).1.contains("no hub knows"));
+        assert!(explain_not_found(Coverage::Complete, 3).1.contains("no hub knows"));
     }
 }

@@ -29,7 +29,7 @@ pub(crate) async fn run(command: &str, limit_bytes: usize) -> Result<Vec<u8>, So
     shell.arg("-c").arg(command).process_group(0).kill_on_drop(true);
     shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = shell.spawn().map_err(|error| failed(format!("cannot be started: {}", plain(&error))))?;
-    let mut group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
+    let mut group = ProcessGroup(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
     let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(failed("has no output".to_owned()));
     };
@@ -55,9 +55,9 @@ pub(crate) async fn run(command: &str, limit_bytes: usize) -> Result<Vec<u8>, So
 }
 
 /// The processes of a command, killed when this is dropped before they are done.
-struct Group(Option<Pid>);
+struct ProcessGroup(Option<Pid>);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
             // It may be gone already.

@@ -38,7 +38,7 @@ mod stored;
 pub use error::{SinkError, SourceError, SpecError};
 pub use feed::{Feed, OpenedSource};
 pub use shared_reader::KeyFrameRequester;
-pub use sink::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkSpec, SinkState, TrackForm};
+pub use sink::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkSpec, SinkState, TrackFormat};
 pub use source::{SourceSpec, Sources};
 pub use stored::{StoredFile, digest_of};
 

@@ -1,7 +1,7 @@
 //! `BODY?key=value&key=value` in the text of a spec.
 
 use roost_proto::Service;
-use roost_proto::service::Form;
+use roost_proto::service::FlowKind;
 
 /// The text before the options, and the options that are not yet taken.
 #[derive(Debug)]
@@ -36,11 +36,11 @@ impl<'a> Options<'a> {
 
     /// Takes `rate=2Mbit/s`, the payload rate to announce, bits per second. The default is the service's rate.
     pub(crate) fn rate(&mut self, service: Service) -> Result<u32, String> {
-        match (self.take_value("rate"), service.form()) {
+        match (self.take_value("rate"), service.flow_kind()) {
             (Some(text), _) => rate(text)
                 .ok_or_else(|| format!("its rate {text:?} is not like 700kbit/s or 2Mbit/s, up to 4000Mbit/s")),
-            (None, Form::Stream { bits_per_second, .. }) => Ok(bits_per_second),
-            (None, Form::Object { .. }) => Ok(0),
+            (None, FlowKind::Stream { bits_per_second, .. }) => Ok(bits_per_second),
+            (None, FlowKind::Object { .. }) => Ok(0),
         }
     }
 

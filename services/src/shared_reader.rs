@@ -23,7 +23,7 @@ impl KeyFrameRequester {
         self.0.notify_one();
     }
 
-    pub(crate) async fn asked(&self) {
+    pub(crate) async fn wait_for_request(&self) {
         self.0.notified().await;
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use roost_proto::service::Form;
+use roost_proto::service::FlowKind;
 use roost_proto::{Service, ServiceSet};
 
 use crate::{Feed, OpenedSource, SourceError, SpecError, image, sensor, synthetic, track, video};
@@ -102,16 +102,16 @@ impl SourceSpec {
             Service::Image => image::ImageSource::parse(text).map(SourceKind::Image),
             Service::Sensor => sensor::SensorSource::parse(text).map(SourceKind::Sensor),
         };
-        let kind = kind.map_err(|reason| SpecError::source(service, text, reason, Self::forms(service)))?;
+        let kind = kind.map_err(|reason| SpecError::source(service, text, reason, Self::syntax(service)))?;
         Ok(Self { service, text: text.to_owned(), kind })
     }
 
-    const fn forms(service: Service) -> &'static str {
+    const fn syntax(service: Service) -> &'static str {
         match service {
-            Service::Video => video::FORMS,
-            Service::Track => track::FORMS,
-            Service::Image => image::FORMS,
-            Service::Sensor => sensor::FORMS,
+            Service::Video => video::SYNTAX,
+            Service::Track => track::SYNTAX,
+            Service::Image => image::SYNTAX,
+            Service::Sensor => sensor::SYNTAX,
         }
     }
 
@@ -163,14 +163,14 @@ impl SourceSpec {
 
 fn open_synthetic(service: Service, duration: Duration) -> OpenedSource {
     let format = synthetic::format(service).to_owned();
-    match service.form() {
-        Form::Stream { bits_per_second, .. } => {
+    match service.flow_kind() {
+        FlowKind::Stream { bits_per_second, .. } => {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let started_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
             let feed = Feed::planned(synthetic::stream(service, duration, started_ms), duration);
             OpenedSource::Stream { bits_per_second, format, feed }
         }
-        Form::Object { .. } => OpenedSource::Object { bytes: synthetic::object(service), format },
+        FlowKind::Object { .. } => OpenedSource::Object { bytes: synthetic::object(service), format },
     }
 }
 
@@ -240,11 +240,11 @@ mod tests {
         for service in Service::ALL {
             let spec = SourceSpec::synthetic(service);
             spec.check().await.unwrap();
-            match (spec.open(None).await.unwrap(), service.form()) {
-                (OpenedSource::Object { bytes, .. }, Form::Object { bytes: expected }) => {
+            match (spec.open(None).await.unwrap(), service.flow_kind()) {
+                (OpenedSource::Object { bytes, .. }, FlowKind::Object { bytes: expected }) => {
                     assert_eq!(bytes.len(), expected as usize);
                 }
-                (OpenedSource::Stream { bits_per_second, .. }, Form::Stream { bits_per_second: expected, .. }) => {
+                (OpenedSource::Stream { bits_per_second, .. }, FlowKind::Stream { bits_per_second: expected, .. }) => {
                     assert_eq!(bits_per_second, expected);
                 }
                 (opened, form) => panic!("{opened:?} for {form:?}"),

@@ -50,10 +50,10 @@ impl Stamp {
 /// A cache of the digests of the last files, so that a large file is not read through for every request. Clones
 /// share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Digests(Arc<Mutex<Known>>);
+pub(crate) struct Digests(Arc<Mutex<DigestCache>>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct DigestCache {
     /// The newest first, with those under way among them.
     answers: VecDeque<(Stamp, Answer)>,
     /// Serializes hashing: one file is read through at a time.

@@ -159,7 +159,7 @@ fn ffmpeg_key_frames_found_in_rtp() {
     while let Ok(length) = socket.recv(&mut buffer) {
         marks.push(reader.mark(&buffer[..length]));
     }
-    let count = |is: fn(&keyframes::Marks) -> bool| marks.iter().filter(|marks| is(marks)).count();
+    let count = |is: fn(&keyframes::FrameMarks) -> bool| marks.iter().filter(|marks| is(marks)).count();
     assert_eq!((count(|marks| marks.key_frame), count(|marks| marks.frame_end)), (3, 25), "{marks:?}");
     assert_eq!(marks.last().unwrap().frame, 25);
     assert!(count(|marks| marks.parameters) >= 1);

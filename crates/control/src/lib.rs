@@ -42,7 +42,7 @@ pub use roost_proto::text;
 pub use types::{
     Accepted, Candidate, ConnectionRow, Connections, DownstreamRow, HubConnection, Index, IndexTotals, LogLevel,
     Lookup, Member, Moved, PathRow, Ping, Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services,
-    State, Status, StreamRow, Streams, Summary, Trace, TraceHop, Transfer, TransportBytes, TransportTotals,
+    State, Status, StreamRow, Streams, Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals,
     UpstreamRow, WatchEvent,
 };
 

@@ -177,12 +177,12 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// Fails if the text is empty or longer than a name.
-    pub fn called(&self, key: &str) -> Result<Option<NodeSelector>, QueryError> {
-        let called: Option<NodeSelector> = self.parsed(key)?;
-        if called.is_some_and(|called| called.is_everybody()) {
+    pub fn selector(&self, key: &str) -> Result<Option<NodeSelector>, QueryError> {
+        let selector: Option<NodeSelector> = self.parsed(key)?;
+        if selector.is_some_and(|selector| selector.is_everybody()) {
             return Err(QueryError(format!("{key} is empty: expected a node's id, the beginning of it, or its name")));
         }
-        Ok(called)
+        Ok(selector)
     }
 
     /// A whole number of at most `max`.

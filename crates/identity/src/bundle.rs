@@ -26,7 +26,7 @@ pub struct Identity {
     held: RwLock<Held>,
     key: Vec<u8>,
     /// The holder of the certificate. No renewal changes it.
-    peer: RemoteIdentity,
+    holder: RemoteIdentity,
     authority: Arc<Authority>,
     list: Arc<RevocationList>,
     list_path: PathBuf,
@@ -80,7 +80,7 @@ impl Identity {
         }
         Ok(Self {
             key: key.secret_pkcs8_der().to_vec(),
-            peer: leaf.peer(),
+            holder: leaf.identity(),
             held: RwLock::new(Held::new(&certificate, leaf)),
             list: RevocationList::read(list, &authority)?,
             authority,
@@ -100,8 +100,8 @@ impl Identity {
     ) -> Option<Self> {
         let leaf = Certificate::parse(&certificate)?.leaf()?;
         let certificate_path = PathBuf::from("(in memory)");
-        let (peer, held) = (leaf.peer(), RwLock::new(Held::new(&certificate, leaf)));
-        Some(Self { held, key, peer, authority, list, list_path, certificate_path, group_key: None })
+        let (peer, held) = (leaf.identity(), RwLock::new(Held::new(&certificate, leaf)));
+        Some(Self { held, key, holder: peer, authority, list, list_path, certificate_path, group_key: None })
     }
 
     /// Replaces the certificate with that of `by`, if `by` is a renewal of this identity. Every handshake from now on
@@ -110,7 +110,7 @@ impl Identity {
     /// # Errors
     /// `by` has another key, name, role or group, or is not valid at `now`. Nothing has changed then.
     pub fn renew(&self, by: &Self, now: SystemTime) -> Result<bool, LoadError> {
-        if by.peer != self.peer || by.authority.der() != self.authority.der() {
+        if by.holder != self.holder || by.authority.der() != self.authority.der() {
             let path = by.certificate_path.clone();
             return Err(LoadError::NotRenewed { path, held: self.name().to_owned(), offered: by.name().to_owned() });
         }
@@ -136,7 +136,7 @@ impl Identity {
     /// [`LoadError::Expired`] or [`LoadError::NotYetValid`].
     pub fn check_validity(&self, now: SystemTime) -> Result<(), LoadError> {
         let path = self.certificate_path.clone();
-        let standing = &self.held().leaf.standing;
+        let standing = &self.held().leaf.status;
         match standing.check_time(now) {
             Ok(()) => Ok(()),
             Err(Refusal::Expired) => Err(LoadError::Expired { path, not_after: date(standing.not_after) }),
@@ -145,16 +145,16 @@ impl Identity {
     }
 
     pub fn node(&self) -> NodeId {
-        self.peer.node
+        self.holder.node
     }
 
     pub fn role(&self) -> Role {
-        self.peer.role
+        self.holder.role
     }
 
     /// The name that the operator gave this member when the certificate was issued.
     pub fn name(&self) -> &str {
-        &self.peer.name
+        &self.holder.name
     }
 
     pub fn group(&self) -> &str {
@@ -162,12 +162,12 @@ impl Identity {
     }
 
     pub fn not_before(&self) -> SystemTime {
-        self.held().leaf.standing.not_before
+        self.held().leaf.status.not_before
     }
 
     /// The last second at which our certificate is valid.
     pub fn not_after(&self) -> SystemTime {
-        self.held().leaf.standing.not_after
+        self.held().leaf.status.not_after
     }
 
     pub fn certificate_der(&self) -> Arc<[u8]> {
@@ -205,7 +205,7 @@ impl Identity {
 impl fmt::Debug for Identity {
     /// Leaves out the key, so that it never reaches a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("peer", &self.peer).finish()
+        f.debug_struct("Identity").field("peer", &self.holder).finish()
     }
 }
 

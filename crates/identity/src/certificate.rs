@@ -35,7 +35,7 @@ const P256_SPKI_BYTES: usize = P256_PREFIX.len() + 64;
 /// [`Refusal::Malformed`] if a group would not issue such a certificate.
 pub fn read_unverified(leaf_der: &[u8]) -> Result<RemoteIdentity, Refusal> {
     let leaf = Certificate::parse(leaf_der).and_then(|certificate| certificate.leaf());
-    leaf.map(|leaf| leaf.peer()).ok_or(Refusal::Malformed)
+    leaf.map(|leaf| leaf.identity()).ok_or(Refusal::Malformed)
 }
 
 /// A well-formed certificate. Nothing says that its signature is right.
@@ -91,7 +91,7 @@ impl<'a> Certificate<'a> {
         Some(Leaf {
             node: node_id(spki),
             subject: self.subject()?,
-            standing: CertificateStatus {
+            status: CertificateStatus {
                 serial: Serial::from_raw(x509.raw_serial()),
                 not_before: system_time(x509.validity().not_before)?,
                 not_after: system_time(x509.validity().not_after)?,
@@ -141,7 +141,7 @@ pub(crate) fn date(time: SystemTime) -> String {
 pub(crate) struct Leaf {
     pub(crate) node: NodeId,
     pub(crate) subject: Subject,
-    pub(crate) standing: CertificateStatus,
+    pub(crate) status: CertificateStatus,
 }
 
 /// The parts of a member's certificate that can bar the member after it was admitted: the serial number, which may be
@@ -154,7 +154,7 @@ pub struct CertificateStatus {
 }
 
 impl Leaf {
-    pub(crate) fn peer(&self) -> RemoteIdentity {
+    pub(crate) fn identity(&self) -> RemoteIdentity {
         RemoteIdentity { node: self.node, role: self.subject.role, name: self.subject.name.clone() }
     }
 }

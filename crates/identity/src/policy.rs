@@ -82,11 +82,11 @@ impl Policy {
         now: SystemTime,
     ) -> Result<(RemoteIdentity, CertificateStatus), Refusal> {
         let leaf = member(der, &self.authority)?;
-        self.recheck(&leaf.standing, now)?;
+        self.recheck(&leaf.status, now)?;
         if !expect.contains(leaf.subject.role) {
             return Err(Refusal::WrongRole);
         }
-        Ok((leaf.peer(), leaf.standing))
+        Ok((leaf.identity(), leaf.status))
     }
 
     /// The name in the certificate that was refused last. It is unverified, so use it only in a log.

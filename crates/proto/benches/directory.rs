@@ -117,7 +117,7 @@ fn hub(records: &[Record]) -> (Hub, ConnectionId) {
         let connection = ConnectionId(number as u64);
         let peer = RemoteIdentity { node: record.node, role: Role::Node, name: String::new() };
         let (address, rtt) = (record.addresses[0].clone(), Duration::ZERO);
-        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, peer, address, rtt });
+        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt });
         hub.handle(Time::ZERO, Input::Message { connection, message: Message::Publish(record.clone()).encode() });
         drain(&mut hub);
     }

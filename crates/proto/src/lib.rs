@@ -59,5 +59,5 @@ pub use reflection::{Epoch, EpochSecret, ReflectionGrant, StreamId, StreamTag};
 pub use room::RoomId;
 pub use rtt::LONGEST_ROUND_TRIP;
 pub use scope::Scope;
-pub use service::{Form, Role, RoleSet, Service, ServiceSet};
+pub use service::{FlowKind, Role, RoleSet, Service, ServiceSet};
 pub use time::Time;

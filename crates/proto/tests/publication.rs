@@ -144,7 +144,7 @@ impl PublicationScene {
     fn connection_up(&mut self, connection: ConnectionId, number: u8, role: Role) {
         let peer = Remote { node: node(number), role, name: format!("n{number}") };
         let (address, rtt) = (address(number), Duration::from_millis(20));
-        self.input(Input::ConnectionUp { connection, dial: None, peer, address, rtt });
+        self.input(Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt });
     }
 
     fn meet(&mut self, number: u8) {

@@ -86,7 +86,7 @@ impl LiveConnectionCounters {
 #[derive(Clone, Debug)]
 pub(crate) struct VerifiedRemote {
     pub(crate) remote: RemoteIdentity,
-    pub(crate) standing: CertificateStatus,
+    pub(crate) certificate_status: CertificateStatus,
 }
 
 /// The properties of a connection that never change.
@@ -94,7 +94,7 @@ pub(crate) struct VerifiedRemote {
 pub(crate) struct ConnectionIdentity {
     pub(crate) connection: ConnectionId,
     pub(crate) remote: RemoteIdentity,
-    pub(crate) standing: CertificateStatus,
+    pub(crate) certificate_status: CertificateStatus,
     pub(crate) address: Address,
     pub(crate) dialled: bool,
     pub(crate) rtt: Duration,
@@ -141,7 +141,7 @@ pub(crate) fn seen_at(scheme: Scheme, socket: SocketAddr) -> Address {
 
 #[derive(Clone)]
 pub(crate) enum AnyConnection {
-    Udp(Arc<udp::Endpoint>, udp::SessionSlot),
+    Udp(Arc<udp::UdpEndpoint>, udp::SessionSlot),
     Tcp(Arc<TcpConnection>),
     Quic(Arc<QuicConnection>),
 }

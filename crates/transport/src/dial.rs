@@ -59,16 +59,16 @@ impl DialRequest {
 pub(crate) const TOO_LATE: &str = "another address was quicker";
 
 /// The error of an attempt that reached a node other than the expected one.
-pub(crate) fn unexpected(peer: &RemoteIdentity) -> String {
-    format!("the remote is not the expected node but {} ({})", peer.name, peer.node)
+pub(crate) fn unexpected(remote: &RemoteIdentity) -> String {
+    format!("the remote is not the expected node but {} ({})", remote.name, remote.node)
 }
 
 /// Tries the addresses, each with a head start on the next. The transport that succeeds announces the connection.
-pub(crate) async fn dial(shared: Arc<Shared>, wish: DialRequest, addresses: Vec<Address>) {
+pub(crate) async fn dial(shared: Arc<Shared>, request: DialRequest, addresses: Vec<Address>) {
     let addresses = &addresses[..addresses.len().min(MAX_ADDRESSES)];
     let outcome = race(
         addresses,
-        |scheme, host| attempt(&shared, &wish, addresses, scheme, host),
+        |scheme, host| attempt(&shared, &request, addresses, scheme, host),
         || tokio::time::sleep(HEAD_START),
     );
     let Err(failures) = outcome.await else { return };
@@ -79,8 +79,8 @@ pub(crate) async fn dial(shared: Arc<Shared>, wish: DialRequest, addresses: Vec<
         told.add_failure(address, why);
     }
     let reason = told.sentence();
-    tracing::debug!(dial = wish.dial.0, reason, "dial failed");
-    shared.context.queue.push(EventSource::Host, Event::DialFailed { dial: wish.dial, reason, refused });
+    tracing::debug!(dial = request.dial.0, reason, "dial failed");
+    shared.context.queue.push(EventSource::Host, Event::DialFailed { dial: request.dial, reason, refused });
 }
 
 /// Runs the attempts until one succeeds, which drops the others. The next one begins when one has failed or
@@ -129,15 +129,15 @@ where
 /// Tries one host. The transport limits the time by the expected round trip.
 async fn attempt(
     shared: &Shared,
-    wish: &DialRequest,
+    request: &DialRequest,
     addresses: &[Address],
     scheme: Scheme,
     to: SocketAddr,
 ) -> Result<(), String> {
     match scheme {
-        Scheme::Udp => try_udp(shared, wish.clone(), to).await,
-        Scheme::Tcp => shared.tcp.dial(to, wish.clone()).await,
-        Scheme::Quic => shared.quic.dial(to, &beside(addresses, to), wish.clone()).await,
+        Scheme::Udp => try_udp(shared, request.clone(), to).await,
+        Scheme::Tcp => shared.tcp.dial(to, request.clone()).await,
+        Scheme::Quic => shared.quic.dial(to, &beside(addresses, to), request.clone()).await,
     }
 }
 
@@ -148,9 +148,9 @@ fn beside(addresses: &[Address], to: SocketAddr) -> Vec<SocketAddr> {
     of_quic.into_iter().find(|hosts: &Vec<_>| hosts.contains(&to)).unwrap_or_default()
 }
 
-async fn try_udp(shared: &Shared, wish: DialRequest, to: SocketAddr) -> Result<(), String> {
+async fn try_udp(shared: &Shared, request: DialRequest, to: SocketAddr) -> Result<(), String> {
     let (done, outcome) = oneshot::channel();
-    shared.udp.dial(to, PendingDial { request: wish, done });
+    shared.udp.dial(to, PendingDial { request, done });
     outcome.await.unwrap_or_else(|_| Err("the attempt was abandoned".into()))
 }
 

@@ -29,7 +29,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct HandshakeLimiter {
     limit: usize,
-    places: Mutex<HandshakeSlots>,
+    slots: Mutex<HandshakeSlots>,
 }
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ struct HandshakeSlots {
 #[derive(Debug)]
 struct Holder {
     host: IpAddr,
-    _place: oneshot::Sender<Infallible>,
+    _slot: oneshot::Sender<Infallible>,
 }
 
 /// A stranger's right to its slot, which is free again when this is dropped.
@@ -104,7 +104,7 @@ impl HandshakeLimiter {
         let per_second = u32::try_from(limit.div_ceil(2)).unwrap_or(u32::MAX);
         let (silent, heard, by_host) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let turnover = Bucket::new(per_second, Instant::now());
-        Arc::new(Self { limit, places: Mutex::new(HandshakeSlots { last: 0, silent, heard, by_host, turnover }) })
+        Arc::new(Self { limit, slots: Mutex::new(HandshakeSlots { last: 0, silent, heard, by_host, turnover }) })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -126,12 +126,12 @@ impl HandshakeLimiter {
         let number = places.last;
         *places.by_host.entry(host).or_default() += 1;
         let whereto = if heard { &mut places.heard } else { &mut places.silent };
-        whereto.insert(number, Holder { host, _place: holder });
+        whereto.insert(number, Holder { host, _slot: holder });
         Some((HandshakeSlot { number, lost, limiter: Arc::clone(self) }, is_full))
     }
 
     fn lock(&self) -> MutexGuard<'_, HandshakeSlots> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

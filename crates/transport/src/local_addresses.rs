@@ -15,7 +15,7 @@ use roost_proto::{Congestion, Scheme};
 
 use crate::event::{Event, EventSource};
 use crate::transport::Shared;
-use crate::udp::Endpoint;
+use crate::udp::UdpEndpoint;
 
 /// The time between two looks at all addresses.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ pub(crate) async fn monitor_addresses(shared: Weak<Shared>, mut places: Vec<List
             return;
         }
         places.iter_mut().for_each(|place| place.look(&shared));
-        shared.udp.endpoints().iter().for_each(Endpoint::look_around);
+        shared.udp.endpoints().iter().for_each(UdpEndpoint::update_sources);
     }
 }
 

@@ -288,10 +288,10 @@ impl Transport {
             if index % RECHECK_BATCH == RECHECK_BATCH - 1 {
                 tokio::task::yield_now().await;
             }
-            let Some(standing) = standing(connection, &carrier) else { continue };
-            let Err(refusal) = context.policy.recheck(&standing, SystemTime::now()) else { continue };
-            let Some(ConnectionInfo { remote: peer, .. }) = describe(connection, &carrier) else { continue };
-            let sender = EventSource::Node(peer.node);
+            let Some(certificate_status) = certificate_status(connection, &carrier) else { continue };
+            let Err(refusal) = context.policy.recheck(&certificate_status, SystemTime::now()) else { continue };
+            let Some(ConnectionInfo { remote, .. }) = describe(connection, &carrier) else { continue };
+            let sender = EventSource::Node(remote.node);
             self.close(connection, Side::Remote.sentence(refusal));
             context.queue.discard_messages(sender, connection);
             context.queue.push(sender, Event::down(connection, Side::Local.sentence(refusal)));
@@ -366,11 +366,11 @@ impl Transport {
     }
 }
 
-fn standing(connection: ConnectionId, carrier: &AnyConnection) -> Option<CertificateStatus> {
+fn certificate_status(connection: ConnectionId, carrier: &AnyConnection) -> Option<CertificateStatus> {
     match carrier {
-        AnyConnection::Udp(endpoint, slot) => endpoint.standing(*slot, connection),
-        AnyConnection::Tcp(tcp) => Some(tcp.standing().clone()),
-        AnyConnection::Quic(quic) => Some(quic.standing().clone()),
+        AnyConnection::Udp(endpoint, slot) => endpoint.certificate_status(*slot, connection),
+        AnyConnection::Tcp(tcp) => Some(tcp.certificate_status().clone()),
+        AnyConnection::Quic(quic) => Some(quic.certificate_status().clone()),
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &GrowthArgs, output: Output) -> CommandResult {
     let mut states = Vec::new();
     for nodes in &args.state {
         steps.say(format!("growth: a top of {nodes} nodes"));
-        states.push(hub_memory::of_top(*nodes as usize)?);
+        states.push(hub_memory::of_root(*nodes as usize)?);
         steps.advance();
     }
     let mut sizes = Vec::new();

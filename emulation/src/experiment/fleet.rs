@@ -197,7 +197,7 @@ impl Fleet {
     /// waits for an answer.
     pub(super) fn poll_final_stats(&mut self, host: HostIndex, hub: bool) {
         if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index))
-            && member.is_wanted()
+            && member.should_run()
         {
             let socket = member.socket();
             member.final_stats.get_or_insert_with(|| FinalStats::poll_socket(socket));
@@ -264,7 +264,7 @@ impl Fleet {
     /// Asks all running daemons for their counters, in parallel.
     pub(super) async fn statuses(&mut self) -> Vec<Option<Status>> {
         // A daemon that was asked to leave has given its counters before.
-        let runs = |member: &mut FleetDaemon| member.is_wanted() && member.daemon.is_running();
+        let runs = |member: &mut FleetDaemon| member.should_run() && member.daemon.is_running();
         let sockets = self.members.iter_mut().map(|member| runs(member).then(|| member.socket()));
         ask(sockets.collect(), Daemon::status).await
     }
@@ -285,7 +285,7 @@ impl Fleet {
     /// Daemons without a status that the plan wants to run.
     pub(super) fn silent(&self, statuses: &[Option<Status>]) -> Vec<String> {
         let both = self.members.iter().zip(statuses);
-        let silent = both.filter(|(member, status)| status.is_none() && member.is_wanted());
+        let silent = both.filter(|(member, status)| status.is_none() && member.should_run());
         silent.map(|(member, _)| member.daemon.launch.name.clone()).collect()
     }
 
@@ -325,13 +325,13 @@ impl FleetDaemon {
     }
 
     /// True if the plan wants it to run.
-    const fn is_wanted(&self) -> bool {
+    const fn should_run(&self) -> bool {
         matches!(self.state, DesiredState::Running | DesiredState::Restarting { .. })
     }
 
     /// Keeps the latest counters of its process once, before it is ended.
     fn keep_final_stats(&mut self) {
-        if let Some(words) = self.final_stats.take().filter(|_| self.is_wanted())
+        if let Some(words) = self.final_stats.take().filter(|_| self.should_run())
             && let Some(status) = words.newest()
         {
             self.daemon.keep_counters(&status);

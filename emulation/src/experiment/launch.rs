@@ -10,7 +10,7 @@ use super::binaries::Binaries;
 use super::daemon::{Launch, Role};
 use super::error::RunError;
 use super::fleet::{LEAVE, LOGS};
-use super::placement::{HubPlace, NodePlace, Placement};
+use super::placement::{PlacedHub, PlacedNode, Placement};
 use super::plan::Plan;
 use super::private::RUN_FOLDER;
 use crate::lab::Lab;
@@ -55,7 +55,7 @@ impl LaunchBuilder<'_> {
     }
 
     pub(super) fn node(&self, index: usize) -> Result<Launch, RunError> {
-        let node: &NodePlace = &self.placement.nodes[index];
+        let node: &PlacedNode = &self.placement.nodes[index];
         let mut args = self.common(&node.name, node.host, |_| 0)?;
         let flag = match self.plan.architecture.hub_role() {
             roost_proto::Role::Server => "--server",
@@ -88,7 +88,7 @@ impl LaunchBuilder<'_> {
     }
 
     /// A hub's endpoints as one entry, the preferred one first.
-    fn endpoints(&self, hub: &HubPlace) -> Result<String, RunError> {
+    fn endpoints(&self, hub: &PlacedHub) -> Result<String, RunError> {
         let hosts = self.hosts(hub.host)?;
         let port = |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT };
         let schemes = self.plan.transport.preference();

@@ -46,7 +46,7 @@ pub use error::RunError;
 pub(crate) use identities::{issue, make_group};
 pub use interrupt::Interrupt;
 pub use job::NetworkRun;
-pub use placement::{HubPlace, NodePlace, Placement, Targets, classes_that_ask};
+pub use placement::{PlacedHub, PlacedNode, Placement, Targets, classes_that_ask};
 pub use plan::{Architecture, Plan};
 pub use plan_sweep::{SweepRun, sweep_runs, with_values};
 pub use prepare::Prepared;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use roost_control::error::{Code, Error};
-use roost_control::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestStream, Summary};
+use roost_control::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestStream, TransferSummary};
 use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, NodeId, SchemeSet, Time};
 use tokio::sync::watch;
@@ -15,7 +15,7 @@ use tokio::time::sleep_until;
 
 use super::journal::Journal;
 use super::mobility::Mobility;
-use super::placement::NodePlace;
+use super::placement::PlacedNode;
 use super::plan::TransportChoice;
 use super::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
 use crate::report::record::{Record, RequestOutcome, RequestRecord};
@@ -43,7 +43,7 @@ pub(super) struct RequesterContext {
     pub(super) journal: Rc<Journal>,
     pub(super) transport: TransportChoice,
     pub(super) stream: Duration,
-    pub(super) nodes: Vec<NodePlace>,
+    pub(super) nodes: Vec<PlacedNode>,
     pub(super) walk: RefCell<Mobility>,
     /// The ids of the nodes, which a restarted daemon keeps.
     pub(super) ids: Vec<NodeId>,
@@ -93,7 +93,7 @@ struct ReceiveProgress {
     relayed: bool,
     bytes: u64,
     first_byte: Option<Duration>,
-    summary: Option<Summary>,
+    summary: Option<TransferSummary>,
 }
 
 /// The outcome of a request, and the reason of a failure.
@@ -342,7 +342,7 @@ impl ReceiveProgress {
         }
     }
 
-    fn conclude(&mut self, summary: Option<Summary>) {
+    fn conclude(&mut self, summary: Option<TransferSummary>) {
         if let Some(summary) = &summary {
             self.provider = Some(summary.provider);
             self.transport = Some(summary.transport.name());

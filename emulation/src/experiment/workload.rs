@@ -12,7 +12,7 @@ use std::time::Duration;
 use roost_proto::random::SplitMix64;
 use roost_proto::{Service, Time};
 
-use super::placement::{NodePlace, Targets};
+use super::placement::{PlacedNode, Targets};
 use super::plan::{Draw, Mix, Plan};
 
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct WorkloadSettings {
 }
 
 impl WorkloadSettings {
-    fn until(plan: &Plan, node: &NodePlace, end: Duration) -> Self {
+    fn until(plan: &Plan, node: &PlacedNode, end: Duration) -> Self {
         Self {
             mix: node.mix,
             targets: node.targets.clone(),
@@ -96,13 +96,13 @@ enum WorkloadState {
 
 impl Workload {
     /// A node's workload in a plan; time 0 is when all nodes are ready.
-    pub fn from_plan(plan: &Plan, node: &NodePlace) -> Self {
+    pub fn from_plan(plan: &Plan, node: &PlacedNode) -> Self {
         Self::new(WorkloadSettings::until(plan, node, plan.duration), generator(plan.seed, &node.name))
     }
 
     /// A node's workload in the warm-up. It has a random stream of its own, so that a plan makes the same
     /// requests with and without a warm-up.
-    pub fn warm_up_from_plan(plan: &Plan, node: &NodePlace) -> Self {
+    pub fn warm_up_from_plan(plan: &Plan, node: &PlacedNode) -> Self {
         let random = generator(plan.seed, &format!("{} before", node.name));
         Self::new(WorkloadSettings::until(plan, node, plan.warm_up), random)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roost_proto::{Service, node};
 
-use crate::experiment::{NodePlace, Plan};
+use crate::experiment::{PlacedNode, Plan};
 use crate::topology::model::HostIndex;
 
 /// The most pairs of nodes that are treated singly. Beyond it each node's targets are sampled in even steps:
@@ -13,7 +13,7 @@ const MAX_PAIRS: usize = 1 << 18;
 
 #[derive(Clone)]
 pub(super) struct Demand<'a> {
-    places: &'a [NodePlace],
+    places: &'a [PlacedNode],
     pub(super) nodes: Vec<NodeDemand>,
     /// Requesters and providers, as indices into `nodes`.
     pub(super) pairs: Vec<DemandPair>,
@@ -47,7 +47,7 @@ pub(super) struct DemandPair {
 
 impl<'a> Demand<'a> {
     /// The demand of placed nodes, before latencies are known.
-    pub(super) fn from_places(plan: &Plan, places: &'a [NodePlace]) -> Self {
+    pub(super) fn from_places(plan: &Plan, places: &'a [PlacedNode]) -> Self {
         let all: usize = places.iter().map(|place| place.targets.len()).sum();
         let step = all.div_ceil(MAX_PAIRS).max(1);
         let mut pairs = Vec::with_capacity(all.min(MAX_PAIRS) + places.len());
@@ -58,7 +58,7 @@ impl<'a> Demand<'a> {
             let weight = 1.0 / taken.len().max(1) as f64;
             pairs.extend(taken.into_iter().map(|to| DemandPair { from, to, weight }));
         }
-        let node = |place: &NodePlace| {
+        let node = |place: &PlacedNode| {
             let shares = place.mix.percentages().map(|percent| percent / 100.0);
             NodeDemand { host: place.host, shares, asks: [0.0; 4], given: [0.0; 4] }
         };

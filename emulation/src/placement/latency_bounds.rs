@@ -8,7 +8,7 @@ use roost_proto::Service;
 
 use super::distances::HostDistances;
 use super::request_costs::RequestCosts;
-use crate::experiment::{NodePlace, Prepared};
+use crate::experiment::{PlacedNode, Prepared};
 use crate::topology::model::HostIndex;
 
 /// The bytes of a full frame, such as the first of an object's data.
@@ -58,7 +58,7 @@ impl<'a> LatencyBounds<'a> {
     /// The hosts on the path of a request and its data.
     fn way(&self, requester: usize, provider: usize) -> Option<Vec<HostIndex>> {
         let placement = &self.prepared.placement;
-        let (from, to): (&NodePlace, &NodePlace) = (&placement.nodes[requester], &placement.nodes[provider]);
+        let (from, to): (&PlacedNode, &PlacedNode) = (&placement.nodes[requester], &placement.nodes[provider]);
         let hub = placement.hubs[*from.hubs.first()?].host;
         let back = if self.relayed { Some(hub) } else { None };
         let way: Vec<HostIndex> = [from.host, hub, to.host].into_iter().chain(back).chain([from.host]).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, SendBudget, StreamSender, digest};
-use roost_proto::service::Form;
+use roost_proto::service::FlowKind;
 use roost_proto::wire::{Accept, FlowDescription, HubHop, Message, Request, Route, RouteDirection, ServiceRequest};
 use roost_proto::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Service, Time};
 use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent};
@@ -120,29 +120,29 @@ fn flow(plan: &Plan, service: Service, relayed: bool) -> RequestFlow {
     let (handshake, dial_trips) =
         (pair.bytes, pair.now.since(Time::ZERO).as_secs_f64() / (2.0 * ONE_WAY.as_secs_f64()));
     let provider = relayed.then(node);
-    let accept = |offer| {
+    let accept = |description| {
         let (id, nonce, cell) = (RequestId(1000), Nonce::from_u64(u64::MAX), Cell::new(30, 90));
-        Message::Accept(Accept { id, nonce, flow: offer, cell, provider, stream_keys: None })
+        Message::Accept(Accept { id, nonce, flow: description, cell, provider, stream_keys: None })
     };
     let flow = RequestFlow { handshake, dial_trips, ..RequestFlow::default() };
     let format = service.name().to_owned();
-    match service.form() {
-        Form::Stream { bits_per_second, packet_bytes } => {
+    match service.flow_kind() {
+        FlowKind::Stream { bits_per_second, packet_bytes } => {
             let accept = accept(FlowDescription::Stream { duration_ms: millis(plan.stream), bits_per_second, format });
             let (bytes, first) = pair.stream(&accept, (bits_per_second, packet_bytes), plan.stream);
             let onward = || RelayedData { lead: 0, rounds: if relayed { vec![first] } else { Vec::new() } };
             RequestFlow { bytes, rounds: [vec![first], vec![first]], onward: [onward(), onward()], ..flow }
         }
-        Form::Object { bytes } => {
+        FlowKind::Object { bytes } => {
             let object = Bytes::from(vec![0x5a; bytes as usize]);
-            let offer = FlowDescription::Object {
+            let description = FlowDescription::Object {
                 bytes: bytes.into(),
                 digest: digest(&object),
                 format,
                 inline: None,
                 offset: None,
             };
-            let accept = accept(offer);
+            let accept = accept(description);
             let mut second = relayed.then(|| ConnectionPair::connected(scheme));
             let [cold, warm] = [(); 2].map(|()| {
                 let moved = pair.object(&accept, &object);

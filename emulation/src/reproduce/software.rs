@@ -78,7 +78,7 @@ struct RequesterTimes {
 }
 
 struct ArchitectureModel {
-    askers: Vec<RequesterTimes>,
+    requesters: Vec<RequesterTimes>,
     is_server: bool,
     stream_s: f64,
     idle_s: f64,
@@ -109,7 +109,7 @@ impl ArchitectureModel {
             RequesterTimes { shares, first_s: mean(|times| times.0), round_s: mean(|times| times.1) }
         };
         Ok(Self {
-            askers: (0..prepared.placement.nodes.len()).map(asker).collect(),
+            requesters: (0..prepared.placement.nodes.len()).map(asker).collect(),
             is_server: architecture == "client-server",
             stream_s: prepared.plan.stream.as_secs_f64(),
             idle_s: prepared.plan.idle.as_secs_f64(),
@@ -132,7 +132,7 @@ impl ArchitectureModel {
     fn seen(&self, software: SoftwareTimes) -> ModelMeans {
         let software_s = if self.is_server { self.queued(software.server_s) } else { software.peers_s };
         let (mut latency_s, mut asked, mut services, mut waited) = ([0.0; 4], [0.0; 4], 0.0, 0.0);
-        for asker in &self.askers {
+        for asker in &self.requesters {
             let (busy, wait) = self.cycle(asker, software_s);
             let decisions = 1.0 / (busy + wait);
             services += decisions * (1.0 - asker.shares[4]);
@@ -153,9 +153,9 @@ impl ArchitectureModel {
             let (busy, wait) = self.cycle(asker, 0.0);
             (busy + wait) / (1.0 - asker.shares[4])
         };
-        let think = self.askers.iter().map(away).sum::<f64>() / self.askers.len().max(1) as f64;
+        let think = self.requesters.iter().map(away).sum::<f64>() / self.requesters.len().max(1) as f64;
         let (mut waiting, mut time) = (0.0, server_s);
-        for nodes in 1..=self.askers.len() {
+        for nodes in 1..=self.requesters.len() {
             time = server_s * (1.0 + waiting);
             waiting = nodes as f64 / (think + time) * time;
         }

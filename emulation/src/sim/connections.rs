@@ -27,7 +27,7 @@ const SOCKET_BYTES: u64 = 208 * 1024;
 
 #[derive(Clone, Debug)]
 pub(super) enum MachineInput {
-    Up { connection: ConnectionId, dial: Option<DialId>, peer: Remote, address: Address, rtt: Duration },
+    Up { connection: ConnectionId, dial: Option<DialId>, remote: Remote, address: Address, rtt: Duration },
     Down { connection: ConnectionId, reason: String },
     Unreachable { dial: DialId, reason: String },
     Message { connection: ConnectionId, message: Bytes },
@@ -548,7 +548,7 @@ impl SimConnections {
                 }
                 end.up_since = Some(now);
                 let address = Address::single(end.scheme, SocketAddr::from(end.to[0]));
-                MachineInput::Up { connection, dial, peer, address, rtt }
+                MachineInput::Up { connection, dial, remote: peer, address, rtt }
             }
         };
         match (&mut self.held[end.machine], &news) {

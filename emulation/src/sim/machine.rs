@@ -8,7 +8,7 @@ use bytes::Bytes;
 use roost_proto::hub::{self, Hub};
 use roost_proto::machine::{Input, Machine as _};
 use roost_proto::node::{self, Node, NodeCommand, NodeEvent, SessionId, SourceOutput};
-use roost_proto::service::Form;
+use roost_proto::service::FlowKind;
 use roost_proto::{Deadline, Service, Time, Transmit};
 
 use super::connections::MachineInput;
@@ -142,14 +142,14 @@ impl Machine {
     /// Starts the source of a session, like the synthetic services of a node.
     fn open(&mut self, now: Time, session: SessionId, service: Service, duration: Duration) {
         let format = service.name().to_owned();
-        let opened = match service.form() {
-            Form::Stream { bits_per_second, packet_bytes } => {
+        let opened = match service.flow_kind() {
+            FlowKind::Stream { bits_per_second, packet_bytes } => {
                 let pause = Duration::from_nanos(u64::from(packet_bytes) * 8_000_000_000 / u64::from(bits_per_second));
                 let source = SimSource { until: now + duration, pause, bytes: packet_bytes as usize };
                 self.sources.insert(session, source);
                 SourceOutput::Stream { bits_per_second, format }
             }
-            Form::Object { bytes } => {
+            FlowKind::Object { bytes } => {
                 let bytes = PAYLOAD.slice(..bytes as usize);
                 SourceOutput::Object { digest: roost_proto::flow::digest(&bytes), bytes, format }
             }
@@ -174,8 +174,8 @@ impl Machine {
 
 fn input<C>(news: MachineInput) -> Input<C> {
     match news {
-        MachineInput::Up { connection, dial, peer, address, rtt } => {
-            Input::ConnectionUp { connection, dial, peer, address, rtt }
+        MachineInput::Up { connection, dial, remote: peer, address, rtt } => {
+            Input::ConnectionUp { connection, dial, remote: peer, address, rtt }
         }
         MachineInput::Down { connection, reason } => Input::ConnectionDown { connection, reason, refused: false },
         MachineInput::Unreachable { dial, reason } => Input::DialFailed { dial, reason, refused: false },

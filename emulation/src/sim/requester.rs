@@ -12,7 +12,7 @@ use crate::experiment::mobility::Mobility;
 use crate::experiment::plan::TransportChoice;
 use crate::experiment::requester::{name_of, outcome_of};
 use crate::experiment::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
-use crate::experiment::{NodePlace, Placement};
+use crate::experiment::{PlacedNode, Placement};
 use crate::report::record::{RequestOutcome, RequestRecord};
 
 pub(super) struct SimRequestContext<'a> {
@@ -44,7 +44,7 @@ pub(super) struct SimRequester {
 
 struct ActiveRequest {
     ticket: Ticket,
-    wanted: WorkloadRequest,
+    request: WorkloadRequest,
     began: Time,
     provider: Option<NodeId>,
     scheme: Option<Scheme>,
@@ -80,7 +80,7 @@ impl SimRequester {
         let ticket = Ticket(self.tickets);
         self.under_way = Some(ActiveRequest {
             ticket,
-            wanted,
+            request: wanted,
             began: now,
             provider: None,
             scheme: None,
@@ -188,7 +188,7 @@ impl ActiveRequest {
         error: Option<&str>,
         stage: &SimRequestContext<'_>,
     ) -> RequestRecord {
-        let nodes: &[NodePlace] = &stage.placement.nodes;
+        let nodes: &[PlacedNode] = &stage.placement.nodes;
         let provider = self.provider.and_then(|id| stage.places.get(&id).copied());
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         let summary = self.summary.as_ref();
@@ -196,8 +196,8 @@ impl ActiveRequest {
             t: self.began.as_nanos() as f64 / 1e9,
             node: nodes[node].name.clone(),
             class: nodes[node].class.clone(),
-            service: self.wanted.service.name().to_owned(),
-            target: nodes[self.wanted.target].name.clone(),
+            service: self.request.service.name().to_owned(),
+            target: nodes[self.request.target].name.clone(),
             provider: provider.map(|place| nodes[place].name.clone()),
             outcome,
             error: error.map(str::to_owned),

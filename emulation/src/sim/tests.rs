@@ -5,7 +5,7 @@ use std::path::Path;
 use roost_proto::Cell;
 
 use super::*;
-use crate::experiment::{NodePlace, Targets};
+use crate::experiment::{PlacedNode, Targets};
 use crate::report;
 use crate::report::record;
 use crate::topology::model::{Host, Net, NetMember};
@@ -315,7 +315,7 @@ fn crowd(nodes: usize) -> Prepared {
         let targets: Targets =
             (0..100).map(|step| (number + step * 37) % nodes).filter(|target| *target + 1 != number).collect();
         let hubs = if number % 2 == 0 { vec![0, 1] } else { vec![1, 0] };
-        let place = NodePlace { host: number, name, cell, targets, hubs, ..places[0].clone() };
+        let place = PlacedNode { host: number, name, cell, targets, hubs, ..places[0].clone() };
         prepared.placement.nodes.push(place);
     }
     prepared.network = prepared.topology.clone();

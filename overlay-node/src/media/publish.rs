@@ -9,7 +9,7 @@ use roost_proto::node::{NodeCommand, SessionId};
 use roost_proto::reflection::{Epoch, EpochSecret, SECRET_BYTES, StreamId};
 use roost_reflector::packet::MAX_PAYLOAD_BYTES;
 use roost_reflector::{EpochLimits, Flags, Publisher, SealError};
-use roost_services::video::keyframes::{Marks, RtpH264, TransportStream};
+use roost_services::video::keyframes::{FrameMarks, RtpH264, TransportStream};
 use roost_services::video::ts;
 use roost_services::{KeyFrameRequester, format};
 
@@ -84,13 +84,13 @@ impl Marker {
         }
     }
 
-    fn mark(&mut self, datagram: &[u8]) -> Marks {
+    fn mark(&mut self, datagram: &[u8]) -> FrameMarks {
         match self {
             Self::TransportStream(reader) => reader.mark(datagram),
             Self::RtpH264(reader) => reader.mark(datagram),
             Self::Opaque(frame) => {
                 *frame = frame.wrapping_add(1);
-                Marks { frame: *frame, frame_end: true, ..Marks::default() }
+                FrameMarks { frame: *frame, frame_end: true, ..FrameMarks::default() }
             }
         }
     }
@@ -169,7 +169,7 @@ impl Published {
 
     /// A source that is joined in its midst is asked for a key frame until one comes: before the
     /// first nobody on the way knows that there are any.
-    fn mind_first_key_frame(&mut self, now: Time, marks: &Marks) {
+    fn mind_first_key_frame(&mut self, now: Time, marks: &FrameMarks) {
         let Some(due) = self.asks else { return };
         if marks.key_frame {
             self.asks = None;
@@ -220,7 +220,7 @@ impl Published {
     }
 }
 
-fn flags(marks: &Marks, is_first: bool, is_last: bool) -> Flags {
+fn flags(marks: &FrameMarks, is_first: bool, is_last: bool) -> Flags {
     let set = [
         (marks.key_frame && is_first, Flags::KEY_FRAME),
         (marks.parameters && is_first, Flags::PARAMETERS),

@@ -22,7 +22,7 @@ use crate::stored::{self, Digests};
 use crate::{MAX_HELD_BYTES, OpenedSource, SourceError, StoredFile, command, files, format};
 use folder::{Cursor, Pick};
 
-pub(crate) const FORMS: &str = "synthetic, file:PATH, dir:FOLDER, dir:FOLDER?pick=newest|next or command:COMMAND";
+pub(crate) const SYNTAX: &str = "synthetic, file:PATH, dir:FOLDER, dir:FOLDER?pick=newest|next or command:COMMAND";
 
 /// A larger picture is not held in memory while it is sent, bytes.
 const MAX_WHOLE_BYTES: u64 = 1 << 20;

@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use crate::{OpenedSource, SourceError, command, files, format};
 
-pub(crate) const FORMS: &str = "synthetic, file:READING.json or command:COMMAND";
+pub(crate) const SYNTAX: &str = "synthetic, file:READING.json or command:COMMAND";
 
 const MAX_PACK_BYTES: usize = 4 * 1024 * 1024;
 

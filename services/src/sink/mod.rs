@@ -24,7 +24,7 @@ use file::Draft;
 use output::{Output, blocking};
 pub use part::{MIN_PART_BYTES, ObjectIdentity, PartialFile};
 
-const FORMS: &str = "- for standard output, a file's name, udp://HOST:PORT or rtp://HOST:PORT";
+const SYNTAX: &str = "- for standard output, a file's name, udp://HOST:PORT or rtp://HOST:PORT";
 
 /// The target of a transfer: `-` (standard output), a file's name, or `udp://HOST:PORT` or `rtp://HOST:PORT`
 /// for a player on this machine or a multicast group.
@@ -46,7 +46,7 @@ impl FromStr for SinkSpec {
             text: text.to_owned(),
             what: "sink".to_owned(),
             reason: reason.to_owned(),
-            expected: FORMS,
+            expected: SYNTAX,
         };
         if text == "-" {
             return Ok(Self::Stdout);
@@ -81,7 +81,7 @@ impl fmt::Display for SinkSpec {
 
 /// The form in which track records are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TrackForm {
+pub enum TrackFormat {
     /// One JSON record a line, the same for every kind of source.
     #[default]
     JsonLines,
@@ -91,7 +91,7 @@ pub enum TrackForm {
     Raw,
 }
 
-impl FromStr for TrackForm {
+impl FromStr for TrackFormat {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -136,20 +136,20 @@ pub enum Finished {
 
 #[derive(Debug)]
 pub struct Sink {
-    form: Form,
+    encoding: SinkEncoding,
     output: Output,
     bytes: u64,
-    left_out: u64,
+    skipped_lines: u64,
     reader_gone: bool,
 }
 
 #[derive(Debug)]
-enum Form {
+enum SinkEncoding {
     Stream,
     Packets,
     /// MPEG-TS that is packed into RTP: the packer, the start, and a buffer for one packet.
     Rtp(Packer, Instant, Vec<u8>),
-    Records(TrackForm),
+    Records(TrackFormat),
     /// An object held in memory until it is complete; `None` if a draft file holds it.
     Object(Option<BytesMut>),
 }
@@ -160,7 +160,12 @@ impl Sink {
     ///
     /// # Errors
     /// The output cannot be created, or cannot take this service.
-    pub async fn open(service: Service, format: &str, spec: &SinkSpec, form: TrackForm) -> Result<Self, SinkError> {
+    pub async fn open(
+        service: Service,
+        format: &str,
+        spec: &SinkSpec,
+        track_format: TrackFormat,
+    ) -> Result<Self, SinkError> {
         let to_rtp = matches!(spec, SinkSpec::Rtp(_));
         let to_udp = to_rtp || matches!(spec, SinkSpec::Udp(_));
         if !service.is_stream() && to_udp {
@@ -176,16 +181,16 @@ impl Sink {
             return Err(SinkError::Unsuitable { what: format!("a {service} stream"), to: spec.to_string(), instead });
         }
         let output = Output::open(spec, service.is_stream()).await?;
-        let form = match service {
+        let track_format = match service {
             Service::Video if to_rtp && format != format::RTP_H264 => {
-                Form::Rtp(Packer::new(seed()), Instant::now(), Vec::new())
+                SinkEncoding::Rtp(Packer::new(seed()), Instant::now(), Vec::new())
             }
-            Service::Video if format == format::RTP_H264 => Form::Packets,
-            Service::Video => Form::Stream,
-            Service::Track => Form::Records(form),
-            Service::Image | Service::Sensor => Form::Object((!output.is_draft()).then(BytesMut::new)),
+            Service::Video if format == format::RTP_H264 => SinkEncoding::Packets,
+            Service::Video => SinkEncoding::Stream,
+            Service::Track => SinkEncoding::Records(track_format),
+            Service::Image | Service::Sensor => SinkEncoding::Object((!output.is_draft()).then(BytesMut::new)),
         };
-        Ok(Self { form, output, bytes: 0, left_out: 0, reader_gone: false })
+        Ok(Self { encoding: track_format, output, bytes: 0, skipped_lines: 0, reader_gone: false })
     }
 
     /// Opens the output for a large object. It continues `part`, which an earlier transfer may have left; with
@@ -210,7 +215,7 @@ impl Sink {
         let part = part.await?;
         let bytes = if anew { 0 } else { part.bytes() };
         let output = Output::Part(Some(part));
-        Ok(Self { form: Form::Object(None), output, bytes, left_out: 0, reader_gone: false })
+        Ok(Self { encoding: SinkEncoding::Object(None), output, bytes, skipped_lines: 0, reader_gone: false })
     }
 
     /// Gives back the part with which the sink was opened.
@@ -242,25 +247,25 @@ impl Sink {
         if payload.is_empty() {
             return Ok(SinkState::Open);
         }
-        match &mut self.form {
-            Form::Stream => {
+        match &mut self.encoding {
+            SinkEncoding::Stream => {
                 self.bytes += payload.len() as u64;
                 self.output.put(payload).await
             }
-            Form::Packets if is_control(payload) => self.output.put_beside(payload).await,
-            Form::Packets => {
+            SinkEncoding::Packets if is_control(payload) => self.output.send_rtcp(payload).await,
+            SinkEncoding::Packets => {
                 self.bytes += payload.len() as u64;
                 self.output.put(payload).await
             }
-            Form::Rtp(packer, start, packet) => {
+            SinkEncoding::Rtp(packer, start, packet) => {
                 self.bytes += payload.len() as u64;
                 packer.pack(start.elapsed(), payload, packet);
                 self.output.put(packet).await
             }
-            Form::Records(form) => {
+            SinkEncoding::Records(track_format) => {
                 for line in payload.split_inclusive(|byte| *byte == b'\n') {
-                    let Some(line) = records::convert(line, *form) else {
-                        self.left_out += u64::from(!line.trim_ascii().is_empty());
+                    let Some(line) = records::convert(line, *track_format) else {
+                        self.skipped_lines += u64::from(!line.trim_ascii().is_empty());
                         continue;
                     };
                     self.bytes += line.len() as u64;
@@ -270,7 +275,7 @@ impl Sink {
                 }
                 Ok(SinkState::Open)
             }
-            Form::Object(held) => {
+            SinkEncoding::Object(held) => {
                 self.bytes += payload.len() as u64;
                 let Some(held) = held else { return self.output.put(payload).await };
                 if self.bytes > MAX_HELD_BYTES as u64 {
@@ -293,7 +298,7 @@ impl Sink {
     /// Makes a session description for the player from the stream's first datagram; `None` if the output is not
     /// RTP.
     pub fn describe(&self, format: &str, first: &[u8]) -> Option<String> {
-        let is_rtp = matches!(self.form, Form::Rtp(..) | Form::Packets);
+        let is_rtp = matches!(self.encoding, SinkEncoding::Rtp(..) | SinkEncoding::Packets);
         match &self.output {
             Output::Udp(to, ..) if is_rtp => rtp::describe(format, *to, first),
             _ => None,
@@ -301,8 +306,8 @@ impl Sink {
     }
 
     /// Lines of a track that were no records and were left out.
-    pub const fn left_out(&self) -> u64 {
-        self.left_out
+    pub const fn skipped_lines(&self) -> u64 {
+        self.skipped_lines
     }
 
     /// Ends the transfer. `complete` says that everything that was promised has come and, for an object, that
@@ -313,7 +318,7 @@ impl Sink {
     /// # Errors
     /// The last bytes cannot be written, or the file cannot be renamed.
     pub async fn finish(mut self, complete: bool) -> Result<Finished, SinkError> {
-        if let Form::Object(Some(held)) = &mut self.form {
+        if let SinkEncoding::Object(Some(held)) = &mut self.encoding {
             if !complete {
                 return Ok(Finished::Discarded);
             }

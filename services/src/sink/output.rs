@@ -70,7 +70,7 @@ impl Output {
     }
 
     /// Sends RTCP to the port at which a player takes it.
-    pub(super) async fn put_beside(&mut self, bytes: &[u8]) -> Result<SinkState, SinkError> {
+    pub(super) async fn send_rtcp(&mut self, bytes: &[u8]) -> Result<SinkState, SinkError> {
         match self {
             Self::Udp(_, socket, Some(after)) => send(socket, bytes, *after).await,
             _ => Ok(SinkState::Open),

@@ -38,7 +38,7 @@ pub struct ObjectIdentity {
 
 /// The content of the sidecar `FILE.part.json`.
 #[derive(Debug, Serialize, Deserialize)]
-struct Note {
+struct PartNote {
     sha256: String,
     bytes: u64,
 }
@@ -69,7 +69,7 @@ impl PartialFile {
     /// Another transfer writes to it, or it cannot be read.
     pub fn find(path: &Path, mut heard: impl FnMut(u64)) -> Result<Option<Self>, SinkError> {
         let target = canonical(path);
-        let Some(of) = Note::read(&note_path_for(&target)) else { return Ok(None) };
+        let Some(of) = PartNote::read(&note_path_for(&target)) else { return Ok(None) };
         let at = part(&target);
         let failed = |error: Error| SinkError::unwritable(at.display().to_string(), &error);
         let Some(mut file) = open(&at, false)? else { return Ok(None) };
@@ -100,7 +100,7 @@ impl PartialFile {
 
     fn restart(&mut self, of: ObjectIdentity) -> Result<(), SinkError> {
         (self.of, self.hash, self.hashed, self.bytes) = (of, Sha256::new(), 0, 0);
-        let note = Note { sha256: digest_text(&of.digest), bytes: of.length };
+        let note = PartNote { sha256: digest_text(&of.digest), bytes: of.length };
         let written = self.file.set_len(0).and_then(|()| self.file.rewind());
         // The note has numbers and texts only, which always have a JSON form.
         let json = serde_json::to_vec(&note).unwrap_or_default();
@@ -248,7 +248,7 @@ impl Drop for PartialFile {
     }
 }
 
-impl Note {
+impl PartNote {
     fn read(path: &Path) -> Option<ObjectIdentity> {
         let mut json = Vec::new();
         let file = OpenOptions::new().read(true).custom_flags(NO_CONNECTION).open(path).ok()?;

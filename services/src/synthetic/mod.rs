@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::service::{Form, Service};
+use roost_proto::service::{FlowKind, Service};
 
 use crate::pace::{Due, Schedule};
 
@@ -30,9 +30,9 @@ use crate::pace::{Due, Schedule};
 /// assert_eq!(bytes, 50_000);
 /// ```
 pub fn stream(service: Service, duration: Duration, started_ms: u64) -> SyntheticStream {
-    let schedule = match service.form() {
-        Form::Stream { bits_per_second, packet_bytes } => Schedule::new(bits_per_second, packet_bytes, duration),
-        Form::Object { .. } => Schedule::new(0, 0, duration),
+    let schedule = match service.flow_kind() {
+        FlowKind::Stream { bits_per_second, packet_bytes } => Schedule::new(bits_per_second, packet_bytes, duration),
+        FlowKind::Object { .. } => Schedule::new(0, 0, duration),
     };
     SyntheticStream { service, schedule, started_ms }
 }

@@ -20,7 +20,7 @@ const UNKNOWN: f64 = 9_999_999.0;
 /// The XML is no event; the text gives the reason.
 pub fn parse(xml: &str) -> Result<TrackRecord, &'static str> {
     let mut reader = Reader::from_str(xml);
-    let mut found = Found::default();
+    let mut found = CotFields::default();
     for _ in 0..MAX_XML_EVENTS {
         match reader.read_event().map_err(|_| "it is not well-formed XML")? {
             Event::Start(tag) | Event::Empty(tag) => found.read(&tag)?,
@@ -32,7 +32,7 @@ pub fn parse(xml: &str) -> Result<TrackRecord, &'static str> {
 }
 
 #[derive(Default)]
-struct Found {
+struct CotFields {
     uid: Option<String>,
     time: Option<std::time::SystemTime>,
     lat: Option<f64>,
@@ -42,7 +42,7 @@ struct Found {
     course: Option<f64>,
 }
 
-impl Found {
+impl CotFields {
     fn read(&mut self, tag: &BytesStart<'_>) -> Result<(), &'static str> {
         let name = tag.name();
         if !matches!(name.as_ref(), "event" | "point" | "track") {

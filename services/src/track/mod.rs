@@ -31,7 +31,7 @@ use crate::options::Options;
 use crate::shared_reader::ReaderSlot;
 use crate::{Feed, OpenedSource, SourceError, format};
 
-pub(crate) const FORMS: &str =
+pub(crate) const SYNTAX: &str =
     "synthetic, gpsd://HOST:PORT, cot+udp://HOST:PORT, nmea+udp://HOST:PORT or file:TRACK.jsonl|.nmea|.xml";
 
 /// Requesters give a stream up after 5 s of silence.

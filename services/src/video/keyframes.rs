@@ -8,7 +8,7 @@ use super::{rtp, ts};
 
 /// The marks of a datagram that matter to new subscribers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct FrameMarks {
     /// True if a key frame begins here.
     pub key_frame: bool,
     /// True if it has tables or parameter sets.
@@ -48,8 +48,8 @@ pub struct TransportStream {
 }
 
 impl TransportStream {
-    pub fn mark(&mut self, datagram: &[u8]) -> Marks {
-        let mut marks = Marks::default();
+    pub fn mark(&mut self, datagram: &[u8]) -> FrameMarks {
+        let mut marks = FrameMarks::default();
         for packet in datagram.chunks_exact(ts::PACKET_BYTES) {
             self.read(packet, &mut marks);
         }
@@ -63,7 +63,7 @@ impl TransportStream {
         let mut ahead = self.clone();
         let mut begin = 0;
         for (number, packet) in datagram.chunks_exact(ts::PACKET_BYTES).enumerate() {
-            let mut marks = Marks::default();
+            let mut marks = FrameMarks::default();
             ahead.read(packet, &mut marks);
             if marks.key_frame {
                 return begin * ts::PACKET_BYTES;
@@ -76,7 +76,7 @@ impl TransportStream {
         0
     }
 
-    fn read(&mut self, packet: &[u8], marks: &mut Marks) {
+    fn read(&mut self, packet: &[u8], marks: &mut FrameMarks) {
         let Some(ts::Header { pid, .. }) = ts::header(packet) else { return };
         let starts = packet[1] & UNIT_START != 0;
         let Some(payload) = payload(packet) else { return };
@@ -149,8 +149,10 @@ pub struct RtpH264 {
 }
 
 impl RtpH264 {
-    pub fn mark(&mut self, datagram: &[u8]) -> Marks {
-        let Some(packet) = rtp::parse(datagram) else { return Marks { frame: self.frame, ..Marks::default() } };
+    pub fn mark(&mut self, datagram: &[u8]) -> FrameMarks {
+        let Some(packet) = rtp::parse(datagram) else {
+            return FrameMarks { frame: self.frame, ..FrameMarks::default() };
+        };
         // A whole header has the timestamp in bytes 4 to 7.
         let time = [datagram[4], datagram[5], datagram[6], datagram[7]];
         let is_known = match self.present {
@@ -163,7 +165,7 @@ impl RtpH264 {
         let units = begun(packet.payload);
         let is_key = units.contains(&IDR);
         self.present = Some((time, is_known || is_key));
-        Marks {
+        FrameMarks {
             // A key frame of several slices begins only once.
             key_frame: is_key && !is_known,
             parameters: units.iter().any(|unit| [SPS, PPS].contains(unit)),
@@ -230,16 +232,16 @@ mod tests {
     fn transport_stream_key_frames_need_tables() {
         let mut reader = TransportStream::default();
         let announced = packet(VIDEO_PID, Some(RANDOM_ACCESS), &[0, 0, 1, 0xe0]);
-        assert_eq!(reader.mark(&announced), Marks::default(), "nobody knows yet that it is video");
+        assert_eq!(reader.mark(&announced), FrameMarks::default(), "nobody knows yet that it is video");
         let tables = reader.mark(&[pat(), pmt()].concat());
-        assert_eq!(tables, Marks { parameters: true, ..Marks::default() });
-        assert_eq!(reader.mark(&announced), Marks { key_frame: true, frame: 1, ..Marks::default() });
+        assert_eq!(tables, FrameMarks { parameters: true, ..FrameMarks::default() });
+        assert_eq!(reader.mark(&announced), FrameMarks { key_frame: true, frame: 1, ..FrameMarks::default() });
         let other = packet(VIDEO_PID, None, &[0, 0, 1, 0xe0, 0, 0, 0, 1, 9, 0xf0, 0, 0, 1, 0x41]);
-        assert_eq!(reader.mark(&other), Marks { frame: 2, ..Marks::default() });
+        assert_eq!(reader.mark(&other), FrameMarks { frame: 2, ..FrameMarks::default() });
         let unannounced = packet(VIDEO_PID, Some(0), &[0, 0, 1, 0xe0, 0, 0, 0, 1, 9, 0xf0, 0, 0, 1, 0x65]);
-        assert_eq!(reader.mark(&unannounced), Marks { key_frame: true, frame: 3, ..Marks::default() });
+        assert_eq!(reader.mark(&unannounced), FrameMarks { key_frame: true, frame: 3, ..FrameMarks::default() });
         let all = reader.mark(&[pat(), pmt(), announced].concat());
-        assert_eq!(all, Marks { key_frame: true, parameters: true, frame: 4, frame_end: false });
+        assert_eq!(all, FrameMarks { key_frame: true, parameters: true, frame: 4, frame_end: false });
     }
 
     #[test]
@@ -270,19 +272,25 @@ mod tests {
     fn rtp_key_frames_found_despite_packing() {
         let mut reader = RtpH264::default();
         let stap = [STAP_A, 0, 2, 0x67, 1, 0, 2, 0x68, 2];
-        assert_eq!(reader.mark(&rtp(1, false, &stap)), Marks { parameters: true, frame: 1, ..Marks::default() });
+        assert_eq!(
+            reader.mark(&rtp(1, false, &stap)),
+            FrameMarks { parameters: true, frame: 1, ..FrameMarks::default() }
+        );
         let fragment = |head, ends| rtp(1, ends, &[0x60 | FU_A, head, 7, 7]);
-        let key = Marks { key_frame: true, frame: 1, ..Marks::default() };
+        let key = FrameMarks { key_frame: true, frame: 1, ..FrameMarks::default() };
         assert_eq!(reader.mark(&fragment(0x80 | IDR, false)), key);
-        let within = Marks { frame: 1, ..Marks::default() };
+        let within = FrameMarks { frame: 1, ..FrameMarks::default() };
         assert_eq!(reader.mark(&fragment(IDR, false)), within);
         assert_eq!(reader.mark(&fragment(0x80 | IDR, false)), within, "a second slice");
-        assert_eq!(reader.mark(&fragment(0x40 | IDR, true)), Marks { frame_end: true, ..within });
-        assert_eq!(reader.mark(&rtp(2, true, &[0x41])), Marks { frame_end: true, frame: 2, ..Marks::default() });
+        assert_eq!(reader.mark(&fragment(0x40 | IDR, true)), FrameMarks { frame_end: true, ..within });
+        assert_eq!(
+            reader.mark(&rtp(2, true, &[0x41])),
+            FrameMarks { frame_end: true, frame: 2, ..FrameMarks::default() }
+        );
         let whole = reader.mark(&rtp(3, true, &[0x65, 1, 2]));
-        assert_eq!(whole, Marks { key_frame: true, frame_end: true, frame: 3, parameters: false });
+        assert_eq!(whole, FrameMarks { key_frame: true, frame_end: true, frame: 3, parameters: false });
         let together = [&stap[..], &[0, 2, 0x65, 1]].concat();
-        let all = Marks { key_frame: true, parameters: true, frame: 4, frame_end: false };
+        let all = FrameMarks { key_frame: true, parameters: true, frame: 4, frame_end: false };
         assert_eq!(reader.mark(&rtp(4, false, &together)), all);
     }
 

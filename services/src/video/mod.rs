@@ -33,7 +33,7 @@ use crate::options::Options;
 use crate::shared_reader::ReaderSlot;
 use crate::{Feed, OpenedSource, SourceError, format};
 
-pub(crate) const FORMS: &str =
+pub(crate) const SYNTAX: &str =
     "synthetic, file:CLIP.ts, udp://HOST:PORT or rtp://HOST:PORT, with ?rate=2Mbit/s or the like if need be";
 
 /// A live source fails after this much silence. It is shorter than the requester's own timeout, so that the

@@ -100,7 +100,7 @@ impl Control {
                     // An ICMP error for an earlier request, for instance.
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 },
-                () = wanted.asked() => self.ask().await,
+                () = wanted.wait_for_request() => self.ask().await,
             }
         }
     }

@@ -21,7 +21,7 @@ pub(crate) struct RequestArgs {
     #[command(flatten)]
     pub(crate) area: AreaArgs,
     /// Ask this node directly, by name, id or the beginning of its id; `roost lookup` prints them
-    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::called,
+    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::parse_selector,
         conflicts_with_all = area::FLAGS)]
     pub(crate) provider: Option<NodeSelector>,
     /// Consider at most this many providers
@@ -72,8 +72,8 @@ pub(crate) struct ReceiveArgs {
     #[arg(long, value_name = "FILE", requires = "output")]
     pub(crate) sdp: Option<PathBuf>,
     /// The format of a written track: JSON lines, or the format of its source
-    #[arg(long, value_enum, default_value_t = Form::Json, requires = "output")]
-    pub(crate) form: Form,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Json, requires = "output")]
+    pub(crate) form: OutputFormat,
     /// With --json: print the progress as one line each second
     #[arg(long)]
     pub(crate) progress: bool,
@@ -169,7 +169,7 @@ pub(crate) struct SubscribeArgs {
     #[command(flatten)]
     pub(crate) area: AreaArgs,
     /// This node's stream, by name, id or the beginning of its id; `roost lookup` prints them
-    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::called,
+    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::parse_selector,
         conflicts_with_all = area::FLAGS)]
     pub(crate) provider: Option<NodeSelector>,
     /// How long to watch [default: until Ctrl-C, or the provider ends it]
@@ -246,7 +246,7 @@ impl From<&SubscribeArgs> for RequestArgs {
 
 /// See [`ReceiveArgs::form`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum OutputFormat {
     /// One JSON object per line
     Json,
     /// One JSON object per line, with the source's own record under `raw`
@@ -261,7 +261,7 @@ pub(crate) struct SendArgs {
     /// The file
     pub(crate) file: PathBuf,
     /// The node that receives the file, by name, id or the beginning of its id
-    #[arg(value_parser = value::called)]
+    #[arg(value_parser = value::parse_selector)]
     pub(crate) node: NodeSelector,
     /// What to call it there [default: its name here]
     #[arg(long)]

@@ -9,7 +9,7 @@ use roost_proto::wire::{Message, Reason, Request, RequestMode, ServiceRequest};
 use roost_proto::{Area, Nonce, RequestId, Service};
 use tokio::task::JoinSet;
 
-use super::node::{BenchNode, Maker};
+use super::node::{BenchNode, NodeFactory};
 use super::population::place;
 use super::probe::Probe;
 use crate::failure::{Code, Failure, Outcome};
@@ -47,14 +47,14 @@ pub(super) struct Lookups {
 }
 
 /// Fails if the hub rate-limits lookups per node: said before the population is there.
-pub(super) async fn check(maker: &Arc<Maker>, nodes: u32, in_flight: u32) -> Outcome {
+pub(super) async fn check(maker: &Arc<NodeFactory>, nodes: u32, in_flight: u32) -> Outcome {
     run(maker, nodes, (in_flight, 1), WARM_UP, None).await.map(drop)
 }
 
 /// Looks nodes of the population up by place and service for `seconds`, with `in_flight` lookups
 /// shared out among at most `requesters` nodes.
 pub(super) async fn run(
-    maker: &Arc<Maker>,
+    maker: &Arc<NodeFactory>,
     nodes: u32,
     (in_flight, requesters): (u32, u32),
     seconds: Duration,

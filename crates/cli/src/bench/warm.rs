@@ -12,7 +12,7 @@ use roost_transport::Transport;
 use tokio::sync::oneshot;
 
 use super::lookups::THROTTLED;
-use super::node::{BenchNode, Maker, PATIENCE, RETRY, header_bytes};
+use super::node::{BenchNode, NodeFactory, PATIENCE, RETRY, header_bytes};
 use crate::failure::{Code, Failure, Outcome};
 
 /// Requests that are measured: fewer than a hub relays for one node at a time.
@@ -35,7 +35,7 @@ pub(super) struct Warm {
 }
 
 /// Requests an empty object from a provider again and again.
-pub(super) async fn run(maker: &Arc<Maker>) -> Outcome<Warm> {
+pub(super) async fn run(maker: &Arc<NodeFactory>) -> Outcome<Warm> {
     let place = place(maker.epoch);
     let mut requester = maker.attach(Some(maker.host()?)).await?;
     requester.publish(place, ServiceSet::EMPTY).await?;
@@ -159,15 +159,8 @@ fn acceptance(provider: &BenchNode, forward: &Request, place: Cell, relayed: boo
         0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
     ];
     let format = "application/senml+json".to_owned();
-    let offer =
+    let flow =
         FlowDescription::Object { bytes: 0, digest: EMPTY_DIGEST, format, inline: Some(Bytes::new()), offset: None };
     let provider = relayed.then_some(provider.id);
-    Message::Accept(Accept {
-        id: forward.id,
-        nonce: forward.nonce,
-        flow: offer,
-        cell: place,
-        provider,
-        stream_keys: None,
-    })
+    Message::Accept(Accept { id: forward.id, nonce: forward.nonce, flow, cell: place, provider, stream_keys: None })
 }

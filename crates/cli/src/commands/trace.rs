@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use roost_control::{Error, Frame, RequestEvent, RequestStream, Summary, Trace, TraceHop};
+use roost_control::{Error, Frame, RequestEvent, RequestStream, Trace, TraceHop, TransferSummary};
 use roost_proto::{Area, format_node};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outc
     let client = connect(socket).await?;
     let area = match args.provider {
         Some(_) => Area::Anywhere,
-        None => area(args.area.wanted(), &client).await?,
+        None => area(args.area.choice(), &client).await?,
     };
     let traced = receive(client.request(&args.service_request(area, STREAM)).await?).await?;
     if output.is_json() {
@@ -42,14 +42,14 @@ pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outc
 
 /// What came of a request.
 #[derive(Default)]
-struct Traced {
+struct TraceOutcome {
     trace: Trace,
-    summary: Option<Summary>,
+    summary: Option<TransferSummary>,
     error: Option<Error>,
 }
 
-async fn receive(mut stream: RequestStream) -> Outcome<Traced> {
-    let mut traced = Traced::default();
+async fn receive(mut stream: RequestStream) -> Outcome<TraceOutcome> {
+    let mut traced = TraceOutcome::default();
     while let Some(frame) = stream.next().await? {
         match frame {
             Frame::Event(RequestEvent::Traced(trace)) => traced.trace = trace,
@@ -73,11 +73,11 @@ struct TraceReport<'a> {
     schema: u32,
     service: &'static str,
     trace: &'a Trace,
-    summary: Option<&'a Summary>,
+    summary: Option<&'a TransferSummary>,
     error: Option<&'a Error>,
 }
 
-fn report<'a>(args: &TraceArgs, traced: &'a Traced) -> TraceReport<'a> {
+fn report<'a>(args: &TraceArgs, traced: &'a TraceOutcome) -> TraceReport<'a> {
     TraceReport {
         schema: SCHEMA,
         service: args.service.name(),
@@ -121,7 +121,7 @@ fn did(hop: &TraceHop) -> String {
     }
 }
 
-fn totals(traced: &Traced) -> String {
+fn totals(traced: &TraceOutcome) -> String {
     let mut lines = Vec::new();
     lines.extend(traced.trace.accepted_ms.map(|after| format!("accepted    after {}", millis(after))));
     if let Some((summary, first)) = traced.summary.as_ref().and_then(|summary| Some((summary, summary.first_byte_ms?)))
@@ -180,7 +180,7 @@ mod tests {
         let trace = Trace { sent: 2, accepted_ms: Some(40.0), hops: vec![hop("handed")] };
         let text = table(&trace).render(str::to_owned);
         assert!(text.contains("sn1") && text.contains("handed it to n7") && text.contains("0.05 ms"), "{text}");
-        let totals = totals(&Traced { trace, summary: None, error: None });
+        let totals = totals(&TraceOutcome { trace, summary: None, error: None });
         assert!(totals.contains("after 40.00 ms") && totals.contains("2 times"), "{totals}");
     }
 }

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Two super nodes that stand by for each other, and two nodes.
-pub(super) struct Pair {
+pub(super) struct FailoverNetwork {
     hubs: Vec<(String, Process)>,
     nodes: Vec<Process>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Failover {
     pub(super) moved: Duration,
 }
 
-impl Pair {
+impl FailoverNetwork {
     /// Starts everything and waits until the requester has a home and a standby.
     pub(super) async fn start(group: &Group, folder: &Path) -> Outcome<Self> {
         let (mut hubs, mut endpoints) = (Vec::new(), Vec::<String>::new());

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use roost_control::{Client, Frame, RequestEvent, Summary};
+use roost_control::{Client, Frame, RequestEvent, TransferSummary};
 use roost_proto::wire::ServiceRequest;
-use roost_proto::{Area, Cell, Form, Scheme, SchemeSet, Service};
+use roost_proto::{Area, Cell, FlowKind, Scheme, SchemeSet, Service};
 
 use super::world::Architecture;
 use crate::failure::{Code, Failure, Outcome};
@@ -36,7 +36,7 @@ pub(super) struct DemoRow {
 pub(super) struct Received {
     bytes: u64,
     expected: u64,
-    summary: Option<Summary>,
+    summary: Option<TransferSummary>,
     failure: Option<Failure>,
 }
 
@@ -83,9 +83,9 @@ pub(super) async fn receive(
 
 /// What the synthetic source sends, bytes.
 fn expected(service: Service, duration: Duration) -> u64 {
-    match service.form() {
-        Form::Stream { bits_per_second, .. } => (f64::from(bits_per_second) / 8.0 * duration.as_secs_f64()) as u64,
-        Form::Object { bytes } => u64::from(bytes),
+    match service.flow_kind() {
+        FlowKind::Stream { bits_per_second, .. } => (f64::from(bits_per_second) / 8.0 * duration.as_secs_f64()) as u64,
+        FlowKind::Object { bytes } => u64::from(bytes),
     }
 }
 

@@ -37,7 +37,7 @@ impl SendQuery {
         let digest = params.required::<String>("sha256")?;
         let wrong = || QueryError(format!("sha256={digest}: expected 64 hexadecimal digits"));
         Ok(Self {
-            node: params.called("node")?.ok_or_else(|| QueryError("parameter \"node\" is missing".to_owned()))?,
+            node: params.selector("node")?.ok_or_else(|| QueryError("parameter \"node\" is missing".to_owned()))?,
             addresses: params.get("address").map_or(Ok(Vec::new()), endpoints)?,
             name: params.required("name")?,
             bytes: params.required("bytes")?,

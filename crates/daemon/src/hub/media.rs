@@ -34,13 +34,13 @@ pub(super) struct HubRelayHandler {
     next: Time,
     /// What the machine was told last.
     room: Option<(u32, u32)>,
-    told: Told,
+    told: ReportedStreams,
     refused: LogLimiter,
 }
 
 impl HubRelayHandler {
     pub(super) fn new(mailbox: Mailbox<Hub>) -> Self {
-        Self { mailbox, next: Time::ZERO, room: None, told: Told::default(), refused: LogLimiter::default() }
+        Self { mailbox, next: Time::ZERO, room: None, told: ReportedStreams::default(), refused: LogLimiter::default() }
     }
 
     /// Tells the machine what has changed.
@@ -51,7 +51,7 @@ impl HubRelayHandler {
             let nodes = status.downstreams.iter().filter(|member| member.kind == DownstreamKind::Subscriber).count();
             subscribers += u32::try_from(nodes).unwrap_or(u32::MAX);
             let left = MAX_REFLECTED_STREAMS - streams.len();
-            streams.extend(carried(&status, &mut receivers).take(left));
+            streams.extend(reflected_streams(&status, &mut receivers).take(left));
         }
         // First what is left without what has begun, then what has: in between a copy counts twice
         // rather than not at all. The machine takes off what it grants; where that came to nothing
@@ -68,13 +68,13 @@ impl HubRelayHandler {
 
 /// Of which streams the machine was told last.
 #[derive(Default)]
-struct Told {
+struct ReportedStreams {
     streams: Vec<ReflectedStream>,
     /// How often it was not told since.
     untold: u32,
 }
 
-impl Told {
+impl ReportedStreams {
     /// Whether the machine is to be told of these streams, which it then is. Rates are never twice
     /// the same, so they alone are told now and then.
     fn is_news(&mut self, streams: &[ReflectedStream]) -> bool {
@@ -127,7 +127,7 @@ impl RelayHandler for HubRelayHandler {
 
 /// What the machine prefers, by every name that the stream has here, with no more than so many
 /// `receivers`, from which they are taken.
-fn carried(status: &StreamStatus, receivers: &mut usize) -> impl Iterator<Item = ReflectedStream> {
+fn reflected_streams(status: &StreamStatus, receivers: &mut usize) -> impl Iterator<Item = ReflectedStream> {
     let kbps = kbps(status.bits_per_second);
     let comes = !status.upstreams.is_empty();
     let named = status.names.iter().filter(move |_| comes);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn changes_reported_at_once_rates_rarely() {
-        let mut told = Told::default();
+        let mut told = ReportedStreams::default();
         assert!(told.is_news(&[stream(700, 1)]));
         let rates = (701..721).filter(|kbps| told.is_news(&[stream(*kbps, 1)]));
         assert_eq!(rates.count(), 2);

@@ -2,7 +2,7 @@
 
 use prometheus::{Error, IntCounterVec, IntGauge, Opts};
 use roost_proto::Service;
-use roost_proto::hub::{HubCounters, HubLimit, HubStatus, Outcome, Relation};
+use roost_proto::hub::{HubCounters, HubLimit, HubStatus, Relation, RequestOutcome};
 use roost_proto::wire::RequestMode;
 
 use super::status_rows::connected;
@@ -43,7 +43,7 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_children", "Super nodes below this one.", |s| connected(s, |r| matches!(r, Relation::Child(_)))),
     ("roost_hub_parents", "Parents connected.", |s| connected(s, |r| r == Relation::Parent)),
     ("roost_hub_tier", "In which tier the hub stands.", |s| s.tier.into()),
-    ("roost_hub_block_services", "Block services known from other super nodes.", |s| s.patches),
+    ("roost_hub_block_services", "Block services known from other super nodes.", |s| s.block_services),
     ("roost_hub_cut_off", "1 while no configured parent is connected.", |s| usize::from(s.cut_off)),
     ("roost_hub_warming_up", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
@@ -81,7 +81,7 @@ const COUNTERS: [(&str, &str, Total<HubCounters>); 44] = [
     ("roost_hub_cache_hits_total", "Lookups that a cache answered from what the server had told it.", |c| c.cache_hits),
     ("roost_hub_negative_cache_hits_total", "Requests answered by \"there is none\" from memory.", |c| c.negatives),
     ("roost_hub_summaries_sent_total", "Summaries sent to parents and owners.", |c| c.summaries_sent),
-    ("roost_hub_block_services_sent_total", "Block services in sent summaries.", |c| c.patches_sent),
+    ("roost_hub_block_services_sent_total", "Block services in sent summaries.", |c| c.block_services_sent),
     ("roost_hub_summaries_received_total", "Summaries received from children and roots.", |c| c.summaries_heard),
     ("roost_hub_relayed_flows_total", "Flows relayed.", |c| c.relays),
     ("roost_hub_relayed_messages_total", "Messages relayed.", |c| c.relayed_messages),
@@ -139,7 +139,7 @@ impl HubMetrics {
 
     fn update_requests(&self, counters: &HubCounters, service: Service, mode: RequestMode, name: &str) {
         follow(&self.requests.with_label_values(&[service.name(), name]), counters.requests(service, mode));
-        for outcome in Outcome::ALL {
+        for outcome in RequestOutcome::ALL {
             let total = counters.outcomes(service, mode, outcome);
             // Most combinations never happen.
             if total > 0 {

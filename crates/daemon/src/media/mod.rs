@@ -21,7 +21,7 @@ use roost_reflector::relay::{RelayConfig, RelayEvent};
 use roost_reflector::{Relay, Socket};
 use tokio::sync::oneshot;
 
-use crate::command_queue::{QueueClosed, Sender, command_queue};
+use crate::command_queue::{CommandSender, QueueClosed, command_queue};
 
 pub use media_address::MediaAddress;
 pub use metrics::MediaMetrics;
@@ -70,7 +70,7 @@ enum RelayMessage<E: RelayHandler> {
 
 /// Reaches a relay that runs. Clones reach the same one; it stops once all are gone.
 pub struct RelayMailbox<E: RelayHandler> {
-    letters: Sender<RelayMessage<E>>,
+    letters: CommandSender<RelayMessage<E>>,
     passed: Arc<Passed>,
 }
 

@@ -12,7 +12,7 @@ use tokio::net::UdpSocket;
 
 use super::metrics::Passed;
 use super::{RelayHandler, RelayMessage};
-use crate::command_queue::Receiver;
+use crate::command_queue::CommandReceiver;
 
 /// The most letters of one wake.
 const BATCH: usize = 64;
@@ -31,7 +31,7 @@ pub(super) struct RelayDriver<E: RelayHandler> {
     socket: Socket,
     relay: Relay,
     ends: E,
-    letters: Receiver<RelayMessage<E>>,
+    letters: CommandReceiver<RelayMessage<E>>,
     passed: Arc<Passed>,
     started: Instant,
     /// Whether the system had no room for what is next.
@@ -47,7 +47,7 @@ impl<E: RelayHandler> RelayDriver<E> {
         socket: Socket,
         relay: Relay,
         ends: E,
-        letters: Receiver<RelayMessage<E>>,
+        letters: CommandReceiver<RelayMessage<E>>,
         passed: Arc<Passed>,
     ) -> Self {
         Self {

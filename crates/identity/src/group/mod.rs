@@ -85,9 +85,9 @@ impl Issued {
             name: leaf.subject.name.clone(),
             role: leaf.subject.role,
             node: leaf.node,
-            serial: leaf.standing.serial.to_string(),
-            not_before: leaf.standing.not_before,
-            not_after: leaf.standing.not_after,
+            serial: leaf.status.serial.to_string(),
+            not_before: leaf.status.not_before,
+            not_after: leaf.status.not_after,
             revoked: None,
         }
     }
@@ -227,7 +227,7 @@ impl Group {
         // The bundle's own authority may be that of another group.
         let policy = crate::Policy::from_parts(self.signer.authority(), &newest, &self.dir.join(REVOCATION_LIST));
         let leaf = identity.leaf();
-        let revoked = newest.revoked_at(&leaf.standing.serial);
+        let revoked = newest.revoked_at(&leaf.status.serial);
         let certificate = Issued { revoked, ..Issued::new(&leaf) };
         let refusal = policy.verify(&identity.certificate_der(), RoleSet::ALL, now).err();
         let list_outdated = identity.list().number() < newest.number();

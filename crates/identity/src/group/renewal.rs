@@ -25,7 +25,7 @@ impl Group {
         let leaf = member(&old, self.signer.authority()).map_err(refused)?;
         let mut index = self.index()?;
         let (_, list) = self.state(&mut index)?;
-        if list.contains(&leaf.standing.serial) {
+        if list.contains(&leaf.status.serial) {
             return Err(refused(Refusal::Revoked));
         }
         let parsed = Certificate::parse(&old).ok_or(refused(Refusal::Malformed))?;

@@ -43,7 +43,7 @@ pub enum HubEvent {
     /// A node's first connection is up.
     Attached {
         /// Who.
-        peer: RemoteIdentity,
+        remote: RemoteIdentity,
         /// From where.
         address: Address,
     },
@@ -73,7 +73,7 @@ pub enum HubEvent {
     /// A peer's first connection is up.
     HubUp {
         /// Who.
-        peer: RemoteIdentity,
+        remote: RemoteIdentity,
         /// Where.
         address: Address,
     },

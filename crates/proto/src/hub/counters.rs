@@ -7,7 +7,7 @@ use crate::wire::{Reason, RequestMode};
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// Handed to a provider. If that comes to nothing, a refusal is counted too.
     Handed = 0,
     /// Answered with providers.
@@ -29,14 +29,14 @@ pub enum Outcome {
     /// The hub is leaving.
     Leaving = 9,
     /// Any other refusal.
-    Refused = 10,
+    Declined = 10,
     /// The way to the hubs above is cut.
     UnreachableAbove = 11,
     /// A super node has no room to reflect it.
     Saturated = 12,
 }
 
-impl Outcome {
+impl RequestOutcome {
     /// All of them.
     pub const ALL: [Self; 13] = [
         Self::Handed,
@@ -49,7 +49,7 @@ impl Outcome {
         Self::TooMany,
         Self::TimedOut,
         Self::Leaving,
-        Self::Refused,
+        Self::Declined,
         Self::UnreachableAbove,
         Self::Saturated,
     ];
@@ -67,14 +67,14 @@ impl Outcome {
             Self::TooMany => "too_many",
             Self::TimedOut => "timed_out",
             Self::Leaving => "leaving",
-            Self::Refused => "refused",
+            Self::Declined => "refused",
             Self::UnreachableAbove => "unreachable_above",
             Self::Saturated => "saturated",
         }
     }
 }
 
-impl From<Reason> for Outcome {
+impl From<Reason> for RequestOutcome {
     fn from(reason: Reason) -> Self {
         match reason {
             Reason::NotFound => Self::NotFound,
@@ -93,7 +93,7 @@ impl From<Reason> for Outcome {
             | Reason::Protocol
             | Reason::Reflected
             | Reason::Unspecified
-            | Reason::UnsupportedVersion => Self::Refused,
+            | Reason::UnsupportedVersion => Self::Declined,
         }
     }
 }
@@ -102,7 +102,7 @@ impl From<Reason> for Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HubCounters {
     requests: [[u64; 3]; 4],
-    outcomes: [[[u64; Outcome::ALL.len()]; 3]; 4],
+    outcomes: [[[u64; RequestOutcome::ALL.len()]; 3]; 4],
     over_limit: [u64; HubLimit::ALL.len()],
     /// Searches of the directory.
     pub searches: u64,
@@ -171,7 +171,7 @@ pub struct HubCounters {
     /// Summaries sent to parents and owners.
     pub summaries_sent: u64,
     /// Patches in them.
-    pub patches_sent: u64,
+    pub block_services_sent: u64,
     /// Summaries heard from children and tops.
     pub summaries_heard: u64,
     /// Flows relayed.
@@ -205,7 +205,7 @@ impl HubCounters {
     }
 
     /// How many of them ended, or went on, in this way.
-    pub fn outcomes(&self, service: Service, mode: RequestMode, outcome: Outcome) -> u64 {
+    pub fn outcomes(&self, service: Service, mode: RequestMode, outcome: RequestOutcome) -> u64 {
         self.outcomes[service as usize][mode_index(mode)][outcome as usize]
     }
 
@@ -222,7 +222,7 @@ impl HubCounters {
         self.requests[service as usize][mode_index(mode)] += 1;
     }
 
-    pub(super) fn count_outcome(&mut self, service: Service, mode: RequestMode, outcome: Outcome) {
+    pub(super) fn count_outcome(&mut self, service: Service, mode: RequestMode, outcome: RequestOutcome) {
         self.outcomes[service as usize][mode_index(mode)][outcome as usize] += 1;
     }
 }

@@ -22,7 +22,7 @@ impl Hub {
 
     /// Those of others' addresses that the remote at `connection` can use.
     pub(super) fn shareable(&self, connection: ConnectionId, addresses: Vec<Address>) -> Vec<Address> {
-        if self.is_here(connection) { addresses } else { abroad(addresses) }
+        if self.is_here(connection) { addresses } else { without_local_hosts(addresses) }
     }
 
     /// Adds where the remote at `connection` is seen, if it listens there as well: a translator of
@@ -64,7 +64,7 @@ impl Hub {
 }
 
 /// What of the addresses is of use on other machines.
-pub(super) fn abroad(addresses: Vec<Address>) -> Vec<Address> {
+pub(super) fn without_local_hosts(addresses: Vec<Address>) -> Vec<Address> {
     addresses.into_iter().filter_map(Address::without_local_hosts).collect()
 }
 

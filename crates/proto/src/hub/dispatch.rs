@@ -21,21 +21,21 @@ impl Hub {
         if from.role == Role::Node {
             self.directory.mark_heard(now, from.node);
         }
-        self.remotes.heard(from.node, bytes.len());
+        self.remotes.record_heard(from.node, bytes.len());
         if self.relay_data(now, from, bytes) {
             return;
         }
         match Message::decode(bytes) {
-            Ok(Message::Hello(hello)) => self.greeted(now, from, hello),
+            Ok(Message::Hello(hello)) => self.on_hello(now, from, hello),
             Err(WireError::LaterVersion(message)) => self.skip_unknown(from, message, bytes),
-            Ok(message) if self.admit_message(now, from, &message) => self.hear_priced(now, from, message),
+            Ok(message) if self.admit_message(now, from, &message) => self.dispatch_and_charge(now, from, message),
             Ok(_) => {}
             Err(_) => self.counters.malformed += 1,
         }
     }
 
     /// Hears a message, and charges for what was looked at for it.
-    fn hear_priced(&mut self, now: Time, from: Sender, message: Message) {
+    fn dispatch_and_charge(&mut self, now: Time, from: Sender, message: Message) {
         let price = Self::price(&message);
         if from.role.is_hub() {
             self.dispatch_hub(now, from, message);
@@ -48,7 +48,7 @@ impl Hub {
     }
 
     /// The other end says which version it speaks.
-    fn greeted(&mut self, now: Time, from: Sender, hello: Hello) {
+    fn on_hello(&mut self, now: Time, from: Sender, hello: Hello) {
         if let Some(connection) = self.remotes.connections.get_mut(&from.connection) {
             connection.hello = hello;
             connection.clock = hello.clock_s.map(|unix_s| WallClock::new(now, unix_s));
@@ -116,10 +116,10 @@ impl Hub {
         match message {
             Message::Claim { node, version } => {
                 self.count_arrival(from.node, node);
-                self.handle_claim(now, node, Claim { home: from.node, version, copy: None });
+                self.handle_claim(now, node, Claim { home: from.node, version, record: None });
             }
-            Message::ReplicaUpdate(copy) => self.handle_replica_update(now, from, copy),
-            Message::ResyncRequest(wish) => self.handle_resync_request(now, from, &wish),
+            Message::ReplicaUpdate(update) => self.handle_replica_update(now, from, update),
+            Message::ResyncRequest(resync) => self.handle_resync_request(now, from, &resync),
             Message::HomeChanged(moved) => self.hub_moved(now, from, moved),
             Message::StandbyOnly(is_only) => self.set_standby_only(now, from.node, is_only),
             Message::Gossip(message) => self.handle_gossip(now, from, &message),

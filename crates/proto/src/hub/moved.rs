@@ -52,9 +52,9 @@ impl Hub {
 
     /// A node of this hub says where it was before. Peers have heard of it
     /// already ([`Message::Claim`]).
-    pub(super) fn node_moved(&mut self, now: Time, from: Sender, word: Word) {
+    pub(super) fn node_moved(&mut self, now: Time, from: Sender, moved: Word) {
         let held = self.directory.get(from.node).filter(|_| !self.replicas.holds(from.node));
-        let Some(version) = held.map(|entry| entry.version()).filter(|_| word.node == from.node) else {
+        let Some(version) = held.map(|entry| entry.version()).filter(|_| moved.node == from.node) else {
             self.counters.stray += 1;
             return;
         };
@@ -63,37 +63,38 @@ impl Hub {
             self.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
-        if self.relation(word.old_home) != Some(Relation::Sibling) && word.old_home != self.config.node {
-            let word = Word { version, new: self.config.node, hops_left: HOPS, ..word };
-            self.pass_on(word, RoutePlan::BEGIN);
+        if self.relation(moved.old_home) != Some(Relation::Sibling) && moved.old_home != self.config.node {
+            let moved = Word { version, new: self.config.node, hops_left: HOPS, ..moved };
+            self.pass_on(moved, RoutePlan::BEGIN);
         }
     }
 
     /// Another hub passes on that a node has moved.
-    pub(super) fn hub_moved(&mut self, now: Time, from: Sender, word: Word) {
-        if word.old_home == self.config.node {
-            let claim = Claim { home: word.new, version: word.version, copy: None };
-            return self.handle_claim(now, word.node, claim);
+    pub(super) fn hub_moved(&mut self, now: Time, from: Sender, moved: Word) {
+        if moved.old_home == self.config.node {
+            let claim = Claim { home: moved.new, version: moved.version, record: None };
+            return self.handle_claim(now, moved.node, claim);
         }
         let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
-        let way = if word.direction == RouteDirection::Up && !enrolled { RouteDirection::Down } else { word.direction };
-        self.pass_on(word, RoutePlan::from(way, from.node));
+        let way =
+            if moved.direction == RouteDirection::Up && !enrolled { RouteDirection::Down } else { moved.direction };
+        self.pass_on(moved, RoutePlan::from(way, from.node));
     }
 
     /// Tells those who are nearer to the old home. Reliably, hop by hop; what
     /// is lost nevertheless ends with the lease.
-    fn pass_on(&mut self, word: Word, course: RoutePlan) {
-        let Some(hops) = word.hops_left.checked_sub(1) else { return };
-        let mut route = self.route(BlockService::from_cell(word.service, word.cell), course);
-        if self.remotes.is_up(word.old_home) {
-            route = vec![(word.old_home, RouteDirection::Down)];
+    fn pass_on(&mut self, moved: Word, plan: RoutePlan) {
+        let Some(hops) = moved.hops_left.checked_sub(1) else { return };
+        let mut route = self.route(BlockService::from_cell(moved.service, moved.cell), plan);
+        if self.remotes.is_up(moved.old_home) {
+            route = vec![(moved.old_home, RouteDirection::Down)];
         }
         // One parent passes it on; two would tell everybody twice.
         let above = route.iter().position(|(_, way)| *way == RouteDirection::Up);
         let chosen =
             route.into_iter().enumerate().filter(|(n, (_, way))| *way != RouteDirection::Up || Some(*n) == above);
         for (_, (hub, way)) in chosen.collect::<Vec<_>>() {
-            self.send_to_hub(hub, &Message::HomeChanged(Word { direction: way, hops_left: hops, ..word.clone() }));
+            self.send_to_hub(hub, &Message::HomeChanged(Word { direction: way, hops_left: hops, ..moved.clone() }));
         }
     }
 }

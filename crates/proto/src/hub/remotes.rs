@@ -112,15 +112,15 @@ pub(super) struct LostConnection {
 
 impl Remotes {
     /// Adds a connection. True if it is the remote's first.
-    pub(super) fn up(
+    pub(super) fn add_connection(
         &mut self,
         now: Time,
         connection: ConnectionId,
-        peer: RemoteIdentity,
+        identity: RemoteIdentity,
         address: Address,
         rtt: Duration,
     ) -> bool {
-        let RemoteIdentity { node, role, name } = peer;
+        let RemoteIdentity { node, role, name } = identity;
         let entry = RemoteConnection {
             node,
             role,
@@ -209,9 +209,9 @@ impl Remotes {
     }
 
     /// The nodes that may be called so.
-    pub(super) fn called(&self, called: NodeSelector) -> impl Iterator<Item = NodeId> + '_ {
+    pub(super) fn nodes_selected_by(&self, selector: NodeSelector) -> impl Iterator<Item = NodeId> + '_ {
         let nodes = self.nodes.iter().filter(|(_, remote)| remote.role == Role::Node);
-        nodes.filter(move |(node, remote)| called.matches(**node, Some(&remote.name))).map(|(node, _)| *node)
+        nodes.filter(move |(node, remote)| selector.matches(**node, Some(&remote.name))).map(|(node, _)| *node)
     }
 
     pub(super) fn is_up(&self, node: NodeId) -> bool {
@@ -247,7 +247,7 @@ impl Remotes {
     }
 
     /// Takes any word from a remote, of so many bytes, as a sign of life.
-    pub(super) fn heard(&mut self, node: NodeId, bytes: usize) {
+    pub(super) fn record_heard(&mut self, node: NodeId, bytes: usize) {
         if let Some(remote) = self.nodes.get_mut(&node) {
             remote.doubtful = false;
             remote.debt.allowance.record_received(bytes);

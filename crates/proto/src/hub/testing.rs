@@ -196,7 +196,7 @@ impl Bench {
         self.connections += 1;
         let connection = ConnectionId(self.connections);
         let peer = RemoteIdentity { node: node(number), role, name: format!("n{number}") };
-        self.input(Input::ConnectionUp { connection, dial, peer, address, rtt: self.rtt });
+        self.input(Input::ConnectionUp { connection, dial, remote: peer, address, rtt: self.rtt });
         connection
     }
 

@@ -7,7 +7,7 @@ use crate::wire::{Reason, RequestMode, ServiceRequest};
 
 impl Node {
     pub(super) fn on_command(&mut self, command: NodeCommand) {
-        if needs_home(&command) && self.attach.hasten(&mut self.core) {
+        if needs_home(&command) && self.attach.depart_now(&mut self.core) {
             self.drain_home_events();
         }
         if matches!(command, NodeCommand::Request { .. } | NodeCommand::Lookup { .. }) {
@@ -53,7 +53,7 @@ impl Node {
                 }
             }
             NodeCommand::EndSubscription { ticket } => requests.end(core, ticket),
-            NodeCommand::Push { ticket, to, place, name, length, digest, deadline } => {
+            NodeCommand::Push { ticket, to, published_service: place, name, length, digest, deadline } => {
                 let addresses = attach.record().addresses.clone();
                 pushes.push(core, ticket, (to, place), (name, length, digest), (addresses, deadline));
             }
@@ -61,11 +61,11 @@ impl Node {
             NodeCommand::PushEnded { from, id, state: reception } => receptions.received(core, from, id, reception),
             NodeCommand::Move { cell } => {
                 provide.cell = cell;
-                attach.relocate(core, cell);
+                attach.set_cell(core, cell);
                 rooms.say_all(core, attach);
             }
             NodeCommand::SourceOpened { session, opened } => provide.on_opened(core, session, opened),
-            NodeCommand::ObjectRead { session, offset, bytes } => provide.on_piece(core, session, offset, bytes),
+            NodeCommand::ObjectRead { session, offset, bytes } => provide.on_bytes_read(core, session, offset, bytes),
             NodeCommand::Consumed { ticket, bytes } => requests.taken(core, ticket, bytes),
             NodeCommand::SourceFailed { session, .. } => provide.on_open_failed(core, session),
             NodeCommand::Data { session, payload } => provide.on_payload(core, session, payload),

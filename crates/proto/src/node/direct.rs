@@ -13,21 +13,21 @@ use crate::service::Role;
 use crate::wire::{Reason, ReflectionPolicy, RequestMode, ServiceRequest};
 
 /// Why a request cannot name its provider; `None` if it can, or does not.
-pub(super) fn objection(core: &Core, wanted: &ServiceRequest, provider: Option<&Provider>) -> Option<&'static str> {
-    let provider = provider.filter(|_| wanted.reflect != ReflectionPolicy::Always)?;
+pub(super) fn objection(core: &Core, request: &ServiceRequest, provider: Option<&Provider>) -> Option<&'static str> {
+    let provider = provider.filter(|_| request.reflect != ReflectionPolicy::Always)?;
     if core.hub_role == Role::Server {
         return Some("with a server every request goes through it, so the provider cannot be asked directly");
     }
-    if wanted.mode != RequestMode::Forward {
+    if request.mode != RequestMode::Forward {
         return Some("a provider that is asked directly cannot answer through a hub");
     }
     (provider.node == core.node).then_some("a node does not ask itself")
 }
 
 /// Why a request to a known provider failed, for people; `None` if it is as for any other.
-pub(super) fn sentence(reason: Reason, wanted: &ServiceRequest) -> Option<String> {
-    let ServiceRequest { service, .. } = wanted;
-    let deadline = for_people(wanted.timeout());
+pub(super) fn sentence(reason: Reason, request: &ServiceRequest) -> Option<String> {
+    let ServiceRequest { service, .. } = request;
+    let deadline = for_people(request.timeout());
     match reason {
         Reason::NotFound => Some(format!("that node does not offer {service}")),
         Reason::Busy => Some(format!("that provider of {service} is busy")),
@@ -47,8 +47,8 @@ impl OutgoingRequests {
         // After so much silence the connection may be dead without a word.
         let is_doubted =
             |connection| asked.tries == core.connections.doubtful_tries(core.now, connection) && !addresses.is_empty();
-        let through = || core.connections.way_to(way.node).filter(|_| asked.request.pushed);
-        let connection = core.connections.between(core.now, way.node, way.schemes, &addresses).or_else(through);
+        let tunnel = || core.connections.way_to(way.node).filter(|_| asked.request.pushed);
+        let connection = core.connections.between(core.now, way.node, way.schemes, &addresses).or_else(tunnel);
         if let Some(connection) = connection.filter(|connection| !is_doubted(*connection)) {
             return asked.send(core, id, connection);
         }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::api::NodeEvent;
 use super::connections::{ConnectionLoss, NodeConnection};
 use super::core::Core;
-use super::multicast::Parts;
+use super::multicast::ResponderParts;
 use super::{Node, liveness, multicast};
 use crate::ids::ConnectionId;
 use crate::wire::{Decline, Message, MulticastRequest, Request, WireError};
@@ -23,7 +23,7 @@ impl Core {
         let Some(entry) = self.connections.get_mut(connection) else { return };
         (entry.heard, entry.used) = (self.now, self.now);
         if !std::mem::replace(&mut entry.said_later, true) {
-            let (node, protocol) = (entry.peer.node, entry.hello.protocol);
+            let (node, protocol) = (entry.remote.node, entry.hello.protocol);
             self.emit(NodeEvent::LaterVersion { node, protocol, message });
         }
     }
@@ -62,7 +62,7 @@ impl Node {
         if let Message::Hello(hello) = message {
             return self.on_hello(connection, hello);
         }
-        if self.belongs_to_way(connection, &message) {
+        if self.is_tunnel_message(connection, &message) {
             return;
         }
         let Self { core, attach, requests, provide, watches, pushes, receptions, rooms, .. } = self;
@@ -164,10 +164,10 @@ impl Node {
         if said_by == core.node {
             return;
         }
-        core.crowd.record_message(core.now, said_by);
+        core.multicast_load.record_message(core.now, said_by);
         match message {
-            Message::MulticastRequest(inquiry) => {
-                multicast.on_multicast_request(Parts { core, attach, provide }, from, inquiry)
+            Message::MulticastRequest(request) => {
+                multicast.on_multicast_request(ResponderParts { core, attach, provide }, from, request)
             }
             Message::MulticastSuppression(taken) => {
                 multicast.on_multicast_suppression(core, taken);

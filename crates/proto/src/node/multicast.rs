@@ -25,7 +25,7 @@ use crate::wire::{
 };
 
 /// What answering takes of the machine.
-pub(super) struct Parts<'a> {
+pub(super) struct ResponderParts<'a> {
     pub(super) core: &'a mut Core,
     pub(super) attach: &'a HomeRegistration,
     pub(super) provide: &'a mut ProviderSessions,
@@ -72,7 +72,7 @@ impl MulticastResponder {
     }
 
     /// Somebody on the link asks.
-    pub(super) fn on_multicast_request(&mut self, ctx: Parts<'_>, from: IpAddr, inquiry: MulticastRequest) {
+    pub(super) fn on_multicast_request(&mut self, ctx: ResponderParts<'_>, from: IpAddr, inquiry: MulticastRequest) {
         let core = &mut *ctx.core;
         let MulticastRequest { mut request, attempt } = inquiry;
         let Some(Route { requester, reply_to, .. }) = &mut request.route else { return };
@@ -93,7 +93,7 @@ impl MulticastResponder {
         };
         reachable(reply_to, from);
         let until = core.now + Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE);
-        let window = core.crowd.window(core.now, spec.area);
+        let window = core.multicast_load.window(core.now, spec.area);
         self.heard.insert(key, MulticastEntry { request, attempt, until, stage: ReplyStage::Waiting, present: 0 });
         if again || window.is_zero() {
             return self.answer(ctx, key);
@@ -129,7 +129,7 @@ impl MulticastResponder {
     }
 
     /// Its turn has come, or the inquiry can be forgotten.
-    pub(super) fn on_timer(&mut self, ctx: Parts<'_>, key: (NodeId, RequestId)) {
+    pub(super) fn on_timer(&mut self, ctx: ResponderParts<'_>, key: (NodeId, RequestId)) {
         match self.heard.get(&key) {
             Some(heard) if heard.stage == ReplyStage::Waiting && ctx.core.now < heard.until => self.answer(ctx, key),
             _ => {
@@ -138,8 +138,8 @@ impl MulticastResponder {
         }
     }
 
-    fn answer(&mut self, ctx: Parts<'_>, key: (NodeId, RequestId)) {
-        let Parts { core, attach, provide } = ctx;
+    fn answer(&mut self, ctx: ResponderParts<'_>, key: (NodeId, RequestId)) {
+        let ResponderParts { core, attach, provide } = ctx;
         let Some(MulticastEntry { request, attempt, until, .. }) = self.heard.get(&key) else { return };
         let (requester, id, attempt) = (key.0, key.1, *attempt);
         if request.spec.mode == RequestMode::Lookup {

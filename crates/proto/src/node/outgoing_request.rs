@@ -114,17 +114,17 @@ impl OutgoingRequest {
 
     /// Whether it goes to a known provider, without a hub.
     pub(super) fn is_direct(&self) -> bool {
-        self.provider.is_some() && !self.subscription.wanted
+        self.provider.is_some() && !self.subscription.is_requested
     }
 
     /// Whether nothing at all has come from the hub since the request was made.
-    fn is_unheard(&self, core: &Core) -> bool {
+    fn is_hub_silent(&self, core: &Core) -> bool {
         let heard = self.via.and_then(|connection| core.connections.get(connection)).map(|connection| connection.heard);
         heard.is_none_or(|heard| heard <= self.commanded)
     }
 
     /// True if it waits for a home, and not for the moment to ask that one again.
-    fn is_homeless(&self) -> bool {
+    fn waits_for_home(&self) -> bool {
         matches!(self.phase, RequestPhase::NoHub) && self.last.is_none()
     }
 
@@ -158,7 +158,7 @@ impl OutgoingRequest {
     /// The wish as it is sent now: without what stays at this node, aimed where the provider is.
     fn spec(&self) -> RequestSpec {
         let is_lookup = self.request.mode == RequestMode::Lookup;
-        let is_reflectable = self.subscription.able && !self.subscription.wanted;
+        let is_reflectable = self.subscription.able && !self.subscription.is_requested;
         let mut request = self.request.clone();
         request.area = self.subscription.aim.map_or(request.area, |(_, cell)| Area::Exact(cell));
         request.provider = request.provider.filter(|_| is_lookup);
@@ -188,7 +188,7 @@ impl OutgoingRequest {
         core.set(Timer::Ask(id), pause(self.first_pause(core, connection), self.tries, self.due().since(core.now)));
         self.phase = RequestPhase::Waiting;
         self.via = Some(connection);
-        self.subscription.hub = core.connections.get(connection).map(|connection| connection.peer.node);
+        self.subscription.hub = core.connections.get(connection).map(|connection| connection.remote.node);
         self.sent = core.now;
         if self.tries == 0 {
             self.first_sent = core.now;
@@ -260,20 +260,20 @@ pub(super) fn for_people(duration: Duration) -> Duration {
 
 /// Why a request failed, for people.
 pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> String {
-    let wanted = &asked.request;
-    let ServiceRequest { service, area, .. } = wanted;
-    let deadline = for_people(wanted.timeout());
-    if let Some(detail) = asked.provider.as_ref().and_then(|_| direct::sentence(reason, wanted)) {
+    let request = &asked.request;
+    let ServiceRequest { service, area, .. } = request;
+    let deadline = for_people(request.timeout());
+    if let Some(detail) = asked.provider.as_ref().and_then(|_| direct::sentence(reason, request)) {
         return detail;
     }
     match reason {
         Reason::NotFound if asked.ways.is_multicast_only() => {
             format!("nobody in this subnet can serve {service} {area}")
         }
-        Reason::Unreachable | Reason::TimedOut if asked.is_homeless() => {
+        Reason::Unreachable | Reason::TimedOut if asked.waits_for_home() => {
             format!("no hub could be reached within {deadline:?}")
         }
-        Reason::TimedOut if asked.is_unheard(core) => format!("the hub has not answered within {deadline:?}"),
+        Reason::TimedOut if asked.is_hub_silent(core) => format!("the hub has not answered within {deadline:?}"),
         Reason::NotFound => format!("nobody offers {service} {area}"),
         Reason::NotYetKnown => {
             format!("nobody is known yet to offer {service} {area}: the hub has just started")

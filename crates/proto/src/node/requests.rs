@@ -78,19 +78,19 @@ impl OutgoingRequests {
         core: &mut Core,
         attach: &HomeRegistration,
         ticket: Ticket,
-        (mut wanted, provider): (ServiceRequest, Option<Provider>),
+        (mut request, provider): (ServiceRequest, Option<Provider>),
     ) {
-        let refusal = if wanted.mode == RequestMode::Lookup || wanted.check().is_err() {
+        let refusal = if request.mode == RequestMode::Lookup || request.check().is_err() {
             Some((Reason::NotAllowed, "the request is malformed"))
-        } else if let Some(objection) = direct::objection(core, &wanted, provider.as_ref()) {
+        } else if let Some(objection) = direct::objection(core, &request, provider.as_ref()) {
             Some((Reason::NotAllowed, objection))
-        } else if let Some(objection) = self.not_reflected(core, &wanted, provider.as_ref()) {
+        } else if let Some(objection) = self.not_reflected(core, &request, provider.as_ref()) {
             Some((Reason::NotAllowed, objection))
-        } else if let Some(objection) = self.out_of_scope(&wanted) {
+        } else if let Some(objection) = self.out_of_scope(&request) {
             Some((Reason::NotAllowed, objection))
         } else if self.asked.len() >= MAX_REQUESTS {
             Some((Reason::TooMany, "this node has too many requests under way"))
-        } else if wanted.trace && !core.begin_trace(ticket) {
+        } else if request.trace && !core.begin_trace(ticket) {
             Some((Reason::TooMany, "this node traces too many requests already"))
         } else {
             None
@@ -98,12 +98,12 @@ impl OutgoingRequests {
         if let Some((reason, detail)) = refusal {
             return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
-        wanted.area = multicast_search::narrowed(wanted.scope, wanted.area, attach.record().cell);
+        request.area = multicast_search::narrowed(request.scope, request.area, attach.record().cell);
         if let Some(home) = attach.home() {
-            wanted.timeout.get_or_insert_with(|| prolonged(core, home, DEFAULT_TIMEOUT));
-            wanted.patience.get_or_insert_with(|| core.scaled_timeout(home, STALL_TIMEOUT));
+            request.timeout.get_or_insert_with(|| prolonged(core, home, DEFAULT_TIMEOUT));
+            request.patience.get_or_insert_with(|| core.scaled_timeout(home, STALL_TIMEOUT));
         }
-        let id = self.insert(core, ticket, wanted, provider);
+        let id = self.insert(core, ticket, request, provider);
         self.begin_search(core, attach, id);
     }
 
@@ -113,19 +113,19 @@ impl OutgoingRequests {
         core: &mut Core,
         attach: &HomeRegistration,
         ticket: Ticket,
-        wanted: ServiceRequest,
+        request: ServiceRequest,
     ) {
-        if self.asked.len() >= MAX_REQUESTS || !wanted.area.is_valid() {
+        if self.asked.len() >= MAX_REQUESTS || !request.area.is_valid() {
             let (reason, detail) = (Reason::TooMany, "the lookup is malformed or one too many".to_owned());
             return core.emit(NodeEvent::Failed { ticket, reason, detail, retry_after: None });
         }
-        let count = wanted.count.min(MAX_CANDIDATES as u8);
+        let count = request.count.min(MAX_CANDIDATES as u8);
         let deadline = match attach.home() {
             Some(home) => prolonged(core, home, LOOKUP_DEADLINE),
             None => HOMELESS_LOOKUP,
         };
-        let wanted = ServiceRequest { count, timeout: Some(deadline), ..wanted };
-        let id = self.insert(core, ticket, wanted, None);
+        let request = ServiceRequest { count, timeout: Some(deadline), ..request };
+        let id = self.insert(core, ticket, request, None);
         self.begin_search(core, attach, id);
     }
 
@@ -133,21 +133,18 @@ impl OutgoingRequests {
         &mut self,
         core: &mut Core,
         ticket: Ticket,
-        wanted: ServiceRequest,
+        request: ServiceRequest,
         provider: Option<Provider>,
     ) -> RequestId {
-        let taking = SubscriptionState {
-            able: self.can_take(core, &wanted, provider.as_ref()),
-            wanted: wanted.reflect == ReflectionPolicy::Always && wanted.mode != RequestMode::Lookup,
+        let subscription = SubscriptionState {
+            able: self.can_take(core, &request, provider.as_ref()),
+            is_requested: request.reflect == ReflectionPolicy::Always && request.mode != RequestMode::Lookup,
             ..SubscriptionState::default()
         };
-        let deadline = wanted.timeout();
+        let deadline = request.timeout();
         self.number(
             core,
-            OutgoingRequest {
-                subscription: taking,
-                ..OutgoingRequest::new(ticket, wanted, provider, core.now, deadline)
-            },
+            OutgoingRequest { subscription, ..OutgoingRequest::new(ticket, request, provider, core.now, deadline) },
         )
     }
 
@@ -160,7 +157,7 @@ impl OutgoingRequests {
         asked.numbers += 1;
         asked.phase = RequestPhase::NoHub;
         core.timers.set(Timer::Deadline(id), asked.due());
-        self.draw_leg(core, &mut asked);
+        self.draw_copy_target(core, &mut asked);
         if asked.subscription.replaces.is_none() {
             self.tickets.insert(asked.ticket, id);
         }
@@ -229,7 +226,7 @@ impl OutgoingRequests {
     pub(super) fn taken(&mut self, core: &mut Core, ticket: Ticket, bytes: u64) {
         let Some(id) = self.tickets.get(&ticket).copied() else { return };
         if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
-            receiving.taken(core, id, bytes);
+            receiving.record_read(core, id, bytes);
         }
     }
 

@@ -30,14 +30,14 @@ const REACH_TIME: Duration = Duration::from_secs(2);
 const MAX_CALLED: usize = 16;
 
 /// The most ways through hubs at once.
-const MAX_WAYS: usize = 64;
+const MAX_TUNNELS: usize = 64;
 
 /// Both sides.
 #[derive(Debug)]
 pub(super) struct ConnectRequests {
     /// As many as objects are offered.
-    out: BTreeMap<RequestId, OutgoingConnect>,
-    called: BTreeMap<NodeId, IncomingConnect>,
+    outgoing: BTreeMap<RequestId, OutgoingConnect>,
+    incoming: BTreeMap<NodeId, IncomingConnect>,
     nonces: SecretRng,
 }
 
@@ -72,11 +72,11 @@ impl IncomingConnect {
 
 impl ConnectRequests {
     pub(super) fn new(config: &NodeConfig) -> Self {
-        Self { out: BTreeMap::new(), called: BTreeMap::new(), nonces: SecretRng::new(config.secret, "call") }
+        Self { outgoing: BTreeMap::new(), incoming: BTreeMap::new(), nonces: SecretRng::new(config.secret, "call") }
     }
 
     /// Calls a node, or says so again.
-    pub(super) fn call(
+    pub(super) fn request_connect(
         &mut self,
         core: &mut Core,
         home: Option<ConnectionId>,
@@ -84,13 +84,13 @@ impl ConnectRequests {
         (service, cell): (Service, Cell),
     ) {
         let Some(home) = home else { return };
-        let known = self.out.iter().find(|(_, call)| call.node == node).map(|(id, _)| *id);
+        let known = self.outgoing.iter().find(|(_, call)| call.node == node).map(|(id, _)| *id);
         let id = known.unwrap_or_else(|| {
             let (id, nonce) = (core.next_request(), Nonce::from_u64(self.nonces.next_u64()));
-            self.out.insert(id, OutgoingConnect { node, service, cell, nonce, dialled: false });
+            self.outgoing.insert(id, OutgoingConnect { node, service, cell, nonce, dialled: false });
             id
         });
-        let Some(OutgoingConnect { service, cell, nonce, .. }) = self.out.get(&id) else { return };
+        let Some(OutgoingConnect { service, cell, nonce, .. }) = self.outgoing.get(&id) else { return };
         core.send(
             home,
             &Message::Request(Request {
@@ -107,7 +107,7 @@ impl ConnectRequests {
 
     /// Nothing is wanted of a node any more.
     pub(super) fn end(&mut self, core: &mut Core, node: NodeId) {
-        self.out.retain(|_, call| call.node != node);
+        self.outgoing.retain(|_, call| call.node != node);
         if let Some(way) = core.connections.way_to(node) {
             core.close(way, "no longer needed");
         }
@@ -115,8 +115,8 @@ impl ConnectRequests {
 
     /// A node is there: who was called, or who called.
     pub(super) fn on_node_up(&mut self, core: &mut Core, node: NodeId) {
-        self.out.retain(|_, call| call.node != node);
-        if self.called.remove(&node).is_some() {
+        self.outgoing.retain(|_, call| call.node != node);
+        if self.incoming.remove(&node).is_some() {
             core.timers.clear(Timer::IncomingConnect(node));
         }
     }
@@ -129,7 +129,7 @@ impl ConnectRequests {
     /// The caller was not reached in time: the hub is to pass messages on.
     pub(super) fn on_timer(&mut self, core: &mut Core, node: NodeId) {
         core.timers.clear(Timer::IncomingConnect(node));
-        if let Some(call) = self.called.remove(&node) {
+        if let Some(call) = self.incoming.remove(&node) {
             call.decline(core, Reason::Unreachable);
         }
     }
@@ -157,17 +157,17 @@ impl ConnectRequests {
         if addresses.is_empty() || unreached.holds(core.now, node, &addresses) {
             return call.decline(core, Reason::Unreachable);
         }
-        if self.called.len() >= MAX_CALLED && !self.called.contains_key(&node) {
+        if self.incoming.len() >= MAX_CALLED && !self.incoming.contains_key(&node) {
             return call.decline(core, Reason::Busy);
         }
-        if !self.called.contains_key(&node) {
+        if !self.incoming.contains_key(&node) {
             if !core.dial_as_told(DialTarget { node, schemes: SchemeSet::ALL }, addresses) {
                 return call.decline(core, Reason::Unreachable);
             }
             core.set(Timer::IncomingConnect(node), REACH_TIME);
         }
         core.send(connection, &Message::Pending { id: request.id, requester: Some(node), provider: None });
-        self.called.insert(node, call);
+        self.incoming.insert(node, call);
     }
 
     /// Takes a hub's answer to a call and returns the node called, once there is a way to it.
@@ -178,7 +178,7 @@ impl ConnectRequests {
         else {
             return None;
         };
-        let call = self.out.get_mut(id)?;
+        let call = self.outgoing.get_mut(id)?;
         if !core.is_hub(connection) {
             // Only a hub was asked: a node that answers is to stop.
             core.send_reliably(connection, *id, &Message::Stop { id: *id, reason: Reason::Cancelled });
@@ -187,7 +187,7 @@ impl ConnectRequests {
         match message {
             Message::Accept(accept) if accept.provider == Some(call.node) && accept.nonce == call.nonce => {
                 let node = call.node;
-                self.out.remove(id);
+                self.outgoing.remove(id);
                 return Some(enter(core, connection, node, *id).then_some(node));
             }
             Message::Accept(_) => core.counters.refused += 1,
@@ -197,7 +197,7 @@ impl ConnectRequests {
                 let addresses = core.told(connection, addresses.clone());
                 call.dialled = core.dial_as_told(DialTarget { node: *node, schemes: SchemeSet::ALL }, addresses);
             }
-            Message::Decline(_) => drop(self.out.remove(id)),
+            Message::Decline(_) => drop(self.outgoing.remove(id)),
             _ => {}
         }
         Some(None)
@@ -208,7 +208,7 @@ impl ConnectRequests {
 fn open(core: &mut Core, call: &IncomingConnect, nonce: Nonce) {
     let IncomingConnect { by: connection, id, requester, .. } = *call;
     let is_known = core.connections.get(connection).is_some_and(|entry| {
-        let hub = entry.peer.node;
+        let hub = entry.remote.node;
         !core.connections.ways(|way| (way.hub, way.id) == (hub, id)).is_empty()
     });
     if !is_known && !enter(core, connection, requester, id) {
@@ -216,31 +216,31 @@ fn open(core: &mut Core, call: &IncomingConnect, nonce: Nonce) {
     }
     let nothing =
         FlowDescription::Object { bytes: 0, digest: [0; 32], format: String::new(), inline: None, offset: None };
-    let (offer, cell, provider) = (nothing, Cell::new(0, 0), Some(core.node));
-    core.send(connection, &Message::Accept(Accept { id, nonce, flow: offer, cell, provider, stream_keys: None }));
+    let (flow, cell, provider) = (nothing, Cell::new(0, 0), Some(core.node));
+    core.send(connection, &Message::Accept(Accept { id, nonce, flow, cell, provider, stream_keys: None }));
 }
 
 /// Takes a way through a hub for a connection with a node; false if there are too many.
 fn enter(core: &mut Core, connection: ConnectionId, node: NodeId, id: RequestId) -> bool {
     let Some(entry) = core.connections.get(connection) else { return false };
-    if core.connections.ways(|_| true).len() >= MAX_WAYS {
+    if core.connections.ways(|_| true).len() >= MAX_TUNNELS {
         return false;
     }
-    let through = Some(HubTunnel { connection, hub: entry.peer.node, id });
+    let tunnel = Some(HubTunnel { connection, hub: entry.remote.node, id });
     let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
-    let peer = Remote { node, role: Role::Node, name: String::new() };
+    let remote = Remote { node, role: Role::Node, name: String::new() };
     let way = core.connections.number_way();
-    let entry = NodeConnection { through, ..NodeConnection::new(now, peer, address, rtt) };
+    let entry = NodeConnection { tunnel, ..NodeConnection::new(now, remote, address, rtt) };
     core.connections.insert(way, entry);
     true
 }
 
 impl Node {
     /// True if a message is about a way through hubs, or may not be sent over one.
-    pub(super) fn belongs_to_way(&mut self, connection: ConnectionId, message: &Message) -> bool {
+    pub(super) fn is_tunnel_message(&mut self, connection: ConnectionId, message: &Message) -> bool {
         let Some(entry) = self.core.connections.get(connection) else { return true };
-        if entry.through.is_some() {
-            let refused = !is_of_files(message);
+        if entry.tunnel.is_some() {
+            let refused = !is_push_message(message);
             self.core.counters.refused += u64::from(refused);
             return refused;
         }
@@ -260,8 +260,9 @@ impl Node {
             }
             Message::Stop { id, .. } => {
                 let ways = way_of(&self.core, *id);
-                ways.iter()
-                    .for_each(|way| self.on_way_gone(*way, ConnectionLoss::new("the hub passes nothing on any more")));
+                ways.iter().for_each(|way| {
+                    self.on_tunnel_gone(*way, ConnectionLoss::new("the hub passes nothing on any more"))
+                });
                 !ways.is_empty()
             }
             _ => false,
@@ -269,7 +270,7 @@ impl Node {
     }
 
     /// A way through hubs is none any more.
-    pub(super) fn on_way_gone(&mut self, way: ConnectionId, loss: ConnectionLoss<'_>) {
+    pub(super) fn on_tunnel_gone(&mut self, way: ConnectionId, loss: ConnectionLoss<'_>) {
         if self.core.connections.remove(way).is_some() {
             self.on_connection_gone(way, loss);
         }
@@ -278,11 +279,11 @@ impl Node {
 
 /// The hub at the other end of a connection.
 fn entry_hub(core: &Core, connection: ConnectionId) -> Option<NodeId> {
-    core.connections.get(connection).filter(|_| core.is_hub(connection)).map(|entry| entry.peer.node)
+    core.connections.get(connection).filter(|_| core.is_hub(connection)).map(|entry| entry.remote.node)
 }
 
 /// True if two nodes may send it to one another through hubs: transfers of files need it.
-fn is_of_files(message: &Message) -> bool {
+fn is_push_message(message: &Message) -> bool {
     match message {
         Message::Request(request) => request.spec.pushed,
         Message::Push(_)

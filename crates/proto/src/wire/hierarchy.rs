@@ -101,13 +101,13 @@ mod patches_codec {
     use super::*;
 
     pub(super) fn encode<C, W: Write>(
-        patches: &[(BlockService, u32)],
+        block_services: &[(BlockService, u32)],
         e: &mut Encoder<W>,
         _: &mut C,
     ) -> Result<(), EncodeError<W::Error>> {
-        e.array(patches.len() as u64 * 2)?;
+        e.array(block_services.len() as u64 * 2)?;
         let mut before = 0;
-        for (patch, count) in patches {
+        for (patch, count) in block_services {
             e.u64(patch.number().saturating_sub(before))?.u32(*count)?;
             before = patch.number();
         }
@@ -118,16 +118,16 @@ mod patches_codec {
         let wrong = || DecodeError::message("a summary's blocks are out of order or off the grid");
         let length = d.array()?.filter(|length| length % 2 == 0 && *length <= 2 * MAX_SUMMARY_BLOCKS as u64);
         let length = length.ok_or_else(|| DecodeError::message("a summary of too many patches"))? / 2;
-        let mut patches: Vec<(BlockService, u32)> = Vec::with_capacity(length as usize);
+        let mut block_services: Vec<(BlockService, u32)> = Vec::with_capacity(length as usize);
         for _ in 0..length {
             let distance = d.u64()?;
-            let before = patches.last().map(|(patch, _)| patch.number());
+            let before = block_services.last().map(|(patch, _)| patch.number());
             let number = match before {
                 Some(_) if distance == 0 => return Err(wrong()),
                 before => before.unwrap_or(0).checked_add(distance).ok_or_else(wrong)?,
             };
-            patches.push((BlockService::from_number(number).ok_or_else(wrong)?, d.u32()?));
+            block_services.push((BlockService::from_number(number).ok_or_else(wrong)?, d.u32()?));
         }
-        Ok(patches)
+        Ok(block_services)
     }
 }

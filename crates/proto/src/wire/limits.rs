@@ -37,7 +37,7 @@ impl Message {
             Self::Request(request) => check_request(request),
             Self::Accept(accept) => {
                 check_bound(accept.cell.is_on_grid(), "a cell off the grid")?;
-                check_offer(&accept.flow)
+                check_flow(&accept.flow)
             }
             Self::Pending { provider: Some(provider), .. } => {
                 check_bound(provider.addresses.len() <= MAX_ADDRESSES, "too many addresses")
@@ -52,7 +52,7 @@ impl Message {
             }
             Self::Watch(watch) => check_bound(watch.area.is_valid(), "an area off the grid"),
             Self::WatchChange(change) => check_candidates(&change.updated),
-            Self::ReplicaUpdate(mirror) => check_replica_update(mirror),
+            Self::ReplicaUpdate(update) => check_replica_update(update),
             Self::ResyncRequest(retell) => {
                 check_bound(retell.nodes.len() <= MAX_REPLICA_CHANGES, "too many records wanted")
             }
@@ -88,8 +88,8 @@ fn check_bound(holds: bool, what: &'static str) -> Result<(), WireError> {
     if holds { Ok(()) } else { Err(WireError::OutOfBounds(what)) }
 }
 
-fn check_offer(offer: &FlowDescription) -> Result<(), WireError> {
-    let (format, inline) = match offer {
+fn check_flow(flow: &FlowDescription) -> Result<(), WireError> {
+    let (format, inline) = match flow {
         FlowDescription::Stream { format, .. } => (format, 0),
         FlowDescription::Object { format, inline, .. } => (format, inline.as_ref().map_or(0, Bytes::len)),
     };
@@ -104,8 +104,8 @@ fn check_request(request: &Request) -> Result<(), WireError> {
     check_bound(request.copy_target.is_none_or(|target| target.to.port() != 0), "a stream to no port")
 }
 
-fn check_replica_update(mirror: &ReplicaUpdate) -> Result<(), WireError> {
-    let ReplicaUpdate { moves: shifts, removed: gone, capacities: left, records, alive: heard, .. } = mirror;
+fn check_replica_update(update: &ReplicaUpdate) -> Result<(), WireError> {
+    let ReplicaUpdate { moves: shifts, removed: gone, capacities: left, records, alive: heard, .. } = update;
     let sound = |record: &Record| record.cell.is_on_grid() && record.addresses.len() <= MAX_ADDRESSES;
     check_bound(records.len() <= MAX_REPLICA_RECORDS, "too many records")?;
     check_bound(records.iter().all(|numbered| sound(&numbered.record)), "a record off the grid")?;

@@ -49,7 +49,10 @@ fn push_as(
     let ticket = world.ticket(sender);
     let to = Provider { node: node_id(receiver.0), addresses: addresses(receiver.0) };
     let (length, digest) = (BYTES as u64, digest(&object(BYTES)));
-    world.command(sender, NodeCommand::Push { ticket, to, place, name, length, digest, deadline: DEADLINE });
+    world.command(
+        sender,
+        NodeCommand::Push { ticket, to, published_service: place, name, length, digest, deadline: DEADLINE },
+    );
     ticket
 }
 

@@ -302,7 +302,7 @@ fn endless_dials_take_no_slots() {
         let up = Input::ConnectionUp {
             connection: ConnectionId(number),
             dial: None,
-            peer: remote(2, Role::Node),
+            remote: remote(2, Role::Node),
             address: address(2, Scheme::Udp),
             rtt: MS,
         };
@@ -329,7 +329,10 @@ fn endless_dials_take_no_slots() {
     });
     let (connection, peer_there, address) = (ConnectionId(10_001), remote(2, Role::Node), address(2, Scheme::Tcp));
     assert!(dial.is_some());
-    peer.handle(Time::from_nanos(10_002), Input::ConnectionUp { connection, dial, peer: peer_there, address, rtt: MS });
+    peer.handle(
+        Time::from_nanos(10_002),
+        Input::ConnectionUp { connection, dial, remote: peer_there, address, rtt: MS },
+    );
     assert_eq!(peer.status(Time::from_nanos(10_002)).connections, 8);
 }
 

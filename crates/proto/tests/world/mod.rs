@@ -247,7 +247,7 @@ impl World {
         let mut config = hub::HubConfig::new(node_id(number), kind, seed);
         config.secret = RootSecret::of_seed(seed ^ self.secrets);
         config.addresses = addresses(number);
-        let (media, layers, policy) = (reflect::media(number), self.layers, hub::Policy::Residual);
+        let (media, layers, policy) = (reflect::media(number), self.layers, hub::OverflowPolicy::Residual);
         config.reflection = (kind == HubKind::SuperNode).then_some(hub::ReflectionConfig { media, layers, policy });
         config.epoch = self.now.as_nanos().div_euclid(1_000_000_000) as u32;
         change(&mut config);

@@ -41,7 +41,7 @@ impl MessageOrder {
 /// A slice of a message. `part` is `None` if the message was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChunkFrame {
-    pub(super) place: MessageOrder,
+    pub(super) order: MessageOrder,
     pub(super) part: Option<MessageSlice>,
 }
 
@@ -95,12 +95,12 @@ fn read_piece(chunk: &Bytes, decoder: &mut Decoder<'_>) -> Result<ChunkFrame, Er
     }
     if decoder.datatype()? == Type::Null {
         decoder.null()?;
-        return Ok(ChunkFrame { place, part: None });
+        return Ok(ChunkFrame { order: place, part: None });
     }
     let (total, offset) = (decoder.u32()? as usize, decoder.u32()? as usize);
     let body = chunk.slice_ref(decoder.bytes()?);
     let fits = total <= MAX_MESSAGE_BYTES && offset + body.len() <= total && (total == 0) == body.is_empty();
-    fits.then_some(ChunkFrame { place, part: Some(MessageSlice { total, offset, body }) })
+    fits.then_some(ChunkFrame { order: place, part: Some(MessageSlice { total, offset, body }) })
         .ok_or_else(|| Error::message("a part outside its message"))
 }
 
@@ -115,10 +115,10 @@ mod tests {
         for piece in pieces {
             match &piece.part {
                 Some(MessageSlice { total, offset, body }) => {
-                    write_head(&mut chunk, piece.place, *total, *offset, body.len());
+                    write_head(&mut chunk, piece.order, *total, *offset, body.len());
                     chunk.extend_from_slice(body);
                 }
-                None => write_given_up(&mut chunk, piece.place),
+                None => write_given_up(&mut chunk, piece.order),
             }
         }
         chunk.into()
@@ -136,7 +136,7 @@ mod tests {
                 let (offset, behind) = if body.is_empty() { (0, 0) } else { (offset, behind) };
                 MessageSlice { total: offset + body.len() + behind, offset, body: body.clone().into() }
             });
-            ChunkFrame { place: MessageOrder { number, distance }, part }
+            ChunkFrame { order: MessageOrder { number, distance }, part }
         }
     }
 
@@ -167,11 +167,11 @@ mod tests {
         let place = MessageOrder { number: 3, distance: 1 };
         let part = |total, offset, length| {
             let body = Bytes::from(vec![0; length]);
-            read(&written(&[ChunkFrame { place, part: Some(MessageSlice { total, offset, body }) }])).is_some()
+            read(&written(&[ChunkFrame { order: place, part: Some(MessageSlice { total, offset, body }) }])).is_some()
         };
         assert!(part(10, 3, 7) && part(0, 0, 0));
         assert!(!part(10, 4, 7) && !part(10, 3, 0) && !part(MAX_MESSAGE_BYTES + 1, 0, 1));
-        let far = ChunkFrame { place: MessageOrder { number: 3, distance: 4 }, part: None };
+        let far = ChunkFrame { order: MessageOrder { number: 3, distance: 4 }, part: None };
         assert_eq!(read(&written(&[far])), None);
         assert_eq!(read(&Bytes::from_static(&[HEARTBEAT])), Some(Vec::new()));
         assert_eq!(read(&Bytes::from_static(&[HEARTBEAT, 0])), None);

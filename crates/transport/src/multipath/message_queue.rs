@@ -85,7 +85,7 @@ struct PendingMessage {
 struct Unit {
     /// The value of [`MessageQueue::begun_bytes`] before this unit.
     begins: u64,
-    places: Vec<MessageOrder>,
+    orders: Vec<MessageOrder>,
     /// The number of chunks that are not acknowledged.
     chunks: usize,
     /// True while more chunks are to be cut from it.
@@ -231,8 +231,8 @@ impl MessageQueue {
         let message = &self.queues[level].front()?.message;
         let Message { flow, priority, deadline, .. } = *message;
         let cost = cost(message) as u64;
-        let place = self.place(flow);
-        let unit = Unit { begins: self.begun_bytes, places: vec![place], chunks: 0, is_open: true, deadline, priority };
+        let place = self.next_order(flow);
+        let unit = Unit { begins: self.begun_bytes, orders: vec![place], chunks: 0, is_open: true, deadline, priority };
         self.begun_bytes += cost;
         self.expiring.extend(deadline.map(|at| (at, place.number)));
         self.units.insert(place.number, unit);
@@ -240,7 +240,7 @@ impl MessageQueue {
     }
 
     /// Assigns the next number, and the distance to the last message of the flow.
-    fn place(&mut self, flow: Option<u32>) -> MessageOrder {
+    fn next_order(&mut self, flow: Option<u32>) -> MessageOrder {
         let number = self.next;
         self.next += 1;
         let before = flow.and_then(|flow| self.flows.insert(flow, number));
@@ -269,7 +269,7 @@ impl MessageQueue {
                 break;
             }
             packed.extend_from_slice(&tail);
-            let place = self.place(next.flow);
+            let place = self.next_order(next.flow);
             places.push(place);
             write_head(&mut packed, place, next.body.len(), 0, next.body.len());
             deadline = deadline.max(next.deadline);
@@ -296,7 +296,7 @@ impl MessageQueue {
             self.expiring.remove(&(first, number));
         }
         self.expiring.extend(deadline.map(|at| (at, number)));
-        *unit = Unit { places, deadline, chunks: 1, is_open: false, ..*unit };
+        *unit = Unit { orders: places, deadline, chunks: 1, is_open: false, ..*unit };
     }
 
     /// Notes that a chunk of the unit has been acknowledged.
@@ -316,10 +316,10 @@ impl MessageQueue {
         let (_, number) = self.expiring.first().copied().filter(|(at, _)| *at <= now)?;
         self.expiring.pop_first();
         let unit = self.units.get_mut(&number)?;
-        self.given_up += unit.places.len() as u64;
+        self.given_up += unit.orders.len() as u64;
         (unit.chunks, unit.is_open, unit.deadline) = (1, false, None);
         let mut told = vec![PIECES];
-        unit.places.iter().for_each(|place| write_given_up(&mut told, *place));
+        unit.orders.iter().for_each(|place| write_given_up(&mut told, *place));
         let priority = unit.priority;
         let is_rest = |queue: &LevelQueue| {
             let begun = queue.front().and_then(|front| front.begun);

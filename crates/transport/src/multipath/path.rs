@@ -262,7 +262,7 @@ impl PathState {
         if in_use(soon) { soon } else { self.last_heartbeat + IDLE_SUSPECT_HEARTBEAT.max(often) }
     }
 
-    pub(super) fn beat(&mut self, now: Instant, copy: CopyId) {
+    pub(super) fn record_heartbeat(&mut self, now: Instant, copy: CopyId) {
         self.last_heartbeat = now;
         self.heartbeat = Some(copy);
     }

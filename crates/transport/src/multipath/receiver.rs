@@ -66,7 +66,7 @@ impl ChunkReceiver {
         self.delivered.pop_front()
     }
 
-    fn receive_frame(&mut self, ChunkFrame { place, part }: ChunkFrame) -> Result<(), ChunkViolation> {
+    fn receive_frame(&mut self, ChunkFrame { order: place, part }: ChunkFrame) -> Result<(), ChunkViolation> {
         if self.received.contains(place.number) {
             self.duplicates += 1;
             return Ok(());

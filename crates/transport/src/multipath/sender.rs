@@ -119,12 +119,12 @@ impl ChunkSender {
         }
         let silent = self.paths.iter().filter(|(_, path)| path.suspect_at().is_some_and(|at| at <= now));
         for path in silent.map(|(path, _)| *path).collect::<Vec<_>>() {
-            self.suspect(now, path);
+            self.on_path_silent(now, path);
         }
         while let Some((_, copy)) = self.late.first().copied().filter(|(at, _)| *at <= now) {
             self.repeat(now, copy);
         }
-        self.beat(now);
+        self.send_heartbeats(now);
         self.dispatch(now);
     }
 
@@ -240,11 +240,11 @@ impl ChunkSender {
         best.map(|(path, _)| *path)
     }
 
-    fn suspect(&mut self, now: Instant, id: PathId) {
+    fn on_path_silent(&mut self, now: Instant, id: PathId) {
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.suspect(now);
         let copies: Vec<_> = path.copies.iter().copied().collect();
-        copies.into_iter().for_each(|copy| self.blame(copy));
+        copies.into_iter().for_each(|copy| self.record_silence(copy));
         self.events.push_back(PathEvent::Lost(id));
         self.actions.push_back(Action::Probe { path: id, on: true });
         self.rescue_all(now);
@@ -252,7 +252,7 @@ impl ChunkSender {
 
     /// Counts a silence for the chunk of a copy whose path has fallen silent. If other paths that carry the chunk are
     /// silent too, it is the same silence.
-    fn blame(&mut self, copy: CopyId) {
+    fn record_silence(&mut self, copy: CopyId) {
         let Some(chunk) = self.copies.get(&copy).and_then(|copy| copy.chunk) else { return };
         let Some(flight) = self.chunks.get_mut(&chunk) else { return };
         let is_silent = |other: &CopyId| {
@@ -327,7 +327,7 @@ impl ChunkSender {
         Some(copy)
     }
 
-    fn beat(&mut self, now: Instant) {
+    fn send_heartbeats(&mut self, now: Instant) {
         for id in self.paths.keys().copied().collect::<Vec<_>>() {
             let Some(path) = self.paths.get(&id) else { continue };
             if self.heartbeat_at(path).is_none_or(|at| at > now) {
@@ -341,7 +341,7 @@ impl ChunkSender {
             }
             let copy = CopyId(self.next_id());
             let Some(path) = self.paths.get_mut(&id) else { continue };
-            path.beat(now, copy);
+            path.record_heartbeat(now, copy);
             let bytes = HEARTBEAT_CHUNK;
             let departure = path.depart(now, copy, bytes);
             // A heartbeat is never late: the path's silence is noticed without it.

@@ -25,7 +25,7 @@ impl QuicConnection {
     /// Ends a path, unless it is the only one. Returns its QUIC connection.
     pub(super) fn give_up(&self, id: PathId, why: &'static str) -> Option<Connection> {
         // Removed at once, since another path may be given up at the same time.
-        let quinn_connection = self.with(|state, now| {
+        let quinn_connection = self.apply(|state, now| {
             let path = state.paths.get(&id).filter(|_| state.paths.len() > 1)?;
             let quinn_connection = path.quinn_connection.clone();
             state.remove_path(now, id);

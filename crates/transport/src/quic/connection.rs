@@ -17,7 +17,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::address_update::{AddressUpdate, NOTICE};
 use super::hello::ConnectionKey;
-use super::path::{PathCommand, carry};
+use super::path::{PathCommand, drive_path};
 use super::probing::Probing;
 use super::sentence;
 use super::state::{LocalEnd, State, as_sent};
@@ -104,8 +104,8 @@ impl QuicConnection {
         let joined = self.join(&quinn_connection, probing, here);
         self.context.registry.insert(self.identified.connection, AnyConnection::Quic(Arc::clone(self)));
         self.context.queue.push(self.identified.sender(), up);
-        tokio::spawn(Arc::clone(self).keep_time(Arc::clone(busy)));
-        self.carry(joined, quinn_connection, busy)
+        tokio::spawn(Arc::clone(self).run_timers(Arc::clone(busy)));
+        self.spawn_path(joined, quinn_connection, busy)
     }
 
     /// Adds a QUIC connection as another path. `None` if there are enough paths.
@@ -120,23 +120,28 @@ impl QuicConnection {
         match joined {
             Some(_) if self.is_over() => quinn_connection.close(CLOSED, b"the connection is closed"),
             Some(_) => {
-                let (peer, address) = (&self.identified.remote.name, quinn_connection.remote_address());
-                tracing::info!(peer, %address, "there is another path");
+                let (name, address) = (&self.identified.remote.name, quinn_connection.remote_address());
+                tracing::info!(name, %address, "there is another path");
             }
             None => quinn_connection.close(GIVEN_UP, b"the connection has enough paths"),
         }
-        self.carry(joined, quinn_connection, busy)
+        self.spawn_path(joined, quinn_connection, busy)
     }
 
     fn join(&self, quinn_connection: &Connection, probing: Probing, here: LocalEnd) -> Option<Joined> {
-        let (orders, ordered) = mpsc::unbounded_channel();
-        let id = self.with(|state, now| state.add_path(now, quinn_connection, probing, here, orders))?;
+        let (commands, ordered) = mpsc::unbounded_channel();
+        let id = self.apply(|state, now| state.add_path(now, quinn_connection, probing, here, commands))?;
         Some((id, ordered))
     }
 
-    fn carry(self: &Arc<Self>, joined: Option<Joined>, quinn_connection: Connection, busy: &Arc<()>) -> Option<PathId> {
+    fn spawn_path(
+        self: &Arc<Self>,
+        joined: Option<Joined>,
+        quinn_connection: Connection,
+        busy: &Arc<()>,
+    ) -> Option<PathId> {
         let (id, ordered) = joined?;
-        tokio::spawn(carry(Arc::clone(self), id, quinn_connection, ordered, Arc::clone(busy)));
+        tokio::spawn(drive_path(Arc::clone(self), id, quinn_connection, ordered, Arc::clone(busy)));
         Some(id)
     }
 
@@ -145,7 +150,7 @@ impl QuicConnection {
     }
 
     /// Runs `act` on the connection and carries out the actions that follow.
-    pub(super) fn with<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
+    pub(super) fn apply<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.lock();
         let answer = act(&mut state, Instant::now());
         self.drain_actions(&mut state);
@@ -171,21 +176,21 @@ impl QuicConnection {
     fn report_path_event(&self, state: &State, event: PathEvent) {
         let (PathEvent::Lost(path) | PathEvent::Restored(path)) = event;
         let Some(path) = state.paths.get(&path).filter(|_| state.paths.len() > 1) else { return };
-        let (peer, address) = (&self.identified.remote.name, path.quinn_connection.remote_address());
+        let (name, address) = (&self.identified.remote.name, path.quinn_connection.remote_address());
         match event {
             PathEvent::Lost(_) => {
                 LiveSchemeCounters::add(&self.live.paths_lost, 1);
-                tracing::info!(peer, %address, "a path does not answer; the others are used");
+                tracing::info!(name, %address, "a path does not answer; the others are used");
             }
             PathEvent::Restored(_) => {
                 LiveSchemeCounters::add(&self.live.paths_restored, 1);
-                tracing::info!(peer, %address, "a path answers again");
+                tracing::info!(name, %address, "a path answers again");
             }
         }
     }
 
     /// Waits for the deadlines until the connection is over, then closes all paths.
-    async fn keep_time(self: Arc<Self>, busy: Arc<()>) {
+    async fn run_timers(self: Arc<Self>, busy: Arc<()>) {
         tokio::select! {
             () = self.tick() => {}
             () = self.wind_down() => {}
@@ -211,7 +216,7 @@ impl QuicConnection {
                 }
             };
             tokio::select! {
-                () = due => self.with(|state, now| state.multipath.handle_timeout(now)),
+                () = due => self.apply(|state, now| state.multipath.handle_timeout(now)),
                 () = self.clock.notified() => {}
             }
         }
@@ -258,7 +263,7 @@ impl QuicConnection {
     }
 
     fn enqueue(&self, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
-        self.with(|state, now| {
+        self.apply(|state, now| {
             if state.farewell.is_some() {
                 return Err(SendError::NoConnection(self.identified.connection));
             }
@@ -288,7 +293,7 @@ impl QuicConnection {
 
     /// Removes a path whose QUIC connection is over. All messages that had arrived on it are delivered.
     pub(super) fn lose_path(&self, id: PathId, error: &ConnectionError) {
-        let is_last = self.with(|state, now| state.remove_path(now, id));
+        let is_last = self.apply(|state, now| state.remove_path(now, id));
         // A remote that closes one path in the ordinary way closes the whole connection.
         let is_closed = matches!(error, ConnectionError::ApplicationClosed(close) if close.error_code != GIVEN_UP);
         if (is_last || is_closed) && self.context.registry.remove(self.identified.connection) {
@@ -301,7 +306,7 @@ impl QuicConnection {
     }
 
     fn finish(&self, farewell: String) {
-        self.with(|state, _| {
+        self.apply(|state, _| {
             state.farewell.get_or_insert(farewell);
         });
         self.over.notify_one();
@@ -315,7 +320,7 @@ impl QuicConnection {
             return AddressUpdate::read(chunk).into_iter().for_each(|notice| self.handle_address_update(notice));
         }
         let _turn = self.turn.lock().await;
-        let taken = self.with(|state, _| {
+        let taken = self.apply(|state, _| {
             let taken = state.multipath.handle_chunk(chunk);
             taken.map(|()| std::iter::from_fn(|| state.multipath.poll_message()).collect::<Vec<_>>())
         });
@@ -355,8 +360,8 @@ impl QuicConnection {
         self.lock().traffic().received
     }
 
-    pub(crate) fn standing(&self) -> &CertificateStatus {
-        &self.identified.standing
+    pub(crate) fn certificate_status(&self) -> &CertificateStatus {
+        &self.identified.certificate_status
     }
 
     pub(crate) fn info(&self) -> ConnectionInfo {

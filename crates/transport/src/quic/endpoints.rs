@@ -67,12 +67,12 @@ impl QuicShared {
     pub(super) fn dialed_local_end(&self, endpoint: &Endpoint, to: SocketAddr, hosts: &[SocketAddr]) -> LocalEnd {
         let from = endpoint.local_addr().ok().map(|local| local.ip()).filter(|ip| !ip.is_unspecified());
         let place = || hosts.iter().position(|host| *host == to).unwrap_or(hosts.len()) as u8;
-        LocalEnd { from, rank: from.map_or_else(place, |ip| self.rank(ip)), called: None }
+        LocalEnd { from, rank: from.map_or_else(place, |ip| self.rank(ip)), incoming: None }
     }
 
     /// Our end of a path that a remote dialed.
     pub(super) fn accepted_local_end(&self, connection: &Connection, called: Option<IncomingId>) -> LocalEnd {
-        LocalEnd { from: None, rank: connection.local_ip().map_or(u8::MAX, |ip| self.rank(ip)), called }
+        LocalEnd { from: None, rank: connection.local_ip().map_or(u8::MAX, |ip| self.rank(ip)), incoming: called }
     }
 
     /// The position of one of our addresses among those on which we listen.

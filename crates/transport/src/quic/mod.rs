@@ -118,20 +118,21 @@ impl Quic {
 
     /// Dials a remote, at `to` first. On success the connection is announced, otherwise the reason is returned. The
     /// other addresses in `hosts` become further paths.
-    pub(crate) async fn dial(&self, to: SocketAddr, hosts: &[SocketAddr], wish: DialRequest) -> Result<(), String> {
+    pub(crate) async fn dial(&self, to: SocketAddr, hosts: &[SocketAddr], request: DialRequest) -> Result<(), String> {
         let inner = &self.inner;
         let endpoint = inner.endpoint_for(to, hosts).map_err(|error| error.to_string())?;
         let has_several = hosts.len() > 1 || inner.addressed().count() > 1;
         let (limits, trips) = (&inner.context.limits, &inner.context.round_trips);
-        let limit = limits.first_answer(trips.expected_rtt(to.ip(), wish.node));
-        let Ok(connected) = timeout(limit, inner.connect(&endpoint, to, wish.expect, Flight::usual(has_several))).await
+        let limit = limits.first_answer(trips.expected_rtt(to.ip(), request.node));
+        let Ok(connected) =
+            timeout(limit, inner.connect(&endpoint, to, request.expect, Flight::usual(has_several))).await
         else {
-            trips.mark_unresponsive(to.ip(), wish.node);
+            trips.mark_unresponsive(to.ip(), request.node);
             return Err(format!("no answer in {} s", limit.as_secs_f32()));
         };
         let (quinn_connection, probing) = connected?;
         let limit = limits.next_answer(quinn_connection.rtt());
-        match timeout(limit, self.begin((endpoint, to, hosts), quinn_connection, probing, wish)).await {
+        match timeout(limit, self.begin((endpoint, to, hosts), quinn_connection, probing, request)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(format!("the handshake was not done in {} s", limit.as_secs_f32())),
         }
@@ -143,27 +144,27 @@ impl Quic {
         (endpoint, to, hosts): (Endpoint, SocketAddr, &[SocketAddr]),
         quinn_connection: Connection,
         probing: Probing,
-        wish: DialRequest,
+        request: DialRequest,
     ) -> Result<(), String> {
         let inner = &self.inner;
         send_hello(&quinn_connection, &Hello::Connection).await.map_err(|error| inner.failed(to, &error))?;
-        let welcome = receive_hello_ack(&quinn_connection).await.map_err(|error| inner.no_greeting(to, &error))?;
-        let passed = identify(&inner.context, &quinn_connection, wish.expect)?;
-        if wish.node.is_some_and(|node| node != passed.remote.node) {
+        let welcome = receive_hello_ack(&quinn_connection).await.map_err(|error| inner.hello_failure(to, &error))?;
+        let passed = identify(&inner.context, &quinn_connection, request.expect)?;
+        if request.node.is_some_and(|node| node != passed.remote.node) {
             quinn_connection.close(CLOSED, b"you are not the node that was expected");
             return Err(unexpected(&passed.remote));
         }
-        if !wish.try_win() {
+        if !request.try_win() {
             quinn_connection.close(CLOSED, TOO_LATE.as_bytes());
             return Err(TOO_LATE.to_owned());
         }
-        let expect = wish.expect;
+        let expect = request.expect;
         let (connection, first) = inner.announce(
             inner.context.registry.allocate(),
             quinn_connection,
             probing,
             passed,
-            QuicSide::Dialler(wish.dial, inner.dialed_local_end(&endpoint, to, hosts)),
+            QuicSide::Dialler(request.dial, inner.dialed_local_end(&endpoint, to, hosts)),
             &self.busy,
         );
         let from = endpoint.local_addr().map_err(|error| error.to_string())?;
@@ -279,7 +280,7 @@ impl QuicShared {
         let called = name.map(|name| IncomingId { at, wire_id: name });
         let quinn_connection = connecting.await.map_err(|error| self.failed(from, &error))?;
         let passed = identify(&self.context, &quinn_connection, self.context.admit)?;
-        let hello = receive_hello(&quinn_connection).await.map_err(|error| self.no_greeting(from, &error))?;
+        let hello = receive_hello(&quinn_connection).await.map_err(|error| self.hello_failure(from, &error))?;
         let connection = match hello {
             Hello::Connection => self.context.registry.allocate(),
             Hello::Path { connection, .. } => ConnectionId(connection),
@@ -336,7 +337,7 @@ impl QuicShared {
         let identified = ConnectionIdentity {
             connection: id,
             remote: passed.remote,
-            standing: passed.standing,
+            certificate_status: passed.certificate_status,
             address: seen_at(Scheme::Quic, quinn_connection.remote_address()),
             dialled: dial.is_some(),
             rtt: quinn_connection.rtt(),
@@ -356,7 +357,7 @@ impl QuicShared {
     }
 
     /// The sentence about a greeting that did not arrive.
-    fn no_greeting(&self, at: SocketAddr, why: &HelloError) -> String {
+    fn hello_failure(&self, at: SocketAddr, why: &HelloError) -> String {
         match why {
             HelloError::Lost(error) => self.failed(at, error),
             HelloError::Nonsense => "the peer does not speak our protocol".to_owned(),

@@ -20,11 +20,11 @@ pub(super) enum PathCommand {
 }
 
 /// Runs a path until its QUIC connection is over. `busy` is dropped then.
-pub(super) async fn carry(
+pub(super) async fn drive_path(
     connection: Arc<QuicConnection>,
     id: PathId,
     quinn_connection: Connection,
-    orders: UnboundedReceiver<PathCommand>,
+    commands: UnboundedReceiver<PathCommand>,
     busy: Arc<()>,
 ) {
     let read = async {
@@ -36,7 +36,7 @@ pub(super) async fn carry(
     tokio::pin!(read);
     let error = tokio::select! {
         error = &mut read => error,
-        () = write(&connection, id, &quinn_connection, orders) => read.await,
+        () = write(&connection, id, &quinn_connection, commands) => read.await,
     };
     connection.lose_path(id, &error);
     drop(busy);
@@ -47,13 +47,13 @@ async fn write(
     connection: &QuicConnection,
     id: PathId,
     quinn_connection: &Connection,
-    mut orders: UnboundedReceiver<PathCommand>,
+    mut commands: UnboundedReceiver<PathCommand>,
 ) {
     let mut leaving = FuturesUnordered::new();
     let mut copies: HashMap<CopyId, AbortHandle> = HashMap::new();
     loop {
         tokio::select! {
-            order = orders.recv() => match order {
+            order = commands.recv() => match order {
                 Some(PathCommand::Transmit { copy, content, priority }) => {
                     let (handle, registration) = AbortHandle::new_pair();
                     copies.insert(copy, handle);
@@ -70,7 +70,7 @@ async fn write(
             Some((copy, outcome)) = leaving.next() => {
                 copies.remove(&copy);
                 if outcome == Ok(true) {
-                    connection.with(|state, now| state.acknowledged(now, id, copy));
+                    connection.apply(|state, now| state.acknowledged(now, id, copy));
                 }
             }
         }

@@ -35,14 +35,14 @@ const MOST_TRIED: usize = 4 * MAX_PATHS;
 pub(super) type PathAddresses = (SocketAddr, SocketAddr);
 
 /// A path that should exist, and the attempts to add it.
-struct WantedPath {
+struct MissingPath {
     id: Option<PathId>,
     is_tried: bool,
     try_at: Instant,
     pause: Duration,
 }
 
-impl WantedPath {
+impl MissingPath {
     const fn new(id: Option<PathId>, try_at: Instant) -> Self {
         Self { id, is_tried: false, try_at, pause: PAUSE }
     }
@@ -76,7 +76,7 @@ impl PathManager {
     /// Keeps the paths until the connection is over; the first one exists. Missing paths are tried concurrently, so
     /// that none waits for another.
     pub(super) async fn maintain_paths(self, first: (PathAddresses, PathId)) {
-        let mut paths = BTreeMap::from([(first.0, WantedPath::new(Some(first.1), Instant::now()))]);
+        let mut paths = BTreeMap::from([(first.0, MissingPath::new(Some(first.1), Instant::now()))]);
         let (mut trying, mut told) = (FuturesUnordered::new(), UnverifiedHosts::default());
         while !self.connection.is_over() {
             let wanted = self.want(&mut paths);
@@ -113,27 +113,27 @@ impl PathManager {
 
     /// Updates the wanted paths to those that the addresses of both sides allow. A path whose address has reappeared is
     /// tried at once.
-    fn want(&self, paths: &mut BTreeMap<PathAddresses, WantedPath>) -> Vec<PathAddresses> {
+    fn want(&self, paths: &mut BTreeMap<PathAddresses, MissingPath>) -> Vec<PathAddresses> {
         let sources: Vec<_> = self.inner.usable().map(|(at, _)| at).collect();
-        let wanted = pairs(&sources, &self.targets());
+        let missing = pairs(&sources, &self.targets());
         let now = Instant::now();
         paths.retain(|pair, path| {
             let is_there = path.id.is_some_and(|id| self.connection.has_path(id));
-            is_there || wanted.contains(pair) || path.is_tried || path.try_at > now
+            is_there || missing.contains(pair) || path.is_tried || path.try_at > now
         });
-        for pair in &wanted {
+        for pair in &missing {
             if paths.contains_key(pair) || paths.len() < MOST_TRIED {
-                paths.entry(*pair).or_insert_with(|| WantedPath::new(None, now));
+                paths.entry(*pair).or_insert_with(|| MissingPath::new(None, now));
             }
         }
-        wanted
+        missing
     }
 
     /// Gives up paths that were added while better ones were not possible, once all wanted paths exist.
-    fn give_up_spare(&self, paths: &BTreeMap<PathAddresses, WantedPath>, wanted: &[PathAddresses]) {
-        let is_there = |path: &WantedPath| path.id.is_some_and(|id| self.connection.has_path(id));
-        if !wanted.is_empty() && wanted.iter().all(|pair| paths.get(pair).is_some_and(is_there)) {
-            let spare = paths.iter().filter(|(pair, _)| !wanted.contains(pair));
+    fn give_up_spare(&self, paths: &BTreeMap<PathAddresses, MissingPath>, missing: &[PathAddresses]) {
+        let is_there = |path: &MissingPath| path.id.is_some_and(|id| self.connection.has_path(id));
+        if !missing.is_empty() && missing.iter().all(|pair| paths.get(pair).is_some_and(is_there)) {
+            let spare = paths.iter().filter(|(pair, _)| !missing.contains(pair));
             for id in spare.filter_map(|(_, path)| path.id) {
                 self.connection.give_up(id, "there is a better one");
             }
@@ -154,9 +154,9 @@ impl PathManager {
     }
 
     /// True if a path is missing and its next attempt is due.
-    fn is_due(&self, path: &mut WantedPath) -> bool {
+    fn is_due(&self, path: &mut MissingPath) -> bool {
         if path.id.is_some_and(|id| !self.connection.has_path(id)) {
-            *path = WantedPath::new(None, Instant::now() + PAUSE);
+            *path = MissingPath::new(None, Instant::now() + PAUSE);
         }
         path.is_missing() && path.try_at <= Instant::now()
     }
@@ -168,7 +168,7 @@ impl PathManager {
     }
 
     /// True if a path that is due may be tried now. Otherwise its attempt is postponed.
-    fn may_try(&self, pair: PathAddresses, path: &mut WantedPath, told: &mut UnverifiedHosts) -> bool {
+    fn may_try(&self, pair: PathAddresses, path: &mut MissingPath, told: &mut UnverifiedHosts) -> bool {
         if !self.is_told(pair.1, told) {
             return true;
         }
@@ -180,7 +180,7 @@ impl PathManager {
         false
     }
 
-    fn attempt(&self, to: SocketAddr, path: &WantedPath, told: &UnverifiedHosts) -> Attempt {
+    fn attempt(&self, to: SocketAddr, path: &MissingPath, told: &UnverifiedHosts) -> Attempt {
         let (is_told, flight) = (self.is_told(to, told), Flight::usual(true));
         // Another route to the remote may be longer.
         let longest = self.inner.context.limits.incoming_handshake_timeout();
@@ -200,7 +200,7 @@ impl PathManager {
     /// Keeps the path of an attempt, or schedules the next attempt.
     fn record_attempt(
         &self,
-        paths: &mut BTreeMap<PathAddresses, WantedPath>,
+        paths: &mut BTreeMap<PathAddresses, MissingPath>,
         pair: PathAddresses,
         outcome: Result<PathId, String>,
     ) {
@@ -225,7 +225,7 @@ impl PathManager {
             self.connection.key.as_ref().and_then(|key| key.code(&quinn_connection)).ok_or("TLS tells no secret")?;
         let hello = Hello::Path { connection: self.welcome.connection, code };
         send_hello(&quinn_connection, &hello).await.map_err(|error| self.inner.failed(to, &error))?;
-        receive_hello_ack(&quinn_connection).await.map_err(|error| self.inner.no_greeting(to, &error))?;
+        receive_hello_ack(&quinn_connection).await.map_err(|error| self.inner.hello_failure(to, &error))?;
         let passed = identify(&self.inner.context, &quinn_connection, self.expect)?;
         if passed.remote.node != self.connection.identified.remote.node {
             return Err("another node answers there".to_owned());

@@ -30,7 +30,7 @@ use crate::simulated::{EndEvent, SimPacket, SimulatedEnd, UDP_BYTES};
 const FIRST: u8 = 0;
 
 /// The other end, which has an address for each path.
-const fn peer(path: u8) -> SocketAddr {
+const fn remote_address(path: u8) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, path, 1)), 7701)
 }
 
@@ -97,7 +97,7 @@ impl QuicEnd {
         let probing = Probing::new(self.congestion);
         let config = settings::client(path, &probing, self.count > 1);
         // This cannot fail: the address is valid, and there are connection ids left.
-        if let Ok((handle, quinn_connection)) = self.endpoint.connect(now, config, peer(path), "peer") {
+        if let Ok((handle, quinn_connection)) = self.endpoint.connect(now, config, remote_address(path), "peer") {
             self.paths.insert(path, SimulatedPath::new(now, handle, quinn_connection, probing));
         }
     }
@@ -136,7 +136,7 @@ impl QuicEnd {
             self.pass_endpoint_events();
             let event = self.paths.iter_mut().find_map(|(path, it)| Some((*path, it.quinn_connection.poll()?)));
             let Some((path, event)) = event else { break };
-            self.happened(now, path, event);
+            self.handle_event(now, path, event);
         }
         while let Some(message) = self.multipath.poll_message() {
             self.deliver(message);
@@ -144,14 +144,14 @@ impl QuicEnd {
         // The simulation does not report which paths answer.
         while self.multipath.poll_event().is_some() {}
         while let Some(action) = self.multipath.poll_action() {
-            self.carry_out(action);
+            self.apply_action(action);
         }
         self.paths.values_mut().for_each(SimulatedPath::write);
         self.end_if_drained(now);
         self.pass_endpoint_events();
     }
 
-    fn carry_out(&mut self, action: Action) {
+    fn apply_action(&mut self, action: Action) {
         let (Action::Transmit { path, .. } | Action::Cancel { path, .. } | Action::Probe { path, .. }) = action;
         let Some(path) = self.paths.get_mut(&(path.0 as u8)) else { return };
         match action {
@@ -173,7 +173,7 @@ impl QuicEnd {
         }
     }
 
-    fn happened(&mut self, now: Instant, number: u8, event: Event) {
+    fn handle_event(&mut self, now: Instant, number: u8, event: Event) {
         let Some(path) = self.paths.get_mut(&number) else { return };
         match event {
             // Each side sends a greeting. The dialing side is up when it gets the answer.
@@ -285,7 +285,14 @@ impl QuicEnd {
     /// itself.
     fn dispatch(&mut self, now: Instant, number: u8, content: &[u8]) -> Option<Transmit> {
         self.buffer.clear();
-        match self.endpoint.handle(now, peer(number), None, None, BytesMut::from(content), &mut self.buffer)? {
+        match self.endpoint.handle(
+            now,
+            remote_address(number),
+            None,
+            None,
+            BytesMut::from(content),
+            &mut self.buffer,
+        )? {
             DatagramEvent::ConnectionEvent(handle, event) => {
                 let path = self.paths.values_mut().find(|path| path.handle == handle)?;
                 path.quinn_connection.handle_event(event);

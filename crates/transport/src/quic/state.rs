@@ -30,7 +30,7 @@ pub(super) struct State {
     pub(super) armed: Option<Instant>,
     pub(super) farewell: Option<String>,
     /// Bytes of the QUIC connections that have ended.
-    past: Traffic,
+    past: PathTraffic,
 }
 
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ pub(super) struct LocalEnd {
     /// lowest is preferred for the class `Backup`.
     pub(super) rank: u8,
     /// The address and id by which the remote knows the QUIC connection, if it dialed us.
-    pub(super) called: Option<IncomingId>,
+    pub(super) incoming: Option<IncomingId>,
 }
 
 /// The address of the socket that a remote dialed, and the first id of the QUIC connection there, under which the
@@ -55,7 +55,7 @@ pub(super) struct IncomingId {
 pub(super) struct QuicPath {
     pub(super) quinn_connection: Connection,
     from: Option<IpAddr>,
-    called: Option<IncomingId>,
+    incoming: Option<IncomingId>,
     probing: Probing,
     commands: mpsc::UnboundedSender<PathCommand>,
     /// Free room for datagrams while none waits.
@@ -63,7 +63,7 @@ pub(super) struct QuicPath {
 }
 
 #[derive(Clone, Copy, Default)]
-pub(super) struct Traffic {
+pub(super) struct PathTraffic {
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) lost: u64,
@@ -94,7 +94,7 @@ impl State {
             next_path: 0,
             armed: None,
             farewell: None,
-            past: Traffic::default(),
+            past: PathTraffic::default(),
         }
     }
 
@@ -116,7 +116,14 @@ impl State {
         let measured = measured(&quinn_connection, &probing);
         self.paths.insert(
             id,
-            QuicPath { quinn_connection, from: here.from, called: here.called, probing, commands: orders, idle_space },
+            QuicPath {
+                quinn_connection,
+                from: here.from,
+                incoming: here.incoming,
+                probing,
+                commands: orders,
+                idle_space,
+            },
         );
         self.multipath.add_path(now, id, here.rank, measured);
         Some(id)
@@ -134,7 +141,7 @@ impl State {
     /// The paths that the remote dialed, for [`crate::Transport::known_remotes`].
     pub(super) fn known_remotes(&self) -> Vec<KnownRemote> {
         let known = self.paths.values().filter_map(|path| {
-            let IncomingId { at, wire_id: name } = path.called?;
+            let IncomingId { at, wire_id: name } = path.incoming?;
             let (from, to) = (path.quinn_connection.local_ip(), path.quinn_connection.remote_address());
             let from = from.filter(|_| at.ip().is_unspecified());
             Some(KnownRemote { scheme: Scheme::Quic, at, from, to, wire_id: name })
@@ -163,7 +170,7 @@ impl State {
     }
 
     /// The traffic of all QUIC connections of this connection so far.
-    pub(super) fn traffic(&self) -> Traffic {
+    pub(super) fn traffic(&self) -> PathTraffic {
         self.paths.values().fold(self.past, |sum, path| sum.plus(&path.quinn_connection))
     }
 
@@ -222,7 +229,7 @@ impl State {
     }
 }
 
-impl Traffic {
+impl PathTraffic {
     fn plus(self, quinn_connection: &Connection) -> Self {
         let stats = quinn_connection.stats();
         Self {

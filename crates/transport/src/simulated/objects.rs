@@ -46,7 +46,7 @@ impl SimulatedWire {
 
 struct TransferHarness {
     now: Time,
-    peers: [Node; 2],
+    nodes: [Node; 2],
     ends: Option<[ConnectionEnd; 2]>,
     ways: [SimulatedWire; 2],
     dial: Option<roost_proto::DialId>,
@@ -64,7 +64,7 @@ fn address(number: u8) -> Address {
     Address::single(Scheme::Quic, ([10, 0, 0, number + 1], 7700).into())
 }
 
-fn peer(number: u8) -> Node {
+fn new_node(number: u8) -> Node {
     Node::new(NodeConfig {
         node: node(number),
         name: String::new(),
@@ -93,22 +93,22 @@ impl TransferHarness {
         let way =
             || SimulatedWire { bits_per_second, delay, loss, random: random.clone(), free: now, wire: VecDeque::new() };
         let object = Bytes::from(vec![0x5a; bytes]);
-        let peers = [peer(0), peer(1)];
+        let nodes = [new_node(0), new_node(1)];
         let (ways, came) = ([way(), way()], Vec::new());
-        Self { now, peers, ends: None, ways, dial: None, object, came, summary: None }
+        Self { now, nodes, ends: None, ways, dial: None, object, came, summary: None }
     }
 
     fn input(&mut self, side: usize, input: Input<NodeCommand>) {
-        self.peers[side].handle(self.now, input);
+        self.nodes[side].handle(self.now, input);
         self.drain_node(side);
     }
 
     fn drain_node(&mut self, side: usize) {
         loop {
-            while let Some(transmit) = self.peers[side].poll_transmit() {
+            while let Some(transmit) = self.nodes[side].poll_transmit() {
                 self.carry_out(side, transmit);
             }
-            let Some(event) = self.peers[side].poll_event() else { return };
+            let Some(event) = self.nodes[side].poll_event() else { return };
             let answer = match event {
                 NodeEvent::OpenSource { session, .. } => {
                     let (length, digest) = (self.object.len() as u64, digest(&self.object));
@@ -130,7 +130,7 @@ impl TransferHarness {
                 NodeEvent::Failed { detail, .. } => panic!("{detail}"),
                 _ => continue,
             };
-            self.peers[side].handle(self.now, Input::Command(answer));
+            self.nodes[side].handle(self.now, Input::Command(answer));
         }
     }
 
@@ -160,7 +160,7 @@ impl TransferHarness {
             }
             self.drive(side);
         }
-        let machines = self.peers.iter().filter_map(|peer| peer.poll_deadline().map(|deadline| deadline.at));
+        let machines = self.nodes.iter().filter_map(|peer| peer.poll_deadline().map(|deadline| deadline.at));
         let ends = self.ends.iter_mut().flatten().filter_map(ConnectionEnd::deadline);
         let wires = self.ways.iter().filter_map(|way| way.wire.front().map(|(at, _)| *at));
         let next = machines.chain(ends).chain(wires).min().expect("something is to happen");
@@ -168,7 +168,7 @@ impl TransferHarness {
     }
 
     fn drive(&mut self, side: usize) {
-        if self.peers[side].poll_deadline().is_some_and(|deadline| deadline.at <= self.now) {
+        if self.nodes[side].poll_deadline().is_some_and(|deadline| deadline.at <= self.now) {
             self.input(side, Input::Timeout);
         }
         let Some(end) = self.ends.as_mut().map(|ends| &mut ends[side]) else { return };
@@ -182,7 +182,7 @@ impl TransferHarness {
                 EndEvent::Up { rtt } => Input::ConnectionUp {
                     connection: CONNECTION,
                     dial: self.dial.filter(|_| side == 1),
-                    peer: Remote { node: node(other), role: Role::Node, name: String::new() },
+                    remote: Remote { node: node(other), role: Role::Node, name: String::new() },
                     address: address(other),
                     rtt,
                 },
@@ -199,12 +199,12 @@ impl TransferHarness {
 
     /// The rate at which the second half of the object arrived, bits per second.
     fn carry(&mut self) -> f64 {
-        let wanted = ServiceRequest {
+        let request = ServiceRequest {
             timeout: Some(Duration::from_secs(30)),
             ..ServiceRequest::new(Service::Image, Area::Anywhere)
         };
         let provider = Some(Provider { node: node(0), addresses: vec![address(0)] });
-        self.input(1, Input::Command(NodeCommand::Request { ticket: TICKET, request: wanted, provider }));
+        self.input(1, Input::Command(NodeCommand::Request { ticket: TICKET, request, provider }));
         while self.summary.is_none() {
             self.step();
         }

@@ -132,11 +132,11 @@ impl SessionEnd {
             self.send_flight(flight + 1);
         }
         if flight + 1 >= last {
-            self.go_up(rtt);
+            self.establish(rtt);
         }
     }
 
-    fn go_up(&mut self, rtt: Duration) {
+    fn establish(&mut self, rtt: Duration) {
         self.session = session(self.sizes, rtt);
         self.phase = SessionEndPhase::Up;
         self.events.push_back(EndEvent::Up { rtt });
@@ -148,7 +148,7 @@ impl SessionEnd {
         if let SessionEndPhase::Greeting(greeting) = &self.phase
             && greeting.expected == self.last_flight()
         {
-            self.go_up(now.saturating_duration_since(greeting.sent));
+            self.establish(now.saturating_duration_since(greeting.sent));
         }
         match (&mut self.phase, packet) {
             (SessionEndPhase::Up, Packet::Close { reason, .. }) => self.fail(reason.to_owned()),
@@ -190,7 +190,7 @@ impl SessionEnd {
         if !matches!(self.phase, SessionEndPhase::Up | SessionEndPhase::Draining { .. }) {
             return;
         }
-        self.let_out(now);
+        self.emit_packet(now);
         self.cut_segments(now);
         let is_flushed = self.session.is_flushed() && self.stream.as_ref().is_none_or(|stream| stream.is_empty());
         if is_flushed && matches!(self.phase, SessionEndPhase::Draining { .. }) {
@@ -198,7 +198,7 @@ impl SessionEnd {
         }
     }
 
-    fn let_out(&mut self, now: Instant) {
+    fn emit_packet(&mut self, now: Instant) {
         while self.session.poll_packet(now, &mut self.plain) {
             self.push_plain();
         }
@@ -218,7 +218,7 @@ impl SessionEnd {
             // This cannot fail, since there is room.
             let _ = self.session.send_reliable(now, 0, &Delivery::default(), segment);
             self.last_sent = now;
-            self.let_out(now);
+            self.emit_packet(now);
         }
         self.stream = Some(stream);
     }

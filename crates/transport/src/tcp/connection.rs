@@ -189,8 +189,8 @@ impl TcpConnection {
         }
     }
 
-    pub(crate) fn standing(&self) -> &CertificateStatus {
-        &self.identified.standing
+    pub(crate) fn certificate_status(&self) -> &CertificateStatus {
+        &self.identified.certificate_status
     }
 
     pub(crate) fn info(&self) -> ConnectionInfo {

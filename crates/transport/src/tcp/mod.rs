@@ -113,19 +113,19 @@ impl Tcp {
     }
 
     /// Dials a remote. On success the connection is announced, otherwise the reason is returned.
-    pub(crate) async fn dial(&self, to: SocketAddr, wish: DialRequest) -> Result<(), String> {
+    pub(crate) async fn dial(&self, to: SocketAddr, request: DialRequest) -> Result<(), String> {
         let (limits, trips) = (&self.context.limits, &self.context.round_trips);
-        let limit = limits.first_answer(trips.expected_rtt(to.ip(), wish.node));
+        let limit = limits.first_answer(trips.expected_rtt(to.ip(), request.node));
         let started = Instant::now();
         let Ok(connected) = timeout(limit, TcpStream::connect(to)).await else {
-            trips.mark_unresponsive(to.ip(), wish.node);
+            trips.mark_unresponsive(to.ip(), request.node);
             return Err(format!("no answer in {} s", limit.as_secs_f32()));
         };
         let stream = connected.map_err(|error| sentence(&error))?;
         let rtt = started.elapsed();
         // The TLS handshake takes one round trip, and the greeting another.
         let limit = 2 * limits.next_answer(rtt);
-        match timeout(limit, self.shake_hands(stream, rtt, to, wish)).await {
+        match timeout(limit, self.shake_hands(stream, rtt, to, request)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(format!("the handshake was not done in {} s", limit.as_secs_f32())),
         }
@@ -136,10 +136,10 @@ impl Tcp {
         stream: TcpStream,
         rtt: Duration,
         to: SocketAddr,
-        wish: DialRequest,
+        request: DialRequest,
     ) -> Result<(), String> {
         let context = &self.context;
-        let config = tls::client_config(&context.identity, &context.policy, wish.expect);
+        let config = tls::client_config(&context.identity, &context.policy, request.expect);
         let config = config.map_err(|error| error.to_string())?;
         be_prompt(&stream);
         let tally = Arc::<LiveConnectionCounters>::default();
@@ -155,15 +155,15 @@ impl Tcp {
             Some(Frame::Message(_)) => return Err("the peer does not speak our protocol".to_owned()),
             None => return Err("the peer closed the connection".to_owned()),
         }
-        let passed = verified(context, stream.get_ref().1.peer_certificates(), wish.expect)?;
-        if wish.node.is_some_and(|node| node != passed.remote.node) {
+        let passed = verified(context, stream.get_ref().1.peer_certificates(), request.expect)?;
+        if request.node.is_some_and(|node| node != passed.remote.node) {
             return Err(unexpected(&passed.remote));
         }
-        if !wish.try_win() {
+        if !request.try_win() {
             return Err(TOO_LATE.to_owned());
         }
         let parts = Parts { context, live: &self.live, busy: &self.busy };
-        parts.announce(stream, tally, passed, to, rtt, Some(wish.dial));
+        parts.announce(stream, tally, passed, to, rtt, Some(request.dial));
         Ok(())
     }
 }
@@ -263,7 +263,7 @@ impl Parts<'_> {
         let identified = ConnectionIdentity {
             connection: self.context.registry.allocate(),
             remote: passed.remote,
-            standing: passed.standing,
+            certificate_status: passed.certificate_status,
             address: seen_at(Scheme::Tcp, at),
             dialled: dial.is_some(),
             rtt,
@@ -285,8 +285,8 @@ pub(crate) fn verified<C: AsRef<[u8]>>(
 ) -> Result<VerifiedRemote, String> {
     let leaf = certificates.and_then(<[C]>::first).ok_or("the peer showed no certificate")?.as_ref();
     let verdict = context.policy.admit(leaf, expect, SystemTime::now());
-    let (peer, standing) = verdict.map_err(|refusal| Side::Local.sentence(refusal))?;
-    Ok(VerifiedRemote { remote: peer, standing })
+    let (remote, certificate_status) = verdict.map_err(|refusal| Side::Local.sentence(refusal))?;
+    Ok(VerifiedRemote { remote, certificate_status })
 }
 
 /// Counts our refusal, if that made a handshake fail.

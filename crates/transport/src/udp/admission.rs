@@ -55,7 +55,7 @@ impl EndpointTurn<'_> {
     /// address, and the dial would wait for it in vain.
     pub(super) fn displace_unproved(&mut self, at: SocketAddr) {
         let Some(slot) = self.table.handshaking.get(&at).copied() else { return };
-        self.with(slot, |entry, _| {
+        self.run_on_session(slot, |entry, _| {
             if matches!(&entry.phase, DtlsPhase::Handshake(handshake) if handshake.is_doubtful()) {
                 entry.phase = DtlsPhase::Gone;
             }
@@ -70,8 +70,8 @@ impl EndpointTurn<'_> {
         for slot in slots {
             let Some(Entry { phase: DtlsPhase::Handshake(handshake), .. }) = self.entry(slot) else { continue };
             // A dial that waits for this handshake keeps its time, however many strangers arrive.
-            if handshake.dial.is_none() && handshake.place.as_mut().is_some_and(HandshakeSlot::is_lost) {
-                self.with(slot, |entry, _| {
+            if handshake.dial.is_none() && handshake.slot.as_mut().is_some_and(HandshakeSlot::is_lost) {
+                self.run_on_session(slot, |entry, _| {
                     entry.phase = DtlsPhase::Gone;
                     SessionChange::Same
                 });

@@ -12,7 +12,7 @@ use super::datagram_queue::Route;
 use super::endpoint::SessionSlot;
 use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
 use super::handshake::{Handshake, most_bytes};
-use super::hello::{self, COOKIE, DatagramKind, SessionId};
+use super::hello::{self, COOKIE, DatagramKind, UdpSessionId};
 use super::table::EndpointTurn;
 use crate::counters::LiveSchemeCounters;
 
@@ -59,20 +59,20 @@ impl Answers {
     fn hold_answer(&mut self, answer: &[u8], now: Instant) {
         if !self.is_echoed && !self.is_doubtful {
             let first = (now, now + HOLD_TIME * 4u32.pow(self.restarts.into()));
-            let (came, due) = self.held.take().map_or(first, |aside| (aside.came, aside.due));
+            let (came, due) = self.held.take().map_or(first, |held| (held.came, held.due));
             self.held = Some(HeldAnswer { answer: answer.to_vec(), came, due });
         }
     }
 
     /// Takes the answer that was held back for long enough, and the time since it arrived.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<(Vec<u8>, Duration)> {
-        let aside = self.held.take_if(|aside| aside.due <= now)?;
+        let held = self.held.take_if(|aside| aside.due <= now)?;
         self.is_doubtful = true;
-        Some((aside.answer, now.saturating_duration_since(aside.came)))
+        Some((held.answer, now.saturating_duration_since(held.came)))
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.held.as_ref().map(|aside| aside.due)
+        self.held.as_ref().map(|held| held.due)
     }
 
     /// The answers of a restarted handshake; `None` if it may not restart again.
@@ -99,7 +99,7 @@ impl Handshake {
         }
     }
 
-    fn is_greeted_by(&self, random: &SessionId) -> bool {
+    fn is_greeted_by(&self, random: &UdpSessionId) -> bool {
         self.client && self.random.as_ref().is_some_and(|ours| ours.starts_with(random))
     }
 
@@ -154,13 +154,13 @@ impl EndpointTurn<'_> {
     }
 
     /// Handles an answer of a sender that has seen our ClientHello.
-    pub(super) fn handle_echo(&mut self, route: Route, random: SessionId, answer: &[u8]) {
+    pub(super) fn handle_echo(&mut self, route: Route, random: UdpSessionId, answer: &[u8]) {
         let found = self.handshake(route.to).filter(|(_, handshake)| handshake.is_greeted_by(&random));
         let slot = found.map(|(slot, _)| slot);
         match (slot, hello::classify(answer)) {
             (Some(_), DatagramKind::Retry(cookie)) => self.handle_retry(route.to, cookie, Trust::Echoed),
             (Some(slot), DatagramKind::Records { epoch: None }) => {
-                self.with(slot, |entry, desk| entry.receive_answer(answer, desk));
+                self.run_on_session(slot, |entry, desk| entry.receive_answer(answer, desk));
             }
             _ => LiveSchemeCounters::add(&self.endpoint.live.malformed, 1),
         }
@@ -175,7 +175,7 @@ impl EndpointTurn<'_> {
             return LiveSchemeCounters::add(&self.endpoint.live.malformed, 1);
         };
         // The time at which the answer is used may be the session's next deadline.
-        self.with(slot, |entry, _| {
+        self.run_on_session(slot, |entry, _| {
             if let DtlsPhase::Handshake(handshake) = &mut entry.phase {
                 handshake.answers.hold_answer(datagram, now);
             }
@@ -193,7 +193,7 @@ impl EndpointTurn<'_> {
         let was_misled = trust == Trust::Echoed && handshake.answers.note_echo();
         handshake.greet_again(now, &limits);
         let hello = handshake.hello.clone();
-        self.with(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, desk| {
             if !was_misled || !entry.restart_handshake(desk) {
                 entry.post(&hello, desk);
             }

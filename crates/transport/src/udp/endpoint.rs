@@ -38,7 +38,7 @@ const TURNS: usize = 4;
 /// The size of the system's buffer that the socket asks for.
 const SOCKET_BUFFER: usize = 4 << 20;
 
-pub(crate) struct Endpoint {
+pub(crate) struct UdpEndpoint {
     socket: UdpSocket,
     io: UdpSocketState,
     pub(super) local: SocketAddr,
@@ -50,7 +50,7 @@ pub(crate) struct Endpoint {
     table: Mutex<SessionTable>,
 }
 
-impl Endpoint {
+impl UdpEndpoint {
     pub(super) fn bind(at: SocketAddr, udp: &Udp) -> io::Result<Arc<Self>> {
         let socket = std::net::UdpSocket::bind(at)?;
         let io = UdpSocketState::new((&socket).into())?;
@@ -179,7 +179,7 @@ impl Endpoint {
         let mut table = self.lock();
         let mut sent = Err(SendError::NoConnection(connection));
         let mut turning = EndpointTurn::new(self, &mut table);
-        let sooner = turning.with(slot, |entry, desk| {
+        let sooner = turning.run_on_session(slot, |entry, desk| {
             sent = entry.send(connection, how, message, desk);
             SessionChange::Same
         });
@@ -214,7 +214,7 @@ impl Endpoint {
     pub(crate) fn close(self: &Arc<Self>, slot: SessionSlot, connection: ConnectionId, reason: String) {
         let mut table = self.lock();
         let mut turning = EndpointTurn::new(self, &mut table);
-        turning.with(slot, |entry, desk| {
+        turning.run_on_session(slot, |entry, desk| {
             entry.close(connection, reason, desk);
             SessionChange::Same
         });
@@ -229,7 +229,7 @@ impl Endpoint {
         let entry = table.entries.get(slot as usize)?.as_deref()?;
         let Route { to, from } = entry.route;
         let is_up = matches!(&entry.phase, DtlsPhase::Up(identified) if identified.connection == connection);
-        let name = entry.migration.called.filter(|_| is_up)?;
+        let name = entry.migration.accepted_id.filter(|_| is_up)?;
         Some(KnownRemote { scheme: Scheme::Udp, at: self.local, from, to, wire_id: name })
     }
 
@@ -243,8 +243,8 @@ impl Endpoint {
         had_room
     }
 
-    pub(crate) fn standing(&self, slot: SessionSlot, connection: ConnectionId) -> Option<CertificateStatus> {
-        self.lock().entries.get(slot as usize)?.as_ref()?.standing(connection)
+    pub(crate) fn certificate_status(&self, slot: SessionSlot, connection: ConnectionId) -> Option<CertificateStatus> {
+        self.lock().entries.get(slot as usize)?.as_ref()?.certificate_status(connection)
     }
 
     pub(crate) fn info(&self, slot: SessionSlot, connection: ConnectionId) -> Option<ConnectionInfo> {

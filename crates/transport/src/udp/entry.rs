@@ -10,10 +10,10 @@ use roost_proto::{NodeId, Scheme};
 
 use super::SEAL_BYTES;
 use super::datagram_queue::{DatagramQueue, Route};
-use super::endpoint::{Endpoint, SessionSlot};
+use super::endpoint::{SessionSlot, UdpEndpoint};
 use super::established::refused;
 use super::handshake::{ConnectedAction, Handshake, PendingDial};
-use super::hello::SessionId;
+use super::hello::UdpSessionId;
 use super::migration::MigrationState;
 use super::session::{Packet, RemoteSilent, Session, write_ready, write_reset_token};
 use crate::connection::{ConnectionIdentity, VerifiedRemote, seen_at};
@@ -98,7 +98,7 @@ pub(super) enum DtlsPhase {
 pub(super) struct SessionContext<'a> {
     pub(super) now: Instant,
     pub(super) context: &'a Context,
-    pub(super) endpoint: &'a Arc<Endpoint>,
+    pub(super) endpoint: &'a Arc<UdpEndpoint>,
     pub(super) live: &'a LiveSchemeCounters,
     pub(super) outbox: &'a mut DatagramQueue,
     pub(super) events: &'a mut Vec<Event>,
@@ -328,7 +328,7 @@ impl Entry {
     /// Accepts the remote that dialed us, and gives it the token that we would send if we forgot the session.
     pub(super) fn welcome(&mut self, desk: &mut SessionContext<'_>) {
         self.seal_ready(desk);
-        if let Some(called) = self.migration.called {
+        if let Some(called) = self.migration.accepted_id {
             desk.plain.clear();
             write_reset_token(desk.plain, &called, &reset_token(&desk.endpoint.forgotten, &called));
             self.seal(desk);
@@ -417,7 +417,7 @@ impl Entry {
         let identified = ConnectionIdentity {
             connection: desk.context.registry.allocate(),
             remote: passed.remote,
-            standing: passed.standing,
+            certificate_status: passed.certificate_status,
             address: seen_at(Scheme::Udp, self.route.to),
             dialled: dial.is_some(),
             rtt: handshake.rtt(desk.now),
@@ -428,8 +428,8 @@ impl Entry {
         self.session = Session::new(limits.packet(), limits.connection_queue_bytes, identified.rtt);
         self.phase = DtlsPhase::Up(Box::new(identified));
         if !client {
-            let mut called = SessionId::default();
-            self.migration.called = rand::fill(&mut called).ok().map(|()| called);
+            let mut called = UdpSessionId::default();
+            self.migration.accepted_id = rand::fill(&mut called).ok().map(|()| called);
             self.welcome(desk);
         }
         SessionChange::Established { dial, early }

@@ -57,9 +57,11 @@ impl Entry {
         })
     }
 
-    pub(super) fn standing(&self, connection: ConnectionId) -> Option<CertificateStatus> {
+    pub(super) fn certificate_status(&self, connection: ConnectionId) -> Option<CertificateStatus> {
         match &self.phase {
-            DtlsPhase::Up(identified) if identified.connection == connection => Some(identified.standing.clone()),
+            DtlsPhase::Up(identified) if identified.connection == connection => {
+                Some(identified.certificate_status.clone())
+            }
             _ => None,
         }
     }

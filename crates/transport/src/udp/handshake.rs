@@ -45,7 +45,7 @@ pub(super) struct Handshake {
     pub(super) client: bool,
     pub(super) dial: Option<PendingDial>,
     /// The slot of a stranger, by which the handshake counts against the limit.
-    pub(super) place: Option<HandshakeSlot>,
+    pub(super) slot: Option<HandshakeSlot>,
     /// The remote must be certified for one of these roles.
     pub(super) expect: RoleSet,
     /// The random of the ClientHello, which tells its repetitions from a new handshake.
@@ -98,7 +98,7 @@ impl Handshake {
         Self {
             client,
             dial,
-            place: None,
+            slot: None,
             expect,
             random: None,
             is_proved: false,
@@ -125,13 +125,13 @@ impl Handshake {
             return dialling.report_outcome(Err("another dial to it is under way".into()));
         }
         match &self.verdict {
-            Some(Ok(VerifiedRemote { remote: peer, .. })) if !dialling.request.expect.contains(peer.role) => {
+            Some(Ok(VerifiedRemote { remote, .. })) if !dialling.request.expect.contains(remote.role) => {
                 dialling.report_outcome(Err(Side::Local.sentence(Refusal::WrongRole)));
             }
-            Some(Ok(VerifiedRemote { remote: peer, .. }))
-                if dialling.request.node.is_some_and(|node| node != peer.node) =>
+            Some(Ok(VerifiedRemote { remote, .. }))
+                if dialling.request.node.is_some_and(|node| node != remote.node) =>
             {
-                dialling.report_outcome(Err(unexpected(peer)));
+                dialling.report_outcome(Err(unexpected(remote)));
             }
             _ => {
                 self.expect = dialling.request.expect;
@@ -211,10 +211,10 @@ impl Handshake {
         let verdict = desk.context.policy.admit(der, self.expect, SystemTime::now());
         let wanted = self.dial.as_ref().and_then(|dial| dial.request.node);
         self.verdict = Some(match verdict {
-            Ok((peer, standing)) if wanted.is_none_or(|node| node == peer.node) => {
-                Ok(VerifiedRemote { remote: peer, standing })
+            Ok((remote, certificate_status)) if wanted.is_none_or(|node| node == remote.node) => {
+                Ok(VerifiedRemote { remote, certificate_status })
             }
-            Ok((peer, _)) => Err(RemoteRejection { code: NO_REFUSAL, reason: unexpected(&peer) }),
+            Ok((remote, _)) => Err(RemoteRejection { code: NO_REFUSAL, reason: unexpected(&remote) }),
             Err(refusal) => {
                 desk.live.refuse(from, refusal);
                 tracing::debug!(peer = %from, %refusal, "refused a certificate");

@@ -32,7 +32,7 @@ pub(super) const RESET: u8 = 5;
 /// Before an unencrypted answer: the first bytes of the random of the ClientHello that it answers.
 pub(super) const ECHO: u8 = 6;
 /// The length of an echo, with its first byte.
-pub(super) const ECHO_BYTES: usize = 1 + size_of::<SessionId>();
+pub(super) const ECHO_BYTES: usize = 1 + size_of::<UdpSessionId>();
 /// After a ClientHello: a record of a type that DTLS 1.3 discards (change_cipher_spec). It asks for [`ECHO`].
 pub(super) const ASKS: [u8; 14] = [20, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1];
 /// The least size, in bytes, of a ClientHello's first datagram that is answered without proof of the address. The
@@ -44,7 +44,7 @@ const COOKIE_LIFE: Duration = Duration::from_secs(30);
 
 /// The id by which sessions are told apart at any address: the first bytes of the ClientHello's random. Everybody on
 /// the path has seen it, so it proves nothing.
-pub(super) type SessionId = [u8; 8];
+pub(super) type UdpSessionId = [u8; 8];
 
 /// The kind of a datagram, as far as it is visible without a key.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) enum DatagramKind<'a> {
     },
     /// An answer from a sender that has seen a ClientHello with this random.
     Echo {
-        random: SessionId,
+        random: UdpSessionId,
         answer: &'a [u8],
     },
     /// A demand for a cookie, in answer to our ClientHello.
@@ -68,7 +68,7 @@ pub(super) enum DatagramKind<'a> {
     Unknown([u8; COOKIE]),
     /// A record of a session whose remote has a new address.
     Moved {
-        id: SessionId,
+        id: UdpSessionId,
         cookie: [u8; COOKIE],
         record: &'a [u8],
     },

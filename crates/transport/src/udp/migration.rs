@@ -39,9 +39,9 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 
 use super::datagram_queue::Route;
-use super::endpoint::{Endpoint, SessionSlot};
+use super::endpoint::{SessionSlot, UdpEndpoint};
 use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
-use super::hello::{self, COOKIE, SessionId};
+use super::hello::{self, COOKIE, UdpSessionId};
 use super::session::write_moved;
 use super::table::EndpointTurn;
 use super::unspecified;
@@ -62,11 +62,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The state that a session keeps in case an address changes.
 #[derive(Debug, Default)]
 pub(super) struct MigrationState {
-    pub(super) id: Option<SessionId>,
+    pub(super) id: Option<UdpSessionId>,
     /// Our id of the session, if the remote dialed us.
-    pub(super) called: Option<SessionId>,
+    pub(super) accepted_id: Option<UdpSessionId>,
     /// The listener's id of the session, and the token by which it shows that it has forgotten the session.
-    pub(super) reset_token: Option<(SessionId, [u8; RESET_TOKEN_BYTES])>,
+    pub(super) reset_token: Option<(UdpSessionId, [u8; RESET_TOKEN_BYTES])>,
     /// The time at which the last packet left that was not itself an identification.
     pub(super) last_sent: Option<Instant>,
     introductions: Introductions,
@@ -199,7 +199,7 @@ impl EndpointTurn<'_> {
     /// Handles a remote's answer that it does not know our address.
     pub(super) fn handle_unknown(&mut self, from: SocketAddr, cookie: &[u8; COOKIE]) {
         let Some(slot) = self.table.established.get(&from).copied() else { return };
-        self.with(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, desk| {
             if entry.route.to == from {
                 entry.introduce(cookie, desk);
             }
@@ -208,7 +208,7 @@ impl EndpointTurn<'_> {
     }
 
     /// Handles a record with the id of its session.
-    pub(super) fn handle_moved(&mut self, route: Route, id: &SessionId, cookie: [u8; COOKIE], record: &[u8]) {
+    pub(super) fn handle_moved(&mut self, route: Route, id: &UdpSessionId, cookie: [u8; COOKIE], record: &[u8]) {
         let slot = self.table.ids.get(id).copied();
         let is_free = self.table.established.get(&route.to).is_none_or(|other| Some(*other) == slot);
         let is_there = self.table.cookies.check(self.now, route.to, &cookie);
@@ -219,7 +219,7 @@ impl EndpointTurn<'_> {
             return LiveSchemeCounters::add(&self.endpoint.live.malformed, 1);
         };
         let mut is_meant = false;
-        self.with(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, desk| {
             entry.migration.claim = Some(cookie);
             let turn = entry.receive(record, desk);
             is_meant = entry.migration.claim.take().is_none();
@@ -231,7 +231,7 @@ impl EndpointTurn<'_> {
     }
 
     /// Answers for a session that this end does not have: it is from an earlier run, or it has ended.
-    fn send_reset(&mut self, route: Route, id: &SessionId, size: usize) {
+    fn send_reset(&mut self, route: Route, id: &UdpSessionId, size: usize) {
         if size > RESET_TOKEN_BYTES && self.table.questions.try_take_token(self.now) {
             let said = reset_token(&self.endpoint.forgotten, id);
             self.table.outbox.push(route, &[&[hello::RESET], &said]);
@@ -242,7 +242,7 @@ impl EndpointTurn<'_> {
     /// remote gave us.
     pub(super) fn handle_reset(&mut self, from: SocketAddr, said: &[u8; RESET_TOKEN_BYTES]) {
         let Some(slot) = self.table.established.get(&from).copied() else { return };
-        self.with(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, desk| {
             let left = entry.migration.reset_token.filter(|_| entry.is_busy());
             if left.is_some_and(|(_, token)| verify_slices_are_equal(&token, said).is_ok()) {
                 entry.end("the peer no longer knows the connection".to_owned(), desk);
@@ -255,7 +255,7 @@ impl EndpointTurn<'_> {
     /// there again.
     pub(super) fn receive(&mut self, slot: SessionSlot, datagram: &[u8], route: Route) {
         let mut asks = false;
-        self.with(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, desk| {
             entry.migration.heard = false;
             let turn = entry.receive(datagram, desk);
             entry.migration.has_spoken |= entry.migration.heard && entry.route.to == route.to;
@@ -283,16 +283,16 @@ impl EndpointTurn<'_> {
                 self.table.forget_address(forgotten.to, slot);
             }
         }
-        self.with(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, desk| {
             entry.handle_migration(old.to, desk);
             SessionChange::Same
         });
     }
 }
 
-impl Endpoint {
+impl UdpEndpoint {
     /// Checks if the system now sends from another of our addresses, and if so lets the affected remotes learn it.
-    pub(crate) fn look_around(self: &Arc<Self>) {
+    pub(crate) fn update_sources(self: &Arc<Self>) {
         if !self.local.ip().is_unspecified() {
             return;
         }
@@ -306,7 +306,7 @@ impl Endpoint {
             }
             let Some(source) = *sources.entry(route.to.ip()).or_insert_with(|| source_for(route.to)) else { continue };
             let mut table = self.lock();
-            EndpointTurn::new(self, &mut table).with(slot, |entry, desk| {
+            EndpointTurn::new(self, &mut table).run_on_session(slot, |entry, desk| {
                 is_news |= entry.note_source(source, desk);
                 SessionChange::Same
             });

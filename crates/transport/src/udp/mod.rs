@@ -28,7 +28,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 
-pub(crate) use endpoint::{Endpoint, SessionSlot};
+pub(crate) use endpoint::{SessionSlot, UdpEndpoint};
 pub(crate) use handshake::PendingDial;
 pub(crate) use hello::{Bucket, is_classified};
 
@@ -60,7 +60,7 @@ pub(crate) struct Udp {
     context: Arc<Context>,
     config: Arc<dimpl::Config>,
     /// The listening ones, then those that were needed for dialing.
-    endpoints: RwLock<Arc<[Arc<Endpoint>]>>,
+    endpoints: RwLock<Arc<[Arc<UdpEndpoint>]>>,
 }
 
 impl Udp {
@@ -91,8 +91,8 @@ impl Udp {
         self.open(at).map(|endpoint| endpoint.local())
     }
 
-    fn open(&self, at: SocketAddr) -> io::Result<Arc<Endpoint>> {
-        let endpoint = Endpoint::bind(at, self)?;
+    fn open(&self, at: SocketAddr) -> io::Result<Arc<UdpEndpoint>> {
+        let endpoint = UdpEndpoint::bind(at, self)?;
         let mut endpoints = self.endpoints.write().unwrap_or_else(PoisonError::into_inner);
         *endpoints = endpoints.iter().cloned().chain([Arc::clone(&endpoint)]).collect();
         drop(endpoints);
@@ -100,7 +100,7 @@ impl Udp {
         Ok(endpoint)
     }
 
-    pub(crate) fn endpoints(&self) -> Arc<[Arc<Endpoint>]> {
+    pub(crate) fn endpoints(&self) -> Arc<[Arc<UdpEndpoint>]> {
         Arc::clone(&self.endpoints.read().unwrap_or_else(PoisonError::into_inner))
     }
 

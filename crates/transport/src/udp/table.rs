@@ -11,10 +11,10 @@ use roost_proto::RoleSet;
 
 use super::answers::Trust;
 use super::datagram_queue::{DatagramQueue, Refused, Route};
-use super::endpoint::{Endpoint, SessionSlot};
+use super::endpoint::{SessionSlot, UdpEndpoint};
 use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
 use super::handshake::{Handshake, PendingDial};
-use super::hello::{self, Bucket, ClientHello, Cookies, DatagramKind, SessionId};
+use super::hello::{self, Bucket, ClientHello, Cookies, DatagramKind, UdpSessionId};
 use super::session::Session;
 use super::unread::UnreadQueue;
 use crate::config::Limits;
@@ -36,7 +36,7 @@ pub(super) struct SessionTable {
     /// By the remote's address, and by its former one.
     pub(super) established: HashMap<SocketAddr, SessionSlot>,
     /// By id, so that a remote is found at any address.
-    pub(super) ids: HashMap<SessionId, SessionSlot>,
+    pub(super) ids: HashMap<UdpSessionId, SessionSlot>,
     pub(super) handshaking: HashMap<SocketAddr, SessionSlot>,
     /// The limit on strangers whose handshakes are under way.
     pub(super) handshake_limiter: Arc<HandshakeLimiter>,
@@ -102,13 +102,13 @@ impl SessionTable {
 
 /// The borrowed parts of a turn, in which an endpoint works.
 pub(super) struct EndpointTurn<'a> {
-    pub(super) endpoint: &'a Arc<Endpoint>,
+    pub(super) endpoint: &'a Arc<UdpEndpoint>,
     pub(super) table: &'a mut SessionTable,
     pub(super) now: Instant,
 }
 
 impl<'a> EndpointTurn<'a> {
-    pub(super) fn new(endpoint: &'a Arc<Endpoint>, table: &'a mut SessionTable) -> Self {
+    pub(super) fn new(endpoint: &'a Arc<UdpEndpoint>, table: &'a mut SessionTable) -> Self {
         Self { endpoint, table, now: Instant::now() }
     }
 
@@ -158,7 +158,7 @@ impl<'a> EndpointTurn<'a> {
             let Some(entry) = self.entry(slot) else { return };
             let DtlsPhase::Handshake(handshake) = &mut entry.phase else { return };
             if !handshake.client && handshake.random == Some(random) {
-                self.with(slot, |entry, desk| entry.receive(records, desk));
+                self.run_on_session(slot, |entry, desk| entry.receive(records, desk));
                 return;
             }
             // If two remotes dial each other at once, the greater random goes on. A remote that has answered our
@@ -172,7 +172,7 @@ impl<'a> EndpointTurn<'a> {
             }
             let Some(Entry { phase: DtlsPhase::Handshake(handshake), .. }) = self.entry(slot) else { return };
             inherited = handshake.dial.take().map(|dial| (dial, (handshake.since, handshake.until)));
-            self.with(slot, |entry, _| {
+            self.run_on_session(slot, |entry, _| {
                 entry.phase = DtlsPhase::Gone;
                 SessionChange::Same
             });
@@ -190,11 +190,11 @@ impl<'a> EndpointTurn<'a> {
             handshake.random = Some(random);
             handshake.echo = greeting.echo();
             handshake.is_proved = is_proved;
-            handshake.place = place;
+            handshake.slot = place;
             // A dial keeps its time limit, however often the remote begins a new handshake.
             (handshake.since, handshake.until) = time.unwrap_or((handshake.since, handshake.until));
         }
-        self.with(slot, |entry, desk| entry.receive(records, desk));
+        self.run_on_session(slot, |entry, desk| entry.receive(records, desk));
     }
 
     /// Adds a new handshake, and sends its first flight if it is ours.
@@ -220,7 +220,7 @@ impl<'a> EndpointTurn<'a> {
         }
         self.table.entries[slot as usize] = Some(Box::new(entry));
         self.table.handshaking.insert(route.to, slot);
-        self.with(slot, |entry, desk| entry.start(desk));
+        self.run_on_session(slot, |entry, desk| entry.start(desk));
         self.entry(slot).map(|entry| entry.slot)
     }
 
@@ -229,7 +229,7 @@ impl<'a> EndpointTurn<'a> {
     }
 
     /// Runs `work` on a session and updates the tables. Returns true if the endpoint's next deadline has come closer.
-    pub(super) fn with(
+    pub(super) fn run_on_session(
         &mut self,
         slot: SessionSlot,
         work: impl FnOnce(&mut Entry, &mut SessionContext<'_>) -> SessionChange,
@@ -237,9 +237,9 @@ impl<'a> EndpointTurn<'a> {
         let Some(mut entry) = self.table.entries.get_mut(slot as usize).and_then(Option::take) else { return false };
         let was_stirred = entry.stirred;
         let was_handshake = matches!(entry.phase, DtlsPhase::Handshake(_));
-        if let SessionChange::Established { dial, early } = work(&mut entry, &mut self.desk()) {
+        if let SessionChange::Established { dial, early } = work(&mut entry, &mut self.session_context()) {
             self.promote(&entry);
-            entry.announce(dial, early, &mut self.desk());
+            entry.announce(dial, early, &mut self.session_context());
         }
         if was_handshake && !matches!(entry.phase, DtlsPhase::Handshake(_)) {
             self.leave_handshake(&entry);
@@ -256,7 +256,7 @@ impl<'a> EndpointTurn<'a> {
         sooner
     }
 
-    fn desk(&mut self) -> SessionContext<'_> {
+    fn session_context(&mut self) -> SessionContext<'_> {
         let table = &mut *self.table;
         SessionContext {
             now: self.now,
@@ -275,12 +275,12 @@ impl<'a> EndpointTurn<'a> {
         if let Some(node) = entry.node() {
             self.table.unread.promote(entry.route.to, node);
         }
-        for id in [entry.migration.id, entry.migration.called].into_iter().flatten() {
+        for id in [entry.migration.id, entry.migration.accepted_id].into_iter().flatten() {
             self.table.ids.entry(id).or_insert(entry.slot);
         }
         let at = entry.route.to;
         if let Some(old) = self.table.established.insert(at, entry.slot) {
-            self.with(old, |old, desk| {
+            self.run_on_session(old, |old, desk| {
                 match old.route.to == at {
                     true => old.end("the peer has begun anew".into(), desk),
                     // The old session's remote has moved, and another remote has its former address now.
@@ -310,7 +310,7 @@ impl<'a> EndpointTurn<'a> {
         if let Some(former) = entry.migration.former {
             self.table.forget_address(former.to, entry.slot);
         }
-        for id in [entry.migration.id, entry.migration.called].into_iter().flatten() {
+        for id in [entry.migration.id, entry.migration.accepted_id].into_iter().flatten() {
             if self.table.ids.get(&id) == Some(&entry.slot) {
                 self.table.ids.remove(&id);
             }
@@ -336,7 +336,7 @@ impl<'a> EndpointTurn<'a> {
     pub(super) fn fire_timers(&mut self) {
         for _ in 0..TIMERS {
             let Some((at, slot)) = self.table.timers.first().copied().filter(|(at, _)| *at <= self.now) else { return };
-            self.with(slot, |entry, desk| {
+            self.run_on_session(slot, |entry, desk| {
                 // A deadline that has not changed must not fire again at once.
                 entry.timer = Some(at);
                 entry.handle_timeout(desk)
@@ -347,7 +347,7 @@ impl<'a> EndpointTurn<'a> {
     /// Sends the packets that acknowledgements and arrivals have allowed.
     pub(super) fn pump_stirred(&mut self) {
         while let Some(slot) = self.table.stirred.pop() {
-            self.with(slot, |entry, desk| {
+            self.run_on_session(slot, |entry, desk| {
                 if entry.stirred {
                     entry.pump(desk);
                 }

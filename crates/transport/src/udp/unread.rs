@@ -9,7 +9,7 @@ use roost_proto::NodeId;
 
 use super::SEAL_BYTES;
 use super::entry::{DtlsPhase, Entry};
-use super::hello::{self, COOKIE, DatagramKind, SessionId};
+use super::hello::{self, COOKIE, DatagramKind, UdpSessionId};
 use super::table::EndpointTurn;
 use crate::config::MAX_PACKET;
 use crate::counters::LiveSchemeCounters;
@@ -34,7 +34,7 @@ const UNREAD_COST: usize = 128;
 /// The longest datagram that any session sends, with the bytes before it. A longer one would only cause vain decryption
 /// of each of its records.
 const LONGEST: usize = 8192;
-const _: () = assert!(LONGEST >= MAX_PACKET + SEAL_BYTES + 1 + size_of::<SessionId>() + COOKIE);
+const _: () = assert!(LONGEST >= MAX_PACKET + SEAL_BYTES + 1 + size_of::<UdpSessionId>() + COOKIE);
 /// The lanes that strangers share, by a hash of their networks that no other host can compute.
 const STRANGERS: u64 = 16;
 

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use roost_proto::{Cell, Form, Service};
+use roost_proto::{Cell, FlowKind, Service};
 use roost_reflector::packet::OVERHEAD_BYTES;
 
 use super::ServePolicy;
@@ -30,9 +30,9 @@ const ALL_SUBSCRIBERS: &str = "100000";
 
 /// Bits per second of a stream, as a super node counts it and on the wire.
 fn stream_bps() -> [f64; 2] {
-    let payload = match Service::Track.form() {
-        Form::Stream { packet_bytes, .. } => packet_bytes as usize,
-        Form::Object { .. } => 0,
+    let payload = match Service::Track.flow_kind() {
+        FlowKind::Stream { packet_bytes, .. } => packet_bytes as usize,
+        FlowKind::Object { .. } => 0,
     };
     let bps = |bytes: usize| 8.0 * bytes as f64 / RECORD.as_secs_f64();
     [bps(payload + OVERHEAD_BYTES), bps(payload + OVERHEAD_BYTES + HEADERS_BYTES)]

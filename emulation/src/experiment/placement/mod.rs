@@ -28,16 +28,16 @@ const HEIGHT: [&str; 5] = ["top", "middle", "home", "x45", "tactical"];
 #[derive(Clone, Debug)]
 pub struct Placement {
     /// The nodes, in the topology's order.
-    pub nodes: Vec<NodePlace>,
+    pub nodes: Vec<PlacedNode>,
     /// The super nodes, highest tier first; or the server, followed by its caches, which form the tier below
     /// it.
-    pub hubs: Vec<HubPlace>,
+    pub hubs: Vec<PlacedHub>,
     /// The participation of each class of hosts, and the targets of its requests.
     pub classes: BTreeMap<String, (Participation, Locality)>,
 }
 
 #[derive(Clone, Debug)]
-pub struct NodePlace {
+pub struct PlacedNode {
     pub host: HostIndex,
     /// The name of the host and of the node.
     pub name: String,
@@ -53,7 +53,7 @@ pub struct NodePlace {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HubPlace {
+pub struct PlacedHub {
     pub host: HostIndex,
     pub name: String,
     pub class: String,
@@ -71,8 +71,8 @@ impl Placement {
 
     /// The siblings before a hub: other roots for a root, else hubs with the same parent.
     pub fn earlier_siblings(&self, hub: usize) -> impl Iterator<Item = usize> + '_ {
-        let HubPlace { tier, parents, .. } = &self.hubs[hub];
-        let beside = move |other: &HubPlace| other.tier == *tier && other.parents.first() == parents.first();
+        let PlacedHub { tier, parents, .. } = &self.hubs[hub];
+        let beside = move |other: &PlacedHub| other.tier == *tier && other.parents.first() == parents.first();
         (0..hub).filter(move |earlier| beside(&self.hubs[*earlier]))
     }
 }
@@ -150,12 +150,12 @@ impl Placer<'_> {
         self.plan.classes.get(class).and_then(|class| class.locality).unwrap_or(default)
     }
 
-    fn nodes(&self) -> Result<Vec<NodePlace>, PlanError> {
+    fn nodes(&self) -> Result<Vec<PlacedNode>, PlanError> {
         let mut nodes = Vec::new();
         for (host, description) in self.topology.hosts.iter().enumerate() {
             let class = class_of(self.topology, host);
             let Participation::Active(mix) = self.part(class, &description.name)? else { continue };
-            nodes.push(NodePlace {
+            nodes.push(PlacedNode {
                 host,
                 name: description.name.clone(),
                 class: class.to_owned(),
@@ -190,7 +190,7 @@ impl Placer<'_> {
     }
 
     /// Puts each node into its cell in the topology, or all on a grid of their own.
-    fn choose_cells(&self, nodes: &mut [NodePlace]) -> Result<(), PlanError> {
+    fn choose_cells(&self, nodes: &mut [PlacedNode]) -> Result<(), PlanError> {
         let mut taken: BTreeMap<Cell, &str> = BTreeMap::new();
         for node in nodes.iter() {
             let host = &self.topology.hosts[node.host];
@@ -216,7 +216,7 @@ impl Placer<'_> {
         Ok(())
     }
 
-    fn choose_targets(&self, nodes: &mut [NodePlace]) -> Result<(), PlanError> {
+    fn choose_targets(&self, nodes: &mut [PlacedNode]) -> Result<(), PlanError> {
         let hosts: Vec<HostIndex> = nodes.iter().map(|node| node.host).collect();
         let places: BTreeMap<HostIndex, usize> = hosts.iter().enumerate().map(|(place, host)| (*host, place)).collect();
         let all_reach = self.map.all_reach(hosts.iter().copied());
@@ -238,7 +238,7 @@ impl Placer<'_> {
         Ok(())
     }
 
-    fn check_targets(&self, node: &NodePlace, hosts: &[HostIndex]) -> Result<(), PlanError> {
+    fn check_targets(&self, node: &PlacedNode, hosts: &[HostIndex]) -> Result<(), PlanError> {
         let line = self.plan.classes.get(&node.class).map_or(0, |class| class.line);
         if node.targets.is_empty() {
             let message = format!("host {} may ask only those one hop away, and no node is", node.name);

@@ -82,7 +82,7 @@ impl ForestFile {
         Forest {
             per_home: self.per_home.unwrap_or(usual.per_home),
             per_middle: self.per_middle.unwrap_or(usual.per_middle),
-            tops: self.tops.unwrap_or(usual.tops),
+            roots: self.tops.unwrap_or(usual.roots),
             area: self.area.unwrap_or(usual.area),
             node: legs(usual.node, self.node_rate, self.node_delay),
             home: legs(usual.home, self.home_rate, self.home_delay),

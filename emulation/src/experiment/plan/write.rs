@@ -85,7 +85,7 @@ fn source(source: &TopologySource) -> String {
             format!("{{ tree = {{ {shape}, {all} }} }}")
         }
         TopologySource::Forest(forest) => {
-            let Forest { nodes, per_home, per_middle, tops, area, node, home, middle, top } = *forest;
+            let Forest { nodes, per_home, per_middle, roots: tops, area, node, home, middle, top } = *forest;
             let shape = format!(
                 "nodes = {nodes}, per_home = {per_home}, per_middle = {per_middle}, tops = {tops}, area = {area}"
             );

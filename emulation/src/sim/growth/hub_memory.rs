@@ -74,7 +74,7 @@ fn home(number: u32) -> Hub {
 ///
 /// # Errors
 /// When such a forest cannot be made, or the system does not tell the size of the process.
-pub fn of_top(nodes: usize) -> Result<HubMemory, SimulateError> {
+pub fn of_root(nodes: usize) -> Result<HubMemory, SimulateError> {
     let told = MiddleSummaries::for_nodes(nodes)?;
     let entries: usize = told.patches.values().map(BTreeSet::len).sum();
     let copies = (AT_LEAST / entries.max(1)).clamp(1, MAX_COPIES);
@@ -86,18 +86,18 @@ pub fn of_top(nodes: usize) -> Result<HubMemory, SimulateError> {
     let mean = |of: fn(&hub::HubStatus) -> usize| {
         hubs.iter().map(|hub| of(&hub.status(Time::ZERO))).sum::<usize>() / hubs.len().max(1)
     };
-    let others = told.tops - 1;
+    let others = told.roots - 1;
     Ok(HubMemory {
         nodes,
         below: mean(|status| status.connections) - others,
-        patches: mean(|status| status.patches),
+        patches: mean(|status| status.block_services),
         bytes: bytes / hubs.len().max(1) as u64,
     })
 }
 
 /// The summaries of each middle of a forest, and the tops above it.
 struct MiddleSummaries {
-    tops: usize,
+    roots: usize,
     /// By middle: the tops that receive its summaries.
     above: BTreeMap<usize, Vec<usize>>,
     /// By middle: the block services of the homes below it.
@@ -114,15 +114,15 @@ impl MiddleSummaries {
         );
         let placement = Prepared::from_text(&text, std::path::Path::new("growth.toml"))?.placement;
         let tops = placement.hubs.iter().filter(|hub| hub.parents.is_empty()).count();
-        let (mut above, mut patches) = (BTreeMap::new(), BTreeMap::<usize, BTreeSet<BlockService>>::new());
+        let (mut above, mut block_services) = (BTreeMap::new(), BTreeMap::<usize, BTreeSet<BlockService>>::new());
         for node in &placement.nodes {
             let home = node.hubs.first().copied().unwrap_or_default();
             for middle in &placement.hubs[home].parents {
                 above.insert(*middle, placement.hubs[*middle].parents.clone());
-                patches.entry(*middle).or_default().extend(around(node.cell));
+                block_services.entry(*middle).or_default().extend(around(node.cell));
             }
         }
-        Ok(Self { tops, above, patches })
+        Ok(Self { roots: tops, above, patches: block_services })
     }
 }
 
@@ -141,13 +141,13 @@ impl RootHubs {
     fn new(told: &MiddleSummaries) -> Self {
         let config =
             |top: u32| hub::HubConfig { tier: 2, ..hub::HubConfig::new(id(3, top), HubKind::SuperNode, top.into()) };
-        let mut tops = Self { hubs: (0..told.tops as u32).map(|top| Hub::new(config(top))).collect() };
+        let mut tops = Self { hubs: (0..told.roots as u32).map(|top| Hub::new(config(top))).collect() };
         for (middle, above) in &told.above {
             above.iter().for_each(|top| tops.register_child(*top, *middle, &told.patches[middle]));
         }
         for (one, hub) in tops.hubs.iter_mut().enumerate() {
             // The connection to a top has that top's number.
-            let others = (0..told.tops).filter(|other| *other != one);
+            let others = (0..told.roots).filter(|other| *other != one);
             others.for_each(|other| up(hub, ConnectionId(other as u64), id(3, other as u32), Role::SuperNode));
         }
         tops.exchange_summaries();
@@ -155,14 +155,15 @@ impl RootHubs {
     }
 
     /// Registers a middle, which sends its summary.
-    fn register_child(&mut self, top: usize, middle: usize, patches: &BTreeSet<BlockService>) {
+    fn register_child(&mut self, top: usize, middle: usize, block_services: &BTreeSet<BlockService>) {
         let connection = ConnectionId(1_000 + middle as u64);
         let hub = &mut self.hubs[top];
         up(hub, connection, id(4, middle as u32), Role::SuperNode);
         deliver_message(hub, Time::ZERO, connection, &Message::RegisterChild { tier: 1 });
-        let patches: Vec<(BlockService, u32)> = patches.iter().map(|patch| (*patch, PER_HOME as u32 / 4)).collect();
-        for (version, patches) in (1..).zip(patches.chunks(MAX_SUMMARY_BLOCKS)) {
-            let summary = Summary { run: 1, version, block_services: patches.to_vec(), since: None };
+        let block_services: Vec<(BlockService, u32)> =
+            block_services.iter().map(|patch| (*patch, PER_HOME as u32 / 4)).collect();
+        for (version, block_services) in (1..).zip(block_services.chunks(MAX_SUMMARY_BLOCKS)) {
+            let summary = Summary { run: 1, version, block_services: block_services.to_vec(), since: None };
             deliver_message(hub, Time::ZERO, connection, &Message::Summary(summary));
         }
     }
@@ -216,7 +217,7 @@ fn address(scheme: Scheme, number: u32) -> Address {
 fn up(hub: &mut Hub, connection: ConnectionId, node: NodeId, role: Role) {
     let peer = RemoteIdentity { node, role, name: String::new() };
     let address = address(Scheme::Udp, connection.0 as u32);
-    hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, peer, address, rtt: DELAY * 2 });
+    hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt: DELAY * 2 });
 }
 
 fn deliver_message(hub: &mut Hub, now: Time, connection: ConnectionId, message: &Message) {

@@ -9,7 +9,7 @@ use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Cell, NodeId, Service, Time, Traffic};
 
 use super::{HubContents, Lookups, MOVE_EVERY, Requests};
-use crate::experiment::{NodePlace, Placement, Prepared};
+use crate::experiment::{PlacedNode, Placement, Prepared};
 use crate::report::metrics::Distribution;
 use crate::sim::SimulateError;
 use crate::sim::connections::MachineId;
@@ -49,13 +49,13 @@ pub(super) enum TargetDistance {
 struct Branch {
     home: usize,
     middle: usize,
-    top: usize,
+    root: usize,
 }
 
 impl Branch {
     fn for_home(placement: &Placement, home: usize) -> Self {
         let above = |hub: usize| placement.hubs[hub].parents.first().copied().unwrap_or(hub);
-        Self { home, middle: above(home), top: above(above(home)) }
+        Self { home, middle: above(home), root: above(above(home)) }
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Population<'a> {
 impl<'a> Population<'a> {
     pub(super) fn new(prepared: &'a Prepared, world: SimWorld<'a>, seed: u64) -> Self {
         let placement = &prepared.placement;
-        let branch = |node: &NodePlace| Branch::for_home(placement, node.hubs.first().copied().unwrap_or_default());
+        let branch = |node: &PlacedNode| Branch::for_home(placement, node.hubs.first().copied().unwrap_or_default());
         let casts = world.participants().iter();
         let hubs = casts.filter_map(|cast| match cast.part {
             MachineRole::Hub(place) => Some((cast.id, place)),
@@ -273,7 +273,7 @@ impl<'a> Population<'a> {
         let elsewhere = one.home != other.home && standby.is_none_or(|branch| branch.home != one.home);
         match group {
             TargetDistance::Middle => elsewhere && one.middle == other.middle,
-            _ => elsewhere && one.top != other.top && standby.is_none_or(|branch| branch.top != one.top),
+            _ => elsewhere && one.root != other.root && standby.is_none_or(|branch| branch.root != one.root),
         }
     }
 
@@ -295,7 +295,7 @@ impl<'a> Population<'a> {
         if one.middle != other.middle {
             sum += 2.0 * trip(shape.middle);
         }
-        if one.top != other.top {
+        if one.root != other.root {
             sum += 2.0 * trip(shape.top);
         }
         sum
@@ -348,7 +348,7 @@ impl<'a> Population<'a> {
             let status = hub.status(self.world.now);
             most.nodes = most.nodes.max(status.nodes);
             most.replicas = most.replicas.max(status.replicas);
-            most.block_services = most.block_services.max(status.patches);
+            most.block_services = most.block_services.max(status.block_services);
             most.links = most.links.max(status.connections);
         }
         most

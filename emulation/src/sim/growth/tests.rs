@@ -31,7 +31,7 @@ fn lookups_take_round_trips_of_hops() {
 
 #[test]
 fn root_of_larger_network_knows_more() {
-    let [small, large] = [1_000, 6_000].map(|nodes| hub_memory::of_top(nodes).unwrap());
+    let [small, large] = [1_000, 6_000].map(|nodes| hub_memory::of_root(nodes).unwrap());
     assert_eq!((small.nodes, small.below), (1_000, 2));
     assert!(large.patches > small.patches * 2, "{small:?} {large:?}");
 }

@@ -20,7 +20,7 @@ pub struct Forest {
     pub per_home: usize,
     pub per_middle: usize,
     /// The number of tops, unless there are fewer middles.
-    pub tops: usize,
+    pub roots: usize,
     /// The side, in cells, of the square in which the nodes of a home stand.
     pub area: usize,
     pub node: LegParameters,
@@ -34,13 +34,13 @@ struct ForestCounts {
     nodes: usize,
     homes: usize,
     middles: usize,
-    tops: usize,
+    roots: usize,
 }
 
 impl ForestCounts {
     /// The first index of each kind of hosts: tops, middles, homes, nodes.
     const fn firsts(self) -> [HostIndex; 4] {
-        [0, self.tops, self.tops + self.middles, self.tops + self.middles + self.homes]
+        [0, self.roots, self.roots + self.middles, self.roots + self.middles + self.homes]
     }
 }
 
@@ -52,7 +52,7 @@ impl Forest {
             nodes,
             per_home: 100,
             per_middle: 5,
-            tops: 4,
+            roots: 4,
             area: 16,
             node: LegParameters::new(1, 40),
             home: LegParameters::new(10, 40),
@@ -67,7 +67,7 @@ impl Forest {
     /// When there are too few or too many nodes, or too few cells for them.
     pub fn topology(&self) -> Result<Topology, GenerateError> {
         in_range("a forest", self.nodes, 2)?;
-        for (what, number) in [("per_home", self.per_home), ("per_middle", self.per_middle), ("tops", self.tops)] {
+        for (what, number) in [("per_home", self.per_home), ("per_middle", self.per_middle), ("tops", self.roots)] {
             if number == 0 {
                 return Err(GenerateError::None(what));
             }
@@ -89,7 +89,7 @@ impl Forest {
     fn counts(&self) -> ForestCounts {
         let homes = self.nodes.div_ceil(self.per_home);
         let middles = homes.div_ceil(self.per_middle);
-        ForestCounts { nodes: self.nodes, homes, middles, tops: self.tops.min(middles) }
+        ForestCounts { nodes: self.nodes, homes, middles, roots: self.roots.min(middles) }
     }
 
     fn hosts(&self, counts: ForestCounts) -> Vec<Host> {
@@ -101,7 +101,7 @@ impl Forest {
                 ..Host::default()
             })
         };
-        let upper = named("top", "top", counts.tops).chain(named("middle", "middle", counts.middles));
+        let upper = named("top", "top", counts.roots).chain(named("middle", "middle", counts.middles));
         let mut hosts: Vec<Host> = upper.chain(named("home", "home", counts.homes)).collect();
         // Homes stand in a square.
         let row = (1..).find(|row| row * row >= counts.homes).unwrap_or(1);
@@ -126,10 +126,10 @@ impl Forest {
         let behind = |gateway: NetMember, hosts: Range<HostIndex>, leg: LegParameters| {
             std::iter::once(gateway).chain(hosts.map(|host| leg.member(host))).collect::<Vec<_>>()
         };
-        let core = || lan("core".to_owned(), (0..counts.tops).map(|top| self.top.member(tops + top)).collect());
-        let mut nets: Vec<Net> = (counts.tops > 1).then(core).into_iter().collect();
-        for top in 0..counts.tops {
-            let region = share(counts.middles, counts.tops, top);
+        let core = || lan("core".to_owned(), (0..counts.roots).map(|top| self.top.member(tops + top)).collect());
+        let mut nets: Vec<Net> = (counts.roots > 1).then(core).into_iter().collect();
+        for top in 0..counts.roots {
+            let region = share(counts.middles, counts.roots, top);
             let members = behind(below(self.top, tops + top), shifted(region.clone(), middles), self.middle);
             nets.push(lan(format!("region{}", top + 1), members));
             for middle in region {
@@ -149,7 +149,7 @@ impl Forest {
     }
 
     pub fn comment(&self) -> String {
-        let ForestCounts { nodes, homes, middles, tops } = self.counts();
+        let ForestCounts { nodes, homes, middles, roots: tops } = self.counts();
         let leg = |leg: LegParameters| format!("{}/s, {}", leg.rate, format_duration(leg.delay));
         format!(
             "A forest: {nodes} nodes behind {homes} homes behind {middles} middles behind {tops} tops.\n\
@@ -161,7 +161,7 @@ impl Forest {
             leg(self.top),
             self.per_home,
             self.per_middle,
-            self.tops,
+            self.roots,
             self.area,
         )
     }
@@ -199,7 +199,10 @@ mod tests {
     fn what_cannot_be_is_refused() {
         let wrong = |forest: Forest| forest.topology().unwrap_err().to_string();
         assert!(wrong(Forest::for_nodes(131_000)).contains("131071"));
-        assert_eq!(wrong(Forest { tops: 0, ..Forest::for_nodes(10) }), "a forest cannot have 0 for `tops`: at least 1");
+        assert_eq!(
+            wrong(Forest { roots: 0, ..Forest::for_nodes(10) }),
+            "a forest cannot have 0 for `tops`: at least 1"
+        );
         let crowded = wrong(Forest { area: 9, ..Forest::for_nodes(100) });
         assert_eq!(crowded, "100 nodes of a home do not fit on 9 × 9 cells: give them a larger area");
     }

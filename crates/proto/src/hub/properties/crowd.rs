@@ -8,7 +8,7 @@ use crate::address::{Scheme, SchemeSet};
 use crate::block::BlockService;
 use crate::grid::{Area, Cell};
 use crate::hub::testing::{Bench, address, node, record, version};
-use crate::hub::{HubConfig, HubKind, Limits, Policy, ReflectionConfig};
+use crate::hub::{HubConfig, HubKind, Limits, OverflowPolicy, ReflectionConfig};
 use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
 use crate::machine::Input;
 use crate::random::SplitMix64;
@@ -47,7 +47,7 @@ impl RandomRemotes {
         config.siblings = vec![vec![address(100)]];
         config.tier = 1;
         if seed.is_multiple_of(2) {
-            let policy = if seed.is_multiple_of(5) { Policy::Count(3) } else { Policy::Residual };
+            let policy = if seed.is_multiple_of(5) { OverflowPolicy::Count(3) } else { OverflowPolicy::Residual };
             let (media, layers) = (([0, 0, 0, 0], 7_777).into(), 1 + (seed % 7 / 4) as u8);
             config.reflection = Some(ReflectionConfig { media, layers, policy });
         }

@@ -26,14 +26,14 @@ fn media() -> SocketAddr {
     ([0, 0, 0, 0], 7_777).into()
 }
 
-fn reflecting(layers: u8, policy: Policy) -> Bench {
+fn reflecting(layers: u8, policy: OverflowPolicy) -> Bench {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.reflection = Some(ReflectionConfig { media: media(), layers, policy });
     Bench::with(config)
 }
 
 fn bench() -> Bench {
-    reflecting(1, Policy::Residual)
+    reflecting(1, OverflowPolicy::Residual)
 }
 
 fn wanted(hops: u8) -> Option<CopyTarget> {
@@ -188,7 +188,7 @@ fn passed_on(bench: &mut Bench, from: ConnectionId, hops: u8) -> CopyTarget {
 fn middle_hub_reflects_only_as_layer() {
     let seen = ([10, 0, 0, 100], 9_000).into();
     for (layers, hops, reflects) in [(1, 1, false), (2, 1, true), (2, 2, false)] {
-        let mut bench = reflecting(layers, Policy::Residual);
+        let mut bench = reflecting(layers, OverflowPolicy::Residual);
         let (below, _) = between(&mut bench);
         let onward = passed_on(&mut bench, below, hops);
         let granted = grants(&mut bench);

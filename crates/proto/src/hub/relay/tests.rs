@@ -165,7 +165,7 @@ fn requested_transport_applies_to_both_sides() {
     let connection = ConnectionId(99);
     let peer = crate::machine::RemoteIdentity { node: node(1), role: Role::Node, name: String::new() };
     let (dial, rtt) = (Some(dial), Duration::ZERO);
-    let sent = bench.input(Input::ConnectionUp { connection, dial, peer, address: tcp(1), rtt });
+    let sent = bench.input(Input::ConnectionUp { connection, dial, remote: peer, address: tcp(1), rtt });
     assert_eq!(forwarded(&sent).0, connection);
 }
 

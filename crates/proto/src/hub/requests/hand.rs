@@ -8,7 +8,7 @@ use crate::address::{Address, SchemeSet};
 use crate::hub::dialable::DialAttempt;
 use crate::hub::hub_lookup::ASKS;
 use crate::hub::route::HOPS;
-use crate::hub::{Hub, Outcome, Sender};
+use crate::hub::{Hub, RequestOutcome, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
@@ -41,7 +41,7 @@ impl Hub {
             return Err(Reason::NoTransport);
         }
         // Hubs may use any transport among themselves.
-        if relay && !asked.is_carried() && !self.remotes.uses(asked.connection, allowed) {
+        if relay && !asked.is_from_hub() && !self.remotes.uses(asked.connection, allowed) {
             return Err(Reason::NoTransport);
         }
         let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };
@@ -59,8 +59,8 @@ impl Hub {
         };
         match choice {
             RequestTarget::Node(node) => {
-                let is_call = self.requests.get(key).is_some_and(RoutedRequest::is_call);
-                if !is_call && !self.joins_carried(key, node) {
+                let is_call = self.requests.get(key).is_some_and(RoutedRequest::is_connect);
+                if !is_call && !self.joins_reflected(key, node) {
                     self.directory.deduct(node, service);
                 }
                 self.counters.forwards += 1;
@@ -78,15 +78,15 @@ impl Hub {
             choice.provider().into_iter().for_each(|provider| self.hand_keys(now, key, provider));
         }
         let Some(asked) = self.requests.get(key) else { return Ok(()) };
-        if !asked.is_carried() {
-            self.counters.count_outcome(asked.spec.service, asked.mode, Outcome::Handed);
+        if !asked.is_from_hub() {
+            self.counters.count_outcome(asked.spec.service, asked.mode, RequestOutcome::Handed);
         }
         self.report_handed(now, key, choice, relay.is_some());
         Ok(())
     }
 
     /// What was tried is in vain: goes on to the next one.
-    pub(in crate::hub) fn go_on(&mut self, now: Time, key: RequestKey, reason: Reason) {
+    pub(in crate::hub) fn try_next(&mut self, now: Time, key: RequestKey, reason: Reason) {
         self.record_reason(key, reason);
         self.advance(now, key);
     }
@@ -100,7 +100,7 @@ impl Hub {
         turn: DialAttempt,
     ) -> Vec<Address> {
         let Some(asked) = self.requests.get(key) else { return Vec::new() };
-        let (allowed, requester, is_own) = (asked.transports(), asked.requester, !asked.is_carried());
+        let (allowed, requester, is_own) = (asked.transports(), asked.requester, !asked.is_from_hub());
         let seen_over = asked.connection;
         let mut addresses = match is_own {
             // The hub before has chosen among them.
@@ -198,9 +198,9 @@ impl Hub {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         asked.connection = connection;
         match &mut asked.stage {
-            RequestStage::Seeking | RequestStage::Dialling(_) => {}
-            RequestStage::Held { .. } => self.look_again(now, key),
-            RequestStage::Refused { .. } => self.say_refused(key),
+            RequestStage::LookingUp | RequestStage::Dialling(_) => {}
+            RequestStage::Held { .. } => self.retry_held(now, key),
+            RequestStage::Declined { .. } => self.send_refusal(key),
             RequestStage::Handed { to, relay, sent, accepted, .. } if to.node().is_none() => {
                 let (to, relay, sent, accepted) = (*to, *relay, *sent, *accepted);
                 if now >= sent + REPEAT_PAUSE && !accepted {
@@ -278,7 +278,7 @@ impl Hub {
     }
 
     /// A hub has the request and takes care of it.
-    pub(in crate::hub) fn hop_taken(&mut self, key: RequestKey) {
+    pub(in crate::hub) fn on_request_ack(&mut self, key: RequestKey) {
         let Some(RoutedRequest { stage: RequestStage::Handed { to, relay, sent, repeated, accepted, .. }, .. }) =
             self.requests.get(key)
         else {
@@ -306,7 +306,7 @@ impl Hub {
             return;
         }
         if let Some(relay) = relay {
-            self.relays.wanted(now, relay);
+            self.relays.renew(now, relay);
         }
         let connection = relay.and_then(|relay| self.relays.provider_connection(relay)).unwrap_or(connection);
         self.send_on(now, key, connection, to, relay, reply_to);

@@ -82,24 +82,25 @@ impl Hub {
                 }
                 self.advance(now, key);
             }
-            Some(provider) => self.choose_meant(now, key, provider),
+            Some(provider) => self.choose_named(now, key, provider),
         }
     }
 
     /// Only one provider is meant: it is here, where it went, or sought.
-    pub(super) fn choose_meant(&mut self, now: Time, key: RequestKey, provider: NodeId) {
+    pub(super) fn choose_named(&mut self, now: Time, key: RequestKey, provider: NodeId) {
         let Some(asked) = self.requests.get(key) else { return };
-        let (service, cell, is_carried, requester) = (asked.spec.service, asked.cell, asked.is_carried(), asked.remote);
+        let (service, cell, is_carried, requester) =
+            (asked.spec.service, asked.cell, asked.is_from_hub(), asked.remote);
         // A node that is connected knows best what it offers, wherever its record is by now.
         let (connected, held) = (self.remotes.is_up(provider), self.directory.get(provider));
         // A call is for the node, whatever that offers.
-        let offers = |entry: DirectoryEntry<'_>| asked.is_call() || entry.services().contains(service);
+        let offers = |entry: DirectoryEntry<'_>| asked.is_connect() || entry.services().contains(service);
         let offered = held.map_or(connected, offers);
         let moved = self.moved_to(now, provider).filter(|hub| *hub != requester);
         if !offered && moved.is_none() && self.has_moved(now, provider) {
             // It is found elsewhere in a moment: for another hub as if this one were leaving.
             let reason = if is_carried { Reason::Leaving } else { Reason::Unreachable };
-            return self.refuse(now, key, reason);
+            return self.decline(now, key, reason);
         }
         let there = |hub| RequestTarget::Hub {
             hub,
@@ -131,17 +132,17 @@ impl Hub {
         taken: &Message,
     ) {
         let Some(asked) = self.requests.get(key) else { return };
-        let (same, of_node) = (asked.remote == from.node, !asked.is_carried());
+        let (same, of_node) = (asked.remote == from.node, !asked.is_from_hub());
         let is_beyond = match asked.stage {
             RequestStage::Handed { to: RequestTarget::Hub { way, .. }, .. } => way != RouteDirection::Down,
-            RequestStage::Seeking => true,
+            RequestStage::LookingUp => true,
             _ => false,
         };
         // Two hubs that each know the other to have something would wait for one another.
         // What is relayed has another number there, so this is a repetition.
         let is_back = matches!(asked.stage, RequestStage::Handed { to: RequestTarget::Hub { hub, .. }, relay: None, .. } if hub == from.node);
         let is_back = is_back && passed.hop.direction != RouteDirection::Overflow;
-        let refused = matches!(asked.stage, RequestStage::Refused { .. });
+        let refused = matches!(asked.stage, RequestStage::Declined { .. });
         // A second hub's copy of what has just gone on says nothing new; later it
         // is the requester's repetition, whichever way it has come.
         let is_copy = matches!(asked.stage, RequestStage::Handed { sent, .. } if !same && now < sent + REPEAT_PAUSE);
@@ -164,7 +165,7 @@ impl Hub {
             self.send(from.connection, Channel::Datagram, Traffic::Lookup, taken);
         }
         if !same && !of_node {
-            self.now_asked_by(key, from);
+            self.change_requesting_hub(key, from);
             self.grant_again(key, passed.request.copy_target);
         }
         if !is_copy && !of_node {
@@ -174,11 +175,11 @@ impl Hub {
 
     /// A second hub passes the same request on: the one who asked last is the
     /// one who waits for a refusal.
-    fn now_asked_by(&mut self, key: RequestKey, from: Sender) {
+    fn change_requesting_hub(&mut self, key: RequestKey, from: Sender) {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         let before = std::mem::replace(&mut asked.remote, from.node);
         asked.connection = from.connection;
-        asked.course = asked.course.map(|course| RoutePlan { from: Some(from.node), ..course });
+        asked.route_plan = asked.route_plan.map(|plan| RoutePlan { from: Some(from.node), ..plan });
         if let Some(before) = self.remotes.get_mut(before)
             && let Some(place) = before.requests.iter().rposition(|other| *other == key)
         {
@@ -200,7 +201,7 @@ impl Hub {
         match self.handed_to(from, id, requester) {
             Some((key, to)) => {
                 self.time_hop(now, from, key);
-                self.hop_taken(key);
+                self.on_request_ack(key);
                 if let Some(provider) = provider {
                     self.found_provider(now, key, provider);
                     self.tell_provider(key, provider);
@@ -217,7 +218,7 @@ impl Hub {
     /// Tells the hub that has passed on a request for a reflected stream which
     /// provider has it.
     pub(super) fn tell_provider(&mut self, key: RequestKey, provider: NodeId) {
-        let Some(asked) = self.requests.get(key).filter(|asked| asked.is_carried() && asked.is_reflected()) else {
+        let Some(asked) = self.requests.get(key).filter(|asked| asked.is_from_hub() && asked.is_reflected()) else {
             return;
         };
         let (connection, requester) = (asked.connection, asked.named_requester());

@@ -59,7 +59,7 @@ impl Hub {
             self.requests.early.insert(key, (query, scope));
         }
         if let Some(provider) = self.requests.get(key).and_then(RoutedRequest::named_provider) {
-            return self.choose_meant(now, key, provider);
+            return self.choose_named(now, key, provider);
         }
         self.choose_or_lookup(now, key, (area, scope), query);
     }
@@ -80,7 +80,7 @@ impl Hub {
             // Data goes through the server.
             return Some(Reason::UnreachableAbove);
         }
-        if !self.aims_at_itself(from, request) {
+        if !self.targets_own_host(from, request) {
             return Some(Reason::NotAllowed);
         }
         request.id.is_of_hub().then_some(Reason::Protocol)
@@ -170,7 +170,7 @@ impl Hub {
         for _ in 0..MAX_PER_WAKE {
             let Some((_, key)) = self.requests.hops.first().copied().filter(|(at, _)| *at <= now) else { break };
             match self.requests.get(key).is_some_and(RoutedRequest::is_held) {
-                true => self.refuse(now, key, Reason::NotYetKnown),
+                true => self.decline(now, key, Reason::NotYetKnown),
                 false => self.on_hop_timeout(now, key),
             }
         }
@@ -179,9 +179,9 @@ impl Hub {
             let waiting = self
                 .requests
                 .get(key)
-                .map(|asked| matches!(asked.stage, RequestStage::Seeking | RequestStage::Dialling(_)));
+                .map(|asked| matches!(asked.stage, RequestStage::LookingUp | RequestStage::Dialling(_)));
             if waiting == Some(true) {
-                self.refuse(now, key, Reason::TimedOut);
+                self.decline(now, key, Reason::TimedOut);
             }
             self.note_end(key);
             self.forget(key, Reason::TimedOut);

@@ -61,7 +61,7 @@ pub(in crate::hub) struct RoutedRequest {
     /// Whether the other hubs are among the choices already.
     pub(super) climbed: bool,
     /// How it goes on to other hubs; `None` if it is not to leave this one.
-    pub(super) course: Option<RoutePlan>,
+    pub(super) route_plan: Option<RoutePlan>,
     pub(super) stage: RequestStage,
     /// The gravest reason so far why nobody serves it.
     pub(in crate::hub) reason: Reason,
@@ -113,7 +113,7 @@ pub(in crate::hub) enum RequestTarget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestStage {
     /// Other hubs are being asked what they have.
-    Seeking,
+    LookingUp,
     /// The provider is being dialled over a transport that the request wants.
     Dialling(RequestTarget),
     /// The provider has it, or another hub.
@@ -133,7 +133,7 @@ pub(super) enum RequestStage {
     /// Nobody who is known serves it, and the hub has just started.
     Held { until: Time },
     /// Nobody serves it; said again whenever the requester asks again.
-    Refused { retry_after_ms: Option<u32> },
+    Declined { retry_after_ms: Option<u32> },
 }
 
 impl RoutedRequest {
@@ -143,7 +143,7 @@ impl RoutedRequest {
         let copy_target = request.copy_target.map(|target| CopyTarget { hops: 0, ..target });
         Self {
             cell: if let Area::Exact(cell) = request.spec.area { Some(cell) } else { None },
-            course: RoutePlan::from_scope(request.spec.scope),
+            route_plan: RoutePlan::from_scope(request.spec.scope),
             mode,
             copy_target,
             ..Self::new(now, from, from.node, request)
@@ -156,7 +156,7 @@ impl RoutedRequest {
         Self {
             route_constraints: Some(RouteConstraints { hops: hop.hops_left.min(HOPS), provider: hop.provider }),
             cell: Some(hop.cell),
-            course: Some(RoutePlan::from(hop.direction, from.node)),
+            route_plan: Some(RoutePlan::from(hop.direction, from.node)),
             mode: if reply_to.is_empty() { RequestMode::Relay } else { RequestMode::Forward },
             reply_to,
             ..Self::new(now, from, requester, request)
@@ -185,8 +185,8 @@ impl RoutedRequest {
             choices: VecDeque::new(),
             rest: Vec::new(),
             climbed: false,
-            course: None,
-            stage: RequestStage::Seeking,
+            route_plan: None,
+            stage: RequestStage::LookingUp,
             reason: Reason::NotFound,
             retry_after_ms: None,
             reports: 0,
@@ -212,7 +212,7 @@ impl RoutedRequest {
     /// with a wish that may be met elsewhere.
     pub(super) fn is_same(&self, passed: &PassedRequest) -> bool {
         let hops = |target: Option<CopyTarget>| target.map(|target| target.hops);
-        let is_refused = matches!(self.stage, RequestStage::Refused { .. });
+        let is_refused = matches!(self.stage, RequestStage::Declined { .. });
         let is_new = is_refused && hops(self.copy_target) != hops(passed.request.copy_target);
         self.nonce == passed.request.nonce && self.named_provider() == passed.hop.provider && !is_new
     }
@@ -237,7 +237,7 @@ impl RoutedRequest {
 
     /// Where a copy is wanted.
     pub(in crate::hub) fn copy_wanted(&self) -> Option<CopyTarget> {
-        self.overflow.map(|spill| spill.reflect).or(self.copy_target)
+        self.overflow.map(|overflow| overflow.reflect).or(self.copy_target)
     }
 
     /// The remote that has it and answers to the requester, a hub or the provider.
@@ -261,11 +261,11 @@ impl RoutedRequest {
 
     /// Whether a provider's home wants the stream reflected in its place.
     pub(in crate::hub) fn is_overflow_here(&self) -> bool {
-        self.is_carried() && self.course.is_some_and(|course| course.way == RouteDirection::Overflow)
+        self.is_from_hub() && self.route_plan.is_some_and(|course| course.way == RouteDirection::Overflow)
     }
 
     /// True if only a way to a node is wanted.
-    pub(super) fn is_call(&self) -> bool {
+    pub(super) fn is_connect(&self) -> bool {
         self.connect_to.is_some()
     }
 
@@ -279,7 +279,7 @@ impl RoutedRequest {
     }
 
     /// Whether another hub asked.
-    pub(in crate::hub) fn is_carried(&self) -> bool {
+    pub(in crate::hub) fn is_from_hub(&self) -> bool {
         self.route_constraints.is_some()
     }
 
@@ -296,7 +296,7 @@ impl RoutedRequest {
             RequestStage::Handed { relay: None, hop_due: None, .. }
                 | RequestStage::Handed { accepted: true, .. }
                 | RequestStage::Held { .. }
-                | RequestStage::Refused { .. }
+                | RequestStage::Declined { .. }
         )
     }
 
@@ -309,7 +309,7 @@ impl RoutedRequest {
 
     /// Whose number the hub that passed the request on calls it by.
     pub(super) fn named_requester(&self) -> Option<NodeId> {
-        (self.is_carried() && !self.is_relay()).then_some(self.requester)
+        (self.is_from_hub() && !self.is_relay()).then_some(self.requester)
     }
 }
 

@@ -95,9 +95,9 @@ impl RequestTable {
     }
 
     /// Another hub reflects it, or none any more.
-    pub(in crate::hub) fn set_overflow(&mut self, key: RequestKey, spill: Option<Overflow>) {
+    pub(in crate::hub) fn set_overflow(&mut self, key: RequestKey, overflow: Option<Overflow>) {
         if let Some(asked) = self.table.get_mut(&key) {
-            (asked.overflow, asked.granted) = (spill, None);
+            (asked.overflow, asked.granted) = (overflow, None);
         }
     }
 

@@ -61,7 +61,7 @@ pub enum NodeCommand {
         to: Provider,
         /// A service that it offers and where, by which hubs find it should it not be reached;
         /// `None` if no hub knows it.
-        place: Option<(Service, Cell)>,
+        published_service: Option<(Service, Cell)>,
         /// What to call it, at most [`MAX_OBJECT_NAME_BYTES`](crate::wire::MAX_OBJECT_NAME_BYTES).
         name: String,
         /// Its size, bytes.

@@ -65,7 +65,7 @@ pub(super) struct Udt {
     cut_rate: f64,
     /// Packets that left before this time belong to the epoch.
     cut_at: Instant,
-    epoch: Epoch,
+    epoch: LossEpoch,
     has_lost: bool,
     arrival: Arrival,
     next_syn: Instant,
@@ -78,7 +78,7 @@ pub(super) struct Udt {
 
 /// The time from one first loss to the next.
 #[derive(Clone, Copy, Debug, Default)]
-struct Epoch {
+struct LossEpoch {
     /// The smoothed number of losses in an epoch, and the losses of this one.
     usual: f64,
     losses: u32,
@@ -131,7 +131,7 @@ impl Udt {
             rate: 0.0,
             cut_rate: 0.0,
             cut_at: now,
-            epoch: Epoch::default(),
+            epoch: LossEpoch::default(),
             has_lost: false,
             arrival: Arrival::new(now),
             next_syn: now + SYN,
@@ -216,11 +216,11 @@ impl Udt {
     }
 
     fn begin_epoch(&mut self, now: Instant) {
-        let Epoch { usual, losses, .. } = self.epoch;
+        let LossEpoch { usual, losses, .. } = self.epoch;
         let usual = (usual * 7.0 / 8.0 + f64::from(losses) / 8.0).ceil();
         // At most the losses of an epoch.
         let spacing = self.random.below(usual as u64 + 1).max(1) as u32;
-        self.epoch = Epoch { usual, losses: 1, decreases: 1, spacing };
+        self.epoch = LossEpoch { usual, losses: 1, decreases: 1, spacing };
         self.cut_rate = self.rate;
         self.slow_down(now);
     }

@@ -328,8 +328,8 @@ fn datagrams_of_every_size_come_whole() {
 
 #[test]
 fn video_datagram_fits_one_packet() {
-    use roost_proto::service::{Form, Service};
-    let Form::Stream { packet_bytes, .. } = Service::Video.form() else { panic!("video is a stream") };
+    use roost_proto::service::{FlowKind, Service};
+    let FlowKind::Stream { packet_bytes, .. } = Service::Video.flow_kind() else { panic!("video is a stream") };
     let payload = Bytes::from(vec![0x47; packet_bytes as usize]);
     let (id, sequence, sent_us) = (roost_proto::RequestId(u32::MAX), u64::from(u32::MAX), u64::MAX);
     let message =

@@ -59,7 +59,7 @@ fn receiver_forgotten_with_its_stream() {
 
 #[test]
 fn subscriber_count_is_separate_limit() {
-    let mut bench = reflecting(1, Policy::Count(2));
+    let mut bench = reflecting(1, OverflowPolicy::Count(2));
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, 0);
     let requesters = [2, 3, 4].map(|number| bench.requester(number));
@@ -102,7 +102,7 @@ fn at_port(id: u32, port: u16) -> Request {
 
 #[test]
 fn single_node_cannot_reserve_everything() {
-    for (policy, residual_kbps) in [(Policy::Residual, 8 * VIDEO_KBPS), (Policy::Count(8), 0)] {
+    for (policy, residual_kbps) in [(OverflowPolicy::Residual, 8 * VIDEO_KBPS), (OverflowPolicy::Count(8), 0)] {
         let mut bench = reflecting(1, policy);
         let (_, greedy, other) = (bench.provider(1), bench.requester(2), bench.requester(3));
         has_left(&mut bench, residual_kbps);

@@ -163,7 +163,7 @@ fn hub_reflects_overflow_with_free_capacity() {
 
 #[test]
 fn count_policy_never_overflows() {
-    let mut bench = reflecting(1, Policy::Count(0));
+    let mut bench = reflecting(1, OverflowPolicy::Count(0));
     let (_, requester) = (bench.provider(1), bench.requester(2));
     member(&mut bench, 100, 7_000);
     assert_eq!(refused(&bench.ask(requester, subscribe(1))), (requester, Reason::Saturated));
