@@ -106,7 +106,7 @@ fn has_failed(answer: &Answer) -> bool {
 }
 
 fn unwanted() -> Error {
-    Error::new(ErrorKind::Interrupted, "it is no longer wanted")
+    Error::new(ErrorKind::Interrupted, "the digest is no longer needed")
 }
 
 /// Hashes the first `length` bytes of a file; stops early when `is_wanted` says no.

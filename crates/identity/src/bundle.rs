@@ -205,7 +205,7 @@ impl Identity {
 impl fmt::Debug for Identity {
     /// Leaves out the key, so that it never reaches a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("peer", &self.holder).finish()
+        f.debug_struct("Identity").field("holder", &self.holder).finish()
     }
 }
 

@@ -198,7 +198,7 @@ mod tests {
         {
             assert_eq!(Refusal::in_sentence(&side.sentence(refusal)), Some((side, refusal)));
         }
-        assert_eq!(Refusal::in_sentence("the peer closed the connection"), None);
+        assert_eq!(Refusal::in_sentence("the remote closed the connection"), None);
     }
 
     #[test]

@@ -182,7 +182,7 @@ mod tests {
         assert!(memory.is_due(now, 0));
         let many = (1..=1000).map(|port| known(port, 1)).collect();
         assert!(memory.review(now, 1, many).is_some());
-        assert!(!memory.is_due(now + Duration::from_secs(1), 2), "a second for a thousand peers");
+        assert!(!memory.is_due(now + Duration::from_secs(1), 2), "a second for a thousand remotes");
         assert!(memory.is_due(now + Duration::from_millis(1100), 2));
         assert!(!memory.is_due(now + Duration::from_secs(9), 1), "nothing has changed");
         assert!(memory.is_due(now + REVIEW, 1));

@@ -349,7 +349,7 @@ impl Transport {
         tcp.stop_listening();
         quic.stop_listening();
         for (connection, _) in context.registry.all() {
-            self.close(connection, "the peer is shutting down".to_owned());
+            self.close(connection, "the remote is shutting down".to_owned());
         }
         let drained = async {
             loop {

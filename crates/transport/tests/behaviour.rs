@@ -336,7 +336,7 @@ async fn restarted_remote_gets_new_connection(scheme: Scheme) {
     after.dial(vec![hub.address()], RoleSet::ALL);
     let Event::Up { connection, .. } = after.next().await else { panic!("the dial failed") };
     if scheme == Scheme::Udp {
-        assert_eq!(hub.down().await, (old, "the peer has begun anew".into()));
+        assert_eq!(hub.down().await, (old, "the remote has begun anew".into()));
     }
     let Event::Up { connection: new, .. } = hub.next().await else { panic!("no connection came up") };
     assert_ne!(new, old);
@@ -417,7 +417,7 @@ async fn a_shutdown_says_farewell(scheme: Scheme) {
     let (hub, _, mut node, at_node) = world.pair(scheme).await;
     let address = hub.address();
     hub.transport.clone().shutdown(Duration::from_secs(5)).await;
-    assert_eq!(node.down().await, (at_node, "the peer is shutting down".into()));
+    assert_eq!(node.down().await, (at_node, "the remote is shutting down".into()));
     assert!(hub.transport.connections().is_empty());
     if scheme == Scheme::Tcp {
         node.dial(vec![address], RoleSet::ALL);

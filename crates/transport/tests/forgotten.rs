@@ -59,7 +59,7 @@ async fn is_told(scheme: Scheme, channel: Channel) {
     let sent = Instant::now();
     node.send(connection, channel, vec![2; 10]);
     let (down, reason) = node.down().await;
-    assert_eq!((down, reason.as_str()), (connection, "the peer no longer knows the connection"));
+    assert_eq!((down, reason.as_str()), (connection, "the remote no longer knows the connection"));
     assert!(sent.elapsed() < SOON, "{:?}", sent.elapsed());
     kill(again.0, again.1).await;
 }
@@ -164,7 +164,7 @@ async fn an_idle_peer_is_told() {
         let (down, reason) = told.unwrap_or_else(|_| panic!("{scheme} at {place:?}: nothing was heard"));
         assert_eq!(
             (down, reason.as_str()),
-            (connection, "the peer no longer knows the connection"),
+            (connection, "the remote no longer knows the connection"),
             "{scheme} at {place:?}"
         );
     }

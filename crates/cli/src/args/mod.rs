@@ -1,9 +1,9 @@
 //! The command line, from which help, man pages and completions are made as well.
 
-mod alone;
 mod area;
 mod request;
 mod room;
+mod single_command;
 mod tools;
 mod value;
 
@@ -15,10 +15,10 @@ use roost_proto::{Cell, NodeSelector, Scheme, Scope, Service};
 use roost_services::SinkSpec;
 use roost_terminal::{OutputArgs, generate};
 
-pub(crate) use alone::read;
 pub(crate) use area::{AreaArgs, AreaChoice};
 pub(crate) use request::{Mode, OutputFormat, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs};
 pub(crate) use room::RoomArgs;
+pub(crate) use single_command::read;
 pub(crate) use tools::{
     BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, Daemon, DemoArgs, GroupArgs,
     GroupCommand, ManArgs,

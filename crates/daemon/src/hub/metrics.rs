@@ -80,7 +80,9 @@ const COUNTERS: [(&str, &str, Total<HubCounters>); 44] = [
     ("roost_hub_hedges_total", "Requests that a super node did not confirm in time.", |c| c.hop_timeouts),
     ("roost_hub_cache_hits_total", "Lookups that a cache answered from what the server had told it.", |c| c.cache_hits),
     ("roost_hub_negative_cache_hits_total", "Requests answered by \"there is none\" from memory.", |c| c.negatives),
-    ("roost_hub_summaries_sent_total", "Summaries sent to parents and owners.", |c| c.summaries_sent),
+    ("roost_hub_summaries_sent_total", "Summaries sent to parents and to the roots that own a block.", |c| {
+        c.summaries_sent
+    }),
     ("roost_hub_block_services_sent_total", "Block services in sent summaries.", |c| c.block_services_sent),
     ("roost_hub_summaries_received_total", "Summaries received from children and roots.", |c| c.summaries_heard),
     ("roost_hub_relayed_flows_total", "Flows relayed.", |c| c.relays),

@@ -88,7 +88,7 @@ pub(super) fn table(kind: HubKind) -> Vec<Setting> {
             1_000_000,
             limits.relays,
             "The maximum number of flows that the hub relays at once; it declines further requests.",
-            "What the hub's own links carry.",
+            "Capacity of the hub's own network interface.",
         ),
         limit(
             "max_requests_per_node",

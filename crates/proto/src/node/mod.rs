@@ -186,8 +186,8 @@ impl Node {
             self.give_up(quiet, "quiet, and others came");
         }
         if !self.is_welcome(&remote, purpose) {
-            self.core.close(connection, "not wanted");
-            return self.on_unreached(purpose, ConnectionLoss::new("the connection is not wanted"));
+            self.core.close(connection, "not admitted");
+            return self.on_unreached(purpose, ConnectionLoss::new("the connection is not admitted"));
         }
         let (node, role, now) = (remote.node, remote.role, self.core.now);
         self.core.connections.insert(connection, NodeConnection::new(now, remote, address, Rtt::new(rtt)));

@@ -87,7 +87,7 @@ pub struct Summary {
     pub version: u64,
     /// How many entries there are, here and below, in ascending order of the
     /// patches; 0 if there are none any more. At most [`MAX_SUMMARY_BLOCKS`].
-    #[cbor(n(2), with = "patches_codec")]
+    #[cbor(n(2), with = "block_services_codec")]
     pub block_services: Vec<(BlockService, u32)>,
     /// If set, everything that there is has been told since this version:
     /// what was told before it is void.
@@ -97,7 +97,7 @@ pub struct Summary {
 
 /// The patches as one flat array: each one's distance from the one before, then
 /// its count. Remotes on the grid are then a few bytes each.
-mod patches_codec {
+mod block_services_codec {
     use super::*;
 
     pub(super) fn encode<C, W: Write>(

@@ -210,7 +210,7 @@ impl Quic {
     /// Closes the sockets once the farewells have left, or after `bound`.
     pub(crate) async fn shutdown(&self, bound: Duration) {
         for endpoint in self.inner.endpoints() {
-            endpoint.close(CLOSED, b"the peer is shutting down");
+            endpoint.close(CLOSED, b"the remote is shutting down");
             // The farewell has left at once; only its repetition is cut off.
             let _ = timeout(bound, endpoint.wait_idle()).await;
         }
@@ -308,7 +308,7 @@ impl QuicShared {
     ) -> Result<Arc<QuicConnection>, String> {
         let refused = || {
             quinn_connection.close(CLOSED, b"there is no such connection of yours");
-            "a path for a connection that the peer does not have".to_owned()
+            "a path for a connection that the remote does not have".to_owned()
         };
         let Some(AnyConnection::Quic(connection)) = self.context.registry.get(connection) else {
             return Err(refused());
@@ -360,7 +360,7 @@ impl QuicShared {
     fn hello_failure(&self, at: SocketAddr, why: &HelloError) -> String {
         match why {
             HelloError::Lost(error) => self.failed(at, error),
-            HelloError::Nonsense => "the peer does not speak our protocol".to_owned(),
+            HelloError::Nonsense => "the remote does not speak our protocol".to_owned(),
         }
     }
 
@@ -414,10 +414,10 @@ fn sentence(error: &ConnectionError) -> String {
         ConnectionError::ApplicationClosed(close) if !close.reason.is_empty() => {
             given(&String::from_utf8_lossy(&close.reason))
         }
-        ConnectionError::ApplicationClosed(_) => "the peer closed the connection".to_owned(),
-        ConnectionError::TimedOut => "the peer has not been heard for too long".to_owned(),
-        ConnectionError::Reset => "the peer no longer knows the connection".to_owned(),
-        ConnectionError::LocallyClosed => "the peer broke the protocol".to_owned(),
+        ConnectionError::ApplicationClosed(_) => "the remote closed the connection".to_owned(),
+        ConnectionError::TimedOut => "the remote has not been heard for too long".to_owned(),
+        ConnectionError::Reset => "the remote no longer knows the connection".to_owned(),
+        ConnectionError::LocallyClosed => "the remote broke the protocol".to_owned(),
         // It may contain text from the remote.
         other => given(&other.to_string()),
     }

@@ -161,7 +161,7 @@ impl SessionEnd {
                     None => tell(message),
                 };
                 if self.session.handle_packet(now, packet, deliver).is_err() {
-                    self.fail("the peer broke the protocol".to_owned());
+                    self.fail("the remote broke the protocol".to_owned());
                 }
             }
             (SessionEndPhase::Draining { .. }, packet @ Packet::Ack(_)) => {
@@ -345,7 +345,7 @@ impl SimulatedEnd for SessionEnd {
             SessionEndPhase::Closed { until, .. } if *until <= now => self.phase = SessionEndPhase::Gone,
             SessionEndPhase::Draining { until, .. } if *until <= now => self.farewell(now),
             SessionEndPhase::Up | SessionEndPhase::Draining { .. } if self.session.handle_timeout(now).is_err() => {
-                self.fail("the peer has not been heard for too long".to_owned());
+                self.fail("the remote has not been heard for too long".to_owned());
             }
             _ => {}
         }

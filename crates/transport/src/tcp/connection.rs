@@ -155,7 +155,7 @@ impl TcpConnection {
                 }
                 Ok(Some(Frame::Ready)) => {}
                 Ok(Some(Frame::Close(reason))) => return given(&reason),
-                Ok(None) => return "the peer closed the connection".to_owned(),
+                Ok(None) => return "the remote closed the connection".to_owned(),
                 Err(error) => {
                     LiveSchemeCounters::add(
                         &self.live.malformed,
@@ -218,8 +218,8 @@ pub(super) fn sentence(error: &io::Error) -> String {
     }
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
-        io::ErrorKind::ConnectionReset => "the peer reset the connection".to_owned(),
-        io::ErrorKind::UnexpectedEof => "the peer broke the connection off".to_owned(),
+        io::ErrorKind::ConnectionReset => "the remote reset the connection".to_owned(),
+        io::ErrorKind::UnexpectedEof => "the remote broke the connection off".to_owned(),
         _ => error.to_string(),
     }
 }

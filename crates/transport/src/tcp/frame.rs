@@ -86,7 +86,7 @@ fn head([kind, a, b, c]: [u8; HEADER]) -> io::Result<(u8, usize)> {
     };
     match limit {
         Some(limit) if length <= limit => Ok((kind, length)),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the peer sent what is no frame")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the remote sent what is no frame")),
     }
 }
 

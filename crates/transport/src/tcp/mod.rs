@@ -152,8 +152,8 @@ impl Tcp {
         match frame::read(&mut stream).await.map_err(|error| sentence(&error))? {
             Some(Frame::Ready) => {}
             Some(Frame::Close(reason)) => return Err(given(&reason)),
-            Some(Frame::Message(_)) => return Err("the peer does not speak our protocol".to_owned()),
-            None => return Err("the peer closed the connection".to_owned()),
+            Some(Frame::Message(_)) => return Err("the remote does not speak our protocol".to_owned()),
+            None => return Err("the remote closed the connection".to_owned()),
         }
         let passed = verified(context, stream.get_ref().1.peer_certificates(), request.expect)?;
         if request.node.is_some_and(|node| node != passed.remote.node) {
@@ -283,7 +283,7 @@ pub(crate) fn verified<C: AsRef<[u8]>>(
     certificates: Option<&[C]>,
     expect: RoleSet,
 ) -> Result<VerifiedRemote, String> {
-    let leaf = certificates.and_then(<[C]>::first).ok_or("the peer showed no certificate")?.as_ref();
+    let leaf = certificates.and_then(<[C]>::first).ok_or("the remote showed no certificate")?.as_ref();
     let verdict = context.policy.admit(leaf, expect, SystemTime::now());
     let (remote, certificate_status) = verdict.map_err(|refusal| Side::Local.sentence(refusal))?;
     Ok(VerifiedRemote { remote, certificate_status })

@@ -209,7 +209,7 @@ impl Entry {
                         return turn;
                     }
                 }
-                DeferredOutput::Closed => self.break_off("the peer closed the connection", desk),
+                DeferredOutput::Closed => self.break_off("the remote closed the connection", desk),
             }
         }
         let mut sealed = std::mem::take(desk.sealed);
@@ -224,7 +224,7 @@ impl Entry {
                         break turn;
                     }
                 }
-                Output::CloseNotify => self.break_off("the peer closed the connection", desk),
+                Output::CloseNotify => self.break_off("the remote closed the connection", desk),
                 Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
                 Output::Timeout(at) => {
                     self.dtls_deadline = (at < desk.now + IDLE).then_some(at);
@@ -409,7 +409,7 @@ impl Entry {
         }
         if dial.is_none() && desk.context.registry.len() >= desk.context.limits.connections {
             LiveSchemeCounters::add(&desk.live.turned_away, 1);
-            self.farewell(NO_REFUSAL, "the peer has no room for another connection", desk);
+            self.farewell(NO_REFUSAL, "the remote has no room for another connection", desk);
             return SessionChange::Same;
         }
         let (early, client) = (handshake.early.take(), handshake.client);
@@ -482,7 +482,7 @@ impl Entry {
             },
             DtlsPhase::Up(_) | DtlsPhase::Draining { .. } => {
                 if self.session.handle_timeout(desk.now) == Err(RemoteSilent) {
-                    self.end("the peer no longer acknowledges anything".into(), desk);
+                    self.end("the remote no longer acknowledges anything".into(), desk);
                 }
                 self.migration.is_doubtful = self.session.is_probing();
                 self.pump(desk);

@@ -91,7 +91,7 @@ impl Entry {
         });
         if let Err(PacketViolation(what)) = outcome {
             LiveSchemeCounters::add(&desk.live.malformed, 1);
-            self.end(format!("the peer broke the protocol: {what}"), desk);
+            self.end(format!("the remote broke the protocol: {what}"), desk);
             self.farewell(NO_REFUSAL, &format!("you broke the protocol: {what}"), desk);
         }
     }
@@ -209,7 +209,7 @@ impl Entry {
 pub(super) fn refused(code: u8, reason: &str) -> String {
     match Refusal::from_code(code) {
         Some(refusal) => Side::Remote.sentence(refusal),
-        None if reason.is_empty() => "the peer closed the connection".to_owned(),
+        None if reason.is_empty() => "the remote closed the connection".to_owned(),
         None => given(reason),
     }
 }

@@ -237,7 +237,7 @@ impl Handshake {
                 ConnectedAction::Wait
             }
             Some(Err(verdict)) => ConnectedAction::Refuse { code: verdict.code, reason: verdict.reason.clone() },
-            None => ConnectedAction::Refuse { code: NO_REFUSAL, reason: "the peer showed no certificate".into() },
+            None => ConnectedAction::Refuse { code: NO_REFUSAL, reason: "the remote showed no certificate".into() },
         }
     }
 

@@ -156,7 +156,7 @@ impl Entry {
         }
         if let DtlsPhase::Up(identified) = &mut self.phase {
             let (connection, address) = (identified.connection, seen_at(Scheme::Udp, to));
-            tracing::debug!(connection = connection.0, %from, %to, "the peer has another address");
+            tracing::debug!(connection = connection.0, %from, %to, "the remote has another address");
             identified.address = address.clone();
             desk.events.push(Event::Moved { connection, address });
         }
@@ -245,7 +245,7 @@ impl EndpointTurn<'_> {
         self.run_on_session(slot, |entry, desk| {
             let left = entry.migration.reset_token.filter(|_| entry.is_busy());
             if left.is_some_and(|(_, token)| verify_slices_are_equal(&token, said).is_ok()) {
-                entry.end("the peer no longer knows the connection".to_owned(), desk);
+                entry.end("the remote no longer knows the connection".to_owned(), desk);
             }
             SessionChange::Same
         });

@@ -282,7 +282,7 @@ impl<'a> EndpointTurn<'a> {
         if let Some(old) = self.table.established.insert(at, entry.slot) {
             self.run_on_session(old, |old, desk| {
                 match old.route.to == at {
-                    true => old.end("the peer has begun anew".into(), desk),
+                    true => old.end("the remote has begun anew".into(), desk),
                     // The old session's remote has moved, and another remote has its former address now.
                     false => old.migration.former = None,
                 }

@@ -1,7 +1,7 @@
 //! Requests that other hubs pass on, and hubs that go.
 
 use super::DEFAULT_CONSIDERED;
-use super::hand::REPEAT_PAUSE;
+use super::handoff::REPEAT_PAUSE;
 use super::routed_request::{PassedRequest, RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
 use crate::directory::{DirectoryEntry, DirectoryQuery, SearchPurpose};

@@ -6,8 +6,8 @@
 
 mod answers;
 mod choose;
-mod hand;
-mod held;
+mod handoff;
+mod held_requests;
 mod hub_routing;
 mod provider_health;
 mod routed_request;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::held::HoldableQueries;
+use super::held_requests::HoldableQueries;
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use crate::hub::reflection::{Granted, Overflow};
 use crate::ids::{NodeId, RequestId};

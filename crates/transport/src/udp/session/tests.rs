@@ -133,7 +133,7 @@ impl SessionPair {
 
     fn run(&mut self) {
         let end = self.now + Duration::from_secs(600);
-        while self.step().expect("the peer is there") {
+        while self.step().expect("the remote is there") {
             assert!(self.now < end, "the link never comes to rest");
         }
     }
@@ -239,7 +239,7 @@ fn large_object_fills_thin_path() {
         while pair.send(5, 5, message(5, next, PIECE)).is_ok() {
             next += 1;
         }
-        assert!(pair.step().expect("the peer is there"));
+        assert!(pair.step().expect("the remote is there"));
     }
     let rate = OBJECT as f64 / (pair.now - start).as_secs_f64();
     let waste = pair.dropped as f64 / pair.sent as f64;
@@ -255,7 +255,7 @@ fn urgent_message_leaves_at_once() {
     }
     let start = pair.now;
     while pair.now - start < Duration::from_secs(5) {
-        pair.step().expect("the peer is there");
+        pair.step().expect("the remote is there");
     }
     pair.transmit();
     assert!(pair.sides[0].sender.as_ref().is_some_and(|sender| !sender.is_idle()));
@@ -266,7 +266,7 @@ fn urgent_message_leaves_at_once() {
     // It need not keep its own order from the message it came into.
     pair.post(1, &packet);
     while !pair.inbox[1].contains(&ping) {
-        pair.step().expect("the peer is there");
+        pair.step().expect("the remote is there");
     }
     assert!(pair.inbox[1].len() < 60);
 }
@@ -297,7 +297,7 @@ fn path_change_retransmits_in_flight() {
         pair.sides[0].change_path(pair.now, is_other);
         let start = pair.now;
         while pair.inbox[1].len() < 8 {
-            pair.step().expect("the peer is there");
+            pair.step().expect("the remote is there");
         }
         let numbers: Vec<_> = pair.inbox[1].iter().map(|message| header(message).1).collect();
         assert_eq!(numbers, (0..8).collect::<Vec<_>>());
