@@ -67,7 +67,7 @@ impl Relation {
             Self::Parent => "parent",
             Self::Child => "child",
             Self::Sibling => "sibling",
-            Self::StandbyOnly => "aside",
+            Self::StandbyOnly => "standby-only",
             Self::Unknown => "unknown",
         }
     }

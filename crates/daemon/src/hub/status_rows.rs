@@ -36,7 +36,7 @@ pub(super) const fn relation(relation: hub::Relation) -> (Relation, Option<u8>) 
         hub::Relation::Parent => (Relation::Parent, None),
         hub::Relation::Child(tier) => (Relation::Child, Some(tier)),
         hub::Relation::Sibling => (Relation::Sibling, None),
-        hub::Relation::StandbyOnly => (Relation::Aside, None),
+        hub::Relation::StandbyOnly => (Relation::StandbyOnly, None),
     }
 }
 
