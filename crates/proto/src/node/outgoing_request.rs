@@ -14,7 +14,9 @@ use super::timers::Timer;
 use crate::grid::Area;
 use crate::ids::{ConnectionId, Nonce, RequestId};
 use crate::time::Time;
-use crate::wire::{Message, Reason, ReflectionPolicy, Request, RequestMode, RequestSpec, ServiceRequest};
+use crate::wire::{
+    Message, Reason, ReflectionPolicy, Request, RequestMessage, RequestMode, RequestSpec, ServiceRequest,
+};
 
 /// How long a request waits for a hub that has just started to hear of everyone.
 const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
@@ -183,7 +185,7 @@ impl OutgoingRequest {
     /// Sends the request over `connection` and waits.
     pub(super) fn send(&mut self, core: &mut Core, id: RequestId, connection: ConnectionId) {
         let request = self.wire_request(core, id);
-        core.send(connection, &Message::Request(request));
+        core.send(connection, &Message::Request(RequestMessage::Request(request)));
         core.trace_sent(self.ticket, id, connection);
         core.set(Timer::Ask(id), pause(self.first_pause(core, connection), self.tries, self.due().since(core.now)));
         self.phase = RequestPhase::Waiting;

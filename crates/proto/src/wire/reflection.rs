@@ -63,7 +63,7 @@ pub struct StreamKeys {
     pub next: Option<(Epoch, EpochSecret)>,
 }
 
-/// See [`Message::Rekey`](super::Message::Rekey).
+/// See [`FlowMessage::Rekey`](super::FlowMessage::Rekey).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Rekey {
@@ -81,7 +81,7 @@ pub struct Rekey {
     pub secret: EpochSecret,
 }
 
-/// See [`Message::SealedKeys`](super::Message::SealedKeys).
+/// See [`FlowMessage::SealedKeys`](super::FlowMessage::SealedKeys).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct SealedKeys {

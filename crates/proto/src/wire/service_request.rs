@@ -85,7 +85,7 @@ pub struct ServiceRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<ResumePoint>,
     /// True if the provider offered the object of [`Self::resume`] by a
-    /// [`Push`](super::Message::Push).
+    /// [`Push`](super::RequestMessage::Push).
     #[cbor(n(11), with = "codec::or_default", has_nil)]
     #[serde(skip)]
     pub pushed: bool,
