@@ -72,7 +72,8 @@ impl Balance {
 impl Hub {
     /// Sends a node that nobody here knows to a near hub with fewer nodes, if
     /// there is one. Whoever comes although it was sent away is taken in.
-    pub(super) fn redirect(&mut self, now: Time, from: Sender) -> bool {
+    pub(super) fn redirect(&mut self, from: Sender) -> bool {
+        let now = self.core.now;
         let was_sent = self.balance.sent.contains_key(&from.node);
         self.record_arrival(from.node);
         let known = was_sent || self.directory.get(from.node).is_some();
@@ -81,8 +82,8 @@ impl Hub {
             return false;
         }
         let Some(target) = self.lighter_hub() else { return false };
-        let sent = self.send_to(now, from, target, Channel::Datagram);
-        self.counters.redirects += u64::from(sent);
+        let sent = self.send_to(from, target, Channel::Datagram);
+        self.core.counters.redirects += u64::from(sent);
         sent
     }
 
@@ -91,24 +92,25 @@ impl Hub {
         let leases = self.leases();
         let lighter = self.members.nodes().filter_map(|node| {
             let load = self.members.load(node).filter(|load| *load < leases)?;
-            self.rtt_to(node).filter(|rtt| *rtt <= NEAR).map(|_| (load, node))
+            self.core.rtt_to(node).filter(|rtt| *rtt <= NEAR).map(|_| (load, node))
         });
         lighter.min().map(|(_, node)| node)
     }
 
-    fn send_to(&mut self, now: Time, from: Sender, target: NodeId, channel: Channel) -> bool {
-        self.forget_sent(now);
+    fn send_to(&mut self, from: Sender, target: NodeId, channel: Channel) -> bool {
+        let now = self.core.now;
+        self.forget_sent();
         let Some(reach) = self.members.get(target) else { return false };
-        let mut addresses = self.shareable(from.connection, reach.addresses().to_vec());
+        let mut addresses = self.core.shareable(from.connection, reach.addresses().to_vec());
         addresses.truncate(MAX_ADDRESSES);
         if addresses.is_empty() || self.balance.sent.len() >= MAX_SENT {
             return false;
         }
-        self.balance.sent.insert(from.node, SentNode { until: now + self.config.lease, to: Some(target) });
+        self.balance.sent.insert(from.node, SentNode { until: now + self.core.config.lease, to: Some(target) });
         if let Some(reach) = self.members.get_mut(target) {
             reach.on_the_way += 1;
         }
-        self.send(
+        self.core.send(
             from.connection,
             channel,
             Traffic::Join,
@@ -125,7 +127,8 @@ impl Hub {
         }
     }
 
-    fn forget_sent(&mut self, now: Time) {
+    fn forget_sent(&mut self) {
+        let now = self.core.now;
         let old = self.balance.sent.iter().filter(|(_, sent)| sent.until <= now);
         for node in old.map(|(node, _)| *node).collect::<Vec<_>>() {
             self.record_arrival(node);
@@ -134,13 +137,13 @@ impl Hub {
     }
 
     /// A near hub has joined: it gets its share of this hub's nodes.
-    pub(super) fn share_with(&mut self, now: Time, hub: NodeId) {
-        self.schedule_share(now, hub, self.leases() / (self.members.len() + 1));
+    pub(super) fn share_with(&mut self, hub: NodeId) {
+        self.schedule_share(hub, self.leases() / (self.members.len() + 1));
     }
 
     /// A node has come back here from `home`, which lives: where hubs are near this one had its share
     /// already, and gives one for it.
-    pub(super) fn rebalance_returned(&mut self, now: Time, home: NodeId) {
+    pub(super) fn rebalance_returned(&mut self, home: NodeId) {
         let leases = self.leases();
         if self.members.load(home).is_none_or(|load| load + 1 >= leases) {
             return;
@@ -148,15 +151,16 @@ impl Hub {
         match self.balance.shares.get_mut(&home) {
             // When it gets them stays as it is.
             Some(share) => share.left = leases.min(share.left + 1),
-            None => self.schedule_share(now, home, 1),
+            None => self.schedule_share(home, 1),
         }
     }
 
     /// So many nodes are still to go to a hub, if it is near.
-    fn schedule_share(&mut self, now: Time, hub: NodeId, left: usize) {
+    fn schedule_share(&mut self, hub: NodeId, left: usize) {
+        let now = self.core.now;
         let leases = self.leases();
-        let near = self.rtt_to(hub).is_some_and(|rtt| rtt <= NEAR);
-        if left > 0 && near && self.leaving.is_none() {
+        let near = self.core.rtt_to(hub).is_some_and(|rtt| rtt <= NEAR);
+        if left > 0 && near && self.core.leaving.is_none() {
             let pause = SHARE_TIME / u32::try_from(leases).unwrap_or(u32::MAX);
             let next = now + self.pace(pause);
             self.balance.shares.insert(hub, Share { left, pause, next, vain: 0 });
@@ -165,19 +169,21 @@ impl Hub {
 
     /// A pause of at least `pause`: many who share do not do so in step.
     fn pace(&mut self, pause: Duration) -> Duration {
-        self.random.jitter(pause * 4 / 3).max(pause)
+        self.core.random.jitter(pause * 4 / 3).max(pause)
     }
 
-    pub(super) fn poll_balance(&mut self, now: Time) {
+    pub(super) fn poll_balance(&mut self) {
+        let now = self.core.now;
         let due = self.balance.shares.iter().filter(|(_, share)| share.next <= now);
         for hub in due.map(|(hub, _)| *hub).collect::<Vec<_>>() {
-            self.share_one(now, hub);
+            self.share_one(hub);
         }
     }
 
-    fn share_one(&mut self, now: Time, hub: NodeId) {
+    fn share_one(&mut self, hub: NodeId) {
+        let now = self.core.now;
         let load = self.members.load(hub);
-        let still = self.leaving.is_none() && load.is_some_and(|load| load < self.leases());
+        let still = self.core.leaving.is_none() && load.is_some_and(|load| load < self.leases());
         let vain = MAX_VAIN_LOOKS + self.leases() / MAX_LOOKED_AT;
         let goes_on = |share: &&mut Share| still && share.left > 0 && share.vain < vain;
         let Some(share) = self.balance.shares.get_mut(&hub).filter(goes_on) else {
@@ -186,8 +192,8 @@ impl Hub {
         };
         let pause = share.pause;
         let next = now + self.pace(pause);
-        let moves = self.movable().is_some_and(|from| self.send_to(now, from, hub, Channel::Reliable { flow: 0 }));
-        self.counters.rebalanced += u64::from(moves);
+        let moves = self.movable().is_some_and(|from| self.send_to(from, hub, Channel::Reliable { flow: 0 }));
+        self.core.counters.rebalanced += u64::from(moves);
         if let Some(share) = self.balance.shares.get_mut(&hub) {
             share.left -= usize::from(moves);
             share.vain = if moves { 0 } else { share.vain + 1 };
@@ -200,12 +206,12 @@ impl Hub {
         let all = self.directory.entries_after(self.balance.cursor).chain(self.directory.entries_after(None));
         let some: Vec<NodeId> = all.take(MAX_LOOKED_AT).map(|entry| entry.node()).collect();
         let idle = some.iter().position(|node| {
-            let relays = self.remotes.get(*node).map(|remote| remote.relays);
+            let relays = self.core.remotes.get(*node).map(|remote| remote.relays);
             relays == Some(0) && !self.replicas.holds(*node) && !self.balance.sent.contains_key(node)
         });
         self.balance.cursor = some.get(idle.unwrap_or(MAX_LOOKED_AT - 1)).copied();
         let node = some.get(idle?).copied()?;
-        let connection = self.remotes.best_connection(node, SchemeSet::ALL)?;
+        let connection = self.core.remotes.best_connection(node, SchemeSet::ALL)?;
         Some(Sender { connection, node, role: Role::Node })
     }
 }
@@ -291,7 +297,7 @@ mod tests {
     #[test]
     fn join_burst_is_not_redirected() {
         let (mut bench, _) = beside(NEAR, 0);
-        bench.hub.config.limits.joins_per_second = 2;
+        bench.hub.core.config.limits.joins_per_second = 2;
         let connections: Vec<ConnectionId> = (1..=20).map(|number| bench.up(number, Role::Node)).collect();
         let said: Vec<_> = connections
             .iter()

@@ -92,8 +92,9 @@ impl Claims {
 
 impl Hub {
     /// Another hub holds this node from its version on.
-    pub(super) fn handle_claim(&mut self, now: Time, node: NodeId, claim: Claim) {
-        if !self.is_plausible(now, claim.version) {
+    pub(super) fn handle_claim(&mut self, node: NodeId, claim: Claim) {
+        let now = self.core.now;
+        if !self.core.is_plausible(claim.version) {
             return;
         }
         self.contradict_claim(claim.home, node, claim.version);
@@ -101,58 +102,60 @@ impl Hub {
         if held.is_none_or(|held| held >= claim.version) {
             return;
         }
-        if self.is_contested(now, node, claim.home) {
+        if self.is_contested(node, claim.home) {
             return self.replicas.record_contested_claim(node, claim);
         }
-        if self.replicas.holds(node) || !self.remotes.is_up(node) {
-            return self.release_to(now, node, claim);
+        if self.replicas.holds(node) || !self.core.remotes.is_up(node) {
+            return self.release_to(node, claim);
         }
         self.claims.record_claim(now, node, claim);
-        self.poll_claims(now);
+        self.poll_claims();
     }
 
     /// A node has published here, so it is nobody else's.
-    pub(super) fn confirm_home(&mut self, now: Time, node: NodeId, version: Version) {
+    pub(super) fn confirm_home(&mut self, node: NodeId, version: Version) {
+        let now = self.core.now;
         if self.claims.confirm_claimed_node(now, node, version) {
-            self.claim(node, version);
+            self.core.claim(node, version);
         }
     }
 
     /// A node has gone: where it went counts that another hub has said.
-    pub(super) fn apply_pending_claim(&mut self, now: Time, node: NodeId) {
+    pub(super) fn apply_pending_claim(&mut self, node: NodeId) {
         if let Some(claim) = self.claims.take_claim(node) {
-            self.release_to(now, node, claim);
+            self.release_to(node, claim);
         }
     }
 
     /// Drops the record of a node that another hub has now.
-    fn release_to(&mut self, now: Time, node: NodeId, claim: Claim) {
+    fn release_to(&mut self, node: NodeId, claim: Claim) {
         let Claim { home, version, record } = claim;
         if let Some(place) = self.directory.claim(node, version)
             && !self.replicas.release(node)
         {
-            self.counters.claimed += 1;
-            self.on_record_removed(now, place, "claimed");
-            self.note_moved(now, node, home);
+            self.core.counters.claimed += 1;
+            self.on_record_removed(place, "claimed");
+            self.note_moved(node, home);
         }
         if let Some(record) = record {
-            self.store_replica(now, home, &record);
+            self.store_replica(home, &record);
         }
     }
 
-    pub(super) fn poll_claims(&mut self, now: Time) {
+    pub(super) fn poll_claims(&mut self) {
+        let now = self.core.now;
         for _ in 0..MAX_PER_WAKE {
             let Some((_, node)) = self.claims.due.first().copied().filter(|(due, _)| *due <= now) else { return };
-            let connection = self.remotes.best_connection(node, SchemeSet::ALL);
+            let connection = self.core.remotes.best_connection(node, SchemeSet::ALL);
             let asked = self.claims.nodes.get_mut(&node).filter(|asked| asked.claim.is_some() && asked.times < ASKS);
             let (Some(connection), Some(asked)) = (connection, asked) else {
-                self.apply_pending_claim(now, node);
+                self.apply_pending_claim(node);
                 continue;
             };
             asked.times += 1;
-            let patience = self.remotes.answer_timeout(connection) * (2 << (asked.times - 1));
+            let patience = self.core.remotes.answer_timeout(connection) * (2 << (asked.times - 1));
             self.claims.set_due(node, now + patience);
-            self.send(
+            self.core.send(
                 connection,
                 Channel::Datagram,
                 Traffic::Renew,
@@ -218,7 +221,7 @@ mod tests {
     fn silent_claimed_node_is_dropped() {
         let (mut bench, _, connection, _) = claimed(2);
         assert_eq!((asked(&mut bench, connection, PATIENCE), held(&bench)), (1, 0));
-        assert!(bench.hub.has_moved(bench.now, node(1)) && bench.hub.claims.nodes.is_empty());
+        assert!(bench.hub.has_moved(node(1)) && bench.hub.claims.nodes.is_empty());
     }
 
     #[test]

@@ -33,14 +33,15 @@ impl JoinRateLimiter {
 impl Hub {
     /// Whether a node that publishes is taken in now. If not, it was told when
     /// to come again.
-    pub(super) fn may_join(&mut self, now: Time, from: Sender) -> bool {
+    pub(super) fn may_join(&mut self, from: Sender) -> bool {
+        let now = self.core.now;
         if self.directory.get(from.node).is_some() {
             return true;
         }
-        let Some(remote) = self.remotes.get_mut(from.node) else { return false };
+        let Some(remote) = self.core.remotes.get_mut(from.node) else { return false };
         if remote.turn.is_none() {
             let place = self.join_limiter.next.max(now);
-            self.join_limiter.next = place + Duration::from_secs(1) / self.config.limits.joins_per_second.max(1);
+            self.join_limiter.next = place + Duration::from_secs(1) / self.core.config.limits.joins_per_second.max(1);
             remote.turn = Some(if place <= now + BURST { now } else { place });
         }
         let wait = remote.turn.map_or(Duration::ZERO, |turn| turn.since(now));
@@ -48,11 +49,11 @@ impl Hub {
             remote.turn = None;
             return true;
         }
-        self.counters.postponed += 1;
-        let wait = wait + Duration::from_millis(self.random.below(JITTER_MS));
+        self.core.counters.postponed += 1;
+        let wait = wait + Duration::from_millis(self.core.random.below(JITTER_MS));
         let later =
             Message::Registration(RegistrationMessage::RetryAfter(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX)));
-        self.send(from.connection, Channel::Datagram, Traffic::Join, &later);
+        self.core.send(from.connection, Channel::Datagram, Traffic::Join, &later);
         false
     }
 }

@@ -2,6 +2,7 @@
 //! answered without a table entry, and the answer is written straight from
 //! the records.
 
+use crate::hub::core::HubCore;
 use bytes::Bytes;
 use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
@@ -18,7 +19,6 @@ use crate::machine::{Channel, Traffic, Transmit};
 use crate::node_selector::NodeSelector;
 use crate::scope::Scope;
 use crate::service::Service;
-use crate::time::Time;
 use crate::wire::{
     Candidate, Coverage, DirectoryMessage, LookupResult, MAX_CANDIDATES, Message, Reason, Request, RequestMode,
 };
@@ -27,36 +27,44 @@ use crate::wire::{
 const DEFAULT_LISTED: usize = 16;
 
 impl Hub {
-    pub(super) fn answer_lookup(&mut self, now: Time, from: Sender, request: &Request) {
+    pub(super) fn answer_lookup(&mut self, from: Sender, request: &Request) {
         let names = request.spec.provider;
         let query =
             DirectoryQuery { aim: SearchPurpose::List, names, ..self.query(from.node, request, DEFAULT_LISTED) };
-        let mut hits = self.search_within(now, request.spec.scope, &query);
+        let mut hits = self.search_within(request.spec.scope, &query);
         let plan = RoutePlan::from_scope(request.spec.scope);
-        let area = plan.and_then(|plan| Some((self.hub_lookup_area(now, request, &query, &hits)?, plan)));
+        let area = plan.and_then(|plan| Some((self.hub_lookup_area(request, &query, &hits)?, plan)));
         let cached = area.map(|_| self.cached_for(request.spec.area, &query)).unwrap_or_default();
         if !cached.is_empty() {
-            let coverage = self.coverage(now, Coverage::FirstMatch);
+            let coverage = self.core.coverage(Coverage::FirstMatch);
             let scope = request.spec.scope;
-            self.answer_merged_lookup(now, (from.connection, request.id), (&query, scope), &cached, coverage);
+            self.answer_merged_lookup((from.connection, request.id), (&query, scope), &cached, coverage);
         } else if let Some((area, plan)) = area {
             let waiter = Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query };
-            let patience = self.time_to_answer(from.connection, request.deadline_ms);
-            if !self.start_lookup(now, DirectoryQuery { area, ..query }, plan, waiter, patience) {
-                self.decline_request(from.connection, request, Reason::TooMany);
+            let patience = self.core.time_to_answer(from.connection, request.deadline_ms);
+            if !self.start_lookup(DirectoryQuery { area, ..query }, plan, waiter, patience) {
+                self.core.decline_request(from.connection, request, Reason::TooMany);
             }
         } else {
-            let are_first = request.spec.area.wants_any() && !hits.is_empty() && plan.is_some() && self.has_others();
-            let coverage = self.coverage(now, if are_first { Coverage::FirstMatch } else { Coverage::Complete });
+            let are_first =
+                request.spec.area.wants_any() && !hits.is_empty() && plan.is_some() && self.core.has_others();
+            let coverage = self.core.coverage(if are_first { Coverage::FirstMatch } else { Coverage::Complete });
             if names.is_some() {
                 self.hits = hits;
                 let scope = request.spec.scope;
-                return self.answer_merged_lookup(now, (from.connection, request.id), (&query, scope), &[], coverage);
+                return self.answer_merged_lookup((from.connection, request.id), (&query, scope), &[], coverage);
             }
-            self.count_listed(query.service, hits.len());
-            let message = encode_found(&self.directory, request.id, &hits, coverage, self.is_here(from.connection));
+            self.core.count_listed(query.service, hits.len());
+            let message =
+                encode_found(&self.directory, request.id, &hits, coverage, self.core.is_here(from.connection));
             let (channel, delivery, traffic) = (Channel::Datagram, Delivery::CONTROL, Traffic::Lookup);
-            self.out.push_back(Transmit::Message { connection: from.connection, channel, delivery, traffic, message });
+            self.core.out.push_back(Transmit::Message {
+                connection: from.connection,
+                channel,
+                delivery,
+                traffic,
+                message,
+            });
         }
         hits.clear();
         self.hits = hits;
@@ -65,16 +73,15 @@ impl Hub {
     /// Answers a lookup for which other hubs were asked as well.
     pub(super) fn answer_merged_lookup(
         &mut self,
-        now: Time,
         (connection, id): (ConnectionId, RequestId),
         (query, scope): (&DirectoryQuery, Scope),
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
-        let hits = self.search_within(now, scope, query);
+        let hits = self.search_within(scope, query);
         let found = self.merged(hits, (connection, id), query, remote, coverage);
-        self.count_listed(query.service, found.candidates.len());
-        self.send(
+        self.core.count_listed(query.service, found.candidates.len());
+        self.core.send(
             connection,
             Channel::Datagram,
             Traffic::Lookup,
@@ -91,7 +98,7 @@ impl Hub {
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) -> LookupResult {
-        let named = |candidate| if query.names.is_some() { self.named(candidate) } else { candidate };
+        let named = |candidate| if query.names.is_some() { self.core.named(candidate) } else { candidate };
         let mut ranked: Vec<(Rank, Candidate)> =
             hits.iter().map(|hit| (hit.rank, named(self.directory.hit(*hit).candidate()))).collect();
         self.hits = hits;
@@ -100,7 +107,7 @@ impl Hub {
         }
         ranked.sort_unstable_by_key(|(rank, _)| *rank);
         ranked.truncate(query.count);
-        let candidates = ranked.into_iter().map(|(_, candidate)| self.shown(connection, candidate)).collect();
+        let candidates = ranked.into_iter().map(|(_, candidate)| self.core.shown(connection, candidate)).collect();
         LookupResult { id, candidates, coverage }
     }
 
@@ -114,17 +121,12 @@ impl Hub {
     ) {
         let hits = self.search(query);
         let found = self.merged(hits, (connection, id), query, remote, coverage);
-        self.send(
+        self.core.send(
             connection,
             Channel::Datagram,
             Traffic::Lookup,
             &Message::Directory(DirectoryMessage::LookupResult(found)),
         );
-    }
-
-    fn count_listed(&mut self, service: Service, listed: usize) {
-        let outcome = if listed == 0 { RequestOutcome::NotFound } else { RequestOutcome::Found };
-        self.counters.count_outcome(service, RequestMode::Lookup, outcome);
     }
 
     /// The search for what `node` requests. Anywhere means near the one who
@@ -152,11 +154,11 @@ impl Hub {
 
     /// Searches the directory. The caller gives the list back to `self.hits`.
     pub(super) fn search(&mut self, query: &DirectoryQuery) -> Vec<Hit> {
-        self.counters.searches += 1;
+        self.core.counters.searches += 1;
         let mut hits = std::mem::take(&mut self.hits);
         match query.names.filter(|selector| !selector.is_everybody()) {
-            Some(selector) => self.examined += self.find_selected(query, selector, &mut hits),
-            None => self.examined += self.directory.find(query, &mut hits),
+            Some(selector) => self.core.examined += self.find_selected(query, selector, &mut hits),
+            None => self.core.examined += self.directory.find(query, &mut hits),
         }
         hits
     }
@@ -169,16 +171,12 @@ impl Hub {
             into.extend(self.directory.find_one(query, node));
             return 1;
         }
-        into.extend(self.remotes.nodes_selected_by(selector).filter_map(|node| self.directory.find_one(query, node)));
+        into.extend(
+            self.core.remotes.nodes_selected_by(selector).filter_map(|node| self.directory.find_one(query, node)),
+        );
         into.sort_unstable_by_key(|hit| hit.rank);
         into.truncate(query.count);
-        self.remotes.count()
-    }
-
-    /// A candidate with its name, if that is known here.
-    pub(super) fn named(&self, candidate: Candidate) -> Candidate {
-        let known = self.remotes.get(candidate.node).map(|remote| remote.name.clone());
-        Candidate { name: candidate.name.or(known), ..candidate }
+        self.core.remotes.count()
     }
 
     /// Whether anything in the directory fits.
@@ -192,12 +190,13 @@ impl Hub {
     /// In which area other hubs are to be asked: where any will do on a miss
     /// only, otherwise as far as something there would be listed before what
     /// this hub has.
-    fn hub_lookup_area(&mut self, now: Time, request: &Request, query: &DirectoryQuery, hits: &[Hit]) -> Option<Area> {
+    fn hub_lookup_area(&mut self, request: &Request, query: &DirectoryQuery, hits: &[Hit]) -> Option<Area> {
+        let now = self.core.now;
         match request.spec.area {
-            _ if !self.has_others() => None,
+            _ if !self.core.has_others() => None,
             area if area.wants_any() && !hits.is_empty() => None,
-            Area::Exact(cell) if !self.is_cut_off() && self.summaries.is_none(now, query.service, cell) => {
-                self.counters.negatives += 1;
+            Area::Exact(cell) if !self.core.is_cut_off() && self.summaries.is_none(now, query.service, cell) => {
+                self.core.counters.negatives += 1;
                 None
             }
             _ => match hits.last() {
@@ -205,6 +204,19 @@ impl Hub {
                 _ => Some(query.area),
             },
         }
+    }
+}
+
+impl HubCore {
+    fn count_listed(&mut self, service: Service, listed: usize) {
+        let outcome = if listed == 0 { RequestOutcome::NotFound } else { RequestOutcome::Found };
+        self.counters.count_outcome(service, RequestMode::Lookup, outcome);
+    }
+
+    /// A candidate with its name, if that is known here.
+    pub(super) fn named(&self, candidate: Candidate) -> Candidate {
+        let known = self.remotes.get(candidate.node).map(|remote| remote.name.clone());
+        Candidate { name: candidate.name.or(known), ..candidate }
     }
 }
 
@@ -263,6 +275,7 @@ mod tests {
     use crate::address::{Address, Scheme};
     use crate::record::{Capacity, Record, Version};
     use crate::service::ServiceSet;
+    use crate::time::Time;
 
     #[test]
     fn direct_encoding_matches_message_encoding() {

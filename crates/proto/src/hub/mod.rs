@@ -36,6 +36,7 @@ mod balance;
 mod cache;
 mod claims;
 mod config;
+mod core;
 mod counters;
 mod departed_usage;
 mod dialable;
@@ -70,12 +71,10 @@ mod testing;
 mod tree;
 mod watches;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::address::Address;
-use crate::address_filter::{DialedHosts, HubDialBudget};
-use crate::delivery::Delivery;
 use crate::directory::{Directory, Hit};
 use crate::ids::{ConnectionId, DialId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, RemoteIdentity, Traffic, Transmit};
@@ -95,16 +94,16 @@ pub use reflection::{MAX_RECEIVERS, MAX_REFLECTED_STREAMS, OverflowPolicy, Refle
 pub use status::{HubStatus, IndexEntry, RemoteHubStatus};
 pub use tree::Relation;
 
+use self::core::HubCore;
 use balance::Balance;
 use claims::Claims;
 use hub_lookup::HubLookups;
 use join_limiter::JoinRateLimiter;
 use members::Members;
-use mesh::Mesh;
 use moved::MovedNodes;
 use reflection::ReflectionState;
 use relay::Relays;
-use remotes::{LostConnection, Remotes};
+use remotes::LostConnection;
 use replicas::Replicas;
 use replication::ReplicaSenders;
 use requests::RequestTable;
@@ -121,26 +120,18 @@ const MAX_PER_WAKE: usize = 1_024;
 /// and how it is driven.
 #[derive(Debug)]
 pub struct Hub {
-    config: HubConfig,
-    random: SplitMix64,
-    started: Option<Time>,
-    /// Since when it knows its nodes: its start, or the last time that its host stood still.
-    knows_since: Option<Time>,
-    /// Since when it is leaving.
-    leaving: Option<Time>,
+    core: HubCore,
     left: bool,
     directory: Directory,
     /// Of a cache: what the server has named.
     cached: Directory,
     /// Names of nodes whose copies are held, of at most twice as many.
     cached_names: BTreeMap<NodeId, String>,
-    remotes: Remotes,
     requests: RequestTable,
     relays: Relays,
     reflection: ReflectionState,
     rooms: RoomDirectory,
     hub_lookups: HubLookups,
-    mesh: Mesh,
     summaries: Summaries,
     members: Members,
     balance: Balance,
@@ -150,18 +141,9 @@ pub struct Hub {
     standby_connections: StandbyConnections,
     claims: Claims,
     moved: MovedNodes,
-    targets: DialedHosts,
-    advice: HubDialBudget,
     join_limiter: JoinRateLimiter,
-    counters: HubCounters,
     /// Where searches put their answer, kept for its memory.
     hits: Vec<Hit>,
-    /// Records that searches have looked at for the message in hand.
-    examined: usize,
-    /// The host's, if the driver has told it.
-    wall_clock: Option<WallClock>,
-    out: VecDeque<Transmit>,
-    events: VecDeque<HubEvent>,
 }
 
 /// Who sent a message, and over which connection.
@@ -179,21 +161,15 @@ impl Hub {
         let mut random = SplitMix64::new(config.seed);
         Self {
             summaries: Summaries::new(random.next_u64() as u32),
-            random,
-            started: None,
-            knows_since: None,
-            leaving: None,
             left: false,
             directory: Directory::new(config.limits.nodes, config.lease),
             cached: Directory::new(cache::MAX_CACHED, config.lease),
             cached_names: BTreeMap::new(),
-            remotes: Remotes::default(),
             requests: RequestTable::default(),
             relays: Relays::default(),
             reflection: ReflectionState::new(config.secret),
             rooms: RoomDirectory::default(),
             hub_lookups: HubLookups::default(),
-            mesh: Mesh::new(&config),
             members: Members::new(&config),
             balance: Balance::default(),
             watches: WatchTable::default(),
@@ -202,176 +178,156 @@ impl Hub {
             standby_connections: StandbyConnections::default(),
             claims: Claims::default(),
             moved: MovedNodes::default(),
-            targets: DialedHosts::default(),
-            advice: HubDialBudget::default(),
             join_limiter: JoinRateLimiter::default(),
-            counters: HubCounters::default(),
             hits: Vec::new(),
-            examined: 0,
-            wall_clock: None,
-            out: VecDeque::new(),
-            events: VecDeque::new(),
-            config,
+            core: HubCore::new(config, random),
         }
     }
 
     /// What the hub has counted since its start.
     pub fn counters(&self) -> &HubCounters {
-        &self.counters
-    }
-
-    /// Whether the hub started less than a lease ago, so that nodes of an
-    /// earlier run may not have found it yet.
-    fn is_young(&self, now: Time) -> bool {
-        self.knows_since.is_none_or(|since| now.since(since) < self.config.lease)
+        &self.core.counters
     }
 
     /// The host stood still. Who published before may be elsewhere by now, and who was told nothing
     /// meanwhile comes back within a lease: as after a start.
-    fn slept(&mut self, now: Time, slept: Duration) {
-        self.knows_since = Some(now);
+    fn slept(&mut self, slept: Duration) {
+        let now = self.core.now;
+        self.core.knows_since = Some(now);
         self.directory.slept(slept);
         self.cached.slept(slept);
-        self.remotes
+        self.core
+            .remotes
             .connections
             .values_mut()
             .filter_map(|connection| connection.clock.as_mut())
             .for_each(|clock| clock.slept(slept));
     }
 
-    fn send(&mut self, connection: ConnectionId, channel: Channel, traffic: Traffic, message: &Message) {
-        let (delivery, message) = (Delivery::CONTROL, message.encode());
-        self.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
-    }
-
-    fn close(&mut self, now: Time, connection: ConnectionId, reason: &str) {
-        self.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
-        self.connection_down(now, connection, reason);
-    }
-
-    fn refused(&mut self, node: NodeId, what: &'static str) {
-        self.counters.refused_by_role += 1;
-        self.events.push_back(HubEvent::Refused { node, what });
+    fn close(&mut self, connection: ConnectionId, reason: &str) {
+        self.core.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
+        self.connection_down(connection, reason);
     }
 
     fn connection_up(
         &mut self,
-        now: Time,
         up: (ConnectionId, Option<DialId>),
         remote: RemoteIdentity,
         address: Address,
         rtt: Duration,
     ) {
+        let now = self.core.now;
         let (connection, dial) = up;
         if let Some(reason) = self.unwelcome(&remote, dial.is_some()) {
-            self.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
-            if remote.node == self.config.node {
-                self.mesh.on_self_dialed(dial);
-                self.events.push_back(HubEvent::SameIdentity { address });
+            self.core.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
+            if remote.node == self.core.config.node {
+                self.core.mesh.on_self_dialed(dial);
+                self.core.events.push_back(HubEvent::SameIdentity { address });
             }
-            return self.dial_ended(now, dial, Err(reason));
+            return self.dial_ended(dial, Err(reason));
         }
         let (node, role) = (remote.node, remote.role);
-        let first = self.remotes.add_connection(now, connection, remote.clone(), address.clone(), rtt);
+        let first = self.core.remotes.add_connection(now, connection, remote.clone(), address.clone(), rtt);
         self.directory.mark_heard(now, node);
-        let clock_s = self.wall_clock.map(|clock| clock.unix_s(now));
-        self.send(
+        let clock_s = self.core.wall_clock.map(|clock| clock.unix_s(now));
+        self.core.send(
             connection,
             Channel::Reliable { flow: 0 },
             Traffic::Join,
             &Message::Probe(ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN })),
         );
-        if let Some(spare) = self.remotes.excess_connection(node, connection) {
-            self.close(now, spare, "one connection too many");
+        if let Some(spare) = self.core.remotes.excess_connection(node, connection) {
+            self.close(spare, "one connection too many");
         }
         match (role.is_hub(), first) {
-            (true, true) => self.events.push_back(HubEvent::HubUp { remote, address }),
-            (false, true) => self.events.push_back(HubEvent::Attached { remote, address }),
+            (true, true) => self.core.events.push_back(HubEvent::HubUp { remote, address }),
+            (false, true) => self.core.events.push_back(HubEvent::Attached { remote, address }),
             (_, false) => {}
         }
-        self.dial_ended(now, dial, Ok(node));
+        self.dial_ended(dial, Ok(node));
         if role.is_hub() && first {
-            self.reset_summary_outboxes(now);
+            self.reset_summary_outboxes();
             self.forward_watches();
-            self.register_all(now);
-            self.on_hub_connected(now, node);
+            self.register_all();
+            self.on_hub_connected(node);
         }
         if role.is_hub() {
-            self.resync_if_stale(now, node);
+            self.resync_if_stale(node);
         }
     }
 
     /// Why a connection with `peer`, which this hub has `dialled` or not, is
     /// not wanted.
     fn unwelcome(&mut self, remote: &RemoteIdentity, dialled: bool) -> Option<&'static str> {
-        if remote.node == self.config.node {
+        if remote.node == self.core.config.node {
             return Some("this is the hub itself");
         }
-        if remote.role.is_hub() && remote.role != self.config.kind.role() {
-            self.refused(remote.node, "its role may not attach here");
+        if remote.role.is_hub() && remote.role != self.core.config.kind.role() {
+            self.core.refused(remote.node, "its role may not attach here");
             return Some("this hub does not admit the role in your certificate");
         }
-        if remote.role == Role::Server && self.is_cache() && !dialled {
-            self.refused(remote.node, "it would be the cache of a cache");
+        if remote.role == Role::Server && self.core.is_cache() && !dialled {
+            self.core.refused(remote.node, "it would be the cache of a cache");
             return Some("this is a cache itself: a cache attaches to the central server");
         }
-        if self.leaving.is_some() {
+        if self.core.leaving.is_some() {
             return Some("the hub is leaving");
         }
-        if self.remotes.connections.len() >= self.config.limits.connections {
-            self.counters.count_over_limit(HubLimit::Connections);
+        if self.core.remotes.connections.len() >= self.core.config.limits.connections {
+            self.core.counters.count_over_limit(HubLimit::Connections);
             return Some("the hub has too many connections");
         }
         None
     }
 
-    fn connection_down(&mut self, now: Time, connection: ConnectionId, reason: &str) {
-        let Some(LostConnection { node, role, last }) = self.remotes.down(connection) else { return };
+    fn connection_down(&mut self, connection: ConnectionId, reason: &str) {
+        let now = self.core.now;
+        let Some(LostConnection { node, role, last }) = self.core.remotes.down(connection) else { return };
         self.replicas.close_receiver(node, connection, last);
-        self.relays_lost_connection(now, node, connection);
+        self.relays_lost_connection(node, connection);
         if !last {
             self.move_watches(node, connection);
             if role == Role::SuperNode {
-                self.resend_state(now, node);
+                self.resend_state(node);
             }
             return;
         }
-        let Some(remote) = self.remotes.forget(now, node) else { return };
+        let Some(remote) = self.core.remotes.forget(now, node) else { return };
         for key in remote.requests {
             self.drop_request_of(node, key);
         }
         self.drop_watches_of(node);
         if role.is_hub() {
-            self.apply_contested_claims(now, node);
-            self.events.push_back(HubEvent::HubDown { node, reason: reason.to_owned() });
-            self.on_hub_lost(now, node, now.since(remote.since), reason);
+            self.apply_contested_claims(node);
+            self.core.events.push_back(HubEvent::HubDown { node, reason: reason.to_owned() });
+            self.on_hub_lost(node, now.since(remote.since), reason);
             self.suspend_registered(node);
         } else {
             self.directory.suspend(node);
-            self.apply_pending_claim(now, node);
-            self.room_member_lost(now, node);
-            self.events.push_back(HubEvent::Detached { node, reason: reason.to_owned() });
+            self.apply_pending_claim(node);
+            self.room_member_lost(node);
+            self.core.events.push_back(HubEvent::Detached { node, reason: reason.to_owned() });
         }
     }
 
-    fn timeout(&mut self, now: Time) {
-        self.expire_leases(now);
-        self.expire_cached(now);
-        self.expire_requests(now);
-        self.expire_relays(now);
-        self.expire_hub_lookups(now);
-        self.expire_reservations(now);
-        self.poll_rooms(now);
-        self.expire_summaries(now);
-        self.tell_summaries(now);
-        self.offer_watches(now);
-        self.poll_mesh(now);
-        self.poll_replication(now);
-        self.poll_standby_connections(now);
-        self.poll_claims(now);
-        self.poll_members(now);
-        self.poll_balance(now);
-        self.end_drain(now);
+    fn timeout(&mut self) {
+        self.expire_leases();
+        self.expire_cached();
+        self.expire_requests();
+        self.expire_relays();
+        self.expire_hub_lookups();
+        self.expire_reservations();
+        self.poll_rooms();
+        self.expire_summaries();
+        self.tell_summaries();
+        self.offer_watches();
+        self.poll_mesh();
+        self.poll_replication();
+        self.poll_standby_connections();
+        self.poll_claims();
+        self.poll_members();
+        self.poll_balance();
+        self.end_drain();
     }
 }
 
@@ -380,41 +336,43 @@ impl Machine for Hub {
     type Event = HubEvent;
 
     fn handle(&mut self, now: Time, input: Input<HubCommand>) {
-        self.started.get_or_insert(now);
-        self.knows_since.get_or_insert(now);
+        self.core.begin_input(now);
         self.directory.tick(now);
         match input {
             Input::ConnectionUp { connection, dial, remote, address, rtt } => {
-                self.connection_up(now, (connection, dial), remote, address, rtt)
+                self.connection_up((connection, dial), remote, address, rtt)
             }
-            Input::ConnectionMoved { connection, address } => self.connection_moved(connection, address),
-            Input::ConnectionDown { connection, reason, .. } => self.connection_down(now, connection, &reason),
-            Input::DialFailed { dial, reason, .. } => self.dial_ended(now, Some(dial), Err(&reason)),
-            Input::Message { connection, message } => self.handle_message(now, connection, &message),
+            Input::ConnectionMoved { connection, address } => self.core.connection_moved(connection, address),
+            Input::ConnectionDown { connection, reason, .. } => self.connection_down(connection, &reason),
+            Input::DialFailed { dial, reason, .. } => self.dial_ended(Some(dial), Err(&reason)),
+            Input::Message { connection, message } => self.handle_message(connection, &message),
             // What a hub tells of itself is what it was told to tell.
             Input::LocalAddress { .. } => {}
             // Multicast is among nodes.
-            Input::Multicast { .. } => self.counters.stray += 1,
+            Input::Multicast { .. } => self.core.counters.stray += 1,
             Input::FlowBroken { connection, flow } => self.flow_broken(connection, flow),
-            Input::HostSuspended(slept) => self.slept(now, slept),
-            Input::WallClock(unix_s) => self.wall_clock = Some(WallClock::new(now, unix_s)),
-            Input::Timeout => self.timeout(now),
-            Input::Command(HubCommand::Leave) => self.leave(now),
+            Input::HostSuspended(slept) => self.slept(slept),
+            Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(now, unix_s)),
+            Input::Timeout => self.timeout(),
+            Input::Command(HubCommand::Leave) => self.leave(),
             Input::Command(HubCommand::ReflectionCapacity { residual_kbps, subscribers }) => {
                 self.note_residual(residual_kbps, subscribers);
             }
-            Input::Command(HubCommand::ReflectedStreams { streams }) => self.record_streams(now, streams),
+            Input::Command(HubCommand::ReflectedStreams { streams }) => self.record_streams(streams),
         }
-        self.announce_load(now);
-        self.end_drain(now);
+        if std::mem::take(&mut self.core.relations_changed) {
+            self.reset_summary_outboxes();
+        }
+        self.announce_load();
+        self.end_drain();
     }
 
     fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.out.pop_front()
+        self.core.out.pop_front()
     }
 
     fn poll_event(&mut self) -> Option<HubEvent> {
-        self.events.pop_front()
+        self.core.events.pop_front()
     }
 
     fn poll_deadline(&self) -> Option<Deadline> {
@@ -429,7 +387,7 @@ impl Machine for Hub {
             due(self.rooms.next_due(), "a room has to be tended"),
             due(self.summaries_due(), "a summary is due"),
             due(self.watches.next_due(), "a watch is offered again"),
-            due(self.mesh.next_due(), "another hub wants tending"),
+            due(self.core.mesh.next_due(), "another hub wants tending"),
             due(self.replica_senders.next_due(), "a standby wants to know"),
             due(self.claims.next_due(), "a node is asked if it is here"),
             due(self.standby_connections.next_due(), "a standby is to be reached"),

@@ -29,53 +29,57 @@ pub(super) struct MovedNodes {
 
 impl Hub {
     /// Another hub has a node that was here.
-    pub(super) fn note_moved(&mut self, now: Time, node: NodeId, to: NodeId) {
+    pub(super) fn note_moved(&mut self, node: NodeId, to: NodeId) {
+        let now = self.core.now;
         let nodes = &mut self.moved.nodes;
         if nodes.len() >= MAX_MOVED {
             nodes.retain(|_, (_, until)| *until > now);
         }
         if nodes.len() < MAX_MOVED {
-            nodes.insert(node, (to, now + self.config.lease));
+            nodes.insert(node, (to, now + self.core.config.lease));
         }
     }
 
     /// Where a node that was here went, if that hub can be asked.
-    pub(super) fn moved_to(&self, now: Time, node: NodeId) -> Option<NodeId> {
+    pub(super) fn moved_to(&self, node: NodeId) -> Option<NodeId> {
+        let now = self.core.now;
         let (to, until) = self.moved.nodes.get(&node)?;
-        (*until > now && self.remotes.is_up(*to)).then_some(*to)
+        (*until > now && self.core.remotes.is_up(*to)).then_some(*to)
     }
 
     /// Whether a node was here a moment ago and has another home now.
-    pub(super) fn has_moved(&self, now: Time, node: NodeId) -> bool {
+    pub(super) fn has_moved(&self, node: NodeId) -> bool {
+        let now = self.core.now;
         self.moved.nodes.get(&node).is_some_and(|(_, until)| *until > now)
     }
 
     /// A node of this hub says where it was before. Peers have heard of it
     /// already ([`HierarchyMessage::Claim`]).
-    pub(super) fn node_moved(&mut self, now: Time, from: Sender, moved: Word) {
+    pub(super) fn node_moved(&mut self, from: Sender, moved: Word) {
+        let now = self.core.now;
         let held = self.directory.get(from.node).filter(|_| !self.replicas.holds(from.node));
         let Some(version) = held.map(|entry| entry.version()).filter(|_| moved.node == from.node) else {
-            self.counters.stray += 1;
+            self.core.counters.stray += 1;
             return;
         };
         // A node says it once. The old home that does not hear of it keeps its copy for a lease.
-        if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, MOVE)) {
-            self.over_limit(from.node, HubLimit::WorkRate);
+        if !self.core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, MOVE)) {
+            self.core.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
-        if self.relation(moved.old_home) != Some(Relation::Sibling) && moved.old_home != self.config.node {
-            let moved = Word { version, new: self.config.node, hops_left: HOPS, ..moved };
+        if self.core.relation(moved.old_home) != Some(Relation::Sibling) && moved.old_home != self.core.config.node {
+            let moved = Word { version, new: self.core.config.node, hops_left: HOPS, ..moved };
             self.pass_on(moved, RoutePlan::BEGIN);
         }
     }
 
     /// Another hub passes on that a node has moved.
-    pub(super) fn hub_moved(&mut self, now: Time, from: Sender, moved: Word) {
-        if moved.old_home == self.config.node {
+    pub(super) fn hub_moved(&mut self, from: Sender, moved: Word) {
+        if moved.old_home == self.core.config.node {
             let claim = Claim { home: moved.new, version: moved.version, record: None };
-            return self.handle_claim(now, moved.node, claim);
+            return self.handle_claim(moved.node, claim);
         }
-        let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
+        let enrolled = matches!(self.core.relation(from.node), Some(Relation::Child(_)));
         let way =
             if moved.direction == RouteDirection::Up && !enrolled { RouteDirection::Down } else { moved.direction };
         self.pass_on(moved, RoutePlan::from(way, from.node));
@@ -86,7 +90,7 @@ impl Hub {
     fn pass_on(&mut self, moved: Word, plan: RoutePlan) {
         let Some(hops) = moved.hops_left.checked_sub(1) else { return };
         let mut route = self.route(BlockService::from_cell(moved.service, moved.cell), plan);
-        if self.remotes.is_up(moved.old_home) {
+        if self.core.remotes.is_up(moved.old_home) {
             route = vec![(moved.old_home, RouteDirection::Down)];
         }
         // One parent passes it on; two would tell everybody twice.
@@ -94,7 +98,7 @@ impl Hub {
         let chosen =
             route.into_iter().enumerate().filter(|(n, (_, way))| *way != RouteDirection::Up || Some(*n) == above);
         for (_, (hub, way)) in chosen.collect::<Vec<_>>() {
-            self.send_to_hub(
+            self.core.send_to_hub(
                 hub,
                 &Message::Registration(RegistrationMessage::HomeChanged(Word {
                     direction: way,
@@ -171,7 +175,7 @@ mod tests {
     fn move_notice_reaches_old_home() {
         let mut bench = Bench::new();
         let (child, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
-        bench.hub.config.tier = 1;
+        bench.hub.core.config.tier = 1;
         bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
         bench.say(other, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
         let summary = |patches| {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::claims::Claim;
+use super::core::HubCore;
 use super::replica_sync::{ReplicaEntry, ReplicaReceiver};
 use super::{Hub, HubEvent, HubKind, HubLimit, Sender};
 use crate::address::SchemeSet;
@@ -18,7 +19,6 @@ use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
 use crate::scope::Scope;
-use crate::time::Time;
 use crate::wire::{
     self, Adopt, MAX_CANDIDATES, MAX_REPLICA_CHANGES, Message, RegistrationMessage, ReplicaCapacity, ReplicaMove,
     ReplicaRecord, ReplicationMessage, ResyncRequest,
@@ -122,41 +122,32 @@ impl Hub {
     /// Searches the directory for a request that goes so far: one that is to
     /// stay with the home's nodes does not get those of another home, as long
     /// as that lives.
-    pub(super) fn search_within(&mut self, now: Time, scope: Scope, query: &DirectoryQuery) -> Vec<Hit> {
+    pub(super) fn search_within(&mut self, scope: Scope, query: &DirectoryQuery) -> Vec<Hit> {
         if scope.admits_any_home() {
             return self.search(query);
         }
         let mut hits = self.search(&DirectoryQuery { count: MAX_CANDIDATES, ..*query });
-        hits.retain(|hit| self.replicas.home_of(hit.rank.node()).is_none_or(|home| !self.is_lively(now, home)));
+        hits.retain(|hit| self.replicas.home_of(hit.rank.node()).is_none_or(|home| !self.core.is_lively(home)));
         hits.truncate(query.count);
         hits
     }
 
-    /// Whether a hub was heard of late.
-    fn is_lively(&self, now: Time, hub: NodeId) -> bool {
-        let connection = self.remotes.best_connection(hub, SchemeSet::ALL);
-        let heard = connection
-            .and_then(|connection| self.remotes.connections.get(&connection))
-            .map(|connection| connection.heard);
-        heard.is_some_and(|heard| now.since(heard) < LIVELY)
-    }
-
     /// A home tells of nodes for which this hub stands by. What does not follow
     /// on what is known, it is asked to tell again.
-    pub(super) fn handle_replica_update(&mut self, now: Time, from: Sender, update: wire::ReplicaUpdate) {
+    pub(super) fn handle_replica_update(&mut self, from: Sender, update: wire::ReplicaUpdate) {
         let mut receiver =
             self.replicas.receivers.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.connection));
-        receiver.limit((self.config.limits.nodes as usize).saturating_sub(self.replicas.numbered()));
+        receiver.limit((self.core.config.limits.nodes as usize).saturating_sub(self.replicas.numbered()));
         let (number, follows) = (update.sequence, receiver.accept_next(from.connection, &update));
         let missing =
-            if follows { self.apply_replica_update(now, from.node, &mut receiver, update) } else { BTreeSet::new() };
+            if follows { self.apply_replica_update(from.node, &mut receiver, update) } else { BTreeSet::new() };
         self.replicas.receivers.insert(from.node, receiver);
         if !follows || !missing.is_empty() {
             // Everybody, if they are too many to be named and fit in.
             let whole = missing.len() > MAX_REPLICA_CHANGES && missing.len() <= self.directory.room();
             let nodes = if whole { Vec::new() } else { missing.into_iter().take(MAX_REPLICA_CHANGES).collect() };
             let resync = Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes }));
-            self.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &resync);
+            self.core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &resync);
         }
     }
 
@@ -164,26 +155,26 @@ impl Hub {
     /// would be needed for it.
     fn apply_replica_update(
         &mut self,
-        now: Time,
         home: NodeId,
         receiver: &mut ReplicaReceiver,
         update: wire::ReplicaUpdate,
     ) -> BTreeSet<u32> {
+        let now = self.core.now;
         for line in update.removed.iter().filter_map(|number| receiver.remove(*number)) {
             if self.directory.get(line.node).is_some_and(|held| held.version() <= line.version) {
-                self.drop_replica(now, home, line.node);
+                self.drop_replica(home, line.node);
             }
         }
         for ReplicaRecord { node, record } in &update.records {
             let line = ReplicaEntry { node: record.node, version: record.version };
             if receiver.insert(*node, line) {
-                self.store_replica(now, home, record);
+                self.store_replica(home, record);
             } else {
-                self.over_limit(home, HubLimit::Replicas);
+                self.core.over_limit(home, HubLimit::Replicas);
             }
         }
         let mut missing = BTreeSet::new();
-        missing.extend(update.moves.into_iter().filter_map(|shift| self.move_replica(now, home, receiver, shift)));
+        missing.extend(update.moves.into_iter().filter_map(|shift| self.move_replica(home, receiver, shift)));
         for ReplicaCapacity { node: number, capacity } in update.capacities {
             match receiver.get(number).filter(|line| self.has_replica(home, *line)) {
                 Some(line) => drop(self.directory.renew(now, line.node, line.version, Some(capacity))),
@@ -199,14 +190,14 @@ impl Hub {
         if update.ends_resync == Some(true) {
             let named = receiver.nodes();
             for node in self.replicas.nodes_of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
-                self.drop_replica(now, home, node);
+                self.drop_replica(home, node);
             }
         }
         missing
     }
 
     /// A home has a node no more. Another hub that has said so counts now.
-    fn drop_replica(&mut self, now: Time, home: NodeId, node: NodeId) {
+    fn drop_replica(&mut self, home: NodeId, node: NodeId) {
         if self.replicas.home_of(node) != Some(home) {
             return;
         }
@@ -215,8 +206,8 @@ impl Hub {
         let place = self.directory.remove(node);
         self.registered(node, place);
         if let Some(Claim { home, record: update, .. }) = claim {
-            self.note_moved(now, node, home);
-            update.into_iter().for_each(|update| self.store_replica(now, home, &update));
+            self.note_moved(node, home);
+            update.into_iter().for_each(|update| self.store_replica(home, &update));
         }
     }
 
@@ -224,7 +215,7 @@ impl Hub {
     /// At a server they are no copies but the nodes of its caches.
     pub(super) fn make_room(&mut self) {
         if self.directory.room() == 0
-            && self.config.kind != HubKind::Server
+            && self.core.config.kind != HubKind::Server
             && let Some(node) = self.replicas.evict_replica()
         {
             let place = self.directory.remove(node);
@@ -233,23 +224,23 @@ impl Hub {
     }
 
     /// A home is gone: nodes of it that another hub has claimed meanwhile are there.
-    pub(super) fn apply_contested_claims(&mut self, now: Time, home: NodeId) {
+    pub(super) fn apply_contested_claims(&mut self, home: NodeId) {
         let is_newer = |node: &NodeId| {
             let held = self.directory.get(*node).map(|entry| entry.version());
             self.replicas.contested.get(node).is_some_and(|claim| held.is_none_or(|held| held < claim.version))
         };
         let claimed = self.replicas.nodes_of(home).filter(is_newer);
         for node in claimed.collect::<Vec<_>>() {
-            self.drop_replica(now, home, node);
+            self.drop_replica(home, node);
         }
     }
 
     /// True if a home that is there holds on to a node whose record it keeps here, though another hub says
     /// that it is its own. Records bear no signature, so the home is believed until it lets go. A central
     /// server's homes are caches of its own, the latest of which counts.
-    pub(super) fn is_contested(&self, now: Time, node: NodeId, by: NodeId) -> bool {
-        let contests = |home| home != by && self.is_lively(now, home);
-        self.config.kind != HubKind::Server && self.replicas.home_of(node).is_some_and(contests)
+    pub(super) fn is_contested(&self, node: NodeId, by: NodeId) -> bool {
+        let contests = |home| home != by && self.core.is_lively(home);
+        self.core.config.kind != HubKind::Server && self.replicas.home_of(node).is_some_and(contests)
     }
 
     /// Whether the copy of a record is here just as its home has told it.
@@ -270,13 +261,7 @@ impl Hub {
     }
 
     /// A node of `home` has moved; its number if its record is needed to know where.
-    fn move_replica(
-        &mut self,
-        now: Time,
-        home: NodeId,
-        receiver: &mut ReplicaReceiver,
-        shift: ReplicaMove,
-    ) -> Option<u32> {
+    fn move_replica(&mut self, home: NodeId, receiver: &mut ReplicaReceiver, shift: ReplicaMove) -> Option<u32> {
         let Some((line, version)) = receiver.advance_version(shift.node, shift.versions) else {
             return self.missing(receiver, shift.node);
         };
@@ -289,14 +274,15 @@ impl Hub {
         if !cell.is_on_grid() {
             return Some(shift.node);
         }
-        self.store_replica(now, home, &Record { version, cell, ..before });
+        self.store_replica(home, &Record { version, cell, ..before });
         None
     }
 
     /// Takes the copy of a record in, unless the node has been heard of since.
-    pub(super) fn store_replica(&mut self, now: Time, home: NodeId, record: &Record) {
+    pub(super) fn store_replica(&mut self, home: NodeId, record: &Record) {
+        let now = self.core.now;
         let node = record.node;
-        if !self.is_plausible(now, record.version) {
+        if !self.core.is_plausible(record.version) {
             return;
         }
         let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
@@ -306,11 +292,11 @@ impl Hub {
         if own.is_some() {
             // The home holds a newer version: the node has moved there, unless it says otherwise.
             let claim = Claim { home, version: record.version, record: Some(record.clone()) };
-            return self.handle_claim(now, node, claim);
+            return self.handle_claim(node, claim);
         }
         let other_home = self.replicas.home_of(node).is_some_and(|known| known != home);
         let is_newer = self.directory.get(node).is_some_and(|held| held.version() < record.version);
-        if is_newer && self.is_contested(now, node, home) {
+        if is_newer && self.is_contested(node, home) {
             let claim = Claim { home, version: record.version, record: Some(record.clone()) };
             return self.replicas.record_contested_claim(node, claim);
         }
@@ -321,7 +307,7 @@ impl Hub {
             false => self.directory.publish(now, record),
         };
         match published {
-            PublishOutcome::Full => self.counters.full += 1,
+            PublishOutcome::Full => self.core.counters.full += 1,
             PublishOutcome::Stale => {}
             PublishOutcome::Same => {
                 self.replicas.homes.insert(node, home);
@@ -341,16 +327,17 @@ impl Hub {
     /// What another hub says of its node has come, changed or gone. To a server
     /// it is the node's own word, so watchers hear of it.
     pub(super) fn registered(&mut self, node: NodeId, before: Option<PreviousEntry>) {
-        if self.config.kind == HubKind::Server {
+        if self.core.config.kind == HubKind::Server {
             self.tell_watchers(node, before);
         }
     }
 
     /// A node whose record is mirrored here makes this hub its home.
-    pub(super) fn adopt(&mut self, now: Time, from: Sender, adopt: Adopt) {
+    pub(super) fn adopt(&mut self, from: Sender, adopt: Adopt) {
+        let now = self.core.now;
         let Adopt { held_version: held, version, capacity, is_failback: returns } = adopt;
-        if self.leaving.is_some() {
-            return self.send(
+        if self.core.leaving.is_some() {
+            return self.core.send(
                 from.connection,
                 Channel::Reliable { flow: 0 },
                 Traffic::Join,
@@ -363,28 +350,40 @@ impl Hub {
             return self.grant_lease(from, Traffic::Join, version, true);
         }
         if !replicas || version <= held || !self.directory.adopt(now, from.node, held, version, capacity) {
-            self.counters.unknown_renews += 1;
-            return self.send(
+            self.core.counters.unknown_renews += 1;
+            return self.core.send(
                 from.connection,
                 Channel::Datagram,
                 Traffic::Join,
                 &Message::Registration(RegistrationMessage::UnknownVersion),
             );
         }
-        self.counters.adoptions += 1;
+        self.core.counters.adoptions += 1;
         let home = self.replicas.home_of(from.node);
         self.replicas.release(from.node);
-        self.remotes.published_over(from.node, from.connection);
-        self.claim(from.node, version);
-        self.on_record_published(now, from.node, None);
+        self.core.remotes.published_over(from.node, from.connection);
+        self.core.claim(from.node, version);
+        self.on_record_published(from.node, None);
         if let Some(entry) = self.directory.get(from.node) {
             let (cell, services) = (entry.cell(), entry.services());
-            self.events.push_back(HubEvent::Published { node: from.node, cell, services });
+            self.core.events.push_back(HubEvent::Published { node: from.node, cell, services });
         }
         self.grant_lease(from, Traffic::Join, version, true);
         if let Some(home) = home.filter(|_| returns == Some(true)) {
-            self.rebalance_returned(now, home);
+            self.rebalance_returned(home);
         }
+    }
+}
+
+impl HubCore {
+    /// Whether a hub was heard of late.
+    fn is_lively(&self, hub: NodeId) -> bool {
+        let now = self.now;
+        let connection = self.remotes.best_connection(hub, SchemeSet::ALL);
+        let heard = connection
+            .and_then(|connection| self.remotes.connections.get(&connection))
+            .map(|connection| connection.heard);
+        heard.is_some_and(|heard| now.since(heard) < LIVELY)
     }
 }
 

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::core::HubCore;
 use super::remotes::PUBLICATION;
 use super::replica_sync::{ReplicaChanges, ReplicaSender};
 use super::{Hub, HubLimit, Sender};
@@ -70,34 +71,37 @@ impl ReplicaSenders {
 
 impl Hub {
     /// A node of this hub says which hub stands by for it.
-    pub(super) fn handle_set_standby(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
-        if hub == self.config.node || self.replicas.holds(from.node) || self.directory.get(from.node).is_none() {
-            self.counters.stray += 1;
+    pub(super) fn handle_set_standby(&mut self, from: Sender, hub: NodeId, addresses: Vec<Address>) {
+        let now = self.core.now;
+        if hub == self.core.config.node || self.replicas.holds(from.node) || self.directory.get(from.node).is_none() {
+            self.core.counters.stray += 1;
             return;
         }
-        if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
-            self.over_limit(from.node, HubLimit::WorkRate);
+        if !self.core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
+            self.core.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
-        self.set_standby(now, from.node, hub);
-        self.want_standby_connection(now, from, hub, addresses);
+        self.set_standby(from.node, hub);
+        self.want_standby_connection(from, hub, addresses);
     }
 
     /// The record of a node of this hub is held at `hub` as well from now on.
-    pub(super) fn set_standby(&mut self, now: Time, node: NodeId, hub: NodeId) {
+    pub(super) fn set_standby(&mut self, node: NodeId, hub: NodeId) {
+        let now = self.core.now;
         let before = self.replica_senders.named.insert(node, hub);
         if let Some(before) = before.filter(|before| *before != hub) {
             self.replica_senders.sender_to(before).pending.insert(node);
         }
-        self.record_change(now, node);
-        let sign_at = now + self.sign_pause() / 2;
+        self.record_change(node);
+        let sign_at = now + self.core.sign_pause() / 2;
         self.replica_senders.next_sign.get_or_insert(sign_at);
     }
 
     /// The record of one of this hub's nodes has changed or gone.
-    pub(super) fn record_change(&mut self, now: Time, node: NodeId) {
+    pub(super) fn record_change(&mut self, node: NodeId) {
+        let now = self.core.now;
         let Some(hub) = self.replica_senders.named.get(&node).copied() else { return };
-        let (entry, is_cache) = (self.directory.get(node), self.is_cache());
+        let (entry, is_cache) = (self.directory.get(node), self.core.is_cache());
         let sender = self.replica_senders.sender_to(hub);
         sender.pending.insert(node);
         // A server knows of a cache's nodes what the cache tells, and nothing else.
@@ -110,7 +114,8 @@ impl Hub {
 
     /// A hub has another connection, or one less: it hears of all for whom it
     /// stands by, unless what it was told holds.
-    pub(super) fn resync_if_stale(&mut self, now: Time, hub: NodeId) {
+    pub(super) fn resync_if_stale(&mut self, hub: NodeId) {
+        let now = self.core.now;
         if !self.has_live_sender(hub)
             && (self.replica_senders.names(hub) || self.replica_senders.senders.contains_key(&hub))
         {
@@ -122,53 +127,52 @@ impl Hub {
     /// Whether the connection lives over which a standby was told what it
     /// knows: it is up, and not silent for long while another one is heard.
     fn has_live_sender(&self, hub: NodeId) -> bool {
-        let heard =
-            |connection: ConnectionId| self.remotes.connections.get(&connection).map(|connection| connection.heard);
+        let heard = |connection: ConnectionId| {
+            self.core.remotes.connections.get(&connection).map(|connection| connection.heard)
+        };
         let told = self.replica_senders.senders.get(&hub).and_then(|sender| sender.connection).and_then(heard);
-        let best = self.connection_to(hub).and_then(heard);
-        told.zip(best).is_some_and(|(told, best)| best.since(told) < self.longest_silence())
+        let best = self.core.connection_to(hub).and_then(heard);
+        told.zip(best).is_some_and(|(told, best)| best.since(told) < self.core.longest_silence())
     }
 
-    pub(super) fn poll_replication(&mut self, now: Time) {
+    pub(super) fn poll_replication(&mut self) {
+        let now = self.core.now;
         if self.replica_senders.flush.is_some_and(|at| at <= now) {
-            self.flush_replicas(now);
+            self.flush_replicas();
         }
         if self.replica_senders.next_sign.is_some_and(|at| at <= now) {
-            let pause = self.sign_pause();
+            let pause = self.core.sign_pause();
             let due = |sender: &ReplicaSender| sender.signed + pause <= now;
             let due = self.replica_senders.senders.iter().filter(|(_, sender)| due(sender)).map(|(hub, _)| *hub);
             for hub in due.collect::<Vec<_>>() {
-                self.update_standby(now, hub);
+                self.update_standby(hub);
             }
             let idle = self.replica_senders.named.is_empty() && self.replica_senders.senders.is_empty();
             self.replica_senders.next_sign = (!idle).then_some(now + pause / 2);
         }
     }
 
-    fn sign_pause(&self) -> Duration {
-        self.config.lease / SIGNS_PER_LEASE
-    }
-
     /// Tells the standbys what has changed.
-    pub(super) fn flush_replicas(&mut self, now: Time) {
+    pub(super) fn flush_replicas(&mut self) {
         self.replica_senders.flush = None;
         let due = self.replica_senders.senders.iter().filter(|(_, sender)| sender.has_changes()).map(|(hub, _)| *hub);
         for hub in due.collect::<Vec<_>>() {
-            self.update_standby(now, hub);
+            self.update_standby(hub);
         }
     }
 
     /// Tells one standby what has changed, and who lives if that is due.
-    fn update_standby(&mut self, now: Time, hub: NodeId) {
+    fn update_standby(&mut self, hub: NodeId) {
+        let now = self.core.now;
         let is_told = self.has_live_sender(hub);
         let Some(mut sender) = self.replica_senders.senders.remove(&hub) else { return };
-        let keeps = match self.connection_to(hub) {
-            Some(_) if is_told => self.send_replica_changes(now, hub, &mut sender),
-            Some(connection) => self.send_full_resync(now, hub, connection, &mut sender),
+        let keeps = match self.core.connection_to(hub) {
+            Some(_) if is_told => self.send_replica_changes(hub, &mut sender),
+            Some(connection) => self.send_full_resync(hub, connection, &mut sender),
             // It hears of everything when it is back, for as long as it has copies.
             None => {
                 sender.connection = None;
-                sender.signed + self.config.lease > now
+                sender.signed + self.core.config.lease > now
             }
         };
         if keeps {
@@ -179,51 +183,48 @@ impl Hub {
     }
 
     /// Tells everything anew over this connection, as soon as that may be.
-    fn send_full_resync(
-        &mut self,
-        now: Time,
-        hub: NodeId,
-        connection: ConnectionId,
-        sender: &mut ReplicaSender,
-    ) -> bool {
+    fn send_full_resync(&mut self, hub: NodeId, connection: ConnectionId, sender: &mut ReplicaSender) -> bool {
+        let now = self.core.now;
         if let Some(due) = sender.resync_blocked_until(now) {
             sender.connection = None;
             self.replica_senders.flush_by(due);
             return true;
         }
-        sender.begin_resync(now, connection, self.replica_senders.nodes_of(hub), &mut self.random);
-        self.send_replica_changes(now, hub, sender)
+        sender.begin_resync(now, connection, self.replica_senders.nodes_of(hub), &mut self.core.random);
+        self.send_replica_changes(hub, sender)
     }
 
     /// Tells what has changed. False if there is nothing more to be known of this ledger.
-    fn send_replica_changes(&mut self, now: Time, hub: NodeId, sender: &mut ReplicaSender) -> bool {
+    fn send_replica_changes(&mut self, hub: NodeId, sender: &mut ReplicaSender) -> bool {
+        let now = self.core.now;
         let Some(connection) = sender.connection else { return true };
         let mut changes = ReplicaChanges::default();
         for node in sender.take_batch() {
             let is_here = self.replica_senders.named.get(&node) == Some(&hub) && !self.replicas.holds(node);
             let entry = self.directory.get(node).filter(|_| is_here);
-            let whole = |record: Record| Record { addresses: self.shareable(connection, record.addresses), ..record };
+            let whole =
+                |record: Record| Record { addresses: self.core.shareable(connection, record.addresses), ..record };
             if !sender.record_change(node, entry.as_ref(), &mut changes, whole) {
-                self.over_limit(hub, HubLimit::Replicas);
+                self.core.over_limit(hub, HubLimit::Replicas);
                 sender.pending.insert(node);
             }
         }
         if !sender.pending.is_empty() {
             self.replica_senders.flush_by(now + GATHER);
         }
-        if sender.signed + self.sign_pause() <= now {
+        if sender.signed + self.core.sign_pause() <= now {
             sender.add_liveness(now, &self.directory, &mut changes);
         }
         // Whom a young hub does not know may yet come back to it.
-        for message in sender.messages(changes, !self.is_young(now)) {
+        for message in sender.messages(changes, !self.core.is_young()) {
             self.send_replica_update(connection, message);
         }
         !sender.is_empty()
     }
 
     fn send_replica_update(&mut self, connection: ConnectionId, copy: wire::ReplicaUpdate) {
-        self.counters.replica_updates_sent += 1;
-        self.send(
+        self.core.counters.replica_updates_sent += 1;
+        self.core.send(
             connection,
             Channel::Reliable { flow: 0 },
             Traffic::Summary,
@@ -232,18 +233,25 @@ impl Hub {
     }
 
     /// A standby could not follow what it was told.
-    pub(super) fn handle_resync_request(&mut self, now: Time, from: Sender, request: &ResyncRequest) {
+    pub(super) fn handle_resync_request(&mut self, from: Sender, request: &ResyncRequest) {
+        let now = self.core.now;
         let sender = self
             .replica_senders
             .senders
             .get_mut(&from.node)
             .filter(|sender| sender.connection == Some(from.connection));
         let Some(sender) = sender else {
-            self.counters.stray += 1;
+            self.core.counters.stray += 1;
             return;
         };
         sender.mark_missing(request.number, &request.nodes);
         self.replica_senders.flush_by(now + GATHER);
+    }
+}
+
+impl HubCore {
+    fn sign_pause(&self) -> Duration {
+        self.config.lease / SIGNS_PER_LEASE
     }
 }
 

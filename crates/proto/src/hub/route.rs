@@ -9,6 +9,7 @@
 use std::cmp::Reverse;
 
 use super::Hub;
+use super::core::HubCore;
 use super::tree::Relation;
 use crate::block::BlockService;
 use crate::grid::Area;
@@ -101,7 +102,7 @@ pub(super) fn greatest(roots: &[NodeId], number: u64) -> Vec<NodeId> {
     first.into_iter().flatten().map(|(_, top)| top).collect()
 }
 
-impl Hub {
+impl HubCore {
     /// The tops that are up, as this one sees them; it is one of them.
     pub(super) fn roots(&self) -> Vec<NodeId> {
         self.siblings_up().chain([self.config.node]).collect()
@@ -118,9 +119,26 @@ impl Hub {
 
     /// Whether a top is not there that should be: what it has is not known.
     pub(super) fn is_root_missing(&self) -> bool {
-        self.is_root() && self.siblings_up().count() < self.mesh.sibling_count().max(self.members.len())
+        self.is_root() && self.siblings_up().count() < self.mesh.sibling_count().max(self.member_count)
     }
 
+    /// The hubs in their order, those that left a question unanswered last.
+    fn trusted(&self, mut hubs: Vec<NodeId>) -> impl Iterator<Item = NodeId> + use<> {
+        hubs.sort_by_key(|hub| self.remotes.is_unresponsive(*hub));
+        hubs.into_iter()
+    }
+
+    /// How a request reaches a provider that a neighbouring hub has named.
+    pub(super) fn way_to(&self, hub: NodeId) -> RouteDirection {
+        match self.relation(hub) {
+            Some(Relation::Parent) => RouteDirection::Up,
+            Some(Relation::Sibling) => RouteDirection::Across,
+            Some(Relation::Child(_) | Relation::StandbyOnly) | None => RouteDirection::Down,
+        }
+    }
+}
+
+impl Hub {
     /// The hubs to which a request for a patch goes on, one after the other.
     pub(super) fn route(&self, block_service: BlockService, plan: RoutePlan) -> Vec<(NodeId, RouteDirection)> {
         let mut below: Vec<(NodeId, u32)> = self.summaries.having(block_service, true).collect();
@@ -129,33 +147,27 @@ impl Hub {
             below.into_iter().map(|(hub, _)| (hub, RouteDirection::Down)).collect();
         match plan.way {
             RouteDirection::Down | RouteDirection::Overflow => {}
-            RouteDirection::Up if !self.is_root() => {
-                route.extend(self.parents().into_iter().map(|hub| (hub, plan.up())))
+            RouteDirection::Up if !self.core.is_root() => {
+                route.extend(self.core.parents().into_iter().map(|hub| (hub, plan.up())))
             }
             RouteDirection::Up if plan.near => {}
             RouteDirection::Up => {
-                let owners = self.owners(block_service);
-                if owners.contains(&self.config.node) {
+                let owners = self.core.owners(block_service);
+                if owners.contains(&self.core.config.node) {
                     route.extend(self.roots_holding(block_service));
                 }
-                route.extend(self.trusted(owners).map(|hub| (hub, RouteDirection::Across)));
+                route.extend(self.core.trusted(owners).map(|hub| (hub, RouteDirection::Across)));
             }
             RouteDirection::Across => route.extend(self.roots_holding(block_service)),
         }
         // A top that has the patch and owns it, too, is asked once.
-        let mut asked = vec![self.config.node];
+        let mut asked = vec![self.core.config.node];
         route.retain(|(hub, _)| {
-            let fresh = Some(*hub) != plan.from && !asked.contains(hub) && self.remotes.is_up(*hub);
+            let fresh = Some(*hub) != plan.from && !asked.contains(hub) && self.core.remotes.is_up(*hub);
             asked.push(*hub);
             fresh
         });
         route
-    }
-
-    /// The hubs in their order, those that left a question unanswered last.
-    fn trusted(&self, mut hubs: Vec<NodeId>) -> impl Iterator<Item = NodeId> + use<> {
-        hubs.sort_by_key(|hub| self.remotes.is_unresponsive(*hub));
-        hubs.into_iter()
     }
 
     /// The tops that have something in a patch, as far as this one owns it.
@@ -175,21 +187,21 @@ impl Hub {
     ) -> (RoutePlan, Vec<HubQuery>, Coverage) {
         let mut asks = HubQueryBuilder { hub: self, list: Vec::new() };
         let below = self.summaries.below_in(service, area);
-        let unreachable = below.iter().any(|hub| !self.remotes.is_up(*hub));
+        let unreachable = below.iter().any(|hub| !self.core.remotes.is_up(*hub));
         let mut coverage = if unreachable { Coverage::Partial } else { Coverage::Complete };
         below.into_iter().for_each(|hub| asks.add(hub, RouteDirection::Down, Vec::new()));
         // Without a top that should be there its patches may have owners that
         // do not know them yet: then all that are left are asked.
         let few = BlockService::few(service, area, FEW)
-            .filter(|_| plan.way == RouteDirection::Across || !self.is_root_missing());
+            .filter(|_| plan.way == RouteDirection::Across || !self.core.is_root_missing());
         match (plan.way, few) {
-            (RouteDirection::Up, _) if !self.is_root() => match self.parents().split_first() {
+            (RouteDirection::Up, _) if !self.core.is_root() => match self.core.parents().split_first() {
                 Some((primary, others)) => asks.add(*primary, plan.up(), others.to_vec()),
                 None => coverage = coverage.with(Coverage::UnreachableAbove),
             },
             (RouteDirection::Up, _) if plan.near => {}
             (RouteDirection::Up, None) => {
-                self.siblings_up().for_each(|hub| asks.add(hub, RouteDirection::Down, Vec::new()))
+                self.core.siblings_up().for_each(|hub| asks.add(hub, RouteDirection::Down, Vec::new()))
             }
             (RouteDirection::Up, Some(block_services)) => {
                 block_services.into_iter().for_each(|block_service| asks.owners_of(block_service))
@@ -199,7 +211,7 @@ impl Hub {
             }
             (RouteDirection::Across, None) | (RouteDirection::Down | RouteDirection::Overflow, _) => {}
         }
-        if plan.is_everywhere() && self.is_root_missing() {
+        if plan.is_everywhere() && self.core.is_root_missing() {
             coverage = coverage.with(Coverage::Partial);
         }
         let mut asks = asks.list;
@@ -207,15 +219,6 @@ impl Hub {
         asks.retain(|ask| Some(ask.hub) != plan.from);
         let from = plan.from.filter(|_| asks.len() < all);
         (RoutePlan { from, ..plan }, asks, coverage)
-    }
-
-    /// How a request reaches a provider that a neighbouring hub has named.
-    pub(super) fn way_to(&self, hub: NodeId) -> RouteDirection {
-        match self.relation(hub) {
-            Some(Relation::Parent) => RouteDirection::Up,
-            Some(Relation::Sibling) => RouteDirection::Across,
-            Some(Relation::Child(_) | Relation::StandbyOnly) | None => RouteDirection::Down,
-        }
     }
 }
 
@@ -227,7 +230,7 @@ struct HubQueryBuilder<'a> {
 
 impl HubQueryBuilder<'_> {
     fn add(&mut self, hub: NodeId, way: RouteDirection, instead: Vec<NodeId>) {
-        let meant = hub != self.hub.config.node && self.hub.remotes.is_up(hub);
+        let meant = hub != self.hub.core.config.node && self.hub.core.remotes.is_up(hub);
         match self.list.iter_mut().find(|ask| ask.hub == hub) {
             // Who is asked as an owner looks at its own as well.
             Some(ask) => ask.way = ask.way.min(way),
@@ -237,11 +240,11 @@ impl HubQueryBuilder<'_> {
     }
 
     fn owners_of(&mut self, block_service: BlockService) {
-        let owners = self.hub.owners(block_service);
-        if owners.contains(&self.hub.config.node) {
+        let owners = self.hub.core.owners(block_service);
+        if owners.contains(&self.hub.core.config.node) {
             return self.holders_of(block_service);
         }
-        let mut owners = self.hub.trusted(owners);
+        let mut owners = self.hub.core.trusted(owners);
         if let Some(first) = owners.next() {
             self.add(first, RouteDirection::Across, owners.collect());
         }

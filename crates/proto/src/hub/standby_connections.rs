@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::core::HubCore;
 use super::dialable::DialAttempt;
 use super::mesh::DialPurpose;
 use super::tree::Relation;
@@ -54,17 +55,18 @@ impl StandbyConnections {
 impl Hub {
     /// A node has named a standby, and where it has found it. It names one at a time, so it
     /// has no more than one place here.
-    pub(super) fn want_standby_connection(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
+    pub(super) fn want_standby_connection(&mut self, from: Sender, hub: NodeId, addresses: Vec<Address>) {
+        let now = self.core.now;
         let Self { standby_connections: standby_dials, replica_senders, .. } = self;
         standby_dials.hubs.retain(|named, _| replica_senders.names(*named));
-        if self.remotes.is_up(hub) || self.standby_connections.hubs.contains_key(&hub) {
+        if self.core.remotes.is_up(hub) || self.standby_connections.hubs.contains_key(&hub) {
             return;
         }
         let Some((addresses, named_by)) = self.standby_addresses(from, hub, addresses) else { return };
-        if self.standby_connections.hubs.len() >= self.config.limits.standby_connections
+        if self.standby_connections.hubs.len() >= self.core.config.limits.standby_connections
             && !self.drop_unreachable_standby()
         {
-            self.over_limit(from.node, HubLimit::StandbyConnections);
+            self.core.over_limit(from.node, HubLimit::StandbyConnections);
             return;
         }
         let backoff = Backoff::new(FIRST_PAUSE, MAX_PAUSE);
@@ -84,9 +86,9 @@ impl Hub {
         if let Some(known) = known.filter(|known| !known.is_empty()) {
             return Some((known, None));
         }
-        let seen = self.remotes.connections.get(&from.connection)?.address.primary()?.ip();
+        let seen = self.core.remotes.connections.get(&from.connection)?.address.primary()?.ip();
         let (there, elsewhere) =
-            address_filter::split(&address_filter::filter_reported(addresses, seen), &self.hosts_of(from.node));
+            address_filter::split(&address_filter::filter_reported(addresses, seen), &self.core.hosts_of(from.node));
         if !there.is_empty() {
             return Some((there, None));
         }
@@ -100,16 +102,11 @@ impl Hub {
         dropped.is_some()
     }
 
-    /// True if the standby may be dialled now: hosts that only a node has named count against its allowance.
-    fn may_dial_standby(&mut self, now: Time, addresses: &[Address], named_by: Option<NodeId>) -> bool {
-        named_by
-            .is_none_or(|node| addresses.iter().all(|address| self.may_dial(now, node, address, DialAttempt::Standby)))
-    }
-
-    pub(super) fn poll_standby_connections(&mut self, now: Time) {
+    pub(super) fn poll_standby_connections(&mut self) {
+        let now = self.core.now;
         let due = self.standby_connections.hubs.iter().filter(|(_, dial)| dial.due.is_some_and(|due| due <= now));
         for hub in due.map(|(hub, _)| *hub).take(MAX_PER_WAKE).collect::<Vec<_>>() {
-            let wanted = self.replica_senders.names(hub) && self.leaving.is_none();
+            let wanted = self.replica_senders.names(hub) && self.core.leaving.is_none();
             let dial = self.standby_connections.hubs.get_mut(&hub).filter(|_| wanted);
             let Some(dial) = dial else {
                 self.standby_connections.hubs.remove(&hub);
@@ -117,55 +114,64 @@ impl Hub {
             };
             dial.due = None;
             let (addresses, named_by) = (dial.addresses.clone(), dial.named_by);
-            if self.remotes.is_up(hub) {
+            if self.core.remotes.is_up(hub) {
                 continue;
             }
-            if !self.may_dial_standby(now, &addresses, named_by) {
+            if !self.core.may_dial_standby(&addresses, named_by) {
                 if let Some(dial) = self.standby_connections.hubs.get_mut(&hub) {
                     dial.due = Some(now + POOR_PAUSE);
                 }
             } else {
-                self.dial(addresses, Role::SuperNode, Some(hub), DialPurpose::Standby(hub));
+                self.core.dial(addresses, Role::SuperNode, Some(hub), DialPurpose::Standby(hub));
             }
         }
     }
 
     /// A dial has led to such a hub; another connection may have been there first.
-    pub(super) fn standby_reached(&mut self, now: Time, hub: NodeId) {
+    pub(super) fn standby_reached(&mut self, hub: NodeId) {
+        let now = self.core.now;
         if let Some(dial) = self.standby_connections.hubs.get_mut(&hub) {
             dial.backoff.record_success(now);
-            if let Some(node) = dial.named_by.and_then(|node| self.remotes.get_mut(node)) {
+            if let Some(node) = dial.named_by.and_then(|node| self.core.remotes.get_mut(node)) {
                 dial.addresses.iter().for_each(|address| node.debt.allowance.refund(address.scheme));
             }
         }
-        if self.remotes.connections_of(hub).len() == 1 {
-            self.remotes.relate(hub, Relation::StandbyOnly);
-            self.send_to_hub(hub, &Message::Hierarchy(HierarchyMessage::StandbyOnly(true)));
+        if self.core.remotes.connections_of(hub).len() == 1 {
+            self.core.remotes.relate(hub, Relation::StandbyOnly);
+            self.core.send_to_hub(hub, &Message::Hierarchy(HierarchyMessage::StandbyOnly(true)));
         }
     }
 
     /// It cannot be reached, or its last connection is gone.
-    pub(super) fn standby_dial_failed(&mut self, now: Time, hub: NodeId) {
+    pub(super) fn standby_dial_failed(&mut self, hub: NodeId) {
+        let now = self.core.now;
         if let Some(dial) = self.standby_connections.hubs.get_mut(&hub) {
-            dial.due = Some(now + dial.backoff.record_failure(now, &mut self.random));
+            dial.due = Some(now + dial.backoff.record_failure(now, &mut self.core.random));
         }
+    }
+}
+
+impl HubCore {
+    /// True if the standby may be dialled now: hosts that only a node has named count against its allowance.
+    fn may_dial_standby(&mut self, addresses: &[Address], named_by: Option<NodeId>) -> bool {
+        named_by.is_none_or(|node| addresses.iter().all(|address| self.may_dial(node, address, DialAttempt::Standby)))
     }
 
     /// Another hub says what a connection is for.
-    pub(super) fn set_standby_only(&mut self, now: Time, hub: NodeId, is_standby_only: bool) {
+    pub(super) fn set_standby_only(&mut self, hub: NodeId, is_standby_only: bool) {
         match (self.relation(hub), is_standby_only) {
             (Some(Relation::Sibling), true) => self.remotes.relate(hub, Relation::StandbyOnly),
             (Some(Relation::StandbyOnly), false) => self.remotes.relate(hub, Relation::Sibling),
             _ => return,
         }
-        self.reset_summary_outboxes(now);
+        self.relations_changed = true;
     }
 
     /// A hub that was a standby only turns out to be a sibling.
-    pub(super) fn promote_to_sibling(&mut self, now: Time, hub: NodeId) {
+    pub(super) fn promote_to_sibling(&mut self, hub: NodeId) {
         if self.relation(hub) == Some(Relation::StandbyOnly) {
             self.send_to_hub(hub, &Message::Hierarchy(HierarchyMessage::StandbyOnly(false)));
-            self.set_standby_only(now, hub, false);
+            self.set_standby_only(hub, false);
         }
     }
 }
@@ -200,13 +206,13 @@ mod tests {
         let (dial, addresses) = bench.dialled.pop().unwrap();
         assert_eq!(addresses, [address(100)]);
         let connection = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
-        assert_eq!(bench.hub.relation(node(100)), Some(Relation::StandbyOnly));
+        assert_eq!(bench.hub.core.relation(node(100)), Some(Relation::StandbyOnly));
         let sent = bench.wait(Duration::from_secs(1));
         let copies = sent.iter().filter(|(to, message)| {
             *to == connection && matches!(message, Message::Replication(ReplicationMessage::ReplicaUpdate(_)))
         });
         assert_eq!(copies.count(), 1, "{sent:?}");
-        assert_eq!(bench.hub.roots(), [node(200)], "it owns nothing");
+        assert_eq!(bench.hub.core.roots(), [node(200)], "it owns nothing");
     }
 
     /// The node says enough for one more dial over UDP.
@@ -242,10 +248,10 @@ mod tests {
     fn standby_only_hub_is_no_root() {
         let mut bench = Bench::new();
         let connection = bench.up(100, Role::SuperNode);
-        assert_eq!(bench.hub.roots().len(), 2);
+        assert_eq!(bench.hub.core.roots().len(), 2);
         bench.say(connection, &Message::Hierarchy(HierarchyMessage::StandbyOnly(true)));
-        assert_eq!(bench.hub.roots().len(), 1);
+        assert_eq!(bench.hub.core.roots().len(), 1);
         bench.say(connection, &Message::Hierarchy(HierarchyMessage::StandbyOnly(false)));
-        assert_eq!(bench.hub.roots().len(), 2);
+        assert_eq!(bench.hub.core.roots().len(), 2);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Hub, HubKind, Sender};
 use crate::address::SchemeSet;
+use crate::hub::core::HubCore;
 use crate::ids::{ConnectionId, NodeId};
-use crate::time::Time;
 use crate::wire::{HierarchyMessage, Message};
 
 /// How another hub stands to this one.
@@ -20,7 +20,7 @@ pub enum Relation {
     StandbyOnly,
 }
 
-impl Hub {
+impl HubCore {
     /// Whether nothing is above this hub.
     pub(super) fn is_root(&self) -> bool {
         self.config.parents.is_empty()
@@ -59,22 +59,24 @@ impl Hub {
         }
     }
 
-    /// A hub takes a place below this one.
-    pub(super) fn register_child(&mut self, now: Time, from: Sender, tier: u8) {
-        let is_parent = self.relation(from.node) == Some(Relation::Parent);
-        if tier >= self.config.tier || is_parent {
-            self.refused(from.node, "it enrolled as a child, but its tier is not below this one");
-            return self.close(now, from.connection, "a child's tier must be below its parent's");
-        }
-        if self.relation(from.node) != Some(Relation::Child(tier)) {
-            self.remotes.relate(from.node, Relation::Child(tier));
-            self.reset_summary_outboxes(now);
-            self.forward_watches();
-        }
-    }
-
     /// The connection over which to ask a hub something.
     pub(super) fn connection_to(&self, hub: NodeId) -> Option<ConnectionId> {
         self.remotes.best_connection(hub, SchemeSet::ALL)
+    }
+}
+
+impl Hub {
+    /// A hub takes a place below this one.
+    pub(super) fn register_child(&mut self, from: Sender, tier: u8) {
+        let is_parent = self.core.relation(from.node) == Some(Relation::Parent);
+        if tier >= self.core.config.tier || is_parent {
+            self.core.refused(from.node, "it enrolled as a child, but its tier is not below this one");
+            return self.close(from.connection, "a child's tier must be below its parent's");
+        }
+        if self.core.relation(from.node) != Some(Relation::Child(tier)) {
+            self.core.remotes.relate(from.node, Relation::Child(tier));
+            self.reset_summary_outboxes();
+            self.forward_watches();
+        }
     }
 }

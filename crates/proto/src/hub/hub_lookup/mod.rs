@@ -20,6 +20,7 @@ use super::tree::Relation;
 use super::{Hub, HubLimit, Sender};
 use crate::directory::{DirectoryQuery, SearchPurpose};
 use crate::grid::{Area, Cell};
+use crate::hub::core::HubCore;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::node_selector::NodeSelector;
@@ -151,65 +152,64 @@ impl Hub {
     /// them the same. False if too many wait, of all or of this remote.
     pub(super) fn start_lookup(
         &mut self,
-        now: Time,
         query: DirectoryQuery,
         route_plan: RoutePlan,
         waiter: Waiter,
         patience: Duration,
     ) -> bool {
         let plan = self.search_route(query.service, query.area, route_plan);
-        self.start_hub_lookup(now, query, plan, waiter, patience)
+        self.start_hub_lookup(query, plan, waiter, patience)
     }
 
     fn start_hub_lookup(
         &mut self,
-        now: Time,
         query: DirectoryQuery,
         plan: LookupPlan,
         waiter: Waiter,
         patience: Duration,
     ) -> bool {
+        let now = self.core.now;
         let (route_plan, asks, coverage) = plan;
         let (patience, node) = (patience.min(MAX_PATIENCE), waiter.node());
-        let allowed = self.config.limits.requests_per_node;
-        if self.remotes.get(node).is_none_or(|node| node.searches >= node.allowance(allowed)) {
-            self.over_limit(node, HubLimit::HubLookupsPerNode);
+        let allowed = self.core.config.limits.requests_per_node;
+        if self.core.remotes.get(node).is_none_or(|node| node.searches >= node.allowance(allowed)) {
+            self.core.over_limit(node, HubLimit::HubLookupsPerNode);
             return false;
         }
         let want = (query.service, query.area, query.count, query.names, route_plan);
         if let Some((id, lookup)) = self.hub_lookups.under_way(&want, now + patience / 2) {
-            self.counters.hub_lookups_merged += 1;
+            self.core.counters.hub_lookups_merged += 1;
             // A repeated lookup is answered once.
             if !lookup.waiters.iter().any(|other| other.is_same(&waiter)) {
                 if lookup.waiters.len() >= MAX_WAITERS {
-                    self.over_limit(node, HubLimit::HubLookupWaiters);
+                    self.core.over_limit(node, HubLimit::HubLookupWaiters);
                     return false;
                 }
                 lookup.waiters.push(waiter);
                 self.count_search(node);
-                self.poll_lookup(now, id);
+                self.poll_lookup(id);
             }
             return true;
         }
-        if self.hub_lookups.table.len() >= self.config.limits.hub_lookups {
-            self.over_limit(node, HubLimit::HubLookups);
+        if self.hub_lookups.table.len() >= self.core.config.limits.hub_lookups {
+            self.core.over_limit(node, HubLimit::HubLookups);
             return false;
         }
-        if !self.remotes.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
-            self.over_limit(node, HubLimit::WorkRate);
+        if !self.core.remotes.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
+            self.core.over_limit(node, HubLimit::WorkRate);
             return false;
         }
         self.count_search(node);
         let id = self.open_hub_lookup(want, now + patience, waiter, coverage);
         for ask in asks {
-            self.ask(now, id, ask);
+            self.ask(id, ask);
         }
-        self.poll_lookup(now, id);
+        self.poll_lookup(id);
         true
     }
 
     fn count_search(&mut self, node: NodeId) {
-        if let Some(remote) = self.remotes.get_mut(node) {
+        if let Some(remote) = self.core.remotes.get_mut(node) {
             remote.searches += 1;
         }
     }
@@ -223,23 +223,28 @@ impl Hub {
         self.hub_lookups.table.insert(id, lookup);
         self.hub_lookups.by_want.insert(want, id);
         self.hub_lookups.timers.insert((until, id));
-        self.counters.hub_lookups_sent += 1;
+        self.core.counters.hub_lookups_sent += 1;
         id
     }
 
     /// Asks one hub, and plans to see whether it answers.
-    fn ask(&mut self, now: Time, id: RequestId, HubQuery { hub, way, fallbacks: instead }: HubQuery) {
-        let wait = self.connection_to(hub).map_or(Duration::ZERO, |connection| self.remotes.answer_timeout(connection));
+    fn ask(&mut self, id: RequestId, HubQuery { hub, way, fallbacks: instead }: HubQuery) {
+        let now = self.core.now;
+        let wait = self
+            .core
+            .connection_to(hub)
+            .map_or(Duration::ZERO, |connection| self.core.remotes.answer_timeout(connection));
         let Some(lookup) = self.hub_lookups.table.get_mut(&id) else { return };
         let awaited = Awaited { way, instead, asked: 0, due: now, pause: REMINDER };
         let awaited = lookup.awaited.entry(hub).or_insert(awaited);
         (awaited.asked, awaited.due) = (awaited.asked + 1, now + wait);
         self.hub_lookups.plan(id);
-        self.send_hub_lookup(now, id, hub, way);
+        self.send_hub_lookup(id, hub, way);
     }
 
-    fn send_hub_lookup(&mut self, now: Time, id: RequestId, hub: NodeId, way: RouteDirection) {
-        let (Some(connection), Some(lookup)) = (self.connection_to(hub), self.hub_lookups.table.get(&id)) else {
+    fn send_hub_lookup(&mut self, id: RequestId, hub: NodeId, way: RouteDirection) {
+        let now = self.core.now;
+        let (Some(connection), Some(lookup)) = (self.core.connection_to(hub), self.hub_lookups.table.get(&id)) else {
             return;
         };
         let (service, area, count, names, _) = lookup.want;
@@ -247,7 +252,7 @@ impl Hub {
         let count = u8::try_from(count).unwrap_or(u8::MAX);
         let seek =
             HubLookup { id, service, area, count, direction: Some(way), timeout_ms: Some(left), selector: names };
-        self.send(
+        self.core.send(
             connection,
             Channel::Datagram,
             Traffic::Lookup,
@@ -257,8 +262,8 @@ impl Hub {
 
     /// Another hub asks. It hears what is held here, and what others have that
     /// are to be asked on its way.
-    pub(super) fn handle_hub_lookup(&mut self, now: Time, from: Sender, seek: HubLookup) {
-        self.counters.hub_lookups_answered += 1;
+    pub(super) fn handle_hub_lookup(&mut self, from: Sender, seek: HubLookup) {
+        self.core.counters.hub_lookups_answered += 1;
         let count = usize::from(seek.count).min(MAX_CANDIDATES);
         let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
         let query = DirectoryQuery {
@@ -270,7 +275,7 @@ impl Hub {
             aim: SearchPurpose::List,
             names: seek.selector,
         };
-        let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
+        let enrolled = matches!(self.core.relation(from.node), Some(Relation::Child(_)));
         let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
         let route_plan = RoutePlan::from(way, from.node);
         let (connection, id) = (from.connection, seek.id);
@@ -278,34 +283,25 @@ impl Hub {
         let (_, asks, coverage) = &plan;
         if asks.is_empty() || (area.wants_any() && self.holds(&query)) {
             let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
-            let coverage = self.coverage(now, reach);
+            let coverage = self.core.coverage(reach);
             return self.answer_hub_lookup((connection, id), &query, &[], coverage);
         }
-        self.send(
+        self.core.send(
             connection,
             Channel::Datagram,
             Traffic::Lookup,
             &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
         );
-        let patience = self.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
+        let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { connection, node: from.node, id, query };
-        if !self.start_hub_lookup(now, query, plan, waiter, patience) {
+        if !self.start_hub_lookup(query, plan, waiter, patience) {
             self.answer_hub_lookup((connection, id), &query, &[], Coverage::Partial);
         }
     }
 
-    /// How much of the time that the requester at the connection's other end waits is
-    /// left here, if the answer is to be there in time.
-    pub(super) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
-        let back =
-            self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.smoothed())
-                + MARGIN;
-        let waits = Duration::from_millis(waits_ms.into()).min(MAX_PATIENCE);
-        waits.saturating_sub(back).max(MARGIN)
-    }
-
     /// A hub says that it is searching. False if nobody waits for it.
-    pub(super) fn confirm_hub_lookup(&mut self, now: Time, hub: NodeId, id: RequestId) -> bool {
+    pub(super) fn confirm_hub_lookup(&mut self, hub: NodeId, id: RequestId) -> bool {
+        let now = self.core.now;
         let awaited = self.hub_lookups.table.get_mut(&id).and_then(|lookup| lookup.awaited.get_mut(&hub));
         let Some(awaited) = awaited else { return false };
         if awaited.asked > 0 {
@@ -317,13 +313,13 @@ impl Hub {
     }
 
     /// A hub has answered.
-    pub(super) fn handle_lookup_result(&mut self, now: Time, from: Sender, found: LookupResult) {
+    pub(super) fn handle_lookup_result(&mut self, from: Sender, found: LookupResult) {
         let Some(lookup) = self.hub_lookups.table.get_mut(&found.id) else {
-            self.counters.stray += 1;
+            self.core.counters.stray += 1;
             return;
         };
         if lookup.awaited.remove(&from.node).is_none() {
-            self.counters.stray += 1;
+            self.core.counters.stray += 1;
             return;
         }
         lookup.coverage = lookup.coverage.with(found.coverage);
@@ -338,34 +334,30 @@ impl Hub {
         for candidate in &fitting {
             lookup.add(from.node, candidate.clone());
         }
-        fitting.iter().for_each(|candidate| self.cache_candidate(now, candidate));
-        self.poll_lookup(now, found.id);
+        fitting.iter().for_each(|candidate| self.cache_candidate(candidate));
+        self.poll_lookup(found.id);
     }
 
-    fn poll_lookup(&mut self, now: Time, id: RequestId) {
+    fn poll_lookup(&mut self, id: RequestId) {
         if self.hub_lookups.table.get(&id).is_some_and(PendingLookup::is_over) {
-            self.conclude(now, id);
+            self.conclude(id);
         }
     }
 
-    /// How far an answer reaches in which this hub has a part.
-    pub(super) fn coverage(&self, now: Time, others: Coverage) -> Coverage {
-        if self.is_young(now) { others.with(Coverage::HubStarting) } else { others }
-    }
-
-    fn conclude(&mut self, now: Time, id: RequestId) {
+    fn conclude(&mut self, id: RequestId) {
+        let now = self.core.now;
         let Some(mut lookup) = self.hub_lookups.take_lookup(id) else { return };
-        let coverage = self.coverage(now, lookup.reach());
+        let coverage = self.core.coverage(lookup.reach());
         let (.., plan) = lookup.want;
         for waiter in std::mem::take(&mut lookup.waiters) {
-            if let Some(remote) = self.remotes.get_mut(waiter.node()) {
+            if let Some(remote) = self.core.remotes.get_mut(waiter.node()) {
                 remote.searches = remote.searches.saturating_sub(1);
             }
             match waiter {
                 Waiter::Lookup { connection, id, query, .. } => {
-                    self.answer_merged_lookup(now, (connection, id), (&query, plan.scope()), &lookup.found, coverage);
+                    self.answer_merged_lookup((connection, id), (&query, plan.scope()), &lookup.found, coverage);
                 }
-                Waiter::Request { key, query } => self.choose(now, key, &query, &lookup.found, coverage),
+                Waiter::Request { key, query } => self.choose(key, &query, &lookup.found, coverage),
                 Waiter::Hub { connection, id, query, .. } => {
                     self.answer_hub_lookup((connection, id), &query, &lookup.found, coverage)
                 }
@@ -374,6 +366,23 @@ impl Hub {
         if !lookup.awaited.is_empty() {
             self.hub_lookups.keep(now, id, lookup);
         }
+    }
+}
+
+impl HubCore {
+    /// How much of the time that the requester at the connection's other end waits is
+    /// left here, if the answer is to be there in time.
+    pub(in crate::hub) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
+        let back =
+            self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.smoothed())
+                + MARGIN;
+        let waits = Duration::from_millis(waits_ms.into()).min(MAX_PATIENCE);
+        waits.saturating_sub(back).max(MARGIN)
+    }
+
+    /// How far an answer reaches in which this hub has a part.
+    pub(in crate::hub) fn coverage(&self, others: Coverage) -> Coverage {
+        if self.is_young() { others.with(Coverage::HubStarting) } else { others }
     }
 }
 

@@ -4,7 +4,6 @@ use super::Awaited;
 use crate::hub::route::HubQuery;
 use crate::hub::{Hub, MAX_PER_WAKE};
 use crate::ids::{NodeId, RequestId};
-use crate::time::Time;
 use crate::wire::{Coverage, RouteDirection};
 
 /// How often a hub is asked that is silent, if nobody can be asked in its
@@ -13,17 +12,17 @@ pub(in crate::hub) const ASKS: u8 = 3;
 
 impl Hub {
     /// A hub is gone: nobody waits for it any longer.
-    pub(in crate::hub) fn drop_silent_hub(&mut self, now: Time, hub: NodeId) {
+    pub(in crate::hub) fn drop_silent_hub(&mut self, hub: NodeId) {
         let waiting = self.hub_lookups.table.iter().filter(|(_, lookup)| lookup.awaited.contains_key(&hub));
         for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.ask_alternative(now, id, hub);
-            self.poll_lookup(now, id);
+            self.ask_alternative(id, hub);
+            self.poll_lookup(id);
         }
     }
 
     /// A hub does not answer: another one is asked in its place, or the answer
     /// does without.
-    fn ask_alternative(&mut self, now: Time, id: RequestId, hub: NodeId) {
+    fn ask_alternative(&mut self, id: RequestId, hub: NodeId) {
         let Some(lookup) = self.hub_lookups.table.get_mut(&id) else { return };
         let Some(Awaited { way, mut instead, .. }) = lookup.awaited.remove(&hub) else { return };
         if lookup.waiters.is_empty() {
@@ -33,33 +32,35 @@ impl Hub {
             let above = way == RouteDirection::Up;
             let reach = if above { Coverage::UnreachableAbove } else { Coverage::Partial };
             lookup.coverage = lookup.coverage.with(reach);
-            self.counters.hub_lookups_partial += 1;
+            self.core.counters.hub_lookups_partial += 1;
             return;
         }
         let next = instead.remove(0);
         if !lookup.awaited.contains_key(&next) {
-            self.ask(now, id, HubQuery { hub: next, way, fallbacks: instead });
+            self.ask(id, HubQuery { hub: next, way, fallbacks: instead });
         }
     }
 
-    pub(in crate::hub) fn expire_hub_lookups(&mut self, now: Time) {
+    pub(in crate::hub) fn expire_hub_lookups(&mut self) {
+        let now = self.core.now;
         for _ in 0..MAX_PER_WAKE {
             let Some((_, id)) = self.hub_lookups.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
-            self.remind(now, id);
-            self.poll_lookup(now, id);
+            self.remind(id);
+            self.poll_lookup(id);
         }
     }
 
     /// Those who are silent, or have been searching for a while, are asked
     /// again, or others in their place.
-    fn remind(&mut self, now: Time, id: RequestId) {
+    fn remind(&mut self, id: RequestId) {
+        let now = self.core.now;
         let Some(lookup) = self.hub_lookups.table.get_mut(&id) else { return };
         if lookup.waiters.is_empty() {
             return lookup.awaited.clear();
         }
         if now >= lookup.until {
             lookup.coverage = lookup.coverage.with(Coverage::Partial);
-            self.counters.hub_lookups_partial += 1;
+            self.core.counters.hub_lookups_partial += 1;
             return lookup.awaited.clear();
         }
         let due = lookup.awaited.iter().filter(|(_, awaited)| awaited.due <= now);
@@ -67,12 +68,12 @@ impl Hub {
             due.map(|(hub, awaited)| (*hub, awaited.way, awaited.asked > 0, awaited.is_over())).collect();
         for (hub, way, silent, is_over) in due {
             if silent {
-                self.remotes.mark_unresponsive(hub);
+                self.core.remotes.mark_unresponsive(hub);
             }
             if silent && is_over {
-                self.ask_alternative(now, id, hub);
+                self.ask_alternative(id, hub);
             } else {
-                self.ask(now, id, HubQuery { hub, way, fallbacks: Vec::new() });
+                self.ask(id, HubQuery { hub, way, fallbacks: Vec::new() });
             }
         }
         self.hub_lookups.plan(id);

@@ -94,7 +94,8 @@ impl Hub {
 
     /// Tells the other members how many leases and what room there are, if that
     /// has changed by enough to matter.
-    pub(in crate::hub) fn announce_load(&mut self, now: Time) {
+    pub(in crate::hub) fn announce_load(&mut self) {
+        let now = self.core.now;
         if self.members.reach.is_empty() {
             return self.members.loads.stop_announcing();
         }
@@ -106,16 +107,16 @@ impl Hub {
     }
 
     pub(super) fn send_load(&mut self, to: NodeId) {
-        let leases = if self.leaving.is_some() { LEAVING } else { self.leases() as u32 };
+        let leases = if self.core.leaving.is_some() { LEAVING } else { self.leases() as u32 };
         let residual_kbps = self.room();
-        self.send_to_hub(to, &Message::Hierarchy(HierarchyMessage::HubLoad { leases, residual_kbps }));
+        self.core.send_to_hub(to, &Message::Hierarchy(HierarchyMessage::HubLoad { leases, residual_kbps }));
     }
 
     /// Another member says how many leases it has, and what room.
-    pub(in crate::hub) fn handle_load(&mut self, now: Time, from: Sender, load: (u32, Option<u32>)) {
+    pub(in crate::hub) fn handle_load(&mut self, from: Sender, load: (u32, Option<u32>)) {
         self.members.loads.by_hub.insert(from.node, load);
-        self.mesh.set_departing(from.node, load.0 == LEAVING);
-        self.welcome(now, from.node);
+        self.core.mesh.set_departing(from.node, load.0 == LEAVING);
+        self.welcome(from.node);
     }
 
     /// A hub says that one more node is with it.
@@ -127,11 +128,11 @@ impl Hub {
     }
 
     /// Gives a member that has joined its share, once it has said what it has.
-    pub(super) fn welcome(&mut self, now: Time, node: NodeId) {
+    pub(super) fn welcome(&mut self, node: NodeId) {
         let said = self.members.loads.leases_of(node).is_some();
         let Some(reach) = self.members.reach.get_mut(&node).filter(|_| said) else { return };
         if std::mem::take(&mut reach.fresh) {
-            self.share_with(now, node);
+            self.share_with(node);
         }
     }
 }

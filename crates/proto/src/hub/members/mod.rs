@@ -29,6 +29,7 @@ use super::{Hub, HubConfig, HubEvent, HubKind, ReflectionConfig, Relation, Sende
 use crate::address::{Address, SchemeSet};
 use crate::address_filter;
 use crate::backoff::Backoff;
+use crate::hub::core::HubCore;
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
@@ -176,76 +177,83 @@ impl Hub {
             node,
             addresses: addresses.to_vec(),
             leases: self.members.loads.leases_of(node),
-            connected: self.remotes.is_up(node),
+            connected: self.core.remotes.is_up(node),
             suspected,
         };
         members.map(status).collect()
     }
 
     /// A connection with another hub is up.
-    pub(super) fn on_hub_connected(&mut self, now: Time, node: NodeId) {
-        self.member_reached(now, node);
+    pub(super) fn on_hub_connected(&mut self, node: NodeId) {
+        self.member_reached(node);
         if self.members.reach.contains_key(&node) {
             self.send_load(node);
         }
-        self.announce_to(now, node, ANNOUNCEMENTS);
+        self.announce_to(node, ANNOUNCEMENTS);
         self.measure_group();
     }
 
-    fn announce_to(&mut self, now: Time, node: NodeId, left: u8) {
+    fn announce_to(&mut self, node: NodeId, left: u8) {
+        let now = self.core.now;
         let Some(group) = &mut self.members.group else { return };
-        let is_sibling = self.remotes.relation(node) == Some(Relation::Sibling);
+        let is_sibling = self.core.remotes.relation(node) == Some(Relation::Sibling);
         if left == 0 || !is_sibling || group.has(node) {
             self.members.announcing.remove(&node);
             return;
         }
         group.announce(now, node);
         self.members.announcing.insert(node, Announcing { next: now + ANNOUNCE_EVERY, left: left - 1 });
-        self.drain_group_notices(now);
+        self.drain_group_notices();
     }
 
     /// The last connection with another hub is gone.
-    pub(super) fn on_hub_disconnected(&mut self, now: Time, node: NodeId) {
+    pub(super) fn on_hub_disconnected(&mut self, node: NodeId) {
+        let now = self.core.now;
         self.members.announcing.remove(&node);
         self.members.loads.forget(node);
         if let Some(reach) = self.members.reach.get_mut(&node).filter(|reach| reach.dial == Dial::None) {
-            reach.dial = Dial::At(now + reach.backoff.record_failure(now, &mut self.random));
+            reach.dial = Dial::At(now + reach.backoff.record_failure(now, &mut self.core.random));
         }
     }
 
-    pub(super) fn member_reached(&mut self, now: Time, node: NodeId) {
+    pub(super) fn member_reached(&mut self, node: NodeId) {
+        let now = self.core.now;
         if let Some(reach) = self.members.reach.get_mut(&node) {
             (reach.dial, reach.failures) = (Dial::None, 0);
             reach.backoff.record_success(now);
         }
     }
 
-    pub(super) fn member_unreachable(&mut self, now: Time, node: NodeId) {
+    pub(super) fn member_unreachable(&mut self, node: NodeId) {
+        let now = self.core.now;
         let Some(reach) = self.members.reach.get_mut(&node) else { return };
-        let pause = reach.backoff.record_failure(now, &mut self.random);
+        let pause = reach.backoff.record_failure(now, &mut self.core.random);
         reach.failures = reach.failures.saturating_add(1);
-        reach.dial = if self.remotes.is_up(node) { Dial::None } else { Dial::At(now + pause) };
+        reach.dial = if self.core.remotes.is_up(node) { Dial::None } else { Dial::At(now + pause) };
     }
 
     /// Another hub's word about the group.
-    pub(super) fn handle_gossip(&mut self, now: Time, from: Sender, message: &Bytes) {
-        let seen = self.remotes.connections.get(&from.connection).and_then(|connection| connection.address.primary());
-        let is_sibling = self.relation(from.node) == Some(Relation::Sibling);
+    pub(super) fn handle_gossip(&mut self, from: Sender, message: &Bytes) {
+        let now = self.core.now;
+        let seen =
+            self.core.remotes.connections.get(&from.connection).and_then(|connection| connection.address.primary());
+        let is_sibling = self.core.relation(from.node) == Some(Relation::Sibling);
         let Some(group) = self.members.group.as_mut().filter(|_| is_sibling) else { return };
         if !group.handle_gossip_packet(now, from.node, seen.map(|seen| seen.ip()), message) {
-            self.counters.malformed += 1;
+            self.core.counters.malformed += 1;
         }
-        self.drain_group_notices(now);
+        self.drain_group_notices();
     }
 
-    pub(super) fn poll_members(&mut self, now: Time) {
+    pub(super) fn poll_members(&mut self) {
+        let now = self.core.now;
         if let Some(group) = &mut self.members.group {
             group.on_timeout(now);
-            self.drain_group_notices(now);
+            self.drain_group_notices();
         }
         let due = self.members.announcing.iter().filter(|(_, announcing)| announcing.next <= now);
         for (node, left) in due.map(|(node, announcing)| (*node, announcing.left)).collect::<Vec<_>>() {
-            self.announce_to(now, node, left);
+            self.announce_to(node, left);
         }
         let due = |reach: &MemberContact| matches!(reach.dial, Dial::At(at) if at <= now);
         let due = self.members.reach.iter().filter(|(_, reach)| due(reach));
@@ -253,14 +261,15 @@ impl Hub {
         // Those that never answer leave something to the others.
         due.sort_unstable();
         for (_, node) in due {
-            self.dial_member(now, node);
+            self.dial_member(node);
         }
     }
 
-    fn dial_member(&mut self, now: Time, node: NodeId) {
+    fn dial_member(&mut self, node: NodeId) {
+        let now = self.core.now;
         let Some(reach) = self.members.reach.get(&node) else { return };
-        let is_wanted = !self.remotes.is_up(node) && !reach.addresses.is_empty();
-        let dial = match is_wanted.then(|| reach.next_addresses()).map(|to| self.dial_told(now, node, to)) {
+        let is_wanted = !self.core.remotes.is_up(node) && !reach.addresses.is_empty();
+        let dial = match is_wanted.then(|| reach.next_addresses()).map(|to| self.dial_told(node, to)) {
             Some(true) => Dial::UnderWay,
             Some(false) => Dial::At(now + FIRST_PAUSE),
             None => Dial::None,
@@ -272,24 +281,25 @@ impl Hub {
 
     /// Dials a super node where others say that it is. False if too many such dials have led nowhere:
     /// one that lies could aim all of its group at other hosts.
-    fn dial_told(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) -> bool {
+    fn dial_told(&mut self, node: NodeId, addresses: Vec<Address>) -> bool {
+        let now = self.core.now;
         let addresses = address_filter::few(addresses);
-        let Some(cost) = self.advice.charge_dial(now, &addresses) else { return false };
-        self.dial(addresses, Role::SuperNode, Some(node), DialPurpose::Member(node, cost));
+        let Some(cost) = self.core.advice.charge_dial(now, &addresses) else { return false };
+        self.core.dial(addresses, Role::SuperNode, Some(node), DialPurpose::Member(node, cost));
         true
     }
 
     /// Carries out what the group wants said, and notes who has come and gone.
-    fn drain_group_notices(&mut self, now: Time) {
+    fn drain_group_notices(&mut self) {
         let Some(group) = &mut self.members.group else { return };
         let words: Vec<GossipPacket> = std::iter::from_fn(|| group.poll_packet()).collect();
         let news: Vec<MemberChange> = std::iter::from_fn(|| group.poll_news()).collect();
         for word in words {
-            self.gossip(now, word);
+            self.gossip(word);
         }
         for news in news {
             match news {
-                MemberChange::Up(node, addresses) => self.member_up(now, node, addresses),
+                MemberChange::Up(node, addresses) => self.member_up(node, addresses),
                 MemberChange::Restarted(node, addresses) => {
                     if let Some(reach) = self.members.reach.get_mut(&node) {
                         (reach.addresses, reach.fresh) = (addresses, true);
@@ -301,59 +311,57 @@ impl Hub {
     }
 
     /// Says something to a super node, or sees to it that it can be said next time.
-    fn gossip(&mut self, now: Time, word: GossipPacket) {
+    fn gossip(&mut self, word: GossipPacket) {
+        let _now = self.core.now;
         let GossipPacket { to, addresses, message } = word;
-        if let Some(connection) = self.remotes.best_connection(to, SchemeSet::ALL) {
-            self.counters.gossip_sent += 1;
-            self.counters.gossip_bytes += message.len() as u64;
-            self.send(
+        if let Some(connection) = self.core.remotes.best_connection(to, SchemeSet::ALL) {
+            self.core.counters.gossip_sent += 1;
+            self.core.counters.gossip_bytes += message.len() as u64;
+            self.core.send(
                 connection,
                 Channel::Datagram,
                 Traffic::Gossip,
                 &Message::Hierarchy(HierarchyMessage::Gossip(message)),
             );
-        } else if !self.members.reach.contains_key(&to) && !addresses.is_empty() && !self.mesh.is_dialling(to) {
+        } else if !self.members.reach.contains_key(&to) && !addresses.is_empty() && !self.core.mesh.is_dialling(to) {
             // It is taken for dead, and asked now and then whether it is.
-            self.dial_told(now, to, addresses);
+            self.dial_told(to, addresses);
         }
     }
 
-    fn member_up(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) {
+    fn member_up(&mut self, node: NodeId, addresses: Vec<Address>) {
+        let now = self.core.now;
         self.members.announcing.remove(&node);
-        self.promote_to_sibling(now, node);
-        let up = self.remotes.is_up(node);
-        let wait = if self.config.node < node { Duration::ZERO } else { self.random.jitter(COURTESY) };
+        self.core.promote_to_sibling(node);
+        let up = self.core.remotes.is_up(node);
+        let wait = if self.core.config.node < node { Duration::ZERO } else { self.core.random.jitter(COURTESY) };
         let dial = if up { Dial::None } else { Dial::At(now + wait) };
         let (backoff, failures, on_the_way, fresh) = (Backoff::new(FIRST_PAUSE, MAX_PAUSE), 0, 0, true);
         let reach = MemberContact { addresses: addresses.clone(), dial, backoff, failures, on_the_way, fresh };
         self.members.reach.insert(node, reach);
-        self.events.push_back(HubEvent::MemberUp { node, addresses });
+        self.core.member_count = self.members.len();
+        self.core.events.push_back(HubEvent::MemberUp { node, addresses });
         if up {
             self.send_load(node);
-            self.welcome(now, node);
+            self.welcome(node);
         }
         self.measure_group();
     }
 
     fn member_down(&mut self, node: NodeId) {
         if self.members.reach.remove(&node).is_some() {
-            self.events.push_back(HubEvent::MemberDown { node });
+            self.core.member_count = self.members.len();
+            self.core.events.push_back(HubEvent::MemberDown { node });
         }
     }
 
     /// Takes the longest round trip to a member as the group's.
     pub(super) fn measure_group(&mut self) {
-        let rtts = self.members.nodes().filter_map(|node| self.rtt_to(node));
+        let rtts = self.members.nodes().filter_map(|node| self.core.rtt_to(node));
         let longest = rtts.max().unwrap_or_default();
         if let Some(group) = &mut self.members.group {
             group.set_rtt(longest);
         }
-    }
-
-    /// The round trip to a remote, if there is a connection with it.
-    pub(super) fn rtt_to(&self, node: NodeId) -> Option<Duration> {
-        let connection = self.remotes.best_connection(node, SchemeSet::ALL)?;
-        self.remotes.connections.get(&connection).map(|connection| connection.rtt.smoothed())
     }
 
     /// Where the node at `connection` may turn to when this hub is gone: to the other
@@ -361,7 +369,8 @@ impl Hub {
     /// same one.
     pub(super) fn standby_candidates(&self, connection: ConnectionId, node: NodeId) -> Vec<Address> {
         let members = self.members.reach.iter();
-        let up = members.filter_map(|(member, reach)| Some((self.rtt_to(*member)?, member, reach.addresses.first()?)));
+        let up =
+            members.filter_map(|(member, reach)| Some((self.core.rtt_to(*member)?, member, reach.addresses.first()?)));
         let mut up: Vec<_> = up.collect();
         up.sort_unstable_by_key(|(rtt, member, _)| (*rtt, **member));
         let turn = usize::from(node.as_bytes()[15]) + usize::from(node.as_bytes()[0]);
@@ -374,21 +383,31 @@ impl Hub {
             alike.rotate_left(turned);
             all.extend(alike.into_iter().map(|(.., address)| address.clone()));
         }
-        self.shareable(connection, all)
+        self.core.shareable(connection, all)
     }
 
     /// Says goodbye to the group.
-    pub(super) fn leave_group(&mut self, now: Time) {
+    pub(super) fn leave_group(&mut self) {
+        let now = self.core.now;
         for node in self.members.nodes().collect::<Vec<_>>() {
             self.send_load(node);
         }
         if let Some(group) = &mut self.members.group {
             group.leave(now);
         }
-        self.drain_group_notices(now);
+        self.drain_group_notices();
         self.members.group = None;
         self.members.reach.clear();
+        self.core.member_count = 0;
         self.members.announcing.clear();
         self.members.loads.stop_announcing();
+    }
+}
+
+impl HubCore {
+    /// The round trip to a remote, if there is a connection with it.
+    pub(in crate::hub) fn rtt_to(&self, node: NodeId) -> Option<Duration> {
+        let connection = self.remotes.best_connection(node, SchemeSet::ALL)?;
+        self.remotes.connections.get(&connection).map(|connection| connection.rtt.smoothed())
     }
 }

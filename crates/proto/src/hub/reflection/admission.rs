@@ -8,7 +8,6 @@ use crate::hub::requests::RequestKey;
 use crate::ids::NodeId;
 use crate::reflection::DownstreamKind;
 use crate::service::Service;
-use crate::time::Time;
 use crate::wire::Reason;
 
 impl Hub {
@@ -26,16 +25,17 @@ impl Hub {
 
     /// Takes the room of a copy, unless it is there already: one who asks once
     /// more, because it has another home or its way is broken, is sent no more.
-    pub(super) fn admit_copy(&mut self, now: Time, key: RequestKey, copy: StreamCopy) -> Result<(), Reason> {
+    pub(super) fn admit_copy(&mut self, key: RequestKey, copy: StreamCopy) -> Result<(), Reason> {
+        let now = self.core.now;
         self.reflection.reservations.release(key);
         let Some(requester) = self.requests.get(key).map(|asked| asked.requester) else { return Ok(()) };
         let kbps = self.rate(copy.service, copy.provider);
         if !self.is_receiver(&copy) {
             if !self.has_room(&copy, requester, kbps) {
-                self.counters.saturated += 1;
+                self.core.counters.saturated += 1;
                 return Err(Reason::Saturated);
             }
-            self.counters.grants += 1;
+            self.core.counters.grants += 1;
         }
         if !self.reflection.is_sent(&copy) {
             self.reflection.reservations.insert(key, Reservation { copy, requester, kbps, until: now + BEGINNING });
@@ -58,7 +58,7 @@ impl Hub {
         let is_fair = |mine: u32, one: u32, left: u32| {
             left >= one && (mine == 0 || mine.saturating_add(one) <= left.saturating_add(mine) / 2)
         };
-        let policy = self.config.reflection.map(|reflection| reflection.policy).unwrap_or_default();
+        let policy = self.core.config.reflection.map(|reflection| reflection.policy).unwrap_or_default();
         let left = self.left_kbps();
         let has_room = match policy {
             OverflowPolicy::Residual if left == u32::MAX => return true,
@@ -81,7 +81,7 @@ impl Hub {
             begun.fold((0, 0_u32), |(count, sum), receiver| (count + 1, sum.saturating_add(rate(receiver))));
         let left = self.left_kbps();
         let is_limited =
-            left != u32::MAX && self.config.reflection.is_some_and(|of| of.policy == OverflowPolicy::Residual);
+            left != u32::MAX && self.core.config.reflection.is_some_and(|of| of.policy == OverflowPolicy::Residual);
         let all = left.saturating_add(reservations.kbps()).saturating_add(*sent_kbps);
         let has_more_than_half = begun_kbps.saturating_add(reserved_kbps).saturating_add(kbps) > all / 2;
         let leaves_some = left >= kbps.saturating_add(all / 8);

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::address::Address;
 use crate::address_filter;
+use crate::hub::core::HubCore;
 use crate::hub::route::HOPS;
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;
@@ -12,9 +13,9 @@ use crate::wire::{HubHop, Request};
 impl Hub {
     /// Whether a node asks for no copy, or for one at a host of its own.
     pub(in crate::hub) fn targets_own_host(&self, from: Sender, request: &Request) -> bool {
-        request
-            .copy_target
-            .is_none_or(|reflect| self.is_allowed_destination(from, reflect.to) && self.is_host_of(from, reflect.to))
+        request.copy_target.is_none_or(|reflect| {
+            self.core.is_allowed_destination(from, reflect.to) && self.is_host_of(from, reflect.to)
+        })
     }
 
     /// Whether the copy that another hub passes a request on for, if any, may go where that says.
@@ -23,22 +24,19 @@ impl Hub {
     pub(in crate::hub) fn is_valid_target(&self, from: Sender, request: &Request, hop: HubHop) -> bool {
         let Some(reflect) = request.copy_target else { return true };
         let is_own = reflect.hops > 0 && reflect.hops >= HOPS.saturating_sub(hop.hops_left);
-        self.is_allowed_destination(from, reflect.to) && (!is_own || self.is_host_of(from, reflect.to))
-    }
-
-    fn is_allowed_destination(&self, from: Sender, to: SocketAddr) -> bool {
-        address_filter::is_destination(self.seen_from(to, from.connection).ip(), self.is_here(from.connection))
+        self.core.is_allowed_destination(from, reflect.to) && (!is_own || self.is_host_of(from, reflect.to))
     }
 
     /// Whether the remote that asks is at this host: it is seen there over one of its connections, or
     /// says so in its record. One that is unspecified is where it is seen.
     pub(super) fn is_host_of(&self, from: Sender, to: SocketAddr) -> bool {
-        let host = self.seen_from(to, from.connection).ip().to_canonical();
+        let host = self.core.seen_from(to, from.connection).ip().to_canonical();
         let connections = self
+            .core
             .remotes
             .connections_of(from.node)
             .iter()
-            .filter_map(|connection| self.remotes.connections.get(connection));
+            .filter_map(|connection| self.core.remotes.connections.get(connection));
         let mut seen = connections.flat_map(|connection| &connection.address.hosts);
         seen.any(|seen| seen.to_canonical() == host) || self.named_hosts(from.node).any(|named| named == host)
     }
@@ -49,5 +47,11 @@ impl Hub {
         let of_hub = self.members.get(node).map_or(&[][..], |member| member.addresses()).to_vec();
         let hosts = |address: Address| address.hosts.into_iter().map(|host| host.to_canonical());
         of_node.into_iter().chain(of_hub).flat_map(hosts)
+    }
+}
+
+impl HubCore {
+    fn is_allowed_destination(&self, from: Sender, to: SocketAddr) -> bool {
+        address_filter::is_destination(self.seen_from(to, from.connection).ip(), self.is_here(from.connection))
     }
 }

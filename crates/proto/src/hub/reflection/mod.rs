@@ -28,6 +28,7 @@ use subscriber_copies::SubscriberCopies;
 use super::requests::{RequestKey, RequestTarget, RoutedRequest};
 use super::{Hub, HubEvent};
 use crate::grid::{Area, Cell};
+use crate::hub::core::HubCore;
 use crate::ids::{ConnectionId, NodeId};
 use crate::random::{RootSecret, SecretRng};
 use crate::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
@@ -198,7 +199,8 @@ impl ReflectionState {
 
 impl Hub {
     /// The owner says what its relay carries.
-    pub(super) fn record_streams(&mut self, now: Time, mut streams: Vec<ReflectedStream>) {
+    pub(super) fn record_streams(&mut self, mut streams: Vec<ReflectedStream>) {
+        let now = self.core.now;
         streams.truncate(MAX_REFLECTED_STREAMS);
         let reflecting = &mut self.reflection;
         let sent = |stream: &ReflectedStream| {
@@ -218,14 +220,14 @@ impl Hub {
         reflecting.streams = streams;
         let reflected: BTreeSet<_> =
             reflecting.streams.iter().filter_map(|stream| Some((stream.service, stream.provider?))).collect();
-        reflecting
-            .sealed_keys
-            .keep(now, &mut self.counters.keys_expired, |service, provider| reflected.contains(&(service, provider)));
+        reflecting.sealed_keys.keep(now, &mut self.core.counters.keys_expired, |service, provider| {
+            reflected.contains(&(service, provider))
+        });
     }
 
     /// Lets a copy of the stream that a request is for go on to whoever asked,
     /// if this hub is one that reflects it. On an error there is no room.
-    pub(super) fn grant_copy(&mut self, now: Time, key: RequestKey, choice: RequestTarget) -> Result<(), Reason> {
+    pub(super) fn grant_copy(&mut self, key: RequestKey, choice: RequestTarget) -> Result<(), Reason> {
         self.forget_overflow(key, choice);
         let Some(asked) = self.requests.get(key) else { return Ok(()) };
         let Some(reflect) = asked.copy_wanted().filter(|reflect| self.reflects(asked, *reflect, choice)) else {
@@ -234,14 +236,15 @@ impl Hub {
             return Ok(());
         };
         let provider = choice.provider().or(asked.named_provider());
-        let (to, kind, service) = (self.seen_from(reflect.to, asked.connection), kind_of(reflect), asked.spec.service);
+        let (to, kind, service) =
+            (self.core.seen_from(reflect.to, asked.connection), kind_of(reflect), asked.spec.service);
         if asked.granted.is_none() {
             let copy = StreamCopy { to, kind, service, provider };
             if self.try_overflow(key, choice, &copy)? {
                 self.reflection.release(key);
                 return Ok(());
             }
-            self.admit_copy(now, key, copy)?;
+            self.admit_copy(key, copy)?;
         }
         // Another choice must not be taken for the one before.
         let tag = StreamTag(self.reflection.tags.next_u64());
@@ -259,41 +262,43 @@ impl Hub {
     }
 
     /// Tells the owner of what was granted for a request.
-    pub(super) fn tell_grant(&mut self, now: Time, key: RequestKey) {
+    pub(super) fn tell_grant(&mut self, key: RequestKey) {
+        let now = self.core.now;
         let Some(asked) = self.requests.get(key) else { return };
         let (Some(granted), Some(reflect)) = (asked.granted, asked.copy_wanted()) else { return };
         let Granted { tag, provider } = granted;
-        let (to, service) = (self.seen_from(reflect.to, asked.connection), asked.spec.service);
+        let (to, service) = (self.core.seen_from(reflect.to, asked.connection), asked.spec.service);
         // Without a provider the place could mean another one's stream.
         let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.target_cell()));
         let cell = held.flatten();
-        let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), self.begin(to, reflect, asked.connection));
+        let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), self.core.begin(to, reflect, asked.connection));
         let grant = ReflectionGrant { tag, to, their_tag, kind, service, cell, provider, begin };
         let requester = asked.requester;
         self.reflection.reservations.renew(now, key, provider);
         if let Some(provider) = provider.filter(|_| kind == DownstreamKind::Subscriber) {
             self.reflection.subscriber_copies.record_copy(now, requester, (to, service, provider));
         }
-        self.events.push_back(HubEvent::Reflect(grant));
+        self.core.events.push_back(HubEvent::Reflect(grant));
     }
 
     /// Another hub says which provider has a request.
-    pub(super) fn found_provider(&mut self, now: Time, key: RequestKey, provider: NodeId) {
+    pub(super) fn found_provider(&mut self, key: RequestKey, provider: NodeId) {
         let Some(granted) = self.requests.get(key).and_then(|asked| asked.granted) else { return };
         if granted.provider.is_none() {
             self.requests.set_granted(key, Some(Granted { provider: Some(provider), ..granted }));
-            self.tell_grant(now, key);
+            self.tell_grant(key);
         }
     }
 
-    pub(super) fn expire_reservations(&mut self, now: Time) {
+    pub(super) fn expire_reservations(&mut self) {
+        let now = self.core.now;
         self.reflection.reservations.expire(now);
     }
 
     /// The destination of a copy that this hub tells the next one.
     pub(super) fn copy_onward(&self, asked: &RoutedRequest, relayed: bool) -> Option<CopyTarget> {
         let wanted = asked.copy_wanted()?;
-        match (asked.granted, self.config.reflection) {
+        match (asked.granted, self.core.config.reflection) {
             // Whoever relays an answer would see what opens the stream.
             (_, _) if relayed => None,
             (Some(granted), Some(ReflectionConfig { media, .. })) => Some(CopyTarget {
@@ -303,7 +308,9 @@ impl Hub {
                 provider: None,
                 is_resuming: None,
             }),
-            (_, _) => Some(CopyTarget { to: self.seen_from(wanted.to, asked.connection), provider: None, ..wanted }),
+            (_, _) => {
+                Some(CopyTarget { to: self.core.seen_from(wanted.to, asked.connection), provider: None, ..wanted })
+            }
         }
     }
 
@@ -311,15 +318,18 @@ impl Hub {
     /// the home of who provides, in that one's place, or as the layer between.
     /// One that leaves does not begin.
     fn reflects(&self, asked: &RoutedRequest, reflect: CopyTarget, choice: RequestTarget) -> bool {
-        let Some(ReflectionConfig { layers, .. }) = self.config.reflection.filter(|_| self.leaving.is_none()) else {
+        let Some(ReflectionConfig { layers, .. }) = self.core.config.reflection.filter(|_| self.core.leaving.is_none())
+        else {
             return false;
         };
         let at_an_end = choice.node().is_some() || asked.is_overflow_here() || !asked.is_from_hub() && !asked.elsewhere;
         reflect.hops < MAX_REFLECTING && (at_an_end || layers > 1 && reflect.hops == 1)
     }
+}
 
+impl HubCore {
     /// An address with an unspecified host replaced by where the remote is seen.
-    fn seen_from(&self, mut to: SocketAddr, connection: ConnectionId) -> SocketAddr {
+    pub(in crate::hub) fn seen_from(&self, mut to: SocketAddr, connection: ConnectionId) -> SocketAddr {
         let seen = self.remotes.connections.get(&connection).and_then(|connection| connection.address.primary());
         if let Some(seen) = seen.filter(|_| to.ip().is_unspecified()) {
             to.set_ip(seen.ip());

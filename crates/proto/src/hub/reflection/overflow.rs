@@ -16,7 +16,6 @@ use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::reflection::DownstreamKind;
 use crate::service::Service;
-use crate::time::Time;
 use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RequestMessage, RouteDirection};
 
 /// How many hubs are tried for one copy.
@@ -42,7 +41,7 @@ impl ReflectionConfig {
 impl Hub {
     /// What room for copies the other hubs are told of, kbit/s.
     pub(in crate::hub) fn room(&self) -> Option<u32> {
-        let reflection = self.config.reflection.filter(|_| self.leaving.is_none());
+        let reflection = self.core.config.reflection.filter(|_| self.core.leaving.is_none());
         reflection.and_then(ReflectionConfig::first_room).map(|_| self.left_kbps())
     }
 
@@ -92,7 +91,7 @@ impl Hub {
     /// The room that a hub leaves to subscribers only if no other hub has more: it is for one copy to
     /// each of the others, for a hub that cannot feed them keeps what comes from here to itself.
     fn feed_reserve_kbps(&self, kbps: u32) -> u32 {
-        let hubs = self.remotes.hubs().filter(|hub| self.room_of(*hub).is_some()).take(MAX_TRIED).count();
+        let hubs = self.core.remotes.hubs().filter(|hub| self.room_of(*hub).is_some()).take(MAX_TRIED).count();
         // The last of at least two is one for a hub, which makes many of it.
         kbps.saturating_mul(hubs.max(1) as u32 + 1)
     }
@@ -104,7 +103,7 @@ impl Hub {
         let left = self.left_kbps();
         let can_feed = left >= kbps;
         let mut hubs: Vec<(bool, Reverse<u32>, NodeId)> = Vec::new();
-        for hub in self.remotes.hubs().filter(|hub| *hub != requester) {
+        for hub in self.core.remotes.hubs().filter(|hub| *hub != requester) {
             let Some(room) = self.room_of(hub) else { continue };
             let is_fed = self.is_fed(hub, service, provider);
             // A hub that would serve this one only is no gain.
@@ -119,8 +118,12 @@ impl Hub {
 
     /// Whether a hub gets a provider's stream from here, as far as its addresses tell.
     fn is_fed(&self, hub: NodeId, service: Service, provider: NodeId) -> bool {
-        let connections =
-            self.remotes.connections_of(hub).iter().filter_map(|connection| self.remotes.connections.get(connection));
+        let connections = self
+            .core
+            .remotes
+            .connections_of(hub)
+            .iter()
+            .filter_map(|connection| self.core.remotes.connections.get(connection));
         let hosts: Vec<_> =
             connections.filter_map(|connection| connection.address.primary()).map(|at: SocketAddr| at.ip()).collect();
         let ReflectionState { sent, reservations, .. } = &self.reflection;
@@ -130,13 +133,7 @@ impl Hub {
 
     /// A hub that was to reflect something in this one's place asks for it.
     /// False if this is not about such a thing.
-    pub(in crate::hub) fn serve_overflow_hub(
-        &mut self,
-        now: Time,
-        from: Sender,
-        key: RequestKey,
-        request: &Request,
-    ) -> bool {
+    pub(in crate::hub) fn serve_overflow_hub(&mut self, from: Sender, key: RequestKey, request: &Request) -> bool {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.nonce == request.nonce) else { return false };
         let Some(reflect) = request.copy_target.filter(|reflect| reflect.hops > 0) else { return false };
         let (tried, overflow) = (asked.overflow_hub(), asked.overflow);
@@ -152,17 +149,17 @@ impl Hub {
         }
         if is_awaited.is_some() && !self.is_host_of(from, reflect.to) {
             self.cancel_overflow(key, from.node, Reason::NotAllowed);
-            self.try_next(now, key, Reason::NotAllowed);
+            self.try_next(key, Reason::NotAllowed);
             return true;
         }
         let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
-        self.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
+        self.core.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
         if let Some((hub, provider)) = is_awaited {
-            let reflect = CopyTarget { to: self.seen_from(reflect.to, from.connection), ..reflect };
+            let reflect = CopyTarget { to: self.core.seen_from(reflect.to, from.connection), ..reflect };
             self.requests.set_overflow(key, Some(Overflow { hub, provider, reflect }));
-            if let Err(reason) = self.hand(now, key, RequestTarget::Node(provider), false) {
+            if let Err(reason) = self.hand(key, RequestTarget::Node(provider), false) {
                 self.drop_overflow(key);
-                self.try_next(now, key, reason);
+                self.try_next(key, reason);
             }
         }
         true
@@ -172,8 +169,8 @@ impl Hub {
     /// room for that.
     fn cancel_overflow(&mut self, key: RequestKey, hub: NodeId, reason: Reason) {
         let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.requester) };
-        if let Some(connection) = self.connection_to(hub) {
-            self.send(
+        if let Some(connection) = self.core.connection_to(hub) {
+            self.core.send(
                 connection,
                 Channel::Datagram,
                 Traffic::Lookup,

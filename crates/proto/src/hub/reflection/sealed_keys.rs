@@ -108,7 +108,8 @@ impl SealedKeyEntry {
 impl Hub {
     /// A request for a provider's stream has gone on: who asked gets what opens
     /// it, if that is here, or once it comes.
-    pub(in crate::hub) fn hand_keys(&mut self, now: Time, key: RequestKey, provider: NodeId) {
+    pub(in crate::hub) fn hand_keys(&mut self, key: RequestKey, provider: NodeId) {
+        let now = self.core.now;
         let Some(asked) = self.requests.get(key).filter(|asked| asked.copy_target.is_some()) else {
             return;
         };
@@ -119,7 +120,7 @@ impl Hub {
         if !is_carried && !is_granted {
             return;
         }
-        let (cache, expired) = (&mut self.reflection.sealed_keys, &mut self.counters.keys_expired);
+        let (cache, expired) = (&mut self.reflection.sealed_keys, &mut self.core.counters.keys_expired);
         let Some(entry) = cache.asked_of(now, (service, provider), source, expired) else { return };
         entry.is_granted |= is_granted;
         if is_carried && entry.hubs.len() < MAX_TOLD {
@@ -135,13 +136,14 @@ impl Hub {
     }
 
     /// A provider, or the hub that is nearer to it, says what opens its stream.
-    pub(in crate::hub) fn handle_keys(&mut self, now: Time, from: Sender, keys: SealedKeys) {
+    pub(in crate::hub) fn handle_keys(&mut self, from: Sender, keys: SealedKeys) {
+        let now = self.core.now;
         let SealedKeys { service, provider, hops_left: hops, sealed, .. } = keys;
         let cache = &mut self.reflection.sealed_keys.0;
         let told = cache.get_mut(&(service, provider, from.node));
-        let remote = self.remotes.get_mut(from.node);
+        let remote = self.core.remotes.get_mut(from.node);
         let (Some(entry), Some(remote)) = (told, remote) else {
-            self.counters.stray += 1;
+            self.core.counters.stray += 1;
             return;
         };
         if entry.sealed.as_ref() == Some(&sealed) {
@@ -150,11 +152,11 @@ impl Hub {
         if !remote.try_charge(now, PUBLICATION) {
             // What was told before is past: who joins waits for the provider's word.
             entry.sealed = None;
-            self.over_limit(from.node, HubLimit::WorkRate);
+            self.core.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         (entry.sealed, entry.touched) = (Some(sealed.clone()), now);
-        self.counters.keys_stored += 1;
+        self.core.counters.keys_stored += 1;
         let hubs = entry.hubs.clone();
         for (connection, id) in self.granted_requests(from.node, service, provider) {
             let keys = SealedKeys { id: Some(id), service, provider, hops_left: HOPS, sealed: sealed.clone() };
@@ -163,15 +165,15 @@ impl Hub {
         let Some(hops) = hops.min(HOPS).checked_sub(1) else { return };
         let keys = SealedKeys { id: None, service, provider, hops_left: hops, sealed };
         for hub in hubs.into_iter().filter(|hub| *hub != from.node) {
-            if let Some(connection) = self.connection_to(hub) {
+            if let Some(connection) = self.core.connection_to(hub) {
                 self.tell_keys(connection, Channel::Reliable { flow: 0 }, keys.clone());
             }
         }
     }
 
     fn tell_keys(&mut self, connection: ConnectionId, channel: Channel, keys: SealedKeys) {
-        self.counters.keys_handed += 1;
-        self.send(connection, channel, Traffic::Lookup, &Message::Flow(FlowMessage::SealedKeys(keys)));
+        self.core.counters.keys_handed += 1;
+        self.core.send(connection, channel, Traffic::Lookup, &Message::Flow(FlowMessage::SealedKeys(keys)));
     }
 
     /// The requests of this hub's nodes that `remote` has and that were granted a copy of this stream; one

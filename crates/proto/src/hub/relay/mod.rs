@@ -27,7 +27,6 @@ use crate::delivery::DeliveryPreferences;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::service::Service;
-use crate::time::Time;
 use crate::wire::{FlowMessage, Message, Reason};
 
 /// How long a flow may be silent before it is forgotten. Receivers report
@@ -46,28 +45,28 @@ impl Hub {
     /// id by which the provider's side knows it.
     pub(super) fn open_relay(
         &mut self,
-        now: Time,
         key: RequestKey,
         requester_connection: ConnectionId,
         (provider, provider_connection): (NodeId, ConnectionId),
         (service, terms): (Service, DeliveryPreferences),
     ) -> Result<RequestId, Reason> {
-        let (total, limits) = (self.relays.len(), &self.config.limits);
-        let remote = self.remotes.get_mut(key.requester).ok_or(Reason::Unreachable)?;
+        let now = self.core.now;
+        let (total, limits) = (self.relays.len(), &self.core.config.limits);
+        let remote = self.core.remotes.get_mut(key.requester).ok_or(Reason::Unreachable)?;
         let is_full = total >= limits.relays;
         if is_full || remote.relays >= remote.allowance(limits.relays_per_node) {
-            self.over_limit(key.requester, if is_full { HubLimit::Relays } else { HubLimit::RelaysPerNode });
+            self.core.over_limit(key.requester, if is_full { HubLimit::Relays } else { HubLimit::RelaysPerNode });
             return Err(Reason::TooMany);
         }
         remote.relays += 1;
         if let Some(before) = self.relays.by_requester.get(&key).copied() {
             self.end_relay(before, None, Some(Reason::Cancelled));
         }
-        let id = self.relays.next_id(self.config.node, provider);
+        let id = self.relays.next_id(self.core.config.node, provider);
         let (accepted, ended, listed) = (false, false, now + IDLE);
         let (heard, credit, exchange) = (now, Credit::default(), DuplexCredit::default());
         let trip = |connection| {
-            self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.pto())
+            self.core.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.pto())
         };
         let linger = LINGER.max(trip(requester_connection) + trip(provider_connection));
         let relay = Relay {
@@ -86,13 +85,14 @@ impl Hub {
             exchange,
         };
         self.relays.insert(id, relay);
-        self.counters.relays += 1;
+        self.core.counters.relays += 1;
         Ok(id)
     }
 
     /// Passes a data message on if it belongs to a relayed flow. False if it
     /// is for the rest of the hub to read.
-    pub(super) fn relay_data(&mut self, now: Time, from: Sender, bytes: &Bytes) -> bool {
+    pub(super) fn relay_data(&mut self, from: Sender, bytes: &Bytes) -> bool {
+        let now = self.core.now;
         let Some(header) = Header::read(bytes) else { return false };
         let Some((id, side)) = self.relays.find_flow(from.node, header.id) else { return false };
         let stops = header.kind == kind::STOP;
@@ -101,12 +101,12 @@ impl Hub {
             _ => is_whole(bytes),
         };
         if !header.may_come_from(side) || !is_sound {
-            self.counters.malformed += 1;
+            self.core.counters.malformed += 1;
             return true;
         }
         if stops && side == Side::Provider && !self.relays.is_accepted(id) {
             // Nothing was promised yet: another provider may serve.
-            self.lose_provider(now, id);
+            self.lose_provider(id);
             return true;
         }
         let (connection, channel, delivery, other) =
@@ -119,9 +119,9 @@ impl Hub {
                 }
             };
         let message = with_id(bytes, &header, other);
-        self.counters.relayed_messages += 1;
-        self.counters.relayed_bytes += message.len() as u64;
-        self.out.push_back(Transmit::Message {
+        self.core.counters.relayed_messages += 1;
+        self.core.counters.relayed_bytes += message.len() as u64;
+        self.core.out.push_back(Transmit::Message {
             connection,
             channel,
             delivery: delivery.on_channel(channel),
@@ -147,12 +147,12 @@ impl Hub {
     fn overrun(&mut self, id: RequestId, side: Side) {
         let Some(relay) = self.relays.table.get(&id) else { return };
         let (requester, provider) = (relay.key.requester, relay.provider);
-        self.counters.overruns += 1;
+        self.core.counters.overruns += 1;
         let node = match side {
             Side::Requester => requester,
             Side::Provider => provider,
         };
-        self.events.push_back(HubEvent::Refused { node, what: "it sends more than it may" });
+        self.core.events.push_back(HubEvent::Refused { node, what: "it sends more than it may" });
         if side == Side::Provider {
             self.directory.record_failure(provider);
             return self.end_relay(id, Some(Reason::Unreachable), Some(Reason::Protocol));
@@ -169,31 +169,31 @@ impl Hub {
     }
 
     /// The provider is gone before it accepted: the next one is asked.
-    fn lose_provider(&mut self, now: Time, id: RequestId) {
+    fn lose_provider(&mut self, id: RequestId) {
         let Some(key) = self.relays.key(id) else { return };
         self.end_relay(id, None, None);
-        self.provider_lost(now, key, id);
+        self.provider_lost(key, id);
     }
 
     /// Ends a flow and says why to the sides that are to hear it.
     pub(super) fn end_relay(&mut self, id: RequestId, to_requester: Option<Reason>, to_provider: Option<Reason>) {
         let Some(relay) = self.relays.remove(id) else { return };
-        if let Some(remote) = self.remotes.get_mut(relay.key.requester) {
+        if let Some(remote) = self.core.remotes.get_mut(relay.key.requester) {
             remote.relays = remote.relays.saturating_sub(1);
         }
         let ends =
             [(relay.requester_connection, relay.key.id, to_requester), (relay.provider_connection, id, to_provider)];
         for (connection, id, reason) in ends {
-            if let Some(reason) = reason.filter(|_| self.remotes.connections.contains_key(&connection)) {
+            if let Some(reason) = reason.filter(|_| self.core.remotes.connections.contains_key(&connection)) {
                 let channel = Channel::Reliable { flow: id.0 };
-                self.send(connection, channel, Traffic::Payload, &Message::Flow(FlowMessage::Stop { id, reason }));
+                self.core.send(connection, channel, Traffic::Payload, &Message::Flow(FlowMessage::Stop { id, reason }));
             }
         }
     }
 
     /// A connection is gone: its flows go on over another one of the same
     /// remote, or end.
-    pub(super) fn relays_lost_connection(&mut self, now: Time, node: NodeId, connection: ConnectionId) {
+    pub(super) fn relays_lost_connection(&mut self, node: NodeId, connection: ConnectionId) {
         for id in self.relays.all_of(node) {
             let Some(relay) = self.relays.table.get(&id) else { continue };
             let (asks, provides) = (relay.requester_connection == connection, relay.provider_connection == connection);
@@ -201,19 +201,20 @@ impl Hub {
                 continue;
             }
             let allowed = self.requests.get(relay.key).map_or(SchemeSet::ALL, |asked| asked.transports());
-            let other = self.remotes.best_connection(node, allowed);
+            let other = self.core.remotes.best_connection(node, allowed);
             let Some(relay) = self.relays.table.get_mut(&id) else { continue };
             match other {
                 Some(other) if asks => relay.requester_connection = other,
                 Some(other) => relay.provider_connection = other,
                 None if asks => self.end_relay(id, None, Some(Reason::Unreachable)),
                 None if relay.accepted => self.end_relay(id, Some(Reason::Unreachable), None),
-                None => self.lose_provider(now, id),
+                None => self.lose_provider(id),
             }
         }
     }
 
-    pub(super) fn expire_relays(&mut self, now: Time) {
+    pub(super) fn expire_relays(&mut self) {
+        let now = self.core.now;
         for _ in 0..MAX_PER_WAKE {
             let Some((id, ended)) = self.relays.due(now) else { return };
             let reason = (!ended).then_some(Reason::TimedOut);

@@ -7,10 +7,10 @@ use super::routed_request::{RequestStage, RequestTarget};
 use super::table::RequestKey;
 use crate::address_filter;
 use crate::delivery::Delivery;
+use crate::hub::core::HubCore;
 use crate::hub::{Hub, HubLimit, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
-use crate::time::Time;
 use crate::wire::{
     Accept, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request, RequestMessage,
     RouteDirection,
@@ -46,22 +46,22 @@ impl Hub {
     }
 
     /// A provider declines: the next one, or a final word.
-    pub(in crate::hub) fn handle_decline(&mut self, now: Time, from: Sender, decline: Decline) {
+    pub(in crate::hub) fn handle_decline(&mut self, from: Sender, decline: Decline) {
         let Some((key, to)) = self.handed_to(from, decline.id, decline.requester) else {
-            if decline.requester.is_some() || !self.watch_refused(now, from.node, decline.id) {
-                self.counters.stray += 1;
+            if decline.requester.is_some() || !self.watch_refused(from.node, decline.id) {
+                self.core.counters.stray += 1;
             }
             return;
         };
         let Some(asked) = self.requests.get(key) else { return };
         if matches!(asked.stage, RequestStage::Handed { accepted: true, .. }) {
             // Who has accepted ends the flow with `Stop`.
-            self.counters.stray += 1;
+            self.core.counters.stray += 1;
             return;
         }
-        self.note_answer(now, key);
+        self.note_answer(key);
         self.note_refusal(to, decline.reason);
-        self.report(now, key, HopAction::Declined, to.remote(), Some(decline.reason));
+        self.report(key, HopAction::Declined, to.remote(), Some(decline.reason));
         self.on_overflow_declined(key, to);
         match decline.reason {
             Reason::Busy => {
@@ -75,12 +75,12 @@ impl Hub {
             Reason::Leaving => to.node().into_iter().for_each(|node| self.directory.suspend(node)),
             _ => {}
         }
-        self.try_next_after_decline(now, key, to, decline.reason);
+        self.try_next_after_decline(key, to, decline.reason);
     }
 
     /// Who had the request has declined it: the hub relays between two who cannot
     /// reach each other, or tries the next one.
-    fn try_next_after_decline(&mut self, now: Time, key: RequestKey, to: RequestTarget, declined: Reason) {
+    fn try_next_after_decline(&mut self, key: RequestKey, to: RequestTarget, declined: Reason) {
         let Some(asked) = self.requests.get(key) else { return };
         if let Some(relay) = asked.relay() {
             self.end_relay(relay, None, None);
@@ -88,7 +88,7 @@ impl Hub {
             && !to.is_overflow()
             && matches!(declined, Reason::Unreachable | Reason::NoTransport)
         {
-            match self.hand(now, key, to, true) {
+            match self.hand(key, to, true) {
                 Ok(()) => return,
                 Err(reason) => self.record_reason(key, reason),
             }
@@ -112,7 +112,7 @@ impl Hub {
             self.clear_unreachable_above(key);
         }
         self.record_reason(key, reason);
-        self.advance(now, key);
+        self.advance(key);
     }
 
     /// Somebody dials, or has dialled, where another hub says that the requester is. Nobody else is to: its
@@ -141,16 +141,16 @@ impl Hub {
     /// A provider has the request and needs more time: the requester waits longer.
     pub(in crate::hub) fn handle_pending(
         &mut self,
-        now: Time,
         from: Sender,
         (id, requester): (RequestId, Option<NodeId>),
         told: Option<ProviderAddress>,
     ) {
+        let now = self.core.now;
         let Some((key, to)) = self.handed_to(from, id, requester) else {
-            self.counters.stray += 1;
+            self.core.counters.stray += 1;
             return;
         };
-        self.note_answer(now, key);
+        self.note_answer(key);
         self.note_dialling(key);
         let provider = self.provider_address(key, (to, from.connection), told);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
@@ -158,13 +158,13 @@ impl Hub {
             *repeated = false;
         }
         if !asked.may_be_pending(now) {
-            self.over_limit(from.node, HubLimit::PendingAnswers);
+            self.core.over_limit(from.node, HubLimit::PendingAnswers);
             return;
         }
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let pending =
             Message::Request(RequestMessage::Pending { id: key.id, requester: asked.named_requester(), provider });
-        self.send(connection, Channel::Datagram, traffic, &pending);
+        self.core.send(connection, Channel::Datagram, traffic, &pending);
     }
 
     /// The provider that has a request, with addresses at which the requester may reach it. Those
@@ -180,30 +180,31 @@ impl Hub {
         let ProviderAddress { node, mut addresses } = match to {
             RequestTarget::Hub { .. } => {
                 let ProviderAddress { node, addresses } = told?;
-                ProviderAddress { node, addresses: self.told_by_hub(connection, addresses) }
+                ProviderAddress { node, addresses: self.core.told_by_hub(connection, addresses) }
             }
             RequestTarget::Node(node) => {
                 let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
-                self.add_seen(connection, &mut addresses);
-                let (addresses, _) = address_filter::split(&addresses, &self.hosts_of(node));
+                self.core.add_seen(connection, &mut addresses);
+                let (addresses, _) = address_filter::split(&addresses, &self.core.hosts_of(node));
                 ProviderAddress { node, addresses }
             }
         };
         addresses.retain(|address| asked.transports().contains(address.scheme));
-        let addresses = self.shareable(asked.connection, addresses);
+        let addresses = self.core.shareable(asked.connection, addresses);
         (!addresses.is_empty()).then_some(ProviderAddress { node, addresses })
     }
 
     /// A provider serves a relayed request. The hub at which it is says who it is.
-    pub(in crate::hub) fn handle_accept(&mut self, now: Time, from: Sender, mut accept: Accept) {
+    pub(in crate::hub) fn handle_accept(&mut self, from: Sender, mut accept: Accept) {
+        let now = self.core.now;
         let Some((key, to)) = self.handed_to(from, accept.id, None) else {
-            self.counters.stray += 1;
+            self.core.counters.stray += 1;
             return;
         };
         if let RequestTarget::Node(node) = to {
             accept.provider = Some(node);
         }
-        self.note_answer(now, key);
+        self.note_answer(key);
         self.note_success(to);
         self.relays.accepted(now, accept.id);
         if matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. }) {
@@ -221,13 +222,13 @@ impl Hub {
         if !self.relays.charge(relay, message.len()) {
             return self.accepts_too_much(relay);
         }
-        self.counters.relayed_messages += 1;
-        self.counters.relayed_bytes += message.len() as u64;
+        self.core.counters.relayed_messages += 1;
+        self.core.counters.relayed_bytes += message.len() as u64;
         let (channel, delivery) = match flow {
             Some(delivery) => (Channel::Reliable { flow: key.id.0 }, delivery),
             None => (Channel::Datagram, Delivery::CONTROL),
         };
-        self.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
+        self.core.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
     }
 
     /// A requester no longer wants it, before there was a flow to stop.
@@ -236,13 +237,14 @@ impl Hub {
         if self.requests.get(key).is_some_and(|asked| asked.remote == from.node) {
             self.remove_request(key);
         } else {
-            self.counters.stray += 1;
+            self.core.counters.stray += 1;
         }
     }
 
     /// The final word. It is kept, so that it can be said again.
-    pub(super) fn decline(&mut self, now: Time, key: RequestKey, reason: Reason) {
-        let young_for = self.knows_since.map_or(Duration::ZERO, |at| (at + self.config.lease).since(now));
+    pub(super) fn decline(&mut self, key: RequestKey, reason: Reason) {
+        let now = self.core.now;
+        let young_for = self.core.knows_since.map_or(Duration::ZERO, |at| (at + self.core.config.lease).since(now));
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         let retry_after_ms = match reason {
             // A requester that was held has waited already.
@@ -260,9 +262,9 @@ impl Hub {
         self.requests.set_stage(key, RequestStage::Declined { retry_after_ms });
         let Some(asked) = self.requests.get(key) else { return };
         if !asked.is_from_hub() {
-            self.counters.count_outcome(asked.spec.service, asked.mode, reason.into());
+            self.core.counters.count_outcome(asked.spec.service, asked.mode, reason.into());
         }
-        self.report(now, key, HopAction::Exhausted, None, Some(reason));
+        self.report(key, HopAction::Exhausted, None, Some(reason));
         self.send_refusal(key);
     }
 
@@ -272,9 +274,11 @@ impl Hub {
         let requester = asked.named_requester();
         let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
-        self.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::Decline(decline)));
+        self.core.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::Decline(decline)));
     }
+}
 
+impl HubCore {
     /// Declines a request that is not remembered.
     pub(in crate::hub) fn decline_request(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
         self.counters.count_outcome(request.spec.service, self.mode_of(request), reason.into());

@@ -12,7 +12,6 @@ use crate::hub::Hub;
 use crate::hub::route::RoutePlan;
 use crate::ids::NodeId;
 use crate::scope::Scope;
-use crate::time::Time;
 use crate::wire::{Candidate, Coverage, HopAction, Reason, RouteDirection};
 
 impl Hub {
@@ -21,18 +20,17 @@ impl Hub {
     /// asks the other hubs first, because something nearer may be theirs. A
     /// cache leaves the choice in a cell to the server, which has to have the
     /// request in any case.
-    pub(super) fn choose_or_lookup(
-        &mut self,
-        now: Time,
-        key: RequestKey,
-        (area, scope): (Area, Scope),
-        query: DirectoryQuery,
-    ) {
+    pub(super) fn choose_or_lookup(&mut self, key: RequestKey, (area, scope): (Area, Scope), query: DirectoryQuery) {
+        let now = self.core.now;
         let is_carried = self.requests.get(key).is_some_and(RoutedRequest::is_from_hub);
-        if self.is_cache() && !is_carried && matches!(area, Area::Exact(_)) && RoutePlan::from_scope(scope).is_some() {
-            return self.advance(now, key);
+        if self.core.is_cache()
+            && !is_carried
+            && matches!(area, Area::Exact(_))
+            && RoutePlan::from_scope(scope).is_some()
+        {
+            return self.advance(key);
         }
-        let mut hits = self.search_within(now, scope, &query);
+        let mut hits = self.search_within(scope, &query);
         hits.sort_unstable_by_key(|hit| hit.rank.by_availability());
         // Who is full may have room for a copy of what it sends already.
         let is_reflected = self.requests.get(key).is_some_and(RoutedRequest::is_reflected);
@@ -46,10 +44,10 @@ impl Hub {
             // What is left then is for handing it on.
             let left = self.requests.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now));
             let waiter = Waiter::Request { key, query };
-            if !self.start_lookup(now, DirectoryQuery { area, ..query }, plan, waiter, left * 3 / 4) {
-                self.decline(now, key, Reason::TooMany);
+            if !self.start_lookup(DirectoryQuery { area, ..query }, plan, waiter, left * 3 / 4) {
+                self.decline(key, Reason::TooMany);
             }
-            return self.report(now, key, HopAction::LookedUp, None, None);
+            return self.report(key, HopAction::LookedUp, None, None);
         }
         let choices =
             |ranks: Vec<Rank>| ranks.iter().map(|rank| self.choice(key, rank.node())).collect::<Vec<RequestTarget>>();
@@ -59,7 +57,7 @@ impl Hub {
         let is_other = |choice: &RequestTarget| Some(*choice) != reflected;
         asked.choices.extend(reflected.into_iter().chain(free.into_iter().filter(is_other)));
         asked.rest.extend(rest.into_iter().filter(is_other));
-        self.advance(now, key);
+        self.advance(key);
     }
 
     /// A provider whose stream this hub carries already costs nobody's uplink
@@ -92,13 +90,13 @@ impl Hub {
     pub(super) fn choice(&self, key: RequestKey, node: NodeId) -> RequestTarget {
         let asked = self.requests.get(key);
         let is_carried = asked.is_some_and(RoutedRequest::is_from_hub);
-        let connected = self.remotes.is_up(node);
+        let connected = self.core.remotes.is_up(node);
         let is_copy_of = |home: &NodeId| {
             let elsewhere = asked.is_some_and(|asked| asked.is_reflected() && asked.remote != *home);
-            elsewhere && self.remotes.is_up(*home) && !self.remotes.is_unresponsive(*home)
+            elsewhere && self.core.remotes.is_up(*home) && !self.core.remotes.is_unresponsive(*home)
         };
         let home = self.replicas.home_of(node).filter(|home| !connected || is_copy_of(home));
-        let central = self.central().filter(|_| !is_carried).map(|server| (server, RouteDirection::Up));
+        let central = self.core.central().filter(|_| !is_carried).map(|server| (server, RouteDirection::Up));
         let hub = central.or(home.map(|home| (home, RouteDirection::Down)));
         match (hub, self.directory.get(node)) {
             (Some((hub, way)), Some(entry)) => {
@@ -112,7 +110,7 @@ impl Hub {
     /// the best own provider that is free.
     fn area_to_search(&self, area: Area, query: &DirectoryQuery, best: Option<&Rank>) -> Option<Area> {
         match (area, best) {
-            _ if !self.has_others() => None,
+            _ if !self.core.has_others() => None,
             (Area::Exact(_), _) | (Area::Anywhere, Some(_)) => None,
             (_, Some(best)) => query.nearer_than(best),
             (_, None) => Some(query.area),
@@ -122,7 +120,6 @@ impl Hub {
     /// The other hubs have been asked: ranks what they and this one have.
     pub(in crate::hub) fn choose(
         &mut self,
-        now: Time,
         key: RequestKey,
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
@@ -130,12 +127,12 @@ impl Hub {
     ) {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.stage == RequestStage::LookingUp) else { return };
         let scope = asked.route_plan.unwrap_or(RoutePlan::BEGIN).scope();
-        let mut ranked = self.rank_own(now, (key, scope), query, remote);
+        let mut ranked = self.rank_own((key, scope), query, remote);
         for (hub, Candidate { node, cell, capacity, .. }) in remote {
             let known = ranked.iter().any(|(rank, _)| rank.node() == *node);
             if !known && query.except != Some(*node) {
                 let rank = Rank::new(query.service, query.centre(), *cell, *capacity, false, *node);
-                let (way, named) = (self.way_to(*hub), Some((*node, *cell)));
+                let (way, named) = (self.core.way_to(*hub), Some((*node, *cell)));
                 ranked.push((rank, RequestTarget::Hub { hub: *hub, way, named, silences: 0 }));
             }
         }
@@ -150,19 +147,18 @@ impl Hub {
             Coverage::Partial => self.record_reason(key, Reason::Unreachable),
             Coverage::UnreachableAbove => self.record_reason(key, Reason::UnreachableAbove),
         }
-        self.advance(now, key);
+        self.advance(key);
     }
 
     /// What this hub's directory has, unless another hub has named a newer record of
     /// the same node.
     fn rank_own(
         &mut self,
-        now: Time,
         (key, scope): (RequestKey, Scope),
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
     ) -> Vec<(Rank, RequestTarget)> {
-        let hits = self.search_within(now, scope, query);
+        let hits = self.search_within(scope, query);
         let mut ranked = Vec::with_capacity(hits.len() + remote.len());
         for hit in &hits {
             let entry = self.directory.hit(*hit);
@@ -177,27 +173,28 @@ impl Hub {
     }
 
     /// Hands the request to the next provider or hub that can be had.
-    pub(super) fn advance(&mut self, now: Time, key: RequestKey) {
+    pub(super) fn advance(&mut self, key: RequestKey) {
         loop {
             let Some(asked) = self.requests.table.get_mut(&key) else { return };
             let Some(choice) = asked.choices.pop_front() else {
                 if asked.climbed {
                     break;
                 }
-                self.queue_hub_targets(now, key);
+                self.queue_hub_targets(key);
                 continue;
             };
             let relay = asked.is_relay();
-            match self.hand(now, key, choice, relay) {
+            match self.hand(key, choice, relay) {
                 Ok(()) => return,
                 Err(reason) => self.record_reason(key, reason),
             }
         }
-        self.conclude_request(now, key);
+        self.conclude_request(key);
     }
 
     /// No own provider that is free serves it: the other hubs are next.
-    fn queue_hub_targets(&mut self, now: Time, key: RequestKey) {
+    fn queue_hub_targets(&mut self, key: RequestKey) {
+        let now = self.core.now;
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         asked.climbed = true;
         let rest = std::mem::take(&mut asked.rest);
@@ -205,7 +202,7 @@ impl Hub {
         let mut route = Vec::new();
         if let (Some(plan), Some(cell)) = (plan.filter(|_| asked.may_go_on()), cell) {
             if meant.is_none() && self.summaries.is_none(now, service, cell) {
-                self.counters.negatives += 1;
+                self.core.counters.negatives += 1;
             } else {
                 route = self.route(BlockService::from_cell(service, cell), plan);
             }
@@ -218,18 +215,19 @@ impl Hub {
 
     /// Notes which hubs cannot be asked that should be.
     fn note_absence(&mut self, key: RequestKey, plan: RoutePlan) {
-        if plan.way == RouteDirection::Up && self.is_cut_off() {
+        if plan.way == RouteDirection::Up && self.core.is_cut_off() {
             self.record_reason(key, Reason::UnreachableAbove);
-        } else if plan.is_everywhere() && self.is_root_missing() {
+        } else if plan.is_everywhere() && self.core.is_root_missing() {
             self.record_reason(key, Reason::Unreachable);
         }
     }
 
     /// There is nobody left to try.
-    fn conclude_request(&mut self, now: Time, key: RequestKey) {
+    fn conclude_request(&mut self, key: RequestKey) {
+        let now = self.core.now;
         let Some(asked) = self.requests.get(key) else { return };
         let none = asked.reason == Reason::NotFound;
-        let reason = if none && self.is_young(now) { Reason::NotYetKnown } else { asked.reason };
+        let reason = if none && self.core.is_young() { Reason::NotYetKnown } else { asked.reason };
         let (service, cell) = (asked.spec.service, asked.cell.filter(|_| asked.named_provider().is_none()));
         // Only the first hub remembers, and for no longer than it did when it asked:
         // the word of one that remembers would prolong the life of its own.
@@ -240,8 +238,8 @@ impl Hub {
         {
             self.summaries.note_none(now, service, cell);
         }
-        if reason != Reason::NotYetKnown || !self.hold(now, key) {
-            self.decline(now, key, reason);
+        if reason != Reason::NotYetKnown || !self.hold(key) {
+            self.decline(key, reason);
         }
     }
 

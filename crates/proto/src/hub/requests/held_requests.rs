@@ -27,14 +27,19 @@ pub(super) type HoldableQueries = BTreeMap<RequestKey, (DirectoryQuery, Scope)>;
 impl Hub {
     /// Holds a request of a node that nobody known serves, if that may change in time. Returns
     /// whether it does.
-    pub(super) fn hold(&mut self, now: Time, key: RequestKey) -> bool {
+    pub(super) fn hold(&mut self, key: RequestKey) -> bool {
+        let now = self.core.now;
         let Some(asked) = self.requests.get(key).filter(|asked| !asked.is_from_hub()) else { return false };
         if !self.requests.early.contains_key(&key) {
             return false;
         }
-        let back = self.started.map_or(now, |started| started + self.config.lease / 3);
-        let trip =
-            self.remotes.connections.get(&asked.connection).map_or(Duration::ZERO, |connection| connection.rtt.pto());
+        let back = self.core.started.map_or(now, |started| started + self.core.config.lease / 3);
+        let trip = self
+            .core
+            .remotes
+            .connections
+            .get(&asked.connection)
+            .map_or(Duration::ZERO, |connection| connection.rtt.pto());
         let margin = MARGIN.max(trip * 2);
         let until = back.min(asked.came + GRACE).min(Time::ZERO + asked.until.since(Time::ZERO + margin));
         if until <= now {
@@ -48,7 +53,7 @@ impl Hub {
     /// Tells the requester that its request is taken care of.
     pub(super) fn send_pending(&mut self, key: RequestKey) {
         let Some(connection) = self.requests.get(key).map(|asked| asked.connection) else { return };
-        self.send(
+        self.core.send(
             connection,
             Channel::Datagram,
             Traffic::Lookup,
@@ -57,7 +62,7 @@ impl Hub {
     }
 
     /// A node has come that may be what held requests wait for.
-    pub(in crate::hub) fn serve_held(&mut self, now: Time, node: NodeId) {
+    pub(in crate::hub) fn serve_held(&mut self, node: NodeId) {
         let Some(entry) = self.directory.get(node) else { return };
         let (services, cell) = (entry.services(), entry.cell());
         let fits = |query: &DirectoryQuery| {
@@ -65,19 +70,19 @@ impl Hub {
         };
         let is_for = |key: &RequestKey| self.requests.early.get(key).is_some_and(|(query, _)| fits(query));
         for key in self.requests.held.iter().copied().filter(is_for).take(MAX_PER_WAKE).collect::<Vec<_>>() {
-            self.retry_held(now, key);
+            self.retry_held(key);
         }
     }
 
     /// Looks once more for somebody who serves a held request.
-    pub(super) fn retry_held(&mut self, now: Time, key: RequestKey) {
+    pub(super) fn retry_held(&mut self, key: RequestKey) {
         let Some((query, scope)) = self.requests.early.get(&key).copied() else { return };
         self.requests.set_stage(key, RequestStage::LookingUp);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         (asked.reason, asked.climbed) = (Reason::NotFound, false);
         match asked.named_provider() {
-            Some(provider) => self.choose_named(now, key, provider),
-            None => self.choose_or_lookup(now, key, (query.area, scope), query),
+            Some(provider) => self.choose_named(key, provider),
+            None => self.choose_or_lookup(key, (query.area, scope), query),
         }
     }
 }

@@ -12,36 +12,37 @@ use crate::hub::{Hub, Sender};
 use crate::ids::{NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::scope::Scope;
-use crate::time::Time;
 use crate::wire::{Decline, HubHop, Message, Reason, RequestMessage, RouteDirection};
 
 impl Hub {
     /// Another hub passes a request on to this one.
-    pub(in crate::hub) fn handle_passed_request(&mut self, now: Time, from: Sender, mut passed: PassedRequest) {
+    pub(in crate::hub) fn handle_passed_request(&mut self, from: Sender, mut passed: PassedRequest) {
         let (id, hop, relay) = (passed.request.id, passed.hop, passed.reply_to.is_empty());
-        passed.reply_to = self.told_by_hub(from.connection, passed.reply_to);
+        passed.reply_to = self.core.told_by_hub(from.connection, passed.reply_to);
         let key = RequestKey { requester: if relay { from.node } else { passed.requester }, id };
         let requester = (!relay).then_some(passed.requester);
         let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
         let decline =
             |reason| Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester }));
         if !self.is_valid_target(from, &passed.request, hop) {
-            return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(Reason::NotAllowed));
+            return self.core.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(Reason::NotAllowed));
         }
-        if self.serve_overflow_hub(now, from, key, &passed.request) {
+        if self.serve_overflow_hub(from, key, &passed.request) {
             return;
         }
         if self.requests.get(key).is_some_and(|asked| asked.is_same(&passed)) {
-            return self.handle_passed_duplicate(now, from, key, &passed, &taken);
+            return self.handle_passed_duplicate(from, key, &passed, &taken);
         }
         let is_known = hop.direction == RouteDirection::Overflow
             && self.requests.get(key).is_some_and(|asked| asked.nonce == passed.request.nonce);
-        let connected = hop.provider.is_some_and(|provider| self.remotes.is_up(provider));
-        let reason = if self.leaving.is_some() && !connected {
+        let connected = hop.provider.is_some_and(|provider| self.core.remotes.is_up(provider));
+        let reason = if self.core.leaving.is_some() && !connected {
             Some(Reason::Leaving)
         } else if !relay && passed.reply_to.is_empty() {
             Some(Reason::NoTransport)
-        } else if hop.direction == RouteDirection::Up && !matches!(self.relation(from.node), Some(Relation::Child(_))) {
+        } else if hop.direction == RouteDirection::Up
+            && !matches!(self.core.relation(from.node), Some(Relation::Child(_)))
+        {
             // It has not enrolled, or that has not arrived yet.
             Some(Reason::Unreachable)
         } else if is_known {
@@ -51,13 +52,14 @@ impl Hub {
             (!self.admit(from.node)).then_some(Reason::TooMany)
         };
         if let Some(reason) = reason {
-            return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(reason));
+            return self.core.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(reason));
         }
-        self.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
-        self.begin_passed(now, key, from, passed);
+        self.core.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
+        self.begin_passed(key, from, passed);
     }
 
-    fn begin_passed(&mut self, now: Time, key: RequestKey, from: Sender, passed: PassedRequest) {
+    fn begin_passed(&mut self, key: RequestKey, from: Sender, passed: PassedRequest) {
+        let now = self.core.now;
         let (service, requester) = (passed.request.spec.service, passed.requester);
         let HubHop { cell, provider, .. } = passed.hop;
         self.remember(key, from, RoutedRequest::by_hub(now, from, passed));
@@ -73,7 +75,7 @@ impl Hub {
                     aim: SearchPurpose::Serve,
                     names: None,
                 };
-                self.choose_or_lookup(now, key, (area, Scope::Anywhere), query);
+                self.choose_or_lookup(key, (area, Scope::Anywhere), query);
             }
             Some(provider) if self.requests.get(key).is_some_and(RoutedRequest::is_overflow_here) => {
                 let named = Some((provider, cell));
@@ -81,27 +83,28 @@ impl Hub {
                 if let Some(asked) = self.requests.table.get_mut(&key) {
                     (asked.climbed, asked.choices) = (true, [back].into());
                 }
-                self.advance(now, key);
+                self.advance(key);
             }
-            Some(provider) => self.choose_named(now, key, provider),
+            Some(provider) => self.choose_named(key, provider),
         }
     }
 
     /// Only one provider is meant: it is here, where it went, or sought.
-    pub(super) fn choose_named(&mut self, now: Time, key: RequestKey, provider: NodeId) {
+    pub(super) fn choose_named(&mut self, key: RequestKey, provider: NodeId) {
+        let _now = self.core.now;
         let Some(asked) = self.requests.get(key) else { return };
         let (service, cell, is_carried, requester) =
             (asked.spec.service, asked.cell, asked.is_from_hub(), asked.remote);
         // A node that is connected knows best what it offers, wherever its record is by now.
-        let (connected, held) = (self.remotes.is_up(provider), self.directory.get(provider));
+        let (connected, held) = (self.core.remotes.is_up(provider), self.directory.get(provider));
         // A call is for the node, whatever that offers.
         let offers = |entry: DirectoryEntry<'_>| asked.is_connect() || entry.services().contains(service);
         let offered = held.map_or(connected, offers);
-        let moved = self.moved_to(now, provider).filter(|hub| *hub != requester);
-        if !offered && moved.is_none() && self.has_moved(now, provider) {
+        let moved = self.moved_to(provider).filter(|hub| *hub != requester);
+        if !offered && moved.is_none() && self.has_moved(provider) {
             // It is found elsewhere in a moment: for another hub as if this one were leaving.
             let reason = if is_carried { Reason::Leaving } else { Reason::Unreachable };
-            return self.decline(now, key, reason);
+            return self.decline(key, reason);
         }
         let there = |hub| RequestTarget::Hub {
             hub,
@@ -119,19 +122,13 @@ impl Hub {
             asked.choices.extend(choices);
             asked.rest.extend(choice.filter(|_| elsewhere));
         }
-        self.advance(now, key);
+        self.advance(key);
     }
 
     /// The hub has this request already, from the same remote or along
     /// another way.
-    fn handle_passed_duplicate(
-        &mut self,
-        now: Time,
-        from: Sender,
-        key: RequestKey,
-        passed: &PassedRequest,
-        taken: &Message,
-    ) {
+    fn handle_passed_duplicate(&mut self, from: Sender, key: RequestKey, passed: &PassedRequest, taken: &Message) {
+        let now = self.core.now;
         let Some(asked) = self.requests.get(key) else { return };
         let (same, of_node) = (asked.remote == from.node, !asked.is_from_hub());
         let is_beyond = match asked.stage {
@@ -155,7 +152,7 @@ impl Hub {
             // what this hub has for it, it has found already.
             let (id, requester) = (key.id, Some(key.requester));
             let decline = Decline { id, reason: Reason::NotFound, retry_after_ms: None, requester };
-            return self.send(
+            return self.core.send(
                 from.connection,
                 Channel::Datagram,
                 Traffic::Lookup,
@@ -165,7 +162,7 @@ impl Hub {
         if !same && !of_node && !self.admit_of(from.node) {
             let (id, requester) = (key.id, Some(key.requester));
             let decline = Decline { id, reason: Reason::TooMany, retry_after_ms: None, requester };
-            return self.send(
+            return self.core.send(
                 from.connection,
                 Channel::Datagram,
                 Traffic::Lookup,
@@ -173,14 +170,14 @@ impl Hub {
             );
         }
         if !refused {
-            self.send(from.connection, Channel::Datagram, Traffic::Lookup, taken);
+            self.core.send(from.connection, Channel::Datagram, Traffic::Lookup, taken);
         }
         if !same && !of_node {
             self.change_requesting_hub(key, from);
             self.grant_again(key, passed.request.copy_target);
         }
         if !is_copy && !of_node {
-            self.repeat(now, key, from.connection);
+            self.repeat(key, from.connection);
         }
     }
 
@@ -191,12 +188,12 @@ impl Hub {
         let before = std::mem::replace(&mut asked.remote, from.node);
         asked.connection = from.connection;
         asked.route_plan = asked.route_plan.map(|plan| RoutePlan { from: Some(from.node), ..plan });
-        if let Some(before) = self.remotes.get_mut(before)
+        if let Some(before) = self.core.remotes.get_mut(before)
             && let Some(place) = before.requests.iter().rposition(|other| *other == key)
         {
             before.requests.remove(place);
         }
-        if let Some(remote) = self.remotes.get_mut(from.node) {
+        if let Some(remote) = self.core.remotes.get_mut(from.node) {
             remote.requests.push_back(key);
         }
     }
@@ -204,25 +201,24 @@ impl Hub {
     /// A hub says that it has a request, or which provider has it.
     pub(in crate::hub) fn handle_request_ack(
         &mut self,
-        now: Time,
         from: Sender,
         (id, requester): (RequestId, Option<NodeId>),
         provider: Option<NodeId>,
     ) {
         match self.handed_to(from, id, requester) {
             Some((key, to)) => {
-                self.time_hop(now, from, key);
+                self.time_hop(from, key);
                 self.on_request_ack(key);
                 if let Some(provider) = provider {
-                    self.found_provider(now, key, provider);
+                    self.found_provider(key, provider);
                     self.tell_provider(key, provider);
                     if to.provider().is_none() {
-                        self.hand_keys(now, key, provider);
+                        self.hand_keys(key, provider);
                     }
                 }
             }
-            None if requester.is_none() && self.confirm_hub_lookup(now, from.node, id) => {}
-            None => self.counters.stray += 1,
+            None if requester.is_none() && self.confirm_hub_lookup(from.node, id) => {}
+            None => self.core.counters.stray += 1,
         }
     }
 
@@ -234,20 +230,20 @@ impl Hub {
         };
         let (connection, requester) = (asked.connection, asked.named_requester());
         let found = Message::Request(RequestMessage::RequestAck { id: key.id, requester, provider: Some(provider) });
-        self.send(connection, Channel::Datagram, Traffic::Lookup, &found);
+        self.core.send(connection, Channel::Datagram, Traffic::Lookup, &found);
     }
 
     /// A hub's last connection is gone. Success is silent, so what it has taken is
     /// most likely served, or else the requester asks again; what it has not
     /// confirmed goes on at once.
-    pub(in crate::hub) fn requests_lost_hub(&mut self, now: Time, gone: NodeId) {
+    pub(in crate::hub) fn requests_lost_hub(&mut self, gone: NodeId) {
         let unconfirmed = self.requests.hops.iter().filter_map(|(_, key)| match self.requests.get(*key)?.stage {
             RequestStage::Handed { to: RequestTarget::Hub { hub, way, .. }, .. } if hub == gone => Some((*key, way)),
             _ => None,
         });
         for (key, way) in unconfirmed.collect::<Vec<_>>() {
             self.record_reason(key, Reason::for_silence(way));
-            self.advance(now, key);
+            self.advance(key);
         }
     }
 }

@@ -21,8 +21,8 @@ mod views;
 use std::time::Duration;
 
 use super::{Hub, HubKind, HubLimit, MAX_PER_WAKE, Sender};
+use crate::hub::core::HubCore;
 use crate::ids::{NodeId, Nonce};
-use crate::time::Time;
 use crate::wire::{Reason, Request, RequestMode};
 use routed_request::RequestStage;
 pub(super) use routed_request::{PassedRequest, RequestTarget, RoutedRequest};
@@ -36,47 +36,40 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl Hub {
     /// A node asks for a service.
-    pub(super) fn request(&mut self, now: Time, from: Sender, request: Request) {
+    pub(super) fn request(&mut self, from: Sender, request: Request) {
+        let now = self.core.now;
         let key = RequestKey { requester: from.node, id: request.id };
         if self.is_repeat(key, from.node, request.nonce) {
-            return self.repeat(now, key, from.connection);
+            return self.repeat(key, from.connection);
         }
-        self.counters.count_request(request.spec.service, self.mode_of(&request));
+        self.core.counters.count_request(request.spec.service, self.core.mode_of(&request));
         if let Some(reason) = self.objection(from, &request) {
-            return self.decline_request(from.connection, &request, reason);
+            return self.core.decline_request(from.connection, &request, reason);
         }
         if request.spec.mode == RequestMode::Lookup {
-            return self.answer_lookup(now, from, &request);
+            return self.answer_lookup(from, &request);
         }
         if !self.admit(from.node) {
-            return self.decline_request(from.connection, &request, Reason::TooMany);
+            return self.core.decline_request(from.connection, &request, Reason::TooMany);
         }
         let mut query = self.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
-        let (area, scope, mode) = (request.spec.area, request.spec.scope, self.mode_of(&request));
+        let (area, scope, mode) = (request.spec.area, request.spec.scope, self.core.mode_of(&request));
         self.remember(key, from, RoutedRequest::by_node(now, from, request, mode));
-        if self.is_young(now) {
+        if self.core.is_young() {
             self.requests.early.insert(key, (query, scope));
         }
         if let Some(provider) = self.requests.get(key).and_then(RoutedRequest::named_provider) {
-            return self.choose_named(now, key, provider);
+            return self.choose_named(key, provider);
         }
-        self.choose_or_lookup(now, key, (area, scope), query);
-    }
-
-    /// The way of a request's data: a central server relays all of it.
-    fn mode_of(&self, request: &Request) -> RequestMode {
-        match request.spec.mode {
-            RequestMode::Forward if self.config.kind == HubKind::Server => RequestMode::Relay,
-            mode => mode,
-        }
+        self.choose_or_lookup(key, (area, scope), query);
     }
 
     fn objection(&self, from: Sender, request: &Request) -> Option<Reason> {
-        if self.leaving.is_some() {
+        if self.core.leaving.is_some() {
             return Some(Reason::Leaving);
         }
-        if self.is_cache() && self.is_cut_off() && request.spec.mode != RequestMode::Lookup {
+        if self.core.is_cache() && self.core.is_cut_off() && request.spec.mode != RequestMode::Lookup {
             // Data goes through the server.
             return Some(Reason::UnreachableAbove);
         }
@@ -98,9 +91,9 @@ impl Hub {
         if !self.admit_of(node) {
             return false;
         }
-        if self.requests.len() >= self.config.limits.requests {
+        if self.requests.len() >= self.core.config.limits.requests {
             let Some(key) = self.requests.displaceable() else {
-                self.over_limit(node, HubLimit::Requests);
+                self.core.over_limit(node, HubLimit::Requests);
                 return false;
             };
             self.remove_request(key);
@@ -111,8 +104,8 @@ impl Hub {
     /// Makes room for one more request among those of a remote, by forgetting its
     /// oldest if that has been handed on. False if there is none.
     fn admit_of(&mut self, node: NodeId) -> bool {
-        let limits = &self.config.limits;
-        let Some(remote) = self.remotes.get_mut(node) else { return false };
+        let limits = &self.core.config.limits;
+        let Some(remote) = self.core.remotes.get_mut(node) else { return false };
         let allowance = remote.allowance(limits.requests_per_node);
         let requests = &mut self.requests;
         let is_over = |requests: &RequestTable, key| requests.get(key).is_none_or(|asked| asked.remote != node);
@@ -125,7 +118,7 @@ impl Hub {
         }
         if remote.requests.len() >= allowance {
             let Some(oldest) = remote.requests.iter().position(|key| is_done(requests, *key)) else {
-                self.over_limit(node, HubLimit::RequestsPerNode);
+                self.core.over_limit(node, HubLimit::RequestsPerNode);
                 return false;
             };
             if let Some(key) = remote.requests.remove(oldest) {
@@ -146,7 +139,7 @@ impl Hub {
         self.drop_overflow(key);
         self.forget(key, Reason::Cancelled);
         self.requests.insert(key, asked);
-        if let Some(remote) = self.remotes.get_mut(from.node) {
+        if let Some(remote) = self.core.remotes.get_mut(from.node) {
             remote.requests.push_back(key);
         }
     }
@@ -166,12 +159,13 @@ impl Hub {
         }
     }
 
-    pub(super) fn expire_requests(&mut self, now: Time) {
+    pub(super) fn expire_requests(&mut self) {
+        let now = self.core.now;
         for _ in 0..MAX_PER_WAKE {
             let Some((_, key)) = self.requests.hops.first().copied().filter(|(at, _)| *at <= now) else { break };
             match self.requests.get(key).is_some_and(RoutedRequest::is_held) {
-                true => self.decline(now, key, Reason::NotYetKnown),
-                false => self.on_hop_timeout(now, key),
+                true => self.decline(key, Reason::NotYetKnown),
+                false => self.on_hop_timeout(key),
             }
         }
         for _ in 0..MAX_PER_WAKE {
@@ -181,10 +175,20 @@ impl Hub {
                 .get(key)
                 .map(|asked| matches!(asked.stage, RequestStage::LookingUp | RequestStage::Dialling(_)));
             if waiting == Some(true) {
-                self.decline(now, key, Reason::TimedOut);
+                self.decline(key, Reason::TimedOut);
             }
             self.note_end(key);
             self.forget(key, Reason::TimedOut);
+        }
+    }
+}
+
+impl HubCore {
+    /// The way of a request's data: a central server relays all of it.
+    pub(in crate::hub) fn mode_of(&self, request: &Request) -> RequestMode {
+        match request.spec.mode {
+            RequestMode::Forward if self.config.kind == HubKind::Server => RequestMode::Relay,
+            mode => mode,
         }
     }
 }

@@ -9,13 +9,13 @@
 use super::routed_request::{RequestStage, RequestTarget};
 use super::table::RequestKey;
 use crate::hub::{Hub, Sender};
-use crate::time::Time;
 use crate::wire::Reason;
 
 impl Hub {
     /// The provider has said something about a request: so fast does it answer.
     /// After a repetition it cannot be told to which of the two it was.
-    pub(super) fn note_answer(&mut self, now: Time, key: RequestKey) {
+    pub(super) fn note_answer(&mut self, key: RequestKey) {
+        let now = self.core.now;
         let Some(asked) = self.requests.get(key) else { return };
         if let RequestStage::Handed { to, sent, repeated: false, accepted: false, .. } = asked.stage
             && let Some(node) = to.node()
@@ -34,7 +34,7 @@ impl Hub {
     /// The provider was silent.
     pub(super) fn note_failure(&mut self, to: RequestTarget) {
         if let Some(node) = to.node() {
-            self.counters.failures += 1;
+            self.core.counters.failures += 1;
             self.directory.record_failure(node);
         }
     }
@@ -57,7 +57,7 @@ impl Hub {
 
     /// How far away a provider is, until it has answered something.
     pub(in crate::hub) fn note_distance(&mut self, from: Sender) {
-        if let Some(connection) = self.remotes.connections.get(&from.connection) {
+        if let Some(connection) = self.core.remotes.connections.get(&from.connection) {
             self.directory.record_response_time(from.node, connection.rtt.smoothed());
         }
     }

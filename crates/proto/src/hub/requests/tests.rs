@@ -336,7 +336,7 @@ fn hubs_in_turn_take_little_room() {
             let hub = hubs[random.below(3) as usize];
             bench.say(hub, &Message::Request(RequestMessage::Request(carried(random.below(60) as u32))));
             bench.wait(Duration::from_millis(random.below(3)));
-            let room = |hub| bench.hub.remotes.get(node(hub)).map_or(0, |hub| hub.requests.len());
+            let room = |hub| bench.hub.core.remotes.get(node(hub)).map_or(0, |hub| hub.requests.len());
             assert!([100, 101, 102].into_iter().all(|hub| room(hub) <= 4 * 16), "seed {seed}");
         }
         // Others are served as before.

@@ -8,23 +8,24 @@ mod tests;
 use super::remotes::ROOM_UPDATE_COST;
 use super::tree::Relation;
 use super::{Hub, HubLimit, Sender, route};
+use crate::hub::core::HubCore;
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::room::RoomId;
 use crate::service::Role;
-use crate::time::Time;
 use crate::wire::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster, RouteDirection};
 pub(super) use table::RoomDirectory;
 use table::{GRACE, JoinRefusal, LEASE, MembershipState, RoomEntry, SETTLE};
 
 impl Hub {
     /// Somebody is in a room.
-    pub(super) fn room_joined(&mut self, now: Time, from: Sender, join: JoinRoom) {
+    pub(super) fn room_joined(&mut self, from: Sender, join: JoinRoom) {
+        let now = self.core.now;
         let JoinRoom { room, member, direction: way } = join;
         let Some(way) = self.member_message_route(from, member.node, way) else { return };
-        let remote = self.remotes.get_mut(from.node);
+        let remote = self.core.remotes.get_mut(from.node);
         if !remote.is_some_and(|remote| remote.try_charge(now, ROOM_UPDATE_COST)) {
-            self.over_limit(from.node, HubLimit::WorkRate);
+            self.core.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         let has_left = |entry: &RoomEntry| !entry.is_in() && entry.via == from.node;
@@ -37,19 +38,21 @@ impl Hub {
         let mut told = self.rooms.get(room, member.node).map(|entry| entry.told).unwrap_or_default();
         let (ahead, owned) = self.ahead(room, way, from.node);
         for (hub, way) in ahead {
-            self.forward_to_hub(hub, &Message::Room(RoomMessage::JoinRoom(JoinRoom { direction: Some(way), ..join })));
+            self.core
+                .forward_to_hub(hub, &Message::Room(RoomMessage::JoinRoom(JoinRoom { direction: Some(way), ..join })));
             told.record_hub(hub);
         }
         let entry = RoomEntry { member, via: from.node, owned, told, state: MembershipState::In, until: now + LEASE };
         let is_news = self.rooms.record_member(room, entry);
-        let all_told = owned && is_news && self.tell_everybody(now, room);
+        let all_told = owned && is_news && self.tell_everybody(room);
         if owned && !all_told {
             self.tell_member(room, member.node);
         }
     }
 
     /// Somebody has left a room.
-    pub(super) fn room_left(&mut self, now: Time, from: Sender, quit: LeaveRoom) {
+    pub(super) fn room_left(&mut self, from: Sender, quit: LeaveRoom) {
+        let now = self.core.now;
         let LeaveRoom { room, node, direction: way } = quit;
         let Some(way) = self.member_message_route(from, node, way) else { return };
         // It may have come back another way meanwhile.
@@ -58,13 +61,14 @@ impl Hub {
         self.pass_quit(room, &entry, way);
         self.rooms.record_member(room, RoomEntry { state: MembershipState::Left, until: now + SETTLE, ..entry });
         if entry.owned {
-            self.tell_everybody(now, room);
+            self.tell_everybody(room);
         }
     }
 
     /// The connection with a node of this hub has gone. Its rooms need not wait until
     /// it has been silent for long.
-    pub(super) fn room_member_lost(&mut self, now: Time, node: NodeId) {
+    pub(super) fn room_member_lost(&mut self, node: NodeId) {
+        let now = self.core.now;
         let rooms: Vec<RoomId> = self.rooms.of.get(&node).into_iter().flatten().copied().collect();
         for room in rooms {
             let is_here = |entry: &&RoomEntry| entry.state == MembershipState::In && entry.via == node;
@@ -78,8 +82,8 @@ impl Hub {
     /// Another hub lists who is in, or refuses somebody: goes on to the nodes and hubs below
     /// that want to know.
     pub(super) fn handle_roster(&mut self, from: Sender, roster: Roster) {
-        if !matches!(self.relation(from.node), Some(Relation::Parent | Relation::Sibling)) {
-            return self.refused(from.node, "lists of rooms come from above and beside only");
+        if !matches!(self.core.relation(from.node), Some(Relation::Parent | Relation::Sibling)) {
+            return self.core.refused(from.node, "lists of rooms come from above and beside only");
         }
         let Roster { room, to, refused, .. } = roster;
         // Who refuses somebody was told that it is in.
@@ -89,26 +93,27 @@ impl Hub {
             None if refused.is_some() => return,
             None => self.rooms.member_remotes(room),
         };
-        let below = |via: &NodeId| *via != from.node && self.relation(*via) != Some(Relation::Sibling);
+        let below = |via: &NodeId| *via != from.node && self.core.relation(*via) != Some(Relation::Sibling);
         let vias: Vec<NodeId> = vias.into_iter().filter(below).collect();
         let message = Message::Room(RoomMessage::Roster(roster));
-        vias.into_iter().for_each(|via| self.tell_room(via, &message));
+        vias.into_iter().for_each(|via| self.core.tell_room(via, &message));
     }
 
     /// Forgets who is silent, and sends the lists that had to wait.
-    pub(super) fn poll_rooms(&mut self, now: Time) {
+    pub(super) fn poll_rooms(&mut self) {
+        let now = self.core.now;
         for _ in 0..super::MAX_PER_WAKE {
             let Some((room, entry)) = self.rooms.expired(now) else { break };
             if entry.state == MembershipState::Lost {
                 self.pass_quit(room, &entry, RouteDirection::Up);
             }
             if entry.owned && entry.is_in() {
-                self.tell_everybody(now, room);
+                self.tell_everybody(room);
             }
         }
         for _ in 0..super::MAX_PER_WAKE {
             let Some(room) = self.rooms.due(now) else { break };
-            self.tell_everybody(now, room);
+            self.tell_everybody(room);
         }
     }
 
@@ -120,32 +125,32 @@ impl Hub {
         member: NodeId,
         way: Option<RouteDirection>,
     ) -> Option<RouteDirection> {
-        let objection = match (way.unwrap_or(RouteDirection::Up), self.relation(from.node)) {
+        let objection = match (way.unwrap_or(RouteDirection::Up), self.core.relation(from.node)) {
             _ if from.role == Role::Node && member == from.node => return Some(RouteDirection::Up),
             _ if from.role == Role::Node => "it speaks for another node",
             (RouteDirection::Up, Some(Relation::Child(_))) => return Some(RouteDirection::Up),
-            (RouteDirection::Across, Some(Relation::Sibling | Relation::StandbyOnly)) if self.is_root() => {
+            (RouteDirection::Across, Some(Relation::Sibling | Relation::StandbyOnly)) if self.core.is_root() => {
                 return Some(RouteDirection::Across);
             }
             // It has not enrolled, or that has not arrived yet.
             _ => "it speaks of a room's member and is neither below nor beside this hub",
         };
-        self.refused(from.node, objection);
+        self.core.refused(from.node, objection);
         None
     }
 
     /// The hubs that are nearer to a room's owners, and whether this one lists
     /// who is in: as an owner, or because there is nobody above.
     fn ahead(&self, room: RoomId, way: RouteDirection, from: NodeId) -> (Vec<(NodeId, RouteDirection)>, bool) {
-        let beside = |hub: &NodeId| *hub != from && *hub != self.config.node && self.remotes.is_up(*hub);
+        let beside = |hub: &NodeId| *hub != from && *hub != self.core.config.node && self.core.remotes.is_up(*hub);
         match way {
-            RouteDirection::Up if !self.is_root() => {
-                let parent = self.parents().into_iter().find(beside).map(|parent| (parent, RouteDirection::Up));
+            RouteDirection::Up if !self.core.is_root() => {
+                let parent = self.core.parents().into_iter().find(beside).map(|parent| (parent, RouteDirection::Up));
                 (parent.into_iter().collect(), parent.is_none())
             }
             RouteDirection::Up => {
-                let owners = route::greatest(&self.roots(), room.0);
-                let owned = owners.contains(&self.config.node);
+                let owners = route::greatest(&self.core.roots(), room.0);
+                let owned = owners.contains(&self.core.config.node);
                 (owners.into_iter().filter(beside).map(|owner| (owner, RouteDirection::Across)).collect(), owned)
             }
             RouteDirection::Across | RouteDirection::Down | RouteDirection::Overflow => (Vec::new(), true),
@@ -156,13 +161,13 @@ impl Hub {
     /// beyond may know from another one that is gone: there it comes and leaves at once.
     fn pass_quit(&mut self, room: RoomId, entry: &RoomEntry, way: RouteDirection) {
         let RoomEntry { member, via, told, .. } = *entry;
-        let onward = Some(if self.is_root() { RouteDirection::Across } else { RouteDirection::Up });
+        let onward = Some(if self.core.is_root() { RouteDirection::Across } else { RouteDirection::Up });
         let ahead = self.ahead(room, way, via).0.into_iter().map(|(hub, _)| hub);
         let untold: Vec<NodeId> = ahead.filter(|hub| !told.has(*hub)).collect();
         let join = Message::Room(RoomMessage::JoinRoom(JoinRoom { room, member, direction: onward }));
-        untold.iter().for_each(|hub| self.forward_to_hub(*hub, &join));
+        untold.iter().for_each(|hub| self.core.forward_to_hub(*hub, &join));
         let quit = Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room, node: member.node, direction: onward }));
-        told.iter().chain(untold).for_each(|hub| self.forward_to_hub(hub, &quit));
+        told.iter().chain(untold).for_each(|hub| self.core.forward_to_hub(hub, &quit));
     }
 
     /// Says why somebody is not let in, to whoever said that it is. It then leaves everywhere.
@@ -173,34 +178,37 @@ impl Hub {
             // Those that keep to the limit are below it in a moment, and say it again.
             JoinRefusal::Node => (HubLimit::RoomsPerNode, None),
         };
-        self.over_limit(from.node, limit);
+        self.core.over_limit(from.node, limit);
         let Some(reason) = reason else { return };
-        let (owner, members) = (self.config.node, Vec::new());
+        let (owner, members) = (self.core.config.node, Vec::new());
         let roster = Roster { room, owner, members, to: Some(node), refused: Some(reason) };
-        self.tell_room(from.node, &Message::Room(RoomMessage::Roster(roster)));
+        self.core.tell_room(from.node, &Message::Room(RoomMessage::Roster(roster)));
     }
 
     /// Lists who is in to one member.
     fn tell_member(&mut self, room: RoomId, node: NodeId) {
         let Some(via) = self.rooms.get(room, node).map(|entry| entry.via) else { return };
-        let (owner, members) = (self.config.node, self.rooms.list(room));
-        self.tell_room(
+        let (owner, members) = (self.core.config.node, self.rooms.list(room));
+        self.core.tell_room(
             via,
             &Message::Room(RoomMessage::Roster(Roster { room, owner, members, to: Some(node), refused: None })),
         );
     }
 
     /// Lists who is in to all; soon, if they were told just now. Returns whether it did.
-    fn tell_everybody(&mut self, now: Time, room: RoomId) -> bool {
+    fn tell_everybody(&mut self, room: RoomId) -> bool {
+        let now = self.core.now;
         if !self.rooms.may_tell(now, room) {
             return false;
         }
-        let (owner, members) = (self.config.node, self.rooms.list(room));
+        let (owner, members) = (self.core.config.node, self.rooms.list(room));
         let message = Message::Room(RoomMessage::Roster(Roster { room, owner, members, to: None, refused: None }));
-        self.rooms.member_remotes(room).into_iter().for_each(|via| self.tell_room(via, &message));
+        self.rooms.member_remotes(room).into_iter().for_each(|via| self.core.tell_room(via, &message));
         true
     }
+}
 
+impl HubCore {
     /// Says something of a member to a hub nearer to the owners. Nobody may say it again, and who has come
     /// and left must not seem to have left and come: so all of it is reliable, and in order.
     fn forward_to_hub(&mut self, hub: NodeId, message: &Message) {

@@ -189,17 +189,17 @@ impl Hub {
 
     /// A child, or another top, says what it has.
     pub(super) fn summary(&mut self, from: Sender, summary: Summary) {
-        let (relation, limit) = (self.relation(from.node), self.config.limits.block_services_per_hub);
+        let (relation, limit) = (self.core.relation(from.node), self.core.config.limits.block_services_per_hub);
         if matches!(relation, Some(Relation::StandbyOnly | Relation::Parent)) {
             // It took this hub for a peer before it heard better: a parent hears of its children later
             // than it sees them come.
-            self.counters.stray += 1;
+            self.core.counters.stray += 1;
             return;
         }
-        if relation == Some(Relation::Sibling) && !self.is_root() {
-            return self.refused(from.node, "it sent a summary to a hub that is not its parent");
+        if relation == Some(Relation::Sibling) && !self.core.is_root() {
+            return self.core.refused(from.node, "it sent a summary to a hub that is not its parent");
         }
-        self.counters.summaries_heard += 1;
+        self.core.counters.summaries_heard += 1;
         let Summary { run, version, block_services, since } = summary;
         let below = matches!(relation, Some(Relation::Child(_)));
         // A child that comes back goes on where it was: its next round voids what is over.
@@ -215,7 +215,7 @@ impl Hub {
             let is_full = source.block_services.len() >= limit;
             let change = source.update_count(block_service, VersionedCount { count, version }, limit);
             if is_full {
-                self.over_limit(from.node, HubLimit::Summaries);
+                self.core.over_limit(from.node, HubLimit::Summaries);
             }
             if let Some(change) = change {
                 self.source_changed(from.node, block_service, change);
@@ -253,15 +253,17 @@ impl Hub {
 
     /// A hub's last connection is gone: what it said stays for a lease, because it
     /// may come back, and because "cannot be reached" is not "there is none".
-    pub(super) fn summaries_lost_hub(&mut self, now: Time, hub: NodeId) {
+    pub(super) fn summaries_lost_hub(&mut self, hub: NodeId) {
+        let now = self.core.now;
         self.summaries.outboxes.remove(&hub);
         if self.summaries.sources.contains_key(&hub) {
             self.summaries.lost.insert(hub, now);
         }
     }
 
-    pub(super) fn expire_summaries(&mut self, now: Time) {
-        let lease = self.config.lease;
+    pub(super) fn expire_summaries(&mut self) {
+        let now = self.core.now;
+        let lease = self.core.config.lease;
         let gone = self.summaries.lost.iter().filter(|(_, lost)| **lost + lease <= now).map(|(hub, _)| *hub);
         for hub in gone.collect::<Vec<_>>() {
             self.void_summaries(hub, |_| true);
@@ -272,7 +274,7 @@ impl Hub {
 
     /// When to expire or to send something.
     pub(super) fn summaries_due(&self) -> Option<Time> {
-        let expiry = self.summaries.lost.values().map(|lost| *lost + self.config.lease);
+        let expiry = self.summaries.lost.values().map(|lost| *lost + self.core.config.lease);
         expiry.chain(self.summaries.outboxes.values().map(Outbox::due)).min()
     }
 }

@@ -8,6 +8,7 @@ use super::super::route::owners;
 use super::super::tree::Relation;
 use super::super::{Hub, HubKind};
 use crate::block::BlockService;
+use crate::hub::core::HubCore;
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
@@ -184,8 +185,8 @@ impl Hub {
         if self.summaries.outboxes.is_empty() {
             return;
         }
-        let (is_top, limit) = (self.is_root(), self.config.limits.block_services_per_hub);
-        let owners = if is_top { self.owners(block_service) } else { Vec::new() };
+        let (is_top, limit) = (self.core.is_root(), self.core.config.limits.block_services_per_hub);
+        let owners = if is_top { self.core.owners(block_service) } else { Vec::new() };
         let filled = self.summaries.aggregate.contains_key(&block_service);
         for (hub, outbox) in &mut self.summaries.outboxes {
             if !is_top || owners.contains(hub) {
@@ -196,22 +197,25 @@ impl Hub {
 
     /// The tops among which this one is have changed, or so have the parents:
     /// everybody who is to know is told everything.
-    pub(in crate::hub) fn reset_summary_outboxes(&mut self, now: Time) {
-        if self.config.kind == HubKind::Server {
+    pub(in crate::hub) fn reset_summary_outboxes(&mut self) {
+        let now = self.core.now;
+        if self.core.config.kind == HubKind::Server {
             // Caches register each node, so there is nothing to sum up.
             return;
         }
-        let wanted = if self.is_root() { Relation::Sibling } else { Relation::Parent };
-        let hubs: Vec<NodeId> = self.remotes.hubs().filter(|hub| self.relation(*hub) == Some(wanted)).collect();
+        let wanted = if self.core.is_root() { Relation::Sibling } else { Relation::Parent };
+        let hubs: Vec<NodeId> =
+            self.core.remotes.hubs().filter(|hub| self.core.relation(*hub) == Some(wanted)).collect();
         self.summaries.outboxes.retain(|hub, _| hubs.contains(hub));
         for hub in hubs {
             self.summaries.outboxes.entry(hub).or_insert_with(|| Outbox::new(now));
-            self.resend_summary(now, hub);
+            self.resend_summary(hub);
         }
     }
 
     /// One hub is told everything, if it is to know anything.
-    pub(in crate::hub) fn resend_summary(&mut self, now: Time, hub: NodeId) {
+    pub(in crate::hub) fn resend_summary(&mut self, hub: NodeId) {
+        let now = self.core.now;
         if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
             (outbox.round, outbox.next_round) = (None, now);
             outbox.due = outbox.not_before;
@@ -219,25 +223,22 @@ impl Hub {
     }
 
     /// Tells the hub whose turn it is; others that are due have the next wake.
-    pub(in crate::hub) fn tell_summaries(&mut self, now: Time) {
+    pub(in crate::hub) fn tell_summaries(&mut self) {
+        let now = self.core.now;
         let first = self.summaries.outboxes.iter().min_by_key(|(_, outbox)| outbox.due);
         if let Some(hub) = first.filter(|(_, outbox)| outbox.due <= now).map(|(hub, _)| *hub) {
-            let block_services = self.take_block_services(now, hub);
-            self.tell_summary(now, hub, block_services);
+            let block_services = self.take_block_services(hub);
+            self.tell_summary(hub, block_services);
         }
-    }
-
-    /// The rate of the summaries on the link to another hub.
-    fn summary_rate(&self) -> u64 {
-        let rate = u64::from(self.config.summary_bits_per_second);
-        if self.is_root() { rate * TOPS_FACTOR } else { rate }
     }
 
     /// Takes the patches that go now from a hub's outbox: news first. Says
     /// also since when everything has been told, if that is so.
-    fn take_block_services(&mut self, now: Time, hub: NodeId) -> (BTreeSet<BlockService>, Option<u64>) {
-        let (rate, lease, next_version) = (self.summary_rate(), self.config.lease, self.summaries.version + 1);
-        let (roots, own) = (self.is_root().then(|| self.roots()), self.config.node);
+    fn take_block_services(&mut self, hub: NodeId) -> (BTreeSet<BlockService>, Option<u64>) {
+        let now = self.core.now;
+        let (rate, lease, next_version) =
+            (self.core.summary_rate(), self.core.config.lease, self.summaries.version + 1);
+        let (roots, own) = (self.core.is_root().then(|| self.core.roots()), self.core.config.node);
         let Some(outbox) = self.summaries.outboxes.get_mut(&hub) else { return Default::default() };
         if outbox.round.is_none() && outbox.next_round <= now {
             outbox.round = Some(RefreshRound { since: next_version, after: None });
@@ -277,9 +278,10 @@ impl Hub {
         (block_services, since)
     }
 
-    fn tell_summary(&mut self, now: Time, hub: NodeId, (block_services, since): (BTreeSet<BlockService>, Option<u64>)) {
-        let rate = self.summary_rate();
-        let connection = self.connection_to(hub).filter(|_| !block_services.is_empty() || since.is_some());
+    fn tell_summary(&mut self, hub: NodeId, (block_services, since): (BTreeSet<BlockService>, Option<u64>)) {
+        let now = self.core.now;
+        let rate = self.core.summary_rate();
+        let connection = self.core.connection_to(hub).filter(|_| !block_services.is_empty() || since.is_some());
         let Some(connection) = connection else {
             if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
                 outbox.plan(now, rate);
@@ -293,19 +295,27 @@ impl Hub {
         let counted =
             |block_service: BlockService| (block_service, aggregate.get(&block_service).copied().unwrap_or_default());
         let told: Vec<(BlockService, u32)> = block_services.into_iter().map(counted).collect();
-        self.counters.summaries_sent += 1;
-        self.counters.block_services_sent += told.len() as u64;
+        self.core.counters.summaries_sent += 1;
+        self.core.counters.block_services_sent += told.len() as u64;
         let message = Message::Hierarchy(HierarchyMessage::Summary(Summary {
             run,
             version,
             block_services: told.clone(),
             since,
         }));
-        self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &message);
+        self.core.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &message);
         if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
             outbox.record_sent(&told);
             outbox.sent(now, rate, message.encode().len());
             outbox.plan(now, rate);
         }
+    }
+}
+
+impl HubCore {
+    /// The rate of the summaries on the link to another hub.
+    fn summary_rate(&self) -> u64 {
+        let rate = u64::from(self.config.summary_bits_per_second);
+        if self.is_root() { rate * TOPS_FACTOR } else { rate }
     }
 }

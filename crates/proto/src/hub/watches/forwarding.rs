@@ -9,7 +9,6 @@ use crate::block::{Block, BlockService};
 use crate::hub::tree::Relation;
 use crate::hub::{Hub, Sender};
 use crate::ids::{NodeId, RequestId};
-use crate::time::Time;
 use crate::wire::{Candidate, DirectoryMessage, Message, RouteDirection, Watch, WatchChange};
 
 /// When a watch that was refused is offered again.
@@ -39,13 +38,13 @@ impl Hub {
             hubs.extend(self.summaries.below_in(service, area).into_iter().map(|hub| (hub, RouteDirection::Down)));
         }
         match plan.way {
-            RouteDirection::Up if self.is_root() => {
-                hubs.extend(self.siblings_up().map(|hub| (hub, RouteDirection::Down)))
+            RouteDirection::Up if self.core.is_root() => {
+                hubs.extend(self.core.siblings_up().map(|hub| (hub, RouteDirection::Down)))
             }
-            RouteDirection::Up => hubs.extend(self.parents().first().map(|hub| (*hub, RouteDirection::Up))),
+            RouteDirection::Up => hubs.extend(self.core.parents().first().map(|hub| (*hub, RouteDirection::Up))),
             RouteDirection::Across | RouteDirection::Down | RouteDirection::Overflow => {}
         }
-        hubs.retain(|hub, _| Some(*hub) != plan.from && self.remotes.is_up(*hub));
+        hubs.retain(|hub, _| Some(*hub) != plan.from && self.core.remotes.is_up(*hub));
         for (hub, way) in hubs {
             self.forward_watch_to(key, hub, way);
         }
@@ -57,7 +56,7 @@ impl Hub {
             new.insert(None);
             let (id, services, area) = (watching.forwarded_as, watching.services, watching.area);
             let names = watching.names.then_some(true);
-            self.send_to_hub(
+            self.core.send_to_hub(
                 hub,
                 &Message::Directory(DirectoryMessage::Watch(Watch {
                     id,
@@ -73,7 +72,7 @@ impl Hub {
 
     /// A hub has something where it had nothing: who watches there is told so by it.
     pub(in crate::hub) fn watched_block(&mut self, hub: NodeId, block_service: BlockService) {
-        if !matches!(self.relation(hub), Some(Relation::Child(_))) {
+        if !matches!(self.core.relation(hub), Some(Relation::Child(_))) {
             return;
         }
         let block = block_service.block();
@@ -91,8 +90,8 @@ impl Hub {
     pub(in crate::hub) fn handle_change(&mut self, from: Sender, change: WatchChange) {
         let Some(key) = self.watches.forwarded.get(&change.id).copied() else {
             // It does not know yet that nobody watches any more.
-            self.counters.stray += 1;
-            return self.send_to_hub(from.node, &Message::Directory(DirectoryMessage::Unwatch(change.id)));
+            self.core.counters.stray += 1;
+            return self.core.send_to_hub(from.node, &Message::Directory(DirectoryMessage::Unwatch(change.id)));
         };
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
         let (source, last) = (Some(from.node), watching.told.get(&from.node).copied().flatten());
@@ -116,14 +115,15 @@ impl Hub {
 
     /// Another hub does not keep a watch that was carried to it: it is offered
     /// again later. False if none is meant.
-    pub(in crate::hub) fn watch_refused(&mut self, now: Time, hub: NodeId, id: RequestId) -> bool {
+    pub(in crate::hub) fn watch_refused(&mut self, hub: NodeId, id: RequestId) -> bool {
+        let now = self.core.now;
         let Some(key) = self.watches.forwarded.get(&id).copied() else { return false };
         let Some(watching) = self.watches.table.get_mut(&key) else { return false };
         if watching.told.remove(&hub).is_none() {
             return false;
         }
         let news = watching.note_sight(hub, false);
-        let offer = now + self.random.jitter(OFFER_AGAIN);
+        let offer = now + self.core.random.jitter(OFFER_AGAIN);
         self.watches.next_offer.get_or_insert(offer);
         if news {
             self.send_change(key, Vec::new(), Vec::new());
@@ -132,7 +132,8 @@ impl Hub {
     }
 
     /// Offers watches again that were refused.
-    pub(in crate::hub) fn offer_watches(&mut self, now: Time) {
+    pub(in crate::hub) fn offer_watches(&mut self) {
+        let now = self.core.now;
         if self.watches.next_offer.is_some_and(|at| at <= now) {
             self.watches.next_offer = None;
             self.forward_watches();

@@ -23,6 +23,7 @@ use super::{Hub, HubLimit, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
 use crate::grid::{Area, Cell};
+use crate::hub::core::HubCore;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Version;
@@ -124,7 +125,8 @@ impl ActiveWatch {
 
 impl Hub {
     /// Begins, replaces or renews a watch.
-    pub(super) fn watch(&mut self, now: Time, from: Sender, watch: Watch) {
+    pub(super) fn watch(&mut self, from: Sender, watch: Watch) {
+        let now = self.core.now;
         let key = (from.node, watch.id);
         if let Some(held) = self.watches.table.get_mut(&key) {
             held.connection = from.connection;
@@ -136,8 +138,8 @@ impl Hub {
                 return;
             }
         }
-        if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, WATCH)) {
-            self.over_limit(from.node, HubLimit::WorkRate);
+        if !self.core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, WATCH)) {
+            self.core.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         // The count goes on, so that what is under way cannot be taken for something newer.
@@ -145,7 +147,7 @@ impl Hub {
         self.unwatch(from.node, watch.id);
         if !self.admit_watch(from) {
             let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
-            return self.send(
+            return self.core.send(
                 from.connection,
                 Channel::Datagram,
                 Traffic::Lookup,
@@ -154,7 +156,7 @@ impl Hub {
         }
         let Watch { services, area, .. } = watch;
         let names = watch.names.unwrap_or(false);
-        let (plan, carried) = (self.course_of(from, watch.direction), self.forwarded_id(key));
+        let (plan, carried) = (self.core.course_of(from, watch.direction), self.forwarded_id(key));
         let (connection, renewed_at, followed) = (from.connection, number, BTreeMap::new());
         let (told, blind) = (BTreeMap::new(), BTreeSet::new());
         let watching = ActiveWatch {
@@ -175,21 +177,12 @@ impl Hub {
         self.forward_watch(key);
     }
 
-    /// Which way a watch has come.
-    fn course_of(&self, from: Sender, way: Option<RouteDirection>) -> RoutePlan {
-        match self.relation(from.node) {
-            None => RoutePlan::BEGIN,
-            Some(Relation::Child(_)) => RoutePlan::from(way.unwrap_or(RouteDirection::Down), from.node),
-            Some(_) => RoutePlan::from(RouteDirection::Down, from.node),
-        }
-    }
-
     fn admit_watch(&mut self, from: Sender) -> bool {
-        let (total, limits) = (self.watches.len(), &self.config.limits);
-        let Some(remote) = self.remotes.get_mut(from.node) else { return false };
+        let (total, limits) = (self.watches.len(), &self.core.config.limits);
+        let Some(remote) = self.core.remotes.get_mut(from.node) else { return false };
         let is_full = total >= limits.watches;
         if is_full || remote.watches >= remote.allowance(limits.watches_per_node) {
-            self.over_limit(from.node, if is_full { HubLimit::Watches } else { HubLimit::WatchesPerNode });
+            self.core.over_limit(from.node, if is_full { HubLimit::Watches } else { HubLimit::WatchesPerNode });
             return false;
         }
         remote.watches += 1;
@@ -251,9 +244,9 @@ impl Hub {
         watching.number = watching.number.wrapping_add(1);
         let (connection, number, id, coverage) = (watching.connection, watching.number, key.1, watching.coverage());
         let names = watching.names;
-        self.counters.changes += 1;
-        let named = |candidate| if names { self.named(candidate) } else { candidate };
-        let present = present.into_iter().map(|candidate| self.shown(connection, named(candidate))).collect();
+        self.core.counters.changes += 1;
+        let named = |candidate| if names { self.core.named(candidate) } else { candidate };
+        let present = present.into_iter().map(|candidate| self.core.shown(connection, named(candidate))).collect();
         let change = Message::Directory(DirectoryMessage::WatchChange(WatchChange {
             id,
             sequence: number,
@@ -261,7 +254,7 @@ impl Hub {
             removed: gone,
             coverage,
         }));
-        self.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
+        self.core.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
     }
 
     /// A node's record has come, changed or gone: `before` is what it was.
@@ -288,12 +281,12 @@ impl Hub {
 
     pub(super) fn unwatch(&mut self, node: NodeId, id: RequestId) {
         let Some(watching) = self.watches.table.remove(&(node, id)) else { return };
-        if let Some(remote) = self.remotes.get_mut(node) {
+        if let Some(remote) = self.core.remotes.get_mut(node) {
             remote.watches = remote.watches.saturating_sub(1);
         }
         self.watches.forwarded.remove(&watching.forwarded_as);
         for hub in watching.told.into_keys() {
-            self.send_to_hub(hub, &Message::Directory(DirectoryMessage::Unwatch(watching.forwarded_as)));
+            self.core.send_to_hub(hub, &Message::Directory(DirectoryMessage::Unwatch(watching.forwarded_as)));
         }
     }
 
@@ -307,11 +300,22 @@ impl Hub {
 
     /// A watcher's connection is gone, but not its last one.
     pub(super) fn move_watches(&mut self, node: NodeId, gone: ConnectionId) {
-        let Some(other) = self.remotes.best_connection(node, SchemeSet::ALL) else { return };
+        let Some(other) = self.core.remotes.best_connection(node, SchemeSet::ALL) else { return };
         for (_, watching) in self.watches.table.range_mut((node, RequestId(0))..=(node, RequestId(u32::MAX))) {
             if watching.connection == gone {
                 watching.connection = other;
             }
+        }
+    }
+}
+
+impl HubCore {
+    /// Which way a watch has come.
+    fn course_of(&self, from: Sender, way: Option<RouteDirection>) -> RoutePlan {
+        match self.relation(from.node) {
+            None => RoutePlan::BEGIN,
+            Some(Relation::Child(_)) => RoutePlan::from(way.unwrap_or(RouteDirection::Down), from.node),
+            Some(_) => RoutePlan::from(RouteDirection::Down, from.node),
         }
     }
 }

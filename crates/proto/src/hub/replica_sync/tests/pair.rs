@@ -115,7 +115,7 @@ impl Pair {
     /// Whoever is left notices that the other has gone.
     fn hang_up_on(&mut self, number: u8) {
         let bench = if number == HOME { &mut self.standby } else { &mut self.home };
-        for connection in bench.hub.remotes.connections_of(node(number)).to_vec() {
+        for connection in bench.hub.core.remotes.connections_of(node(number)).to_vec() {
             bench.down(connection);
         }
     }
