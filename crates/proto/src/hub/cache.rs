@@ -10,10 +10,10 @@
 //! what they request, and relays what comes back, also between two nodes of its
 //! own: data goes through the server, as without a cache.
 
+use super::core::HubCore;
 use super::{Hub, HubKind, HubLimit};
 use crate::directory::{DirectoryQuery, PublishOutcome};
 use crate::grid::Area;
-use crate::hub::core::HubCore;
 use crate::ids::NodeId;
 use crate::record::Record;
 use crate::wire::Candidate;

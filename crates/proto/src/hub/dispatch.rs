@@ -100,9 +100,9 @@ impl Hub {
             Message::Replication(ReplicationMessage::ResyncRequest(resync)) => {
                 self.handle_resync_request(from, &resync);
             }
-            Message::Room(RoomMessage::JoinRoom(join)) => self.room_joined(from, join),
-            Message::Room(RoomMessage::LeaveRoom(quit)) => self.room_left(from, quit),
-            Message::Room(RoomMessage::Roster(roster)) => self.handle_roster(from, roster),
+            Message::Room(RoomMessage::JoinRoom(join)) => self.rooms.room_joined(&mut self.core, from, join),
+            Message::Room(RoomMessage::LeaveRoom(quit)) => self.rooms.room_left(&mut self.core, from, quit),
+            Message::Room(RoomMessage::Roster(roster)) => self.rooms.handle_roster(&mut self.core, from, roster),
             Message::Probe(ProbeMessage::Ping(token)) => {
                 let pong = Message::Probe(ProbeMessage::Pong(token));
                 self.core.send(from.connection, Channel::Datagram, Traffic::Renew, &pong);
@@ -179,15 +179,15 @@ impl Hub {
     fn on_hierarchy_message(&mut self, from: Sender, message: HierarchyMessage) {
         match message {
             HierarchyMessage::Claim { node, version } => {
-                self.count_arrival(from.node, node);
+                self.members.count_arrival(from.node, node);
                 self.handle_claim(node, Claim { home: from.node, version, record: None });
             }
             HierarchyMessage::RegisterChild { tier } => self.register_child(from, tier),
             HierarchyMessage::Summary(summary) => self.summary(from, summary),
             HierarchyMessage::StandbyOnly(is_only) => self.core.set_standby_only(from.node, is_only),
-            HierarchyMessage::Gossip(message) => self.handle_gossip(from, &message),
+            HierarchyMessage::Gossip(message) => self.members.handle_gossip(&mut self.core, from, &message),
             HierarchyMessage::HubLoad { leases, residual_kbps } => {
-                self.handle_load(from, (leases, residual_kbps));
+                self.members.handle_load(&mut self.core, from, (leases, residual_kbps));
             }
         }
     }

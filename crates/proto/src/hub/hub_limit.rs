@@ -1,7 +1,7 @@
 //! The limits of a hub, each with a name: what is declined or dropped is counted by the limit.
 
 use super::HubEvent;
-use crate::hub::core::HubCore;
+use super::core::HubCore;
 use crate::ids::NodeId;
 
 /// A limit that a message, a connection or a record has met.

@@ -1,11 +1,11 @@
 //! What nodes publish, and how long it stays.
 
+use super::core::HubCore;
 use super::remotes::PUBLICATION;
 use super::{Hub, HubEvent, HubLimit, MAX_PER_WAKE, Sender};
 use crate::address::Address;
 use crate::address_filter;
 use crate::directory::{PreviousEntry, PublishOutcome};
-use crate::hub::core::HubCore;
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::{MAX_ADDRESSES, Record, Version};
@@ -15,7 +15,12 @@ impl Hub {
     /// Takes a node's own record in.
     pub(super) fn publish(&mut self, from: Sender, mut record: Record) {
         let now = self.core.now;
-        if !self.may_publish(from, record.node) || self.redirect(from) {
+        if !self.may_publish(from, record.node) {
+            return;
+        }
+        // In a crowd everybody stays where it is: a redirection costs one more handshake.
+        let may_stay = self.directory.get(from.node).is_some() || self.join_limiter.is_crowded(now);
+        if self.members.redirect(&mut self.core, from, may_stay) {
             return;
         }
         self.core.filter_addresses(from, &mut record.addresses);
@@ -94,7 +99,11 @@ impl Hub {
 
     pub(super) fn grant_lease(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
         let lease_ms = u32::try_from(self.core.config.lease.as_millis()).unwrap_or(u32::MAX);
-        let mut siblings = if with_siblings { self.standby_candidates(from.connection, from.node) } else { Vec::new() };
+        let mut siblings = if with_siblings {
+            self.members.standby_candidates(&self.core, from.connection, from.node)
+        } else {
+            Vec::new()
+        };
         siblings.truncate(MAX_ADDRESSES);
         let siblings = (!siblings.is_empty()).then_some(siblings);
         let own = if with_siblings { self.core.own_addresses(from.connection) } else { Vec::new() };

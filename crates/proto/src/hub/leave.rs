@@ -31,7 +31,8 @@ impl Hub {
         self.core.leaving = Some(now);
         self.core.mesh.stop();
         self.flush_replicas();
-        self.leave_group();
+        self.note_own_load();
+        self.members.leave_group(&mut self.core);
         let alone = self.core.remotes.hub_count() == 0;
         let connections = self.core.remotes.connections.iter();
         let nodes: Vec<ConnectionId> =

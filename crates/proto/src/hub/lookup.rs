@@ -2,11 +2,11 @@
 //! answered without a table entry, and the answer is written straight from
 //! the records.
 
-use crate::hub::core::HubCore;
 use bytes::Bytes;
 use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
 
+use super::core::HubCore;
 use super::disclose::without_local_hosts;
 use super::hub_lookup::Waiter;
 use super::route::RoutePlan;

@@ -316,7 +316,7 @@ impl Hub {
     pub(super) fn answered_ping(&mut self, from: Sender, token: u32) {
         let now = self.core.now;
         if self.core.remotes.record_pong(now, from.connection, token) {
-            self.measure_group();
+            self.members.measure_group(&mut self.core);
         }
     }
 
@@ -343,10 +343,10 @@ impl Hub {
             }
             (Some(DialPurpose::Member(_, cost)), Ok(node)) => {
                 self.core.advice.refund(cost);
-                self.member_reached(node);
+                self.members.member_reached(&mut self.core, node);
                 self.core.start_pinging(node);
             }
-            (Some(DialPurpose::Member(member, _)), Err(_)) => self.member_unreachable(member),
+            (Some(DialPurpose::Member(member, _)), Err(_)) => self.members.member_unreachable(&mut self.core, member),
             (Some(DialPurpose::Standby(hub)), Ok(_)) => {
                 self.standby_reached(hub);
                 self.core.start_pinging(hub);
@@ -386,7 +386,7 @@ impl Hub {
         self.summaries_lost_hub(node);
         self.reset_summary_outboxes();
         self.requests_lost_hub(node);
-        self.on_hub_disconnected(node);
+        self.members.on_hub_disconnected(&mut self.core, node);
         self.standby_dial_failed(node);
         self.drop_silent_hub(node);
         self.forget_changes_of(node);

@@ -54,6 +54,7 @@ mod moved;
 #[cfg(test)]
 mod properties;
 mod query_quota;
+mod records;
 mod reflection;
 mod relay;
 mod remotes;
@@ -95,12 +96,12 @@ pub use status::{HubStatus, IndexEntry, RemoteHubStatus};
 pub use tree::Relation;
 
 use self::core::HubCore;
-use balance::Balance;
 use claims::Claims;
 use hub_lookup::HubLookups;
 use join_limiter::JoinRateLimiter;
-use members::Members;
+use members::{Members, OwnLoad};
 use moved::MovedNodes;
+use records::Records;
 use reflection::ReflectionState;
 use relay::Relays;
 use remotes::LostConnection;
@@ -134,7 +135,6 @@ pub struct Hub {
     hub_lookups: HubLookups,
     summaries: Summaries,
     members: Members,
-    balance: Balance,
     watches: WatchTable,
     replica_senders: ReplicaSenders,
     replicas: Replicas,
@@ -171,7 +171,6 @@ impl Hub {
             rooms: RoomDirectory::default(),
             hub_lookups: HubLookups::default(),
             members: Members::new(&config),
-            balance: Balance::default(),
             watches: WatchTable::default(),
             replica_senders: ReplicaSenders::default(),
             replicas: Replicas::default(),
@@ -187,6 +186,17 @@ impl Hub {
     /// What the hub has counted since its start.
     pub fn counters(&self) -> &HubCounters {
         &self.core.counters
+    }
+
+    /// The records of the hub's nodes, and of those for which it stands by.
+    fn records(&self) -> Records<'_> {
+        Records::new(&self.directory, &self.replicas)
+    }
+
+    /// Tells the members what this hub has itself.
+    fn note_own_load(&mut self) {
+        let own = OwnLoad { leases: self.records().leases(), residual_kbps: self.room() };
+        self.members.set_own_load(own);
     }
 
     /// The host stood still. Who published before may be elsewhere by now, and who was told nothing
@@ -249,7 +259,7 @@ impl Hub {
             self.reset_summary_outboxes();
             self.forward_watches();
             self.register_all();
-            self.on_hub_connected(node);
+            self.members.on_hub_connected(&mut self.core, node);
         }
         if role.is_hub() {
             self.resync_if_stale(node);
@@ -305,7 +315,7 @@ impl Hub {
         } else {
             self.directory.suspend(node);
             self.apply_pending_claim(node);
-            self.room_member_lost(node);
+            self.rooms.room_member_lost(&mut self.core, node);
             self.core.events.push_back(HubEvent::Detached { node, reason: reason.to_owned() });
         }
     }
@@ -317,7 +327,7 @@ impl Hub {
         self.expire_relays();
         self.expire_hub_lookups();
         self.expire_reservations();
-        self.poll_rooms();
+        self.rooms.poll_rooms(&mut self.core);
         self.expire_summaries();
         self.tell_summaries();
         self.offer_watches();
@@ -325,8 +335,10 @@ impl Hub {
         self.poll_replication();
         self.poll_standby_connections();
         self.poll_claims();
-        self.poll_members();
-        self.poll_balance();
+        self.members.poll_members(&mut self.core);
+        self.note_own_load();
+        let records = Records::new(&self.directory, &self.replicas);
+        self.members.poll_balance(&mut self.core, records);
         self.end_drain();
     }
 }
@@ -337,6 +349,7 @@ impl Machine for Hub {
 
     fn handle(&mut self, now: Time, input: Input<HubCommand>) {
         self.core.begin_input(now);
+        self.note_own_load();
         self.directory.tick(now);
         match input {
             Input::ConnectionUp { connection, dial, remote, address, rtt } => {
@@ -363,7 +376,8 @@ impl Machine for Hub {
         if std::mem::take(&mut self.core.relations_changed) {
             self.reset_summary_outboxes();
         }
-        self.announce_load();
+        self.note_own_load();
+        self.members.announce_load(&mut self.core);
         self.end_drain();
     }
 
@@ -392,7 +406,7 @@ impl Machine for Hub {
             due(self.claims.next_due(), "a node is asked if it is here"),
             due(self.standby_connections.next_due(), "a standby is to be reached"),
             due(self.members.next_due(), "a membership message is due"),
-            due(self.balance.next_due(), "a super node that has joined gets a node"),
+            due(self.members.balance.next_due(), "a super node that has joined gets a node"),
             due(self.drain_due(), "the drain ends"),
         ]
         .into_iter()

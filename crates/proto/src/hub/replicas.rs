@@ -370,7 +370,8 @@ impl Hub {
         }
         self.grant_lease(from, Traffic::Join, version, true);
         if let Some(home) = home.filter(|_| returns == Some(true)) {
-            self.rebalance_returned(home);
+            self.note_own_load();
+            self.members.rebalance_returned(&mut self.core, home);
         }
     }
 }

@@ -124,6 +124,11 @@ pub struct IndexEntry {
 }
 
 impl Hub {
+    /// The group's members as this hub knows them, without itself.
+    pub fn members(&self) -> Vec<MemberStatus> {
+        self.members.member_statuses(&self.core)
+    }
+
     /// The hub at this moment.
     pub fn status(&self, now: Time) -> HubStatus {
         HubStatus {

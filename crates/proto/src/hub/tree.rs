@@ -1,8 +1,8 @@
 //! How other hubs stand to this one: above it, below it, or beside it.
 
+use super::core::HubCore;
 use super::{Hub, HubKind, Sender};
 use crate::address::SchemeSet;
-use crate::hub::core::HubCore;
 use crate::ids::{ConnectionId, NodeId};
 use crate::wire::{HierarchyMessage, Message};
 

@@ -65,7 +65,7 @@ impl Hub {
         let provider = match choice {
             RequestTarget::Node(provider) => provider,
             RequestTarget::Hub { hub, .. } => {
-                let passes_on = left < kbps || left < kept && self.room_of(hub).is_some_and(|room| room > left);
+                let passes_on = left < kbps || left < kept && self.members.room_of(hub).is_some_and(|room| room > left);
                 if passes_on {
                     self.requests.send_elsewhere(key, std::iter::empty());
                 }
@@ -91,7 +91,7 @@ impl Hub {
     /// The room that a hub leaves to subscribers only if no other hub has more: it is for one copy to
     /// each of the others, for a hub that cannot feed them keeps what comes from here to itself.
     fn feed_reserve_kbps(&self, kbps: u32) -> u32 {
-        let hubs = self.core.remotes.hubs().filter(|hub| self.room_of(*hub).is_some()).take(MAX_TRIED).count();
+        let hubs = self.core.remotes.hubs().filter(|hub| self.members.room_of(*hub).is_some()).take(MAX_TRIED).count();
         // The last of at least two is one for a hub, which makes many of it.
         kbps.saturating_mul(hubs.max(1) as u32 + 1)
     }
@@ -104,7 +104,7 @@ impl Hub {
         let can_feed = left >= kbps;
         let mut hubs: Vec<(bool, Reverse<u32>, NodeId)> = Vec::new();
         for hub in self.core.remotes.hubs().filter(|hub| *hub != requester) {
-            let Some(room) = self.room_of(hub) else { continue };
+            let Some(room) = self.members.room_of(hub) else { continue };
             let is_fed = self.is_fed(hub, service, provider);
             // A hub that would serve this one only is no gain.
             let least = if is_fed { kbps } else { kbps.saturating_mul(2) };
