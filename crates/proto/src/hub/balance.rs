@@ -285,7 +285,7 @@ mod tests {
         assert!(!is_sent(&mut bench, 1) && is_sent(&mut bench, 2));
         assert_eq!(bench.hub.members.load(node(100)), Some(1));
         assert!(!is_sent(&mut bench, 2));
-        assert_eq!((bench.hub.members.load(node(100)), bench.hub.records().leases()), (Some(0), 2));
+        assert_eq!((bench.hub.members.load(node(100)), bench.hub.registry.records().leases()), (Some(0), 2));
     }
 
     #[test]

@@ -37,18 +37,18 @@ impl HubCore {
 impl Hub {
     /// A node's record has come or changed: the server is to hold it, too.
     pub(super) fn register_at_server(&mut self, node: NodeId) {
-        self.cached.remove(node);
+        self.registry.cached.remove(node);
         if let Some(server) = self.core.central() {
-            self.set_standby(node, server);
+            self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
         }
     }
 
     /// The server is there: every node is registered.
     pub(super) fn register_all(&mut self) {
         let Some(server) = self.core.central() else { return };
-        let nodes: Vec<NodeId> = self.directory.entries_after(None).map(|entry| entry.node()).collect();
+        let nodes: Vec<NodeId> = self.registry.directory.entries_after(None).map(|entry| entry.node()).collect();
         for node in nodes {
-            self.set_standby(node, server);
+            self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
         }
     }
 
@@ -56,8 +56,8 @@ impl Hub {
     /// more until it says again that they live.
     pub(super) fn suspend_registered(&mut self, cache: NodeId) {
         if self.core.config.kind == HubKind::Server {
-            for node in self.replicas.nodes_of(cache).collect::<Vec<_>>() {
-                self.directory.suspend(node);
+            for node in self.registry.replicas.nodes_of(cache).collect::<Vec<_>>() {
+                self.registry.directory.suspend(node);
             }
         }
     }
@@ -66,16 +66,17 @@ impl Hub {
     /// is as new.
     pub(super) fn cache_candidate(&mut self, candidate: &Candidate) {
         let now = self.core.now;
-        let known = self.directory.get(candidate.node).is_some_and(|entry| entry.version() >= candidate.version);
+        let known =
+            self.registry.directory.get(candidate.node).is_some_and(|entry| entry.version() >= candidate.version);
         if known || !self.core.is_cache() {
             return;
         }
         let Candidate { node, version, cell, services, capacity, ref addresses, ref name } = *candidate;
         let record = Record { node, version, cell, services, capacity, addresses: addresses.clone() };
-        if self.cached.publish(now, &record) == PublishOutcome::Full {
+        if self.registry.cached.publish(now, &record) == PublishOutcome::Full {
             self.core.counters.count_over_limit(HubLimit::CachedNodes);
         } else if let Some(name) = name {
-            self.cached_names.insert(node, name.clone());
+            self.registry.cached_names.insert(node, name.clone());
         }
     }
 
@@ -87,8 +88,8 @@ impl Hub {
             return Vec::new();
         }
         let mut hits = Vec::new();
-        self.cached.find(query, &mut hits);
-        let candidates = hits.iter().map(|hit| self.cached.hit(*hit).candidate());
+        self.registry.cached.find(query, &mut hits);
+        let candidates = hits.iter().map(|hit| self.registry.cached.hit(*hit).candidate());
         let cached: Vec<Candidate> = match query.names {
             Some(_) => candidates.filter_map(|candidate| self.with_cached_name(candidate)).collect(),
             None => candidates.collect(),
@@ -102,15 +103,15 @@ impl Hub {
     }
 
     fn with_cached_name(&self, candidate: Candidate) -> Option<Candidate> {
-        let name = self.cached_names.get(&candidate.node).cloned()?;
+        let name = self.registry.cached_names.get(&candidate.node).cloned()?;
         Some(Candidate { name: Some(name), ..candidate })
     }
 
     pub(super) fn expire_cached(&mut self) {
         let now = self.core.now;
-        while self.cached.expire(now).is_some() {}
-        if self.cached_names.len() > 2 * self.cached.nodes() {
-            self.cached_names.retain(|node, _| self.cached.get(*node).is_some());
+        while self.registry.cached.expire(now).is_some() {}
+        if self.registry.cached_names.len() > 2 * self.registry.cached.nodes() {
+            self.registry.cached_names.retain(|node, _| self.registry.cached.get(*node).is_some());
         }
     }
 }

@@ -98,31 +98,31 @@ impl Hub {
             return;
         }
         self.contradict_claim(claim.home, node, claim.version);
-        let held = self.directory.get(node).map(|entry| entry.version());
+        let held = self.registry.directory.get(node).map(|entry| entry.version());
         if held.is_none_or(|held| held >= claim.version) {
             return;
         }
         if self.is_contested(node, claim.home) {
-            return self.replicas.record_contested_claim(node, claim);
+            return self.registry.replicas.record_contested_claim(node, claim);
         }
-        if self.replicas.holds(node) || !self.core.remotes.is_up(node) {
+        if self.registry.replicas.holds(node) || !self.core.remotes.is_up(node) {
             return self.release_to(node, claim);
         }
-        self.claims.record_claim(now, node, claim);
+        self.registry.claims.record_claim(now, node, claim);
         self.poll_claims();
     }
 
     /// A node has published here, so it is nobody else's.
     pub(super) fn confirm_home(&mut self, node: NodeId, version: Version) {
         let now = self.core.now;
-        if self.claims.confirm_claimed_node(now, node, version) {
+        if self.registry.claims.confirm_claimed_node(now, node, version) {
             self.core.claim(node, version);
         }
     }
 
     /// A node has gone: where it went counts that another hub has said.
     pub(super) fn apply_pending_claim(&mut self, node: NodeId) {
-        if let Some(claim) = self.claims.take_claim(node) {
+        if let Some(claim) = self.registry.claims.take_claim(node) {
             self.release_to(node, claim);
         }
     }
@@ -130,8 +130,8 @@ impl Hub {
     /// Drops the record of a node that another hub has now.
     fn release_to(&mut self, node: NodeId, claim: Claim) {
         let Claim { home, version, record } = claim;
-        if let Some(place) = self.directory.claim(node, version)
-            && !self.replicas.release(node)
+        if let Some(place) = self.registry.directory.claim(node, version)
+            && !self.registry.replicas.release(node)
         {
             self.core.counters.claimed += 1;
             self.on_record_removed(place, "claimed");
@@ -145,16 +145,19 @@ impl Hub {
     pub(super) fn poll_claims(&mut self) {
         let now = self.core.now;
         for _ in 0..MAX_PER_WAKE {
-            let Some((_, node)) = self.claims.due.first().copied().filter(|(due, _)| *due <= now) else { return };
+            let Some((_, node)) = self.registry.claims.due.first().copied().filter(|(due, _)| *due <= now) else {
+                return;
+            };
             let connection = self.core.remotes.best_connection(node, SchemeSet::ALL);
-            let asked = self.claims.nodes.get_mut(&node).filter(|asked| asked.claim.is_some() && asked.times < ASKS);
+            let asked =
+                self.registry.claims.nodes.get_mut(&node).filter(|asked| asked.claim.is_some() && asked.times < ASKS);
             let (Some(connection), Some(asked)) = (connection, asked) else {
                 self.apply_pending_claim(node);
                 continue;
             };
             asked.times += 1;
             let patience = self.core.remotes.answer_timeout(connection) * (2 << (asked.times - 1));
-            self.claims.set_due(node, now + patience);
+            self.registry.claims.set_due(node, now + patience);
             self.core.send(
                 connection,
                 Channel::Datagram,
@@ -221,15 +224,15 @@ mod tests {
     fn silent_claimed_node_is_dropped() {
         let (mut bench, _, connection, _) = claimed(2);
         assert_eq!((asked(&mut bench, connection, PATIENCE), held(&bench)), (1, 0));
-        assert!(bench.hub.has_moved(node(1)) && bench.hub.claims.nodes.is_empty());
+        assert!(bench.hub.has_moved(node(1)) && bench.hub.registry.claims.nodes.is_empty());
     }
 
     #[test]
     fn disconnected_claimed_node_is_dropped() {
         let (mut bench, _, connection, _) = claimed(2);
         bench.down(connection);
-        assert_eq!(bench.hub.directory.nodes(), 0);
-        assert!(bench.hub.claims.due.is_empty());
+        assert_eq!(bench.hub.registry.directory.nodes(), 0);
+        assert!(bench.hub.registry.claims.due.is_empty());
     }
 
     #[test]
@@ -256,9 +259,9 @@ mod tests {
                 ..record(1)
             }]))),
         );
-        assert!(!bench.hub.replicas.holds(node(1)));
+        assert!(!bench.hub.registry.replicas.holds(node(1)));
         bench.wait(PATIENCE);
-        assert!(bench.hub.replicas.holds(node(1)));
+        assert!(bench.hub.registry.replicas.holds(node(1)));
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Hub {
         at.heard = now;
         let from = Sender { connection, node: at.node, role: at.role };
         if from.role == Role::Node {
-            self.directory.mark_heard(now, from.node);
+            self.registry.directory.mark_heard(now, from.node);
         }
         self.core.remotes.record_heard(from.node, bytes.len());
         if self.relay_data(from, bytes) {
@@ -98,7 +98,7 @@ impl Hub {
                 self.handle_replica_update(from, update);
             }
             Message::Replication(ReplicationMessage::ResyncRequest(resync)) => {
-                self.handle_resync_request(from, &resync);
+                self.replication.handle_resync_request(&mut self.core, from, &resync);
             }
             Message::Room(RoomMessage::JoinRoom(join)) => self.rooms.room_joined(&mut self.core, from, join),
             Message::Room(RoomMessage::LeaveRoom(quit)) => self.rooms.room_left(&mut self.core, from, quit),
@@ -119,7 +119,15 @@ impl Hub {
             RegistrationMessage::Renew(renew) => self.renew(from, renew),
             RegistrationMessage::Withdraw(version) => self.withdraw(from, version),
             RegistrationMessage::SetStandby { hub, addresses } => {
-                self.handle_set_standby(from, hub, addresses.unwrap_or_default());
+                let known = self.members.get(hub).map_or(Vec::new(), |member| member.addresses().to_vec());
+                self.replication.handle_set_standby(
+                    &mut self.core,
+                    self.registry.records(),
+                    from,
+                    hub,
+                    addresses.unwrap_or_default(),
+                    known,
+                );
             }
             RegistrationMessage::HomeChanged(moved) if from.role.is_hub() => self.hub_moved(from, moved),
             RegistrationMessage::HomeChanged(moved) => self.node_moved(from, moved),
@@ -168,9 +176,13 @@ impl Hub {
 
     fn on_directory_message(&mut self, from: Sender, message: DirectoryMessage) {
         match message {
-            DirectoryMessage::Watch(watch) => self.watch(from, watch),
-            DirectoryMessage::Unwatch(id) => self.unwatch(from.node, id),
-            DirectoryMessage::WatchChange(change) => self.handle_change(from, change),
+            DirectoryMessage::Watch(watch) => {
+                self.watches.watch(&mut self.core, self.registry.records(), self.summaries.children(), from, watch)
+            }
+            DirectoryMessage::Unwatch(id) => self.watches.unwatch(&mut self.core, from.node, id),
+            DirectoryMessage::WatchChange(change) => {
+                self.watches.handle_change(&mut self.core, self.summaries.children(), from, change)
+            }
             DirectoryMessage::HubLookup(lookup) => self.handle_hub_lookup(from, lookup),
             DirectoryMessage::LookupResult(found) => self.handle_lookup_result(from, found),
         }
@@ -183,7 +195,11 @@ impl Hub {
                 self.handle_claim(node, Claim { home: from.node, version, record: None });
             }
             HierarchyMessage::RegisterChild { tier } => self.register_child(from, tier),
-            HierarchyMessage::Summary(summary) => self.summary(from, summary),
+            HierarchyMessage::Summary(summary) => {
+                for block_service in self.summaries.summary(&mut self.core, from, summary) {
+                    self.watches.watched_block(&mut self.core, from.node, block_service);
+                }
+            }
             HierarchyMessage::StandbyOnly(is_only) => self.core.set_standby_only(from.node, is_only),
             HierarchyMessage::Gossip(message) => self.members.handle_gossip(&mut self.core, from, &message),
             HierarchyMessage::HubLoad { leases, residual_kbps } => {

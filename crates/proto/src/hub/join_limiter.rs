@@ -35,13 +35,14 @@ impl Hub {
     /// to come again.
     pub(super) fn may_join(&mut self, from: Sender) -> bool {
         let now = self.core.now;
-        if self.directory.get(from.node).is_some() {
+        if self.registry.directory.get(from.node).is_some() {
             return true;
         }
         let Some(remote) = self.core.remotes.get_mut(from.node) else { return false };
         if remote.turn.is_none() {
-            let place = self.join_limiter.next.max(now);
-            self.join_limiter.next = place + Duration::from_secs(1) / self.core.config.limits.joins_per_second.max(1);
+            let place = self.registry.join_limiter.next.max(now);
+            self.registry.join_limiter.next =
+                place + Duration::from_secs(1) / self.core.config.limits.joins_per_second.max(1);
             remote.turn = Some(if place <= now + BURST { now } else { place });
         }
         let wait = remote.turn.map_or(Duration::ZERO, |turn| turn.since(now));

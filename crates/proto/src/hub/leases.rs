@@ -19,19 +19,21 @@ impl Hub {
             return;
         }
         // In a crowd everybody stays where it is: a redirection costs one more handshake.
-        let may_stay = self.directory.get(from.node).is_some() || self.join_limiter.is_crowded(now);
+        let may_stay = self.registry.directory.get(from.node).is_some() || self.registry.join_limiter.is_crowded(now);
         if self.members.redirect(&mut self.core, from, may_stay) {
             return;
         }
         self.core.filter_addresses(from, &mut record.addresses);
         let Record { node, version, cell, services, .. } = record;
-        if self.directory.get(node).is_none() {
+        if self.registry.directory.get(node).is_none() {
             self.make_room();
         }
-        let published = self.directory.publish(now, &record);
+        let published = self.registry.directory.publish(now, &record);
         let published = match published {
             // What was here for another hub was nobody's to know.
-            PublishOutcome::Replaced(_) | PublishOutcome::Same if self.replicas.release(node) => PublishOutcome::New,
+            PublishOutcome::Replaced(_) | PublishOutcome::Same if self.registry.replicas.release(node) => {
+                PublishOutcome::New
+            }
             published => published,
         };
         match published {
@@ -55,7 +57,7 @@ impl Hub {
             PublishOutcome::Same => {}
             // The node learns from the lease which version it has to exceed.
             PublishOutcome::Stale => {
-                let held = self.directory.get(node).map_or(version, |entry| entry.version());
+                let held = self.registry.directory.get(node).map_or(version, |entry| entry.version());
                 return self.grant_lease(from, Traffic::Join, held, false);
             }
             PublishOutcome::Full => {
@@ -91,9 +93,9 @@ impl Hub {
     pub(super) fn on_record_published(&mut self, node: NodeId, before: Option<PreviousEntry>) {
         self.core.counters.publishes += 1;
         self.register_at_server(node);
-        self.record_change(node);
-        self.summarize(node, before);
-        self.tell_watchers(node, before);
+        self.replication.record_change(&mut self.core, self.registry.records(), node);
+        self.summaries.summarize(&mut self.core, self.registry.records(), node, before);
+        self.watches.tell_watchers(&mut self.core, self.registry.records(), node, before);
         self.serve_held(node);
     }
 
@@ -119,21 +121,20 @@ impl Hub {
         if self.core.leaving.is_some() {
             return;
         }
-        let replicas = self.replicas.holds(from.node);
+        let replicas = self.registry.replicas.holds(from.node);
         let has_moved =
             self.core.remotes.connections.get(&from.connection).is_some_and(|connection| connection.has_moved);
-        if !replicas && !has_moved && self.directory.renew(now, from.node, renew.version, renew.capacity) {
+        if !replicas && !has_moved && self.registry.directory.renew(now, from.node, renew.version, renew.capacity) {
             self.core.counters.renews += 1;
             if renew.capacity.is_some() {
-                self.record_change(from.node);
+                self.replication.record_change(&mut self.core, self.registry.records(), from.node);
             }
             // Another hub may have come since it joined.
-            let has_standby =
-                self.replica_senders.standby_of(from.node).is_some_and(|hub| self.core.remotes.is_up(hub));
+            let has_standby = self.replication.standby_of(from.node).is_some_and(|hub| self.core.remotes.is_up(hub));
             self.grant_lease(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
         } else {
             self.core.counters.unknown_renews += 1;
-            if self.directory.get(from.node).is_some_and(|entry| entry.version() > renew.version) {
+            if self.registry.directory.get(from.node).is_some_and(|entry| entry.version() > renew.version) {
                 self.core.detect_duplicate_identity(from);
             }
             self.core.send(
@@ -146,8 +147,8 @@ impl Hub {
     }
 
     pub(super) fn withdraw(&mut self, from: Sender, version: Version) {
-        if let Some(place) = self.directory.withdraw(from.node, version)
-            && !self.replicas.release(from.node)
+        if let Some(place) = self.registry.directory.withdraw(from.node, version)
+            && !self.registry.replicas.release(from.node)
         {
             self.core.counters.withdrawals += 1;
             self.on_record_removed(place, "withdrawn");
@@ -158,7 +159,12 @@ impl Hub {
 
     /// Tells a hub that holds this version of a node that a newer one is here.
     pub(super) fn contradict_claim(&mut self, home: NodeId, node: NodeId, version: Version) {
-        let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
+        let own = self
+            .registry
+            .directory
+            .get(node)
+            .filter(|_| !self.registry.replicas.holds(node))
+            .map(|entry| entry.version());
         if let Some(own) = own.filter(|own| *own > version) {
             self.core.send_to_hub(home, &Message::Hierarchy(HierarchyMessage::Claim { node, version: own }));
         }
@@ -167,8 +173,8 @@ impl Hub {
     pub(super) fn expire_leases(&mut self) {
         let now = self.core.now;
         for _ in 0..MAX_PER_WAKE {
-            let Some(place) = self.directory.expire(now) else { return };
-            if self.replicas.release(place.node) {
+            let Some(place) = self.registry.directory.expire(now) else { return };
+            if self.registry.replicas.release(place.node) {
                 self.registered(place.node, Some(place));
                 continue;
             }
@@ -182,10 +188,10 @@ impl Hub {
     }
 
     pub(super) fn on_record_removed(&mut self, place: PreviousEntry, cause: &'static str) {
-        self.record_change(place.node);
+        self.replication.record_change(&mut self.core, self.registry.records(), place.node);
         self.core.events.push_back(HubEvent::Gone { node: place.node, cause });
-        self.summarize(place.node, Some(place));
-        self.tell_watchers(place.node, Some(place));
+        self.summaries.summarize(&mut self.core, self.registry.records(), place.node, Some(place));
+        self.watches.tell_watchers(&mut self.core, self.registry.records(), place.node, Some(place));
     }
 }
 
@@ -443,7 +449,7 @@ mod tests {
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
         bench.down(connection);
         bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) }));
-        assert_eq!(bench.hub.directory.nodes(), 0);
+        assert_eq!(bench.hub.registry.directory.nodes(), 0);
     }
 
     #[test]

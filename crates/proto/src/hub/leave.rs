@@ -30,7 +30,7 @@ impl Hub {
         }
         self.core.leaving = Some(now);
         self.core.mesh.stop();
-        self.flush_replicas();
+        self.replication.flush_replicas(&mut self.core, self.registry.records());
         self.note_own_load();
         self.members.leave_group(&mut self.core);
         let alone = self.core.remotes.hub_count() == 0;

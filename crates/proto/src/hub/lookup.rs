@@ -10,6 +10,7 @@ use super::core::HubCore;
 use super::disclose::without_local_hosts;
 use super::hub_lookup::Waiter;
 use super::route::RoutePlan;
+use super::summaries::Summaries;
 use super::{Hub, RequestOutcome, Sender};
 use crate::delivery::Delivery;
 use crate::directory::{Directory, DirectoryQuery, Hit, Rank, SearchPurpose};
@@ -33,7 +34,8 @@ impl Hub {
             DirectoryQuery { aim: SearchPurpose::List, names, ..self.query(from.node, request, DEFAULT_LISTED) };
         let mut hits = self.search_within(request.spec.scope, &query);
         let plan = RoutePlan::from_scope(request.spec.scope);
-        let area = plan.and_then(|plan| Some((self.hub_lookup_area(request, &query, &hits)?, plan)));
+        let area =
+            plan.and_then(|plan| Some((self.summaries.hub_lookup_area(&mut self.core, request, &query, &hits)?, plan)));
         let cached = area.map(|_| self.cached_for(request.spec.area, &query)).unwrap_or_default();
         if !cached.is_empty() {
             let coverage = self.core.coverage(Coverage::FirstMatch);
@@ -50,13 +52,13 @@ impl Hub {
                 request.spec.area.wants_any() && !hits.is_empty() && plan.is_some() && self.core.has_others();
             let coverage = self.core.coverage(if are_first { Coverage::FirstMatch } else { Coverage::Complete });
             if names.is_some() {
-                self.hits = hits;
+                self.registry.hits = hits;
                 let scope = request.spec.scope;
                 return self.answer_merged_lookup((from.connection, request.id), (&query, scope), &[], coverage);
             }
             self.core.count_listed(query.service, hits.len());
             let message =
-                encode_found(&self.directory, request.id, &hits, coverage, self.core.is_here(from.connection));
+                encode_found(&self.registry.directory, request.id, &hits, coverage, self.core.is_here(from.connection));
             let (channel, delivery, traffic) = (Channel::Datagram, Delivery::CONTROL, Traffic::Lookup);
             self.core.out.push_back(Transmit::Message {
                 connection: from.connection,
@@ -67,7 +69,7 @@ impl Hub {
             });
         }
         hits.clear();
-        self.hits = hits;
+        self.registry.hits = hits;
     }
 
     /// Answers a lookup for which other hubs were asked as well.
@@ -100,8 +102,8 @@ impl Hub {
     ) -> LookupResult {
         let named = |candidate| if query.names.is_some() { self.core.named(candidate) } else { candidate };
         let mut ranked: Vec<(Rank, Candidate)> =
-            hits.iter().map(|hit| (hit.rank, named(self.directory.hit(*hit).candidate()))).collect();
-        self.hits = hits;
+            hits.iter().map(|hit| (hit.rank, named(self.registry.directory.hit(*hit).candidate()))).collect();
+        self.registry.hits = hits;
         for (_, candidate) in remote {
             merge(&mut ranked, query, candidate);
         }
@@ -136,7 +138,7 @@ impl Hub {
             0 => default,
             count => usize::from(count).min(MAX_CANDIDATES),
         };
-        let origin = self.directory.get(node).map_or(Cell::new(0, 0), |entry| entry.cell());
+        let origin = self.registry.directory.get(node).map_or(Cell::new(0, 0), |entry| entry.cell());
         let area = match request.spec.area {
             Area::Anywhere => Area::Nearest(origin),
             area => area,
@@ -155,10 +157,10 @@ impl Hub {
     /// Searches the directory. The caller gives the list back to `self.hits`.
     pub(super) fn search(&mut self, query: &DirectoryQuery) -> Vec<Hit> {
         self.core.counters.searches += 1;
-        let mut hits = std::mem::take(&mut self.hits);
+        let mut hits = std::mem::take(&mut self.registry.hits);
         match query.names.filter(|selector| !selector.is_everybody()) {
             Some(selector) => self.core.examined += self.find_selected(query, selector, &mut hits),
-            None => self.core.examined += self.directory.find(query, &mut hits),
+            None => self.core.examined += self.registry.directory.find(query, &mut hits),
         }
         hits
     }
@@ -168,11 +170,14 @@ impl Hub {
     fn find_selected(&self, query: &DirectoryQuery, selector: NodeSelector, into: &mut Vec<Hit>) -> usize {
         into.clear();
         if let Ok(node) = selector.as_str().parse() {
-            into.extend(self.directory.find_one(query, node));
+            into.extend(self.registry.directory.find_one(query, node));
             return 1;
         }
         into.extend(
-            self.core.remotes.nodes_selected_by(selector).filter_map(|node| self.directory.find_one(query, node)),
+            self.core
+                .remotes
+                .nodes_selected_by(selector)
+                .filter_map(|node| self.registry.directory.find_one(query, node)),
         );
         into.sort_unstable_by_key(|hit| hit.rank);
         into.truncate(query.count);
@@ -183,20 +188,28 @@ impl Hub {
     pub(super) fn holds(&mut self, query: &DirectoryQuery) -> bool {
         let hits = self.search(query);
         let any = !hits.is_empty();
-        self.hits = hits;
+        self.registry.hits = hits;
         any
     }
+}
 
+impl Summaries {
     /// In which area other hubs are to be asked: where any will do on a miss
     /// only, otherwise as far as something there would be listed before what
     /// this hub has.
-    fn hub_lookup_area(&mut self, request: &Request, query: &DirectoryQuery, hits: &[Hit]) -> Option<Area> {
-        let now = self.core.now;
+    fn hub_lookup_area(
+        &mut self,
+        core: &mut HubCore,
+        request: &Request,
+        query: &DirectoryQuery,
+        hits: &[Hit],
+    ) -> Option<Area> {
+        let now = core.now;
         match request.spec.area {
-            _ if !self.core.has_others() => None,
+            _ if !core.has_others() => None,
             area if area.wants_any() && !hits.is_empty() => None,
-            Area::Exact(cell) if !self.core.is_cut_off() && self.summaries.is_none(now, query.service, cell) => {
-                self.core.counters.negatives += 1;
+            Area::Exact(cell) if !core.is_cut_off() && self.is_none(now, query.service, cell) => {
+                core.counters.negatives += 1;
                 None
             }
             _ => match hits.last() {

@@ -348,10 +348,10 @@ impl Hub {
             }
             (Some(DialPurpose::Member(member, _)), Err(_)) => self.members.member_unreachable(&mut self.core, member),
             (Some(DialPurpose::Standby(hub)), Ok(_)) => {
-                self.standby_reached(hub);
+                self.replication.standby_reached(&mut self.core, hub);
                 self.core.start_pinging(hub);
             }
-            (Some(DialPurpose::Standby(hub)), Err(_)) => self.standby_dial_failed(hub),
+            (Some(DialPurpose::Standby(hub)), Err(_)) => self.replication.standby_dial_failed(&mut self.core, hub),
             (Some(DialPurpose::Provider { node, waiting, .. }), outcome) => {
                 for key in waiting {
                     self.dialled_for(key, node, outcome.is_ok());
@@ -363,9 +363,9 @@ impl Hub {
     /// One of the connections with a peer is gone, and with it perhaps some of
     /// what was said reliably: both say again what the other is to know.
     pub(super) fn resend_state(&mut self, node: NodeId) {
-        self.forget_changes_of(node);
-        self.resync_if_stale(node);
-        self.resend_summary(node);
+        self.watches.forget_changes_of(&mut self.core, self.summaries.children(), node);
+        self.replication.resync_if_stale(&mut self.core, node);
+        self.summaries.resend_summary(&mut self.core, node);
     }
 
     /// A peer's last connection is gone; it was there for as long as it `stayed`.
@@ -383,13 +383,13 @@ impl Hub {
                 self.core.redial_later(index, reason);
             }
         }
-        self.summaries_lost_hub(node);
-        self.reset_summary_outboxes();
+        self.summaries.summaries_lost_hub(&mut self.core, node);
+        self.summaries.reset_summary_outboxes(&mut self.core);
         self.requests_lost_hub(node);
         self.members.on_hub_disconnected(&mut self.core, node);
-        self.standby_dial_failed(node);
+        self.replication.standby_dial_failed(&mut self.core, node);
         self.drop_silent_hub(node);
-        self.forget_changes_of(node);
+        self.watches.forget_changes_of(&mut self.core, self.summaries.children(), node);
     }
 }
 

@@ -56,6 +56,7 @@ mod properties;
 mod query_quota;
 mod records;
 mod reflection;
+mod registry;
 mod relay;
 mod remotes;
 mod replica_sync;
@@ -72,11 +73,9 @@ mod testing;
 mod tree;
 mod watches;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::address::Address;
-use crate::directory::{Directory, Hit};
 use crate::ids::{ConnectionId, DialId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, RemoteIdentity, Traffic, Transmit};
 use crate::random::SplitMix64;
@@ -96,20 +95,15 @@ pub use status::{HubStatus, IndexEntry, RemoteHubStatus};
 pub use tree::Relation;
 
 use self::core::HubCore;
-use claims::Claims;
 use hub_lookup::HubLookups;
-use join_limiter::JoinRateLimiter;
 use members::{Members, OwnLoad};
-use moved::MovedNodes;
-use records::Records;
 use reflection::ReflectionState;
+use registry::Registry;
 use relay::Relays;
 use remotes::LostConnection;
-use replicas::Replicas;
 use replication::ReplicaSenders;
 use requests::RequestTable;
 use rooms::RoomDirectory;
-use standby_connections::StandbyConnections;
 use summaries::Summaries;
 use watches::WatchTable;
 
@@ -123,11 +117,7 @@ const MAX_PER_WAKE: usize = 1_024;
 pub struct Hub {
     core: HubCore,
     left: bool,
-    directory: Directory,
-    /// Of a cache: what the server has named.
-    cached: Directory,
-    /// Names of nodes whose copies are held, of at most twice as many.
-    cached_names: BTreeMap<NodeId, String>,
+    registry: Registry,
     requests: RequestTable,
     relays: Relays,
     reflection: ReflectionState,
@@ -136,14 +126,7 @@ pub struct Hub {
     summaries: Summaries,
     members: Members,
     watches: WatchTable,
-    replica_senders: ReplicaSenders,
-    replicas: Replicas,
-    standby_connections: StandbyConnections,
-    claims: Claims,
-    moved: MovedNodes,
-    join_limiter: JoinRateLimiter,
-    /// Where searches put their answer, kept for its memory.
-    hits: Vec<Hit>,
+    replication: ReplicaSenders,
 }
 
 /// Who sent a message, and over which connection.
@@ -162,9 +145,7 @@ impl Hub {
         Self {
             summaries: Summaries::new(random.next_u64() as u32),
             left: false,
-            directory: Directory::new(config.limits.nodes, config.lease),
-            cached: Directory::new(cache::MAX_CACHED, config.lease),
-            cached_names: BTreeMap::new(),
+            registry: Registry::new(&config),
             requests: RequestTable::default(),
             relays: Relays::default(),
             reflection: ReflectionState::new(config.secret),
@@ -172,13 +153,7 @@ impl Hub {
             hub_lookups: HubLookups::default(),
             members: Members::new(&config),
             watches: WatchTable::default(),
-            replica_senders: ReplicaSenders::default(),
-            replicas: Replicas::default(),
-            standby_connections: StandbyConnections::default(),
-            claims: Claims::default(),
-            moved: MovedNodes::default(),
-            join_limiter: JoinRateLimiter::default(),
-            hits: Vec::new(),
+            replication: ReplicaSenders::default(),
             core: HubCore::new(config, random),
         }
     }
@@ -188,14 +163,9 @@ impl Hub {
         &self.core.counters
     }
 
-    /// The records of the hub's nodes, and of those for which it stands by.
-    fn records(&self) -> Records<'_> {
-        Records::new(&self.directory, &self.replicas)
-    }
-
     /// Tells the members what this hub has itself.
     fn note_own_load(&mut self) {
-        let own = OwnLoad { leases: self.records().leases(), residual_kbps: self.room() };
+        let own = OwnLoad { leases: self.registry.records().leases(), residual_kbps: self.room() };
         self.members.set_own_load(own);
     }
 
@@ -204,8 +174,8 @@ impl Hub {
     fn slept(&mut self, slept: Duration) {
         let now = self.core.now;
         self.core.knows_since = Some(now);
-        self.directory.slept(slept);
-        self.cached.slept(slept);
+        self.registry.directory.slept(slept);
+        self.registry.cached.slept(slept);
         self.core
             .remotes
             .connections
@@ -238,7 +208,7 @@ impl Hub {
         }
         let (node, role) = (remote.node, remote.role);
         let first = self.core.remotes.add_connection(now, connection, remote.clone(), address.clone(), rtt);
-        self.directory.mark_heard(now, node);
+        self.registry.directory.mark_heard(now, node);
         let clock_s = self.core.wall_clock.map(|clock| clock.unix_s(now));
         self.core.send(
             connection,
@@ -256,13 +226,13 @@ impl Hub {
         }
         self.dial_ended(dial, Ok(node));
         if role.is_hub() && first {
-            self.reset_summary_outboxes();
-            self.forward_watches();
+            self.summaries.reset_summary_outboxes(&mut self.core);
+            self.watches.forward_watches(&mut self.core, self.summaries.children());
             self.register_all();
             self.members.on_hub_connected(&mut self.core, node);
         }
         if role.is_hub() {
-            self.resync_if_stale(node);
+            self.replication.resync_if_stale(&mut self.core, node);
         }
     }
 
@@ -293,10 +263,10 @@ impl Hub {
     fn connection_down(&mut self, connection: ConnectionId, reason: &str) {
         let now = self.core.now;
         let Some(LostConnection { node, role, last }) = self.core.remotes.down(connection) else { return };
-        self.replicas.close_receiver(node, connection, last);
+        self.registry.replicas.close_receiver(node, connection, last);
         self.relays_lost_connection(node, connection);
         if !last {
-            self.move_watches(node, connection);
+            self.watches.move_watches(&mut self.core, node, connection);
             if role == Role::SuperNode {
                 self.resend_state(node);
             }
@@ -306,14 +276,14 @@ impl Hub {
         for key in remote.requests {
             self.drop_request_of(node, key);
         }
-        self.drop_watches_of(node);
+        self.watches.drop_watches_of(&mut self.core, node);
         if role.is_hub() {
             self.apply_contested_claims(node);
             self.core.events.push_back(HubEvent::HubDown { node, reason: reason.to_owned() });
             self.on_hub_lost(node, now.since(remote.since), reason);
             self.suspend_registered(node);
         } else {
-            self.directory.suspend(node);
+            self.registry.directory.suspend(node);
             self.apply_pending_claim(node);
             self.rooms.room_member_lost(&mut self.core, node);
             self.core.events.push_back(HubEvent::Detached { node, reason: reason.to_owned() });
@@ -328,17 +298,16 @@ impl Hub {
         self.expire_hub_lookups();
         self.expire_reservations();
         self.rooms.poll_rooms(&mut self.core);
-        self.expire_summaries();
-        self.tell_summaries();
-        self.offer_watches();
+        self.summaries.expire_summaries(&mut self.core);
+        self.summaries.tell_summaries(&mut self.core);
+        self.watches.offer_watches(&mut self.core, self.summaries.children());
         self.poll_mesh();
-        self.poll_replication();
-        self.poll_standby_connections();
+        self.replication.poll_replication(&mut self.core, self.registry.records());
+        self.replication.poll_standby_connections(&mut self.core);
         self.poll_claims();
         self.members.poll_members(&mut self.core);
         self.note_own_load();
-        let records = Records::new(&self.directory, &self.replicas);
-        self.members.poll_balance(&mut self.core, records);
+        self.members.poll_balance(&mut self.core, self.registry.records());
         self.end_drain();
     }
 }
@@ -350,7 +319,7 @@ impl Machine for Hub {
     fn handle(&mut self, now: Time, input: Input<HubCommand>) {
         self.core.begin_input(now);
         self.note_own_load();
-        self.directory.tick(now);
+        self.registry.directory.tick(now);
         match input {
             Input::ConnectionUp { connection, dial, remote, address, rtt } => {
                 self.connection_up((connection, dial), remote, address, rtt)
@@ -374,7 +343,7 @@ impl Machine for Hub {
             Input::Command(HubCommand::ReflectedStreams { streams }) => self.record_streams(streams),
         }
         if std::mem::take(&mut self.core.relations_changed) {
-            self.reset_summary_outboxes();
+            self.summaries.reset_summary_outboxes(&mut self.core);
         }
         self.note_own_load();
         self.members.announce_load(&mut self.core);
@@ -392,19 +361,19 @@ impl Machine for Hub {
     fn poll_deadline(&self) -> Option<Deadline> {
         let due = |at: Option<Time>, reason| at.map(|at| Deadline { at, reason });
         [
-            due(self.directory.next_expiry(), "a lease ends"),
-            due(self.cached.next_expiry(), "what a cache was told is too old"),
+            due(self.registry.directory.next_expiry(), "a lease ends"),
+            due(self.registry.cached.next_expiry(), "what a cache was told is too old"),
             due(self.requests.next_expiry(), "a request's deadline"),
             due(self.relays.next_expiry(), "a relayed flow is idle"),
             due(self.hub_lookups.next_expiry(), "a search at other hubs is late"),
             due(self.reflection.next_due(), "a copy that was granted has not begun"),
             due(self.rooms.next_due(), "a room has to be tended"),
-            due(self.summaries_due(), "a summary is due"),
+            due(self.summaries.summaries_due(&self.core), "a summary is due"),
             due(self.watches.next_due(), "a watch is offered again"),
             due(self.core.mesh.next_due(), "another hub wants tending"),
-            due(self.replica_senders.next_due(), "a standby wants to know"),
-            due(self.claims.next_due(), "a node is asked if it is here"),
-            due(self.standby_connections.next_due(), "a standby is to be reached"),
+            due(self.replication.next_due(), "a standby wants to know"),
+            due(self.registry.claims.next_due(), "a node is asked if it is here"),
+            due(self.replication.connections.next_due(), "a standby is to be reached"),
             due(self.members.next_due(), "a membership message is due"),
             due(self.members.balance.next_due(), "a super node that has joined gets a node"),
             due(self.drain_due(), "the drain ends"),

@@ -31,7 +31,7 @@ impl Hub {
     /// Another hub has a node that was here.
     pub(super) fn note_moved(&mut self, node: NodeId, to: NodeId) {
         let now = self.core.now;
-        let nodes = &mut self.moved.nodes;
+        let nodes = &mut self.registry.moved.nodes;
         if nodes.len() >= MAX_MOVED {
             nodes.retain(|_, (_, until)| *until > now);
         }
@@ -43,21 +43,21 @@ impl Hub {
     /// Where a node that was here went, if that hub can be asked.
     pub(super) fn moved_to(&self, node: NodeId) -> Option<NodeId> {
         let now = self.core.now;
-        let (to, until) = self.moved.nodes.get(&node)?;
+        let (to, until) = self.registry.moved.nodes.get(&node)?;
         (*until > now && self.core.remotes.is_up(*to)).then_some(*to)
     }
 
     /// Whether a node was here a moment ago and has another home now.
     pub(super) fn has_moved(&self, node: NodeId) -> bool {
         let now = self.core.now;
-        self.moved.nodes.get(&node).is_some_and(|(_, until)| *until > now)
+        self.registry.moved.nodes.get(&node).is_some_and(|(_, until)| *until > now)
     }
 
     /// A node of this hub says where it was before. Peers have heard of it
     /// already ([`HierarchyMessage::Claim`]).
     pub(super) fn node_moved(&mut self, from: Sender, moved: Word) {
         let now = self.core.now;
-        let held = self.directory.get(from.node).filter(|_| !self.replicas.holds(from.node));
+        let held = self.registry.directory.get(from.node).filter(|_| !self.registry.replicas.holds(from.node));
         let Some(version) = held.map(|entry| entry.version()).filter(|_| moved.node == from.node) else {
             self.core.counters.stray += 1;
             return;
@@ -89,7 +89,7 @@ impl Hub {
     /// is lost nevertheless ends with the lease.
     fn pass_on(&mut self, moved: Word, plan: RoutePlan) {
         let Some(hops) = moved.hops_left.checked_sub(1) else { return };
-        let mut route = self.route(BlockService::from_cell(moved.service, moved.cell), plan);
+        let mut route = self.summaries.route(&self.core, BlockService::from_cell(moved.service, moved.cell), plan);
         if self.core.remotes.is_up(moved.old_home) {
             route = vec![(moved.old_home, RouteDirection::Down)];
         }

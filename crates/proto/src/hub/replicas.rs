@@ -127,7 +127,9 @@ impl Hub {
             return self.search(query);
         }
         let mut hits = self.search(&DirectoryQuery { count: MAX_CANDIDATES, ..*query });
-        hits.retain(|hit| self.replicas.home_of(hit.rank.node()).is_none_or(|home| !self.core.is_lively(home)));
+        hits.retain(|hit| {
+            self.registry.replicas.home_of(hit.rank.node()).is_none_or(|home| !self.core.is_lively(home))
+        });
         hits.truncate(query.count);
         hits
     }
@@ -135,16 +137,20 @@ impl Hub {
     /// A home tells of nodes for which this hub stands by. What does not follow
     /// on what is known, it is asked to tell again.
     pub(super) fn handle_replica_update(&mut self, from: Sender, update: wire::ReplicaUpdate) {
-        let mut receiver =
-            self.replicas.receivers.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.connection));
-        receiver.limit((self.core.config.limits.nodes as usize).saturating_sub(self.replicas.numbered()));
+        let mut receiver = self
+            .registry
+            .replicas
+            .receivers
+            .remove(&from.node)
+            .unwrap_or_else(|| ReplicaReceiver::new(from.connection));
+        receiver.limit((self.core.config.limits.nodes as usize).saturating_sub(self.registry.replicas.numbered()));
         let (number, follows) = (update.sequence, receiver.accept_next(from.connection, &update));
         let missing =
             if follows { self.apply_replica_update(from.node, &mut receiver, update) } else { BTreeSet::new() };
-        self.replicas.receivers.insert(from.node, receiver);
+        self.registry.replicas.receivers.insert(from.node, receiver);
         if !follows || !missing.is_empty() {
             // Everybody, if they are too many to be named and fit in.
-            let whole = missing.len() > MAX_REPLICA_CHANGES && missing.len() <= self.directory.room();
+            let whole = missing.len() > MAX_REPLICA_CHANGES && missing.len() <= self.registry.directory.room();
             let nodes = if whole { Vec::new() } else { missing.into_iter().take(MAX_REPLICA_CHANGES).collect() };
             let resync = Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes }));
             self.core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &resync);
@@ -161,7 +167,7 @@ impl Hub {
     ) -> BTreeSet<u32> {
         let now = self.core.now;
         for line in update.removed.iter().filter_map(|number| receiver.remove(*number)) {
-            if self.directory.get(line.node).is_some_and(|held| held.version() <= line.version) {
+            if self.registry.directory.get(line.node).is_some_and(|held| held.version() <= line.version) {
                 self.drop_replica(home, line.node);
             }
         }
@@ -177,19 +183,19 @@ impl Hub {
         missing.extend(update.moves.into_iter().filter_map(|shift| self.move_replica(home, receiver, shift)));
         for ReplicaCapacity { node: number, capacity } in update.capacities {
             match receiver.get(number).filter(|line| self.has_replica(home, *line)) {
-                Some(line) => drop(self.directory.renew(now, line.node, line.version, Some(capacity))),
+                Some(line) => drop(self.registry.directory.renew(now, line.node, line.version, Some(capacity))),
                 None => missing.extend(self.missing(receiver, number)),
             }
         }
         for number in update.alive.iter().flat_map(|signs| numbers(signs)) {
             match receiver.get(number).filter(|line| self.has_replica(home, *line)) {
-                Some(line) => self.directory.mark_heard(now, line.node),
+                Some(line) => self.registry.directory.mark_heard(now, line.node),
                 None => missing.extend(self.missing(receiver, number)),
             }
         }
         if update.ends_resync == Some(true) {
             let named = receiver.nodes();
-            for node in self.replicas.nodes_of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
+            for node in self.registry.replicas.nodes_of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
                 self.drop_replica(home, node);
             }
         }
@@ -198,12 +204,12 @@ impl Hub {
 
     /// A home has a node no more. Another hub that has said so counts now.
     fn drop_replica(&mut self, home: NodeId, node: NodeId) {
-        if self.replicas.home_of(node) != Some(home) {
+        if self.registry.replicas.home_of(node) != Some(home) {
             return;
         }
-        let claim = self.replicas.contested.remove(&node);
-        self.replicas.release(node);
-        let place = self.directory.remove(node);
+        let claim = self.registry.replicas.contested.remove(&node);
+        self.registry.replicas.release(node);
+        let place = self.registry.directory.remove(node);
         self.registered(node, place);
         if let Some(Claim { home, record: update, .. }) = claim {
             self.note_moved(node, home);
@@ -214,11 +220,11 @@ impl Hub {
     /// A copy gives way to a node of this hub's, if nothing else is left: one of the home that has most here.
     /// At a server they are no copies but the nodes of its caches.
     pub(super) fn make_room(&mut self) {
-        if self.directory.room() == 0
+        if self.registry.directory.room() == 0
             && self.core.config.kind != HubKind::Server
-            && let Some(node) = self.replicas.evict_replica()
+            && let Some(node) = self.registry.replicas.evict_replica()
         {
-            let place = self.directory.remove(node);
+            let place = self.registry.directory.remove(node);
             self.registered(node, place);
         }
     }
@@ -226,10 +232,10 @@ impl Hub {
     /// A home is gone: nodes of it that another hub has claimed meanwhile are there.
     pub(super) fn apply_contested_claims(&mut self, home: NodeId) {
         let is_newer = |node: &NodeId| {
-            let held = self.directory.get(*node).map(|entry| entry.version());
-            self.replicas.contested.get(node).is_some_and(|claim| held.is_none_or(|held| held < claim.version))
+            let held = self.registry.directory.get(*node).map(|entry| entry.version());
+            self.registry.replicas.contested.get(node).is_some_and(|claim| held.is_none_or(|held| held < claim.version))
         };
-        let claimed = self.replicas.nodes_of(home).filter(is_newer);
+        let claimed = self.registry.replicas.nodes_of(home).filter(is_newer);
         for node in claimed.collect::<Vec<_>>() {
             self.drop_replica(home, node);
         }
@@ -240,21 +246,21 @@ impl Hub {
     /// server's homes are caches of its own, the latest of which counts.
     pub(super) fn is_contested(&self, node: NodeId, by: NodeId) -> bool {
         let contests = |home| home != by && self.core.is_lively(home);
-        self.core.config.kind != HubKind::Server && self.replicas.home_of(node).is_some_and(contests)
+        self.core.config.kind != HubKind::Server && self.registry.replicas.home_of(node).is_some_and(contests)
     }
 
     /// Whether the copy of a record is here just as its home has told it.
     fn has_replica(&self, home: NodeId, line: ReplicaEntry) -> bool {
-        let held = self.directory.get(line.node).map(|entry| entry.version());
-        held == Some(line.version) && self.replicas.home_of(line.node) == Some(home)
+        let held = self.registry.directory.get(line.node).map(|entry| entry.version());
+        held == Some(line.version) && self.registry.replicas.home_of(line.node) == Some(home)
     }
 
     /// The number, if the node's record is wanted: nothing as new is here, and
     /// there is room for it.
     fn missing(&self, receiver: &ReplicaReceiver, number: u32) -> Option<u32> {
-        let has_room = self.directory.room() > 0;
+        let has_room = self.registry.directory.room() > 0;
         let missing = match receiver.get(number) {
-            Some(line) => self.directory.get(line.node).map_or(has_room, |held| held.version() < line.version),
+            Some(line) => self.registry.directory.get(line.node).map_or(has_room, |held| held.version() < line.version),
             None => has_room && receiver.has_room(),
         };
         missing.then_some(number)
@@ -265,7 +271,7 @@ impl Hub {
         let Some((line, version)) = receiver.advance_version(shift.node, shift.versions) else {
             return self.missing(receiver, shift.node);
         };
-        let update = self.directory.get(line.node).filter(|_| self.has_replica(home, line));
+        let update = self.registry.directory.get(line.node).filter(|_| self.has_replica(home, line));
         let Some(before) = update.map(|entry| entry.record()) else {
             self.contradict_claim(home, line.node, version);
             return self.missing(receiver, shift.node);
@@ -285,7 +291,12 @@ impl Hub {
         if !self.core.is_plausible(record.version) {
             return;
         }
-        let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
+        let own = self
+            .registry
+            .directory
+            .get(node)
+            .filter(|_| !self.registry.replicas.holds(node))
+            .map(|entry| entry.version());
         if own.is_some_and(|own| own >= record.version) {
             return self.contradict_claim(home, node, record.version);
         }
@@ -294,31 +305,31 @@ impl Hub {
             let claim = Claim { home, version: record.version, record: Some(record.clone()) };
             return self.handle_claim(node, claim);
         }
-        let other_home = self.replicas.home_of(node).is_some_and(|known| known != home);
-        let is_newer = self.directory.get(node).is_some_and(|held| held.version() < record.version);
+        let other_home = self.registry.replicas.home_of(node).is_some_and(|known| known != home);
+        let is_newer = self.registry.directory.get(node).is_some_and(|held| held.version() < record.version);
         if is_newer && self.is_contested(node, home) {
             let claim = Claim { home, version: record.version, record: Some(record.clone()) };
-            return self.replicas.record_contested_claim(node, claim);
+            return self.registry.replicas.record_contested_claim(node, claim);
         }
-        let held = self.directory.get(node).map(|entry| entry.version());
+        let held = self.registry.directory.get(node).map(|entry| entry.version());
         // Of two hubs that tell different things of one version, the first is believed.
         let published = match other_home && held == Some(record.version) {
             true => PublishOutcome::Same,
-            false => self.directory.publish(now, record),
+            false => self.registry.directory.publish(now, record),
         };
         match published {
             PublishOutcome::Full => self.core.counters.full += 1,
             PublishOutcome::Stale => {}
             PublishOutcome::Same => {
-                self.replicas.homes.insert(node, home);
-                self.directory.renew(now, node, record.version, Some(record.capacity));
+                self.registry.replicas.homes.insert(node, home);
+                self.registry.directory.renew(now, node, record.version, Some(record.capacity));
             }
             PublishOutcome::New => {
-                self.replicas.homes.insert(node, home);
+                self.registry.replicas.homes.insert(node, home);
                 self.registered(node, None);
             }
             PublishOutcome::Replaced(place) => {
-                self.replicas.homes.insert(node, home);
+                self.registry.replicas.homes.insert(node, home);
                 self.registered(node, Some(place));
             }
         }
@@ -328,7 +339,7 @@ impl Hub {
     /// it is the node's own word, so watchers hear of it.
     pub(super) fn registered(&mut self, node: NodeId, before: Option<PreviousEntry>) {
         if self.core.config.kind == HubKind::Server {
-            self.tell_watchers(node, before);
+            self.watches.tell_watchers(&mut self.core, self.registry.records(), node, before);
         }
     }
 
@@ -344,12 +355,12 @@ impl Hub {
                 &Message::Registration(RegistrationMessage::Handover),
             );
         }
-        let replicas = self.replicas.holds(from.node);
-        if !replicas && self.directory.renew(now, from.node, version, Some(capacity)) {
+        let replicas = self.registry.replicas.holds(from.node);
+        if !replicas && self.registry.directory.renew(now, from.node, version, Some(capacity)) {
             // The answer was lost.
             return self.grant_lease(from, Traffic::Join, version, true);
         }
-        if !replicas || version <= held || !self.directory.adopt(now, from.node, held, version, capacity) {
+        if !replicas || version <= held || !self.registry.directory.adopt(now, from.node, held, version, capacity) {
             self.core.counters.unknown_renews += 1;
             return self.core.send(
                 from.connection,
@@ -359,12 +370,12 @@ impl Hub {
             );
         }
         self.core.counters.adoptions += 1;
-        let home = self.replicas.home_of(from.node);
-        self.replicas.release(from.node);
+        let home = self.registry.replicas.home_of(from.node);
+        self.registry.replicas.release(from.node);
         self.core.remotes.published_over(from.node, from.connection);
         self.core.claim(from.node, version);
         self.on_record_published(from.node, None);
-        if let Some(entry) = self.directory.get(from.node) {
+        if let Some(entry) = self.registry.directory.get(from.node) {
             let (cell, services) = (entry.cell(), entry.services());
             self.core.events.push_back(HubEvent::Published { node: from.node, cell, services });
         }

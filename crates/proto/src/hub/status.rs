@@ -138,14 +138,14 @@ impl Hub {
             up: self.core.started.map_or(Duration::ZERO, |started| now.since(started)),
             young: self.core.is_young_at(now),
             leaving: self.core.leaving.is_some(),
-            nodes: self.directory.nodes() - self.replicas.len(),
-            replicas: self.replicas.len(),
-            numbered: self.replicas.numbered(),
+            nodes: self.registry.directory.nodes() - self.registry.replicas.len(),
+            replicas: self.registry.replicas.len(),
+            numbered: self.registry.replicas.numbered(),
             rooms: self.rooms.rooms(),
             room_members: self.rooms.members(),
-            cached: self.cached.nodes(),
-            entries: self.directory.entries(),
-            directory_bytes: self.directory.bytes(),
+            cached: self.registry.cached.nodes(),
+            entries: self.registry.directory.entries(),
+            directory_bytes: self.registry.directory.bytes(),
             connections: self.core.remotes.connections.len(),
             requests: self.requests.len(),
             relays: self.relays.len(),
@@ -163,7 +163,7 @@ impl Hub {
     /// The index in the order of the nodes' ids: at most `limit` entries after
     /// `after`, so that a caller can page through it.
     pub fn index(&self, now: Time, after: Option<NodeId>, limit: usize) -> Vec<IndexEntry> {
-        let entries = self.directory.entries_after(after).take(limit);
+        let entries = self.registry.directory.entries_after(after).take(limit);
         entries
             .map(|entry| IndexEntry {
                 node: entry.node(),
@@ -176,7 +176,7 @@ impl Hub {
                 expires_in: entry.expires().since(now),
                 suspended: entry.is_suspended(),
                 connected: self.core.remotes.is_up(entry.node()),
-                home: self.replicas.home_of(entry.node()),
+                home: self.registry.replicas.home_of(entry.node()),
             })
             .collect()
     }
@@ -195,8 +195,8 @@ impl Hub {
             names: None,
         };
         let mut hits = Vec::with_capacity(count);
-        self.directory.find(&query, &mut hits);
-        hits.into_iter().map(|hit| self.core.named(self.directory.hit(hit).candidate())).collect()
+        self.registry.directory.find(&query, &mut hits);
+        hits.into_iter().map(|hit| self.core.named(self.registry.directory.hit(hit).candidate())).collect()
     }
 
     /// Seconds by which the wall clocks of remotes are ahead of this host's, as far as they told them.

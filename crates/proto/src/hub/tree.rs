@@ -75,8 +75,8 @@ impl Hub {
         }
         if self.core.relation(from.node) != Some(Relation::Child(tier)) {
             self.core.remotes.relate(from.node, Relation::Child(tier));
-            self.reset_summary_outboxes();
-            self.forward_watches();
+            self.summaries.reset_summary_outboxes(&mut self.core);
+            self.watches.forward_watches(&mut self.core, self.summaries.children());
         }
     }
 }

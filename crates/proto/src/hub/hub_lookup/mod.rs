@@ -157,7 +157,7 @@ impl Hub {
         waiter: Waiter,
         patience: Duration,
     ) -> bool {
-        let plan = self.search_route(query.service, query.area, route_plan);
+        let plan = self.summaries.search_route(&self.core, query.service, query.area, route_plan);
         self.start_hub_lookup(query, plan, waiter, patience)
     }
 
@@ -279,7 +279,7 @@ impl Hub {
         let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
         let route_plan = RoutePlan::from(way, from.node);
         let (connection, id) = (from.connection, seek.id);
-        let plan = self.search_route(service, area, route_plan);
+        let plan = self.summaries.search_route(&self.core, service, area, route_plan);
         let (_, asks, coverage) = &plan;
         if asks.is_empty() || (area.wants_any() && self.holds(&query)) {
             let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };

@@ -43,7 +43,7 @@ impl Hub {
 
     /// The hosts at which a node or a hub says that it is.
     fn named_hosts(&self, node: NodeId) -> impl Iterator<Item = IpAddr> {
-        let of_node = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
+        let of_node = self.registry.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
         let of_hub = self.members.get(node).map_or(&[][..], |member| member.addresses()).to_vec();
         let hosts = |address: Address| address.hosts.into_iter().map(|host| host.to_canonical());
         of_node.into_iter().chain(of_hub).flat_map(hosts)

@@ -269,7 +269,8 @@ impl Hub {
         let Granted { tag, provider } = granted;
         let (to, service) = (self.core.seen_from(reflect.to, asked.connection), asked.spec.service);
         // Without a provider the place could mean another one's stream.
-        let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.target_cell()));
+        let held =
+            provider.map(|node| self.registry.directory.get(node).map(|entry| entry.cell()).or(asked.target_cell()));
         let cell = held.flatten();
         let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), self.core.begin(to, reflect, asked.connection));
         let grant = ReflectionGrant { tag, to, their_tag, kind, service, cell, provider, begin };

@@ -75,7 +75,7 @@ impl Hub {
         if left >= kept {
             return Ok(false);
         }
-        let cell = self.directory.get(provider).map(|entry| entry.cell()).or(asked.target_cell());
+        let cell = self.registry.directory.get(provider).map(|entry| entry.cell()).or(asked.target_cell());
         let (requester, reason) = (asked.remote, asked.reason);
         let named = cell.map(|cell| (provider, cell));
         let back = |hub| RequestTarget::Hub { hub, way: RouteDirection::Overflow, named, silences: 0 };

@@ -154,7 +154,7 @@ impl Hub {
         };
         self.core.events.push_back(HubEvent::Refused { node, what: "it sends more than it may" });
         if side == Side::Provider {
-            self.directory.record_failure(provider);
+            self.registry.directory.record_failure(provider);
             return self.end_relay(id, Some(Reason::Unreachable), Some(Reason::Protocol));
         }
         self.end_relay(id, Some(Reason::Protocol), Some(Reason::Unreachable));

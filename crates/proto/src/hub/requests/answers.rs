@@ -48,7 +48,7 @@ impl Hub {
     /// A provider declines: the next one, or a final word.
     pub(in crate::hub) fn handle_decline(&mut self, from: Sender, decline: Decline) {
         let Some((key, to)) = self.handed_to(from, decline.id, decline.requester) else {
-            if decline.requester.is_some() || !self.watch_refused(from.node, decline.id) {
+            if decline.requester.is_some() || !self.watches.watch_refused(&mut self.core, from.node, decline.id) {
                 self.core.counters.stray += 1;
             }
             return;
@@ -65,14 +65,14 @@ impl Hub {
         self.on_overflow_declined(key, to);
         match decline.reason {
             Reason::Busy => {
-                to.node().into_iter().for_each(|node| self.directory.mark_busy(node));
+                to.node().into_iter().for_each(|node| self.registry.directory.mark_busy(node));
                 self.note_retry(key, decline.retry_after_ms);
             }
             Reason::Saturated => {
                 self.note_retry(key, decline.retry_after_ms);
                 self.on_overflow_refused(key, to);
             }
-            Reason::Leaving => to.node().into_iter().for_each(|node| self.directory.suspend(node)),
+            Reason::Leaving => to.node().into_iter().for_each(|node| self.registry.directory.suspend(node)),
             _ => {}
         }
         self.try_next_after_decline(key, to, decline.reason);
@@ -183,7 +183,7 @@ impl Hub {
                 ProviderAddress { node, addresses: self.core.told_by_hub(connection, addresses) }
             }
             RequestTarget::Node(node) => {
-                let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
+                let mut addresses = self.registry.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
                 self.core.add_seen(connection, &mut addresses);
                 let (addresses, _) = address_filter::split(&addresses, &self.core.hosts_of(node));
                 ProviderAddress { node, addresses }

@@ -37,7 +37,7 @@ impl Hub {
         let is_free = |rank: &Rank| is_reflected || rank.is_free();
         let (free, rest): (Vec<Rank>, Vec<Rank>) = hits.iter().map(|hit| hit.rank).partition(is_free);
         hits.clear();
-        self.hits = hits;
+        self.registry.hits = hits;
         let (plan, area_asked) = (RoutePlan::from_scope(scope), area);
         let area = plan.and_then(|plan| Some((self.area_to_search(area, &query, free.first())?, plan)));
         if let Some((area, plan)) = area {
@@ -68,11 +68,16 @@ impl Hub {
         if provider == asked.requester {
             return None;
         }
-        if self.directory.get(provider).is_some() || asked.is_from_hub() {
-            let held = self.directory.get(provider).filter(|entry| entry.services().contains(asked.spec.service));
+        if self.registry.directory.get(provider).is_some() || asked.is_from_hub() {
+            let held =
+                self.registry.directory.get(provider).filter(|entry| entry.services().contains(asked.spec.service));
             return held.map(|_| self.choice(key, provider));
         }
-        let route = self.route(BlockService::from_cell(asked.spec.service, cell), RoutePlan::from_scope(scope)?);
+        let route = self.summaries.route(
+            &self.core,
+            BlockService::from_cell(asked.spec.service, cell),
+            RoutePlan::from_scope(scope)?,
+        );
         let (hub, way) = route.into_iter().next()?;
         Some(RequestTarget::Hub { hub, way, named: Some((provider, cell)), silences: 0 })
     }
@@ -95,10 +100,10 @@ impl Hub {
             let elsewhere = asked.is_some_and(|asked| asked.is_reflected() && asked.remote != *home);
             elsewhere && self.core.remotes.is_up(*home) && !self.core.remotes.is_unresponsive(*home)
         };
-        let home = self.replicas.home_of(node).filter(|home| !connected || is_copy_of(home));
+        let home = self.registry.replicas.home_of(node).filter(|home| !connected || is_copy_of(home));
         let central = self.core.central().filter(|_| !is_carried).map(|server| (server, RouteDirection::Up));
         let hub = central.or(home.map(|home| (home, RouteDirection::Down)));
-        match (hub, self.directory.get(node)) {
+        match (hub, self.registry.directory.get(node)) {
             (Some((hub, way)), Some(entry)) => {
                 RequestTarget::Hub { hub, way, named: Some((node, entry.cell())), silences: 0 }
             }
@@ -161,14 +166,14 @@ impl Hub {
         let hits = self.search_within(scope, query);
         let mut ranked = Vec::with_capacity(hits.len() + remote.len());
         for hit in &hits {
-            let entry = self.directory.hit(*hit);
+            let entry = self.registry.directory.hit(*hit);
             let node = entry.node();
             let newer = |(_, other): &&(NodeId, Candidate)| other.node == node && other.version > entry.version();
             if !remote.iter().any(|other| newer(&other)) {
                 ranked.push((hit.rank, self.choice(key, node)));
             }
         }
-        self.hits = hits;
+        self.registry.hits = hits;
         ranked
     }
 
@@ -204,7 +209,7 @@ impl Hub {
             if meant.is_none() && self.summaries.is_none(now, service, cell) {
                 self.core.counters.negatives += 1;
             } else {
-                route = self.route(BlockService::from_cell(service, cell), plan);
+                route = self.summaries.route(&self.core, BlockService::from_cell(service, cell), plan);
             }
             self.note_absence(key, plan);
         }

@@ -57,7 +57,7 @@ impl Hub {
             RequestTarget::Node(node) => {
                 let is_call = self.requests.get(key).is_some_and(RoutedRequest::is_connect);
                 if !is_call && !self.joins_reflected(key, node) {
-                    self.directory.deduct(node, service);
+                    self.registry.directory.deduct(node, service);
                 }
                 self.core.counters.forwards += 1;
             }
@@ -95,7 +95,7 @@ impl Hub {
         let mut addresses = match is_own {
             // The hub before has chosen among them.
             false => asked.reply_to.clone(),
-            true => self.directory.get(requester).map_or(Vec::new(), |entry| entry.addresses()),
+            true => self.registry.directory.get(requester).map_or(Vec::new(), |entry| entry.addresses()),
         };
         if is_own {
             self.core.add_seen(seen_over, &mut addresses);
@@ -153,7 +153,7 @@ impl Hub {
         allowed: SchemeSet,
     ) -> Result<(), Reason> {
         let node = choice.node().filter(|node| self.core.remotes.is_up(*node)).ok_or(Reason::Unreachable)?;
-        let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
+        let mut addresses = self.registry.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
         addresses.retain(|address| allowed.contains(address.scheme));
         let addresses = self.core.dialable(node, &addresses, DialAttempt::First);
         if addresses.is_empty() || !self.core.dial_provider(node, allowed, addresses, key) {
@@ -324,7 +324,7 @@ impl Hub {
     /// Suspends a provider until it speaks, and has it speak if it lives.
     fn suspend_silent(&mut self, node: NodeId) {
         self.core.counters.suspensions += 1;
-        self.directory.suspend(node);
+        self.registry.directory.suspend(node);
         if let Some(connection) = self.core.connection_to(node) {
             self.core.send(connection, Channel::Datagram, Traffic::Renew, &Message::Probe(ProbeMessage::Ping(0)));
         }

@@ -63,7 +63,7 @@ impl Hub {
 
     /// A node has come that may be what held requests wait for.
     pub(in crate::hub) fn serve_held(&mut self, node: NodeId) {
-        let Some(entry) = self.directory.get(node) else { return };
+        let Some(entry) = self.registry.directory.get(node) else { return };
         let (services, cell) = (entry.services(), entry.cell());
         let fits = |query: &DirectoryQuery| {
             services.contains(query.service) && query.area.contains(cell) && query.except != Some(node)

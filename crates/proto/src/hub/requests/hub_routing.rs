@@ -96,7 +96,7 @@ impl Hub {
         let (service, cell, is_carried, requester) =
             (asked.spec.service, asked.cell, asked.is_from_hub(), asked.remote);
         // A node that is connected knows best what it offers, wherever its record is by now.
-        let (connected, held) = (self.core.remotes.is_up(provider), self.directory.get(provider));
+        let (connected, held) = (self.core.remotes.is_up(provider), self.registry.directory.get(provider));
         // A call is for the node, whatever that offers.
         let offers = |entry: DirectoryEntry<'_>| asked.is_connect() || entry.services().contains(service);
         let offered = held.map_or(connected, offers);

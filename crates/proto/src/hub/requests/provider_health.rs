@@ -20,14 +20,14 @@ impl Hub {
         if let RequestStage::Handed { to, sent, repeated: false, accepted: false, .. } = asked.stage
             && let Some(node) = to.node()
         {
-            self.directory.record_response_time(node, now.since(sent));
+            self.registry.directory.record_response_time(node, now.since(sent));
         }
     }
 
     /// The provider serves, or has served.
     pub(super) fn note_success(&mut self, to: RequestTarget) {
         if let Some(node) = to.node() {
-            self.directory.record_success(node);
+            self.registry.directory.record_success(node);
         }
     }
 
@@ -35,7 +35,7 @@ impl Hub {
     pub(super) fn note_failure(&mut self, to: RequestTarget) {
         if let Some(node) = to.node() {
             self.core.counters.failures += 1;
-            self.directory.record_failure(node);
+            self.registry.directory.record_failure(node);
         }
     }
 
@@ -58,7 +58,7 @@ impl Hub {
     /// How far away a provider is, until it has answered something.
     pub(in crate::hub) fn note_distance(&mut self, from: Sender) {
         if let Some(connection) = self.core.remotes.connections.get(&from.connection) {
-            self.directory.record_response_time(from.node, connection.rtt.smoothed());
+            self.registry.directory.record_response_time(from.node, connection.rtt.smoothed());
         }
     }
 }
