@@ -11,7 +11,8 @@
 //! own: data goes through the server, as without a cache.
 
 use super::core::HubCore;
-use super::{Hub, HubKind, HubLimit};
+use super::registry::Registry;
+use super::{HubKind, HubLimit};
 use crate::directory::{DirectoryQuery, PublishOutcome};
 use crate::grid::Area;
 use crate::ids::NodeId;
@@ -34,62 +35,49 @@ impl HubCore {
     }
 }
 
-impl Hub {
-    /// A node's record has come or changed: the server is to hold it, too.
-    pub(super) fn register_at_server(&mut self, node: NodeId) {
-        self.registry.cached.remove(node);
-        if let Some(server) = self.core.central() {
-            self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
-        }
-    }
-
-    /// The server is there: every node is registered.
-    pub(super) fn register_all(&mut self) {
-        let Some(server) = self.core.central() else { return };
-        let nodes: Vec<NodeId> = self.registry.directory.entries_after(None).map(|entry| entry.node()).collect();
-        for node in nodes {
-            self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
-        }
-    }
-
+impl Registry {
     /// The nodes of a cache cannot be reached for now: they are listed no
     /// more until it says again that they live.
-    pub(super) fn suspend_registered(&mut self, cache: NodeId) {
-        if self.core.config.kind == HubKind::Server {
-            for node in self.registry.replicas.nodes_of(cache).collect::<Vec<_>>() {
-                self.registry.directory.suspend(node);
+    pub(super) fn suspend_registered(&mut self, core: &mut HubCore, cache: NodeId) {
+        if core.config.kind == HubKind::Server {
+            for node in self.replicas.nodes_of(cache).collect::<Vec<_>>() {
+                self.directory.suspend(node);
             }
         }
     }
 
     /// The server has named a node: a cache keeps a copy, unless what it holds
     /// is as new.
-    pub(super) fn cache_candidate(&mut self, candidate: &Candidate) {
-        let now = self.core.now;
-        let known =
-            self.registry.directory.get(candidate.node).is_some_and(|entry| entry.version() >= candidate.version);
-        if known || !self.core.is_cache() {
+    pub(super) fn cache_candidate(&mut self, core: &mut HubCore, candidate: &Candidate) {
+        let now = core.now;
+        let known = self.directory.get(candidate.node).is_some_and(|entry| entry.version() >= candidate.version);
+        if known || !core.is_cache() {
             return;
         }
         let Candidate { node, version, cell, services, capacity, ref addresses, ref name } = *candidate;
         let record = Record { node, version, cell, services, capacity, addresses: addresses.clone() };
-        if self.registry.cached.publish(now, &record) == PublishOutcome::Full {
-            self.core.counters.count_over_limit(HubLimit::CachedNodes);
+        if self.cached.publish(now, &record) == PublishOutcome::Full {
+            core.counters.count_over_limit(HubLimit::CachedNodes);
         } else if let Some(name) = name {
-            self.registry.cached_names.insert(node, name.clone());
+            self.cached_names.insert(node, name.clone());
         }
     }
 
     /// The copies that answer a lookup: any at the place that it names, or wherever. Only the
     /// server knows which is nearest, all that there is, and who has a certain name.
-    pub(super) fn cached_for(&mut self, area: Area, query: &DirectoryQuery) -> Vec<(NodeId, Candidate)> {
+    pub(super) fn cached_for(
+        &mut self,
+        core: &mut HubCore,
+        area: Area,
+        query: &DirectoryQuery,
+    ) -> Vec<(NodeId, Candidate)> {
         let is_by_name = query.names.is_some_and(|selector| !selector.is_everybody());
-        if !self.core.is_cache() || is_by_name || !matches!(area, Area::Exact(_) | Area::Anywhere) {
+        if !core.is_cache() || is_by_name || !matches!(area, Area::Exact(_) | Area::Anywhere) {
             return Vec::new();
         }
         let mut hits = Vec::new();
-        self.registry.cached.find(query, &mut hits);
-        let candidates = hits.iter().map(|hit| self.registry.cached.hit(*hit).candidate());
+        self.cached.find(query, &mut hits);
+        let candidates = hits.iter().map(|hit| self.cached.hit(*hit).candidate());
         let cached: Vec<Candidate> = match query.names {
             Some(_) => candidates.filter_map(|candidate| self.with_cached_name(candidate)).collect(),
             None => candidates.collect(),
@@ -98,20 +86,20 @@ impl Hub {
         if cached.len() < hits.len() {
             return Vec::new();
         }
-        self.core.counters.cache_hits += u64::from(!cached.is_empty());
-        cached.into_iter().map(|candidate| (self.core.config.node, candidate)).collect()
+        core.counters.cache_hits += u64::from(!cached.is_empty());
+        cached.into_iter().map(|candidate| (core.config.node, candidate)).collect()
     }
 
     fn with_cached_name(&self, candidate: Candidate) -> Option<Candidate> {
-        let name = self.registry.cached_names.get(&candidate.node).cloned()?;
+        let name = self.cached_names.get(&candidate.node).cloned()?;
         Some(Candidate { name: Some(name), ..candidate })
     }
 
-    pub(super) fn expire_cached(&mut self) {
-        let now = self.core.now;
-        while self.registry.cached.expire(now).is_some() {}
-        if self.registry.cached_names.len() > 2 * self.registry.cached.nodes() {
-            self.registry.cached_names.retain(|node, _| self.registry.cached.get(*node).is_some());
+    pub(super) fn expire_cached(&mut self, core: &mut HubCore) {
+        let now = core.now;
+        while self.cached.expire(now).is_some() {}
+        if self.cached_names.len() > 2 * self.cached.nodes() {
+            self.cached_names.retain(|node, _| self.cached.get(*node).is_some());
         }
     }
 }

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Hub, MAX_PER_WAKE};
+use super::MAX_PER_WAKE;
+use super::core::HubCore;
+use super::registry::{RecordChange, Registry};
 use crate::address::SchemeSet;
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
@@ -90,75 +92,77 @@ impl Claims {
     }
 }
 
-impl Hub {
+impl Registry {
     /// Another hub holds this node from its version on.
-    pub(super) fn handle_claim(&mut self, node: NodeId, claim: Claim) {
-        let now = self.core.now;
-        if !self.core.is_plausible(claim.version) {
+    pub(super) fn handle_claim(&mut self, core: &mut HubCore, node: NodeId, claim: Claim) {
+        let now = core.now;
+        if !core.is_plausible(claim.version) {
             return;
         }
-        self.contradict_claim(claim.home, node, claim.version);
-        let held = self.registry.directory.get(node).map(|entry| entry.version());
+        self.contradict_claim(core, claim.home, node, claim.version);
+        let held = self.directory.get(node).map(|entry| entry.version());
         if held.is_none_or(|held| held >= claim.version) {
             return;
         }
-        if self.is_contested(node, claim.home) {
-            return self.registry.replicas.record_contested_claim(node, claim);
+        if self.is_contested(core, node, claim.home) {
+            return self.replicas.record_contested_claim(node, claim);
         }
-        if self.registry.replicas.holds(node) || !self.core.remotes.is_up(node) {
-            return self.release_to(node, claim);
+        if self.replicas.holds(node) || !core.remotes.is_up(node) {
+            return self.release_to(core, node, claim);
         }
-        self.registry.claims.record_claim(now, node, claim);
-        self.poll_claims();
+        self.claims.record_claim(now, node, claim);
+        self.poll_claims(core);
     }
 
     /// A node has published here, so it is nobody else's.
-    pub(super) fn confirm_home(&mut self, node: NodeId, version: Version) {
-        let now = self.core.now;
-        if self.registry.claims.confirm_claimed_node(now, node, version) {
-            self.core.claim(node, version);
+    pub(super) fn confirm_home(&mut self, core: &mut HubCore, node: NodeId, version: Version) {
+        let now = core.now;
+        if self.claims.confirm_claimed_node(now, node, version) {
+            core.claim(node, version);
         }
     }
 
     /// A node has gone: where it went counts that another hub has said.
-    pub(super) fn apply_pending_claim(&mut self, node: NodeId) {
-        if let Some(claim) = self.registry.claims.take_claim(node) {
-            self.release_to(node, claim);
+    pub(super) fn apply_pending_claim(&mut self, core: &mut HubCore, node: NodeId) {
+        if let Some(claim) = self.claims.take_claim(node) {
+            self.release_to(core, node, claim);
         }
     }
 
     /// Drops the record of a node that another hub has now.
-    fn release_to(&mut self, node: NodeId, claim: Claim) {
+    fn release_to(&mut self, core: &mut HubCore, node: NodeId, claim: Claim) {
         let Claim { home, version, record } = claim;
-        if let Some(place) = self.registry.directory.claim(node, version)
-            && !self.registry.replicas.release(node)
+        if let Some(place) = self.directory.claim(node, version)
+            && !self.replicas.release(node)
         {
-            self.core.counters.claimed += 1;
-            self.on_record_removed(place, "claimed");
-            self.note_moved(node, home);
-        }
-        if let Some(record) = record {
-            self.store_replica(home, &record);
+            core.counters.claimed += 1;
+            self.record_change_by_hub(RecordChange::Claimed(place));
+            self.note_moved(core, node, home);
+            // Others hear first that the record of this hub's own is gone.
+            if let Some(record) = record {
+                self.record_change_by_hub(RecordChange::Replicated { home, record });
+            }
+        } else if let Some(record) = record {
+            self.store_replica(core, home, &record);
         }
     }
 
-    pub(super) fn poll_claims(&mut self) {
-        let now = self.core.now;
+    pub(super) fn poll_claims(&mut self, core: &mut HubCore) {
+        let now = core.now;
         for _ in 0..MAX_PER_WAKE {
-            let Some((_, node)) = self.registry.claims.due.first().copied().filter(|(due, _)| *due <= now) else {
+            let Some((_, node)) = self.claims.due.first().copied().filter(|(due, _)| *due <= now) else {
                 return;
             };
-            let connection = self.core.remotes.best_connection(node, SchemeSet::ALL);
-            let asked =
-                self.registry.claims.nodes.get_mut(&node).filter(|asked| asked.claim.is_some() && asked.times < ASKS);
+            let connection = core.remotes.best_connection(node, SchemeSet::ALL);
+            let asked = self.claims.nodes.get_mut(&node).filter(|asked| asked.claim.is_some() && asked.times < ASKS);
             let (Some(connection), Some(asked)) = (connection, asked) else {
-                self.apply_pending_claim(node);
+                self.apply_pending_claim(core, node);
                 continue;
             };
             asked.times += 1;
-            let patience = self.core.remotes.answer_timeout(connection) * (2 << (asked.times - 1));
-            self.registry.claims.set_due(node, now + patience);
-            self.core.send(
+            let patience = core.remotes.answer_timeout(connection) * (2 << (asked.times - 1));
+            self.claims.set_due(node, now + patience);
+            core.send(
                 connection,
                 Channel::Datagram,
                 Traffic::Renew,
@@ -224,7 +228,7 @@ mod tests {
     fn silent_claimed_node_is_dropped() {
         let (mut bench, _, connection, _) = claimed(2);
         assert_eq!((asked(&mut bench, connection, PATIENCE), held(&bench)), (1, 0));
-        assert!(bench.hub.has_moved(node(1)) && bench.hub.registry.claims.nodes.is_empty());
+        assert!(bench.hub.registry.has_moved(&bench.hub.core, node(1)) && bench.hub.registry.claims.nodes.is_empty());
     }
 
     #[test]

@@ -4,15 +4,21 @@ use bytes::Bytes;
 
 use super::claims::Claim;
 use super::core::HubCore;
+use super::registry::{AdoptOutcome, RecordChange};
 use super::requests::PassedRequest;
+use super::route::RoutePlan;
+use super::tree::Relation;
 use super::{Hub, HubEvent, Sender};
-use crate::ids::ConnectionId;
+use crate::directory::{PreviousEntry, PublishOutcome};
+use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
+use crate::record::{MAX_ADDRESSES, Record, Version};
 use crate::service::Role;
 use crate::wall::WallClock;
 use crate::wire::{
-    Decline, DirectoryMessage, FlowMessage, Hello, HierarchyMessage, Message, Party, ProbeMessage, Reason,
-    RegistrationMessage, ReplicationMessage, RequestMessage, RoomMessage, WireError,
+    Adopt, Decline, DirectoryMessage, FlowMessage, Hello, HierarchyMessage, HomeChanged, MediaAddress, Message, Party,
+    ProbeMessage, Reason, RegistrationMessage, Renew, ReplicationMessage, RequestMessage, RoomMessage, RouteDirection,
+    WireError,
 };
 
 /// Reasons to refuse a message, by its sender.
@@ -95,7 +101,8 @@ impl Hub {
             Message::Directory(message) => self.on_directory_message(from, message),
             Message::Hierarchy(message) => self.on_hierarchy_message(from, message),
             Message::Replication(ReplicationMessage::ReplicaUpdate(update)) => {
-                self.handle_replica_update(from, update);
+                self.registry.handle_replica_update(&mut self.core, from, update);
+                self.tell_record_changes();
             }
             Message::Replication(ReplicationMessage::ResyncRequest(resync)) => {
                 self.replication.handle_resync_request(&mut self.core, from, &resync);
@@ -129,8 +136,7 @@ impl Hub {
                     known,
                 );
             }
-            RegistrationMessage::HomeChanged(moved) if from.role.is_hub() => self.hub_moved(from, moved),
-            RegistrationMessage::HomeChanged(moved) => self.node_moved(from, moved),
+            RegistrationMessage::HomeChanged(moved) => self.on_home_changed(from, moved),
             RegistrationMessage::Adopt(adopt) => self.adopt(from, adopt),
             RegistrationMessage::Lease { .. }
             | RegistrationMessage::UnknownVersion
@@ -192,7 +198,7 @@ impl Hub {
         match message {
             HierarchyMessage::Claim { node, version } => {
                 self.members.count_arrival(from.node, node);
-                self.handle_claim(node, Claim { home: from.node, version, record: None });
+                self.on_claim(node, Claim { home: from.node, version, record: None });
             }
             HierarchyMessage::RegisterChild { tier } => self.register_child(from, tier),
             HierarchyMessage::Summary(summary) => {
@@ -205,6 +211,184 @@ impl Hub {
             HierarchyMessage::HubLoad { leases, residual_kbps } => {
                 self.members.handle_load(&mut self.core, from, (leases, residual_kbps));
             }
+        }
+    }
+
+    /// A node publishes its own record.
+    fn publish(&mut self, from: Sender, record: Record) {
+        if !self.registry.may_publish(&mut self.core, from, record.node) || self.redirect(from) {
+            return;
+        }
+        let Record { node, version, cell, services, .. } = record;
+        match self.registry.take_record(&mut self.core, from, record) {
+            PublishOutcome::New => {
+                self.core.claim(node, version);
+                self.on_record_published(node, None);
+            }
+            PublishOutcome::Replaced(place) => {
+                self.on_record_published(node, Some(place));
+                self.registry.confirm_home(&mut self.core, node, version);
+            }
+            PublishOutcome::Same => {}
+            // The node learns from the lease which version it has to exceed.
+            PublishOutcome::Stale => {
+                let held = self.registry.directory.get(node).map_or(version, |entry| entry.version());
+                return self.grant_lease(from, Traffic::Join, held, false);
+            }
+            PublishOutcome::Full => return self.close(from.connection, "the hub's directory is full"),
+        }
+        self.core.events.push_back(HubEvent::Published { node, cell, services });
+        self.grant_lease(from, Traffic::Join, version, true);
+    }
+
+    /// Sends a node elsewhere, if it is new here and another hub has fewer. In a crowd everybody stays
+    /// where it is: a redirection costs one more handshake.
+    fn redirect(&mut self, from: Sender) -> bool {
+        let is_known = self.registry.directory.get(from.node).is_some();
+        let may_stay = is_known || self.registry.join_limiter.is_crowded(self.core.now);
+        self.members.redirect(&mut self.core, from, may_stay)
+    }
+
+    pub(super) fn on_record_published(&mut self, node: NodeId, before: Option<PreviousEntry>) {
+        self.core.counters.publishes += 1;
+        self.register_at_server(node);
+        self.replication.record_change(&mut self.core, self.registry.records(), node);
+        self.summaries.summarize(&mut self.core, self.registry.records(), node, before);
+        self.watches.tell_watchers(&mut self.core, self.registry.records(), node, before);
+        self.serve_held(node);
+    }
+
+    pub(super) fn grant_lease(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
+        let lease_ms = u32::try_from(self.core.config.lease.as_millis()).unwrap_or(u32::MAX);
+        let mut siblings = if with_siblings {
+            self.members.standby_candidates(&self.core, from.connection, from.node)
+        } else {
+            Vec::new()
+        };
+        siblings.truncate(MAX_ADDRESSES);
+        let siblings = (!siblings.is_empty()).then_some(siblings);
+        let own = if with_siblings { self.core.own_addresses(from.connection) } else { Vec::new() };
+        let addresses = (!own.is_empty()).then_some(own);
+        let media =
+            self.core.config.reflection.filter(|_| with_siblings).map(|reflection| MediaAddress(reflection.media));
+        let lease = Message::Registration(RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media });
+        self.core.send(from.connection, Channel::Datagram, traffic, &lease);
+    }
+
+    fn renew(&mut self, from: Sender, renew: Renew) {
+        if self.core.leaving.is_some() {
+            return;
+        }
+        if !self.registry.prolong_lease(&mut self.core, from, &renew) {
+            return self.ask_for_record(from, Traffic::Renew);
+        }
+        if renew.capacity.is_some() {
+            self.replication.record_change(&mut self.core, self.registry.records(), from.node);
+        }
+        // Another hub may have come since it joined.
+        let has_standby = self.replication.standby_of(from.node).is_some_and(|hub| self.core.remotes.is_up(hub));
+        self.grant_lease(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
+    }
+
+    fn ask_for_record(&mut self, from: Sender, traffic: Traffic) {
+        let unknown = Message::Registration(RegistrationMessage::UnknownVersion);
+        self.core.send(from.connection, Channel::Datagram, traffic, &unknown);
+    }
+
+    fn withdraw(&mut self, from: Sender, version: Version) {
+        if let Some(place) = self.registry.take_out(from.node, version) {
+            self.core.counters.withdrawals += 1;
+            self.on_record_removed(place, "withdrawn");
+        }
+        self.settle_claim(from.node);
+        self.close_departed_node(from);
+    }
+
+    pub(super) fn on_record_removed(&mut self, place: PreviousEntry, cause: &'static str) {
+        self.replication.record_change(&mut self.core, self.registry.records(), place.node);
+        self.core.events.push_back(HubEvent::Gone { node: place.node, cause });
+        self.summaries.summarize(&mut self.core, self.registry.records(), place.node, Some(place));
+        self.watches.tell_watchers(&mut self.core, self.registry.records(), place.node, Some(place));
+    }
+
+    /// Other parts hear of the records that other hubs have changed.
+    pub(super) fn tell_record_changes(&mut self) {
+        while let Some(change) = self.registry.next_change() {
+            match change {
+                RecordChange::Claimed(place) => self.on_record_removed(place, "claimed"),
+                RecordChange::Replicated { home, record } => self.registry.store_replica(&mut self.core, home, &record),
+                RecordChange::Registered(node, before) => {
+                    self.watches.tell_watchers(&mut self.core, self.registry.records(), node, before);
+                }
+            }
+        }
+    }
+
+    fn on_claim(&mut self, node: NodeId, claim: Claim) {
+        self.registry.handle_claim(&mut self.core, node, claim);
+        self.tell_record_changes();
+    }
+
+    /// A node has gone: where it went counts that another hub has said.
+    pub(super) fn settle_claim(&mut self, node: NodeId) {
+        self.registry.apply_pending_claim(&mut self.core, node);
+        self.tell_record_changes();
+    }
+
+    /// A node whose replica is here makes this hub its home.
+    fn adopt(&mut self, from: Sender, adopt: Adopt) {
+        if self.core.leaving.is_some() {
+            let handover = Message::Registration(RegistrationMessage::Handover);
+            return self.core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Join, &handover);
+        }
+        let version = adopt.version;
+        let home = match self.registry.adopt_node(&mut self.core, from, &adopt) {
+            AdoptOutcome::Renewed => return self.grant_lease(from, Traffic::Join, version, true),
+            AdoptOutcome::Unknown => return self.ask_for_record(from, Traffic::Join),
+            AdoptOutcome::Adopted(home) => home,
+        };
+        self.core.claim(from.node, version);
+        self.on_record_published(from.node, None);
+        if let Some(entry) = self.registry.directory.get(from.node) {
+            let (cell, services) = (entry.cell(), entry.services());
+            self.core.events.push_back(HubEvent::Published { node: from.node, cell, services });
+        }
+        self.grant_lease(from, Traffic::Join, version, true);
+        if let Some(home) = home.filter(|_| adopt.is_failback == Some(true)) {
+            self.note_own_load();
+            self.members.rebalance_returned(&mut self.core, home);
+        }
+    }
+
+    /// A node of this hub says where it was before, or another hub passes that on.
+    fn on_home_changed(&mut self, from: Sender, moved: HomeChanged) {
+        if !from.role.is_hub() {
+            if let Some(moved) = self.registry.accept_move(&mut self.core, from, moved) {
+                self.summaries.pass_on(&mut self.core, moved, RoutePlan::BEGIN);
+            }
+            return;
+        }
+        if moved.old_home == self.core.config.node {
+            let claim = Claim { home: moved.new, version: moved.version, record: None };
+            return self.on_claim(moved.node, claim);
+        }
+        let is_child = matches!(self.core.relation(from.node), Some(Relation::Child(_)));
+        let way =
+            if moved.direction == RouteDirection::Up && !is_child { RouteDirection::Down } else { moved.direction };
+        self.summaries.pass_on(&mut self.core, moved, RoutePlan::from(way, from.node));
+    }
+
+    /// A hub takes a place below this one.
+    pub(super) fn register_child(&mut self, from: Sender, tier: u8) {
+        let is_parent = self.core.relation(from.node) == Some(Relation::Parent);
+        if tier >= self.core.config.tier || is_parent {
+            self.core.refused(from.node, "it enrolled as a child, but its tier is not below this one");
+            return self.close(from.connection, "a child's tier must be below its parent's");
+        }
+        if self.core.relation(from.node) != Some(Relation::Child(tier)) {
+            self.core.remotes.relate(from.node, Relation::Child(tier));
+            self.summaries.reset_summary_outboxes(&mut self.core);
+            self.watches.forward_watches(&mut self.core, self.summaries.children());
         }
     }
 }

@@ -1,197 +1,92 @@
 //! What nodes publish, and how long it stays.
 
+use super::claims::Claim;
 use super::core::HubCore;
+use super::registry::Registry;
 use super::remotes::PUBLICATION;
-use super::{Hub, HubEvent, HubLimit, MAX_PER_WAKE, Sender};
+use super::{HubEvent, HubLimit, Sender};
 use crate::address::Address;
 use crate::address_filter;
 use crate::directory::{PreviousEntry, PublishOutcome};
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
-use crate::record::{MAX_ADDRESSES, Record, Version};
-use crate::wire::{HierarchyMessage, MediaAddress, Message, RegistrationMessage, Renew};
+use crate::record::{Record, Version};
+use crate::wire::{HierarchyMessage, Message, RegistrationMessage, Renew};
 
-impl Hub {
+impl Registry {
     /// Takes a node's own record in.
-    pub(super) fn publish(&mut self, from: Sender, mut record: Record) {
-        let now = self.core.now;
-        if !self.may_publish(from, record.node) {
-            return;
+    pub(super) fn take_record(&mut self, core: &mut HubCore, from: Sender, mut record: Record) -> PublishOutcome {
+        core.filter_addresses(from, &mut record.addresses);
+        let node = record.node;
+        if self.directory.get(node).is_none() {
+            self.make_room(core);
         }
-        // In a crowd everybody stays where it is: a redirection costs one more handshake.
-        let may_stay = self.registry.directory.get(from.node).is_some() || self.registry.join_limiter.is_crowded(now);
-        if self.members.redirect(&mut self.core, from, may_stay) {
-            return;
-        }
-        self.core.filter_addresses(from, &mut record.addresses);
-        let Record { node, version, cell, services, .. } = record;
-        if self.registry.directory.get(node).is_none() {
-            self.make_room();
-        }
-        let published = self.registry.directory.publish(now, &record);
-        let published = match published {
+        let now = core.now;
+        let published = match self.directory.publish(now, &record) {
             // What was here for another hub was nobody's to know.
-            PublishOutcome::Replaced(_) | PublishOutcome::Same if self.registry.replicas.release(node) => {
-                PublishOutcome::New
-            }
+            PublishOutcome::Replaced(_) | PublishOutcome::Same if self.replicas.release(node) => PublishOutcome::New,
             published => published,
         };
         match published {
             PublishOutcome::New => {
-                self.core.remotes.published_over(from.node, from.connection);
-                self.note_distance(from);
+                core.remotes.published_over(from.node, from.connection);
+                self.note_distance(core, from);
             }
-            PublishOutcome::Replaced(_) => self.core.remotes.published_over(from.node, from.connection),
-            PublishOutcome::Same | PublishOutcome::Stale => self.core.detect_duplicate_identity(from),
-            PublishOutcome::Full => {}
+            PublishOutcome::Replaced(_) => core.remotes.published_over(from.node, from.connection),
+            PublishOutcome::Same | PublishOutcome::Stale => core.detect_duplicate_identity(from),
+            PublishOutcome::Full => core.counters.full += 1,
         }
-        match published {
-            PublishOutcome::New => {
-                self.core.claim(node, version);
-                self.on_record_published(node, None);
-            }
-            PublishOutcome::Replaced(place) => {
-                self.on_record_published(node, Some(place));
-                self.confirm_home(node, version);
-            }
-            PublishOutcome::Same => {}
-            // The node learns from the lease which version it has to exceed.
-            PublishOutcome::Stale => {
-                let held = self.registry.directory.get(node).map_or(version, |entry| entry.version());
-                return self.grant_lease(from, Traffic::Join, held, false);
-            }
-            PublishOutcome::Full => {
-                self.core.counters.full += 1;
-                return self.close(from.connection, "the hub's directory is full");
-            }
+        published
+    }
+
+    /// Prolongs a lease. False if the hub does not hold this version of the record where the node is now.
+    pub(super) fn prolong_lease(&mut self, core: &mut HubCore, from: Sender, renew: &Renew) -> bool {
+        let now = core.now;
+        let has_moved = core.remotes.connections.get(&from.connection).is_some_and(|connection| connection.has_moved);
+        let is_own = !self.replicas.holds(from.node) && !has_moved;
+        if is_own && self.directory.renew(now, from.node, renew.version, renew.capacity) {
+            core.counters.renews += 1;
+            return true;
         }
-        self.core.events.push_back(HubEvent::Published { node, cell, services });
-        self.grant_lease(from, Traffic::Join, version, true);
+        core.counters.unknown_renews += 1;
+        if self.directory.get(from.node).is_some_and(|entry| entry.version() > renew.version) {
+            core.detect_duplicate_identity(from);
+        }
+        false
+    }
+
+    /// Removes a node's own record. Gives where it was.
+    pub(super) fn take_out(&mut self, node: NodeId, version: Version) -> Option<PreviousEntry> {
+        let place = self.directory.withdraw(node, version)?;
+        (!self.replicas.release(node)).then_some(place)
     }
 
     /// Whether the record of `node` is looked at now. A record of anybody else than the
     /// remote is refused: the certificate of the connection says whose word this is.
-    fn may_publish(&mut self, from: Sender, node: NodeId) -> bool {
-        let now = self.core.now;
+    pub(super) fn may_publish(&mut self, core: &mut HubCore, from: Sender, node: NodeId) -> bool {
+        let now = core.now;
         if node != from.node {
-            self.core.counters.foreign_records += 1;
-            self.core
-                .events
+            core.counters.foreign_records += 1;
+            core.events
                 .push_back(HubEvent::Refused { node: from.node, what: "it published the record of another node" });
             return false;
         }
-        if self.core.leaving.is_some() {
+        if core.leaving.is_some() {
             return false;
         }
-        if !self.core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
-            self.core.over_limit(from.node, HubLimit::WorkRate);
+        if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
+            core.over_limit(from.node, HubLimit::WorkRate);
             return false;
         }
-        self.may_join(from)
-    }
-
-    pub(super) fn on_record_published(&mut self, node: NodeId, before: Option<PreviousEntry>) {
-        self.core.counters.publishes += 1;
-        self.register_at_server(node);
-        self.replication.record_change(&mut self.core, self.registry.records(), node);
-        self.summaries.summarize(&mut self.core, self.registry.records(), node, before);
-        self.watches.tell_watchers(&mut self.core, self.registry.records(), node, before);
-        self.serve_held(node);
-    }
-
-    pub(super) fn grant_lease(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
-        let lease_ms = u32::try_from(self.core.config.lease.as_millis()).unwrap_or(u32::MAX);
-        let mut siblings = if with_siblings {
-            self.members.standby_candidates(&self.core, from.connection, from.node)
-        } else {
-            Vec::new()
-        };
-        siblings.truncate(MAX_ADDRESSES);
-        let siblings = (!siblings.is_empty()).then_some(siblings);
-        let own = if with_siblings { self.core.own_addresses(from.connection) } else { Vec::new() };
-        let addresses = (!own.is_empty()).then_some(own);
-        let media =
-            self.core.config.reflection.filter(|_| with_siblings).map(|reflection| MediaAddress(reflection.media));
-        let lease = Message::Registration(RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media });
-        self.core.send(from.connection, Channel::Datagram, traffic, &lease);
-    }
-
-    pub(super) fn renew(&mut self, from: Sender, renew: Renew) {
-        let now = self.core.now;
-        if self.core.leaving.is_some() {
-            return;
-        }
-        let replicas = self.registry.replicas.holds(from.node);
-        let has_moved =
-            self.core.remotes.connections.get(&from.connection).is_some_and(|connection| connection.has_moved);
-        if !replicas && !has_moved && self.registry.directory.renew(now, from.node, renew.version, renew.capacity) {
-            self.core.counters.renews += 1;
-            if renew.capacity.is_some() {
-                self.replication.record_change(&mut self.core, self.registry.records(), from.node);
-            }
-            // Another hub may have come since it joined.
-            let has_standby = self.replication.standby_of(from.node).is_some_and(|hub| self.core.remotes.is_up(hub));
-            self.grant_lease(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
-        } else {
-            self.core.counters.unknown_renews += 1;
-            if self.registry.directory.get(from.node).is_some_and(|entry| entry.version() > renew.version) {
-                self.core.detect_duplicate_identity(from);
-            }
-            self.core.send(
-                from.connection,
-                Channel::Datagram,
-                Traffic::Renew,
-                &Message::Registration(RegistrationMessage::UnknownVersion),
-            );
-        }
-    }
-
-    pub(super) fn withdraw(&mut self, from: Sender, version: Version) {
-        if let Some(place) = self.registry.directory.withdraw(from.node, version)
-            && !self.registry.replicas.release(from.node)
-        {
-            self.core.counters.withdrawals += 1;
-            self.on_record_removed(place, "withdrawn");
-        }
-        self.apply_pending_claim(from.node);
-        self.close_departed_node(from);
+        self.may_join(core, from)
     }
 
     /// Tells a hub that holds this version of a node that a newer one is here.
-    pub(super) fn contradict_claim(&mut self, home: NodeId, node: NodeId, version: Version) {
-        let own = self
-            .registry
-            .directory
-            .get(node)
-            .filter(|_| !self.registry.replicas.holds(node))
-            .map(|entry| entry.version());
+    pub(super) fn contradict_claim(&mut self, core: &mut HubCore, home: NodeId, node: NodeId, version: Version) {
+        let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
         if let Some(own) = own.filter(|own| *own > version) {
-            self.core.send_to_hub(home, &Message::Hierarchy(HierarchyMessage::Claim { node, version: own }));
+            core.send_to_hub(home, &Message::Hierarchy(HierarchyMessage::Claim { node, version: own }));
         }
-    }
-
-    pub(super) fn expire_leases(&mut self) {
-        let now = self.core.now;
-        for _ in 0..MAX_PER_WAKE {
-            let Some(place) = self.registry.directory.expire(now) else { return };
-            if self.registry.replicas.release(place.node) {
-                self.registered(place.node, Some(place));
-                continue;
-            }
-            self.core.counters.expiries += 1;
-            self.on_record_removed(place, "expired");
-            // Nothing came over any of its connections for a whole lease.
-            for connection in self.core.remotes.connections_of(place.node).to_vec() {
-                self.close(connection, "nothing was heard from the node for a lease");
-            }
-        }
-    }
-
-    pub(super) fn on_record_removed(&mut self, place: PreviousEntry, cause: &'static str) {
-        self.replication.record_change(&mut self.core, self.registry.records(), place.node);
-        self.core.events.push_back(HubEvent::Gone { node: place.node, cause });
-        self.summaries.summarize(&mut self.core, self.registry.records(), place.node, Some(place));
-        self.watches.tell_watchers(&mut self.core, self.registry.records(), place.node, Some(place));
     }
 }
 

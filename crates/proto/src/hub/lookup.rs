@@ -9,6 +9,7 @@ use minicbor::encode::{Error, Write};
 use super::core::HubCore;
 use super::disclose::without_local_hosts;
 use super::hub_lookup::Waiter;
+use super::registry::Registry;
 use super::route::RoutePlan;
 use super::summaries::Summaries;
 use super::{Hub, RequestOutcome, Sender};
@@ -30,17 +31,27 @@ const DEFAULT_LISTED: usize = 16;
 impl Hub {
     pub(super) fn answer_lookup(&mut self, from: Sender, request: &Request) {
         let names = request.spec.provider;
-        let query =
-            DirectoryQuery { aim: SearchPurpose::List, names, ..self.query(from.node, request, DEFAULT_LISTED) };
-        let mut hits = self.search_within(request.spec.scope, &query);
+        let query = DirectoryQuery {
+            aim: SearchPurpose::List,
+            names,
+            ..self.registry.query(from.node, request, DEFAULT_LISTED)
+        };
+        let mut hits = self.registry.search_within(&mut self.core, request.spec.scope, &query);
         let plan = RoutePlan::from_scope(request.spec.scope);
         let area =
             plan.and_then(|plan| Some((self.summaries.hub_lookup_area(&mut self.core, request, &query, &hits)?, plan)));
-        let cached = area.map(|_| self.cached_for(request.spec.area, &query)).unwrap_or_default();
+        let cached =
+            area.map(|_| self.registry.cached_for(&mut self.core, request.spec.area, &query)).unwrap_or_default();
         if !cached.is_empty() {
             let coverage = self.core.coverage(Coverage::FirstMatch);
             let scope = request.spec.scope;
-            self.answer_merged_lookup((from.connection, request.id), (&query, scope), &cached, coverage);
+            self.registry.answer_merged_lookup(
+                &mut self.core,
+                (from.connection, request.id),
+                (&query, scope),
+                &cached,
+                coverage,
+            );
         } else if let Some((area, plan)) = area {
             let waiter = Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query };
             let patience = self.core.time_to_answer(from.connection, request.deadline_ms);
@@ -54,7 +65,13 @@ impl Hub {
             if names.is_some() {
                 self.registry.hits = hits;
                 let scope = request.spec.scope;
-                return self.answer_merged_lookup((from.connection, request.id), (&query, scope), &[], coverage);
+                return self.registry.answer_merged_lookup(
+                    &mut self.core,
+                    (from.connection, request.id),
+                    (&query, scope),
+                    &[],
+                    coverage,
+                );
             }
             self.core.count_listed(query.service, hits.len());
             let message =
@@ -71,19 +88,22 @@ impl Hub {
         hits.clear();
         self.registry.hits = hits;
     }
+}
 
+impl Registry {
     /// Answers a lookup for which other hubs were asked as well.
     pub(super) fn answer_merged_lookup(
         &mut self,
+        core: &mut HubCore,
         (connection, id): (ConnectionId, RequestId),
         (query, scope): (&DirectoryQuery, Scope),
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
-        let hits = self.search_within(scope, query);
-        let found = self.merged(hits, (connection, id), query, remote, coverage);
-        self.core.count_listed(query.service, found.candidates.len());
-        self.core.send(
+        let hits = self.search_within(core, scope, query);
+        let found = self.merged(core, hits, (connection, id), query, remote, coverage);
+        core.count_listed(query.service, found.candidates.len());
+        core.send(
             connection,
             Channel::Datagram,
             Traffic::Lookup,
@@ -94,36 +114,38 @@ impl Hub {
     /// What this hub and others have, the best first.
     fn merged(
         &mut self,
+        core: &mut HubCore,
         hits: Vec<Hit>,
         (connection, id): (ConnectionId, RequestId),
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) -> LookupResult {
-        let named = |candidate| if query.names.is_some() { self.core.named(candidate) } else { candidate };
+        let named = |candidate| if query.names.is_some() { core.named(candidate) } else { candidate };
         let mut ranked: Vec<(Rank, Candidate)> =
-            hits.iter().map(|hit| (hit.rank, named(self.registry.directory.hit(*hit).candidate()))).collect();
-        self.registry.hits = hits;
+            hits.iter().map(|hit| (hit.rank, named(self.directory.hit(*hit).candidate()))).collect();
+        self.hits = hits;
         for (_, candidate) in remote {
             merge(&mut ranked, query, candidate);
         }
         ranked.sort_unstable_by_key(|(rank, _)| *rank);
         ranked.truncate(query.count);
-        let candidates = ranked.into_iter().map(|(_, candidate)| self.core.shown(connection, candidate)).collect();
+        let candidates = ranked.into_iter().map(|(_, candidate)| core.shown(connection, candidate)).collect();
         LookupResult { id, candidates, coverage }
     }
 
     /// Answers another hub with what this one and others have.
     pub(super) fn answer_hub_lookup(
         &mut self,
+        core: &mut HubCore,
         (connection, id): (ConnectionId, RequestId),
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
-        let hits = self.search(query);
-        let found = self.merged(hits, (connection, id), query, remote, coverage);
-        self.core.send(
+        let hits = self.search(core, query);
+        let found = self.merged(core, hits, (connection, id), query, remote, coverage);
+        core.send(
             connection,
             Channel::Datagram,
             Traffic::Lookup,
@@ -138,7 +160,7 @@ impl Hub {
             0 => default,
             count => usize::from(count).min(MAX_CANDIDATES),
         };
-        let origin = self.registry.directory.get(node).map_or(Cell::new(0, 0), |entry| entry.cell());
+        let origin = self.directory.get(node).map_or(Cell::new(0, 0), |entry| entry.cell());
         let area = match request.spec.area {
             Area::Anywhere => Area::Nearest(origin),
             area => area,
@@ -155,40 +177,41 @@ impl Hub {
     }
 
     /// Searches the directory. The caller gives the list back to `self.hits`.
-    pub(super) fn search(&mut self, query: &DirectoryQuery) -> Vec<Hit> {
-        self.core.counters.searches += 1;
-        let mut hits = std::mem::take(&mut self.registry.hits);
+    pub(super) fn search(&mut self, core: &mut HubCore, query: &DirectoryQuery) -> Vec<Hit> {
+        core.counters.searches += 1;
+        let mut hits = std::mem::take(&mut self.hits);
         match query.names.filter(|selector| !selector.is_everybody()) {
-            Some(selector) => self.core.examined += self.find_selected(query, selector, &mut hits),
-            None => self.core.examined += self.registry.directory.find(query, &mut hits),
+            Some(selector) => core.examined += self.find_selected(core, query, selector, &mut hits),
+            None => core.examined += self.directory.find(query, &mut hits),
         }
         hits
     }
 
     /// Searches for one node by its id, else among those that are connected, whose names are known.
     /// Gives how many it has looked at.
-    fn find_selected(&self, query: &DirectoryQuery, selector: NodeSelector, into: &mut Vec<Hit>) -> usize {
+    fn find_selected(
+        &self,
+        core: &HubCore,
+        query: &DirectoryQuery,
+        selector: NodeSelector,
+        into: &mut Vec<Hit>,
+    ) -> usize {
         into.clear();
         if let Ok(node) = selector.as_str().parse() {
-            into.extend(self.registry.directory.find_one(query, node));
+            into.extend(self.directory.find_one(query, node));
             return 1;
         }
-        into.extend(
-            self.core
-                .remotes
-                .nodes_selected_by(selector)
-                .filter_map(|node| self.registry.directory.find_one(query, node)),
-        );
+        into.extend(core.remotes.nodes_selected_by(selector).filter_map(|node| self.directory.find_one(query, node)));
         into.sort_unstable_by_key(|hit| hit.rank);
         into.truncate(query.count);
-        self.core.remotes.count()
+        core.remotes.count()
     }
 
     /// Whether anything in the directory fits.
-    pub(super) fn holds(&mut self, query: &DirectoryQuery) -> bool {
-        let hits = self.search(query);
+    pub(super) fn holds(&mut self, core: &mut HubCore, query: &DirectoryQuery) -> bool {
+        let hits = self.search(core, query);
         let any = !hits.is_empty();
-        self.registry.hits = hits;
+        self.hits = hits;
         any
     }
 }

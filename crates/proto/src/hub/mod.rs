@@ -278,21 +278,56 @@ impl Hub {
         }
         self.watches.drop_watches_of(&mut self.core, node);
         if role.is_hub() {
-            self.apply_contested_claims(node);
+            self.registry.apply_contested_claims(&mut self.core, node);
+            self.tell_record_changes();
             self.core.events.push_back(HubEvent::HubDown { node, reason: reason.to_owned() });
             self.on_hub_lost(node, now.since(remote.since), reason);
-            self.suspend_registered(node);
+            self.registry.suspend_registered(&mut self.core, node);
         } else {
             self.registry.directory.suspend(node);
-            self.apply_pending_claim(node);
+            self.settle_claim(node);
             self.rooms.room_member_lost(&mut self.core, node);
             self.core.events.push_back(HubEvent::Detached { node, reason: reason.to_owned() });
         }
     }
 
+    fn expire_leases(&mut self) {
+        for _ in 0..MAX_PER_WAKE {
+            let Some(place) = self.registry.directory.expire(self.core.now) else { return };
+            if self.registry.replicas.release(place.node) {
+                self.registry.registered(&mut self.core, place.node, Some(place));
+                self.tell_record_changes();
+                continue;
+            }
+            self.core.counters.expiries += 1;
+            self.on_record_removed(place, "expired");
+            // Nothing came over any of its connections for a whole lease.
+            for connection in self.core.remotes.connections_of(place.node).to_vec() {
+                self.close(connection, "nothing was heard from the node for a lease");
+            }
+        }
+    }
+
+    /// A node's record has come or changed: the server is to hold it, too.
+    pub(super) fn register_at_server(&mut self, node: NodeId) {
+        self.registry.cached.remove(node);
+        if let Some(server) = self.core.central() {
+            self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
+        }
+    }
+
+    /// The server is there: every node is registered.
+    pub(super) fn register_all(&mut self) {
+        let Some(server) = self.core.central() else { return };
+        let nodes: Vec<NodeId> = self.registry.directory.entries_after(None).map(|entry| entry.node()).collect();
+        for node in nodes {
+            self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
+        }
+    }
+
     fn timeout(&mut self) {
         self.expire_leases();
-        self.expire_cached();
+        self.registry.expire_cached(&mut self.core);
         self.expire_requests();
         self.expire_relays();
         self.expire_hub_lookups();
@@ -304,7 +339,8 @@ impl Hub {
         self.poll_mesh();
         self.replication.poll_replication(&mut self.core, self.registry.records());
         self.replication.poll_standby_connections(&mut self.core);
-        self.poll_claims();
+        self.registry.poll_claims(&mut self.core);
+        self.tell_record_changes();
         self.members.poll_members(&mut self.core);
         self.note_own_load();
         self.members.poll_balance(&mut self.core, self.registry.records());

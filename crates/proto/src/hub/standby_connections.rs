@@ -71,7 +71,7 @@ impl ReplicaSenders {
             return;
         }
         let found = match known.is_empty() {
-            true => standby_addresses(&core, from, addresses),
+            true => standby_addresses(core, from, addresses),
             false => Some((known, None)),
         };
         let Some((addresses, named_by)) = found else { return };

@@ -1,7 +1,7 @@
 //! How other hubs stand to this one: above it, below it, or beside it.
 
+use super::HubKind;
 use super::core::HubCore;
-use super::{Hub, HubKind, Sender};
 use crate::address::SchemeSet;
 use crate::ids::{ConnectionId, NodeId};
 use crate::wire::{HierarchyMessage, Message};
@@ -62,21 +62,5 @@ impl HubCore {
     /// The connection over which to ask a hub something.
     pub(super) fn connection_to(&self, hub: NodeId) -> Option<ConnectionId> {
         self.remotes.best_connection(hub, SchemeSet::ALL)
-    }
-}
-
-impl Hub {
-    /// A hub takes a place below this one.
-    pub(super) fn register_child(&mut self, from: Sender, tier: u8) {
-        let is_parent = self.core.relation(from.node) == Some(Relation::Parent);
-        if tier >= self.core.config.tier || is_parent {
-            self.core.refused(from.node, "it enrolled as a child, but its tier is not below this one");
-            return self.close(from.connection, "a child's tier must be below its parent's");
-        }
-        if self.core.relation(from.node) != Some(Relation::Child(tier)) {
-            self.core.remotes.relate(from.node, Relation::Child(tier));
-            self.summaries.reset_summary_outboxes(&mut self.core);
-            self.watches.forward_watches(&mut self.core, self.summaries.children());
-        }
     }
 }

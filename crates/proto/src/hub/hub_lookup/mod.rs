@@ -27,7 +27,7 @@ use crate::node_selector::NodeSelector;
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{
-    Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, MAX_CANDIDATES, Message, RequestMessage,
+    Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, MAX_CANDIDATES, Message, Request, RequestMessage,
     RouteDirection,
 };
 pub(super) use silence::ASKS;
@@ -281,10 +281,10 @@ impl Hub {
         let (connection, id) = (from.connection, seek.id);
         let plan = self.summaries.search_route(&self.core, service, area, route_plan);
         let (_, asks, coverage) = &plan;
-        if asks.is_empty() || (area.wants_any() && self.holds(&query)) {
+        if asks.is_empty() || (area.wants_any() && self.registry.holds(&mut self.core, &query)) {
             let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
             let coverage = self.core.coverage(reach);
-            return self.answer_hub_lookup((connection, id), &query, &[], coverage);
+            return self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], coverage);
         }
         self.core.send(
             connection,
@@ -295,7 +295,7 @@ impl Hub {
         let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { connection, node: from.node, id, query };
         if !self.start_hub_lookup(query, plan, waiter, patience) {
-            self.answer_hub_lookup((connection, id), &query, &[], Coverage::Partial);
+            self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], Coverage::Partial);
         }
     }
 
@@ -334,7 +334,7 @@ impl Hub {
         for candidate in &fitting {
             lookup.add(from.node, candidate.clone());
         }
-        fitting.iter().for_each(|candidate| self.cache_candidate(candidate));
+        fitting.iter().for_each(|candidate| self.registry.cache_candidate(&mut self.core, candidate));
         self.poll_lookup(found.id);
     }
 
@@ -355,11 +355,17 @@ impl Hub {
             }
             match waiter {
                 Waiter::Lookup { connection, id, query, .. } => {
-                    self.answer_merged_lookup((connection, id), (&query, plan.scope()), &lookup.found, coverage);
+                    self.registry.answer_merged_lookup(
+                        &mut self.core,
+                        (connection, id),
+                        (&query, plan.scope()),
+                        &lookup.found,
+                        coverage,
+                    );
                 }
                 Waiter::Request { key, query } => self.choose(key, &query, &lookup.found, coverage),
                 Waiter::Hub { connection, id, query, .. } => {
-                    self.answer_hub_lookup((connection, id), &query, &lookup.found, coverage)
+                    self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &lookup.found, coverage)
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Tests of a standby.
 
+use crate::hub::HubEvent;
 use crate::wire::{HierarchyMessage, ProbeMessage, RequestMessage};
 use bytes::Bytes;
 
@@ -9,6 +10,7 @@ use crate::hub::{HubConfig, HubKind};
 use crate::ids::ConnectionId;
 use crate::record::Capacity;
 use crate::service::Role;
+use crate::wire::RegistrationMessage;
 use crate::wire::{Reason, Renew, ReplicaCapacity, ReplicaUpdate, RequestMode};
 
 const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };

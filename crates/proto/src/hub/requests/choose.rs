@@ -30,7 +30,7 @@ impl Hub {
         {
             return self.advance(key);
         }
-        let mut hits = self.search_within(scope, &query);
+        let mut hits = self.registry.search_within(&mut self.core, scope, &query);
         hits.sort_unstable_by_key(|hit| hit.rank.by_availability());
         // Who is full may have room for a copy of what it sends already.
         let is_reflected = self.requests.get(key).is_some_and(RoutedRequest::is_reflected);
@@ -163,7 +163,7 @@ impl Hub {
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
     ) -> Vec<(Rank, RequestTarget)> {
-        let hits = self.search_within(scope, query);
+        let hits = self.registry.search_within(&mut self.core, scope, query);
         let mut ranked = Vec::with_capacity(hits.len() + remote.len());
         for hit in &hits {
             let entry = self.registry.directory.hit(*hit);

@@ -8,6 +8,7 @@ use crate::address::{Address, SchemeSet};
 use crate::hub::core::HubCore;
 use crate::hub::dialable::DialAttempt;
 use crate::hub::hub_lookup::ASKS;
+use crate::hub::registry::Registry;
 use crate::hub::route::HOPS;
 use crate::hub::{Hub, RequestOutcome, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
@@ -310,7 +311,7 @@ impl Hub {
         });
         // One silence may be loss: the provider goes behind the others, and stays listed.
         if let Some(node) = to.node().filter(|_| !once) {
-            self.suspend_silent(node);
+            self.registry.suspend_silent(&mut self.core, node);
         }
         self.note_failure(to);
         self.report(key, HopAction::TimedOut, to.remote(), Some(reason));
@@ -321,20 +322,22 @@ impl Hub {
         self.advance(key);
     }
 
-    /// Suspends a provider until it speaks, and has it speak if it lives.
-    fn suspend_silent(&mut self, node: NodeId) {
-        self.core.counters.suspensions += 1;
-        self.registry.directory.suspend(node);
-        if let Some(connection) = self.core.connection_to(node) {
-            self.core.send(connection, Channel::Datagram, Traffic::Renew, &Message::Probe(ProbeMessage::Ping(0)));
-        }
-    }
-
     /// The flow's provider is gone before it accepted.
     pub(in crate::hub) fn provider_lost(&mut self, key: RequestKey, relay: RequestId) {
         if self.requests.get(key).and_then(RoutedRequest::relay) == Some(relay) {
             self.record_reason(key, Reason::Unreachable);
             self.advance(key);
+        }
+    }
+}
+
+impl Registry {
+    /// Suspends a provider until it speaks, and has it speak if it lives.
+    fn suspend_silent(&mut self, core: &mut HubCore, node: NodeId) {
+        core.counters.suspensions += 1;
+        self.directory.suspend(node);
+        if let Some(connection) = core.connection_to(node) {
+            core.send(connection, Channel::Datagram, Traffic::Renew, &Message::Probe(ProbeMessage::Ping(0)));
         }
     }
 }

@@ -100,8 +100,8 @@ impl Hub {
         // A call is for the node, whatever that offers.
         let offers = |entry: DirectoryEntry<'_>| asked.is_connect() || entry.services().contains(service);
         let offered = held.map_or(connected, offers);
-        let moved = self.moved_to(provider).filter(|hub| *hub != requester);
-        if !offered && moved.is_none() && self.has_moved(provider) {
+        let moved = self.registry.moved_to(&self.core, provider).filter(|hub| *hub != requester);
+        if !offered && moved.is_none() && self.registry.has_moved(&self.core, provider) {
             // It is found elsewhere in a moment: for another hub as if this one were leaving.
             let reason = if is_carried { Reason::Leaving } else { Reason::Unreachable };
             return self.decline(key, reason);

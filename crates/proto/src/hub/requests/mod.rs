@@ -52,7 +52,7 @@ impl Hub {
         if !self.admit(from.node) {
             return self.core.decline_request(from.connection, &request, Reason::TooMany);
         }
-        let mut query = self.query(from.node, &request, DEFAULT_CONSIDERED);
+        let mut query = self.registry.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
         let (area, scope, mode) = (request.spec.area, request.spec.scope, self.core.mode_of(&request));
         self.remember(key, from, RoutedRequest::by_node(now, from, request, mode));

@@ -8,6 +8,8 @@
 
 use super::routed_request::{RequestStage, RequestTarget};
 use super::table::RequestKey;
+use crate::hub::core::HubCore;
+use crate::hub::registry::Registry;
 use crate::hub::{Hub, Sender};
 use crate::wire::Reason;
 
@@ -54,11 +56,13 @@ impl Hub {
             self.note_success(to);
         }
     }
+}
 
+impl Registry {
     /// How far away a provider is, until it has answered something.
-    pub(in crate::hub) fn note_distance(&mut self, from: Sender) {
-        if let Some(connection) = self.core.remotes.connections.get(&from.connection) {
-            self.registry.directory.record_response_time(from.node, connection.rtt.smoothed());
+    pub(in crate::hub) fn note_distance(&mut self, core: &mut HubCore, from: Sender) {
+        if let Some(connection) = core.remotes.connections.get(&from.connection) {
+            self.directory.record_response_time(from.node, connection.rtt.smoothed());
         }
     }
 }
