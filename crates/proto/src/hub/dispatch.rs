@@ -1,24 +1,28 @@
 //! Messages on their way to the part of the hub that they are for.
 
 use bytes::Bytes;
+use std::time::Duration;
 
 use super::claims::Claim;
 use super::core::HubCore;
+use super::hub_lookup::{ConcludedLookup, Waiter};
 use super::registry::{AdoptOutcome, RecordChange};
+use super::relay::RelayNotice;
 use super::requests::PassedRequest;
 use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{Hub, HubEvent, Sender};
-use crate::directory::{PreviousEntry, PublishOutcome};
+use crate::directory::{DirectoryQuery, PreviousEntry, PublishOutcome, SearchPurpose};
+use crate::grid::Cell;
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::{MAX_ADDRESSES, Record, Version};
 use crate::service::Role;
 use crate::wall::WallClock;
 use crate::wire::{
-    Adopt, Decline, DirectoryMessage, FlowMessage, Hello, HierarchyMessage, HomeChanged, MediaAddress, Message, Party,
-    ProbeMessage, Reason, RegistrationMessage, Renew, ReplicationMessage, RequestMessage, RoomMessage, RouteDirection,
-    WireError,
+    Adopt, Coverage, Decline, DirectoryMessage, FlowMessage, Hello, HierarchyMessage, HomeChanged, HubLookup,
+    LookupResult, MAX_CANDIDATES, MediaAddress, Message, Party, ProbeMessage, Reason, RegistrationMessage, Renew,
+    ReplicationMessage, RequestMessage, RoomMessage, RouteDirection, WireError,
 };
 
 /// Reasons to refuse a message, by its sender.
@@ -36,8 +40,8 @@ impl Hub {
             self.registry.directory.mark_heard(now, from.node);
         }
         self.core.remotes.record_heard(from.node, bytes.len());
-        if self.relay_data(from, bytes) {
-            return;
+        if self.relays.relay_data(&mut self.core, from, bytes) {
+            return self.tell_relay_notices();
         }
         let sender = if from.role.is_hub() { Party::Hub } else { Party::Node };
         match Message::decode(bytes) {
@@ -190,7 +194,7 @@ impl Hub {
                 self.watches.handle_change(&mut self.core, self.summaries.children(), from, change)
             }
             DirectoryMessage::HubLookup(lookup) => self.handle_hub_lookup(from, lookup),
-            DirectoryMessage::LookupResult(found) => self.handle_lookup_result(from, found),
+            DirectoryMessage::LookupResult(found) => self.on_lookup_result(from, found),
         }
     }
 
@@ -389,6 +393,98 @@ impl Hub {
             self.core.remotes.relate(from.node, Relation::Child(tier));
             self.summaries.reset_summary_outboxes(&mut self.core);
             self.watches.forward_watches(&mut self.core, self.summaries.children());
+        }
+    }
+
+    /// Another hub asks. It hears what is held here, and what others have that
+    /// are to be asked on its way.
+    fn handle_hub_lookup(&mut self, from: Sender, seek: HubLookup) {
+        self.core.counters.hub_lookups_answered += 1;
+        let count = usize::from(seek.count).min(MAX_CANDIDATES);
+        let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
+        let query = DirectoryQuery {
+            service,
+            area,
+            origin,
+            count,
+            except: None,
+            aim: SearchPurpose::List,
+            names: seek.selector,
+        };
+        let enrolled = matches!(self.core.relation(from.node), Some(Relation::Child(_)));
+        let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
+        let route_plan = RoutePlan::from(way, from.node);
+        let (connection, id) = (from.connection, seek.id);
+        let plan = self.summaries.search_route(&self.core, service, area, route_plan);
+        let (_, asks, coverage) = &plan;
+        if asks.is_empty() || (area.wants_any() && self.registry.holds(&mut self.core, &query)) {
+            let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
+            let coverage = self.core.coverage(reach);
+            return self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], coverage);
+        }
+        self.core.send(
+            connection,
+            Channel::Datagram,
+            Traffic::Lookup,
+            &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
+        );
+        let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
+        let waiter = Waiter::Hub { connection, node: from.node, id, query };
+        let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);
+        self.answer_waiters();
+        if !is_started {
+            self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], Coverage::Partial);
+        }
+    }
+
+    /// Asks other hubs for what is in the query's area, or joins who has asked
+    /// them the same. False if too many wait, of all or of this remote.
+    pub(super) fn start_lookup(
+        &mut self,
+        query: DirectoryQuery,
+        route_plan: RoutePlan,
+        waiter: Waiter,
+        patience: Duration,
+    ) -> bool {
+        let plan = self.summaries.search_route(&self.core, query.service, query.area, route_plan);
+        let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);
+        self.answer_waiters();
+        is_started
+    }
+
+    /// Gives those who wait for lookups at other hubs what was found.
+    pub(super) fn answer_waiters(&mut self) {
+        while let Some(ConcludedLookup { waiters, scope, found, coverage }) = self.hub_lookups.next_concluded() {
+            for waiter in waiters {
+                match waiter {
+                    Waiter::Lookup { connection, id, query, .. } => {
+                        let (asked, wanted) = ((connection, id), (&query, scope));
+                        self.registry.answer_merged_lookup(&mut self.core, asked, wanted, &found, coverage);
+                    }
+                    Waiter::Request { key, query } => self.choose(key, &query, &found, coverage),
+                    Waiter::Hub { connection, id, query, .. } => {
+                        self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &found, coverage);
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_lookup_result(&mut self, from: Sender, found: LookupResult) {
+        for candidate in self.hub_lookups.handle_lookup_result(&mut self.core, from, found) {
+            self.registry.cache_candidate(&mut self.core, &candidate);
+        }
+        self.answer_waiters();
+    }
+
+    /// Other parts hear what has become of flows.
+    pub(super) fn tell_relay_notices(&mut self) {
+        while let Some(notice) = self.relays.next_notice() {
+            match notice {
+                RelayNotice::ProviderLost { key, relay } => self.provider_lost(key, relay),
+                RelayNotice::Overrun { provider } => self.registry.directory.record_failure(provider),
+                RelayNotice::Stopped(key) => self.drop_request_of(key.requester, key),
+            }
         }
     }
 }

@@ -2,9 +2,6 @@
 
 use super::HubEvent;
 use super::core::HubCore;
-use super::hub_lookup::HubLookups;
-use super::relay::Relays;
-use super::summaries::Summaries;
 use crate::ids::NodeId;
 
 /// A limit that a message, a connection or a record has met.

@@ -1,6 +1,5 @@
 //! What nodes publish, and how long it stays.
 
-use super::claims::Claim;
 use super::core::HubCore;
 use super::registry::Registry;
 use super::remotes::PUBLICATION;

@@ -388,7 +388,8 @@ impl Hub {
         self.requests_lost_hub(node);
         self.members.on_hub_disconnected(&mut self.core, node);
         self.replication.standby_dial_failed(&mut self.core, node);
-        self.drop_silent_hub(node);
+        self.hub_lookups.drop_silent_hub(&mut self.core, node);
+        self.answer_waiters();
         self.watches.forget_changes_of(&mut self.core, self.summaries.children(), node);
     }
 }

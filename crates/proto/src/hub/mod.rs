@@ -75,7 +75,7 @@ mod watches;
 
 use std::time::Duration;
 
-use crate::address::Address;
+use crate::address::{Address, SchemeSet};
 use crate::ids::{ConnectionId, DialId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, RemoteIdentity, Traffic, Transmit};
 use crate::random::SplitMix64;
@@ -264,7 +264,10 @@ impl Hub {
         let now = self.core.now;
         let Some(LostConnection { node, role, last }) = self.core.remotes.down(connection) else { return };
         self.registry.replicas.close_receiver(node, connection, last);
-        self.relays_lost_connection(node, connection);
+        let requests = &self.requests;
+        let transports_of = |key| requests.get(key).map_or(SchemeSet::ALL, |asked| asked.transports());
+        self.relays.relays_lost_connection(&mut self.core, node, connection, transports_of);
+        self.tell_relay_notices();
         if !last {
             self.watches.move_watches(&mut self.core, node, connection);
             if role == Role::SuperNode {
@@ -329,8 +332,9 @@ impl Hub {
         self.expire_leases();
         self.registry.expire_cached(&mut self.core);
         self.expire_requests();
-        self.expire_relays();
-        self.expire_hub_lookups();
+        self.relays.expire_relays(&mut self.core);
+        self.hub_lookups.expire_hub_lookups(&mut self.core);
+        self.answer_waiters();
         self.expire_reservations();
         self.rooms.poll_rooms(&mut self.core);
         self.summaries.expire_summaries(&mut self.core);
@@ -368,7 +372,7 @@ impl Machine for Hub {
             Input::LocalAddress { .. } => {}
             // Multicast is among nodes.
             Input::Multicast { .. } => self.core.counters.stray += 1,
-            Input::FlowBroken { connection, flow } => self.flow_broken(connection, flow),
+            Input::FlowBroken { connection, flow } => self.relays.flow_broken(&mut self.core, connection, flow),
             Input::HostSuspended(slept) => self.slept(slept),
             Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(now, unix_s)),
             Input::Timeout => self.timeout(),

@@ -10,26 +10,23 @@ mod silence;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::remotes::SEARCH;
 use super::requests::RequestKey;
 use super::route::{HubQuery, RoutePlan};
-use super::tree::Relation;
-use super::{Hub, HubLimit, Sender};
-use crate::directory::{DirectoryQuery, SearchPurpose};
-use crate::grid::{Area, Cell};
+use super::{HubLimit, Sender};
+use crate::directory::DirectoryQuery;
+use crate::grid::Area;
 use crate::hub::core::HubCore;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::node_selector::NodeSelector;
+use crate::scope::Scope;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{
-    Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, MAX_CANDIDATES, Message, Request, RequestMessage,
-    RouteDirection,
-};
+use crate::wire::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, Message, RouteDirection};
 pub(super) use silence::ASKS;
 
 /// The most time that a search takes, however long the requester would wait.
@@ -57,6 +54,8 @@ pub(super) struct HubLookups {
     by_want: BTreeMap<LookupKey, RequestId>,
     timers: BTreeSet<(Time, RequestId)>,
     last: u32,
+    /// Lookups whose waiters are to be answered.
+    concluded: VecDeque<ConcludedLookup>,
 }
 
 type LookupKey = (Service, Area, usize, Option<NodeSelector>, RoutePlan);
@@ -103,7 +102,22 @@ pub(super) enum Waiter {
     Hub { connection: ConnectionId, node: NodeId, id: RequestId, query: DirectoryQuery },
 }
 
+/// A lookup to which enough hubs have answered.
+#[derive(Debug)]
+pub(super) struct ConcludedLookup {
+    pub(super) waiters: Vec<Waiter>,
+    pub(super) scope: Scope,
+    /// With the hub that named each.
+    pub(super) found: Vec<(NodeId, Candidate)>,
+    pub(super) coverage: Coverage,
+}
+
 impl HubLookups {
+    /// The next lookup whose waiters are to be answered.
+    pub(super) fn next_concluded(&mut self) -> Option<ConcludedLookup> {
+        self.concluded.pop_front()
+    }
+
     pub(super) fn next_expiry(&self) -> Option<Time> {
         self.timers.first().map(|(at, _)| *at)
     }
@@ -147,104 +161,111 @@ impl HubLookups {
     }
 }
 
-impl Hub {
-    /// Asks other hubs for what is in the query's area, or joins who has asked
-    /// them the same. False if too many wait, of all or of this remote.
-    pub(super) fn start_lookup(
-        &mut self,
-        query: DirectoryQuery,
-        route_plan: RoutePlan,
-        waiter: Waiter,
-        patience: Duration,
-    ) -> bool {
-        let plan = self.summaries.search_route(&self.core, query.service, query.area, route_plan);
-        self.start_hub_lookup(query, plan, waiter, patience)
+impl HubLookups {
+    fn conclude(&mut self, core: &mut HubCore, id: RequestId) {
+        let now = core.now;
+        let Some(mut lookup) = self.take_lookup(id) else { return };
+        let coverage = core.coverage(lookup.reach());
+        let (.., plan) = lookup.want;
+        let waiters = std::mem::take(&mut lookup.waiters);
+        for waiter in &waiters {
+            core.remotes.end_search(waiter.node());
+        }
+        let found = if lookup.awaited.is_empty() { std::mem::take(&mut lookup.found) } else { lookup.found.clone() };
+        self.concluded.push_back(ConcludedLookup { waiters, scope: plan.scope(), found, coverage });
+        if !lookup.awaited.is_empty() {
+            self.keep(now, id, lookup);
+        }
     }
 
-    fn start_hub_lookup(
+    pub(in crate::hub) fn start_hub_lookup(
         &mut self,
+        core: &mut HubCore,
         query: DirectoryQuery,
         plan: LookupPlan,
         waiter: Waiter,
         patience: Duration,
     ) -> bool {
-        let now = self.core.now;
+        let now = core.now;
         let (route_plan, asks, coverage) = plan;
         let (patience, node) = (patience.min(MAX_PATIENCE), waiter.node());
-        let allowed = self.core.config.limits.requests_per_node;
-        if self.core.remotes.get(node).is_none_or(|node| node.searches >= node.allowance(allowed)) {
-            self.core.over_limit(node, HubLimit::HubLookupsPerNode);
+        let allowed = core.config.limits.requests_per_node;
+        if core.remotes.get(node).is_none_or(|node| node.searches >= node.allowance(allowed)) {
+            core.over_limit(node, HubLimit::HubLookupsPerNode);
             return false;
         }
         let want = (query.service, query.area, query.count, query.names, route_plan);
-        if let Some((id, lookup)) = self.hub_lookups.under_way(&want, now + patience / 2) {
-            self.core.counters.hub_lookups_merged += 1;
+        if let Some((id, lookup)) = self.under_way(&want, now + patience / 2) {
+            core.counters.hub_lookups_merged += 1;
             // A repeated lookup is answered once.
             if !lookup.waiters.iter().any(|other| other.is_same(&waiter)) {
                 if lookup.waiters.len() >= MAX_WAITERS {
-                    self.core.over_limit(node, HubLimit::HubLookupWaiters);
+                    core.over_limit(node, HubLimit::HubLookupWaiters);
                     return false;
                 }
                 lookup.waiters.push(waiter);
-                self.count_search(node);
-                self.poll_lookup(id);
+                core.remotes.count_search(node);
+                self.poll_lookup(core, id);
             }
             return true;
         }
-        if self.hub_lookups.table.len() >= self.core.config.limits.hub_lookups {
-            self.core.over_limit(node, HubLimit::HubLookups);
+        if self.table.len() >= core.config.limits.hub_lookups {
+            core.over_limit(node, HubLimit::HubLookups);
             return false;
         }
-        if !self.core.remotes.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
-            self.core.over_limit(node, HubLimit::WorkRate);
+        if !core.remotes.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
+            core.over_limit(node, HubLimit::WorkRate);
             return false;
         }
-        self.count_search(node);
-        let id = self.open_hub_lookup(want, now + patience, waiter, coverage);
+        core.remotes.count_search(node);
+        let id = self.open_hub_lookup(core, want, now + patience, waiter, coverage);
         for ask in asks {
-            self.ask(id, ask);
+            self.ask(core, id, ask);
         }
-        self.poll_lookup(id);
+        self.poll_lookup(core, id);
         true
     }
 
-    fn count_search(&mut self, node: NodeId) {
-        if let Some(remote) = self.core.remotes.get_mut(node) {
-            remote.searches += 1;
-        }
-    }
-
-    fn open_hub_lookup(&mut self, want: LookupKey, until: Time, waiter: Waiter, coverage: Coverage) -> RequestId {
+    fn open_hub_lookup(
+        &mut self,
+        core: &mut HubCore,
+        want: LookupKey,
+        until: Time,
+        waiter: Waiter,
+        coverage: Coverage,
+    ) -> RequestId {
         // Relayed requests are numbered from the other half.
-        self.hub_lookups.last = (self.hub_lookups.last + 1) % RequestId::FIRST_OF_HUB;
-        let id = RequestId(self.hub_lookups.last);
+        self.last = (self.last + 1) % RequestId::FIRST_OF_HUB;
+        let id = RequestId(self.last);
         let (waiters, awaited, found) = (vec![waiter], BTreeMap::new(), Vec::new());
         let lookup = PendingLookup { want, due: until, until, waiters, awaited, found, coverage };
-        self.hub_lookups.table.insert(id, lookup);
-        self.hub_lookups.by_want.insert(want, id);
-        self.hub_lookups.timers.insert((until, id));
-        self.core.counters.hub_lookups_sent += 1;
+        self.table.insert(id, lookup);
+        self.by_want.insert(want, id);
+        self.timers.insert((until, id));
+        core.counters.hub_lookups_sent += 1;
         id
     }
 
     /// Asks one hub, and plans to see whether it answers.
-    fn ask(&mut self, id: RequestId, HubQuery { hub, way, fallbacks: instead }: HubQuery) {
-        let now = self.core.now;
-        let wait = self
-            .core
-            .connection_to(hub)
-            .map_or(Duration::ZERO, |connection| self.core.remotes.answer_timeout(connection));
-        let Some(lookup) = self.hub_lookups.table.get_mut(&id) else { return };
+    pub(in crate::hub) fn ask(
+        &mut self,
+        core: &mut HubCore,
+        id: RequestId,
+        HubQuery { hub, way, fallbacks: instead }: HubQuery,
+    ) {
+        let now = core.now;
+        let wait = core.connection_to(hub).map_or(Duration::ZERO, |connection| core.remotes.answer_timeout(connection));
+        let Some(lookup) = self.table.get_mut(&id) else { return };
         let awaited = Awaited { way, instead, asked: 0, due: now, pause: REMINDER };
         let awaited = lookup.awaited.entry(hub).or_insert(awaited);
         (awaited.asked, awaited.due) = (awaited.asked + 1, now + wait);
-        self.hub_lookups.plan(id);
-        self.send_hub_lookup(id, hub, way);
+        self.plan(id);
+        self.send_hub_lookup(core, id, hub, way);
     }
 
-    fn send_hub_lookup(&mut self, id: RequestId, hub: NodeId, way: RouteDirection) {
-        let now = self.core.now;
-        let (Some(connection), Some(lookup)) = (self.core.connection_to(hub), self.hub_lookups.table.get(&id)) else {
+    fn send_hub_lookup(&mut self, core: &mut HubCore, id: RequestId, hub: NodeId, way: RouteDirection) {
+        let now = core.now;
+        let (Some(connection), Some(lookup)) = (core.connection_to(hub), self.table.get(&id)) else {
             return;
         };
         let (service, area, count, names, _) = lookup.want;
@@ -252,7 +273,7 @@ impl Hub {
         let count = u8::try_from(count).unwrap_or(u8::MAX);
         let seek =
             HubLookup { id, service, area, count, direction: Some(way), timeout_ms: Some(left), selector: names };
-        self.core.send(
+        core.send(
             connection,
             Channel::Datagram,
             Traffic::Lookup,
@@ -260,67 +281,33 @@ impl Hub {
         );
     }
 
-    /// Another hub asks. It hears what is held here, and what others have that
-    /// are to be asked on its way.
-    pub(super) fn handle_hub_lookup(&mut self, from: Sender, seek: HubLookup) {
-        self.core.counters.hub_lookups_answered += 1;
-        let count = usize::from(seek.count).min(MAX_CANDIDATES);
-        let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
-        let query = DirectoryQuery {
-            service,
-            area,
-            origin,
-            count,
-            except: None,
-            aim: SearchPurpose::List,
-            names: seek.selector,
-        };
-        let enrolled = matches!(self.core.relation(from.node), Some(Relation::Child(_)));
-        let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
-        let route_plan = RoutePlan::from(way, from.node);
-        let (connection, id) = (from.connection, seek.id);
-        let plan = self.summaries.search_route(&self.core, service, area, route_plan);
-        let (_, asks, coverage) = &plan;
-        if asks.is_empty() || (area.wants_any() && self.registry.holds(&mut self.core, &query)) {
-            let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
-            let coverage = self.core.coverage(reach);
-            return self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], coverage);
-        }
-        self.core.send(
-            connection,
-            Channel::Datagram,
-            Traffic::Lookup,
-            &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
-        );
-        let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
-        let waiter = Waiter::Hub { connection, node: from.node, id, query };
-        if !self.start_hub_lookup(query, plan, waiter, patience) {
-            self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], Coverage::Partial);
-        }
-    }
-
     /// A hub says that it is searching. False if nobody waits for it.
-    pub(super) fn confirm_hub_lookup(&mut self, hub: NodeId, id: RequestId) -> bool {
-        let now = self.core.now;
-        let awaited = self.hub_lookups.table.get_mut(&id).and_then(|lookup| lookup.awaited.get_mut(&hub));
+    pub(in crate::hub) fn confirm_hub_lookup(&mut self, core: &mut HubCore, hub: NodeId, id: RequestId) -> bool {
+        let now = core.now;
+        let awaited = self.table.get_mut(&id).and_then(|lookup| lookup.awaited.get_mut(&hub));
         let Some(awaited) = awaited else { return false };
         if awaited.asked > 0 {
             (awaited.asked, awaited.due) = (0, now + awaited.pause);
             awaited.pause *= 2;
-            self.hub_lookups.plan(id);
+            self.plan(id);
         }
         true
     }
 
-    /// A hub has answered.
-    pub(super) fn handle_lookup_result(&mut self, from: Sender, found: LookupResult) {
-        let Some(lookup) = self.hub_lookups.table.get_mut(&found.id) else {
-            self.core.counters.stray += 1;
-            return;
+    /// A hub has answered. Gives whom it has named that was asked for.
+    pub(in crate::hub) fn handle_lookup_result(
+        &mut self,
+        core: &mut HubCore,
+        from: Sender,
+        found: LookupResult,
+    ) -> Vec<Candidate> {
+        let Some(lookup) = self.table.get_mut(&found.id) else {
+            core.counters.stray += 1;
+            return Vec::new();
         };
         if lookup.awaited.remove(&from.node).is_none() {
-            self.core.counters.stray += 1;
-            return;
+            core.counters.stray += 1;
+            return Vec::new();
         }
         lookup.coverage = lookup.coverage.with(found.coverage);
         let (service, area, _, names, _) = lookup.want;
@@ -334,43 +321,13 @@ impl Hub {
         for candidate in &fitting {
             lookup.add(from.node, candidate.clone());
         }
-        fitting.iter().for_each(|candidate| self.registry.cache_candidate(&mut self.core, candidate));
-        self.poll_lookup(found.id);
+        self.poll_lookup(core, found.id);
+        fitting
     }
 
-    fn poll_lookup(&mut self, id: RequestId) {
-        if self.hub_lookups.table.get(&id).is_some_and(PendingLookup::is_over) {
-            self.conclude(id);
-        }
-    }
-
-    fn conclude(&mut self, id: RequestId) {
-        let now = self.core.now;
-        let Some(mut lookup) = self.hub_lookups.take_lookup(id) else { return };
-        let coverage = self.core.coverage(lookup.reach());
-        let (.., plan) = lookup.want;
-        for waiter in std::mem::take(&mut lookup.waiters) {
-            if let Some(remote) = self.core.remotes.get_mut(waiter.node()) {
-                remote.searches = remote.searches.saturating_sub(1);
-            }
-            match waiter {
-                Waiter::Lookup { connection, id, query, .. } => {
-                    self.registry.answer_merged_lookup(
-                        &mut self.core,
-                        (connection, id),
-                        (&query, plan.scope()),
-                        &lookup.found,
-                        coverage,
-                    );
-                }
-                Waiter::Request { key, query } => self.choose(key, &query, &lookup.found, coverage),
-                Waiter::Hub { connection, id, query, .. } => {
-                    self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &lookup.found, coverage)
-                }
-            }
-        }
-        if !lookup.awaited.is_empty() {
-            self.hub_lookups.keep(now, id, lookup);
+    pub(in crate::hub) fn poll_lookup(&mut self, core: &mut HubCore, id: RequestId) {
+        if self.table.get(&id).is_some_and(PendingLookup::is_over) {
+            self.conclude(core, id);
         }
     }
 }

@@ -83,7 +83,7 @@ impl Hub {
     fn try_next_after_decline(&mut self, key: RequestKey, to: RequestTarget, declined: Reason) {
         let Some(asked) = self.requests.get(key) else { return };
         if let Some(relay) = asked.relay() {
-            self.end_relay(relay, None, None);
+            self.relays.end_relay(&mut self.core, relay, None, None);
         } else if !asked.is_from_hub()
             && !to.is_overflow()
             && matches!(declined, Reason::Unreachable | Reason::NoTransport)
@@ -220,7 +220,8 @@ impl Hub {
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let message = Message::Request(RequestMessage::Accept(accept)).encode();
         if !self.relays.charge(relay, message.len()) {
-            return self.accepts_too_much(relay);
+            self.relays.accepts_too_much(&mut self.core, relay);
+            return self.tell_relay_notices();
         }
         self.core.counters.relayed_messages += 1;
         self.core.counters.relayed_bytes += message.len() as u64;

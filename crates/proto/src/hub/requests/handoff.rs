@@ -48,7 +48,13 @@ impl Hub {
             return self.dial_for(key, choice, allowed);
         };
         let relay = match relay {
-            true => Some(self.open_relay(key, requester_connection, (choice.remote(), connection), what)?),
+            true => Some(self.relays.open_relay(
+                &mut self.core,
+                key,
+                requester_connection,
+                (choice.remote(), connection),
+                what,
+            )?),
             false => {
                 self.grant_copy(key, choice)?;
                 None
@@ -316,7 +322,7 @@ impl Hub {
         self.note_failure(to);
         self.report(key, HopAction::TimedOut, to.remote(), Some(reason));
         if let Some(relay) = relay {
-            self.end_relay(relay, None, Some(Reason::Cancelled));
+            self.relays.end_relay(&mut self.core, relay, None, Some(Reason::Cancelled));
         }
         self.record_reason(key, reason);
         self.advance(key);

@@ -217,7 +217,7 @@ impl Hub {
                     }
                 }
             }
-            None if requester.is_none() && self.confirm_hub_lookup(from.node, id) => {}
+            None if requester.is_none() && self.hub_lookups.confirm_hub_lookup(&mut self.core, from.node, id) => {}
             None => self.core.counters.stray += 1,
         }
     }

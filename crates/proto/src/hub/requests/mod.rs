@@ -148,7 +148,7 @@ impl Hub {
     fn forget(&mut self, key: RequestKey, reason: Reason) {
         let Some(asked) = self.remove_request(key) else { return };
         if let RequestStage::Handed { relay: Some(relay), accepted: false, .. } = asked.stage {
-            self.end_relay(relay, None, Some(reason));
+            self.relays.end_relay(&mut self.core, relay, None, Some(reason));
         }
     }
 

@@ -9,7 +9,6 @@ use super::core::HubCore;
 use super::remotes::ROOM_UPDATE_COST;
 use super::tree::Relation;
 use super::{HubLimit, Sender, route};
-use crate::hub::MAX_PER_WAKE;
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::room::RoomId;
