@@ -228,7 +228,10 @@ mod tests {
     fn silent_claimed_node_is_dropped() {
         let (mut bench, _, connection, _) = claimed(2);
         assert_eq!((asked(&mut bench, connection, PATIENCE), held(&bench)), (1, 0));
-        assert!(bench.hub.registry.has_moved(&bench.hub.core, node(1)) && bench.hub.registry.claims.nodes.is_empty());
+        assert!(
+            bench.hub.registry.records().has_moved(&bench.hub.core, node(1))
+                && bench.hub.registry.claims.nodes.is_empty()
+        );
     }
 
     #[test]

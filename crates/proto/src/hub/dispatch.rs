@@ -7,22 +7,21 @@ use super::claims::Claim;
 use super::core::HubCore;
 use super::hub_lookup::{ConcludedLookup, Waiter};
 use super::registry::{AdoptOutcome, RecordChange};
-use super::relay::RelayNotice;
-use super::requests::PassedRequest;
+use super::requests::{PassedRequest, RequestEffect, RequestView};
 use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{Hub, HubEvent, Sender};
 use crate::directory::{DirectoryQuery, PreviousEntry, PublishOutcome, SearchPurpose};
 use crate::grid::Cell;
-use crate::ids::{ConnectionId, NodeId};
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::record::{MAX_ADDRESSES, Record, Version};
 use crate::service::Role;
 use crate::wall::WallClock;
 use crate::wire::{
-    Adopt, Coverage, Decline, DirectoryMessage, FlowMessage, Hello, HierarchyMessage, HomeChanged, HubLookup,
-    LookupResult, MAX_CANDIDATES, MediaAddress, Message, Party, ProbeMessage, Reason, RegistrationMessage, Renew,
-    ReplicationMessage, RequestMessage, RoomMessage, RouteDirection, WireError,
+    Adopt, Coverage, Decline, DirectoryMessage, FlowMessage, Hello, HierarchyMessage, HomeChanged, HopAction,
+    HubLookup, LookupResult, MAX_CANDIDATES, MediaAddress, Message, Party, ProbeMessage, Reason, RegistrationMessage,
+    Renew, ReplicationMessage, Request, RequestMessage, RoomMessage, RouteDirection, WireError,
 };
 
 /// Reasons to refuse a message, by its sender.
@@ -40,8 +39,13 @@ impl Hub {
             self.registry.directory.mark_heard(now, from.node);
         }
         self.core.remotes.record_heard(from.node, bytes.len());
-        if self.relays.relay_data(&mut self.core, from, bytes) {
-            return self.tell_relay_notices();
+        if self.requests.pass_data(
+            &mut self.core,
+            RequestView::new(&self.registry, &self.summaries, &self.members),
+            from,
+            bytes,
+        ) {
+            return self.apply_request_effects();
         }
         let sender = if from.role.is_hub() { Party::Hub } else { Party::Node };
         match Message::decode(bytes) {
@@ -100,8 +104,14 @@ impl Hub {
     fn dispatch(&mut self, from: Sender, message: Message) {
         match message {
             Message::Registration(message) => self.on_registration(from, message),
-            Message::Request(message) => self.on_request_message(from, message),
-            Message::Flow(message) => self.on_flow_message(from, message),
+            Message::Request(message) => {
+                self.on_request_message(from, message);
+                self.apply_request_effects();
+            }
+            Message::Flow(message) => {
+                self.on_flow_message(from, message);
+                self.apply_request_effects();
+            }
             Message::Directory(message) => self.on_directory_message(from, message),
             Message::Hierarchy(message) => self.on_hierarchy_message(from, message),
             Message::Replication(ReplicationMessage::ReplicaUpdate(update)) => {
@@ -153,18 +163,34 @@ impl Hub {
     fn on_request_message(&mut self, from: Sender, message: RequestMessage) {
         match message {
             RequestMessage::Request(request) => match PassedRequest::new(request) {
-                Ok(passed) => self.handle_passed_request(from, passed),
-                Err(request) => self.request(from, request),
+                Ok(passed) => self.requests.handle_passed_request(
+                    &mut self.core,
+                    RequestView::new(&self.registry, &self.summaries, &self.members),
+                    from,
+                    passed,
+                ),
+                Err(request) => self.on_request(from, request),
             },
-            RequestMessage::Accept(accept) => self.handle_accept(from, accept),
-            RequestMessage::Decline(decline) => self.handle_decline(from, decline),
+            RequestMessage::Accept(accept) => self.requests.handle_accept(
+                &mut self.core,
+                RequestView::new(&self.registry, &self.summaries, &self.members),
+                from,
+                accept,
+            ),
+            RequestMessage::Decline(decline) => self.on_decline(from, &decline),
             RequestMessage::Pending { id, requester, provider } => {
-                self.handle_pending(from, (id, requester), provider);
+                self.requests.handle_pending(
+                    &mut self.core,
+                    RequestView::new(&self.registry, &self.summaries, &self.members),
+                    from,
+                    (id, requester),
+                    provider,
+                );
             }
             RequestMessage::RequestAck { id, requester, provider } => {
-                self.handle_request_ack(from, (id, requester), provider);
+                self.on_request_taken(from, (id, requester), provider);
             }
-            RequestMessage::HopReport(traced) => self.handle_trace(from, traced),
+            RequestMessage::HopReport(traced) => self.requests.handle_trace(&mut self.core, from, traced),
             RequestMessage::Push(_) | RequestMessage::PushStatus { .. } | RequestMessage::Tunneled { .. } => {
                 self.core.counters.stray += 1;
             }
@@ -174,8 +200,8 @@ impl Hub {
     /// The relays have taken what belongs to a flow through this hub.
     fn on_flow_message(&mut self, from: Sender, message: FlowMessage) {
         match message {
-            FlowMessage::SealedKeys(keys) => self.handle_keys(from, keys),
-            FlowMessage::Stop { id, .. } => self.handle_cancel(from, id),
+            FlowMessage::SealedKeys(keys) => self.requests.handle_keys(&mut self.core, from, keys),
+            FlowMessage::Stop { id, .. } => self.requests.handle_cancel(&mut self.core, from, id),
             FlowMessage::Datagram(_)
             | FlowMessage::Chunk(_)
             | FlowMessage::End { .. }
@@ -187,11 +213,11 @@ impl Hub {
     fn on_directory_message(&mut self, from: Sender, message: DirectoryMessage) {
         match message {
             DirectoryMessage::Watch(watch) => {
-                self.watches.watch(&mut self.core, self.registry.records(), self.summaries.children(), from, watch)
+                self.watches.watch(&mut self.core, self.registry.records(), self.summaries.blocks(), from, watch)
             }
             DirectoryMessage::Unwatch(id) => self.watches.unwatch(&mut self.core, from.node, id),
             DirectoryMessage::WatchChange(change) => {
-                self.watches.handle_change(&mut self.core, self.summaries.children(), from, change)
+                self.watches.handle_change(&mut self.core, self.summaries.blocks(), from, change)
             }
             DirectoryMessage::HubLookup(lookup) => self.handle_hub_lookup(from, lookup),
             DirectoryMessage::LookupResult(found) => self.on_lookup_result(from, found),
@@ -392,7 +418,7 @@ impl Hub {
         if self.core.relation(from.node) != Some(Relation::Child(tier)) {
             self.core.remotes.relate(from.node, Relation::Child(tier));
             self.summaries.reset_summary_outboxes(&mut self.core);
-            self.watches.forward_watches(&mut self.core, self.summaries.children());
+            self.watches.forward_watches(&mut self.core, self.summaries.blocks());
         }
     }
 
@@ -461,7 +487,17 @@ impl Hub {
                         let (asked, wanted) = ((connection, id), (&query, scope));
                         self.registry.answer_merged_lookup(&mut self.core, asked, wanted, &found, coverage);
                     }
-                    Waiter::Request { key, query } => self.choose(key, &query, &found, coverage),
+                    Waiter::Request { key, query } => {
+                        self.requests.choose(
+                            &mut self.core,
+                            RequestView::new(&self.registry, &self.summaries, &self.members),
+                            key,
+                            &query,
+                            &found,
+                            coverage,
+                        );
+                        self.apply_request_effects();
+                    }
                     Waiter::Hub { connection, id, query, .. } => {
                         self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &found, coverage);
                     }
@@ -477,14 +513,83 @@ impl Hub {
         self.answer_waiters();
     }
 
-    /// Other parts hear what has become of flows.
-    pub(super) fn tell_relay_notices(&mut self) {
-        while let Some(notice) = self.relays.next_notice() {
-            match notice {
-                RelayNotice::ProviderLost { key, relay } => self.provider_lost(key, relay),
-                RelayNotice::Overrun { provider } => self.registry.directory.record_failure(provider),
-                RelayNotice::Stopped(key) => self.drop_request_of(key.requester, key),
+    /// Other parts hear what requests mean to them.
+    pub(super) fn apply_request_effects(&mut self) {
+        while let Some(effect) = self.requests.next_effect() {
+            match effect {
+                RequestEffect::Asked { node, service } => drop(self.registry.directory.deduct(node, service)),
+                RequestEffect::Answered { node, after } => self.registry.directory.record_response_time(node, after),
+                RequestEffect::Served(node) => self.registry.directory.record_success(node),
+                RequestEffect::Failed(node) => self.registry.directory.record_failure(node),
+                RequestEffect::Busy(node) => self.registry.directory.mark_busy(node),
+                RequestEffect::Suspended(node) => self.registry.directory.suspend(node),
+                RequestEffect::NothingIn(service, cell) => self.summaries.note_none(self.core.now, service, cell),
+                RequestEffect::Lookup { query, plan, waiter, patience } => {
+                    self.look_up_for_request(query, plan, waiter, patience);
+                }
             }
+        }
+    }
+
+    fn look_up_for_request(&mut self, query: DirectoryQuery, plan: RoutePlan, waiter: Waiter, patience: Duration) {
+        let Waiter::Request { key, .. } = waiter else { return };
+        if !self.start_lookup(query, plan, waiter, patience) {
+            self.requests.decline(&mut self.core, key, Reason::TooMany);
+        }
+        self.requests.report(&mut self.core, key, HopAction::LookedUp, None, None);
+    }
+
+    fn on_request(&mut self, from: Sender, request: Request) {
+        if let Some(lookup) = self.requests.request(
+            &mut self.core,
+            RequestView::new(&self.registry, &self.summaries, &self.members),
+            from,
+            request,
+        ) {
+            self.answer_lookup(from, &lookup);
+        }
+    }
+
+    fn on_decline(&mut self, from: Sender, decline: &Decline) {
+        let is_of_watch = decline.requester.is_none();
+        if !self.requests.handle_decline(
+            &mut self.core,
+            RequestView::new(&self.registry, &self.summaries, &self.members),
+            from,
+            decline,
+        ) && !(is_of_watch && self.watches.watch_refused(&mut self.core, from.node, decline.id))
+        {
+            self.core.counters.stray += 1;
+        }
+    }
+
+    fn on_request_taken(
+        &mut self,
+        from: Sender,
+        (id, requester): (RequestId, Option<NodeId>),
+        provider: Option<NodeId>,
+    ) {
+        if !self.requests.handle_request_ack(
+            &mut self.core,
+            RequestView::new(&self.registry, &self.summaries, &self.members),
+            from,
+            (id, requester),
+            provider,
+        ) && !(requester.is_none() && self.hub_lookups.confirm_hub_lookup(&mut self.core, from.node, id))
+        {
+            self.core.counters.stray += 1;
+        }
+    }
+
+    /// A node has come that may be what held requests wait for.
+    fn serve_held(&mut self, node: NodeId) {
+        for key in self.requests.held_for(RequestView::new(&self.registry, &self.summaries, &self.members), node) {
+            self.requests.retry_held(
+                &mut self.core,
+                RequestView::new(&self.registry, &self.summaries, &self.members),
+                key,
+            );
+            self.apply_request_effects();
         }
     }
 }

@@ -37,7 +37,7 @@ impl Hub {
         let connections = self.core.remotes.connections.iter();
         let nodes: Vec<ConnectionId> =
             connections.filter(|(_, at)| at.role == Role::Node).map(|(connection, _)| *connection).collect();
-        let busy = self.relays.connections();
+        let busy = self.requests.relays.connections();
         for connection in nodes {
             if !alone {
                 self.core.send(
@@ -54,7 +54,7 @@ impl Hub {
 
     /// A node has turned to another hub, or leaves.
     pub(super) fn close_departed_node(&mut self, from: Sender) {
-        if self.core.leaving.is_some() && !self.relays.connections().contains(&from.connection) {
+        if self.core.leaving.is_some() && !self.requests.relays.connections().contains(&from.connection) {
             self.close(from.connection, REASON);
         }
     }
@@ -62,7 +62,7 @@ impl Hub {
     /// Whether something goes through this hub: relayed, or reflected, whose
     /// receivers find another way meanwhile.
     fn has_traffic(&self) -> bool {
-        self.relays.len() > 0 || self.reflection.is_busy()
+        self.requests.relays.len() > 0 || self.requests.reflection.is_busy()
     }
 
     /// When the drain ends at the latest; `None` unless it is under way.

@@ -15,15 +15,12 @@ use super::summaries::Summaries;
 use super::{Hub, RequestOutcome, Sender};
 use crate::delivery::Delivery;
 use crate::directory::{Directory, DirectoryQuery, Hit, Rank, SearchPurpose};
-use crate::grid::{Area, Cell};
+use crate::grid::Area;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
-use crate::node_selector::NodeSelector;
 use crate::scope::Scope;
 use crate::service::Service;
-use crate::wire::{
-    Candidate, Coverage, DirectoryMessage, LookupResult, MAX_CANDIDATES, Message, Reason, Request, RequestMode,
-};
+use crate::wire::{Candidate, Coverage, DirectoryMessage, LookupResult, Message, Reason, Request, RequestMode};
 
 /// How many providers a lookup lists if it does not say.
 const DEFAULT_LISTED: usize = 16;
@@ -34,7 +31,7 @@ impl Hub {
         let query = DirectoryQuery {
             aim: SearchPurpose::List,
             names,
-            ..self.registry.query(from.node, request, DEFAULT_LISTED)
+            ..self.registry.records().query(from.node, request, DEFAULT_LISTED)
         };
         let mut hits = self.registry.search_within(&mut self.core, request.spec.scope, &query);
         let plan = RoutePlan::from_scope(request.spec.scope);
@@ -91,6 +88,20 @@ impl Hub {
 }
 
 impl Registry {
+    /// Searches within a scope. The caller gives the list back to `self.hits`.
+    pub(super) fn search_within(&mut self, core: &mut HubCore, scope: Scope, query: &DirectoryQuery) -> Vec<Hit> {
+        let mut hits = std::mem::take(&mut self.hits);
+        self.records().search_within(core, scope, query, &mut hits);
+        hits
+    }
+
+    /// Searches all records. The caller gives the list back to `self.hits`.
+    fn search(&mut self, core: &mut HubCore, query: &DirectoryQuery) -> Vec<Hit> {
+        let mut hits = std::mem::take(&mut self.hits);
+        self.records().search(core, query, &mut hits);
+        hits
+    }
+
     /// Answers a lookup for which other hubs were asked as well.
     pub(super) fn answer_merged_lookup(
         &mut self,
@@ -151,60 +162,6 @@ impl Registry {
             Traffic::Lookup,
             &Message::Directory(DirectoryMessage::LookupResult(found)),
         );
-    }
-
-    /// The search for what `node` requests. Anywhere means near the one who
-    /// asks, as far as the hub knows where that is.
-    pub(super) fn query(&self, node: NodeId, request: &Request, default: usize) -> DirectoryQuery {
-        let count = match request.spec.count {
-            0 => default,
-            count => usize::from(count).min(MAX_CANDIDATES),
-        };
-        let origin = self.directory.get(node).map_or(Cell::new(0, 0), |entry| entry.cell());
-        let area = match request.spec.area {
-            Area::Anywhere => Area::Nearest(origin),
-            area => area,
-        };
-        DirectoryQuery {
-            service: request.spec.service,
-            area,
-            origin,
-            count,
-            except: None,
-            aim: SearchPurpose::Serve,
-            names: None,
-        }
-    }
-
-    /// Searches the directory. The caller gives the list back to `self.hits`.
-    pub(super) fn search(&mut self, core: &mut HubCore, query: &DirectoryQuery) -> Vec<Hit> {
-        core.counters.searches += 1;
-        let mut hits = std::mem::take(&mut self.hits);
-        match query.names.filter(|selector| !selector.is_everybody()) {
-            Some(selector) => core.examined += self.find_selected(core, query, selector, &mut hits),
-            None => core.examined += self.directory.find(query, &mut hits),
-        }
-        hits
-    }
-
-    /// Searches for one node by its id, else among those that are connected, whose names are known.
-    /// Gives how many it has looked at.
-    fn find_selected(
-        &self,
-        core: &HubCore,
-        query: &DirectoryQuery,
-        selector: NodeSelector,
-        into: &mut Vec<Hit>,
-    ) -> usize {
-        into.clear();
-        if let Ok(node) = selector.as_str().parse() {
-            into.extend(self.directory.find_one(query, node));
-            return 1;
-        }
-        into.extend(core.remotes.nodes_selected_by(selector).filter_map(|node| self.directory.find_one(query, node)));
-        into.sort_unstable_by_key(|hit| hit.rank);
-        into.truncate(query.count);
-        core.remotes.count()
     }
 
     /// Whether anything in the directory fits.
@@ -307,6 +264,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
+    use crate::grid::Cell;
     use super::*;
     use crate::address::{Address, Scheme};
     use crate::record::{Capacity, Record, Version};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::core::HubCore;
 use super::remotes::RemoteConnection;
-use super::requests::RequestKey;
+use super::requests::{RequestKey, RequestView};
 use super::tree::Relation;
 use super::{Hub, HubConfig, HubEvent, HubKind, Sender};
 use crate::address::{Address, SchemeSet};
@@ -354,7 +354,14 @@ impl Hub {
             (Some(DialPurpose::Standby(hub)), Err(_)) => self.replication.standby_dial_failed(&mut self.core, hub),
             (Some(DialPurpose::Provider { node, waiting, .. }), outcome) => {
                 for key in waiting {
-                    self.dialled_for(key, node, outcome.is_ok());
+                    self.requests.dialled_for(
+                        &mut self.core,
+                        RequestView::new(&self.registry, &self.summaries, &self.members),
+                        key,
+                        node,
+                        outcome.is_ok(),
+                    );
+                    self.apply_request_effects();
                 }
             }
         }
@@ -363,7 +370,7 @@ impl Hub {
     /// One of the connections with a peer is gone, and with it perhaps some of
     /// what was said reliably: both say again what the other is to know.
     pub(super) fn resend_state(&mut self, node: NodeId) {
-        self.watches.forget_changes_of(&mut self.core, self.summaries.children(), node);
+        self.watches.forget_changes_of(&mut self.core, self.summaries.blocks(), node);
         self.replication.resync_if_stale(&mut self.core, node);
         self.summaries.resend_summary(&mut self.core, node);
     }
@@ -385,12 +392,17 @@ impl Hub {
         }
         self.summaries.summaries_lost_hub(&mut self.core, node);
         self.summaries.reset_summary_outboxes(&mut self.core);
-        self.requests_lost_hub(node);
+        self.requests.requests_lost_hub(
+            &mut self.core,
+            RequestView::new(&self.registry, &self.summaries, &self.members),
+            node,
+        );
+        self.apply_request_effects();
         self.members.on_hub_disconnected(&mut self.core, node);
         self.replication.standby_dial_failed(&mut self.core, node);
         self.hub_lookups.drop_silent_hub(&mut self.core, node);
         self.answer_waiters();
-        self.watches.forget_changes_of(&mut self.core, self.summaries.children(), node);
+        self.watches.forget_changes_of(&mut self.core, self.summaries.blocks(), node);
     }
 }
 

@@ -75,7 +75,7 @@ mod watches;
 
 use std::time::Duration;
 
-use crate::address::{Address, SchemeSet};
+use crate::address::Address;
 use crate::ids::{ConnectionId, DialId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, RemoteIdentity, Traffic, Transmit};
 use crate::random::SplitMix64;
@@ -97,12 +97,10 @@ pub use tree::Relation;
 use self::core::HubCore;
 use hub_lookup::HubLookups;
 use members::{Members, OwnLoad};
-use reflection::ReflectionState;
 use registry::Registry;
-use relay::Relays;
 use remotes::LostConnection;
 use replication::ReplicaSenders;
-use requests::RequestTable;
+use requests::{RequestView, Requests};
 use rooms::RoomDirectory;
 use summaries::Summaries;
 use watches::WatchTable;
@@ -118,9 +116,7 @@ pub struct Hub {
     core: HubCore,
     left: bool,
     registry: Registry,
-    requests: RequestTable,
-    relays: Relays,
-    reflection: ReflectionState,
+    requests: Requests,
     rooms: RoomDirectory,
     hub_lookups: HubLookups,
     summaries: Summaries,
@@ -146,9 +142,7 @@ impl Hub {
             summaries: Summaries::new(random.next_u64() as u32),
             left: false,
             registry: Registry::new(&config),
-            requests: RequestTable::default(),
-            relays: Relays::default(),
-            reflection: ReflectionState::new(config.secret),
+            requests: Requests::new(config.secret),
             rooms: RoomDirectory::default(),
             hub_lookups: HubLookups::default(),
             members: Members::new(&config),
@@ -165,7 +159,10 @@ impl Hub {
 
     /// Tells the members what this hub has itself.
     fn note_own_load(&mut self) {
-        let own = OwnLoad { leases: self.registry.records().leases(), residual_kbps: self.room() };
+        let own = OwnLoad {
+            leases: self.registry.records().leases(),
+            residual_kbps: self.requests.reflection.room(&self.core),
+        };
         self.members.set_own_load(own);
     }
 
@@ -227,7 +224,7 @@ impl Hub {
         self.dial_ended(dial, Ok(node));
         if role.is_hub() && first {
             self.summaries.reset_summary_outboxes(&mut self.core);
-            self.watches.forward_watches(&mut self.core, self.summaries.children());
+            self.watches.forward_watches(&mut self.core, self.summaries.blocks());
             self.register_all();
             self.members.on_hub_connected(&mut self.core, node);
         }
@@ -264,10 +261,13 @@ impl Hub {
         let now = self.core.now;
         let Some(LostConnection { node, role, last }) = self.core.remotes.down(connection) else { return };
         self.registry.replicas.close_receiver(node, connection, last);
-        let requests = &self.requests;
-        let transports_of = |key| requests.get(key).map_or(SchemeSet::ALL, |asked| asked.transports());
-        self.relays.relays_lost_connection(&mut self.core, node, connection, transports_of);
-        self.tell_relay_notices();
+        self.requests.lose_connection(
+            &mut self.core,
+            RequestView::new(&self.registry, &self.summaries, &self.members),
+            node,
+            connection,
+        );
+        self.apply_request_effects();
         if !last {
             self.watches.move_watches(&mut self.core, node, connection);
             if role == Role::SuperNode {
@@ -277,7 +277,7 @@ impl Hub {
         }
         let Some(remote) = self.core.remotes.forget(now, node) else { return };
         for key in remote.requests {
-            self.drop_request_of(node, key);
+            self.requests.drop_request_of(node, key);
         }
         self.watches.drop_watches_of(&mut self.core, node);
         if role.is_hub() {
@@ -331,15 +331,16 @@ impl Hub {
     fn timeout(&mut self) {
         self.expire_leases();
         self.registry.expire_cached(&mut self.core);
-        self.expire_requests();
-        self.relays.expire_relays(&mut self.core);
+        self.requests.expire_requests(&mut self.core, RequestView::new(&self.registry, &self.summaries, &self.members));
+        self.apply_request_effects();
+        self.requests.relays.expire_relays(&mut self.core);
         self.hub_lookups.expire_hub_lookups(&mut self.core);
         self.answer_waiters();
-        self.expire_reservations();
+        self.requests.reflection.expire_reservations(&mut self.core);
         self.rooms.poll_rooms(&mut self.core);
         self.summaries.expire_summaries(&mut self.core);
         self.summaries.tell_summaries(&mut self.core);
-        self.watches.offer_watches(&mut self.core, self.summaries.children());
+        self.watches.offer_watches(&mut self.core, self.summaries.blocks());
         self.poll_mesh();
         self.replication.poll_replication(&mut self.core, self.registry.records());
         self.replication.poll_standby_connections(&mut self.core);
@@ -372,15 +373,19 @@ impl Machine for Hub {
             Input::LocalAddress { .. } => {}
             // Multicast is among nodes.
             Input::Multicast { .. } => self.core.counters.stray += 1,
-            Input::FlowBroken { connection, flow } => self.relays.flow_broken(&mut self.core, connection, flow),
+            Input::FlowBroken { connection, flow } => {
+                self.requests.relays.flow_broken(&mut self.core, connection, flow)
+            }
             Input::HostSuspended(slept) => self.slept(slept),
             Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(now, unix_s)),
             Input::Timeout => self.timeout(),
             Input::Command(HubCommand::Leave) => self.leave(),
             Input::Command(HubCommand::ReflectionCapacity { residual_kbps, subscribers }) => {
-                self.note_residual(residual_kbps, subscribers);
+                self.requests.reflection.note_residual(residual_kbps, subscribers);
             }
-            Input::Command(HubCommand::ReflectedStreams { streams }) => self.record_streams(streams),
+            Input::Command(HubCommand::ReflectedStreams { streams }) => {
+                self.requests.reflection.record_streams(&mut self.core, streams)
+            }
         }
         if std::mem::take(&mut self.core.relations_changed) {
             self.summaries.reset_summary_outboxes(&mut self.core);
@@ -403,10 +408,10 @@ impl Machine for Hub {
         [
             due(self.registry.directory.next_expiry(), "a lease ends"),
             due(self.registry.cached.next_expiry(), "what a cache was told is too old"),
-            due(self.requests.next_expiry(), "a request's deadline"),
-            due(self.relays.next_expiry(), "a relayed flow is idle"),
+            due(self.requests.table.next_expiry(), "a request's deadline"),
+            due(self.requests.relays.next_expiry(), "a relayed flow is idle"),
             due(self.hub_lookups.next_expiry(), "a search at other hubs is late"),
-            due(self.reflection.next_due(), "a copy that was granted has not begun"),
+            due(self.requests.reflection.next_due(), "a copy that was granted has not begun"),
             due(self.rooms.next_due(), "a room has to be tended"),
             due(self.summaries.summaries_due(&self.core), "a summary is due"),
             due(self.watches.next_due(), "a watch is offered again"),

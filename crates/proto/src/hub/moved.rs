@@ -26,7 +26,7 @@ const MAX_MOVED: usize = 16 * 1024;
 /// The nodes that have moved, where, and until when that is of interest.
 #[derive(Debug, Default)]
 pub(super) struct MovedNodes {
-    nodes: BTreeMap<NodeId, (NodeId, Time)>,
+    pub(super) nodes: BTreeMap<NodeId, (NodeId, Time)>,
 }
 
 impl Registry {
@@ -59,19 +59,6 @@ impl Registry {
         if nodes.len() < MAX_MOVED {
             nodes.insert(node, (to, now + core.config.lease));
         }
-    }
-
-    /// Where a node that was here went, if that hub can be asked.
-    pub(super) fn moved_to(&self, core: &HubCore, node: NodeId) -> Option<NodeId> {
-        let now = core.now;
-        let (to, until) = self.moved.nodes.get(&node)?;
-        (*until > now && core.remotes.is_up(*to)).then_some(*to)
-    }
-
-    /// Whether a node was here a moment ago and has another home now.
-    pub(super) fn has_moved(&self, core: &HubCore, node: NodeId) -> bool {
-        let now = core.now;
-        self.moved.nodes.get(&node).is_some_and(|(_, until)| *until > now)
     }
 }
 

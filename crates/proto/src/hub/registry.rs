@@ -76,6 +76,6 @@ impl Registry {
 
     /// Records of the hub's nodes, and of those for which it stands by.
     pub(super) fn records(&self) -> Records<'_> {
-        Records::new(&self.directory, &self.replicas)
+        Records::new(&self.directory, &self.replicas, &self.moved)
     }
 }

@@ -14,15 +14,14 @@ use super::registry::{AdoptOutcome, RecordChange, Registry};
 use super::replica_sync::{ReplicaEntry, ReplicaReceiver};
 use super::{HubKind, HubLimit, Sender};
 use crate::address::SchemeSet;
-use crate::directory::{DirectoryQuery, Hit, PreviousEntry, PublishOutcome};
+use crate::directory::{PreviousEntry, PublishOutcome};
 use crate::grid::Cell;
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
-use crate::scope::Scope;
 use crate::wire::{
-    self, Adopt, MAX_CANDIDATES, MAX_REPLICA_CHANGES, Message, ReplicaCapacity, ReplicaMove, ReplicaRecord,
-    ReplicationMessage, ResyncRequest,
+    self, Adopt, MAX_REPLICA_CHANGES, Message, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicationMessage,
+    ResyncRequest,
 };
 
 /// For so long after its last word a hub counts as alive: it is asked for one
@@ -136,19 +135,6 @@ impl Registry {
         self.replicas.release(node);
         core.remotes.published_over(node, from.connection);
         AdoptOutcome::Adopted(home)
-    }
-
-    /// Searches the directory for a request that goes so far: one that is to
-    /// stay with the home's nodes does not get those of another home, as long
-    /// as that lives.
-    pub(super) fn search_within(&mut self, core: &mut HubCore, scope: Scope, query: &DirectoryQuery) -> Vec<Hit> {
-        if scope.admits_any_home() {
-            return self.search(core, query);
-        }
-        let mut hits = self.search(core, &DirectoryQuery { count: MAX_CANDIDATES, ..*query });
-        hits.retain(|hit| self.replicas.home_of(hit.rank.node()).is_none_or(|home| !core.is_lively(home)));
-        hits.truncate(query.count);
-        hits
     }
 
     /// A home tells of nodes for which this hub stands by. What does not follow
@@ -361,7 +347,7 @@ impl Registry {
 
 impl HubCore {
     /// Whether a hub was heard of late.
-    fn is_lively(&self, hub: NodeId) -> bool {
+    pub(super) fn is_lively(&self, hub: NodeId) -> bool {
         let now = self.now;
         let connection = self.remotes.best_connection(hub, SchemeSet::ALL);
         let heard = connection

@@ -54,7 +54,7 @@ impl Loads {
         self.by_hub.get(&hub).map(|(leases, _)| *leases)
     }
 
-    fn room_of(&self, hub: NodeId) -> Option<u32> {
+    pub(super) fn room_of(&self, hub: NodeId) -> Option<u32> {
         self.by_hub.get(&hub).and_then(|(_, room)| *room)
     }
 
@@ -92,11 +92,6 @@ impl Loads {
 }
 
 impl Members {
-    /// What another hub has left for copies, kbit/s, as it has said last.
-    pub(in crate::hub) fn room_of(&self, hub: NodeId) -> Option<u32> {
-        self.loads.room_of(hub)
-    }
-
     /// Tells the other members how many leases and what room there are, if that
     /// has changed by enough to matter.
     pub(in crate::hub) fn announce_load(&mut self, core: &mut HubCore) {

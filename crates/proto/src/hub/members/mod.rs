@@ -123,6 +123,10 @@ impl Members {
         }
     }
 
+    pub(super) fn view(&self) -> MemberView<'_> {
+        MemberView(self)
+    }
+
     pub(super) fn set_own_load(&mut self, own: OwnLoad) {
         self.own = own;
     }
@@ -157,6 +161,21 @@ impl Members {
         let announcements = self.announcing.values().map(|announcing| announcing.next);
         let gossip = self.group.as_ref().and_then(GossipGroup::next_due);
         dials.chain(announcements).chain(gossip).chain(self.loads.next_announcement()).min()
+    }
+}
+
+/// What is known of other hubs of the group, to read.
+#[derive(Clone, Copy)]
+pub(super) struct MemberView<'a>(&'a Members);
+
+impl<'a> MemberView<'a> {
+    /// What a hub has left for copies, kbit/s.
+    pub(super) fn room_of(self, hub: NodeId) -> Option<u32> {
+        self.0.loads.room_of(hub)
+    }
+
+    pub(super) fn addresses_of(self, hub: NodeId) -> &'a [Address] {
+        self.0.get(hub).map_or(&[], |member| member.addresses())
     }
 }
 

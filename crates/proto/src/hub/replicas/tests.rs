@@ -4,6 +4,7 @@ use crate::hub::HubEvent;
 use crate::wire::{HierarchyMessage, ProbeMessage, RequestMessage};
 use bytes::Bytes;
 
+use crate::scope::Scope;
 use super::*;
 use crate::hub::testing::{Bench, copies, forwarded, node, record, refused, request, version};
 use crate::hub::{HubConfig, HubKind};

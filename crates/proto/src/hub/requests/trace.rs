@@ -3,8 +3,9 @@
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
+use crate::hub::Sender;
 use crate::hub::core::HubCore;
-use crate::hub::{Hub, Sender};
+use crate::hub::requests::Requests;
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
@@ -24,56 +25,63 @@ impl RoutedRequest {
     }
 }
 
-impl Hub {
+impl Requests {
     /// Reports what has been done with a request, if it is traced.
-    pub(super) fn report(
+    pub(in crate::hub) fn report(
         &mut self,
+        core: &mut HubCore,
         key: RequestKey,
         step: HopAction,
         other: impl Into<Option<NodeId>>,
         reason: Option<Reason>,
     ) {
-        let now = self.core.now;
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        let now = core.now;
+        let Some(asked) = self.table.get_mut(key) else { return };
         if !asked.may_report() {
             return;
         }
         let (held, other) = (now.since(asked.came), other.into());
-        let name = other.and_then(|other| self.core.remotes.get(other)).map(|remote| remote.name.clone());
+        let name = other.and_then(|other| core.remotes.get(other)).map(|remote| remote.name.clone());
         let hop = Hop {
             elapsed_us: u32::try_from(held.as_micros()).unwrap_or(u32::MAX),
             other,
             name: name.filter(|name| name.len() <= MAX_NAME_BYTES),
-            ..self.core.own_hop(step, reason)
+            ..core.own_hop(step, reason)
         };
-        self.send_report(key, hop);
+        self.send_report(core, key, hop);
     }
 
     /// Reports to whom a request was handed.
-    pub(super) fn report_handed(&mut self, key: RequestKey, to: RequestTarget, relayed: bool) {
+    pub(in crate::hub) fn report_handed(
+        &mut self,
+        core: &mut HubCore,
+        key: RequestKey,
+        to: RequestTarget,
+        relayed: bool,
+    ) {
         let step = match to {
             RequestTarget::Hub { .. } => HopAction::PassedToHub,
             RequestTarget::Node(_) if relayed => HopAction::Relayed,
             RequestTarget::Node(_) => HopAction::HandedToProvider,
         };
-        self.report(key, step, to.remote(), None);
+        self.report(core, key, step, to.remote(), None);
     }
 
     /// Somebody further on tells what has become of a request: goes back the
     /// way that the request came.
-    pub(in crate::hub) fn handle_trace(&mut self, from: Sender, traced: HopReport) {
-        let now = self.core.now;
+    pub(in crate::hub) fn handle_trace(&mut self, core: &mut HubCore, from: Sender, traced: HopReport) {
+        let now = core.now;
         let HopReport { id, requester, mut hop } = traced;
         // A provider speaks for itself; what hubs did is for hubs to say.
         if from.role == Role::Node && (hop.index != 1 || !hop.step.is_of_provider()) {
-            self.core.counters.stray += 1;
+            core.counters.stray += 1;
             return;
         }
         let Some((key, _)) = self.handed_to(from, id, requester) else {
-            self.core.counters.stray += 1;
+            core.counters.stray += 1;
             return;
         };
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        let Some(asked) = self.table.get_mut(key) else { return };
         if hop.index >= MAX_TRACED_HOPS || !asked.may_report() {
             return;
         }
@@ -89,14 +97,14 @@ impl Hub {
             };
         }
         hop.index += 1;
-        self.send_report(key, hop);
+        self.send_report(core, key, hop);
     }
 
-    fn send_report(&mut self, key: RequestKey, hop: Hop) {
-        let Some(asked) = self.requests.get(key) else { return };
+    fn send_report(&mut self, core: &mut HubCore, key: RequestKey, hop: Hop) {
+        let Some(asked) = self.table.get(key) else { return };
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let traced = HopReport { id: key.id, requester: asked.named_requester(), hop };
-        self.core.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::HopReport(traced)));
+        core.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::HopReport(traced)));
     }
 }
 

@@ -20,10 +20,11 @@ use crate::directory::PreviousEntry;
 use crate::grid::{Area, Cell};
 use crate::hub::core::HubCore;
 use crate::hub::records::Records;
+use crate::hub::route::RoutePlan;
 use crate::ids::NodeId;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::Summary;
+use crate::wire::{RouteDirection, Summary};
 use negatives::Negatives;
 use upward::Outbox;
 
@@ -95,8 +96,8 @@ impl Summaries {
         children.filter(|(_, source)| source.may_have(service, area)).map(|(hub, _)| *hub).collect()
     }
 
-    pub(super) fn children(&self) -> ChildBlocks<'_> {
-        ChildBlocks(self)
+    pub(super) fn blocks(&self) -> BlockIndex<'_> {
+        BlockIndex(self)
     }
 
     /// Notes that there is none of it in the cell, and that everybody was asked
@@ -131,13 +132,28 @@ impl Summaries {
     }
 }
 
-/// The blocks of the hubs below this one, to read.
+/// Where other hubs have something, to read.
 #[derive(Clone, Copy)]
-pub(in crate::hub) struct ChildBlocks<'a>(&'a Summaries);
+pub(in crate::hub) struct BlockIndex<'a>(&'a Summaries);
 
-impl ChildBlocks<'_> {
+impl BlockIndex<'_> {
+    /// The children that have something in an area.
     pub(in crate::hub) fn holders_in(self, service: Service, area: Area) -> Vec<NodeId> {
         self.0.below_in(service, area)
+    }
+
+    /// True if there was none in the cell a moment ago.
+    pub(in crate::hub) fn is_none(self, now: Time, service: Service, cell: Cell) -> bool {
+        self.0.is_none(now, service, cell)
+    }
+
+    pub(in crate::hub) fn route(
+        self,
+        core: &HubCore,
+        block_service: BlockService,
+        plan: RoutePlan,
+    ) -> Vec<(NodeId, RouteDirection)> {
+        self.0.route(core, block_service, plan)
     }
 }
 

@@ -8,7 +8,7 @@ use super::ActiveWatch;
 use crate::block::{Block, BlockService};
 use crate::hub::Sender;
 use crate::hub::core::HubCore;
-use crate::hub::summaries::ChildBlocks;
+use crate::hub::summaries::BlockIndex;
 use crate::hub::tree::Relation;
 use crate::hub::watches::WatchTable;
 use crate::ids::{NodeId, RequestId};
@@ -36,7 +36,7 @@ impl WatchTable {
     pub(in crate::hub) fn forward_watch(
         &mut self,
         core: &mut HubCore,
-        below: ChildBlocks<'_>,
+        below: BlockIndex<'_>,
         key: (NodeId, RequestId),
     ) {
         let Some(watching) = self.table.get(&key) else { return };
@@ -98,7 +98,7 @@ impl WatchTable {
     pub(in crate::hub) fn handle_change(
         &mut self,
         core: &mut HubCore,
-        below: ChildBlocks<'_>,
+        below: BlockIndex<'_>,
         from: Sender,
         change: WatchChange,
     ) {
@@ -146,7 +146,7 @@ impl WatchTable {
     }
 
     /// Offers watches again that were refused.
-    pub(in crate::hub) fn offer_watches(&mut self, core: &mut HubCore, below: ChildBlocks<'_>) {
+    pub(in crate::hub) fn offer_watches(&mut self, core: &mut HubCore, below: BlockIndex<'_>) {
         let now = core.now;
         if self.next_offer.is_some_and(|at| at <= now) {
             self.next_offer = None;
@@ -156,14 +156,14 @@ impl WatchTable {
 
     /// A hub is gone, or what it said may be lost: nobody vouches any longer
     /// for it. The hub is asked anew, or another one in its place.
-    pub(in crate::hub) fn forget_changes_of(&mut self, core: &mut HubCore, below: ChildBlocks<'_>, hub: NodeId) {
+    pub(in crate::hub) fn forget_changes_of(&mut self, core: &mut HubCore, below: BlockIndex<'_>, hub: NodeId) {
         for key in self.table.keys().copied().collect::<Vec<_>>() {
             self.forget_changes(core, below, key, hub);
         }
     }
 
     /// The same for one watch.
-    fn forget_changes(&mut self, core: &mut HubCore, below: ChildBlocks<'_>, key: (NodeId, RequestId), hub: NodeId) {
+    fn forget_changes(&mut self, core: &mut HubCore, below: BlockIndex<'_>, key: (NodeId, RequestId), hub: NodeId) {
         let Some(watching) = self.table.get_mut(&key) else { return };
         let said = watching.followed.iter().filter(|(_, (_, said))| *said == Some(hub));
         let gone: Vec<NodeId> = said.map(|(node, _)| *node).collect();
@@ -180,7 +180,7 @@ impl WatchTable {
 
     /// A hub has come up, or stands differently to this one: the watches are
     /// taken to where they belong now.
-    pub(in crate::hub) fn forward_watches(&mut self, core: &mut HubCore, below: ChildBlocks<'_>) {
+    pub(in crate::hub) fn forward_watches(&mut self, core: &mut HubCore, below: BlockIndex<'_>) {
         for key in self.table.keys().copied().collect::<Vec<_>>() {
             self.forward_watch(core, below, key);
         }

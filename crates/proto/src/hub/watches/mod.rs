@@ -25,7 +25,7 @@ use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
 use crate::grid::{Area, Cell};
 use crate::hub::core::HubCore;
 use crate::hub::records::Records;
-use crate::hub::summaries::ChildBlocks;
+use crate::hub::summaries::BlockIndex;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Version;
@@ -131,7 +131,7 @@ impl WatchTable {
         &mut self,
         core: &mut HubCore,
         records: Records<'_>,
-        below: ChildBlocks<'_>,
+        below: BlockIndex<'_>,
         from: Sender,
         watch: Watch,
     ) {
