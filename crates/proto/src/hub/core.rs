@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::mesh::Mesh;
 use super::remotes::Remotes;
+use super::timers::HubTimer;
 use super::{HubConfig, HubCounters, HubEvent};
 use crate::address_filter::{DialedHosts, HubDialBudget};
 use crate::delivery::Delivery;
@@ -11,6 +12,7 @@ use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::random::SplitMix64;
 use crate::time::Time;
+use crate::timers::Timers;
 use crate::wall::WallClock;
 use crate::wire::Message;
 
@@ -37,6 +39,7 @@ pub(super) struct HubCore {
     /// Dials at addresses of which only other hubs have told.
     pub(super) advice: HubDialBudget,
     pub(super) counters: HubCounters,
+    pub(super) timers: Timers<HubTimer>,
     /// Records that searches have looked at for the message in hand.
     pub(super) examined: usize,
     /// The host's, if the driver has told it.
@@ -61,6 +64,7 @@ impl HubCore {
             targets: DialedHosts::default(),
             advice: HubDialBudget::default(),
             counters: HubCounters::default(),
+            timers: Timers::default(),
             examined: 0,
             wall_clock: None,
             out: VecDeque::new(),

@@ -264,9 +264,9 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
-    use crate::grid::Cell;
     use super::*;
     use crate::address::{Address, Scheme};
+    use crate::grid::Cell;
     use crate::record::{Capacity, Record, Version};
     use crate::service::ServiceSet;
     use crate::time::Time;

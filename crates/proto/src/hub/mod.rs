@@ -70,6 +70,7 @@ mod status;
 mod summaries;
 #[cfg(test)]
 mod testing;
+mod timers;
 mod tree;
 mod watches;
 
@@ -103,6 +104,7 @@ use replication::ReplicaSenders;
 use requests::{RequestView, Requests};
 use rooms::RoomDirectory;
 use summaries::Summaries;
+use timers::HubTimer;
 use watches::WatchTable;
 
 /// Timers of one kind that one wake serves; the rest wait for the next wake,
@@ -138,7 +140,7 @@ impl Hub {
     /// [`Input::Timeout`] at once if it has peers to dial.
     pub fn new(config: HubConfig) -> Self {
         let mut random = SplitMix64::new(config.seed);
-        Self {
+        let mut hub = Self {
             summaries: Summaries::new(random.next_u64() as u32),
             left: false,
             registry: Registry::new(&config),
@@ -149,7 +151,10 @@ impl Hub {
             watches: WatchTable::default(),
             replication: ReplicaSenders::default(),
             core: HubCore::new(config, random),
-        }
+        };
+        hub.note_own_load();
+        hub.plan_timers();
+        hub
     }
 
     /// What the hub has counted since its start.
@@ -328,28 +333,76 @@ impl Hub {
         }
     }
 
-    fn timeout(&mut self) {
-        self.expire_leases();
-        self.registry.expire_cached(&mut self.core);
-        self.requests.expire_requests(&mut self.core, RequestView::new(&self.registry, &self.summaries, &self.members));
-        self.apply_request_effects();
-        self.requests.relays.expire_relays(&mut self.core);
-        self.hub_lookups.expire_hub_lookups(&mut self.core);
-        self.answer_waiters();
-        self.requests.reflection.expire_reservations(&mut self.core);
-        self.rooms.poll_rooms(&mut self.core);
-        self.summaries.expire_summaries(&mut self.core);
-        self.summaries.tell_summaries(&mut self.core);
-        self.watches.offer_watches(&mut self.core, self.summaries.blocks());
-        self.poll_mesh();
-        self.replication.poll_replication(&mut self.core, self.registry.records());
-        self.replication.poll_standby_connections(&mut self.core);
-        self.registry.poll_claims(&mut self.core);
-        self.tell_record_changes();
-        self.members.poll_members(&mut self.core);
-        self.note_own_load();
-        self.members.poll_balance(&mut self.core, self.registry.records());
-        self.end_drain();
+    /// Serves the timers that are due, each once: what remains has the next wake.
+    fn on_timeout(&mut self) {
+        let now = self.core.now;
+        let mut due: Vec<HubTimer> = std::iter::from_fn(|| self.core.timers.pop(now)).collect();
+        due.sort_unstable();
+        for timer in due {
+            self.on_timer(timer);
+        }
+    }
+
+    fn on_timer(&mut self, timer: HubTimer) {
+        let Self { core, registry, requests, rooms, hub_lookups, summaries, members, watches, replication, .. } = self;
+        match timer {
+            HubTimer::Lease => self.expire_leases(),
+            HubTimer::CachedRecord => registry.expire_cached(core),
+            HubTimer::Request => {
+                requests.expire_requests(core, RequestView::new(registry, summaries, members));
+                self.apply_request_effects();
+            }
+            HubTimer::Relay => requests.relays.expire_relays(core),
+            HubTimer::HubLookup => {
+                hub_lookups.expire_hub_lookups(core);
+                self.answer_waiters();
+            }
+            HubTimer::Reservation => requests.reflection.expire_reservations(core),
+            HubTimer::Room => rooms.poll_rooms(core),
+            HubTimer::Summary => {
+                summaries.expire_summaries(core);
+                summaries.tell_summaries(core);
+            }
+            HubTimer::Watch => watches.offer_watches(core, summaries.blocks()),
+            HubTimer::Mesh => self.poll_mesh(),
+            HubTimer::Replication => replication.poll_replication(core, registry.records()),
+            HubTimer::StandbyConnection => replication.poll_standby_connections(core),
+            HubTimer::Claim => {
+                registry.poll_claims(core);
+                self.tell_record_changes();
+            }
+            HubTimer::Members => members.poll_members(core),
+            HubTimer::Balance => {
+                self.note_own_load();
+                self.members.poll_balance(&mut self.core, self.registry.records());
+            }
+            HubTimer::Drain => self.end_drain(),
+        }
+    }
+
+    /// Sets the timer of each part to the first time that the part waits for.
+    fn plan_timers(&mut self) {
+        let drain = self.drain_due();
+        let Self { core, registry, requests, rooms, hub_lookups, summaries, members, watches, replication, .. } = self;
+        let mesh = core.mesh.next_due();
+        let summary = summaries.summaries_due(core);
+        let timers = &mut core.timers;
+        timers.plan(HubTimer::Lease, registry.directory.next_expiry());
+        timers.plan(HubTimer::CachedRecord, registry.cached.next_expiry());
+        timers.plan(HubTimer::Request, requests.table.next_expiry());
+        timers.plan(HubTimer::Relay, requests.relays.next_expiry());
+        timers.plan(HubTimer::HubLookup, hub_lookups.next_expiry());
+        timers.plan(HubTimer::Reservation, requests.reflection.next_due());
+        timers.plan(HubTimer::Room, rooms.next_due());
+        timers.plan(HubTimer::Summary, summary);
+        timers.plan(HubTimer::Watch, watches.next_due());
+        timers.plan(HubTimer::Mesh, mesh);
+        timers.plan(HubTimer::Replication, replication.next_due());
+        timers.plan(HubTimer::StandbyConnection, replication.connections.next_due());
+        timers.plan(HubTimer::Claim, registry.claims.next_due());
+        timers.plan(HubTimer::Members, members.next_due());
+        timers.plan(HubTimer::Balance, members.balance.next_due());
+        timers.plan(HubTimer::Drain, drain);
     }
 }
 
@@ -359,7 +412,6 @@ impl Machine for Hub {
 
     fn handle(&mut self, now: Time, input: Input<HubCommand>) {
         self.core.begin_input(now);
-        self.note_own_load();
         self.registry.directory.tick(now);
         match input {
             Input::ConnectionUp { connection, dial, remote, address, rtt } => {
@@ -378,7 +430,7 @@ impl Machine for Hub {
             }
             Input::HostSuspended(slept) => self.slept(slept),
             Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(now, unix_s)),
-            Input::Timeout => self.timeout(),
+            Input::Timeout => self.on_timeout(),
             Input::Command(HubCommand::Leave) => self.leave(),
             Input::Command(HubCommand::ReflectionCapacity { residual_kbps, subscribers }) => {
                 self.requests.reflection.note_residual(residual_kbps, subscribers);
@@ -393,6 +445,7 @@ impl Machine for Hub {
         self.note_own_load();
         self.members.announce_load(&mut self.core);
         self.end_drain();
+        self.plan_timers();
     }
 
     fn poll_transmit(&mut self) -> Option<Transmit> {
@@ -404,26 +457,6 @@ impl Machine for Hub {
     }
 
     fn poll_deadline(&self) -> Option<Deadline> {
-        let due = |at: Option<Time>, reason| at.map(|at| Deadline { at, reason });
-        [
-            due(self.registry.directory.next_expiry(), "a lease ends"),
-            due(self.registry.cached.next_expiry(), "what a cache was told is too old"),
-            due(self.requests.table.next_expiry(), "a request's deadline"),
-            due(self.requests.relays.next_expiry(), "a relayed flow is idle"),
-            due(self.hub_lookups.next_expiry(), "a search at other hubs is late"),
-            due(self.requests.reflection.next_due(), "a copy that was granted has not begun"),
-            due(self.rooms.next_due(), "a room has to be tended"),
-            due(self.summaries.summaries_due(&self.core), "a summary is due"),
-            due(self.watches.next_due(), "a watch is offered again"),
-            due(self.core.mesh.next_due(), "another hub wants tending"),
-            due(self.replication.next_due(), "a standby wants to know"),
-            due(self.registry.claims.next_due(), "a node is asked if it is here"),
-            due(self.replication.connections.next_due(), "a standby is to be reached"),
-            due(self.members.next_due(), "a membership message is due"),
-            due(self.members.balance.next_due(), "a super node that has joined gets a node"),
-            due(self.drain_due(), "the drain ends"),
-        ]
-        .into_iter()
-        .fold(None, Deadline::earlier)
+        self.core.timers.next()
     }
 }

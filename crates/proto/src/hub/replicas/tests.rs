@@ -4,12 +4,12 @@ use crate::hub::HubEvent;
 use crate::wire::{HierarchyMessage, ProbeMessage, RequestMessage};
 use bytes::Bytes;
 
-use crate::scope::Scope;
 use super::*;
 use crate::hub::testing::{Bench, copies, forwarded, node, record, refused, request, version};
 use crate::hub::{HubConfig, HubKind};
 use crate::ids::ConnectionId;
 use crate::record::Capacity;
+use crate::scope::Scope;
 use crate::service::Role;
 use crate::wire::RegistrationMessage;
 use crate::wire::{Reason, Renew, ReplicaCapacity, ReplicaUpdate, RequestMode};
