@@ -30,6 +30,9 @@ pub(crate) struct RequestArgs {
     /// How long a stream lasts [default: 10s, the provider's]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
     pub(crate) duration: Option<Duration>,
+    /// The least rate of a stream; a provider with a slower source is passed over
+    #[arg(long = "min-bitrate", value_name = "KBIT/S", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) min_kbps: Option<u32>,
     /// The only transport that the data may take: udp, tcp or quic
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<Scheme>,
@@ -192,6 +195,7 @@ impl RequestArgs {
             mode: self.mode.into(),
             scope: self.scope,
             duration: self.duration,
+            min_kbps: self.min_kbps,
             transports: self.transport.map_or(SchemeSet::ALL, SchemeSet::only),
             profile: self.profile.map(Into::into),
             class: self.class.map(Into::into),
@@ -233,6 +237,7 @@ impl From<&SubscribeArgs> for RequestArgs {
             provider: args.provider,
             count: None,
             duration: args.duration,
+            min_kbps: None,
             transport: None,
             profile: None,
             class: None,

@@ -232,6 +232,12 @@ impl ProviderSessions {
     /// once the source has started.
     fn start_member(&mut self, core: &mut Core, id: SessionId) {
         let cell = self.cell;
+        let Some(session) = self.sessions.get(&id) else { return };
+        let publication = self.publications.by_service(session.request.spec.service);
+        let rate = publication.and_then(|(_, publication)| Some(publication.live.as_ref()?.bits_per_second));
+        if rate.is_some_and(|rate| self.declines_rate(core, id, rate)) {
+            return;
+        }
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let publication = self.publications.by_service(session.request.spec.service);
         let Some(live) = publication.and_then(|(_, publication)| publication.live.as_ref()) else { return };

@@ -99,6 +99,10 @@ pub struct ServiceRequest {
     #[n(13)]
     #[serde(with = "text::option", default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<NodeSelector>,
+    /// The least payload rate of a stream, kbit/s; a provider whose source is slower declines.
+    #[n(14)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_kbps: Option<u32>,
     /// How long the requester waits for a provider; by default [`DEFAULT_TIMEOUT`], and longer
     /// over a long path. It stays at the requester's node.
     #[cbor(skip)]
@@ -188,6 +192,7 @@ impl ServiceRequest {
             pushed: false,
             trace: false,
             provider: None,
+            min_kbps: None,
             timeout: None,
             patience: None,
         }
@@ -201,6 +206,9 @@ impl ServiceRequest {
         let times = [self.duration, self.timeout, self.patience];
         if !self.area.is_valid() {
             return Err(InvalidRequest("an area off the grid"));
+        }
+        if self.min_kbps.is_some() && !self.service.is_stream() {
+            return Err(InvalidRequest("a least bit rate is for streams: video and track"));
         }
         if times.into_iter().flatten().any(|time| time.is_zero() || time > MAX_REQUEST_TIME) {
             return Err(InvalidRequest("a time is longer than nothing and at most 24 hours"));
@@ -218,6 +226,11 @@ impl ServiceRequest {
         matches!(self.reflect, ReflectionPolicy::IfBusy) && self.service.is_stream()
     }
 
+    /// True if a stream of this rate, bits per second, is fast enough.
+    pub fn admits_rate(&self, bits_per_second: u32) -> bool {
+        self.min_kbps.is_none_or(|kbps| u64::from(bits_per_second) >= u64::from(kbps) * 1_000)
+    }
+
     /// [`Self::patience`], or its default.
     pub fn patience(&self) -> Duration {
         self.patience.unwrap_or(STALL_TIMEOUT)
@@ -232,7 +245,8 @@ impl ServiceRequest {
 impl fmt::Display for ServiceRequest {
     /// The subject of a sentence: `video at (27,92)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.service, self.area)
+        write!(f, "{} {}", self.service, self.area)?;
+        self.min_kbps.map_or(Ok(()), |kbps| write!(f, " with at least {kbps} kbit/s"))
     }
 }
 
@@ -295,6 +309,7 @@ mod tests {
             resume: Some(ResumePoint { digest: [0xab; 32], offset: 7 }),
             trace: true,
             provider: Some("uav7".parse().unwrap()),
+            min_kbps: Some(500),
             timeout: Some(Duration::from_secs(2)),
             patience: Some(Duration::from_secs(40)),
             ..ServiceRequest::new(Service::Video, Area::Exact(Cell::new(27, 92)))
