@@ -20,7 +20,7 @@ use roost_daemon::{Base, DaemonContext, Failure, Program, Running, random_secret
 use roost_identity::Identity;
 use roost_proto::node::{self, Discovery, Node, NodeCommand};
 use roost_proto::{Address, NodeId, Role, RoleSet, ServiceSet};
-use roost_reflector::relay;
+use roost_reflection::relay;
 use roost_services::{SourceError, Sources};
 
 use crate::config::{self, Config, Offer};

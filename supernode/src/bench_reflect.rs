@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use roost_proto::Time;
-use roost_reflector::{
+use roost_reflection::{
     Fanout, FanoutConfig, Header, LagLimits, RetentionLimits, Socket, StartPoint, StreamId, StreamReflector,
     TargetOptions,
 };

@@ -1,7 +1,7 @@
 //! What who comes to a stream that is watched here already begins with.
 
 use bytes::Bytes;
-use roost_reflector::Flags;
+use roost_reflection::Flags;
 
 /// The most that is kept, bytes: what waits for a slow reader has room for it. Of a stream with more since its
 /// last key frame who comes gets what comes next.

@@ -27,8 +27,8 @@ use roost_daemon::media::RelayHandler;
 use roost_proto::node::{Node, NodeCommand, SessionId, Ticket};
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
-use roost_reflector::Relay;
-use roost_reflector::relay::RelayEvent;
+use roost_reflection::Relay;
+use roost_reflection::relay::RelayEvent;
 use roost_services::KeyFrameRequester;
 use tokio::sync::oneshot;
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use roost_proto::Time;
 use roost_proto::node::Ticket;
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
-use roost_reflector::{Header, OpenError, ReorderBuffer, Subscriber};
+use roost_reflection::{Header, OpenError, ReorderBuffer, Subscriber};
 
 use super::gop_cache::GopCache;
 
@@ -150,7 +150,7 @@ impl Playout {
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
-    use roost_reflector::{EpochLimits, Flags, Hop, Publisher};
+    use roost_reflection::{EpochLimits, Flags, Hop, Publisher};
 
     use super::*;
 

@@ -68,7 +68,7 @@ mod tests {
     use bytes::{Bytes, BytesMut};
     use roost_proto::Time;
     use roost_proto::reflection::{Epoch, EpochSecret};
-    use roost_reflector::{EpochLimits, Flags, Publisher};
+    use roost_reflection::{EpochLimits, Flags, Publisher};
 
     use super::*;
 

@@ -7,8 +7,8 @@ use bytes::BytesMut;
 use roost_proto::Time;
 use roost_proto::node::{NodeCommand, SessionId};
 use roost_proto::reflection::{Epoch, EpochSecret, SECRET_BYTES, StreamId};
-use roost_reflector::packet::MAX_PAYLOAD_BYTES;
-use roost_reflector::{EpochLimits, Flags, Publisher, SealError};
+use roost_reflection::packet::MAX_PAYLOAD_BYTES;
+use roost_reflection::{EpochLimits, Flags, Publisher, SealError};
 use roost_services::video::keyframes::{Marks, RtpH264, TransportStream};
 use roost_services::video::ts;
 use roost_services::{KeyFrameRequester, format};
@@ -232,7 +232,7 @@ fn flags(marks: &Marks, is_first: bool, is_last: bool) -> Flags {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roost_reflector::packet::OVERHEAD_BYTES;
+    use roost_reflection::packet::OVERHEAD_BYTES;
 
     fn published(form: &str) -> Published {
         let (stream, epoch, secret) = (StreamId(1), Epoch(1), EpochSecret::from_bytes([1; SECRET_BYTES]));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use roost_proto::reflection::{StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
-use roost_reflector::Relay;
+use roost_reflection::Relay;
 
 use super::playouts::PlayoutId;
 
@@ -87,7 +87,7 @@ impl ReflectedRequest {
 
 #[cfg(test)]
 mod tests {
-    use roost_reflector::relay::{RelayConfig, RelayEvent};
+    use roost_reflection::relay::{RelayConfig, RelayEvent};
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use roost_proto::node::{NodeCommand, Ticket};
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
-use roost_reflector::Relay;
+use roost_reflection::Relay;
 
 use super::playout::{Missed, Playout};
 use super::playouts::Playouts;

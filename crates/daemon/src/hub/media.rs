@@ -6,8 +6,8 @@ use std::time::Duration;
 use roost_proto::Time;
 use roost_proto::hub::{Hub, HubCommand, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, ReflectedStream};
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StreamId};
-use roost_reflector::Relay;
-use roost_reflector::relay::{RelayEvent, StreamStatus};
+use roost_reflection::Relay;
+use roost_reflection::relay::{RelayEvent, StreamStatus};
 
 use crate::driver::Mailbox;
 use crate::log_limiter::LogLimiter;

@@ -18,7 +18,7 @@ use axum::Router;
 use roost_control::{Connections, HubConnection, State, Status, Streams};
 use roost_proto::hub::{self, Hub, HubCommand, HubKind};
 use roost_proto::{NodeId, Role, RoleSet};
-use roost_reflector::relay;
+use roost_reflection::relay;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::DaemonService;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use roost_proto::Endpoint;
 use roost_proto::hub::{HubKind, Limits, Policy, ReflectionConfig};
-use roost_reflector::relay;
+use roost_reflection::relay;
 
 use crate::config::{ConfigError, Kind as Value, Setting, Settings};
 use crate::media::MediaAddress;
@@ -52,7 +52,7 @@ impl RelayConfig {
     pub(super) fn config(self) -> relay::RelayConfig {
         let uplink = (self.uplink_kbps < u32::MAX).then(|| u64::from(self.uplink_kbps) * 1000);
         // Every layer sends on once more.
-        let fan = roost_reflector::FanoutConfig { max_hops: 1 + self.layers, ..Default::default() };
+        let fan = roost_reflection::FanoutConfig { max_hops: 1 + self.layers, ..Default::default() };
         relay::RelayConfig { fanout: fan, uplink, ..Default::default() }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prometheus::{Error, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use roost_proto::Time;
 use roost_proto::reflection::DownstreamKind;
-use roost_reflector::Relay;
-use roost_reflector::relay::{DownstreamStatus, RejectedCounts, StreamStatus};
+use roost_reflection::Relay;
+use roost_reflection::relay::{DownstreamStatus, RejectedCounts, StreamStatus};
 
 use super::{RelayHandler, RelayMailbox};
 use crate::metrics::{Metrics, follow};
@@ -158,7 +158,7 @@ fn gauge(value: u64) -> i64 {
 mod tests {
     use super::*;
     use roost_proto::reflection::StreamId;
-    use roost_reflector::relay::RelayConfig;
+    use roost_reflection::relay::RelayConfig;
 
     #[test]
     fn relay_metrics_are_labeled() {

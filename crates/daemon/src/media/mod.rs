@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use roost_proto::Time;
 use roost_proto::reflection::StreamId;
-use roost_reflector::relay::{RelayConfig, RelayEvent};
-use roost_reflector::{Relay, Socket};
+use roost_reflection::relay::{RelayConfig, RelayEvent};
+use roost_reflection::{Relay, Socket};
 use tokio::sync::oneshot;
 
 use crate::command_queue::{QueueClosed, Sender, command_queue};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use roost_proto::Time;
-use roost_reflector::{Relay, Socket};
+use roost_reflection::{Relay, Socket};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 

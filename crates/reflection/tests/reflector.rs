@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::BytesMut;
 use proptest::prelude::*;
 use roost_proto::Time;
-use roost_reflector::control::Nack;
-use roost_reflector::{
+use roost_reflection::control::Nack;
+use roost_reflection::{
     DownstreamKind, Epoch, EpochLimits, EpochSecret, FanoutConfig, Flags, Header, Hop, Publisher, SendOutcome,
     StartPoint, StreamId, StreamReflector, TargetId, TargetOptions, TargetStats,
 };

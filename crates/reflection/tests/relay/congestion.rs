@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use roost_reflector::control::ControlPacket;
-use roost_reflector::packet::OVERHEAD_BYTES;
+use roost_reflection::control::ControlPacket;
+use roost_reflection::packet::OVERHEAD_BYTES;
 
 use crate::world::{Connection, FRAME, PACKETS, RelayWorld, STREAM};
 

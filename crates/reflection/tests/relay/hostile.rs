@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use roost_proto::NodeId;
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StreamTag};
-use roost_reflector::control::{ControlPacket, Nack, PathToken, ReceiverReport};
-use roost_reflector::relay::RelayEvent;
-use roost_reflector::{Epoch, Flags, Header, Hop, StreamId};
+use roost_reflection::control::{ControlPacket, Nack, PathToken, ReceiverReport};
+use roost_reflection::relay::RelayEvent;
+use roost_reflection::{Epoch, Flags, Header, Hop, StreamId};
 
 use crate::world::{Connection, PACKETS, RelayWorld, STREAM, at};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::reflection::DownstreamKind;
-use roost_reflector::relay::{RelayConfig, RelayEvent};
+use roost_reflection::relay::{RelayConfig, RelayEvent};
 
 use crate::world::{Connection, FRAME, RelayWorld, STREAM, at, for_seeds};
 
@@ -247,7 +247,7 @@ fn leaving_super_node_delays_nothing() {
         (HP, &[P, OTHER, HP, HS, S], one_way),
     ] {
         let config = RelayConfig {
-            fanout: roost_reflector::FanoutConfig { max_hops: 3, ..Default::default() },
+            fanout: roost_reflection::FanoutConfig { max_hops: 3, ..Default::default() },
             ..RelayConfig::default()
         };
         let mut world = RelayWorld::with(1, config);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use roost_proto::Service;
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
-use roost_reflector::control::ControlPacket;
-use roost_reflector::relay::{RelayConfig, RelayEvent};
-use roost_reflector::{Flags, StreamId};
+use roost_reflection::control::ControlPacket;
+use roost_reflection::relay::{RelayConfig, RelayEvent};
+use roost_reflection::{Flags, StreamId};
 
 use crate::world::{Connection, FRAME, GROUP, PACKETS, RelayWorld, STREAM, at, for_seeds, owner};
 
@@ -39,7 +39,7 @@ fn one_copy_per_hop() {
 #[test]
 fn layered_hubs_allow_three_hops() {
     let config = RelayConfig {
-        fanout: roost_reflector::FanoutConfig { max_hops: 3, ..Default::default() },
+        fanout: roost_reflection::FanoutConfig { max_hops: 3, ..Default::default() },
         ..RelayConfig::default()
     };
     let mut world = RelayWorld::with(1, config);

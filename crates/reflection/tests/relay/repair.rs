@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_reflector::control::ControlPacket;
+use roost_reflection::control::ControlPacket;
 
 use crate::world::{Connection, FRAME, PACKETS, RelayWorld, for_seeds};
 

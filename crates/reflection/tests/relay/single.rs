@@ -7,9 +7,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use roost_proto::Time;
 use roost_proto::reflection::{StreamId, StreamTag};
-use roost_reflector::control::{ControlPacket, PathToken, ReceiverReport};
-use roost_reflector::relay::{Relay, RelayConfig};
-use roost_reflector::{AdmissionError, Epoch, EpochLimits, EpochSecret, Flags, MAX_TARGETS, Publisher, SendOutcome};
+use roost_reflection::control::{ControlPacket, PathToken, ReceiverReport};
+use roost_reflection::relay::{Relay, RelayConfig};
+use roost_reflection::{AdmissionError, Epoch, EpochLimits, EpochSecret, Flags, MAX_TARGETS, Publisher, SendOutcome};
 
 use crate::world::STREAM;
 

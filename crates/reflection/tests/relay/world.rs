@@ -10,9 +10,9 @@ use roost_proto::NodeId;
 use roost_proto::random::SplitMix64;
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
 use roost_proto::{Service, Time};
-use roost_reflector::control::ControlPacket;
-use roost_reflector::relay::{Relay, RelayConfig, RelayEvent, StreamStatus};
-use roost_reflector::{
+use roost_reflection::control::ControlPacket;
+use roost_reflection::relay::{Relay, RelayConfig, RelayEvent, StreamStatus};
+use roost_reflection::{
     Epoch, EpochLimits, EpochSecret, Flags, Header, Publisher, ReorderBuffer, SendOutcome, StreamId,
 };
 

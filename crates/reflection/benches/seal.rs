@@ -1,6 +1,6 @@
 //! What it costs to seal a packet once, and to open it at each receiver.
 //!
-//! Run with `cargo bench -p roost-reflector --bench seal`.
+//! Run with `cargo bench -p roost-reflection --bench seal`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark may stop where it stands")]
 
 use std::hint::black_box;
@@ -8,7 +8,7 @@ use std::hint::black_box;
 use bytes::BytesMut;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use roost_proto::Time;
-use roost_reflector::{Epoch, EpochLimits, EpochSecret, Flags, Publisher, StreamId, Subscriber};
+use roost_reflection::{Epoch, EpochLimits, EpochSecret, Flags, Publisher, StreamId, Subscriber};
 
 const STREAM: StreamId = StreamId(1);
 const FIRST: Epoch = Epoch(1);
