@@ -13,48 +13,55 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`packet`], [`control`] | the bytes of a packet, and of what is said beside packets |
-//! | [`Publisher`] | numbers and seals; says when a new epoch is due |
-//! | [`Relay`] | all streams of a host: from whom they come, to whom they go |
+//! | [`NodeReflection`], [`HubReflection`] | the machine of a host: all of the below, driven as [`ReflectionMachine`] says |
+//! | [`publication`] | streams that begin here: sources are marked, sealed once, and get new epochs |
+//! | [`subscription`] | streams that end here: packets are opened, put in order, counted and handed over |
+//! | [`keys`] | the keys of epochs, and boxes in which they wait at hubs |
+//! | [`Relay`] | all streams of a host: from whom they come, to whom they go, and who is admitted |
 //! | [`StreamReflector`], [`Fanout`] | one stream: each packet once, and to every target at its own pace |
-//! | [`Subscriber`] | opens, each packet once, across a change of epochs |
-//! | [`ReorderBuffer`] | packets in order again, after repairs |
-//! | [`LossTracker`] | which packets a receiver misses, and when it asks for them |
+//! | [`LossTracker`] | which packets a receiver misses, and when it asks for repairs |
 //! | [`ParityPacket`] | what makes up for lost packets where asking takes too long |
+//! | [`packet`], [`control`] | the bytes of a packet, and of what is said beside packets |
 //! | [`Socket`] | datagrams in batches |
 //!
-//! All but the socket are machines without I/O: time and secrets come in from
-//! outside. Who publishes, who is admitted, and how secrets travel is the overlay's business.
+//! All but the socket are machines without I/O: time and secrets come in from outside. The control half, which
+//! decides who publishes and who may subscribe, is in the node's and the hub's machine of `roost_proto`.
+
+#![allow(missing_docs, reason = "a comment stands where it says more than the name")]
 
 mod admission_error;
 mod budget;
 pub mod control;
 mod fanout;
 mod fec;
+mod hub;
+pub mod keys;
 mod loss_tracker;
+mod machine;
+mod node;
 pub mod packet;
-mod publisher;
+pub mod publication;
 mod reflector;
 pub mod relay;
-mod reorder;
 mod replay;
 mod ring;
-mod seal;
 mod socket;
-mod subscriber;
+pub mod subscription;
 mod target;
 
 pub use admission_error::AdmissionError;
 pub use fanout::{Fanout, FanoutConfig, MAX_TARGETS, SendOutcome, TargetId, Transmit};
 pub use fec::ParityPacket;
+pub use hub::{HubInput, HubOutput, HubReflection};
 pub use loss_tracker::LossTracker;
+pub use machine::ReflectionMachine;
+pub use node::{NodeInput, NodeOutput, NodeReflection};
 pub use packet::{Epoch, Flags, Header, Hop, Malformed, StreamId};
-pub use publisher::{EpochLimits, Publisher, RekeyReason, SealError};
+pub use publication::{EpochLimits, Publisher, RekeyReason, SealError};
 pub use reflector::{ArrivalCounts, DropReason, StreamReflector};
 pub use relay::Relay;
-pub use reorder::ReorderBuffer;
 pub use ring::RetentionLimits;
 pub use roost_proto::reflection::{DownstreamKind, EpochSecret, ReflectionGrant, SECRET_BYTES, StreamTag};
 pub use socket::{DatagramPath, Socket};
-pub use subscriber::{OpenCounts, OpenError, OpenedPacket, Subscriber};
+pub use subscription::{OpenCounts, OpenError, OpenedPacket, ReorderBuffer, Subscriber};
 pub use target::{LagLimits, StartPoint, TargetOptions, TargetStats};

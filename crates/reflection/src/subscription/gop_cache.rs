@@ -1,22 +1,23 @@
-//! What who comes to a stream that is watched here already begins with.
+//! The beginning of a stream for a request that joins one which others here have already.
 
 use bytes::Bytes;
-use roost_reflection::Flags;
 
-/// The most that is kept, bytes: what waits for a slow reader has room for it. Of a stream with more since its
-/// last key frame who comes gets what comes next.
+use crate::packet::Flags;
+
+/// The most that is kept, bytes: the queue of a slow reader has room for it. Of a stream with more since its
+/// last key frame a request gets the packets that come next.
 const MAX_BYTES: usize = 768 << 10;
-/// What a packet takes of that beside its payload.
+/// Bytes that a packet takes of that beside its payload.
 const EACH: usize = 64;
 /// The most packets of parameters before a key frame.
 const MAX_PARAMETERS: usize = 16;
 
 /// A stream from its last key frame on, with the parameters before that.
 #[derive(Default)]
-pub(super) struct GopCache {
+pub(crate) struct GopCache {
     payloads: Vec<Bytes>,
     bytes: usize,
-    /// Whether the key frame is there.
+    /// True once the key frame is there.
     is_open: bool,
     /// The latest parameters, which may be those of the next key frame.
     parameters: Vec<Bytes>,
@@ -51,7 +52,7 @@ impl GopCache {
         }
     }
 
-    /// What there is: from a key frame on, or nothing.
+    /// The packets from a key frame on, or none.
     pub(super) fn payloads(&self) -> &[Bytes] {
         &self.payloads
     }
@@ -61,7 +62,7 @@ impl GopCache {
 mod tests {
     use super::*;
 
-    /// What there is after packets of these flags, numbered from 0.
+    /// The packets kept after those of these flags, numbered from 0.
     fn after(flags: &[Flags]) -> Vec<u8> {
         let mut beginning = GopCache::default();
         for (number, flags) in flags.iter().enumerate() {

@@ -1,51 +1,62 @@
-//! One stream that is watched: packets are opened, or wait for what opens them, and are put in order.
+//! One subscribed stream: packets are opened, or wait for the key that opens them, and are put in order.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::Time;
 use roost_proto::node::Ticket;
-use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
-use roost_reflection::{Header, OpenError, ReorderBuffer, Subscriber};
+use roost_proto::reflection::{Epoch, StreamId};
 
 use super::gop_cache::GopCache;
+use super::reorder::ReorderBuffer;
+use super::subscriber::{OpenError, Subscriber};
+use crate::keys::AnnouncedKey;
+use crate::packet::Header;
 
-/// How long what comes waits for what is missing before it: as long as super nodes keep packets to
+/// The time for which packets wait for a missing one before them: as long as super nodes keep packets to
 /// repair others with.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// How much of a stream waits for its key, bytes: half a second of 16 Mbit/s.
+/// The most of a stream that waits for its key, bytes: half a second of 16 Mbit/s.
 const MAX_SEALED_BYTES: usize = 1 << 20;
 
-/// How long a stream's packets come in vain before its provider is asked again: a word of it over a
+/// The time for which a stream's packets come in vain before its provider is asked again: its answer over a
 /// path that loses some, three times.
 const VAIN_PATIENCE: Duration = Duration::from_secs(3);
 
-/// One stream, of which several requests may be served.
-pub(super) struct Playout {
-    pub(super) subscriber: Subscriber,
-    sequence: ReorderBuffer,
-    /// What came before the key of its epoch.
-    sealed: VecDeque<(Epoch, Bytes)>,
-    sealed_bytes: usize,
-    /// Since when packets have come, and none was of use.
-    in_vain: Option<Time>,
-    /// What who comes later begins with.
-    pub(super) beginning: GopCache,
-    /// Who watches, and what had been lost and had come twice before.
-    pub(super) requests: BTreeMap<Ticket, Missed>,
+/// Who says that a key is a stream's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyAuthority {
+    /// A hub, of the provider: it may be wrong or old.
+    Hub,
+    Provider,
 }
 
-/// What is not counted for a request, or is in addition: both wrap around.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Missed {
-    pub(super) lost: u64,
-    pub(super) duplicates: u64,
+/// One stream by the keys of one provider, of which several requests may be served.
+pub(crate) struct Playout {
+    subscriber: Subscriber,
+    sequence: ReorderBuffer,
+    /// Packets that came before the key of their epoch.
+    sealed: VecDeque<(Epoch, Bytes)>,
+    sealed_bytes: usize,
+    /// The time since which packets have come, and none was of use.
+    in_vain: Option<Time>,
+    /// The beginning for a request that comes later.
+    beginning: GopCache,
+    /// An index: the requests whose subscription has this stream.
+    pub(crate) tickets: BTreeSet<Ticket>,
+}
+
+/// Packets that a stream lacks here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PlayoutLoss {
+    pub(crate) lost: u64,
+    pub(crate) duplicates: u64,
 }
 
 impl Playout {
-    pub(super) fn new(stream: StreamId) -> Self {
+    pub(crate) fn new(stream: StreamId) -> Self {
         Self {
             subscriber: Subscriber::new(stream),
             sequence: ReorderBuffer::new(PATIENCE),
@@ -53,12 +64,12 @@ impl Playout {
             sealed_bytes: 0,
             in_vain: None,
             beginning: GopCache::default(),
-            requests: BTreeMap::new(),
+            tickets: BTreeSet::new(),
         }
     }
 
-    /// The same stream, of which nothing is opened yet; what waits for a key waits there, too.
-    pub(super) fn unopened(&self) -> Self {
+    /// The same stream with nothing opened yet; packets that wait for a key wait there, too.
+    pub(crate) fn unopened(&self) -> Self {
         let (sealed, sealed_bytes, in_vain) = (self.sealed.clone(), self.sealed_bytes, self.in_vain);
         Self { sealed, sealed_bytes, in_vain, ..Self::new(self.subscriber.stream()) }
     }
@@ -73,24 +84,19 @@ impl Playout {
         }
     }
 
-    /// Takes what opens an epoch, and opens what waited for it. What waits for others goes on waiting.
-    pub(super) fn key(
-        &mut self,
-        now: Time,
-        (epoch, secret): (Epoch, &EpochSecret),
-        is_confirmed: bool,
-        scratch: &mut Vec<u8>,
-    ) {
-        if is_confirmed {
-            if self.subscriber.add_epoch(epoch, secret) {
-                // Old footage, perhaps: what lies between it and what is live is not lost.
-                self.sequence.restart();
-                self.beginning = GopCache::default();
+    /// Takes the key of an epoch, and opens the packets that waited for it. Those of others go on waiting.
+    pub(crate) fn add_key(&mut self, now: Time, key: &AnnouncedKey, authority: KeyAuthority, scratch: &mut Vec<u8>) {
+        match authority {
+            KeyAuthority::Provider => {
+                if self.subscriber.add_epoch(key.epoch, &key.secret) {
+                    // Old footage, perhaps: what lies between it and what is live is not lost.
+                    self.sequence.restart();
+                    self.beginning = GopCache::default();
+                }
             }
-        } else {
-            self.subscriber.add_provisional_epoch(epoch, secret);
+            KeyAuthority::Hub => self.subscriber.add_provisional_epoch(key.epoch, &key.secret),
         }
-        let (opens, waits): (VecDeque<_>, _) = self.sealed.drain(..).partition(|(sealed, _)| *sealed == epoch);
+        let (opens, waits): (VecDeque<_>, _) = self.sealed.drain(..).partition(|(sealed, _)| *sealed == key.epoch);
         self.sealed = waits;
         self.sealed_bytes -= opens.iter().map(|(_, packet)| packet.len()).sum::<usize>();
         for (_, packet) in opens {
@@ -99,7 +105,7 @@ impl Playout {
     }
 
     /// Opens a packet, which comes in its turn.
-    pub(super) fn open(&mut self, now: Time, packet: &[u8], scratch: &mut Vec<u8>) {
+    pub(crate) fn open(&mut self, now: Time, packet: &[u8], scratch: &mut Vec<u8>) {
         scratch.clear();
         scratch.extend_from_slice(packet);
         match self.subscriber.open(scratch) {
@@ -109,40 +115,45 @@ impl Playout {
             }
             Err(OpenError::UnknownEpoch) => self.keep_sealed(packet),
             Err(OpenError::Forged) if !self.subscriber.is_confirmed() => {
-                // What was foretold may be wrong.
+                // The hub's key may be wrong.
                 self.keep_sealed(packet);
             }
             Err(OpenError::Forged | OpenError::Behind) => {}
             // Counted by the subscriber; no reason to expect anything.
             Err(_) => return,
         }
-        // What a cache has may be of long ago, and need not open.
+        // A packet of a cache may be of long ago, and need not open.
         if Header::decode(packet).is_ok_and(|(hop, _)| !hop.catch_up) {
             self.in_vain.get_or_insert(now);
         }
     }
 
-    /// What is next, if it is there or was waited for long enough.
-    pub(super) fn poll(&mut self, now: Time) -> Option<Bytes> {
+    /// The next payload, if it is there or was waited for long enough.
+    pub(crate) fn poll(&mut self, now: Time) -> Option<Bytes> {
         let (flags, payload) = self.sequence.poll(now)?;
         self.in_vain = None;
         self.beginning.record_packet(flags, &payload);
         Some(payload)
     }
 
-    /// When something waits no longer.
-    pub(super) fn poll_deadline(&self) -> Option<Time> {
+    /// The time at which a packet waits no longer.
+    pub(crate) fn poll_deadline(&self) -> Option<Time> {
         self.sequence.poll_deadline()
     }
 
-    /// How much was given up.
-    pub(super) fn skipped(&self) -> u64 {
-        self.sequence.skipped()
+    /// Packets so far that were given up, or came twice.
+    pub(crate) fn loss(&self) -> PlayoutLoss {
+        PlayoutLoss { lost: self.sequence.skipped(), duplicates: self.subscriber.counts().duplicate }
     }
 
-    /// Whether packets have come for a while of which none is of use: what opens them was lost or is wrong, or
+    /// The beginning for a request that comes now.
+    pub(crate) fn beginning(&self) -> &[Bytes] {
+        self.beginning.payloads()
+    }
+
+    /// Whether packets have come for a while of which none is of use: their key was lost or is wrong, or
     /// others came before them that were not their publisher's. Then it is asked for anew.
-    pub(super) fn is_undecodable(&mut self, now: Time) -> bool {
+    pub(crate) fn is_undecodable(&mut self, now: Time) -> bool {
         self.in_vain.take_if(|since| now.since(*since) >= VAIN_PATIENCE).is_some()
     }
 }
@@ -150,9 +161,15 @@ impl Playout {
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
-    use roost_reflection::{EpochLimits, Flags, Hop, Publisher};
+    use roost_proto::reflection::EpochSecret;
 
     use super::*;
+    use crate::packet::{Flags, Hop};
+    use crate::publication::{EpochLimits, Publisher};
+
+    fn key(epoch: Epoch, secret: &EpochSecret) -> AnnouncedKey {
+        AnnouncedKey { epoch, secret: secret.clone() }
+    }
 
     #[test]
     fn confirmed_key_opens_buffered_packets() {
@@ -162,13 +179,13 @@ mod tests {
         let mut packet = BytesMut::new();
         publisher.seal(now, 0, Flags::default(), b"live", &mut packet).unwrap();
         let (mut watched, mut scratch) = (Playout::new(stream), Vec::new());
-        watched.key(now, (epoch, &wrong), false, &mut scratch);
+        watched.add_key(now, &key(epoch, &wrong), KeyAuthority::Hub, &mut scratch);
         watched.open(now, &packet, &mut scratch);
         assert_eq!(watched.poll(now), None);
-        watched.key(now, (epoch, &right), true, &mut scratch);
+        watched.add_key(now, &key(epoch, &right), KeyAuthority::Provider, &mut scratch);
         assert_eq!(watched.poll(now), Some(Bytes::from_static(b"live")));
         // Afterwards nobody's guess opens anything.
-        watched.key(now, (Epoch(u32::MAX), &wrong), false, &mut scratch);
+        watched.add_key(now, &key(Epoch(u32::MAX), &wrong), KeyAuthority::Hub, &mut scratch);
         publisher.seal(now, 0, Flags::default(), b"still", &mut packet).unwrap();
         let mut guessed = Publisher::new(now, stream, Epoch(u32::MAX), &wrong, EpochLimits::default()).unwrap();
         let mut forged = BytesMut::new();
@@ -198,18 +215,18 @@ mod tests {
         let drain = |watched: &mut Playout, came: &mut Vec<u8>| {
             came.extend(std::iter::from_fn(|| watched.poll(now)).map(|payload| payload[0]));
         };
-        watched.key(now, (old.0, &old.1), false, &mut scratch);
+        watched.add_key(now, &key(old.0, &old.1), KeyAuthority::Hub, &mut scratch);
         // A hub shows what it has kept, then what comes, some of it twice, and what it has kept again.
         for number in [0, 1, 2, 30, 31, 31, 30, 3] {
             watched.open(now, &packets[number], &mut scratch);
             drain(&mut watched, &mut came);
         }
-        watched.key(now, (live.0, &live.1), true, &mut scratch);
+        watched.add_key(now, &key(live.0, &live.1), KeyAuthority::Provider, &mut scratch);
         for number in [4, 32, 33, 31, 34] {
             watched.open(now, &packets[number], &mut scratch);
             drain(&mut watched, &mut came);
         }
-        assert_eq!((came, watched.skipped()), (vec![0, 1, 2, 3, 30, 31, 32, 33, 34], 0));
+        assert_eq!((came, watched.loss().lost), (vec![0, 1, 2, 3, 30, 31, 32, 33, 34], 0));
     }
 
     const STREAM: StreamId = StreamId(9);
@@ -251,7 +268,7 @@ mod tests {
         assert!(!watched.is_undecodable(at(20)), "it has been asked for, and nothing has come since");
         assert_eq!(open_and_poll(&mut watched, at(20), &seal(&mut right, Hop::default())), 0);
         assert!(watched.is_undecodable(at(23)));
-        watched.key(at(24), (Epoch(5), &secret(1)), true, &mut Vec::new());
+        watched.add_key(at(24), &key(Epoch(5), &secret(1)), KeyAuthority::Provider, &mut Vec::new());
         assert_eq!(std::iter::from_fn(|| watched.poll(at(24))).count(), 2);
         assert!(!watched.is_undecodable(at(30)));
         assert_eq!(open_and_poll(&mut watched, at(30), &seal(&mut stranger, Hop::default())), 0);
@@ -262,7 +279,7 @@ mod tests {
     #[test]
     fn duplicates_and_forgeries_count_as_undecodable() {
         let mut watched = Playout::new(STREAM);
-        watched.key(at(0), (Epoch(5), &secret(1)), true, &mut Vec::new());
+        watched.add_key(at(0), &key(Epoch(5), &secret(1)), KeyAuthority::Provider, &mut Vec::new());
         let [mut right, mut wrong] = [1, 2].map(|byte| publisher(5, byte));
         let live = seal(&mut right, Hop::default());
         assert_eq!(open_and_poll(&mut watched, at(0), &live), 1);
@@ -288,7 +305,7 @@ mod tests {
         let sealed: Vec<_> = [6, 7, 8].map(|epoch| seal(&mut publisher(epoch, 1), Hop::default())).into();
         sealed.iter().for_each(|packet| assert_eq!(open_and_poll(&mut watched, at(0), packet), 0));
         for epoch in [3, 4, 5, 6, 8] {
-            watched.key(at(0), (Epoch(epoch), &secret(2)), true, &mut Vec::new());
+            watched.add_key(at(0), &key(Epoch(epoch), &secret(2)), KeyAuthority::Provider, &mut Vec::new());
         }
         let counts = watched.subscriber.counts();
         assert_eq!((counts.unknown_epoch, counts.forged), (3, 2));

@@ -16,8 +16,8 @@ use bytes::{BufMut, BytesMut};
 use roost_proto::Time;
 use roost_proto::reflection::EpochSecret;
 
+use crate::keys::EpochKey;
 use crate::packet::{Epoch, Flags, HEADER_BYTES, Header, Hop, MAX_PAYLOAD_BYTES, OVERHEAD_BYTES, StreamId, TAG_BYTES};
-use crate::seal::EpochKey;
 
 /// When epochs end.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,9 @@
 
 use roost_proto::reflection::EpochSecret;
 
+use crate::keys::EpochKey;
 use crate::packet::{Epoch, Header, Malformed, StreamId};
 use crate::replay::{CounterState, OPENED, ReplayWindow};
-use crate::seal::EpochKey;
 
 /// Epochs whose keys are kept: the present one with the one that is announced,
 /// or with the one before.

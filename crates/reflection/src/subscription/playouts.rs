@@ -1,46 +1,48 @@
-//! Streams that come here, by whose word each is opened.
+//! Subscribed streams, each by the keys of one provider.
 //!
-//! Whoever watches a stream can name it as its own. Two providers that name the same have it apart, so
-//! that nobody's word opens, or closes, what another one publishes.
+//! Whoever subscribes to a stream can name it as its own. Two providers that name the same have it apart, so
+//! that nobody's word opens, or closes, the stream of another.
 
 use std::collections::BTreeMap;
 
 use roost_proto::NodeId;
 use roost_proto::reflection::StreamId;
 
+use super::StreamSource;
 use super::playout::Playout;
 
 /// A stream by the word of a provider; of none while nobody has said whose it is.
-pub(super) type PlayoutId = (StreamId, Option<NodeId>);
+pub(crate) type PlayoutId = (StreamId, Option<NodeId>);
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct Playouts(BTreeMap<StreamId, BTreeMap<Option<NodeId>, Playout>>);
+pub(crate) struct Playouts(BTreeMap<StreamId, BTreeMap<Option<NodeId>, Playout>>);
 
 impl Playouts {
-    /// Keeps what comes of a stream until somebody says whose it is.
-    pub(super) fn collect(&mut self, stream: StreamId) {
+    /// Keeps the packets of a stream until somebody says whose it is.
+    pub(crate) fn collect(&mut self, stream: StreamId) {
         self.0.entry(stream).or_default().entry(None).or_insert_with(|| Playout::new(stream));
     }
 
-    /// A stream by the word of a provider, which may open what has come before it.
-    pub(super) fn of_word(&mut self, stream: StreamId, provider: NodeId) -> &mut Playout {
+    /// A stream by the word of a provider, whose keys may open the packets that came before.
+    pub(crate) fn get_or_begin(&mut self, source: StreamSource) -> &mut Playout {
+        let StreamSource { stream, provider } = source;
         let copies = self.0.entry(stream).or_default();
         let begun = copies.get(&None).map(Playout::unopened);
         copies.entry(Some(provider)).or_insert_with(|| begun.unwrap_or_else(|| Playout::new(stream)))
     }
 
-    pub(super) fn get_mut(&mut self, (stream, provider): PlayoutId) -> Option<&mut Playout> {
-        self.0.get_mut(&stream)?.get_mut(&provider)
+    pub(crate) fn get_mut(&mut self, source: StreamSource) -> Option<&mut Playout> {
+        self.0.get_mut(&source.stream)?.get_mut(&Some(source.provider))
     }
 
     /// A stream by everybody's word.
-    pub(super) fn playouts_of(&mut self, stream: StreamId) -> impl Iterator<Item = &mut Playout> {
+    pub(crate) fn playouts_of(&mut self, stream: StreamId) -> impl Iterator<Item = &mut Playout> {
         self.0.get_mut(&stream).into_iter().flat_map(BTreeMap::values_mut)
     }
 
-    /// Forgets by whose word a stream is not wanted; answers whether by somebody's it is.
-    pub(super) fn keep(&mut self, stream: StreamId, is_wanted: impl Fn(PlayoutId) -> bool) -> bool {
+    /// Forgets by whose word a stream is not wanted; returns true if by somebody's it is.
+    pub(crate) fn keep(&mut self, stream: StreamId, is_wanted: impl Fn(PlayoutId) -> bool) -> bool {
         let Some(copies) = self.0.get_mut(&stream) else { return false };
         copies.retain(|provider, _| is_wanted((stream, *provider)));
         let is_kept = !copies.is_empty();
@@ -50,15 +52,15 @@ impl Playouts {
         is_kept
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = (StreamId, &Playout)> {
-        self.0.iter().flat_map(|(stream, copies)| copies.values().map(|watched| (*stream, watched)))
+    pub(crate) fn all(&self) -> impl Iterator<Item = (StreamId, &Playout)> {
+        self.0.iter().flat_map(|(stream, copies)| copies.values().map(|playout| (*stream, playout)))
     }
 
-    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Playout> {
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Playout> {
         self.0.values_mut().flat_map(BTreeMap::values_mut)
     }
 }
@@ -68,15 +70,23 @@ mod tests {
     use bytes::{Bytes, BytesMut};
     use roost_proto::Time;
     use roost_proto::reflection::{Epoch, EpochSecret};
-    use roost_reflection::{EpochLimits, Flags, Publisher};
 
+    use super::super::playout::KeyAuthority;
     use super::*;
+    use crate::keys::AnnouncedKey;
+    use crate::packet::Flags;
+    use crate::publication::{EpochLimits, Publisher};
 
     const STREAM: StreamId = StreamId(9);
     const FIRST: Epoch = Epoch(5);
 
     fn node(number: u8) -> NodeId {
         NodeId::from_bytes([number; 16])
+    }
+
+    /// The stream by the word of a provider.
+    fn source(provider: u8) -> StreamSource {
+        StreamSource { stream: STREAM, provider: node(provider) }
     }
 
     fn secret(byte: u8) -> EpochSecret {
@@ -96,23 +106,24 @@ mod tests {
         copies.playouts_of(STREAM).for_each(|copy| copy.open(now, &packet(), &mut scratch));
         // The liar is the first to say a word, and says it again and again.
         for epoch in [FIRST, Epoch(u32::MAX - 1), Epoch(u32::MAX)] {
-            copies.of_word(STREAM, node(2)).key(now, (epoch, &secret(2)), true, &mut scratch);
+            let key = AnnouncedKey { epoch, secret: secret(2) };
+            copies.get_or_begin(source(2)).add_key(now, &key, KeyAuthority::Provider, &mut scratch);
         }
-        copies.of_word(STREAM, node(1)).key(now, (FIRST, &secret(1)), true, &mut scratch);
+        let key = AnnouncedKey { epoch: FIRST, secret: secret(1) };
+        copies.get_or_begin(source(1)).add_key(now, &key, KeyAuthority::Provider, &mut scratch);
         let packet = packet();
         copies.playouts_of(STREAM).for_each(|copy| copy.open(now, &packet, &mut scratch));
-        let mut got = |provider| copies.get_mut((STREAM, provider)).unwrap().poll(now);
         for _ in 0..2 {
-            assert_eq!(got(Some(node(1))), Some(Bytes::from_static(b"live")));
+            assert_eq!(copies.get_mut(source(1)).unwrap().poll(now), Some(Bytes::from_static(b"live")));
         }
-        assert_eq!((got(Some(node(2))), got(None)), (None, None));
+        assert!(copies.playouts_of(STREAM).all(|copy| copy.poll(now).is_none()), "the liar's word opens nothing");
     }
 
     #[test]
     fn unwanted_stream_is_forgotten() {
         let mut copies = Playouts::default();
         copies.collect(STREAM);
-        copies.of_word(STREAM, node(1));
+        copies.get_or_begin(source(1));
         assert!(copies.keep(STREAM, |(_, provider)| provider.is_some()));
         assert_eq!(copies.all().count(), 1);
         assert!(!copies.keep(STREAM, |_| false) && copies.is_empty());
