@@ -5,7 +5,8 @@ use std::time::Duration;
 use roost_proto::reflection::DownstreamKind;
 use roost_reflection::relay::{RelayConfig, RelayEvent};
 
-use crate::world::{Connection, FRAME, RelayWorld, STREAM, at, for_seeds};
+use crate::network::{Connection, at};
+use crate::world::{FRAME, RelayWorld, STREAM, for_seeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use roost_reflection::control::ControlPacket;
 use roost_reflection::packet::OVERHEAD_BYTES;
 
-use crate::world::{Connection, FRAME, PACKETS, RelayWorld, STREAM};
+use crate::network::Connection;
+use crate::world::{FRAME, PACKETS, RelayWorld, STREAM};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -34,10 +35,10 @@ fn watched(seed: u64, watchers: u8, queue: Duration) -> RelayWorld {
 fn measured(world: &mut RelayWorld, watchers: u8, time: Duration) -> (Vec<f64>, f64) {
     let first = world.published();
     world.got.clear();
-    let uplink = world.uplinks.get_mut(&HP).unwrap();
+    let uplink = world.network.uplinks.get_mut(&HP).unwrap();
     (uplink.offered, uplink.lost) = (0, 0);
     world.passes(time);
-    let (last, uplink) = (world.published(), world.uplinks[&HP]);
+    let (last, uplink) = (world.published(), world.network.uplinks[&HP]);
     let offered = uplink.offered as f64 * 8.0 / uplink.bits_per_second as f64 / time.as_secs_f64();
     // What is on its way or asked for may still come.
     world.passes(SECOND);

@@ -8,7 +8,8 @@ use roost_reflection::control::{ControlPacket, Nack, PathToken, ReceiverReport};
 use roost_reflection::relay::RelayEvent;
 use roost_reflection::{Epoch, Flags, Header, Hop, StreamId};
 
-use crate::world::{Connection, PACKETS, RelayWorld, STREAM, at};
+use crate::network::{Connection, at};
+use crate::world::{PACKETS, RelayWorld, STREAM};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -81,7 +82,7 @@ fn subscriber_cannot_offer_others_stream() {
     world.relay(HP).grant(now, ReflectionGrant { provider, ..grant }).unwrap();
     for _ in 0..5 {
         for said in [ControlPacket::Offer(tag), ControlPacket::Heartbeat { depth: 0, next: 1 << 33 }] {
-            world.sends(EVIL, HP, said.encode(STREAM, PathToken(1)).to_vec());
+            world.sends(EVIL, HP, said.encode(STREAM, PathToken(1)));
         }
         world.passes(SECOND);
     }
@@ -215,7 +216,7 @@ fn replayed_control_packets_gain_nothing() {
     assert!(!heard.is_empty());
     // The words themselves go to the subscriber only; from another address they would not count either.
     for said in heard.iter().chain([&ControlPacket::Answer { tag, next: 0 }]) {
-        world.sends(EVIL, HP, said.encode(STREAM, word).to_vec());
+        world.sends(EVIL, HP, said.encode(STREAM, word));
     }
     world.passes(3 * SECOND);
     assert_eq!(world.carried(HP, EVIL), 0);
@@ -233,7 +234,7 @@ fn fill(world: &mut RelayWorld, publishers: u8) {
         let _ = world.relay(HP).grant(now, ReflectionGrant { provider: Some(owner), cell: None, ..grant });
         let stream = StreamId::from_publisher(owner, number);
         for said in [ControlPacket::Offer(tag), ControlPacket::Heartbeat { depth: 0, next: 1 }] {
-            world.sends(publisher, HP, said.encode(stream, PathToken(u64::from(number))).to_vec());
+            world.sends(publisher, HP, said.encode(stream, PathToken(u64::from(number))));
         }
         if number % 20 == 0 {
             world.passes(SECOND / 100);
@@ -264,11 +265,7 @@ fn colluding_members_fill_no_table() {
 fn takes_the_providers_own(world: &mut RelayWorld, grant: ReflectionGrant) {
     let (now, owner) = (world.now, NodeId::from_bytes([P; 16]));
     world.relay(HP).grant(now, ReflectionGrant { provider: Some(owner), ..grant }).unwrap();
-    world.sends(
-        P,
-        HP,
-        ControlPacket::Offer(grant.tag).encode(StreamId::from_publisher(owner, 1), PathToken(1)).to_vec(),
-    );
+    world.sends(P, HP, ControlPacket::Offer(grant.tag).encode(StreamId::from_publisher(owner, 1), PathToken(1)));
     world.passes(SECOND / 10);
     let heard = world.said.get(&(HP, P)).cloned().unwrap_or_default();
     assert!(
@@ -288,7 +285,7 @@ fn forged_streams_spare_publishers_quota() {
         let _ = world.relay(HP).grant(now, grant);
         let word = PathToken(u64::from(number));
         for said in [ControlPacket::Offer(tag), ControlPacket::Heartbeat { depth: 0, next: 1 }] {
-            world.sends(EVIL, HP, said.encode(StreamId::from_publisher(owner, 1000 + number), word).to_vec());
+            world.sends(EVIL, HP, said.encode(StreamId::from_publisher(owner, 1000 + number), word));
         }
     }
     world.passes(SECOND / 10);
@@ -305,7 +302,7 @@ fn foreign_stream_gets_no_provider() {
     let (now, evil) = (world.now, StreamId::from_publisher(NodeId::from_bytes([EVIL; 16]), 1));
     let grant = world.grant_of(StreamTag(900), S, StreamTag(901), DownstreamKind::Subscriber);
     world.relay(HP).grant(now, grant).unwrap();
-    world.sends(EVIL, HP, ControlPacket::Offer(grant.tag).encode(evil, PathToken(1)).to_vec());
+    world.sends(EVIL, HP, ControlPacket::Offer(grant.tag).encode(evil, PathToken(1)));
     world.passes(SECOND / 10);
     let copies = |world: &RelayWorld| {
         let streams = world.hosts[&HP].streams(world.now).filter(|status| status.stream == evil);

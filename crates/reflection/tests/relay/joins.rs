@@ -8,7 +8,8 @@ use roost_reflection::control::ControlPacket;
 use roost_reflection::relay::{RelayConfig, RelayEvent};
 use roost_reflection::{Flags, StreamId};
 
-use crate::world::{Connection, FRAME, GROUP, PACKETS, RelayWorld, STREAM, at, for_seeds, owner};
+use crate::network::{Connection, at};
+use crate::world::{FRAME, GROUP, PACKETS, RelayWorld, STREAM, for_seeds, owner};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;

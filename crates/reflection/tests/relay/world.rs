@@ -1,13 +1,10 @@
 //! A small world: hosts, connections, and what the control plane would do.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use roost_proto::NodeId;
-use roost_proto::random::SplitMix64;
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
 use roost_proto::{Service, Time};
 use roost_reflection::control::ControlPacket;
@@ -15,6 +12,8 @@ use roost_reflection::relay::{Relay, RelayConfig, RelayEvent, StreamStatus};
 use roost_reflection::{
     Epoch, EpochLimits, EpochSecret, Flags, Header, Publisher, ReorderBuffer, SendOutcome, StreamId,
 };
+
+use crate::network::{Connection, Flight, VirtualNetwork, at, host_at};
 
 pub(crate) const STREAM: StreamId = StreamId(77);
 
@@ -31,62 +30,6 @@ pub(crate) const FRAME: Duration = Duration::from_millis(40);
 pub(crate) const GROUP: u64 = 10;
 pub(crate) const PACKETS: u64 = 4;
 
-/// A host by its number.
-pub(crate) fn at(host: u8) -> SocketAddr {
-    SocketAddr::from(([10, 0, 0, host], 7700))
-}
-
-fn host_at(address: SocketAddr) -> u8 {
-    match address.ip() {
-        std::net::IpAddr::V4(ip) => ip.octets()[3],
-        std::net::IpAddr::V6(_) => 0,
-    }
-}
-
-/// What the network does to a datagram.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Connection {
-    pub(crate) delay: Duration,
-    /// Up to so much more, so that datagrams overtake each other.
-    pub(crate) jitter: Duration,
-    /// Of a thousand.
-    pub(crate) loss: u64,
-    pub(crate) repeats: u64,
-}
-
-impl Default for Connection {
-    fn default() -> Self {
-        Self { delay: Duration::from_millis(10), jitter: Duration::ZERO, loss: 0, repeats: 0 }
-    }
-}
-
-/// What a host sends leaves one after the other.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Uplink {
-    pub(crate) bits_per_second: u64,
-    /// What waits for longer is lost.
-    pub(crate) queue: Duration,
-    /// Until when it is busy.
-    free: Time,
-    /// All bytes that were to leave, and those of them that were lost.
-    pub(crate) offered: u64,
-    pub(crate) lost: u64,
-}
-
-impl Uplink {
-    /// When a datagram that is to leave now has left, unless it is lost.
-    fn takes(&mut self, now: Time, bytes: u64) -> Option<Time> {
-        self.offered += bytes;
-        let begins = self.free.max(now);
-        if begins.since(now) > self.queue {
-            self.lost += bytes;
-            return None;
-        }
-        self.free = begins + Duration::from_nanos(bytes * 8 * 1_000_000_000 / self.bits_per_second);
-        Some(self.free)
-    }
-}
-
 /// One that a subscriber's program has got.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Got {
@@ -97,43 +40,13 @@ pub(crate) struct Got {
     pub(crate) flags: Flags,
 }
 
-struct Flight {
-    at: Time,
-    number: u64,
-    from: u8,
-    to: u8,
-    datagram: Vec<u8>,
-}
-
-impl PartialEq for Flight {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-impl Eq for Flight {}
-impl PartialOrd for Flight {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Flight {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
-}
-
 pub(crate) struct RelayWorld {
     pub(crate) now: Time,
-    random: SplitMix64,
+    pub(crate) network: VirtualNetwork,
     pub(crate) hosts: BTreeMap<u8, Relay>,
     config: RelayConfig,
-    connection: Connection,
-    connections: BTreeMap<(u8, u8), Connection>,
-    pub(crate) uplinks: BTreeMap<u8, Uplink>,
     /// From one frame to the next, and packets in each.
     pub(crate) frames: (Duration, u64),
-    flights: BinaryHeap<Reverse<Flight>>,
-    flown: u64,
     publisher: Publisher,
     frame: u64,
     next_frame: Option<Time>,
@@ -158,15 +71,10 @@ impl RelayWorld {
         let secret = EpochSecret::from_bytes([1; 32]);
         Self {
             now: Time::from_nanos(1_000_000_000),
-            random: SplitMix64::new(seed),
+            network: VirtualNetwork::new(seed),
             hosts: BTreeMap::new(),
             config,
-            connection: Connection::default(),
-            connections: BTreeMap::new(),
-            uplinks: BTreeMap::new(),
             frames: (FRAME, PACKETS),
-            flights: BinaryHeap::new(),
-            flown: 0,
             publisher: Publisher::new(Time::ZERO, STREAM, EPOCH, &secret, EpochLimits::default()).unwrap(),
             frame: 0,
             next_frame: None,
@@ -181,7 +89,7 @@ impl RelayWorld {
     }
 
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.random.below(limit)
+        self.network.below(limit)
     }
 
     pub(crate) fn relay(&mut self, host: u8) -> &mut Relay {
@@ -196,7 +104,7 @@ impl RelayWorld {
     }
 
     pub(crate) fn all_connections(&mut self, connection: Connection) {
-        self.connection = connection;
+        self.network.connection = connection;
     }
 
     pub(crate) fn connection(&mut self, one: u8, other: u8, connection: Connection) {
@@ -205,13 +113,12 @@ impl RelayWorld {
     }
 
     pub(crate) fn one_way(&mut self, from: u8, to: u8, connection: Connection) {
-        self.connections.insert((from, to), connection);
+        self.network.set_one_way(from, to, connection);
     }
 
     /// All that a host sends goes through a connection of this rate, with a queue of this length.
     pub(crate) fn uplink(&mut self, host: u8, bits_per_second: u64, queue: Duration) {
-        let uplink = Uplink { bits_per_second, queue, free: self.now, offered: 0, lost: 0 };
-        self.uplinks.insert(host, uplink);
+        self.network.set_uplink(self.now, host, bits_per_second, queue);
     }
 
     pub(crate) fn publish(&mut self, host: u8) {
@@ -271,7 +178,7 @@ impl RelayWorld {
         let end = self.now + time;
         loop {
             self.exchange();
-            let flight = self.flights.peek().map(|Reverse(flight)| flight.at);
+            let flight = self.network.next();
             let frame = self.next_frame.filter(|_| !self.publishes.is_empty());
             let due = self.hosts.values().filter_map(Relay::poll_deadline).min();
             let Some(next) = [flight, frame, due].into_iter().flatten().min().filter(|next| *next <= end) else {
@@ -288,8 +195,7 @@ impl RelayWorld {
         if self.next_frame.is_some_and(|next| next <= now) && !self.publishes.is_empty() {
             self.publish_frame();
         }
-        while self.flights.peek().is_some_and(|Reverse(flight)| flight.at <= now) {
-            let Some(Reverse(flight)) = self.flights.pop() else { break };
+        while let Some(flight) = self.network.poll(now) {
             self.arrives(&flight);
         }
         for relay in self.hosts.values_mut() {
@@ -343,20 +249,8 @@ impl RelayWorld {
     }
 
     /// Somebody sends a datagram, from whatever address.
-    pub(crate) fn sends(&mut self, from: u8, to: u8, datagram: Vec<u8>) {
-        let connection = self.connections.get(&(from, to)).copied().unwrap_or(self.connection);
-        let left = self.uplinks.get_mut(&from).map(|uplink| uplink.takes(self.now, datagram.len() as u64));
-        let Some(left) = left.unwrap_or(Some(self.now)) else { return };
-        if self.random.below(1000) < connection.loss {
-            return;
-        }
-        let copies = 1 + u64::from(self.random.below(1000) < connection.repeats);
-        for _ in 0..copies {
-            let jitter = Duration::from_nanos(self.random.below(connection.jitter.as_nanos() as u64 + 1));
-            self.flown += 1;
-            let (at, number) = (left + connection.delay + jitter, self.flown);
-            self.flights.push(Reverse(Flight { at, number, from, to, datagram: datagram.clone() }));
-        }
+    pub(crate) fn sends(&mut self, from: u8, to: u8, datagram: impl AsRef<[u8]>) {
+        self.network.send(self.now, (from, to), datagram.as_ref());
     }
 
     /// Everything that is to be sent leaves.
@@ -385,7 +279,7 @@ impl RelayWorld {
                 Ok((_, _, said)) => self.said.entry((from, to)).or_default().push(said),
                 Err(_) => *self.carried.entry((from, to)).or_default() += 1,
             }
-            self.sends(from, to, packet);
+            self.sends(from, to, &packet);
         }
     }
 
