@@ -90,18 +90,15 @@ impl RelayClient {
     pub(crate) fn over(
         &self,
         ticket: Ticket,
-        mut summary: Option<&mut RequestSummary>,
+        summary: Option<&mut RequestSummary>,
         who: impl FnOnce(NodeId) -> String,
     ) -> Option<(Reason, String)> {
-        let reported = self.output.receptions.remove(ticket)?;
-        if let (Some(before), Some(summary)) = (reported.before, summary.as_deref_mut()) {
-            before.precede(summary);
+        let request = self.output.receptions.remove(ticket)?;
+        if request.reflected().is_some() {
+            self.command(NodeInput::Release { ticket });
         }
-        let reception = reported.reflected?;
-        self.command(NodeInput::Release { ticket });
         let summary = summary?;
-        reception.complete(summary);
-        let cause = reception.silence(summary)?;
+        let cause = request.finish(summary)?;
         Some((cause.reason(), silence(cause, &who(summary.provider), self.address)))
     }
 }

@@ -22,7 +22,7 @@ use crate::admission_error::AdmissionError;
 use crate::relay::Relay;
 use playout::{KeyAuthority, PlayoutLoss};
 use playouts::PlayoutId;
-pub use reception::{Reception, SilenceCause};
+pub use reception::{Reception, RequestReception, SilenceCause};
 pub use reorder::ReorderBuffer;
 pub use subscriber::{OpenCounts, OpenError, OpenedPacket, Subscriber};
 pub(crate) use table::{NamedStream, Subscriptions};

@@ -46,7 +46,7 @@ impl SilenceCause {
 impl Reception {
     /// Datagrams that were not counted since the last one, at the rate at which they came before: where a
     /// stream goes on as another one their numbers do not tell.
-    pub fn missed_since(&self, now: Time) -> u64 {
+    pub(super) fn missed_since(&self, now: Time) -> u64 {
         let Some((first, last)) = self.span else { return 0 };
         let gap = now.since(last).as_micros();
         let missed = (u128::from(self.packets) * gap).checked_div(last.since(first).as_micros()).unwrap_or(0);
@@ -54,13 +54,12 @@ impl Reception {
     }
 
     /// The same of a stream that goes on in another way from now on.
-    #[must_use]
-    pub fn broken_off(self, now: Time) -> Self {
+    fn broken_off(self, now: Time) -> Self {
         Self { lost: self.lost.saturating_add(self.missed_since(now)), ..self }
     }
 
     /// Adds these counts to the summary of the stream that came afterwards, whose digest does not cover them.
-    pub fn precede(&self, summary: &mut RequestSummary) {
+    fn precede(&self, summary: &mut RequestSummary) {
         summary.bytes += self.bytes;
         summary.packets += self.packets;
         summary.lost = summary.lost.saturating_add(self.lost);
@@ -76,7 +75,7 @@ impl Reception {
     }
 
     /// Fills in the part of a summary that the node's machine cannot know.
-    pub fn complete(&self, summary: &mut RequestSummary) {
+    fn complete(&self, summary: &mut RequestSummary) {
         let Self { began, bytes, packets, lost, duplicates, jitter, span, .. } = *self;
         summary.jitter = jitter;
         (summary.bytes, summary.packets, summary.lost, summary.duplicates) = (bytes, packets, lost, duplicates);
@@ -87,7 +86,7 @@ impl Reception {
 
     /// The cause of a reflected stream that has ended without a packet, where the node's machine does not
     /// know better.
-    pub fn silence(&self, summary: &RequestSummary) -> Option<SilenceCause> {
+    fn silence(&self, summary: &RequestSummary) -> Option<SilenceCause> {
         let is_doubtful = summary.reflected && summary.broken.is_none();
         is_doubtful.then(|| self.silence_for(summary.reason)).flatten()
     }
@@ -100,6 +99,59 @@ impl Reception {
         }
         let has_way = self.is_offered || reason == Some(Reason::SourceFailed);
         Some(if has_way { SilenceCause::Source } else { SilenceCause::Path })
+    }
+}
+
+/// The counts of one request, of its reflected stream and of an earlier one, for the summary at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestReception {
+    /// Those of its reflected stream, while it has or awaits one.
+    reflected: Option<Reception>,
+    /// Those of an earlier reflected stream, which goes on as one of the request's own.
+    before: Option<Reception>,
+}
+
+impl RequestReception {
+    /// The request may have a reflected stream: begins with nothing, unless it has one already.
+    pub fn begin(&mut self) {
+        self.reflected.get_or_insert_default();
+    }
+
+    /// Takes the counts of the reflected stream. Returns false if the request has none any more.
+    pub fn update(&mut self, reception: Reception) -> bool {
+        let is_current = self.reflected.is_some();
+        if is_current {
+            self.reflected = Some(reception);
+        }
+        is_current
+    }
+
+    /// The counts of the reflected stream.
+    pub fn reflected(&self) -> Option<&Reception> {
+        self.reflected.as_ref()
+    }
+
+    /// The request has a stream of its own from now on. Returns false if it had no reflected one.
+    pub fn turn_direct(&mut self, now: Time) -> bool {
+        let Some(reception) = self.reflected.take() else { return false };
+        if reception.packets > 0 {
+            self.before = Some(reception.broken_off(now));
+        }
+        true
+    }
+
+    /// True if there is nothing to add to a summary.
+    pub fn is_empty(&self) -> bool {
+        self.reflected.is_none() && self.before.is_none()
+    }
+
+    /// Fills in the part of a summary that the node's machine cannot know. Returns the cause of a reflected stream
+    /// of which nothing has come, where the machine does not know better.
+    pub fn finish(&self, summary: &mut RequestSummary) -> Option<SilenceCause> {
+        self.before.iter().for_each(|before| before.precede(summary));
+        let reception = self.reflected?;
+        reception.complete(summary);
+        reception.silence(summary)
     }
 }
 
@@ -140,5 +192,18 @@ mod tests {
         [300, 1300].into_iter().for_each(|millis| reception.record_payload(at(millis), 500));
         assert_eq!((reception.bytes, reception.packets, reception.span), (1000, 2, Some((at(300), at(1300)))));
         assert_eq!(reception.broken_off(at(2300)).lost, 2);
+    }
+
+    #[test]
+    fn direct_stream_keeps_earlier_counts() {
+        let reception = Reception { packets: 100, span: Some((at(0), at(1000))), ..Reception::default() };
+        let mut request = RequestReception::default();
+        assert!(!request.turn_direct(at(0)) && !request.update(reception));
+        request.begin();
+        assert!(request.turn_direct(at(0)) && request.is_empty(), "nothing has come");
+        request.begin();
+        assert!(request.update(reception) && request.turn_direct(at(1500)));
+        assert!(!request.update(Reception::default()), "it has no reflected stream any more");
+        assert_eq!((request.reflected(), request.before.map(|before| before.lost)), (None, Some(50)));
     }
 }
