@@ -7,9 +7,9 @@ use crate::keys::EpochKey;
 use crate::packet::{Epoch, Header, Malformed, StreamId};
 use crate::replay::{CounterState, OPENED, ReplayWindow};
 
-/// Epochs whose keys are kept: the present one with the one that is announced,
-/// or with the one before.
-const EPOCHS: usize = 2;
+/// The most epochs whose keys are kept: the one before, of which packets may be on their way, the present one, and
+/// the one that is announced.
+const EPOCHS: usize = 3;
 
 /// A packet's payload, and what came with it.
 #[derive(Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Subscriber {
         self.counts
     }
 
-    /// Takes an epoch's secret, which the publisher has told. The two latest epochs are kept: an earlier one
+    /// Takes an epoch's secret, which the publisher has told. The three latest epochs are kept: an earlier one
     /// changes nothing, and one that is known keeps its key, so that its packets are still taken only
     /// once. What else was foretold is forgotten; answers whether something was.
     pub fn add_epoch(&mut self, epoch: Epoch, secret: &EpochSecret) -> bool {
@@ -229,7 +229,7 @@ mod tests {
     fn only_known_stream_and_epochs_open() {
         let packet = packets(1, 100).remove(0);
         assert_eq!(subscriber(51..=51).open(&mut packet.clone()), Err(OpenError::UnknownEpoch));
-        assert_eq!(subscriber(51..=52).open(&mut packet.clone()), Err(OpenError::Behind));
+        assert_eq!(subscriber(51..=53).open(&mut packet.clone()), Err(OpenError::Behind));
         let mut other = Subscriber::new(StreamId(10));
         other.add_epoch(FIRST, &secret(FIRST.0));
         assert_eq!(other.open(&mut packet.clone()), Err(OpenError::OtherStream));

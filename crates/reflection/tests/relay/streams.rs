@@ -114,6 +114,24 @@ fn keys_rotate_without_loss() {
     });
 }
 
+/// The key of the next epoch comes over a faster way than the last packets of the one before.
+#[test]
+fn key_overtakes_packets_without_loss() {
+    let mut world = StreamWorld::new(1);
+    world.network.connection = Connection { delay: Duration::from_millis(100), ..Connection::default() };
+    world.subscribe(FIRST, &[&[P, HP, HS, S]]);
+    for number in 0..12 {
+        let guest = Ticket(100 + number);
+        world.subscribe(guest, &[&[P, HP, HS, S + 1]]);
+        world.passes(Duration::from_millis(400));
+        world.unsubscribe(guest);
+    }
+    world.passes(2 * SECOND);
+    let rekeyed = world.commands.iter().filter(|(.., command)| matches!(command, NodeCommand::Rekey { .. }));
+    assert!(rekeyed.count() >= 4, "an epoch follows the other as soon as it may");
+    assert_eq!(world.played[&FIRST].missing(), Vec::<u64>::new());
+}
+
 #[test]
 fn old_epoch_ends_on_schedule() {
     let mut world = StreamWorld::new(1);
