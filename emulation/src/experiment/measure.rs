@@ -19,7 +19,7 @@ use super::job::RunSpec;
 use super::journal::Journal;
 use super::mobility::Mobility;
 use super::participants::RequesterTasks;
-use super::plan::TransportChoice;
+use super::plan::{Plan, TransportChoice};
 use super::requester::RequesterContext;
 use super::run::write;
 use super::run_loop::{RunLoop, RunOutcome, deaths};
@@ -129,6 +129,7 @@ impl RunRecorder<'_> {
             journal: Rc::clone(journal),
             transport: plan.map_or(TransportChoice::Paper, |plan| plan.transport),
             stream: plan.map_or(Duration::ZERO, |plan| plan.stream),
+            reflect: plan.and_then(Plan::reflection_policy),
             nodes: self.job.plan.map(|prepared| prepared.placement.nodes.clone()).unwrap_or_default(),
             walk: RefCell::new(
                 self.job

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use roost_control::error::{Code, Error};
 use roost_control::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
+use roost_proto::node::ReflectionPolicy;
 use roost_proto::{Area, NodeId, Time};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
@@ -43,6 +44,8 @@ pub(super) struct RequesterContext {
     pub(super) journal: Rc<Journal>,
     pub(super) transport: TransportChoice,
     pub(super) stream: Duration,
+    /// Whether streams are asked for as reflected ones.
+    pub(super) reflect: Option<ReflectionPolicy>,
     pub(super) nodes: Vec<NodePlace>,
     /// Where they stand now.
     pub(super) walk: RefCell<Mobility>,
@@ -279,11 +282,13 @@ async fn open(
 ) -> Result<RequestStream, ClientError> {
     let is_stream = wanted.service.is_stream();
     let cell = stage.walk.borrow().cell(wanted.target);
+    let usual = RequestQuery::new(wanted.service, Area::Exact(cell));
     let query = RequestQuery {
+        reflect: stage.reflect.filter(|_| is_stream).or(usual.reflect),
         duration: is_stream.then_some(stage.stream),
         transport: Some(stage.transport.for_service(is_stream)),
         timeout: Some(wanted.deadline - began),
-        ..RequestQuery::new(wanted.service, Area::Exact(cell))
+        ..usual
     };
     Client::connect(socket).await?.request(&query).await
 }

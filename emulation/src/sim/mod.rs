@@ -10,6 +10,7 @@
 //! | `network` | packets from host to host, forwarding included |
 //! | `connections` | dials, both ends of each link, their packets and timers |
 //! | `machine` | a node or a hub with what its daemon does around it |
+//! | `media` | reflected streams: the media ports of nodes and hubs |
 //! | `world` | all machines, started, driven, frozen, killed |
 //! | `requester` | the workload |
 //! | `run` | a plan from its machines' start to its last request, with its faults |
@@ -33,6 +34,7 @@ pub mod growth;
 mod injected_faults;
 mod invariants;
 mod machine;
+mod media;
 mod network;
 mod record;
 mod requester;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use roost_control::error::Code;
-use roost_proto::node::{NodeEvent, RequestSummary, ServiceRequest as Wish, Ticket};
+use roost_proto::node::{NodeEvent, ReflectionPolicy, RequestSummary, ServiceRequest as Wish, Ticket};
 use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
 
 use crate::experiment::mobility::Mobility;
@@ -20,6 +20,8 @@ pub(super) struct SimRequestContext<'a> {
     pub(super) placement: &'a Placement,
     pub(super) transport: TransportChoice,
     pub(super) stream: Duration,
+    /// Whether super nodes reflect streams.
+    pub(super) reflect: Option<ReflectionPolicy>,
     /// Where each node is in the placement.
     pub(super) places: &'a HashMap<NodeId, usize>,
     /// Where each of them stands now.
@@ -103,6 +105,7 @@ impl SimRequester {
             transports: SchemeSet::only(stage.transport.for_service(is_stream)),
             deadline: wanted.deadline - now,
             prolonged: false,
+            reflect: stage.reflect.filter(|_| is_stream),
             ..Wish::new(wanted.service, Area::Exact(stage.walk.cell(wanted.target)))
         };
         RequesterAction::Ask(ticket, Box::new(wish), wanted.deadline)

@@ -32,7 +32,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use roost_proto::node::Discovery;
+use roost_proto::node::{Discovery, ReflectionPolicy};
 use roost_proto::{Role, Scheme};
 
 use crate::lab::TcpCongestion;
@@ -78,6 +78,8 @@ pub struct Plan {
     pub handshake: Option<Duration>,
     /// How long a stream lasts.
     pub stream: Duration,
+    /// True if super nodes reflect the streams that nodes ask for.
+    pub reflect: bool,
     /// How long a pause is.
     pub idle: Duration,
     /// The seed of the workload and of the losses.
@@ -326,6 +328,11 @@ pub enum BackendChoice {
 }
 
 impl Plan {
+    /// The policy of requests for streams; `None` where the usual one holds.
+    pub(crate) fn reflection_policy(&self) -> Option<ReflectionPolicy> {
+        self.reflect.then_some(ReflectionPolicy::Always)
+    }
+
     /// The text of a plan's file.
     ///
     /// # Errors
