@@ -38,6 +38,8 @@ mod media;
 mod network;
 mod record;
 mod requester;
+#[cfg(test)]
+mod rooms;
 mod run;
 #[cfg(test)]
 mod tests;
