@@ -62,7 +62,7 @@ const OWNED_LIBRARIES: [(&str, &[&str]); 7] = [
     // A type of its congestion control, and connections in virtual time without its runtime.
     ("quinn-proto", &["roost-transport"]),
     // Datagrams in batches, for the one crate that sends to many at once.
-    ("quinn-udp", &["roost-reflection"]),
+    ("quinn-udp", &["roost-daemon"]),
     ("dimpl", &["roost-transport"]),
     ("rustls", &["roost-transport", "roost-identity"]),
     ("rcgen", &["roost-identity"]),

@@ -58,13 +58,14 @@ pub struct Transmit {
 
 impl Transmit {
     /// A datagram that is said beside a stream; what becomes of it changes nothing.
-    pub(crate) fn control_packet(to: SocketAddr, stream: StreamId, contents: Bytes) -> Self {
+    pub fn control_packet(to: SocketAddr, stream: StreamId, contents: Bytes) -> Self {
         let segment = contents.len();
         Self { to, from: None, contents, segment, offload: false, stream, target: TargetId(0), item: Item::Control }
     }
 
     /// The same, leaving from this address of the host.
-    pub(crate) fn leaving(self, from: Option<IpAddr>) -> Self {
+    #[must_use]
+    pub fn leaving(self, from: Option<IpAddr>) -> Self {
         Self { from, ..self }
     }
 }

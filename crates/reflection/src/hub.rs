@@ -9,10 +9,10 @@ use roost_proto::hub::{HubCommand, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, Reflect
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant};
 
 use crate::admission_error::AdmissionError;
+use crate::datagram_path::DatagramPath;
 use crate::fanout::{SendOutcome, Transmit};
 use crate::machine::ReflectionMachine;
 use crate::relay::{Relay, RelayConfig, RelayEvent, StreamStatus};
-use crate::socket::DatagramPath;
 
 /// Time between two reports to the machine of the relay's streams and room, if they have changed.
 const REPORT_PAUSE: Duration = Duration::from_secs(1);

@@ -22,9 +22,8 @@
 //! | [`LossTracker`] | which packets a receiver misses, and when it asks for repairs |
 //! | [`ParityPacket`] | what makes up for lost packets where asking takes too long |
 //! | [`packet`], [`control`] | the bytes of a packet, and of what is said beside packets |
-//! | [`Socket`] | datagrams in batches |
 //!
-//! All but the socket are machines without I/O: time and secrets come in from outside. The control half, which
+//! All are machines without I/O: time, datagrams and secrets come in from outside. The control half, which
 //! decides who publishes and who may subscribe, is in the node's and the hub's machine of `roost_proto`.
 
 #![allow(missing_docs, reason = "a comment stands where it says more than the name")]
@@ -32,6 +31,7 @@
 mod admission_error;
 mod budget;
 pub mod control;
+mod datagram_path;
 mod fanout;
 mod fec;
 mod hub;
@@ -45,11 +45,11 @@ mod reflector;
 pub mod relay;
 mod replay;
 mod ring;
-mod socket;
 pub mod subscription;
 mod target;
 
 pub use admission_error::AdmissionError;
+pub use datagram_path::DatagramPath;
 pub use fanout::{Fanout, FanoutConfig, MAX_TARGETS, SendOutcome, TargetId, Transmit};
 pub use fec::ParityPacket;
 pub use hub::{HubInput, HubOutput, HubReflection};
@@ -62,6 +62,5 @@ pub use reflector::{ArrivalCounts, DropReason, StreamReflector};
 pub use relay::Relay;
 pub use ring::RetentionLimits;
 pub use roost_proto::reflection::{DownstreamKind, EpochSecret, ReflectionGrant, SECRET_BYTES, StreamTag};
-pub use socket::{DatagramPath, Socket};
 pub use subscription::{OpenCounts, OpenError, OpenedPacket, ReorderBuffer, Subscriber};
 pub use target::{LagLimits, StartPoint, TargetOptions, TargetStats};

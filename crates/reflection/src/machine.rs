@@ -2,9 +2,9 @@
 
 use roost_proto::Time;
 
+use crate::datagram_path::DatagramPath;
 use crate::fanout::{SendOutcome, Transmit};
 use crate::relay::Relay;
-use crate::socket::DatagramPath;
 
 /// A host's part of reflection, without I/O: [`NodeReflection`](crate::NodeReflection) of a node and
 /// [`HubReflection`](crate::HubReflection) of a hub.

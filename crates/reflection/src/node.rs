@@ -11,12 +11,12 @@ use roost_proto::node::{NodeCommand, NodeEvent, SessionId, Ticket};
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 
 use crate::admission_error::AdmissionError;
+use crate::datagram_path::DatagramPath;
 use crate::fanout::{SendOutcome, Transmit};
 use crate::keys::{AnnouncedKey, SecretSource};
 use crate::machine::ReflectionMachine;
 use crate::publication::{NewPublication, Publications, PublishError, RekeyError, SealError};
 use crate::relay::{Relay, RelayConfig, RelayEvent};
-use crate::socket::DatagramPath;
 use crate::subscription::{NamedStream, Reception, StreamSource, SubscriptionError, Subscriptions};
 
 /// A command to a node's part of reflection.

@@ -7,6 +7,7 @@ mod media_address;
 mod metrics;
 mod relay_driver;
 pub mod rows;
+mod socket;
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use roost_proto::Time;
-use roost_reflection::{ReflectionMachine, Socket};
+use roost_reflection::ReflectionMachine;
 use tokio::sync::oneshot;
 
 use crate::command_queue::{QueueClosed, Sender, command_queue};
@@ -23,6 +24,7 @@ pub use media_address::MediaAddress;
 pub use metrics::MediaMetrics;
 use metrics::Passed;
 use relay_driver::{RelayClock, RelayDriver, RelayEnds};
+pub use socket::Socket;
 
 /// A relay has stopped; see [`RelayMailbox::start`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

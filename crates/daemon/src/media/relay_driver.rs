@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use roost_proto::Time;
-use roost_reflection::{ReflectionMachine as _, Socket};
+use roost_reflection::ReflectionMachine as _;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::metrics::Passed;
+use super::socket::Socket;
 use super::{RelayHandler, RelayMessage};
 use crate::command_queue::Receiver;
 

@@ -8,7 +8,7 @@ use roost_proto::Time;
 use roost_proto::reflection::StreamId;
 
 use crate::control::PathToken;
-use crate::socket::DatagramPath;
+use crate::datagram_path::DatagramPath;
 
 /// The most addresses, and the most upstreams, that are remembered; then the oldest go.
 const MAX_REMEMBERED: usize = 4096;

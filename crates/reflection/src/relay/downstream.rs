@@ -10,8 +10,8 @@ use super::timers::Timer;
 use super::{Relay, RelayEvent, SPREAD};
 use crate::admission_error::AdmissionError;
 use crate::control::{ControlPacket, Nack, PathToken, ReceiverReport};
+use crate::datagram_path::canonical;
 use crate::fanout::MAX_TARGETS;
-use crate::socket::canonical;
 use crate::target::{StartPoint, TargetOptions};
 
 /// The most streams that one address is offered without having answered: whoever lives there may not have asked.

@@ -111,8 +111,8 @@ mod tests {
 
     use super::super::RelayConfig;
     use super::*;
+    use crate::datagram_path::DatagramPath;
     use crate::fanout::Transmit;
-    use crate::socket::DatagramPath;
 
     const STREAM: StreamId = StreamId(7);
     const TAG: StreamTag = StreamTag(99);

@@ -341,6 +341,7 @@ impl RelayWorld {
 }
 
 /// Over some seeds.
+#[expect(clippy::disallowed_methods, reason = "a test takes more seeds on demand")]
 pub(crate) fn for_seeds(seeds: u64, run: impl Fn(u64)) {
     let seeds = std::env::var("ROOST_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(seeds);
     for seed in 0..seeds {

@@ -1,4 +1,4 @@
-//! Datagrams in batches: the crate's only I/O.
+//! Datagrams in batches, for machines that send to many at once.
 //!
 //! The system hands over several datagrams at once, those of one sender and
 //! size glued together (`UDP_GRO`), and takes a run of packets for a target as
@@ -7,12 +7,11 @@
 //! for each message. One call for many messages (`sendmmsg`) saves 3 % beside that.
 
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit as Message, UdpSocketState};
-
-use crate::fanout::{SendOutcome, Transmit};
+use roost_reflection::{DatagramPath, SendOutcome, Transmit};
 
 /// Room for what the system glues together, at most an IP packet; and as much more as sets the slots'
 /// first packets apart in a processor's caches, which hold few that are 64 KiB from each other.
@@ -26,31 +25,6 @@ const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// `EIO`, `EINVAL` and `EMSGSIZE`, with which the system refuses to cut runs: the device computes no
 /// checksums, or a packet does not fit it.
 const REFUSALS: [i32; 3] = [5, 22, 90];
-
-/// A pair of addresses: that of a remote, and the one here at which its datagrams come in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DatagramPath {
-    /// An IPv4 address is one, also on a socket for both families.
-    pub remote: SocketAddr,
-    /// Not known of a socket that has one address only.
-    pub local: Option<IpAddr>,
-}
-
-impl From<SocketAddr> for DatagramPath {
-    fn from(remote: SocketAddr) -> Self {
-        Self { remote: canonical(remote), local: None }
-    }
-}
-
-/// The same address, IPv4 where it only maps one.
-pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some() => {
-            SocketAddr::new(address.ip().to_canonical(), address.port())
-        }
-        _ => address,
-    }
-}
 
 /// A socket that does not wait.
 pub struct Socket {
@@ -179,8 +153,9 @@ impl AsFd for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fanout, FanoutConfig, StartPoint, StreamId, TargetOptions};
     use roost_proto::Time;
+    use roost_proto::reflection::StreamId;
+    use roost_reflection::{Fanout, FanoutConfig, StartPoint, TargetOptions};
     use std::time::Duration;
 
     const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
