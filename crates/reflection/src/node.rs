@@ -261,3 +261,114 @@ impl ReflectionMachine for NodeReflection {
         ends.into_iter().chain([self.relay.poll_deadline()]).flatten().min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use roost_proto::NodeId;
+
+    use super::*;
+    use crate::publication::OpaqueMarker;
+    use crate::relay::MAX_TAGS;
+
+    const TICKET: Ticket = Ticket(1);
+    const STREAM: StreamId = StreamId(7);
+    const SESSION: SessionId = SessionId(3);
+
+    fn node() -> NodeReflection {
+        let secrets = |bytes: &mut [u8]| {
+            bytes.fill(9);
+            true
+        };
+        NodeReflection::new(RelayConfig::default(), [7; 32], Box::new(secrets))
+    }
+
+    fn outputs(node: &mut NodeReflection, now: Time) -> Vec<NodeOutput> {
+        std::iter::from_fn(|| node.poll_output(now)).collect()
+    }
+
+    fn key() -> AnnouncedKey {
+        AnnouncedKey { epoch: Epoch(1), secret: EpochSecret::from_bytes([1; 32]) }
+    }
+
+    fn publish(node: &mut NodeReflection) -> Vec<NodeOutput> {
+        let marker = Box::new(OpaqueMarker::default());
+        let publication = NewPublication { session: SESSION, stream: STREAM, key: key(), marker };
+        node.handle_input(Time::ZERO, NodeInput::Publish(publication));
+        outputs(node, Time::ZERO)
+    }
+
+    #[test]
+    fn refused_tag_ends_new_requests_only() {
+        let (now, mut node) = (Time::ZERO, node());
+        let expect = |ticket, tag| NodeInput::Expect { ticket: Ticket(ticket), tag: StreamTag(tag), door: None };
+        for number in 0..MAX_TAGS as u64 {
+            node.handle_input(now, expect(number, number));
+        }
+        let source = StreamSource { stream: STREAM, provider: NodeId::from_bytes([1; 16]) };
+        node.handle_input(now, NodeInput::Confirm { ticket: Ticket(0), tag: StreamTag(0), source, key: key() });
+        assert!(outputs(&mut node, now).is_empty());
+        // One that has a stream keeps it, and tries its other way in vain.
+        node.handle_input(now, expect(0, 1 << 32));
+        assert!(outputs(&mut node, now).is_empty());
+        node.handle_input(now, expect(1 << 32, 1 << 33));
+        let refused = SubscriptionError::Refused(AdmissionError::TooManyTags);
+        let outputs = outputs(&mut node, now);
+        assert!(
+            matches!(&outputs[..], [NodeOutput::SubscriptionFailed { ticket: Ticket(0x1_0000_0000), error }] if *error == refused),
+            "{outputs:?}"
+        );
+    }
+
+    #[test]
+    fn source_asked_and_key_announced() {
+        let (now, mut node) = (Time::ZERO, node());
+        assert!(matches!(publish(&mut node)[..], [NodeOutput::Published { session: SESSION, result: Ok(()) }]));
+        node.handle_input(now, NodeInput::Payload { stream: STREAM, payload: Bytes::from_static(b"frame") });
+        assert!(matches!(outputs(&mut node, now)[..], [NodeOutput::KeyFrameWanted { session: SESSION }]));
+        node.handle_input(now, NodeInput::MemberLeft { session: SESSION });
+        let outputs = outputs(&mut node, now);
+        let [NodeOutput::Command(NodeCommand::Rekey { session: SESSION, epoch: Epoch(2), secret })] = &outputs[..]
+        else {
+            panic!("{outputs:?}");
+        };
+        assert_eq!(*secret, EpochSecret::from_bytes([9; 32]));
+    }
+
+    #[test]
+    fn ended_publication_is_not_offered() {
+        let (now, mut node) = (Time::ZERO, node());
+        publish(&mut node);
+        node.handle_input(now, NodeInput::Unpublish { session: SESSION });
+        let to = SocketAddr::from(([10, 0, 0, 1], 7702));
+        node.handle_input(now, NodeInput::Offer { stream: STREAM, to, tag: StreamTag(5) });
+        let outputs = outputs(&mut node, now);
+        assert!(
+            matches!(outputs[..], [NodeOutput::OfferRefused { stream: STREAM, reason: AdmissionError::NoStream }]),
+            "{outputs:?}"
+        );
+        assert_eq!(node.relay().streams(now).count(), 0);
+    }
+
+    #[test]
+    fn unoffered_request_asks_for_another_way() {
+        let mut node = node();
+        let at = |seconds| Time::ZERO + std::time::Duration::from_secs(seconds);
+        node.handle_input(at(0), NodeInput::Expect { ticket: TICKET, tag: StreamTag(5), door: None });
+        let source = StreamSource { stream: STREAM, provider: NodeId::from_bytes([1; 16]) };
+        node.handle_input(at(1), NodeInput::Confirm { ticket: TICKET, tag: StreamTag(5), source, key: key() });
+        node.handle_timeout(at(6));
+        let outputs_then = outputs(&mut node, at(6));
+        assert!(
+            matches!(outputs_then[..], [NodeOutput::Command(NodeCommand::Resubscribe { ticket: TICKET, lost: true })]),
+            "{outputs_then:?}"
+        );
+        node.handle_timeout(at(31));
+        let outputs_later = outputs(&mut node, at(31));
+        assert!(
+            matches!(outputs_later[..], [NodeOutput::Command(NodeCommand::EndSubscription { ticket: TICKET })]),
+            "{outputs_later:?}"
+        );
+        node.handle_input(at(32), NodeInput::Release { ticket: TICKET });
+        assert_eq!(node.subscribed(), []);
+    }
+}

@@ -12,7 +12,7 @@ use roost_reflection::publication::{NewPublication, OpaqueMarker};
 use roost_reflection::relay::RelayConfig;
 use roost_reflection::subscription::{Reception, RequestReception};
 use roost_reflection::{
-    DatagramPath, FanoutConfig, HubReflection, NodeInput, NodeOutput, NodeReflection, ReflectionMachine, SendOutcome,
+    DatagramPath, HubReflection, NodeInput, NodeOutput, NodeReflection, ReflectionMachine, SendOutcome,
 };
 
 /// The layers of super nodes that reflect, as a super node has them by default.
@@ -75,9 +75,7 @@ impl<M: ReflectionMachine> MediaPort<M> {
 
 /// A hub's part of reflection, as its daemon starts it.
 pub(super) fn hub_media(seed: u64) -> MediaPort<HubReflection> {
-    let fanout = FanoutConfig { max_hops: 1 + LAYERS, ..FanoutConfig::default() };
-    let config = RelayConfig { fanout, ..RelayConfig::default() };
-    MediaPort::new(HubReflection::new(config, secret_bytes(seed)))
+    MediaPort::new(HubReflection::new(RelayConfig::for_layers(LAYERS), secret_bytes(seed)))
 }
 
 /// A consequence for the node's machine, or for its owner.

@@ -51,9 +51,7 @@ impl RelayConfig {
     /// For the relay.
     pub(super) fn config(self) -> relay::RelayConfig {
         let uplink = (self.uplink_kbps < u32::MAX).then(|| u64::from(self.uplink_kbps) * 1000);
-        // Every layer sends on once more.
-        let fan = roost_reflection::FanoutConfig { max_hops: 1 + self.layers, ..Default::default() };
-        relay::RelayConfig { fanout: fan, uplink, ..Default::default() }
+        relay::RelayConfig { uplink, ..relay::RelayConfig::for_layers(self.layers) }
     }
 }
 

@@ -87,6 +87,14 @@ pub struct RelayConfig {
     pub linger: Duration,
 }
 
+impl RelayConfig {
+    /// A hub's relay in a mesh of so many layers of super nodes, each of which sends on once more.
+    pub fn for_layers(layers: u8) -> Self {
+        let fanout = fanout::FanoutConfig { max_hops: 1 + layers, ..fanout::FanoutConfig::default() };
+        Self { fanout, ..Self::default() }
+    }
+}
+
 impl Default for RelayConfig {
     fn default() -> Self {
         Self { fanout: fanout::FanoutConfig::default(), uplink: None, linger: Duration::from_secs(5) }
