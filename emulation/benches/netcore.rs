@@ -1,9 +1,8 @@
-//! How many packets the link model carries, without system calls around it.
+//! The throughput of the link model in packets, without system calls.
 //!
-//! Run with `cargo bench -p roost-emulation --bench netcore`. Each network is in
-//! its steady state, with many packets on their way; one element is one packet
-//! delivered. For comparison: a link of 1 Gbit/s carries 83 000 packets of 1500
-//! bytes a second.
+//! Run with `cargo bench -p roost-emulation --bench netcore`. Each network is in its steady state, with many
+//! packets in flight; one element is one packet delivered. For comparison: a link of 1 Gbit/s carries 83 000
+//! packets of 1500 bytes a second.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -15,7 +14,6 @@ use roost_proto::Time;
 use roost_proto::random::SplitMix64;
 
 const BYTES: u32 = 1500;
-/// Packets that are sent in one iteration.
 const BATCH: u64 = 1_000;
 
 /// 100 Mbit/s and 50 ms, as in the published scaling runs, with a little loss.
@@ -40,7 +38,7 @@ struct NetcoreTraffic {
 }
 
 impl NetcoreTraffic {
-    /// Packets `gap` apart, for long enough that as many come out as go in.
+    /// Sends packets `gap` apart, for long enough that as many come out as go in.
     fn warm(network: Network<u64>, ports: Vec<Port>, gap: Duration, to_others: bool) -> Self {
         let random = SplitMix64::new(1);
         let mut traffic = Self { network, ports, random, gap, to_others, now: Time::ZERO, sent: 0 };
@@ -50,7 +48,7 @@ impl NetcoreTraffic {
         traffic
     }
 
-    /// Sends one packet; how many came out until the next.
+    /// Sends one packet; returns the number that came out until the next.
     fn send(&mut self) -> u64 {
         let members = self.ports.len() as u64;
         let from = self.random.below(members);
@@ -60,7 +58,7 @@ impl NetcoreTraffic {
         self.sent += 1;
         self.now = self.now + self.gap;
         let mut delivered = 0;
-        // As a driver does: it waits for the deadline, and fetches what is due.
+        // Like a driver, it waits for the deadline and fetches due packets.
         while self.network.poll_deadline().is_some_and(|deadline| deadline <= self.now) {
             while let Some(delivery) = self.network.poll_delivery(self.now) {
                 black_box(&delivery);

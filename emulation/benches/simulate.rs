@@ -1,9 +1,8 @@
-//! What a step of a simulation costs, and whether more nodes make it dearer.
+//! The cost of a simulation's step, and its growth with the number of nodes.
 //!
-//! Run with `cargo bench -p roost-emulation --bench simulate`. Each size of a
-//! forest is brought up and asks for two seconds of its own time, at message
-//! level; one element is one step: a packet, a timer, a start. The network is
-//! built within what is measured, as in `emulate simulate`.
+//! Run with `cargo bench -p roost-emulation --bench simulate`. Each size of a forest is brought up and makes
+//! requests for two seconds of virtual time, at message level; one element is one step: a packet, a timer, a
+//! start. Building the network is part of the measured time, as in `emulate simulate`.
 #![allow(clippy::expect_used, reason = "a benchmark may stop where it stands")]
 
 use std::path::Path;
@@ -27,7 +26,7 @@ fn steps(criterion: &mut Criterion) {
     for nodes in [100, 1_000, 10_000] {
         let prepared = forest(nodes);
         let run = || simulate(&prepared, Detail::Message).expect("all nodes find a home");
-        // The same in every run.
+        // Equal in every run.
         group.throughput(Throughput::Elements(run().steps));
         group.bench_function(BenchmarkId::from_parameter(nodes), |bencher| bencher.iter(run));
     }

@@ -1,4 +1,4 @@
-//! How a command ends: the exit codes, and the sentence that goes with them.
+//! Endings of a command: the exit codes and their messages.
 
 use std::io;
 use std::path::Path;
@@ -12,26 +12,25 @@ use roost_terminal::{ErrorReport, Output, OutputError};
 /// The exit codes, which scripts rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureCode {
-    /// Anything that has no code of its own.
+    /// Any failure without a code of its own.
     Failed = 1,
     /// The command line, the topology or the plan is wrong.
     BadInput = 2,
-    /// This system lacks something: user namespaces, a device, a program.
+    /// The system lacks something: user namespaces, a device, a program.
     Missing = 3,
-    /// Done, but the emulation did not keep up: the figures cannot be trusted.
+    /// The run is complete, but the emulation did not keep up: the figures cannot be trusted.
     Invalid = 4,
-    /// A link is not as it is described.
+    /// A link does not match its description.
     Linktest = 5,
     /// A program cannot be run: the exit code of shells for it.
     CannotRun = 126,
-    /// A program is not there: the same.
+    /// A program does not exist: the exit code of shells for it.
     NoProgram = 127,
     /// Ctrl-C.
     Interrupted = 130,
 }
 
 impl FailureCode {
-    /// All of them.
     #[cfg(test)]
     pub(crate) const ALL: [Self; 8] = [
         Self::Failed,
@@ -44,7 +43,6 @@ impl FailureCode {
         Self::Interrupted,
     ];
 
-    /// The code's name in JSON.
     const fn name(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -59,51 +57,40 @@ impl FailureCode {
     }
 }
 
-/// Why a command did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// One sentence that says what is wrong and what to do.
     #[error("{message}")]
-    Message {
-        /// The exit code.
-        code: FailureCode,
-        /// The sentence.
-        message: String,
-    },
-    /// A program that was run, or this one inside its sandbox, ended with
-    /// this code, and said itself why.
+    Message { code: FailureCode, message: String },
+    /// A program that was run, or this one inside its sandbox, ended with this code and has reported the error
+    /// itself.
     #[error("it ended with {0:?}")]
     ProgramExit(ExitCode),
-    /// Whoever read the output has gone, which is no error of anybody.
+    /// The reader of the output has closed it, which is no error.
     #[error("the reader of the output has gone")]
     ClosedPipe,
 }
 
-/// What every command returns.
 pub(crate) type CommandResult<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// A failure with a code of its own.
     pub(crate) fn new(code: FailureCode, message: impl Into<String>) -> Self {
         Self::Message { code, message: message.into() }
     }
 
-    /// A failure without a code of its own.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self::new(FailureCode::Failed, message)
     }
 
-    /// The command line, the topology or the plan is wrong.
     pub(crate) fn bad_input(message: impl Into<String>) -> Self {
         Self::new(FailureCode::BadInput, message)
     }
 
-    /// What went wrong with a file: `doing` is "read", "create" and the like.
+    /// An error of a file; `doing` is "read", "create" and the like.
     pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
         Self::failed(format!("cannot {doing} {}: {error}", path.display()))
     }
 
-    /// The code with which the command ends.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Message { code, .. } => ExitCode::from(*code as u8),
@@ -112,7 +99,6 @@ impl Failure {
         }
     }
 
-    /// Says it to whoever started the command.
     pub(crate) fn report(&self, output: Output) {
         if let Self::Message { code, message } = self {
             output.report_error(ErrorReport { kind: code.name(), exit: *code as u8, message: &plain(message) });

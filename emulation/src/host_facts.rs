@@ -1,4 +1,4 @@
-//! What this machine is, and how busy it is, from `/proc`.
+//! Facts about this machine, and its load, from `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,14 +6,12 @@ use std::fs;
 /// Processor time of the whole machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Processors {
-    /// In use.
     pub(crate) busy: f64,
-    /// In use or idle.
     pub(crate) all: f64,
 }
 
 impl Processors {
-    /// Until now; `None` if the system does not tell.
+    /// The time until now; `None` if the system does not tell.
     pub(crate) fn now() -> Option<Self> {
         fs::read_to_string("/proc/stat").ok().and_then(|text| Self::read(&text))
     }
@@ -27,14 +25,13 @@ impl Processors {
         Some(Self { busy: all - idle, all })
     }
 
-    /// The part of all processors that was in use since `earlier`, 0 to 1.
+    /// The fraction of all processors in use since `earlier`, 0 to 1.
     pub(crate) fn busy_since(&self, earlier: &Self) -> Option<f64> {
         let all = self.all - earlier.all;
         (all > 0.0).then(|| ((self.busy - earlier.busy) / all).clamp(0.0, 1.0))
     }
 }
 
-/// What this machine is, for results.
 pub(crate) fn facts() -> BTreeMap<String, String> {
     let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let mut facts = BTreeMap::new();

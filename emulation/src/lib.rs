@@ -1,17 +1,17 @@
-//! Emulab-style experiments on one machine: a network is described, hosts are
-//! placed on it, the real programs run there, and what they did is measured.
+//! Emulab-style experiments on one machine: a network is described, hosts are placed on it, the real programs
+//! run there, and their behaviour is measured.
 //!
-//! - [`topology`] is the description: the network, and what is scheduled in it.
+//! - [`topology`] is the description: the network and its schedule.
 //! - [`ns`] reads Emulab's NS files into the same description.
-//! - [`netcore`] carries packets: one link model in exact nanoseconds, with no
-//!   clock inside, so that wall clock and virtual time drive the same code.
-//! - [`lab`] makes the hosts: a network namespace each, and one thread that
-//!   carries their packets through the core.
+//! - [`netcore`] carries packets: one link model in exact nanoseconds, without a clock, so that wall clock and
+//!   virtual time drive the same code.
+//! - [`lab`] makes the hosts: a network namespace each, and one thread that carries their packets through the
+//!   core.
 //! - [`experiment`] runs plans: the daemons, the workload, the faults.
 //! - [`sim`] runs plans in virtual time: the same machines over the same core.
-//! - [`reproduce`] makes the published experiments again, and judges their claims.
-//! - [`placement`] says where super nodes or the server are best put.
-//! - [`report`] is what a run leaves behind, and what people look at.
+//! - [`reproduce`] repeats the published experiments, and judges their claims.
+//! - [`placement`] finds the best hosts for super nodes or the server.
+//! - [`report`] reads and writes results, and shows them.
 //! - [`mod@bench`] measures the emulator itself.
 
 pub mod bench;

@@ -1,7 +1,7 @@
 //! The `emulate` command: networks on one machine, and experiments on them.
 //!
-//! The command line is defined here; `commands` has one module for each
-//! command, and the library does the work.
+//! This file defines the command line; `commands` has one module for each command, and the library does the
+//! work.
 
 mod commands;
 mod failure;
@@ -220,7 +220,7 @@ fn run(command: &EmulateCommand, output: Output) -> CommandResult {
     }
 }
 
-/// The definition of the command line, laid out as it prints its help.
+/// The definition of the command line, in the layout of its help.
 fn definition() -> clap::Command {
     generate::with_examples_first(Cli::command())
 }

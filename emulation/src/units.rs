@@ -1,38 +1,35 @@
-//! Rates and durations as topologies write them.
+//! Rates and durations in the notation of topologies.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A rate in bits per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// No limit: sending takes no time.
+    /// Unlimited: sending takes no time.
     pub const UNLIMITED: Self = Self(0);
 
-    /// So many bits per second; 0 is no limit.
+    /// Bits per second; 0 means unlimited.
     pub const fn from_bps(bps: u64) -> Self {
         Self(bps)
     }
 
-    /// Bits per second; 0 is no limit.
+    /// Bits per second; 0 means unlimited.
     pub const fn bps(self) -> u64 {
         self.0
     }
 
-    /// Whether there is no limit.
     pub const fn is_unlimited(self) -> bool {
         self.0 == 0
     }
 
-    /// The slower of the two.
     pub const fn slower(self, other: Self) -> Self {
         if self.is_unlimited() || (!other.is_unlimited() && other.0 < self.0) { other } else { self }
     }
 
-    /// How long `bytes` take, rounded up to a nanosecond.
+    /// The transmission time of `bytes`, rounded up to a nanosecond.
     pub const fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {
             return Duration::ZERO;
@@ -43,7 +40,7 @@ impl Rate {
     }
 }
 
-/// What is wrong with a number and its unit.
+/// A number or unit that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnitError(String);
@@ -70,7 +67,7 @@ impl FromStr for Rate {
         if !(1.0..=1e12).contains(&bps) {
             return Err(UnitError(format!("`{text}` is out of range: rates go from 1bit to 1000Gbit")));
         }
-        // In range, as was just checked.
+        // In range, as checked above.
         Ok(Self(bps as u64))
     }
 }
@@ -113,7 +110,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
 /// Reads the length of a run or of a part of it.
 ///
 /// # Errors
-/// As [`parse_duration`], and of no time at all.
+/// As [`parse_duration`], and for a length of zero.
 pub fn parse_length(text: &str) -> Result<Duration, UnitError> {
     let length = parse_duration(text)?;
     if length.is_zero() {

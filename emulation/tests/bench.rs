@@ -1,5 +1,5 @@
-//! The emulator's measurement of itself, as a user runs it. What it measures
-//! is this machine's business; here it is only whether it says so correctly.
+//! The emulator's measurement of itself, run like by a user. The figures depend on this machine; the test only
+//! checks that they are reported correctly.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::process::{Command, Output, Stdio};
@@ -54,7 +54,7 @@ fn missing_programs_leave_row_unmeasured() {
     assert!(matches!(output.status.code(), Some(3 | 4)), "{}", said(&output));
 }
 
-/// The first of the objects that it printed: another one follows if it fails.
+/// The first printed object: another one follows after a failure.
 fn report(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().unwrap_or_else(|| panic!("{}", said(output)));

@@ -1,6 +1,5 @@
-//! The measurement of objects over long paths, as a user runs it: real sockets
-//! between two hosts. How fast that is is this machine's business; that objects
-//! come, by each sender, and that the rows say so is ours.
+//! The measurement of objects over long paths, run like by a user: real sockets between two hosts. The speed
+//! depends on this machine; the test checks that objects arrive, with each sender, and that the rows say so.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::fs;
@@ -20,7 +19,7 @@ fn object_crosses_with_each_congestion_control() {
     assert_eq!((measured, code), (senders.to_vec(), Some(0)), "{report}");
     for row in rows {
         assert_eq!((&row["path"], &row["runs"], &row["aborted"]), (&"regional".into(), &1.into(), &0.into()), "{row}");
-        // No sender carries more than the link, nor needs fewer packets than its bytes do.
+        // No sender exceeds the link, or needs fewer packets than its bytes.
         let goodput = row["goodput_ratio"].as_f64().unwrap();
         assert!(goodput > 0.0 && goodput < 1.0, "{row}");
         assert!(row["waste"].as_f64().unwrap() > -0.05 && row["mean_queue_ms"].as_f64().unwrap() >= 0.0, "{row}");
@@ -34,7 +33,7 @@ fn small_receive_window_limits_round_trip() {
     let (report, code) = measured(&["--path", "thin-clean", "--seconds", "8", "--sender", &senders.join(",")]);
     assert_eq!(code, Some(0), "{report}");
     let steady = |at: usize| report["rows"][at]["steady_ratio"].as_f64().unwrap();
-    // 32 KB in 150 ms are 1.75 of 10 Mbit/s; how exactly a system keeps to it differs.
+    // 32 KB in 150 ms are 1.75 of 10 Mbit/s; systems keep to it with different precision.
     assert!(steady(0) > 0.5 && (0.1..0.3).contains(&steady(1)), "{report}");
 }
 
@@ -63,7 +62,7 @@ fn who_interrupts_leaves_nothing_behind() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
-    // A line says what was measured, and one that it was interrupted.
+    // One line reports the measurement, and one the interrupt.
     let text = String::from_utf8_lossy(&output.stdout);
     let report: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     assert_eq!(report["rows"], Value::Array(Vec::new()), "{report}");
@@ -71,7 +70,7 @@ fn who_interrupts_leaves_nothing_behind() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-/// Processes that have this in their environment.
+/// Processes with this text in their environment.
 fn processes(mark: &str) -> Vec<PathBuf> {
     let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let has_mark = |path: &PathBuf| {
@@ -81,7 +80,7 @@ fn processes(mark: &str) -> Vec<PathBuf> {
     all.filter(has_mark).collect()
 }
 
-/// Whether a megabyte has come to one of the hosts of the lab in which its threads are.
+/// True if a megabyte has arrived at one of the hosts of the lab in which the process has threads.
 fn carries(process: &Path) -> bool {
     let here = fs::read_link("/proc/self/ns/net").unwrap();
     let threads = fs::read_dir(process.join("task")).into_iter().flatten().flatten().map(|thread| thread.path());

@@ -1,6 +1,6 @@
-//! The measurement of how many a mesh serves, as a user runs it: the real daemons in a
-//! lab, where links carry few streams. What a busy machine loses is not ours; that a room
-//! is as large as its links allow, and whoever is in has all streams, is.
+//! The measurement of a mesh's capacity, run like by a user: the real daemons in a lab with links for few
+//! streams. Losses on a busy machine are not tested; the size of a room, and that its members receive all
+//! streams, are.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ fn room_capacity_matches_hub_links() {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
-    // The daemons are there where the whole workspace was built.
+    // The daemons exist only if the whole workspace was built.
     if report["notes"].to_string().contains("install it there") {
         assert_eq!(output.status.code(), Some(3), "{report}");
         return;
@@ -29,7 +29,7 @@ fn room_capacity_matches_hub_links() {
         let count = most["count"].as_u64().unwrap();
         assert_eq!((&most["missing"], &beyond["count"]), (&0.into(), &(count + 1).into()), "{row}");
         assert!(beyond["missing"].as_u64().unwrap() > 0 || beyond["lost"].as_f64().unwrap() >= 0.01, "{row}");
-        // With one super node three members are six copies. Two carry nine, and could carry twelve.
+        // With one super node three members need six copies. Two super nodes carry nine, and could carry twelve.
         assert!((2..=4).contains(&count), "{row}");
         assert!(most["sent"].as_f64().unwrap() < 1.1 * streams, "{row}");
     }

@@ -1,5 +1,5 @@
-//! The measurement of reflectors, as a user runs it. How fast they are is this
-//! machine's business; that what arrives is counted, and in order, is ours.
+//! The measurement of reflectors, run like by a user. The speed depends on this machine; the test checks that
+//! arrivals are counted, and in order.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::process::Command;
@@ -16,7 +16,7 @@ fn c_reference_runs_or_explains() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     let (rows, notes) = (report["rows"].as_array().unwrap(), report["notes"].as_array().unwrap());
     assert_eq!(output.status.success(), notes.is_empty(), "{report}");
-    // A machine that does other things may lose some at any rate, and one without gcc measures nothing.
+    // A busy machine may lose some at any rate, and one without gcc measures nothing.
     assert!(rows.len() == 4 || !notes.is_empty(), "{report}");
     let with = rows.iter().filter(|row| row["offload"] == true).count();
     assert!(with == 2 || !notes.is_empty(), "{report}");

@@ -1,6 +1,6 @@
-//! The measurement of transports, as a user runs it: real sockets between two
-//! hosts, of which one link vanishes in mid-stream. How fast that is is this
-//! machine's business; that nothing is lost, doubled or mixed up is ours.
+//! The measurement of transports, run like by a user: real sockets between two hosts, with one link failing in
+//! mid-stream. The speed depends on this machine; the test checks that no frame is lost, duplicated or
+//! reordered.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::process::{Command, Stdio};
@@ -24,7 +24,7 @@ fn stream_survives_loss_of_either_link() {
         }
         assert!(row["mbps"].as_f64().unwrap() > 0.0 && row["max_gap_ms"].as_f64().unwrap() >= 10.0, "{row}");
     }
-    // Who has one link only waits until it is back: the cut was real.
+    // A transport with one link waits until it is back: the cut was real.
     for row in &rows[2..] {
         assert!(row["max_gap_ms"].as_f64().unwrap() > 1000.0, "{row}");
     }

@@ -1,6 +1,5 @@
-//! The measurement of what receivers of a reflected stream see, as a user runs it:
-//! the real daemons in a lab. How soon and how smooth is this machine's business; that
-//! a picture comes, and that a super node leaves without loss, is ours.
+//! The measurement of a reflected stream at its receivers, run like by a user: the real daemons in a lab. Times
+//! depend on this machine; the test checks that a picture arrives, and that a super node leaves without loss.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::process::{Command, Stdio};
@@ -18,7 +17,7 @@ fn watch_switches_path_without_loss() {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
-    // The daemons are there where the whole workspace was built.
+    // The daemons exist only if the whole workspace was built.
     if report["notes"].to_string().contains("install it there") {
         assert_eq!(output.status.code(), Some(3), "{report}");
         return;
@@ -27,7 +26,7 @@ fn watch_switches_path_without_loss() {
     let rows = report["rows"].as_array().unwrap();
     let measured: Vec<&str> = rows.iter().map(|row| row["case"].as_str().unwrap()).collect();
     assert_eq!(measured, cases, "{report}");
-    // No picture comes sooner than the request and what answers it take.
+    // No picture comes sooner than a request and its answer.
     assert!(rows[0]["picture_ms"].as_f64() >= rows[0]["round_trip_ms"].as_f64(), "{report}");
     assert_eq!((&rows[1]["lost"], &rows[1]["twice"]), (&0.into(), &0.into()), "{report}");
     let copies = rows[2]["copies"].as_f64().unwrap();

@@ -1,4 +1,4 @@
-//! What the command line accepts, what it says, and how it ends.
+//! Syntax, messages and exit codes of the command line.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! The commands that bring a network up, as a user runs them. They need user
-//! namespaces, or root; where there are none, they fail with the reason.
+//! The commands that bring a network up, run like by a user. They need user namespaces, or root; without these
+//! they fail with the reason.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 mod common;
@@ -53,7 +53,7 @@ fn missing_program_is_reported() {
 #[test]
 fn hosts_reach_one_another_over_others() {
     let folder = Folder::with("chain.toml", CHAIN);
-    // From 10.1.2.3 over b to a; one answer of five is enough where 5 % get lost.
+    // From 10.1.2.3 over b to a; one answer of five suffices with 5 % loss.
     let output = folder.emulate(&["exec", "chain.toml", "c", "--", "ping", "-n", "-c5", "-i0.05", "-W2", "10.1.1.2"]);
     assert!(output.status.success(), "{}", said(&output));
 }
@@ -140,8 +140,8 @@ fn doctor_tries_lab() {
 
 #[test]
 fn doctor_explains_missing_namespaces() {
-    // A user namespace of its own is a system with other limits; without
-    // capabilities its root is a user like any other.
+    // A new user namespace acts as a system with other limits; without capabilities its root is an ordinary
+    // user.
     let limit = "echo 0 > /proc/sys/user/max_user_namespaces";
     let line =
         format!("{limit} && exec setpriv --bounding-set=-all --inh-caps=-all {} doctor", TestTerminal::program());

@@ -1,4 +1,4 @@
-//! NS files of our own, from the command line, against what was expected by hand.
+//! Our own NS files on the command line, compared with hand-written expectations.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ns")
 }
 
-/// The files in `folder` that have a listing beside them.
+/// The files in `folder` with a listing beside them.
 fn listed(folder: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> = files

@@ -1,4 +1,4 @@
-//! `emulate report` and `emulate compare` on the folders that runs leave behind.
+//! `emulate report` and `emulate compare` on folders of runs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::fmt::Write;
@@ -75,7 +75,7 @@ fn folders_without_runs_are_bad_input() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("events.jsonl, line 1"));
 }
 
-/// The folder of a run with thirty requests, as the experiment writes it.
+/// Makes the folder of a run with thirty requests, as an experiment writes it.
 fn run(folder: &Path, seed: u64, slower: f64, reasons: &[&str]) {
     fs::create_dir_all(folder).unwrap();
     let verdict = json!({

@@ -1,4 +1,4 @@
-//! `emulate reproduce`: made, found again, broken off and gone on with.
+//! `emulate reproduce`: runs are made, found again, interrupted and resumed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::fs;
@@ -30,7 +30,7 @@ fn study_runs_once_and_repeats_identically() {
     assert!(page.contains("Not on this page, or only in part: sproull-fig4,") && page.contains("erum-migration"));
     assert!(folder.path().join("out/figures/sproull-overhead-overhead-each.svg").is_file());
 
-    // One that broke off, and one that is gone.
+    // One run that broke off, and one that is missing.
     let runs = folder.path().join("out/runs/sproull-overhead");
     let (cut, gone) = (runs.join("1-super-node_track/seed-1.json"), runs.join("1-super-node_sensor/seed-1.json"));
     let text = fs::read_to_string(&cut).unwrap();
@@ -50,7 +50,7 @@ fn study_runs_once_and_repeats_identically() {
     assert_eq!((&video["id"], &video["paper"]), (&Value::from("sproull-table3-video"), &Value::from("48 kB")));
     assert_eq!((&json["counts"]["figures"], &json["counts"]["better"]), (&Value::from(4), &Value::from(4)));
     assert_eq!((&json["counts"]["equal"], &json["counts"]["ours"]), (&Value::from(0), &Value::from(0)));
-    // One seed in virtual time is one figure, that of its run, and so is what comes of it.
+    // One seed in virtual time gives one figure, and so does its result.
     let kept = fs::read_to_string(runs.join("1-super-node_video/seed-1.json")).unwrap();
     let kept: Value = serde_json::from_str(&kept).unwrap();
     let (ours, of_run) = (video["ours"].as_f64().unwrap(), kept["measures"]["overhead.each"].as_f64().unwrap());
@@ -71,7 +71,7 @@ fn plan_of_run_repeats_it() {
     let kept: Value = serde_json::from_str(&fs::read_to_string(point.join("seed-1.json")).unwrap()).unwrap();
     assert!(point.join("seed-1/events.jsonl").is_file());
 
-    // Records of a run that is kept without any: they broke off, or are of something else.
+    // Records of a run that is stored without any: remains of a broken run, or of another.
     fs::remove_dir_all(point.join("seed-1")).unwrap();
     fs::remove_file(point.join("seed-1.json")).unwrap();
     assert!(reproduce(folder.path(), &[]).status.success());

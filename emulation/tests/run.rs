@@ -1,7 +1,7 @@
 //! Plans from end to end: `emulate run` with the real daemons in a lab.
 //!
-//! Whether the figures of a run can be trusted depends on what else this
-//! machine does, so both exit codes of a run that came to its end are right.
+//! The validity of a run depends on this machine's other load, so both exit codes of a complete run are
+//! correct.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use roost_emulation::report::{self, Results};
 
 /// One lab at a time: they share the processors.
 static TURN: Mutex<()> = Mutex::new(());
-/// How long to wait for what has to come.
+/// The longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 const PLAN: &str = "
@@ -30,7 +30,7 @@ timeout = '10s'
 linktest = false
 ";
 
-/// A folder with a plan, and the right to run it.
+/// A folder with a plan, and the exclusive right to run it.
 struct RunFixture {
     folder: tempfile::TempDir,
     _turn: MutexGuard<'static, ()>,
@@ -55,7 +55,6 @@ impl RunFixture {
         command
     }
 
-    /// Runs it to its own end.
     fn run(&self) -> Results {
         let output = self.command().output().unwrap();
         assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
@@ -93,7 +92,7 @@ fn completed(results: &Results) -> Vec<&RequestRecord> {
     completed.collect()
 }
 
-/// What came in is what came out, was dropped, or is still inside.
+/// Checks that packets in equal packets out, dropped and inside.
 fn check_conservation(results: &Results) {
     assert!(!results.links.is_empty());
     for link in &results.links {
@@ -102,8 +101,8 @@ fn check_conservation(results: &Results) {
     }
 }
 
-/// The id of the process whose working folder is that of the results and
-/// whose command line has `argument` in it, as this process sees it.
+/// The process id, in this process's namespace, of the daemon with the results as its working folder and
+/// `argument` in its command line.
 fn daemon(results: &Path, argument: &str) -> Option<u32> {
     let of = |entry: fs::DirEntry| {
         let line = fs::read(entry.path().join("cmdline")).ok()?;
@@ -140,7 +139,7 @@ fn data_flows_and_counters_conserve() {
         assert!(!request.relayed && request.node != request.target, "{request:?}");
         let over = if matches!(request.service.as_str(), "video" | "track") { "udp" } else { "tcp" };
         assert_eq!(request.transport.as_deref(), Some(over));
-        // Found over the hub's legs and fetched over the provider's: 10 ms each way at least.
+        // Found over the hub's legs and fetched over the provider's: at least 10 ms each way.
         assert!(request.first_byte_ms.unwrap() > 20.0 || request.node == "node1", "{request:?}");
     }
     assert_eq!(results.nodes["node1-hub"].last.traffic_sent_bytes["payload"], 0);
@@ -163,7 +162,7 @@ fn data_flows_and_counters_conserve() {
     assert!(!folder.join("run").exists(), "keys and sockets are not kept");
 }
 
-/// After two seconds nobody is where it began: who is found has been told to move.
+/// After two seconds every node has moved, so a provider that is found has published its move.
 #[test]
 fn daemons_follow_planned_mobility() {
     let trial =
@@ -171,7 +170,7 @@ fn daemons_follow_planned_mobility() {
     let asked = trial.run().requests;
     let late: Vec<&RequestRecord> = asked.iter().filter(|request| request.t > 3.0).collect();
     let found = late.iter().filter(|request| request.provider.as_ref() == Some(&request.target)).count();
-    // Those who take a step while they are being asked for are not.
+    // A node that steps while a request for its cell is on its way is not found.
     assert!(late.len() >= 15 && found * 100 >= late.len() * 85, "{found} of {}: {late:?}", late.len());
 }
 
@@ -300,8 +299,8 @@ fn frozen_daemon_resumes_and_reports() {
     assert_eq!(told, expected);
     let ended = |request: &RequestRecord| request.t + request.elapsed_ms / 1e3;
     let own: Vec<&RequestRecord> = results.requests.iter().filter(|request| request.node == "node2").collect();
-    // Told a little after its time, on a machine that is busy; and what requests and faults
-    // count from is up to a few milliseconds apart.
+    // On a busy machine events are recorded a little late, and the origins of requests and faults are up to a
+    // few milliseconds apart.
     assert!(own.iter().all(|request| !(1.5..2.95).contains(&ended(request))), "{own:?}");
     assert!(own.iter().any(|request| ended(request) > 2.95 && request.outcome == RequestOutcome::Completed), "{own:?}");
     let reasons = &results.run.verdict.reasons;
@@ -310,7 +309,7 @@ fn frozen_daemon_resumes_and_reports() {
 
 #[test]
 fn warm_up_ends_before_run() {
-    // Streams of the warm-up last until long after the run would have ended.
+    // Streams of the warm-up last far longer than the run.
     let plan = PLAN.replace("'5s'", "'1s'\nwarm_up = '500ms'").replace("stream = '1s'", "stream = '3s'");
     let video = "[classes.star]\nmix = { video = 100 }\nlocality = 'anywhere'\n";
     let results = RunFixture::from_plan(&format!("{plan}{video}")).run();
@@ -502,7 +501,7 @@ fn network_runs_scheduled_programs_and_traffic() {
     assert_eq!(wrote("greet.out"), "I am b\n");
     assert_eq!(Path::new(wrote("greet.err").trim()), fs::canonicalize(trial.folder.path()).unwrap());
     let agent = |name: &str| results.traffic.iter().find(|agent| agent.agent == name).unwrap();
-    // 50 packets a second for 2 s, of which the last half second met a link that was down.
+    // 50 packets a second for 2 s; the link was down for the last half second.
     let (sent, came) = (agent("cbr").packets, agent("cbr-sink").packets);
     assert!(sent <= 101 && 0 < came && came < sent, "{sent} sent, {came} came");
     assert!(agent("ftp-sink").bytes > 100_000 && agent("ftp").protocol == "tcp", "{:?}", results.traffic);
@@ -536,7 +535,7 @@ fn idle_network_is_refused() {
 fn sweep_continues_after_failed_start() {
     let plan = PLAN.replace("'5s'", "'1s'").replace("nodes = 5", "nodes = 3");
     let trial = RunFixture::from_plan(&format!("{plan}\n[sweep]\nseed = [1]\n"));
-    // The programs beside each other, of which one ends at once.
+    // A folder of programs, one of which ends at once.
     let programs = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let built = Path::new(env!("CARGO_BIN_EXE_emulate")).parent().unwrap();
     for name in ["emulate", "roost", "overlay-node"] {
@@ -562,7 +561,7 @@ fn sweep_resumes_incomplete_runs() {
     let trial = RunFixture::from_plan(&format!("{plan}\n[sweep]\nseed = [1, 2]\n"));
     let sweep = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_emulate"));
-        // Whether a run is valid depends on what else this machine does.
+        // The validity of a run depends on this machine's other load.
         command
             .args(["sweep", "trial.toml", "-o", "out", "--keep-invalid"])
             .current_dir(trial.folder.path())
@@ -575,7 +574,7 @@ fn sweep_resumes_incomplete_runs() {
     let run = |seed: &str| trial.results().join(seed).join("run.json");
     let first = fs::read(run("seed-1")).unwrap();
     assert_eq!(report::read(&trial.results().join("seed-2")).unwrap().run.varied["seed"], "2");
-    // As if it had broken off.
+    // As after a run that broke off.
     fs::remove_file(run("seed-2")).unwrap();
     let output = sweep();
     assert!(said(&output).contains("1 of 1: seed-2") && run("seed-2").exists(), "{}", said(&output));

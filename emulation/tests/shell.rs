@@ -39,7 +39,7 @@ net = "bc"
 do = "down"
 "#;
 
-/// What a script prints, says, and ends with.
+/// The output, the messages and the exit code of a script.
 fn script(flags: &[&str], text: &str) -> (String, String, Option<i32>) {
     let folder = Folder::with("chain.toml", CHAIN);
     let args = [&["shell", "chain.toml"], flags].concat();
@@ -182,7 +182,7 @@ fn control_z_suspends_until_continued() {
     terminal.await_text("Stopped");
     terminal.await_text("outside: ");
     terminal.send("fg\r");
-    // Bash names what it continues before it hands over the terminal.
+    // Bash prints the job's name before it hands over the terminal.
     terminal.await_text("once more");
     terminal.send("\x03");
     terminal.await_text("chain> ");

@@ -1,4 +1,4 @@
-//! `emulate simulate`: the command, and whether it says what emulation says.
+//! `emulate simulate`: the command, and its agreement with emulation.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::collections::BTreeMap;
@@ -110,12 +110,12 @@ fn seeds_leave_folders_and_one_page() {
     assert!(output.status.success(), "{}", said(&output));
     let read = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap();
     assert!(read("index.html").contains("All runs were simulated") && read("seed-2/index.html").contains("seed 2"));
-    // Each of four nodes begins in a cell and takes steps.
+    // Each of four nodes has an initial cell and takes steps.
     let positions = read("seed-1/positions.csv");
     let at_first = positions.lines().filter(|line| line.starts_with("0,node")).count();
     assert!(positions.starts_with("t_s,node,x,y\n") && at_first == 4, "{positions}");
     assert!(positions.lines().count() > 9 && read("seed-1/events.jsonl").contains("\"record\":\"position\""));
-    // Another seed is another course on the same ground.
+    // Another seed gives another walk in the same area.
     let compared = emulate(folder.path(), &["compare", "out/seed-1", "out/seed-2"]);
     let said = said(&compared);
     assert!(compared.status.success() && !said.contains("respects") && !said.contains("same ground"), "{said}");
@@ -134,7 +134,7 @@ fn link_sweep_runs_in_virtual_time() {
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
     let runs: Vec<&str> = seen["runs"].as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
     assert_eq!(runs, ["10ms_seed-1", "10ms_seed-2", "200ms_seed-1", "200ms_seed-2"]);
-    // The delay is an axis, and a side of a comparison, and tracks come later by what it adds.
+    // The delay is an axis and a side of a comparison, and tracks are later by the additional delay.
     let page = fs::read_to_string(folder.path().join("out/index.html")).unwrap();
     assert!(page.contains("links.net.delay") && page.contains("All runs were simulated"), "{page}");
     let compared = emulate(folder.path(), &["compare", "out/10ms", "out/200ms"]);
@@ -145,7 +145,7 @@ fn link_sweep_runs_in_virtual_time() {
         rows.lines().skip(1).all(|row| row.contains(",delay=10ms seed=") || row.contains(",delay=200ms seed=")),
         "{rows}"
     );
-    // It goes on where it was.
+    // The sweep resumes with the missing run.
     fs::remove_dir_all(folder.path().join("out/200ms_seed-2")).unwrap();
     let again = emulate(folder.path(), &sweep);
     assert!(again.status.success() && said(&again).contains("1 of 1: 200ms_seed-2"), "{}", said(&again));
@@ -158,13 +158,13 @@ fn quantiles_of_few_requests_are_bracketed() {
     let told = said(&output);
     let track = told.lines().find(|line| line.starts_with("track")).unwrap();
     let cells: Vec<&str> = track.split_whitespace().collect();
-    // Of fewer than 20 a median is a guess, and of fewer than 1000 a 99th percentile.
+    // With fewer than 20 requests a median is a guess, and with fewer than 1000 a 99th percentile.
     let completed: u64 = cells[2].parse().unwrap();
     assert!((1..20).contains(&completed) && cells.len() == 8, "{told}");
     assert!(cells[5..].iter().all(|cell| cell.starts_with('(') && cell.ends_with(')')), "{told}");
 }
 
-/// A plan of which a short run says enough: every service many times.
+/// A plan that makes many requests for every service in a short run.
 const BUSY: &str = "
 topology = { star = { nodes = 5, delay = '40ms', server_delay = '60ms' } }
 architecture = 'super-node'
@@ -176,13 +176,13 @@ linktest = false
 [classes.star]
 mix = { video = 15, track = 25, image = 30, sensor = 25, idle = 5 }
 ";
-/// How often emulation may try: a machine that does something else is late.
+/// The most attempts of emulation: a busy machine is late.
 const ATTEMPTS: usize = 5;
-/// Of how many requests for a service a median says something.
+/// The fewest requests for a service whose median counts.
 const ENOUGH: usize = 4;
 
-/// For each service how many times as long each request took in the first run
-/// as in the second: nodes ask for the same in the same order in both.
+/// For each service the ratio of each request's time in the first run to that in the second: nodes make the
+/// same requests in the same order in both.
 fn ratios(first: &Results, second: &Results) -> BTreeMap<String, Vec<f64>> {
     let by_node = |results: &Results| {
         let mut asked: BTreeMap<String, Vec<RequestRecord>> = BTreeMap::new();
@@ -201,8 +201,8 @@ fn ratios(first: &Results, second: &Results) -> BTreeMap<String, Vec<f64>> {
     ratios
 }
 
-/// In what two runs differ by more than they may: completions by 5 %, the
-/// latency of a service by 10 %, as the median over its requests.
+/// Differences of two runs beyond the tolerance: completions by 5 %, the latency of a service by 10 %, as the
+/// median over its requests.
 fn differences(emulated: &Results, simulated: &Results) -> Vec<String> {
     let completed = |results: &Results| {
         results.requests.iter().filter(|request| request.outcome == RequestOutcome::Completed).count() as f64
@@ -226,9 +226,8 @@ fn differences(emulated: &Results, simulated: &Results) -> Vec<String> {
     differences
 }
 
-/// Whether a run in emulation comes near the one in simulation. One of which
-/// emulation itself says that it was too late may be repeated; it is compared
-/// all the same.
+/// A run in emulation is close to the one in simulation. A run that reports its own lateness may be repeated,
+/// but is compared all the same.
 #[test]
 fn emulation_and_simulation_agree() {
     for transport in ["udp", "tcp", "quic"] {

@@ -1,4 +1,4 @@
-//! `emulate check`, `topo` and `convert` as people use them.
+//! `emulate check`, `topo` and `convert`, used like by people.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::path::Path;
@@ -11,14 +11,14 @@ fn emulate(args: &[&str]) -> Output {
     command.args(args).stdin(Stdio::null()).env("TERM", "dumb").output().unwrap()
 }
 
-/// What the command prints; it has to end well.
+/// The output of a command that must succeed.
 fn stdout(args: &[&str]) -> String {
     let output = emulate(args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the command says to a topology that is wrong.
+/// The error message for a wrong topology.
 fn refusal(path: &Path) -> String {
     let output = emulate(&["check", path.to_str().unwrap()]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
@@ -126,7 +126,7 @@ fn odd_emulab_input_round_trips_toml() {
         stdout(&["convert", &file, "-qo", toml.to_str().unwrap()]);
         let lans = |file: &str| {
             let json: Value = serde_json::from_str(&stdout(&["check", file, "--json"])).unwrap();
-            // Of a rate `~` an NS file's listing shows what Emulab sets aside; here it is no limit.
+            // For a rate `~` a listing of an NS file shows Emulab's reservation; here it is unlimited.
             let best_effort = |lan: &&Value| lan["name"] == "ring";
             json["lans"].as_array().unwrap().iter().filter(|lan| !best_effort(lan)).cloned().collect::<Vec<_>>()
         };

@@ -4,26 +4,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream;
-use roost_control::query::{DEFAULT_TIMEOUT, MAX_DURATION, Params};
-use roost_control::server::{ApiError, Pairs, json, json_line};
+use roost_control::query::{MAX_DURATION, Params};
+use roost_control::server::{ApiError, JsonBody, Pairs, json, json_line};
 use roost_control::{
-    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RequestQuery, RoomQuery, SCHEMA, ServiceRow, Services,
-    State as Doing, WatchQuery,
+    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RoomQuery, SCHEMA, ServiceRow, Services, State as Doing,
+    WatchQuery,
 };
 use roost_daemon::driver::DriverStopped;
 use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_daemon::naming::{connected, resolve_node};
 use roost_daemon::shared::millis;
-use roost_proto::node::{NodeCommand, Provider, ReflectionPolicy, ServiceRequest, Ticket};
+use roost_proto::node::{NodeCommand, Provider, Ticket};
 use roost_proto::room::RoomId;
-use roost_proto::wire::{Candidate, Coverage, LookupResult, MAX_CANDIDATES};
-use roost_proto::{Area, Cell, NodeId, NodeSelector, SchemeSet, Service, format_node};
+use roost_proto::wire::{Candidate, Coverage, LookupResult, MAX_CANDIDATES, ReflectionPolicy, ServiceRequest};
+use roost_proto::{Area, Cell, NodeId, NodeSelector, Service, format_node};
 use tokio::time::Instant;
 
 use crate::naming::{MemberNames, NameScope, everybody};
 use crate::node::NodeService;
 use crate::tickets::{Purpose, Replies, Reply, TicketError, open_ticket};
 use crate::{deliver, rows, sending};
+
+/// The least time that is left for a provider's answer after the search for the provider.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// A node's own endpoints.
 pub(crate) fn routes(node: NodeService) -> Router {
@@ -88,77 +91,63 @@ pub(crate) fn leaving(gone: DriverStopped) -> ApiError {
 async fn request(
     State(node): State<NodeService>,
     headers: HeaderMap,
-    Pairs(pairs): Pairs,
+    JsonBody(mut request): JsonBody<ServiceRequest>,
 ) -> Result<Response, ApiError> {
-    let query = RequestQuery::from_pairs(&pairs)?;
+    request.check().map_err(|error| ApiError::new(Code::Usage, error.to_string()))?;
     let began = Instant::now();
-    let (provider, area) = match query.provider {
-        Some(called) => {
-            let provider = node.meant(called, NameScope::Offers(query.service), query.timeout).await?;
-            let (provider, cell) = known(&node, provider, &query).await?;
-            // Hubs find a provider by its place.
-            let known = cell.filter(|_| !matches!(query.area, Area::Exact(_)));
-            (Some(provider), known.map_or(query.area, Area::Exact))
+    let named = request.provider;
+    let provider = match named {
+        Some(selector) if selector.is_everybody() => {
+            let empty = "provider is empty: expected a node's id, the beginning of it, or its name";
+            return Err(ApiError::new(Code::Usage, empty));
         }
-        None => (None, query.area),
+        Some(selector) => {
+            let provider = node.meant(selector, NameScope::Offers(request.service), request.timeout).await?;
+            let (provider, cell) = find_provider(&node, provider, &request).await?;
+            // Hubs find a provider by its place.
+            let known = cell.filter(|_| !matches!(request.area, Area::Exact(_)));
+            request.area = known.map_or(request.area, Area::Exact);
+            Some(provider)
+        }
+        None => None,
     };
-    let wanted = ServiceRequest {
-        mode: query.mode,
-        count: query.count,
-        duration: query.duration,
-        transports: query.transport.map_or(SchemeSet::ALL, SchemeSet::only),
-        // Finding the provider is part of the time allowed.
-        deadline: query.timeout.unwrap_or(DEFAULT_TIMEOUT).saturating_sub(began.elapsed()),
-        prolonged: query.timeout.is_none(),
-        patience: query.patience,
-        provider,
-        scope: query.scope,
-        profile: query.profile,
-        class: query.class,
-        resume: query.resume,
-        reflect: query.reflect.filter(|_| query.service.is_stream()),
-        trace: query.trace,
-        ..ServiceRequest::new(query.service, area)
-    };
-    let purpose = Purpose::Request(query.service, query.mode);
-    let replies = node.open_ticket(purpose, |ticket| NodeCommand::Request { ticket, request: wanted }).await?;
+    // The search for the provider is part of the time allowed.
+    request.timeout = request.timeout.map(|timeout| timeout.saturating_sub(began.elapsed()).max(SHORTEST_TIMEOUT));
+    let purpose = Purpose::Request(request.service, request.mode);
+    let replies = node.open_ticket(purpose, |ticket| NodeCommand::Request { ticket, request, provider }).await?;
     let frames = headers.get(header::ACCEPT).is_some_and(|accept| accept == FRAMES);
-    if frames {
-        Ok(deliver::framed(replies, node, query.provider))
-    } else {
-        deliver::raw(replies, &node, query.provider).await
-    }
+    if frames { Ok(deliver::framed(replies, node, named)) } else { deliver::raw(replies, &node, named).await }
 }
 
 /// A provider that a request names, with where it can be dialled and its cell: as the last
 /// lookups said, without both if there is a connection with it, or as the hub says. What is
 /// reflected comes through hubs, which need the cell.
-async fn known(
+async fn find_provider(
     node: &NodeService,
     provider: NodeId,
-    query: &RequestQuery,
+    request: &ServiceRequest,
 ) -> Result<(Provider, Option<Cell>), ApiError> {
-    let place = || node.providers.place(std::time::Instant::now(), provider);
+    let place = || node.providers.find(std::time::Instant::now(), provider);
     let named = |(cell, addresses)| (Provider { node: provider, addresses }, Some(cell));
     if let Some(place) = place() {
         return Ok(named(place));
     }
     let has_connection =
         node.shared.transport.connections().iter().any(|connection| connection.remote.node == provider);
-    let is_placed = query.reflect != Some(ReflectionPolicy::Always) || matches!(query.area, Area::Exact(_));
+    let is_placed = request.reflect != ReflectionPolicy::Always || matches!(request.area, Area::Exact(_));
     if has_connection && is_placed {
         return Ok((Provider { node: provider, addresses: Vec::new() }, None));
     }
-    let (service, count) = (query.service, MAX_CANDIDATES as u8);
+    let (service, count) = (request.service, MAX_CANDIDATES as u8);
     // Of everybody: anywhere would do with the first.
     let everywhere = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
-    let found = node.find(service, everywhere, (count, Some(provider.into())), query.timeout).await?;
+    let found = node.find(service, everywhere, (count, Some(provider.into())), request.timeout).await?;
     let offers = |candidate: &Candidate| candidate.node == provider && candidate.services.contains(service);
     match place().filter(|_| found.candidates.iter().any(offers)) {
         Some(place) => Ok(named(place)),
         None if has_connection => Ok((Provider { node: provider, addresses: Vec::new() }, None)),
         None => {
-            let (code, why) = not_among(found.coverage, found.candidates.len());
+            let (code, why) = explain_not_found(found.coverage, found.candidates.len());
             let provider = format_node(provider, node.name(provider).as_deref());
             Err(ApiError::new(code, format!("node {provider} is not among those that offer {service}: {why}")))
         }
@@ -166,7 +155,7 @@ async fn known(
 }
 
 /// Why a provider that a request names is not among those that were found.
-pub(crate) fn not_among(coverage: Coverage, found: usize) -> (Code, String) {
+pub(crate) fn explain_not_found(coverage: Coverage, found: usize) -> (Code, String) {
     let code = match coverage {
         _ if found >= MAX_CANDIDATES => {
             let why = format!("a lookup names no more than {MAX_CANDIDATES}; look it up at its place first (--at X,Y)");
@@ -196,17 +185,17 @@ async fn lookup(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<
 }
 
 async fn ping(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
-    let called = Params::new(&pairs, &["node"], false)?.called("node")?;
+    let selector = Params::new(&pairs, &["node"], false)?.selector("node")?;
     let none =
-        |called: NodeSelector| move || ApiError::new(Code::NotFound, format!("no connection with {called} is up"));
-    let meant = |called| resolve_node(&called, &connected(&node.shared), none(called));
-    let wanted: Option<NodeId> = called.map(meant).transpose()?;
-    let mut replies = node.open_ticket(Purpose::Other, |ticket| NodeCommand::Ping { ticket, node: wanted }).await?;
+        |selector: NodeSelector| move || ApiError::new(Code::NotFound, format!("no connection with {selector} is up"));
+    let meant = |selector| resolve_node(&selector, &connected(&node.shared), none(selector));
+    let request: Option<NodeId> = selector.map(meant).transpose()?;
+    let mut replies = node.open_ticket(Purpose::Other, |ticket| NodeCommand::Ping { ticket, node: request }).await?;
     // The machine says when it is over, which depends on how far away the other is.
     match replies.next().await {
         Some(Reply::Pong { rtt, address }) => {
             let home = node.machine_status().await.map_err(leaving)?.home.map(|home| home.hub.node);
-            let node_id = wanted.or(home);
+            let node_id = request.or(home);
             let (name, address) = (node_id.and_then(|id| node.name(id)), address.to_string());
             Ok(json(&Ping { schema: SCHEMA, node: node_id, name, address, rtt_ms: millis(rtt) }))
         }
@@ -330,10 +319,10 @@ mod tests {
             (Coverage::Partial, 63, Code::TimedOut),
             (Coverage::UnreachableAbove, 0, Code::UnreachableAbove),
         ] {
-            assert_eq!(not_among(coverage, found).0, code, "{coverage:?}");
+            assert_eq!(explain_not_found(coverage, found).0, code, "{coverage:?}");
         }
-        let (_, why) = not_among(Coverage::Complete, MAX_CANDIDATES);
+        let (_, why) = explain_not_found(Coverage::Complete, MAX_CANDIDATES);
         assert!(why.contains("no more than 64") && why.contains("--at"), "{why}");
-        assert!(not_among(Coverage::Complete, 3).1.contains("no hub knows"));
+        assert!(explain_not_found(Coverage::Complete, 3).1.contains("no hub knows"));
     }
 }

@@ -83,7 +83,7 @@ impl Framing {
             Reply::Traced(trace) => RequestEvent::Traced(rows::trace(&trace)),
             Reply::Finished(summary) => {
                 let provider_name = self.node.name(summary.provider);
-                let row = control::Summary { provider_name, ..rows::summary(&summary, self.replies.unread()) };
+                let row = control::TransferSummary { provider_name, ..rows::summary(&summary, self.replies.unread()) };
                 match rows::damage(&summary) {
                     None => RequestEvent::Finished(row),
                     Some(error) => RequestEvent::Failed { error, summary: Some(row) },
@@ -116,7 +116,7 @@ pub(crate) async fn raw(
         }
     };
     node.check_name(named, accepted.provider)?;
-    let (format, length) = match accepted.offer {
+    let (format, length) = match accepted.flow {
         FlowDescription::Stream { format, .. } => (format, None),
         FlowDescription::Object { format, bytes, offset, .. } => (format, Some(bytes - offset.unwrap_or(0))),
     };

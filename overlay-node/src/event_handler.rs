@@ -10,7 +10,7 @@ use roost_daemon::DaemonContext;
 use roost_daemon::LogLimiter;
 use roost_daemon::driver::{EventHandler, LoopControl};
 use roost_daemon::log_dedup::LogDedup;
-use roost_daemon::naming::Names;
+use roost_daemon::naming::NodeNames;
 use roost_proto::node::{Node, NodeCommand, NodeEvent, RequestSummary, Ticket};
 use roost_proto::wire::Reason;
 use roost_proto::{NodeId, RequestId};
@@ -28,11 +28,11 @@ use crate::tickets::{Accepted, Purpose, Reply};
 pub(crate) struct NodeEventHandler {
     pub(crate) desk: InboxService,
     /// Tasks that take the files that nodes offer; as many as the machine takes at once.
-    pub(crate) offers: BTreeMap<(NodeId, RequestId), AbortHandle>,
+    pub(crate) receptions: BTreeMap<(NodeId, RequestId), AbortHandle>,
     pub(crate) sessions: Sessions,
     pub(crate) metrics: NodeMetrics,
     pub(crate) shared: Arc<DaemonContext>,
-    pub(crate) names: Arc<Names>,
+    pub(crate) names: Arc<NodeNames>,
     pub(crate) watching: RelayClient,
     /// Seals stream keys for the group's nodes, if this one has the group's key.
     pub(crate) sealer: Option<KeySealer>,
@@ -83,13 +83,13 @@ impl EventHandler<Node> for NodeEventHandler {
                 self.desk.tickets.deliver(ticket, Reply::Read { session, offset, length });
             }
             NodeEvent::PushOffered { from, push } => {
-                self.offers.retain(|_, taking| !taking.is_finished());
+                self.receptions.retain(|_, reception| !reception.is_finished());
                 let key = (from, push.id);
-                self.offers.insert(key, tokio::spawn(self.desk.clone().receive_file(from, push)).abort_handle());
+                self.receptions.insert(key, tokio::spawn(self.desk.clone().receive_file(from, push)).abort_handle());
             }
             NodeEvent::PushRevoked { from, id } => {
-                if let Some(taking) = self.offers.remove(&(from, id)) {
-                    taking.abort();
+                if let Some(reception) = self.receptions.remove(&(from, id)) {
+                    reception.abort();
                 }
             }
             NodeEvent::CloseSource { session, bytes, reason } => {
@@ -152,11 +152,11 @@ impl NodeEventHandler {
     /// Hands an answer to the API call that waits for it.
     fn reply(&mut self, event: NodeEvent) {
         let (ticket, reply) = match event {
-            NodeEvent::Accepted { ticket, provider, cell, flow: offer, scheme, relayed, reflected } => {
+            NodeEvent::Accepted { ticket, provider, cell, flow, scheme, relayed, reflected } => {
                 if !reflected {
                     self.watching.turns_direct(ticket);
                 }
-                (ticket, Reply::Accepted(Accepted { provider, cell, offer, scheme, relayed, reflected }))
+                (ticket, Reply::Accepted(Accepted { provider, cell, flow, scheme, relayed, reflected }))
             }
             NodeEvent::Data { ticket, payload } => return self.data(ticket, payload),
             NodeEvent::Finished { ticket, mut summary } => {

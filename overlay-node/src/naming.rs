@@ -13,7 +13,7 @@ use roost_proto::room::RoomMember;
 use roost_proto::wire::{Candidate, Coverage, MAX_CANDIDATES, WatchChange};
 use roost_proto::{Area, NodeId, NodeSelector, Service, ServiceSet};
 
-use crate::api::{leaving, not_among};
+use crate::api::{explain_not_found, leaving};
 use crate::node::NodeService;
 use crate::rows;
 
@@ -87,16 +87,16 @@ impl NodeService {
     /// or the connection, know.
     pub(crate) async fn meant(
         &self,
-        called: NodeSelector,
+        selector: NodeSelector,
         among: NameScope,
         timeout: Option<Duration>,
     ) -> Result<NodeId, ApiError> {
-        if let Ok(node) = called.as_str().parse() {
+        if let Ok(node) = selector.as_str().parse() {
             return Ok(node);
         }
         // Of everybody: anywhere would do with the first.
         let everywhere = Area::Nearest(self.machine_status().await.map_err(leaving)?.cell);
-        let wanted = (MAX_CANDIDATES as u8, Some(called));
+        let wanted = (MAX_CANDIDATES as u8, Some(selector));
         let answers =
             join_all(among.services().iter().map(|service| self.find(*service, everywhere, wanted, timeout))).await;
         let (mut known, mut coverage, mut knows_names, mut failure) =
@@ -112,41 +112,41 @@ impl NodeService {
             coverage = coverage.with(found.coverage);
             for Candidate { node, name, services, .. } in found.candidates {
                 // A hub of an older version names everybody, without names.
-                knows_names &= called.matches(node, name.as_deref());
+                knows_names &= selector.matches(node, name.as_deref());
                 if !among.admits(services) {
                     continue;
                 }
                 known.entry(node).or_insert(name);
             }
         }
-        resolve_node(&called, &known, || {
-            failure.unwrap_or_else(|| nobody(called, among, knows_names.then_some(coverage)))
+        resolve_node(&selector, &known, || {
+            failure.unwrap_or_else(|| nobody(selector, among, knows_names.then_some(coverage)))
         })
     }
 
     /// Checks that a node that was meant by its name has that name in its certificate, since a hub may
     /// tell any name. Without a connection to the node there is no proof, and the check passes.
-    pub(crate) fn check_name(&self, called: Option<NodeSelector>, node: NodeId) -> Result<(), ApiError> {
-        let (Some(called), Some(name)) = (called, certified(&self.shared, node)) else { return Ok(()) };
-        if called.matches(node, Some(&name)) {
+    pub(crate) fn check_name(&self, selector: Option<NodeSelector>, node: NodeId) -> Result<(), ApiError> {
+        let (Some(selector), Some(name)) = (selector, certified(&self.shared, node)) else { return Ok(()) };
+        if selector.matches(node, Some(&name)) {
             return Ok(());
         }
         let message =
-            format!("a hub calls node {node} {called}, but its certificate says {name}; tell the hub's operator");
+            format!("a hub calls node {node} {selector}, but its certificate says {name}; tell the hub's operator");
         Err(ApiError::new(Code::Refused, message))
     }
 }
 
 /// Why nobody is meant; without a coverage, the hubs tell no names.
-fn nobody(called: NodeSelector, among: NameScope, coverage: Option<Coverage>) -> ApiError {
+fn nobody(selector: NodeSelector, among: NameScope, coverage: Option<Coverage>) -> ApiError {
     let Some(coverage) = coverage else {
-        let message = format!("no hub knows a node named {called}: give the node's id, or the beginning of it");
+        let message = format!("no hub knows a node named {selector}: give the node's id, or the beginning of it");
         return ApiError::new(Code::NotFound, message);
     };
-    let (code, why) = not_among(coverage, 0);
+    let (code, why) = explain_not_found(coverage, 0);
     let whom = match among {
-        NameScope::Offers(service) => format!("no node {called} is among those that offer {service}"),
-        NameScope::Whoever => format!("no node {called} is known"),
+        NameScope::Offers(service) => format!("no node {selector} is among those that offer {service}"),
+        NameScope::Whoever => format!("no node {selector} is known"),
     };
     ApiError::new(code, format!("{whom}: {why}"))
 }

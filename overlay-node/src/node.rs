@@ -14,7 +14,7 @@ use roost_daemon::driver::{DriverStopped, Mailbox, Sockets, driver};
 use roost_daemon::http::Router;
 use roost_daemon::log_dedup::LogDedup;
 use roost_daemon::media::{MediaAddress, MediaMetrics, MediaSocket, RelayMailbox, rows as relayed};
-use roost_daemon::naming::Names;
+use roost_daemon::naming::NodeNames;
 use roost_daemon::resolve::{EndpointResolver, resolve_all};
 use roost_daemon::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 use roost_identity::Identity;
@@ -48,7 +48,7 @@ pub(crate) struct NodeService {
     pub(crate) mailbox: Mailbox<Node>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) providers: Arc<ProviderCache>,
-    pub(crate) names: Arc<Names>,
+    pub(crate) names: Arc<NodeNames>,
     pub(crate) shelf: SourceRegistry,
     pub(crate) metrics: NodeMetrics,
     /// The counts of subscriptions.
@@ -109,7 +109,7 @@ impl Program for OverlayNode {
         shelf.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
         let inbox = config.inbox;
-        let (receptions, names) = (ReceptionTable::default(), Arc::<Names>::default());
+        let (receptions, names) = (ReceptionTable::default(), Arc::<NodeNames>::default());
         let mut relay = Ok(None);
         let owner = |mailbox: &Mailbox<Node>| {
             let (tickets, mailbox) = (Arc::clone(&tickets), mailbox.clone());
@@ -127,7 +127,7 @@ impl Program for OverlayNode {
                     names: Arc::clone(&names),
                     refusals: Arc::default(),
                 },
-                offers: BTreeMap::new(),
+                receptions: BTreeMap::new(),
                 sessions: Sessions::new(shelf.clone(), mailbox, Arc::clone(&shared), media.clone()),
                 metrics: metrics.clone(),
                 shared: Arc::clone(&shared),

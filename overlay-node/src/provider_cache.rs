@@ -15,11 +15,11 @@ const MAX_PROVIDERS: usize = 256;
 
 /// Providers named by lookups within the last lease, and where to dial them.
 #[derive(Debug, Default)]
-pub(crate) struct ProviderCache(Mutex<BTreeMap<NodeId, Named>>);
+pub(crate) struct ProviderCache(Mutex<BTreeMap<NodeId, CachedProvider>>);
 
 /// One of them.
 #[derive(Debug)]
-struct Named {
+struct CachedProvider {
     at: Instant,
     cell: Cell,
     addresses: Vec<Address>,
@@ -32,7 +32,7 @@ impl ProviderCache {
         known.retain(|_, named| now.duration_since(named.at) < KEPT);
         for candidate in found {
             let (cell, addresses) = (candidate.cell, candidate.addresses.clone());
-            known.insert(candidate.node, Named { at: now, cell, addresses });
+            known.insert(candidate.node, CachedProvider { at: now, cell, addresses });
             if known.len() > MAX_PROVIDERS
                 && let Some(oldest) = known.iter().min_by_key(|(_, named)| named.at).map(|(node, _)| *node)
             {
@@ -43,17 +43,17 @@ impl ProviderCache {
 
     /// Where a provider can be dialled; `None` if no lookup has named it lately.
     pub(crate) fn addresses(&self, now: Instant, node: NodeId) -> Option<Vec<Address>> {
-        self.place(now, node).map(|(_, addresses)| addresses)
+        self.find(now, node).map(|(_, addresses)| addresses)
     }
 
     /// The same, and its cell.
-    pub(crate) fn place(&self, now: Instant, node: NodeId) -> Option<(Cell, Vec<Address>)> {
+    pub(crate) fn find(&self, now: Instant, node: NodeId) -> Option<(Cell, Vec<Address>)> {
         let known = self.lock();
         let named = known.get(&node).filter(|named| now.duration_since(named.at) < KEPT);
         named.map(|named| (named.cell, named.addresses.clone()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, Named>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, CachedProvider>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -135,7 +135,7 @@ pub(crate) fn accepted(ticket: Ticket, accepted: &Accepted) -> control::Accepted
         duration_ms: None,
         bits_per_second: None,
     };
-    match &accepted.offer {
+    match &accepted.flow {
         FlowDescription::Stream { duration_ms, bits_per_second, format } => {
             row.format.clone_from(format);
             // One without an end is as long as can be said.
@@ -158,8 +158,8 @@ pub(crate) fn failure(reason: Reason, detail: String, retry_after: Option<Durati
     Error { retry_after_ms, ..Error::new(reason.into(), detail) }
 }
 
-pub(crate) fn summary(summary: &RequestSummary, unread: u64) -> control::Summary {
-    control::Summary {
+pub(crate) fn summary(summary: &RequestSummary, unread: u64) -> control::TransferSummary {
+    control::TransferSummary {
         provider: summary.provider,
         provider_name: None,
         cell: summary.cell,

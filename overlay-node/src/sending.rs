@@ -22,21 +22,21 @@ use crate::rows;
 use crate::tickets::{Purpose, Reply};
 
 /// A service that a node offers, and where.
-type Place = Option<(Service, Cell)>;
+type PublishedService = Option<(Service, Cell)>;
 
 /// `POST /v1/send`: offers a file to a node; says line by line what is to be read of it.
 pub(crate) async fn send(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let query = SendQuery::from_pairs(&pairs)?;
     let (to, place) = find(&node, &query).await?;
-    let SendQuery { node: called, name, bytes: length, digest, timeout: deadline, .. } = query;
+    let SendQuery { node: selector, name, bytes: length, digest, timeout: deadline, .. } = query;
     let receiver = to.node;
-    let command = |ticket| NodeCommand::Push { ticket, to, place, name, length, digest, deadline };
+    let command = |ticket| NodeCommand::Push { ticket, to, published_service: place, name, length, digest, deadline };
     let replies = node.open_ticket(Purpose::Other, command).await?;
     let lines = stream::unfold((replies, node), move |(mut replies, node)| async move {
         loop {
             let event = match replies.next().await? {
                 Reply::Read { session, offset, length } => {
-                    if let Err(ApiError(error)) = node.check_name(Some(called), receiver) {
+                    if let Err(ApiError(error)) = node.check_name(Some(selector), receiver) {
                         replies.give_up();
                         let failed = SendEvent::Failed { error };
                         return Some((Ok(json_line(&failed)), (replies, node)));
@@ -72,7 +72,7 @@ pub(crate) async fn receive_chunk(
 
 /// Where a node can be dialled: where the caller says, as the hub says, as the
 /// last lookups said, or not at all if there is a connection with it; and by what hubs find it.
-async fn find(node: &NodeService, query: &SendQuery) -> Result<(Provider, Place), ApiError> {
+async fn find(node: &NodeService, query: &SendQuery) -> Result<(Provider, PublishedService), ApiError> {
     let to = meant(node, query).await?;
     if to == node.shared.node() {
         return Err(ApiError::new(
@@ -125,7 +125,7 @@ async fn look_up(
     node: &NodeService,
     to: NodeId,
     timeout: Option<Duration>,
-) -> Result<Option<(Provider, Place)>, ApiError> {
+) -> Result<Option<(Provider, PublishedService)>, ApiError> {
     let everywhere = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
     let lookups =
         Service::ALL.map(|service| node.find(service, everywhere, (MAX_CANDIDATES as u8, Some(to.into())), timeout));

@@ -86,7 +86,7 @@ impl Sessions {
     pub(crate) fn open(&mut self, session: SessionId, service: Service, duration: Option<Duration>, reflected: bool) {
         let (shared, failures) = (Arc::clone(&self.shared), Arc::clone(&self.failures));
         let (reads, wanted) = mpsc::channel(1);
-        let feeder = Feeder { session, mailbox: self.mailbox.clone(), shared, failures, wanted };
+        let feeder = Feeder { session, mailbox: self.mailbox.clone(), shared, failures, reads: wanted };
         let spec = self.shelf.get(service);
         let media = self.media.clone().filter(|_| reflected);
         let task = tokio::spawn(async move {
@@ -134,7 +134,7 @@ struct Feeder {
     mailbox: Mailbox<Node>,
     shared: Arc<DaemonContext>,
     failures: Arc<LogLimiter>,
-    wanted: mpsc::Receiver<(u64, u64)>,
+    reads: mpsc::Receiver<(u64, u64)>,
 }
 
 impl Feeder {
@@ -242,7 +242,7 @@ impl Feeder {
     /// Reads what the machine asks for, until the session is closed.
     async fn read(mut self, service: Service, file: &StoredFile) -> Result<(), DriverStopped> {
         let session = self.session;
-        while let Some((offset, length)) = self.wanted.recv().await {
+        while let Some((offset, length)) = self.reads.recv().await {
             match file.read(offset, length).await {
                 Ok(bytes) => self.mailbox.command(NodeCommand::ObjectRead { session, offset, bytes }).await?,
                 Err(error) => return self.break_off(service, &error).await,

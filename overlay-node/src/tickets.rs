@@ -68,7 +68,7 @@ pub(crate) enum Reply {
 pub(crate) struct Accepted {
     pub(crate) provider: NodeId,
     pub(crate) cell: Cell,
-    pub(crate) offer: FlowDescription,
+    pub(crate) flow: FlowDescription,
     pub(crate) scheme: Scheme,
     pub(crate) relayed: bool,
     pub(crate) reflected: bool,

@@ -13,29 +13,29 @@ use crate::error::plain;
 /// A command that takes longer is ended.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much of the end of a command's standard error goes into an error, bytes.
+/// Bytes kept from the end of a command's standard error, for the error message.
 const MAX_COMPLAINT: usize = 400;
 
 /// Runs `sh -c COMMAND` without input and returns its standard output.
 ///
-/// The command and all that it started are killed when it takes longer than
-/// 30 s, gives more than `limit_bytes`, or when the caller no longer waits.
+/// The command and all that it started are killed when it takes longer than 30 s, gives more than
+/// `limit_bytes`, or when the caller no longer waits.
 ///
 /// # Errors
-/// How it failed, with the end of what it wrote to its standard error.
+/// The command failed, was too slow or gave too much; the reason quotes the end of its standard error.
 pub(crate) async fn run(command: &str, limit_bytes: usize) -> Result<Vec<u8>, SourceError> {
     let failed = |reason: String| SourceError::Command { command: command.to_owned(), reason };
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).process_group(0).kill_on_drop(true);
     shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = shell.spawn().map_err(|error| failed(format!("cannot be started: {}", plain(&error))))?;
-    let mut group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
+    let mut group = ProcessGroup(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
     let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(failed("has no output".to_owned()));
     };
     let finished = async {
         let (output, complaint) = tokio::join!(read_limited(stdout, limit_bytes), read_end(stderr));
-        // A command that is cut off writes on into nothing, so that it is not waited for.
+        // A command that was cut off is not waited for, since it may never end; dropping `group` kills it.
         let status = if matches!(output, Ok(Some(_))) { Some(child.wait().await) } else { None };
         (output, complaint, status)
     };
@@ -55,9 +55,9 @@ pub(crate) async fn run(command: &str, limit_bytes: usize) -> Result<Vec<u8>, So
 }
 
 /// The processes of a command, killed when this is dropped before they are done.
-struct Group(Option<Pid>);
+struct ProcessGroup(Option<Pid>);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
             // It may be gone already.
@@ -66,14 +66,14 @@ impl Drop for Group {
     }
 }
 
-/// Everything; `None` if it is more than `limit`.
+/// Reads to the end, or returns `None` if there are more than `limit` bytes.
 async fn read_limited(input: impl AsyncRead + Unpin, limit: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut output = Vec::new();
     input.take(limit as u64 + 1).read_to_end(&mut output).await?;
     Ok((output.len() <= limit).then_some(output))
 }
 
-/// Reads to the end and keeps the last of it, as the tail of a sentence.
+/// Reads to the end and keeps the last [`MAX_COMPLAINT`] bytes, as the tail of a sentence.
 async fn read_end(mut input: impl AsyncRead + Unpin) -> String {
     let (mut kept, mut buffer) = (Vec::new(), [0; 1024]);
     while let Ok(length @ 1..) = input.read(&mut buffer).await {

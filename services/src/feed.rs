@@ -1,4 +1,4 @@
-//! A stream's datagrams, each handed out when it is due.
+//! Datagrams of a stream, each handed out when it is due.
 
 use std::time::Duration;
 
@@ -10,43 +10,34 @@ use crate::pace::{Due, Pacer};
 use crate::shared_reader::{KeyFrameRequester, Live};
 use crate::{SourceError, StoredFile};
 
-/// What opening a source gives.
 #[derive(Debug)]
 pub enum OpenedSource {
-    /// A stream: video, track.
     Stream {
         /// Payload rate to expect, bits per second.
         bits_per_second: u32,
-        /// Media type of the payload.
         format: String,
-        /// The datagrams.
         feed: Feed,
     },
-    /// One object: image, sensor.
     Object {
-        /// The whole of it.
         bytes: Bytes,
-        /// Its media type.
         format: String,
     },
-    /// One object that stays where it is and is read piece by piece: image.
+    /// An object that stays on disk and is read chunk by chunk while it is sent: image.
     Stored {
-        /// The file.
         file: StoredFile,
-        /// Its media type.
         format: String,
     },
 }
 
-/// A stream under way. Dropping it stops its source.
+/// A stream in progress. Dropping it stops its source.
 ///
 /// Time starts with the first call of [`Feed::next`].
 #[derive(Debug)]
 pub struct Feed {
     items: Items,
-    /// Nothing is handed out at or after this, since the start.
+    /// The end of the stream, since its start: nothing is handed out at or after it.
     length: Duration,
-    /// After this long without a datagram an empty one says "still here".
+    /// The silence after which an empty datagram shows that the source is alive.
     keepalive: Option<Duration>,
     started: Option<Instant>,
     spoke: Option<Instant>,
@@ -56,11 +47,9 @@ pub struct Feed {
 }
 
 enum Items {
-    /// Computed on the spot.
     Planned(Box<dyn Iterator<Item = Due> + Send>),
     /// Read by a thread of its own.
     Read(mpsc::Receiver<Result<Due, SourceError>>),
-    /// As it comes from the network.
     Live(Box<Live>),
 }
 
@@ -90,14 +79,13 @@ impl Feed {
         }
     }
 
-    /// The feed with an empty datagram after every `silence` without one, for
-    /// services whose data comes seldom.
+    /// Adds an empty datagram after every `silence` without one, for services whose data comes seldom.
     pub(crate) fn with_keepalive(mut self, silence: Duration) -> Self {
         self.keepalive = Some(silence);
         self
     }
 
-    /// Where to ask for a key frame, if the source is one that comes as it is made.
+    /// A handle to request key frames, if the source is live.
     pub fn key_frames(&self) -> Option<KeyFrameRequester> {
         match &self.items {
             Items::Live(live) => Some(live.key_frames()),
@@ -105,9 +93,8 @@ impl Feed {
         }
     }
 
-    /// The next datagram's payload, when it is due; `None` at the end. After
-    /// an error the feed is at its end. An empty payload carries no data: it
-    /// says that a source which has had no news for a while is still there.
+    /// Waits until the next datagram is due and returns its payload; `None` at the end. After an error the feed
+    /// is at its end. An empty payload carries no data: it shows that a silent source is alive.
     ///
     /// Cancel safe: a call that is dropped loses nothing.
     pub async fn next(&mut self) -> Option<Result<Bytes, SourceError>> {
@@ -142,8 +129,7 @@ impl Feed {
         }
         let at = self.pending.as_ref()?.at;
         if at >= self.length {
-            // A stream of ten seconds takes ten seconds, also when its last
-            // datagram came long before.
+            // A stream of ten seconds takes ten seconds, even if its last datagram came long before.
             tokio::time::sleep_until(start + self.length).await;
             return None;
         }

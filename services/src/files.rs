@@ -1,4 +1,4 @@
-//! Local files: read off the runtime, and never further than a limit.
+//! Reads of local files, off the runtime's threads and up to a limit.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::SourceError;
 
-/// Does work on `path` that may block, on a thread where it may.
+/// Runs blocking work on `path` on a thread that may block.
 pub(crate) async fn blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce(&Path) -> Result<T, SourceError> + Send + 'static,
@@ -17,8 +17,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|error| Err(SourceError::unreadable(path, &Error::other(error))))
 }
 
-/// Opens a regular file: a pipe would keep the thread waiting, and a device
-/// may have no end.
+/// Opens a regular file only: a pipe would block the thread, and a device may have no end.
 pub(crate) fn open(path: &Path) -> Result<File, SourceError> {
     let unreadable = |error: Error| SourceError::unreadable(path, &error);
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
@@ -27,7 +26,7 @@ pub(crate) fn open(path: &Path) -> Result<File, SourceError> {
     File::open(path).map_err(unreadable)
 }
 
-/// The whole of a regular file, if that is at most `limit_bytes`.
+/// Reads a whole regular file of at most `limit_bytes`.
 pub(crate) fn read(path: &Path, limit_bytes: usize) -> Result<Vec<u8>, SourceError> {
     let mut bytes = Vec::new();
     let read = open(path)?.take(limit_bytes as u64 + 1).read_to_end(&mut bytes);

@@ -1,4 +1,4 @@
-//! The media types that travel in an offer.
+//! Media types, as offers carry them.
 
 /// MPEG transport stream: datagrams of whole 188-byte packets.
 pub const MPEG_TS: &str = "video/mp2t";
@@ -6,13 +6,10 @@ pub const MPEG_TS: &str = "video/mp2t";
 pub const RTP_H264: &str = "application/rtp; encoding=H264";
 /// Track records, one JSON value a line.
 pub const JSON_LINES: &str = "application/x-ndjson";
-/// A JPEG.
 pub const JPEG: &str = "image/jpeg";
-/// A PNG.
 pub const PNG: &str = "image/png";
-/// A TIFF, as surveys have it.
 pub const TIFF: &str = "image/tiff";
-/// Of no format that is known here.
+/// The format is not known here.
 pub const BYTES: &str = "application/octet-stream";
 /// A SenML pack in JSON (RFC 8428).
 pub const SENML_JSON: &str = "application/senml+json";

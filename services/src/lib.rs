@@ -1,9 +1,8 @@
 //! Sources and sinks of the four Roost services.
 //!
-//! A node that offers a service has a [`SourceSpec`] for it; each request that
-//! it serves opens the source and gets an [`OpenedSource`]: a [`Feed`] of datagrams
-//! that come when they are due, one whole object, or a [`StoredFile`] one that is read piece by piece. The other end writes what
-//! arrives into a [`Sink`].
+//! A node that offers a service has a [`SourceSpec`] for it; each request that it serves opens the source and
+//! gets an [`OpenedSource`]: a [`Feed`] of datagrams that come when they are due, one whole object, or a
+//! [`StoredFile`] that is read chunk by chunk. The requester writes the data into a [`Sink`].
 //!
 //! | service | sources | sinks |
 //! |---|---|---|
@@ -12,8 +11,10 @@
 //! | image | `synthetic`, `file:`, `dir:`, `command:` | `-`, a file |
 //! | sensor | `synthetic`, `file:`, `command:` | `-`, a file |
 //!
-//! What decides (schedules, generated content, parsers) does no I/O, so that a
-//! simulation can use it: see [`pace`] and [`synthetic`].
+//! Schedules, generated content and parsers do no I/O, so that a simulation can use them: see [`pace`] and
+//! [`synthetic`].
+
+#![allow(missing_docs, reason = "only this workspace imports it")]
 
 pub mod format;
 pub mod image;
@@ -37,12 +38,11 @@ mod stored;
 pub use error::{SinkError, SourceError, SpecError};
 pub use feed::{Feed, OpenedSource};
 pub use shared_reader::KeyFrameRequester;
-pub use sink::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkSpec, SinkState, TrackForm};
+pub use sink::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkSpec, SinkState, TrackFormat};
 pub use source::{SourceSpec, Sources};
 pub use stored::{StoredFile, digest_of};
 
 use roost_proto::flow::MAX_HELD_BYTES;
 
-/// The largest datagram that a feed hands on, bytes. Larger ones from a live
-/// source are dropped and counted.
+/// The largest datagram that a feed hands out, bytes. Larger ones from a live source are dropped and counted.
 const MAX_DATAGRAM_BYTES: usize = 8 * 1024;

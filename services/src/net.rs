@@ -1,4 +1,4 @@
-//! Addresses as specs write them, and sockets to listen on.
+//! Addresses in specs, and sockets that listen on them.
 
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,10 +12,10 @@ use crate::error::plain;
 use crate::shared_reader::{Outlet, SourceReader};
 use crate::{MAX_DATAGRAM_BYTES, SourceError};
 
-/// Kernel buffer to ask for, bytes: a second of fast video.
+/// The kernel's receive buffer, bytes: a second of fast video.
 const RECEIVE_BUFFER: usize = 1024 * 1024;
 
-/// A socket that was closed a moment ago may still hold its port.
+/// The attempts to bind a port: a socket that was closed a moment ago may still hold it.
 const BIND_TRIES: u32 = 10;
 const BIND_PAUSE: Duration = Duration::from_millis(20);
 
@@ -35,7 +35,6 @@ pub(crate) fn check_address(text: &str) -> Result<(), &'static str> {
     if sound { Ok(()) } else { Err("its host is malformed") }
 }
 
-/// The first address of `HOST:PORT`.
 pub(crate) async fn resolve(address: &str) -> std::io::Result<SocketAddr> {
     let nothing = || Error::new(ErrorKind::NotFound, "the name has no address");
     tokio::net::lookup_host(address).await?.next().ok_or_else(nothing)
@@ -44,21 +43,19 @@ pub(crate) async fn resolve(address: &str) -> std::io::Result<SocketAddr> {
 /// A local port, or a multicast group and its port, to listen on.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
-    /// `HOST:PORT`.
     pub(crate) address: String,
-    /// On which of several networks to join a group; the system's choice if `None`.
+    /// The network on which to join a group; `None` leaves the choice to the system.
     pub(crate) interface: Option<Ipv4Addr>,
 }
 
 impl Port {
-    /// The port after this one, if there is one.
+    /// Returns the next port number, or `None` after 65535.
     pub(crate) fn next(&self) -> Option<Self> {
         let (host, port) = self.address.rsplit_once(':')?;
         let next = port.parse::<u16>().ok()?.checked_add(1)?;
         Some(Self { address: format!("{host}:{next}"), interface: self.interface })
     }
 
-    /// Listens there.
     pub(crate) async fn listen(&self) -> Result<UdpSocket, SourceError> {
         let failed = |error: &Error| SourceError::CannotListen { address: self.address.clone(), reason: plain(error) };
         let address = resolve(&self.address).await.map_err(|error| failed(&error))?;
@@ -77,7 +74,7 @@ impl Port {
     fn bind(&self, address: SocketAddr) -> std::io::Result<UdpSocket> {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_nonblocking(true)?;
-        // A smaller buffer than asked for is no reason to fail.
+        // The system may grant a smaller buffer; the source works with it.
         let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
         if address.ip().is_multicast() {
             // Other programs on this machine listen to the same group.
@@ -95,16 +92,15 @@ impl Port {
     }
 }
 
-/// Makes payloads out of the datagrams of a live source.
+/// Turns the datagrams of a live source into payloads.
 pub(crate) trait Decode: Send + 'static {
-    /// Puts what is in `datagram`, which came from there, into `outlet`.
+    /// Puts the payloads of `datagram` into `outlet`.
     ///
     /// # Errors
-    /// The source is of another kind and will never give anything.
+    /// The source is of another kind than its spec says and will never give anything.
     fn decode(&mut self, from: SocketAddr, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError>;
 }
 
-/// Reads datagrams from a local port.
 pub(crate) struct Datagrams<D> {
     pub(crate) socket: UdpSocket,
     pub(crate) address: String,

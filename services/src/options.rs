@@ -1,9 +1,9 @@
 //! `BODY?key=value&key=value` in the text of a spec.
 
 use roost_proto::Service;
-use roost_proto::service::Form;
+use roost_proto::service::FlowKind;
 
-/// The text before the options, and those not yet taken.
+/// The text before the options, and the options that are not yet taken.
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
     pub(crate) body: &'a str,
@@ -21,13 +21,12 @@ impl<'a> Options<'a> {
         Self { body, pairs }
     }
 
-    /// The value of an option, which then counts as understood.
+    /// Removes an option and returns its value; [`Self::finish`] refuses those that remain.
     pub(crate) fn take_value(&mut self, key: &str) -> Option<&'a str> {
         let index = self.pairs.iter().position(|(name, _)| *name == key)?;
         Some(self.pairs.remove(index).1)
     }
 
-    /// Refuses options that nobody took.
     pub(crate) fn finish(self) -> Result<&'a str, String> {
         match self.pairs.first() {
             Some((name, _)) => Err(format!("its option {name:?} is unknown or comes twice")),
@@ -35,18 +34,17 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// `rate=2Mbit/s`, the payload rate to announce, bits per second; without
-    /// it, that of the service.
+    /// Takes `rate=2Mbit/s`, the payload rate to announce, bits per second. The default is the service's rate.
     pub(crate) fn rate(&mut self, service: Service) -> Result<u32, String> {
-        match (self.take_value("rate"), service.form()) {
+        match (self.take_value("rate"), service.flow_kind()) {
             (Some(text), _) => rate(text)
                 .ok_or_else(|| format!("its rate {text:?} is not like 700kbit/s or 2Mbit/s, up to 4000Mbit/s")),
-            (None, Form::Stream { bits_per_second, .. }) => Ok(bits_per_second),
-            (None, Form::Object { .. }) => Ok(0),
+            (None, FlowKind::Stream { bits_per_second, .. }) => Ok(bits_per_second),
+            (None, FlowKind::Object { .. }) => Ok(0),
         }
     }
 
-    /// `interface=ADDRESS`, where to join a multicast group.
+    /// Takes `interface=ADDRESS`, the network on which to join a multicast group.
     pub(crate) fn interface(&mut self) -> Result<Option<std::net::Ipv4Addr>, String> {
         let Some(text) = self.take_value("interface") else { return Ok(None) };
         text.parse().map(Some).map_err(|_| format!("its interface {text:?} is not an IPv4 address"))
@@ -57,7 +55,7 @@ fn rate(text: &str) -> Option<u32> {
     let kilobits = text.strip_suffix("kbit/s").map(|number| (number, 1e3));
     let (number, unit) = kilobits.or_else(|| text.strip_suffix("Mbit/s").map(|number| (number, 1e6)))?;
     let bits = number.trim().parse::<f64>().ok()? * unit;
-    // The comparison also refuses what is no number.
+    // NaN fails the comparison as well.
     (1.0..=4e9).contains(&bits).then_some(bits as u32)
 }
 

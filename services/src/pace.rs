@@ -1,32 +1,28 @@
-//! When which datagram is due: schedules without clocks.
+//! Schedules of constant-rate streams, without clocks.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-/// The most datagrams that leave at once when the sender woke up late.
+/// The most datagrams that leave at once after a late wake-up.
 pub const MAX_BURST: u32 = 16;
 
-/// The pause after such a burst.
+/// The pause after a burst of [`MAX_BURST`] datagrams.
 pub const BURST_PAUSE: Duration = Duration::from_millis(1);
 
 /// A datagram and when it is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// Since the start of the stream.
+    /// Time since the start of the stream.
     pub at: Duration,
-    /// What to send.
     pub payload: Bytes,
 }
 
-/// One datagram of a constant-rate stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Counts from 0.
     pub sequence: u64,
-    /// When it is due, since the start of the stream.
+    /// The due time, since the start of the stream.
     pub at: Duration,
-    /// Its payload.
     pub bytes: u32,
 }
 
@@ -38,7 +34,6 @@ pub struct Slot {
 pub struct Schedule {
     bits_per_second: u32,
     packet_bytes: u32,
-    /// Payload that is still to come.
     bytes_left: u64,
     next: u64,
 }
@@ -69,7 +64,7 @@ impl Iterator for Schedule {
     }
 }
 
-/// How long `bytes` take at a rate above 0.
+/// Computes the time that `bytes` take. A rate of 0 counts as 1 bit/s.
 fn transmission_time(bytes: u128, bits_per_second: u32) -> Duration {
     let nanos = bytes * 8 * 1_000_000_000 / u128::from(bits_per_second.max(1));
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -86,8 +81,8 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// When a datagram due at `at` may leave; both since the start of the
-    /// stream. A time in the past means at once.
+    /// Returns the time at which a datagram due at `at` may leave; both count from the start of the stream. A
+    /// time in the past means at once.
     pub fn release(&self, at: Duration) -> Duration {
         at.max(self.not_before)
     }

@@ -1,5 +1,4 @@
-//! Live sources: one socket however many requesters, and each of those with
-//! its own bounded backlog.
+//! Live sources: one socket for all requesters, each of them with its own bounded backlog.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -12,33 +11,30 @@ use tokio::time::Instant;
 
 use crate::SourceError;
 
-/// Datagrams kept for a requester that is slow; what is older is dropped and
-/// counted. About three seconds of video.
+/// Datagrams kept for a slow requester, about three seconds of video; older ones are dropped and counted.
 const BACKLOG: usize = 256;
 
-/// Asks a live source for a key frame, as far as it listens to such.
+/// A handle that requests a key frame from a live source. Sources that take no such requests ignore it.
 #[derive(Clone, Debug, Default)]
 pub struct KeyFrameRequester(Arc<Notify>);
 
 impl KeyFrameRequester {
-    /// Somebody waits for one.
     pub fn request_key_frame(&self) {
         self.0.notify_one();
     }
 
-    /// Until somebody has asked.
-    pub(crate) async fn asked(&self) {
+    pub(crate) async fn wait_for_request(&self) {
         self.0.notified().await;
     }
 }
 
-/// Where a spec's live source is, if somebody listens to it.
+/// The running reader of a spec's live source, if somebody listens to it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReaderSlot(Arc<Mutex<Weak<RunningReader>>>);
 
 #[derive(Debug)]
 struct RunningReader {
-    /// Weak, so that listeners notice when the reader is gone.
+    /// Weak, so that listeners notice when the reader ends.
     sender: broadcast::WeakSender<Result<Bytes, SourceError>>,
     malformed: Arc<AtomicU64>,
     key_frames: KeyFrameRequester,
@@ -51,13 +47,12 @@ impl Drop for RunningReader {
     }
 }
 
-/// Reads a live source until it fails, or for ever.
+/// A live source, read until it fails.
 pub(crate) trait SourceReader: Send + 'static {
-    /// Hands on what comes.
     fn run(self, outlet: Outlet) -> impl Future<Output = SourceError> + Send;
 }
 
-/// Where a reader puts what it reads.
+/// The channel through which a reader hands datagrams to its listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct Outlet {
     sender: broadcast::Sender<Result<Bytes, SourceError>>,
@@ -66,25 +61,24 @@ pub(crate) struct Outlet {
 }
 
 impl Outlet {
-    /// Hands a datagram to everyone who listens.
     pub(crate) fn put(&self, payload: Bytes) {
-        // An error says that nobody listens just now, and then nobody misses it.
+        // An error says that there is no listener at the moment; the datagram may be lost.
         let _ = self.sender.send(Ok(payload));
     }
 
-    /// What those who listen ask for.
+    /// A handle on which the reader receives the listeners' requests for key frames.
     pub(crate) fn key_frames(&self) -> KeyFrameRequester {
         self.key_frames.clone()
     }
 
-    /// Counts something that was not handed on.
+    /// Counts a datagram that was dropped as malformed or too large.
     pub(crate) fn malformed(&self) {
         self.malformed.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl ReaderSlot {
-    /// Joins the source, or starts it with `start` if nobody listens to it yet.
+    /// Joins the running source, or starts it with `start` if it has no listener yet.
     pub(crate) async fn join<R: SourceReader>(
         &self,
         address: &str,
@@ -107,7 +101,7 @@ impl ReaderSlot {
         Ok(Live { upstream, receiver, address: address.to_owned(), silence, dropped: 0, heard: None })
     }
 
-    /// Whether somebody listens to the source now.
+    /// True if the source has a listener now.
     pub(crate) async fn is_running(&self) -> bool {
         self.0.lock().await.upgrade().is_some_and(|upstream| upstream.sender.upgrade().is_some())
     }
@@ -128,22 +122,21 @@ fn spawn<R: SourceReader>(reader: R) -> (Arc<RunningReader>, broadcast::Receiver
     (Arc::new(RunningReader { sender: weak, malformed, key_frames, task: task.abort_handle() }), receiver)
 }
 
-/// One requester's part in a live source. The source is closed when the last
-/// of them is dropped.
+/// One requester's subscription to a live source. The source closes when the last subscription is dropped.
 #[derive(Debug)]
 pub(crate) struct Live {
     upstream: Arc<RunningReader>,
     receiver: broadcast::Receiver<Result<Bytes, SourceError>>,
     address: String,
-    /// After this long without a datagram the source has failed.
+    /// The silence after which the source has failed.
     silence: Option<Duration>,
-    /// Datagrams overtaken by newer ones before this requester took them.
+    /// Datagrams that newer ones overwrote before this requester read them.
     dropped: u64,
     heard: Option<Instant>,
 }
 
 impl Live {
-    /// The next datagram; `None` when `length` has passed since `start`.
+    /// Waits for the next datagram; `None` when `length` has passed since `start`.
     pub(crate) async fn next(&mut self, start: Instant, length: Duration) -> Option<Result<Bytes, SourceError>> {
         let end = start + length;
         let patience = self.silence.map(|silence| self.heard.unwrap_or(start) + silence);
@@ -170,12 +163,12 @@ impl Live {
         }
     }
 
-    /// Where to ask for a key frame.
+    /// A handle to request key frames from the source.
     pub(crate) fn key_frames(&self) -> KeyFrameRequester {
         self.upstream.key_frames.clone()
     }
 
-    /// What the source gave that was malformed or too large, since it was opened.
+    /// Datagrams that were malformed or too large, since the source was opened.
     pub(crate) fn malformed(&self) -> u64 {
         self.upstream.malformed.load(Ordering::Relaxed)
     }

@@ -1,10 +1,10 @@
-//! What a node offers: one source for each service.
+//! The sources of a node: one for each service it offers.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use roost_proto::service::Form;
+use roost_proto::service::FlowKind;
 use roost_proto::{Service, ServiceSet};
 
 use crate::{Feed, OpenedSource, SourceError, SpecError, image, sensor, synthetic, track, video};
@@ -12,7 +12,7 @@ use crate::{Feed, OpenedSource, SourceError, SpecError, image, sensor, synthetic
 /// The longest text of a spec, bytes.
 const MAX_SPEC_BYTES: usize = 4096;
 
-/// How long a stream lasts when the request does not say.
+/// The length of a stream if the request does not give one.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// The sources of the services that a node offers.
@@ -20,18 +20,17 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 pub struct Sources(BTreeMap<Service, SourceSpec>);
 
 impl Sources {
-    /// No sources.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a source, in place of the one that its service had.
+    /// Adds a source; it replaces the source that its service had.
     pub fn insert(&mut self, spec: SourceSpec) {
         self.0.insert(spec.service, spec);
     }
 
-    /// Puts `next` in place of these. A source that is the same as before stays
-    /// itself: its live socket serves on, and its folder goes on where it was.
+    /// Replaces all sources by `next`. A source that did not change keeps its state: its live socket and its
+    /// position in a folder.
     pub fn replace(&mut self, next: Self) {
         let before = std::mem::replace(self, next);
         for (service, spec) in before.0 {
@@ -41,17 +40,14 @@ impl Sources {
         }
     }
 
-    /// The source of a service, if it is offered.
     pub fn get(&self, service: Service) -> Option<&SourceSpec> {
         self.0.get(&service)
     }
 
-    /// The services that have a source.
     pub fn services(&self) -> ServiceSet {
         self.0.keys().copied().collect()
     }
 
-    /// The sources, in the services' order.
     pub fn iter(&self) -> impl Iterator<Item = &SourceSpec> {
         self.0.values()
     }
@@ -59,7 +55,7 @@ impl Sources {
     /// Checks every source: see [`SourceSpec::check`].
     ///
     /// # Errors
-    /// The service and what is wrong with its source, for the first that fails.
+    /// The first service whose source fails, and the failure.
     pub async fn check(&self) -> Result<(), (Service, SourceError)> {
         for (service, spec) in &self.0 {
             spec.check().await.map_err(|error| (*service, error))?;
@@ -68,8 +64,8 @@ impl Sources {
     }
 }
 
-/// Where a service's data comes from. Clones share the live socket, so that
-/// several requesters can have the same live stream.
+/// The description of a service's data source. Clones share the live socket, so that several requesters can
+/// have the same live stream.
 #[derive(Clone, Debug)]
 pub struct SourceSpec {
     service: Service,
@@ -87,11 +83,10 @@ enum SourceKind {
 }
 
 impl SourceSpec {
-    /// The source that `text` describes. The module of each service lists the
-    /// accepted forms; `synthetic` is one for all.
+    /// Parses `text`. The module of each service lists the accepted forms; every service accepts `synthetic`.
     ///
     /// # Errors
-    /// What is wrong with the text, and the forms that are accepted.
+    /// The text is malformed; the message lists the accepted forms.
     pub fn parse(service: Service, text: &str) -> Result<Self, SpecError> {
         let text = text.trim();
         if text.len() > MAX_SPEC_BYTES {
@@ -107,34 +102,31 @@ impl SourceSpec {
             Service::Image => image::ImageSource::parse(text).map(SourceKind::Image),
             Service::Sensor => sensor::SensorSource::parse(text).map(SourceKind::Sensor),
         };
-        let kind = kind.map_err(|reason| SpecError::source(service, text, reason, Self::forms(service)))?;
+        let kind = kind.map_err(|reason| SpecError::source(service, text, reason, Self::syntax(service)))?;
         Ok(Self { service, text: text.to_owned(), kind })
     }
 
-    const fn forms(service: Service) -> &'static str {
+    const fn syntax(service: Service) -> &'static str {
         match service {
-            Service::Video => video::FORMS,
-            Service::Track => track::FORMS,
-            Service::Image => image::FORMS,
-            Service::Sensor => sensor::FORMS,
+            Service::Video => video::SYNTAX,
+            Service::Track => track::SYNTAX,
+            Service::Image => image::SYNTAX,
+            Service::Sensor => sensor::SYNTAX,
         }
     }
 
-    /// The made-up source of a service.
     pub fn synthetic(service: Service) -> Self {
         Self { service, text: "synthetic".to_owned(), kind: SourceKind::Synthetic }
     }
 
-    /// Whose source it is.
     pub const fn service(&self) -> Service {
         self.service
     }
 
-    /// Starts the source: a stream of `duration` (10 s if
-    /// `None`), or the object, for which `duration` means nothing.
+    /// Starts the source: a stream of `duration` (10 s if `None`), or the object, which ignores `duration`.
     ///
     /// # Errors
-    /// Why the source gives nothing.
+    /// The source gives nothing.
     pub async fn open(&self, duration: Option<Duration>) -> Result<OpenedSource, SourceError> {
         let duration = duration.unwrap_or(DEFAULT_DURATION);
         match &self.kind {
@@ -146,21 +138,18 @@ impl SourceSpec {
         }
     }
 
-    /// Does beforehand what would keep the first requester waiting: reads a
-    /// large file through for its digest.
+    /// Computes the digest of a large file ahead of time, so that the first requester does not wait for it.
     pub async fn prepare(&self) {
         if let SourceKind::Image(source) = &self.kind {
             source.prepare().await;
         }
     }
 
-    /// Checks, as far as that is possible without using the source up, that
-    /// it can be opened: files exist and have the right format, ports are
-    /// free. Commands are not run and servers not dialled: they may come up
-    /// later than the node.
+    /// Checks, without using the source up, that it can be opened: files exist and have the right format, ports
+    /// are free. Commands are not run and servers not dialled: they may come up later than the node.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The source cannot be opened.
     pub async fn check(&self) -> Result<(), SourceError> {
         match &self.kind {
             SourceKind::Synthetic => Ok(()),
@@ -174,19 +163,18 @@ impl SourceSpec {
 
 fn open_synthetic(service: Service, duration: Duration) -> OpenedSource {
     let format = synthetic::format(service).to_owned();
-    match service.form() {
-        Form::Stream { bits_per_second, .. } => {
+    match service.flow_kind() {
+        FlowKind::Stream { bits_per_second, .. } => {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let started_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
             let feed = Feed::planned(synthetic::stream(service, duration, started_ms), duration);
             OpenedSource::Stream { bits_per_second, format, feed }
         }
-        Form::Object { .. } => OpenedSource::Object { bytes: synthetic::object(service), format },
+        FlowKind::Object { .. } => OpenedSource::Object { bytes: synthetic::object(service), format },
     }
 }
 
 impl fmt::Display for SourceSpec {
-    /// The text it was parsed from.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
     }
@@ -252,11 +240,11 @@ mod tests {
         for service in Service::ALL {
             let spec = SourceSpec::synthetic(service);
             spec.check().await.unwrap();
-            match (spec.open(None).await.unwrap(), service.form()) {
-                (OpenedSource::Object { bytes, .. }, Form::Object { bytes: expected }) => {
+            match (spec.open(None).await.unwrap(), service.flow_kind()) {
+                (OpenedSource::Object { bytes, .. }, FlowKind::Object { bytes: expected }) => {
                     assert_eq!(bytes.len(), expected as usize);
                 }
-                (OpenedSource::Stream { bits_per_second, .. }, Form::Stream { bits_per_second: expected, .. }) => {
+                (OpenedSource::Stream { bits_per_second, .. }, FlowKind::Stream { bits_per_second: expected, .. }) => {
                     assert_eq!(bits_per_second, expected);
                 }
                 (opened, form) => panic!("{opened:?} for {form:?}"),

@@ -1,4 +1,4 @@
-//! Files that are sent as they lie, piece by piece, however large they are.
+//! Files of any size that are sent from disk, chunk by chunk.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,16 +15,16 @@ use tokio::sync::watch;
 use crate::SourceError;
 use crate::files::{self, blocking};
 
-/// How much is read at once to compute a digest, bytes.
+/// Bytes read at once to compute a digest.
 const HASH_BYTES: usize = 256 * 1024;
 
-/// The most files whose digests are remembered.
 const MAX_DIGESTS: usize = 16;
 
-/// A file that was changed less than this ago is looked at again after it.
+/// A file is settled if nobody changed it for this long. A younger one is checked once more after this time:
+/// somebody may still be writing to it.
 pub(crate) const SETTLED: Duration = Duration::from_millis(200);
 
-/// What tells a file, and whether it has been written to since.
+/// The identity of a file on disk, and the marks of its last change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     device: u64,
@@ -47,25 +47,25 @@ impl Stamp {
     }
 }
 
-/// The digests of the files that a source gave last, so that a large one is
-/// read through once and not for every request. Clones are the same.
+/// A cache of the digests of the last files, so that a large file is not read through for every request. Clones
+/// share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Digests(Arc<Mutex<Known>>);
+pub(crate) struct Digests(Arc<Mutex<DigestCache>>);
 
 #[derive(Debug, Default)]
-struct Known {
-    /// The latest first, those that are being computed among them.
+struct DigestCache {
+    /// The newest first, with those under way among them.
     answers: VecDeque<(Stamp, Answer)>,
-    /// One file is read through at a time.
+    /// Serializes hashing: one file is read through at a time.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// A digest, or what went wrong, once it is known.
+/// A digest or the error, once it is known.
 type Answer = watch::Receiver<Option<Result<[u8; 32], (ErrorKind, String)>>>;
 
 impl Digests {
-    /// The digest of a file. Who asks for the same file at the same time waits
-    /// for the first to have it, and keeps no thread from others meanwhile.
+    /// Returns the digest of a file. Concurrent calls for the same file share one computation, and waiting
+    /// blocks no thread.
     async fn get(&self, file: &Arc<File>, stamp: Stamp) -> std::io::Result<[u8; 32]> {
         let mut answer = self.ask(file, stamp);
         let answered = answer.wait_for(Option::is_some).await.map(|known| known.clone());
@@ -75,7 +75,7 @@ impl Digests {
         }
     }
 
-    /// Where a file's digest will be said, which is computed unless it is known or under way.
+    /// Returns a channel that gets the file's digest. A digest that is neither known nor under way is started.
     fn ask(&self, file: &Arc<File>, stamp: Stamp) -> Answer {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.answers.retain(|(_, answer)| !has_failed(answer));
@@ -84,7 +84,7 @@ impl Digests {
         }
         let (tell, answer) = watch::channel(None);
         let (file, source, turn) = (Arc::clone(file), Arc::downgrade(&self.0), Arc::clone(&known.turn));
-        // Goes on though whoever asked has gone: the next one asks for the same.
+        // The computation goes on when its caller is gone: the next request is for the same file.
         tokio::spawn(async move {
             let _turn = turn.lock().await;
             let compute = move || hash(&file, stamp.length, || source.strong_count() > 0);
@@ -97,7 +97,7 @@ impl Digests {
     }
 }
 
-/// Whether it has to be computed anew.
+/// True if the computation failed, so that the next call starts another.
 fn has_failed(answer: &Answer) -> bool {
     match &*answer.borrow() {
         Some(known) => known.is_err(),
@@ -106,10 +106,10 @@ fn has_failed(answer: &Answer) -> bool {
 }
 
 fn unwanted() -> Error {
-    Error::new(ErrorKind::Interrupted, "it is no longer wanted")
+    Error::new(ErrorKind::Interrupted, "the digest is no longer needed")
 }
 
-/// The digest of the first `length` bytes of a file, unless nobody wants it any more.
+/// Hashes the first `length` bytes of a file; stops early when `is_wanted` says no.
 fn hash(file: &File, length: u64, is_wanted: impl Fn() -> bool) -> std::io::Result<[u8; 32]> {
     let (mut hash, mut buffer, mut offset) = (Sha256::new(), vec![0; HASH_BYTES], 0);
     while offset < length {
@@ -124,8 +124,7 @@ fn hash(file: &File, length: u64, is_wanted: impl Fn() -> bool) -> std::io::Resu
     Ok(hash.finalize().into())
 }
 
-/// The length and the SHA-256 of a file, with `heard` told of each piece that
-/// was read. Blocks.
+/// Returns the length and the SHA-256 of a file; calls `heard` with the length of each block read. Blocks.
 ///
 /// # Errors
 /// It is no regular file or cannot be read.
@@ -143,8 +142,8 @@ pub fn digest_of(path: &Path, mut heard: impl FnMut(u64)) -> Result<(u64, [u8; 3
     }
 }
 
-/// A file that must stay what it is while it is read. It is held open: one
-/// that takes its name changes nothing.
+/// A file that must not change while it is read. It is held open, so that replacing it under its name does no
+/// harm.
 #[derive(Clone, Debug)]
 pub struct StoredFile {
     file: Arc<File>,
@@ -154,8 +153,7 @@ pub struct StoredFile {
 }
 
 impl StoredFile {
-    /// Opens a file that nobody is writing to, and computes its digest unless
-    /// that is known.
+    /// Opens a file that nobody is writing to, and gets its digest.
     pub(crate) async fn open(path: &Path, digests: &Digests) -> Result<Self, SourceError> {
         let before = blocking(path, opened).await?;
         if !before.2 {
@@ -171,10 +169,10 @@ impl StoredFile {
         blocking(path, move |_| stored.check().map(|()| stored)).await
     }
 
-    /// Opens a file to be read as long as it is what it was: of this length and digest.
+    /// Opens a file of known length and digest.
     ///
     /// # Errors
-    /// It cannot be read, or is of another length.
+    /// It cannot be read, or has another length.
     pub async fn known(path: &Path, length: u64, digest: [u8; 32]) -> Result<Self, SourceError> {
         blocking(path, move |path| {
             let (file, stamp, _) = opened(path)?;
@@ -186,17 +184,15 @@ impl StoredFile {
         .await
     }
 
-    /// Its length, bytes.
     pub const fn length(&self) -> u64 {
         self.stamp.length
     }
 
-    /// Its SHA-256.
     pub const fn digest(&self) -> [u8; 32] {
         self.digest
     }
 
-    /// The `length` bytes from `offset` on.
+    /// Reads `length` bytes from `offset` on.
     ///
     /// # Errors
     /// They cannot be read, or the file has changed.
@@ -214,22 +210,22 @@ impl StoredFile {
         blocking(&self.path, read).await
     }
 
-    /// Whether it is what it was. Blocks.
+    /// Fails if the file has changed since it was opened. Blocks.
     fn check(&self) -> Result<(), SourceError> {
         let now = Stamp::from_file(&self.file).map_err(|error| SourceError::unreadable(&self.path, &error))?;
-        // A new name for it, or one less, changes only when its state was changed.
+        // Adding or removing a hard link alters the change time but not the content.
         let same = Stamp { changed_ns: self.stamp.changed_ns, ..now } == self.stamp;
         if same { Ok(()) } else { Err(changed(&self.path)) }
     }
 }
 
-/// A regular file, what tells it, and whether it was left alone for a while.
+/// Opens a regular file; returns its stamp and true if nobody changed it for [`SETTLED`].
 pub(crate) fn opened(path: &Path) -> Result<(File, Stamp, bool), SourceError> {
     let unreadable = |error: Error| SourceError::unreadable(path, &error);
     let file = files::open(path)?;
     let stamp = Stamp::from_file(&file).map_err(unreadable)?;
     let age = file.metadata().and_then(|found| found.modified()).map_err(unreadable)?.elapsed();
-    // A clock that was set back leaves files of the future: they are let be.
+    // After a clock was set back, files have times in the future. They count as settled.
     let settled = age.map_or(true, |age| age >= SETTLED);
     Ok((file, stamp, settled))
 }
@@ -303,7 +299,7 @@ mod tests {
             for _ in 0..100 {
                 assert_eq!(stored.read(0, 1).await.unwrap(), [1][..]);
             }
-            // Some of those who wait go; the others get it.
+            // Five of the waiting callers give up; the others still get the digest.
             waiting.iter().take(5).for_each(tokio::task::JoinHandle::abort);
             drop(before);
             for waiting in waiting.into_iter().skip(5) {

@@ -131,14 +131,14 @@ impl ForwardMode {
         }
         // Nor is there anybody to repair for.
         let keep = RetentionLimits { age: Duration::from_millis(20), ..config.keep };
-        let mut fan = Fanout::new(StreamId(0), FanoutConfig { keep, ..config });
-        add_targets(&mut fan, &targets)?;
-        Ok(Self::Clear(Box::new(fan)))
+        let mut fanout = Fanout::new(StreamId(0), FanoutConfig { keep, ..config });
+        add_targets(&mut fanout, &targets)?;
+        Ok(Self::Clear(Box::new(fanout)))
     }
 
     fn forward_datagram(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
         match self {
-            Self::Clear(fan) => fan.push_opaque(now, from, datagram),
+            Self::Clear(fanout) => fanout.push_opaque(now, from, datagram),
             Self::Sealed { config, targets, reflector } => {
                 if let (None, Ok((_, header))) = (&reflector, Header::decode(datagram)) {
                     let mut begun = Box::new(StreamReflector::new(header.stream, *config));
@@ -152,20 +152,20 @@ impl ForwardMode {
         }
     }
 
-    fn fan(&mut self) -> Option<&mut Fanout> {
+    fn fanout(&mut self) -> Option<&mut Fanout> {
         match self {
-            Self::Clear(fan) => Some(fan),
+            Self::Clear(fanout) => Some(fanout),
             Self::Sealed { reflector, .. } => reflector.as_mut().map(|reflector| reflector.fanout()),
         }
     }
 
     /// Sends what there is; answers whether the system has no room for the rest.
     fn send(&mut self, now: Time, socket: &Socket, tally: &mut Tally) -> bool {
-        let Some(fan) = self.fan() else { return false };
-        fan.close(now);
-        while let Some(transmit) = fan.poll_transmit(now) {
+        let Some(fanout) = self.fanout() else { return false };
+        fanout.close(now);
+        while let Some(transmit) = fanout.poll_transmit(now) {
             let outcome = socket.send(&transmit);
-            fan.record_outcome(now, &transmit, outcome);
+            fanout.record_outcome(now, &transmit, outcome);
             tally.sent += u64::from(outcome.sent);
             tally.failed += u64::from(outcome.failed);
             if outcome.is_full {
@@ -176,9 +176,10 @@ impl ForwardMode {
     }
 }
 
-fn add_targets(fan: &mut Fanout, targets: &[SocketAddr]) -> io::Result<()> {
+fn add_targets(fanout: &mut Fanout, targets: &[SocketAddr]) -> io::Result<()> {
     for target in targets {
-        fan.add_target(Time::ZERO, *target, TargetOptions::SUBSCRIBER, StartPoint::KeyFrame)
+        fanout
+            .add_target(Time::ZERO, *target, TargetOptions::SUBSCRIBER, StartPoint::KeyFrame)
             .map_err(io::Error::other)?;
     }
     Ok(())

@@ -205,7 +205,7 @@ fn false_answer(message: &Bytes, name: &str) -> Option<Message> {
         Message::Publish(record) => Some(lease(record.version)),
         Message::Renew(renew) => Some(lease(renew.version)),
         Message::Ping(token) => Some(Message::Pong(token)),
-        Message::Request(request) if request.mode == RequestMode::Lookup => {
+        Message::Request(request) if request.spec.mode == RequestMode::Lookup => {
             let provider = Candidate {
                 node: NodeId::from_bytes([9; 16]),
                 version: Version { epoch: 1, sequence: 1 },

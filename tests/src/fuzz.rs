@@ -72,7 +72,7 @@ pub fn hub(bytes: &[u8]) {
         let peer = RemoteIdentity { node: NodeId::from_bytes([number; 16]), role, name: "fuzz".to_owned() };
         let address = Address::single(Scheme::Udp, ([127, 0, 0, 1], 7700).into());
         let (connection, rtt) = (ConnectionId(number.into()), Duration::from_millis(1));
-        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, peer, address, rtt });
+        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt });
     }
     let mut rest = bytes;
     let mut turn = 0;

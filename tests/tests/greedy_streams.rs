@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use roost_proto::node::MAX_REQUESTS;
 use roost_proto::reflection::StreamTag;
-use roost_proto::wire::{CopyTarget, Message, Reason, Request, RequestMode, RequestParams};
+use roost_proto::wire::{CopyTarget, Message, Reason, Request, ServiceRequest};
 use roost_proto::{Area, Cell, NodeId, Nonce, RequestId, Service, ServiceSet};
 use roost_reflection::control::ControlPacket;
 use roost_tests::hostile::{HostileSetup, PAUSE, SALVO, captured};
@@ -115,8 +115,9 @@ fn stopped_reader_costs_no_memory() {
 fn join(node: &Client) -> UnixStream {
     let mut connection = UnixStream::connect(&node.socket).unwrap();
     connection.set_read_timeout(Some(PATIENCE)).unwrap();
-    let what = "service=track&at=5,5&reflect=always&for=20s";
-    write!(connection, "POST /v1/request?{what} HTTP/1.1\r\nHost: roost\r\nContent-Length: 0\r\n\r\n").unwrap();
+    let body = r#"{"service":"track","area":{"at":"5,5"},"reflect":"always","duration_ms":20000}"#;
+    let length = body.len();
+    write!(connection, "POST /v1/request HTTP/1.1\r\nHost: roost\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
     connection
 }
 
@@ -149,18 +150,9 @@ fn join_flood_is_refused_with_reason() {
 /// A request for a copy of the video, with a tag of its own.
 fn wants_copy(number: u32, to: SocketAddr, provider: Option<NodeId>) -> Message {
     let reflect = CopyTarget { to, tag: StreamTag(u64::from(number) << 32 | 5), hops: 0, provider, is_resuming: None };
-    Message::Request(Request {
-        id: RequestId(number),
-        nonce: Nonce::from_u64(number.into()),
-        service: Service::Video,
-        area: Area::Exact(Cell { x: 5, y: 5 }),
-        mode: RequestMode::Forward,
-        deadline_ms: 5_000,
-        count: 0,
-        params: Some(RequestParams { copy_target: Some(reflect), ..RequestParams::default() }),
-        scope: None,
-        selector: None,
-    })
+    let spec = ServiceRequest::new(Service::Video, Area::Exact(Cell { x: 5, y: 5 }));
+    let request = Request::new(RequestId(number), Nonce::from_u64(number.into()), spec, 5_000);
+    Message::Request(Request { copy_target: Some(reflect), ..request })
 }
 
 fn refusals(messages: &[Message]) -> Vec<Reason> {

@@ -110,7 +110,7 @@ fn curl_drives_the_local_api() {
     assert_eq!(status["schema"], 2);
     assert_eq!(status["state"], "attached");
 
-    let object = curl(&requester, &["-X", "POST", "http://roost/v1/request?service=image&at=27,92"]);
+    let object = curl(&requester, &["-d", r#"{"service":"image","area":{"at":"27,92"}}"#, "http://roost/v1/request"]);
     assert!(object.status.success());
     assert_eq!(object.stdout.len(), 100_000);
     assert!(object.stdout.starts_with(&[0xff, 0xd8]), "not a JPEG");
@@ -119,7 +119,7 @@ fn curl_drives_the_local_api() {
     let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
     assert_eq!(found["candidates"][0]["cell"], "27,92");
 
-    let missing = curl(&requester, &["-X", "POST", "http://roost/v1/request?service=video&at=0,0"]);
+    let missing = curl(&requester, &["-d", r#"{"service":"video","area":{"at":"0,0"}}"#, "http://roost/v1/request"]);
     assert!(!missing.status.success());
     let error: serde_json::Value = serde_json::from_slice(&missing.stdout).unwrap();
     assert_eq!(error["error"]["code"], "not-yet-known", "the hub is younger than a lease");
@@ -159,7 +159,7 @@ fn ffmpeg_key_frames_found_in_rtp() {
     while let Ok(length) = socket.recv(&mut buffer) {
         marks.push(reader.mark(&buffer[..length]));
     }
-    let count = |is: fn(&keyframes::Marks) -> bool| marks.iter().filter(|marks| is(marks)).count();
+    let count = |is: fn(&keyframes::FrameMarks) -> bool| marks.iter().filter(|marks| is(marks)).count();
     assert_eq!((count(|marks| marks.key_frame), count(|marks| marks.frame_end)), (3, 25), "{marks:?}");
     assert_eq!(marks.last().unwrap().frame, 25);
     assert!(count(|marks| marks.parameters) >= 1);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
-use roost_proto::wire::{Accept, CopyTarget, FlowDescription, Message, ProviderRequest, RequestParams, StreamKeys};
+use roost_proto::wire::{Accept, CopyTarget, FlowDescription, Message, Request, Route, StreamKeys};
 use roost_proto::{Cell, ConnectionId, ServiceSet, Time};
 use roost_reflection::control::{ControlPacket, PathToken};
 use roost_reflection::{EpochLimits, Flags, Publisher};
@@ -53,8 +53,8 @@ impl Swindler {
         Self { liar, stream, publisher, socket, requester, leg, flows, asked, sent }
     }
 
-    fn accept(&mut self, forward: ProviderRequest) {
-        let ProviderRequest { id, nonce, reply_to, params, .. } = forward;
+    fn accept(&mut self, request: Request) {
+        let Request { id, nonce, route: Some(Route { reply_to, .. }), copy_target, .. } = request else { return };
         let requester = *self.requester.get_or_insert_with(|| self.liar.reach(reply_to));
         let offer =
             FlowDescription::Stream { duration_ms: 60_000, bits_per_second: 100_000, format: "video/mp2t".to_owned() };
@@ -64,7 +64,7 @@ impl Swindler {
             requester,
             &Message::Accept(Accept { id, nonce, flow: offer, cell: CELL, provider: None, stream_keys: reflected }),
         );
-        (self.leg, self.flows) = (RequestParams::copy_target(params), false);
+        (self.leg, self.flows) = (copy_target, false);
         self.asked += 1;
     }
 
@@ -95,8 +95,8 @@ impl Swindler {
         while !watcher.has_ended() {
             assert!(Instant::now() < end, "it still watches: asked {} times, {} packets", self.asked, self.sent);
             for message in self.liar.receive_messages(PACE) {
-                if let Message::ProviderRequest(forward) = message {
-                    self.accept(forward);
+                if let Message::Request(request) = message {
+                    self.accept(request);
                 }
             }
             self.send();

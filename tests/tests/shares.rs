@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use roost_proto::wire::{
-    Accept, Chunk, Datagram, FlowDescription, Message, ProviderRequest, Report, Request, RequestMode, RequestParams,
+    Accept, Chunk, Datagram, FlowDescription, Message, Report, Request, RequestMode, Route, ServiceRequest,
 };
 use roost_proto::{Address, Area, Cell, ConnectionId, Nonce, RequestId, Scheme, Service, ServiceSet};
 use roost_tests::adversary::Adversary;
@@ -42,18 +42,9 @@ fn at(daemon: &Daemon) -> std::net::SocketAddr {
 
 /// A request for a service anywhere, for an hour of it if it is a stream.
 fn request(number: u32, service: Service, mode: RequestMode) -> Request {
-    Request {
-        id: RequestId(number),
-        nonce: Nonce::from_u64(number.into()),
-        service,
-        area: Area::Anywhere,
-        mode,
-        deadline_ms: 10_000,
-        count: 0,
-        params: Some(RequestParams { duration_ms: Some(3_600_000), ..RequestParams::default() }),
-        scope: None,
-        selector: None,
-    }
+    let hour = Some(Duration::from_secs(3_600));
+    let spec = ServiceRequest { mode, duration: hour, ..ServiceRequest::new(service, Area::Anywhere) };
+    Request::new(RequestId(number), Nonce::from_u64(number.into()), spec, 10_000)
 }
 
 /// A member that asks a provider itself, and reads nothing.
@@ -153,15 +144,15 @@ fn lookup_flood_spares_other_nodes() {
     };
     let beside = Served::beside(attack, || requester.roost(&what).status.success());
     assert!(beside.all("a lookup, beside a member that sends 2000 before each"), "{}", hub.log());
-    assert!(hub.metric("roost_hub_throttled_total", "") > 0.0);
+    assert!(hub.metric("roost_hub_over_limit_total", "query_rate") > 0.0);
 }
 
 /// The request that the hub hands to a provider.
-fn forwarded(liar: &Adversary) -> ProviderRequest {
+fn forwarded(liar: &Adversary) -> Request {
     let forward = wait_until(PATIENCE, || {
         let heard = liar.receive_messages(Duration::from_millis(50));
         heard.into_iter().find_map(|message| match message {
-            Message::ProviderRequest(forward) => Some(forward),
+            Message::Request(request) if request.route.is_some() => Some(request),
             _ => None,
         })
     });
@@ -182,7 +173,7 @@ fn trickling_object_ends_within_patience() {
     command.arg("--socket").arg(&requester.socket);
     command.args(["request", "image", "--at", "5,5", "--patience", "4s", "-o", &text(&network.path("image"))]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let ProviderRequest { id, nonce, reply_to, .. } = forwarded(&liar);
+    let Request { id, nonce, route: Some(Route { reply_to, .. }), .. } = forwarded(&liar) else { panic!() };
     let connection = liar.reach(reply_to);
     let offer =
         FlowDescription::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
@@ -223,7 +214,7 @@ fn absurd_lengths_end_only_request() {
             requester.command(&["request", "image", "--at", "5,5", "--patience", "2s", "--timeout", "5s"]);
         let file = network.path("image");
         let mut child = command.arg("-o").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let ProviderRequest { id, nonce, reply_to, .. } = forwarded(&liar);
+        let Request { id, nonce, route: Some(Route { reply_to, .. }), .. } = forwarded(&liar) else { panic!() };
         let connection = liar.reach(reply_to);
         let offer = FlowDescription::Object { bytes, digest: [0; 32], format: String::new(), inline: None, offset };
         liar.say_to(
@@ -262,7 +253,7 @@ fn unusable_stream_is_failure() {
     let (bytes, digest) = roost_services::digest_of(&sent, |_| {}).unwrap();
     let mut command = requester.command(&["request", "track", "--at", "5,5", "--for", "1s", "--patience", "5s"]);
     let mut child = command.arg("-o").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let ProviderRequest { id, nonce, reply_to, .. } = forwarded(&liar);
+    let Request { id, nonce, route: Some(Route { reply_to, .. }), .. } = forwarded(&liar) else { panic!() };
     let connection = liar.reach(reply_to);
     let offer = FlowDescription::Stream {
         duration_ms: 1_000,

@@ -49,7 +49,7 @@ impl Signals {
 }
 
 /// Waits until nobody reads stdout any more: a pipe tells it to its writer with the next write only.
-pub(crate) async fn reader_goes() {
+pub(crate) async fn wait_for_reader_exit() {
     let mut looks = tokio::time::interval(LOOK);
     while !is_unread(std::io::stdout()) {
         looks.tick().await;

@@ -10,13 +10,14 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{Cell, NodeSelector};
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
 use crate::error::{Code, Error, ErrorBody};
 use crate::frame::{Frame, FrameError, Frames};
-use crate::query::{LookupQuery, RequestQuery, RoomQuery, SendQuery, WatchQuery, escaped};
+use crate::query::{LookupQuery, RoomQuery, SendQuery, WatchQuery, escaped};
 use crate::types::{
     Connections, Index, LogLevel, Lookup, Moved, Ping, Roster, SendEvent, Services, Status, Streams, WatchEvent,
 };
@@ -160,9 +161,9 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`]. What goes wrong later is an event of the stream.
-    pub async fn request(&self, query: &RequestQuery) -> Result<RequestStream, ClientError> {
-        let target = format!("/v1/request?{}", query.to_text());
-        let response = self.send(Method::POST, &target, FRAMES).await?;
+    pub async fn request(&self, request: &ServiceRequest) -> Result<RequestStream, ClientError> {
+        let body = serde_json::to_vec(request).map_err(|error| ClientError::Malformed(error.to_string()))?;
+        let response = self.send_body(Method::POST, "/v1/request", FRAMES, body.into()).await?;
         Ok(RequestStream { body: response.into_body(), frames: Frames::default() })
     }
 

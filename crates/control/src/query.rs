@@ -3,25 +3,15 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use roost_proto::flow::STALL_TIMEOUT;
-use roost_proto::node::ReflectionPolicy;
-use roost_proto::wire::{RequestMode, ResumePoint};
-use roost_proto::{Area, Cell, DeliveryClass, NodeSelector, Profile, Scheme, Scope, Service, ServiceSet};
+use roost_proto::wire::MAX_REQUEST_TIME;
+use roost_proto::{Area, Cell, NodeSelector, Service, ServiceSet};
 
-/// Longest time that a request waits for an acceptance, and a lookup for an answer, unless the query
-/// sets another or the hub is far away.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest time that a query may name.
+pub const MAX_DURATION: Duration = MAX_REQUEST_TIME;
 
-/// The longest time a query may ask for, for `timeout` and `for` alike.
-pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
-
-mod reflect;
-mod resume;
 mod room;
 mod send;
 
-use reflect::ReflectText;
-use resume::ResumeText;
 pub use room::RoomQuery;
 pub use send::SendQuery;
 
@@ -49,43 +39,6 @@ pub struct LookupQuery {
     pub timeout: Option<Duration>,
     /// `names=true`: hubs tell the nodes' names, which costs some bytes each.
     pub names: bool,
-}
-
-/// The query of `POST /v1/request`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestQuery {
-    /// `service=NAME`.
-    pub service: Service,
-    /// The area; it may be left out, and means nothing, with a provider.
-    pub area: Area,
-    /// `provider=NODE`: whom to ask, without a hub, by id, beginning of it or name; `None` leaves it
-    /// to the hub.
-    pub provider: Option<NodeSelector>,
-    /// `k=N`: how many providers to try; 0 is the hub's default.
-    pub count: u8,
-    /// `mode=forward|relay`.
-    pub mode: RequestMode,
-    /// `scope=cell|connection|home|area|anywhere`: how far the provider may be.
-    pub scope: Scope,
-    /// `for=30s`: how long a stream lasts; `None` is the provider's default.
-    pub duration: Option<Duration>,
-    /// `transport=udp|tcp|quic`: the only one to use.
-    pub transport: Option<Scheme>,
-    /// `profile=piloting|surveillance|command`: what matters most of its delivery.
-    pub profile: Option<Profile>,
-    /// `class=stripe|duplicate|backup`: over which paths the data comes.
-    pub class: Option<DeliveryClass>,
-    /// `timeout=10s`: how long to wait for an acceptance; `None` is [`DEFAULT_TIMEOUT`], or longer
-    /// over a long path.
-    pub timeout: Option<Duration>,
-    /// `patience=30s`: how long what is under way may come no further.
-    pub patience: Duration,
-    /// `resume=SHA256@BYTES`: what of an object is there already.
-    pub resume: Option<ResumePoint>,
-    /// `reflect=always|if-busy|never`: whether super nodes reflect a stream; an object never is.
-    pub reflect: Option<ReflectionPolicy>,
-    /// `trace=true`: whether its way is told, by [`crate::RequestEvent::Traced`].
-    pub trace: bool,
 }
 
 /// The query of `GET /v1/watch`.
@@ -128,120 +81,6 @@ impl LookupQuery {
             push_duration(&mut text, "timeout", timeout);
         }
         push_names(&mut text, self.names);
-        text
-    }
-}
-
-impl RequestQuery {
-    const KNOWN: [&'static str; 14] = [
-        "service",
-        "provider",
-        "k",
-        "mode",
-        "scope",
-        "for",
-        "transport",
-        "profile",
-        "class",
-        "timeout",
-        "patience",
-        "resume",
-        "reflect",
-        "trace",
-    ];
-
-    /// A request with the defaults.
-    pub fn new(service: Service, area: Area) -> Self {
-        Self {
-            service,
-            area,
-            provider: None,
-            count: 0,
-            mode: RequestMode::Forward,
-            scope: Scope::Anywhere,
-            duration: None,
-            transport: None,
-            profile: None,
-            class: None,
-            timeout: None,
-            patience: STALL_TIMEOUT,
-            resume: None,
-            reflect: Some(ReflectionPolicy::IfBusy),
-            trace: false,
-        }
-    }
-
-    /// Reads the parameters of a query.
-    ///
-    /// # Errors
-    /// One sentence that says which parameter is wrong and what was expected.
-    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &Self::KNOWN, true)?;
-        let provider = params.called("provider")?;
-        let mode = match params.get("mode") {
-            None | Some("forward") => RequestMode::Forward,
-            Some("relay") => RequestMode::Relay,
-            Some(other) => return Err(QueryError(format!("unknown mode {other:?}: expected forward or relay"))),
-        };
-        Ok(Self {
-            service: params.required("service")?,
-            area: if provider.is_some() && !params.name_area() { Area::Anywhere } else { params.area()? },
-            provider,
-            count: params.number("k", u8::MAX)?.unwrap_or(0),
-            mode,
-            scope: params.parsed("scope")?.unwrap_or_default(),
-            duration: params.duration("for")?,
-            transport: params.parsed("transport")?,
-            profile: params.parsed("profile")?,
-            class: params.parsed("class")?,
-            timeout: params.duration("timeout")?,
-            patience: params.duration("patience")?.unwrap_or(STALL_TIMEOUT),
-            resume: params.parsed::<ResumeText>("resume")?.map(|text| text.0),
-            reflect: params.parsed("reflect")?.map_or(Some(ReflectionPolicy::IfBusy), |text: ReflectText| text.0),
-            trace: params.parsed("trace")?.unwrap_or(false),
-        })
-    }
-
-    /// The query as text, without the question mark.
-    pub fn to_text(&self) -> String {
-        let mut text = format!("service={}&{}", self.service, AreaQuery(self.area).to_text());
-        if let Some(provider) = self.provider {
-            push(&mut text, "provider", escaped(provider.as_str()));
-        }
-        push_count(&mut text, self.count);
-        if self.mode == RequestMode::Relay {
-            text.push_str("&mode=relay");
-        }
-        if self.scope != Scope::Anywhere {
-            push(&mut text, "scope", self.scope);
-        }
-        if let Some(duration) = self.duration {
-            push_duration(&mut text, "for", duration);
-        }
-        if let Some(transport) = self.transport {
-            push(&mut text, "transport", transport.name());
-        }
-        if let Some(profile) = self.profile {
-            push(&mut text, "profile", profile);
-        }
-        if let Some(class) = self.class {
-            push(&mut text, "class", class);
-        }
-        if self.patience != STALL_TIMEOUT {
-            push_duration(&mut text, "patience", self.patience);
-        }
-        if let Some(resume) = self.resume {
-            push(&mut text, "resume", ResumeText(resume));
-        }
-        if self.reflect != Some(ReflectionPolicy::IfBusy) {
-            push(&mut text, "reflect", ReflectText(self.reflect));
-        }
-        if self.trace {
-            text.push_str("&trace=true");
-        }
-        if let Some(timeout) = self.timeout {
-            push_duration(&mut text, "timeout", timeout);
-        }
         text
     }
 }
@@ -338,12 +177,12 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// Fails if the text is empty or longer than a name.
-    pub fn called(&self, key: &str) -> Result<Option<NodeSelector>, QueryError> {
-        let called: Option<NodeSelector> = self.parsed(key)?;
-        if called.is_some_and(|called| called.is_everybody()) {
+    pub fn selector(&self, key: &str) -> Result<Option<NodeSelector>, QueryError> {
+        let selector: Option<NodeSelector> = self.parsed(key)?;
+        if selector.is_some_and(|selector| selector.is_everybody()) {
             return Err(QueryError(format!("{key} is empty: expected a node's id, the beginning of it, or its name")));
         }
-        Ok(called)
+        Ok(selector)
     }
 
     /// A whole number of at most `max`.
@@ -364,11 +203,6 @@ impl<'a> Params<'a> {
             return Err(QueryError(format!("{key}={text}: expected more than nothing and at most 24h")));
         }
         Ok(Some(duration))
-    }
-
-    /// Whether any of them is about an area.
-    fn name_area(&self) -> bool {
-        Self::AREA.iter().any(|key| self.get(key).is_some())
     }
 
     fn area(&self) -> Result<Area, QueryError> {
@@ -434,8 +268,6 @@ pub(crate) fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use roost_proto::NodeId;
-
     use super::*;
 
     fn pairs(text: &str) -> Vec<(String, String)> {
@@ -444,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn request_query_round_trips() {
+    fn lookup_query_round_trips() {
         let centre = Cell::new(-3, 7);
         for area in [
             Area::Exact(centre),
@@ -453,26 +285,10 @@ mod tests {
             Area::rectangle(Cell::new(5, 5), centre),
             Area::Anywhere,
         ] {
-            let query = RequestQuery {
-                provider: Some("uav7".parse().unwrap()),
-                count: 3,
-                mode: RequestMode::Relay,
-                scope: Scope::Home,
-                duration: Some(Duration::from_millis(2500)),
-                transport: Some(Scheme::Quic),
-                profile: Some(Profile::Piloting),
-                class: Some(DeliveryClass::Backup),
-                ..RequestQuery::new(Service::Video, area)
-            };
-            assert_eq!(RequestQuery::from_pairs(&pairs(&query.to_text())), Ok(query));
+            let timeout = Some(Duration::from_millis(2500));
+            let query = LookupQuery { count: 3, timeout, names: true, ..LookupQuery::new(Service::Video, area) };
+            assert_eq!(LookupQuery::from_pairs(&pairs(&query.to_text())), Ok(query));
         }
-    }
-
-    #[test]
-    fn provider_makes_area_optional() {
-        let text = "service=image&provider=07070707070707070707070707070707";
-        let query = RequestQuery::from_pairs(&pairs(text)).unwrap();
-        assert_eq!((query.provider, query.area), (Some(NodeId::from_bytes([7; 16]).into()), Area::Anywhere));
     }
 
     #[test]
@@ -494,23 +310,12 @@ mod tests {
             ("service=video&rect=1,2,3", "four whole numbers"),
             ("service=video&any=true&where=1", "unknown parameter"),
             ("service=video&service=track&any=true", "given twice"),
-            ("service=video&any=true&for=10", "a duration such as"),
-            ("service=video&any=true&for=0s", "more than nothing"),
-            ("service=video&any=true&transport=sctp", "unknown transport"),
-            ("service=video&any=true&profile=watching", "unknown profile"),
-            ("service=video&any=true&class=both", "unknown class"),
-            ("service=video&any=true&mode=fast", "unknown mode"),
-            ("service=video&any=true&scope=world", "unknown scope"),
+            ("service=video&any=true&timeout=10", "a duration such as"),
+            ("service=video&any=true&timeout=0s", "more than nothing"),
             ("service=video&any=true&k=999999999999", "k=999999999999: expected a whole number from 0 to 255"),
             ("service=video&near=1,2&within=-1", "within=-1: expected a whole number from 0 to"),
-            ("service=video&provider=", "provider is empty"),
-            (
-                "service=video&provider=0123456789012345678901234567890123456789012345678901234567890123456",
-                "at most 64",
-            ),
-            ("service=video&provider=07070707070707070707070707070707&within=3", "name one area"),
         ] {
-            let error = RequestQuery::from_pairs(&pairs(text)).unwrap_err().to_string();
+            let error = LookupQuery::from_pairs(&pairs(text)).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
     }

@@ -8,12 +8,13 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use axum::Router;
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use rustix::fs::Mode;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use socket2::{Domain, SockAddr, Type};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -188,12 +189,31 @@ impl<S: Send + Sync> FromRequestParts<S> for Pairs {
     }
 }
 
+/// The longest JSON body, bytes.
+const MAX_JSON_BYTES: usize = 64 * 1024;
+
+/// A JSON body, whatever media type its sender names.
+#[derive(Debug)]
+pub struct JsonBody<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let wrong =
+            |why: String| ApiError::new(Code::Usage, format!("the body is no JSON object of this endpoint: {why}"));
+        let body = axum::body::to_bytes(request.into_body(), MAX_JSON_BYTES).await;
+        let body = body.map_err(|error| wrong(error.to_string()))?;
+        serde_json::from_slice(&body).map(Self).map_err(|error| wrong(error.to_string()))
+    }
+}
+
 /// The router with an error in the form of all errors wherever there is no such endpoint.
 pub fn with_fallback(router: Router) -> Router {
     router.fallback(no_such_endpoint).method_not_allowed_fallback(no_such_endpoint)
 }
 
-async fn no_such_endpoint(request: axum::extract::Request) -> ApiError {
+async fn no_such_endpoint(request: Request) -> ApiError {
     let message = format!("this daemon has no {} {}", request.method(), request.uri().path());
     ApiError::new(Code::NoSuchEndpoint, message)
 }

@@ -11,8 +11,9 @@ use futures_util::stream;
 use roost_control::server::{ApiError, Pairs, Socket, SocketError, json, json_line, with_fallback};
 use roost_control::{
     Candidate, Client, ClientError, Code, Connections, Error, FRAMES, Frame, Index, IndexTotals, Moved, Progress,
-    RequestEvent, RequestQuery, SCHEMA, WatchEvent, WatchQuery,
+    RequestEvent, SCHEMA, WatchEvent, WatchQuery,
 };
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Cell, NodeId, Service, ServiceSet};
 use std::collections::BTreeMap;
 use tempfile::TempDir;
@@ -111,7 +112,7 @@ async fn answer_with_frames(end: Option<std::io::Error>) -> (TempDir, Client) {
 #[tokio::test]
 async fn frames_come_in_order() {
     let (_folder, client) = answer_with_frames(None).await;
-    let mut stream = client.request(&RequestQuery::new(Service::Image, Area::Anywhere)).await.unwrap();
+    let mut stream = client.request(&ServiceRequest::new(Service::Image, Area::Anywhere)).await.unwrap();
     for frame in frames() {
         assert_eq!(stream.next().await.unwrap(), Some(frame));
     }
@@ -122,7 +123,7 @@ async fn frames_come_in_order() {
 async fn truncated_answer_is_error() {
     let (_folder, client) = answer_with_frames(Some(std::io::Error::other("gone"))).await;
     let read = async {
-        let mut stream = client.request(&RequestQuery::new(Service::Image, Area::Anywhere)).await?;
+        let mut stream = client.request(&ServiceRequest::new(Service::Image, Area::Anywhere)).await?;
         while stream.next().await?.is_some() {}
         Ok(())
     };

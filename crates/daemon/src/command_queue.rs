@@ -22,48 +22,48 @@ pub(crate) struct QueueClosed;
 
 /// A letter, and the place that it takes.
 struct Envelope<T> {
-    letter: T,
-    _place: OwnedSemaphorePermit,
+    command: T,
+    _slot: OwnedSemaphorePermit,
 }
 
 /// The end where letters go in. Clones are of the same queue.
-pub(crate) struct Sender<T> {
-    letters: UnboundedSender<Envelope<T>>,
+pub(crate) struct CommandSender<T> {
+    commands: UnboundedSender<Envelope<T>>,
     room: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
     dropped: Arc<LogLimiter>,
 }
 
-impl<T> Clone for Sender<T> {
+impl<T> Clone for CommandSender<T> {
     fn clone(&self) -> Self {
-        let (letters, dropped) = (self.letters.clone(), Arc::clone(&self.dropped));
-        Self { letters, room: Arc::clone(&self.room), reserve: Arc::clone(&self.reserve), dropped }
+        let (commands, dropped) = (self.commands.clone(), Arc::clone(&self.dropped));
+        Self { commands, room: Arc::clone(&self.room), reserve: Arc::clone(&self.reserve), dropped }
     }
 }
 
 /// The end where they come out.
-pub(crate) struct Receiver<T> {
-    letters: UnboundedReceiver<Envelope<T>>,
+pub(crate) struct CommandReceiver<T> {
+    commands: UnboundedReceiver<Envelope<T>>,
     envelopes: Vec<Envelope<T>>,
     room: Arc<Semaphore>,
 }
 
 /// A queue.
-pub(crate) fn command_queue<T>() -> (Sender<T>, Receiver<T>) {
+pub(crate) fn command_queue<T>() -> (CommandSender<T>, CommandReceiver<T>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let (room, reserve) = (Arc::new(Semaphore::new(MAX_QUEUED)), Arc::new(Semaphore::new(MAX_POSTED)));
-    let sender = Sender { letters: sender, room: Arc::clone(&room), reserve, dropped: Arc::default() };
-    (sender, Receiver { letters: receiver, envelopes: Vec::new(), room })
+    let sender = CommandSender { commands: sender, room: Arc::clone(&room), reserve, dropped: Arc::default() };
+    (sender, CommandReceiver { commands: receiver, envelopes: Vec::new(), room })
 }
 
-impl<T> Sender<T> {
+impl<T> CommandSender<T> {
     /// Gives a letter, waiting while there is no room.
     ///
     /// # Errors
     /// [`QueueClosed`].
-    pub(crate) async fn send(&self, letter: T) -> Result<(), QueueClosed> {
+    pub(crate) async fn send(&self, command: T) -> Result<(), QueueClosed> {
         let place = Arc::clone(&self.room).acquire_owned().await.map_err(|_| QueueClosed)?;
-        self.letters.send(Envelope { letter, _place: place }).map_err(|_| QueueClosed)
+        self.commands.send(Envelope { command, _slot: place }).map_err(|_| QueueClosed)
     }
 
     /// Whether nobody takes letters any more.
@@ -73,7 +73,7 @@ impl<T> Sender<T> {
 
     /// Gives a letter from where one cannot wait. If nobody takes any it is void; if 65,536 of
     /// such letters wait beyond the room that there is, it is dropped.
-    pub(crate) fn post(&self, letter: T) {
+    pub(crate) fn post(&self, command: T) {
         let place = Arc::clone(&self.room).try_acquire_owned();
         let Ok(place) = place.or_else(|_| Arc::clone(&self.reserve).try_acquire_owned()) else {
             if let Some(suppressed) = self.dropped.admit() {
@@ -82,28 +82,28 @@ impl<T> Sender<T> {
             return;
         };
         // Void, if it is gone.
-        let _ = self.letters.send(Envelope { letter, _place: place });
+        let _ = self.commands.send(Envelope { command, _slot: place });
     }
 }
 
-impl<T> Receiver<T> {
+impl<T> CommandReceiver<T> {
     /// Waits for letters, and adds at most so many. Answers how many: none once nobody can give
     /// any. Loses nothing when dropped.
     pub(crate) async fn recv_many(&mut self, into: &mut Vec<T>, max: usize) -> usize {
-        let count = self.letters.recv_many(&mut self.envelopes, max).await;
-        into.extend(self.envelopes.drain(..).map(|envelope| envelope.letter));
+        let count = self.commands.recv_many(&mut self.envelopes, max).await;
+        into.extend(self.envelopes.drain(..).map(|envelope| envelope.command));
         count
     }
 }
 
-impl<T> Receiver<T> {
+impl<T> CommandReceiver<T> {
     /// Adds at most so many of the letters that are there.
     pub(crate) fn try_recv_many(&mut self, into: &mut Vec<T>, max: usize) {
-        into.extend(std::iter::from_fn(|| self.letters.try_recv().ok()).take(max).map(|envelope| envelope.letter));
+        into.extend(std::iter::from_fn(|| self.commands.try_recv().ok()).take(max).map(|envelope| envelope.command));
     }
 }
 
-impl<T> Drop for Receiver<T> {
+impl<T> Drop for CommandReceiver<T> {
     fn drop(&mut self) {
         // Who waits for room waits in vain.
         self.room.close();
@@ -114,7 +114,7 @@ impl<T> Drop for Receiver<T> {
 mod tests {
     use super::*;
 
-    async fn all(receiver: &mut Receiver<usize>, count: usize) -> Vec<usize> {
+    async fn all(receiver: &mut CommandReceiver<usize>, count: usize) -> Vec<usize> {
         let mut taken = Vec::new();
         while taken.len() < count {
             receiver.recv_many(&mut taken, 64).await;
@@ -146,7 +146,7 @@ mod tests {
         let (sender, mut receiver) = command_queue();
         let limit = MAX_QUEUED + MAX_POSTED;
         (0..2 * limit).for_each(|number| sender.post(number));
-        assert_eq!(receiver.letters.len(), limit);
+        assert_eq!(receiver.commands.len(), limit);
         all(&mut receiver, limit).await;
         sender.post(7);
         assert_eq!(all(&mut receiver, 1).await, [7]);

@@ -17,7 +17,7 @@ const MAX_NAMED: usize = 8;
 
 /// Names of nodes, from their certificates or from hubs.
 #[derive(Debug, Default)]
-pub struct Names(Mutex<Known>);
+pub struct NodeNames(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -26,7 +26,7 @@ struct Known {
     heard: u64,
 }
 
-impl Names {
+impl NodeNames {
     /// Notes what a node is called.
     pub fn record_name(&self, node: NodeId, name: &str) {
         let mut known = self.lock();
@@ -90,17 +90,17 @@ pub fn connected(shared: &DaemonContext) -> BTreeMap<NodeId, Option<String>> {
 /// # Errors
 /// Fails with `nobody` if there is none, and with their ids if there are several.
 pub fn resolve_node(
-    called: &NodeSelector,
+    selector: &NodeSelector,
     known: &BTreeMap<NodeId, Option<String>>,
     nobody: impl FnOnce() -> ApiError,
 ) -> Result<NodeId, ApiError> {
-    if let Ok(node) = called.as_str().parse() {
+    if let Ok(node) = selector.as_str().parse() {
         return Ok(node);
     }
-    let has_name = |(_, name): &(&NodeId, &Option<String>)| name.as_deref() == Some(called.as_str());
+    let has_name = |(_, name): &(&NodeId, &Option<String>)| name.as_deref() == Some(selector.as_str());
     let mut meant: Vec<_> = known.iter().filter(has_name).collect();
     if meant.is_empty() {
-        meant = known.iter().filter(|(node, _)| called.matches(**node, None)).collect();
+        meant = known.iter().filter(|(node, _)| selector.matches(**node, None)).collect();
     }
     match meant[..] {
         [] => Err(nobody()),
@@ -115,7 +115,7 @@ pub fn resolve_node(
             let more = if count > MAX_NAMED { format!(" and {} more", count - MAX_NAMED) } else { String::new() };
             let ids = ids.join(", ");
             let message =
-                format!("{called} may mean {count} nodes, {ids}{more}: give as much of the id as tells them apart");
+                format!("{selector} may mean {count} nodes, {ids}{more}: give as much of the id as tells them apart");
             Err(ApiError::new(Code::Usage, message))
         }
     }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn oldest_name_makes_room() {
-        let names = Names::default();
+        let names = NodeNames::default();
         for number in 0..=MAX_NAMES as u128 {
             names.record_name(NodeId::from_bytes(number.to_be_bytes()), "n");
         }

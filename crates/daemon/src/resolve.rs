@@ -66,7 +66,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether one of the addresses leads to a daemon that listens on `local`: the
 /// same list of super nodes may serve all of them.
-pub fn leads_here(addresses: &[Address], local: &[Address]) -> bool {
+pub fn is_own_address(addresses: &[Address], local: &[Address]) -> bool {
     addresses.iter().any(|address| {
         local.iter().filter(|own| own.scheme == address.scheme && own.port == address.port).any(|own| {
             let anywhere = own.hosts.iter().any(IpAddr::is_unspecified);
@@ -91,12 +91,12 @@ fn is_of_this_host(host: IpAddr) -> bool {
 /// area that is cut off from its resolver still serves itself.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointResolver {
-    names: Vec<Arc<Named>>,
+    names: Vec<Arc<NamedEndpoint>>,
 }
 
 /// An endpoint with a name.
 #[derive(Debug)]
-struct Named {
+struct NamedEndpoint {
     endpoint: Endpoint,
     /// How the machine calls it: what the start resolved, or the stand-in.
     told: Vec<Address>,
@@ -104,13 +104,13 @@ struct Named {
     latest: Mutex<Vec<Address>>,
 }
 
-impl Named {
+impl NamedEndpoint {
     async fn new(endpoint: &Endpoint, number: u32) -> Self {
         let latest = resolve_in_time(endpoint).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "the name does not resolve; each dial tries again");
             Vec::new()
         });
-        let told = if latest.is_empty() { vec![stand_in(endpoint, number)] } else { latest.clone() };
+        let told = if latest.is_empty() { vec![placeholder_address(endpoint, number)] } else { latest.clone() };
         Self { endpoint: endpoint.clone(), told, latest: Mutex::new(latest) }
     }
 
@@ -135,7 +135,7 @@ async fn resolve_in_time(endpoint: &Endpoint) -> Result<Vec<Address>, ResolveErr
 }
 
 /// An address that leads nowhere (RFC 6666) and that no other name has.
-fn stand_in(endpoint: &Endpoint, number: u32) -> Address {
+fn placeholder_address(endpoint: &Endpoint, number: u32) -> Address {
     let [high, low] = [(number >> 16) as u16, number as u16];
     let nowhere = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, high, low);
     Address { scheme: endpoint.scheme, port: endpoint.port, hosts: vec![nowhere.into()] }
@@ -147,7 +147,7 @@ impl EndpointResolver {
     pub async fn resolve(hubs: &[Vec<Endpoint>]) -> (Self, Vec<Vec<Address>>) {
         let is_named = |endpoint: &&Endpoint| endpoint.hosts.iter().any(|host| host.parse::<IpAddr>().is_err());
         let named = hubs.iter().flatten().filter(is_named).zip(1..);
-        let names = join_all(named.map(|(endpoint, number)| Named::new(endpoint, number))).await;
+        let names = join_all(named.map(|(endpoint, number)| NamedEndpoint::new(endpoint, number))).await;
         let names: Vec<_> = names.into_iter().map(Arc::new).collect();
         let told = |endpoint: &Endpoint| match names.iter().find(|named| named.endpoint == *endpoint) {
             Some(named) => named.told.clone(),
@@ -168,7 +168,7 @@ impl EndpointResolver {
     /// # Errors
     /// When that leaves no address at all.
     pub async fn refresh(&self, addresses: Vec<Address>) -> Result<Vec<Address>, ResolveError> {
-        let (mut fresh, mut asked, mut failure) = (Vec::new(), Vec::<&Named>::new(), None);
+        let (mut fresh, mut asked, mut failure) = (Vec::new(), Vec::<&NamedEndpoint>::new(), None);
         for address in addresses {
             let Some(named) = self.find(&address) else {
                 fresh.push(address);
@@ -191,7 +191,7 @@ impl EndpointResolver {
         self.find(address).map_or_else(|| address.to_string(), |named| named.endpoint.to_string())
     }
 
-    fn find(&self, address: &Address) -> Option<&Named> {
+    fn find(&self, address: &Address) -> Option<&NamedEndpoint> {
         self.names.iter().map(Arc::as_ref).find(|named| named.told.contains(address))
     }
 }
@@ -248,10 +248,10 @@ mod tests {
     fn own_address_is_recognized() {
         let all = |text: &str| addresses(&endpoint(text));
         let listens = all("udp://0.0.0.0:7700");
-        assert!(leads_here(&all("udp://127.0.0.1:7700"), &listens));
-        assert!(leads_here(&all("udp://192.0.2.7:7700"), &all("udp://192.0.2.7:7700")));
+        assert!(is_own_address(&all("udp://127.0.0.1:7700"), &listens));
+        assert!(is_own_address(&all("udp://192.0.2.7:7700"), &all("udp://192.0.2.7:7700")));
         for other in ["udp://127.0.0.1:7701", "tcp://127.0.0.1:7700", "udp://192.0.2.7:7700", "udp://[100::1]:7700"] {
-            assert!(!leads_here(&all(other), &listens), "{other}");
+            assert!(!is_own_address(&all(other), &listens), "{other}");
         }
     }
 

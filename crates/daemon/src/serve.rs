@@ -90,7 +90,7 @@ pub(crate) async fn serve<P: Program>(
                 SignalAction::Reload => running.reload().await,
                 SignalAction::Dump => running.dump().await,
             },
-            _ = housekeeping.tick() => running.look_after(),
+            _ = housekeeping.tick() => running.check_health(),
             _ = recheck.tick() => drop(shared.transport.recheck().await),
             ended = &mut driver => return Err(fault(ended)),
         }
@@ -132,7 +132,7 @@ impl<P: Program> Daemon<P> {
             }
             Err(error) => self.complain(&format!("the revocation list was not read again: {error}")),
         }
-        if let Err(failure) = self.take_over().await {
+        if let Err(failure) = self.apply_reload().await {
             failure.message.lines().for_each(|line| self.complain(&format!("no setting was changed: {line}")));
         }
         systemd::ready("reloaded");
@@ -154,7 +154,7 @@ impl<P: Program> Daemon<P> {
     }
 
     /// Takes over what may change while the daemon runs: all of it, or nothing.
-    async fn take_over(&mut self) -> Result<(), Failure> {
+    async fn apply_reload(&mut self) -> Result<(), Failure> {
         let fresh = self.layers.read(table::<P>())?;
         let common = Common::read(&fresh)?;
         self.service.reload(&fresh).await?;
@@ -188,7 +188,7 @@ impl<P: Program> Daemon<P> {
 
     /// Has the machine tell the service manager that it lives, and tells the operator of
     /// peers that were refused.
-    fn look_after(&mut self) {
+    fn check_health(&mut self) {
         self.heart.ask(self.service.check_liveness(systemd::alive));
         let shared = self.service.shared();
         let counters = shared.transport.counters();

@@ -150,7 +150,7 @@ impl DaemonContext {
     pub fn connections(&self, clocks: &BTreeMap<NodeId, i64>) -> Connections {
         let row = |connection: &ConnectionInfo| ConnectionRow {
             clock_ahead_s: clocks.get(&connection.remote.node).copied(),
-            ..peer_row(connection)
+            ..connection_row(connection)
         };
         Connections {
             schema: SCHEMA,
@@ -209,7 +209,7 @@ fn totals(schemes: &[SchemeCounters; 3], multicast: Option<MulticastCounters>) -
     totals
 }
 
-fn peer_row(connection: &ConnectionInfo) -> ConnectionRow {
+fn connection_row(connection: &ConnectionInfo) -> ConnectionRow {
     ConnectionRow {
         node: connection.remote.node,
         name: connection.remote.name.clone(),

@@ -20,14 +20,13 @@ use crate::policy::member;
 use crate::refusal::Refusal;
 use crate::revocation::RevocationList;
 
-/// A loaded bundle: a member's certificate and key, its group's CA and
-/// revocation list.
+/// A loaded bundle: a member's certificate and key, its group's CA and revocation list.
 pub struct Identity {
-    /// Replaced when it is renewed.
+    /// A renewal replaces it while TLS configurations share this identity.
     held: RwLock<Held>,
     key: Vec<u8>,
-    /// The holder, which no renewal changes.
-    peer: RemoteIdentity,
+    /// The holder of the certificate. No renewal changes it.
+    holder: RemoteIdentity,
     authority: Arc<Authority>,
     list: Arc<RevocationList>,
     list_path: PathBuf,
@@ -35,7 +34,6 @@ pub struct Identity {
     group_key: Option<GroupKey>,
 }
 
-/// The certificate, and what it says.
 struct Held {
     certificate: Arc<[u8]>,
     leaf: Leaf,
@@ -48,12 +46,11 @@ impl Held {
 }
 
 impl Identity {
-    /// Loads the bundle in `dir`: `identity.pem`, `identity.key`, `group.pem`,
-    /// `revoked.pem` and, if it is there, `multicast.key`.
+    /// Loads the bundle in `dir`: `identity.pem`, `identity.key`, `group.pem`, `revoked.pem` and, if it exists,
+    /// `multicast.key`.
     ///
-    /// Checks everything but the time: that the key is private, that it is the
-    /// certificate's, that the group issued the certificate and signed the
-    /// list. The time is for [`Identity::check_validity`].
+    /// Checks that only the owner can read the key, that the key belongs to the certificate, and that the group issued
+    /// the certificate and signed the list. [`Identity::check_validity`] checks the time.
     ///
     /// # Errors
     /// One sentence that names the file and says what to do.
@@ -61,8 +58,8 @@ impl Identity {
         Self::load_with_list(dir, &dir.join(REVOCATION_LIST))
     }
 
-    /// Like [`Identity::load`], with the revocation list at `list` instead of
-    /// in the bundle; [`crate::Policy::reload`] re-reads it from there.
+    /// Like [`Identity::load`], with the revocation list at `list` instead of in the bundle. [`crate::Policy::reload`]
+    /// reads it again from there.
     ///
     /// # Errors
     /// As for [`Identity::load`].
@@ -83,7 +80,7 @@ impl Identity {
         }
         Ok(Self {
             key: key.secret_pkcs8_der().to_vec(),
-            peer: leaf.peer(),
+            holder: leaf.identity(),
             held: RwLock::new(Held::new(&certificate, leaf)),
             list: RevocationList::read(list, &authority)?,
             authority,
@@ -93,8 +90,7 @@ impl Identity {
         })
     }
 
-    /// An identity that was just issued; `None` if the certificate is not one
-    /// of `authority`'s.
+    /// Makes the identity of a certificate that was just issued. `None` if a group would not issue such a certificate.
     pub(crate) fn from_issued(
         certificate: Vec<u8>,
         key: Vec<u8>,
@@ -104,17 +100,17 @@ impl Identity {
     ) -> Option<Self> {
         let leaf = Certificate::parse(&certificate)?.leaf()?;
         let certificate_path = PathBuf::from("(in memory)");
-        let (peer, held) = (leaf.peer(), RwLock::new(Held::new(&certificate, leaf)));
-        Some(Self { held, key, peer, authority, list, list_path, certificate_path, group_key: None })
+        let (peer, held) = (leaf.identity(), RwLock::new(Held::new(&certificate, leaf)));
+        Some(Self { held, key, holder: peer, authority, list, list_path, certificate_path, group_key: None })
     }
 
-    /// Takes the certificate of another bundle, if that is this one renewed: whoever uses this identity
-    /// shows it in handshakes from now on. False if it is the same certificate.
+    /// Replaces the certificate with that of `by`, if `by` is a renewal of this identity. Every handshake from now on
+    /// presents the new certificate. Returns false if it is the same certificate.
     ///
     /// # Errors
-    /// It is of another key, name, role or group, or not valid at `now`. Nothing has changed then.
+    /// `by` has another key, name, role or group, or is not valid at `now`. Nothing has changed then.
     pub fn renew(&self, by: &Self, now: SystemTime) -> Result<bool, LoadError> {
-        if by.peer != self.peer || by.authority.der() != self.authority.der() {
+        if by.holder != self.holder || by.authority.der() != self.authority.der() {
             let path = by.certificate_path.clone();
             return Err(LoadError::NotRenewed { path, held: self.name().to_owned(), offered: by.name().to_owned() });
         }
@@ -133,14 +129,14 @@ impl Identity {
         self.held.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks that our own certificate is valid at `now`, which a daemon does
-    /// when it starts, to tell its operator instead of being refused by all.
+    /// Checks that our own certificate is valid at `now`. A daemon checks this when it starts, so that its operator
+    /// learns of it before every remote refuses the certificate.
     ///
     /// # Errors
     /// [`LoadError::Expired`] or [`LoadError::NotYetValid`].
     pub fn check_validity(&self, now: SystemTime) -> Result<(), LoadError> {
         let path = self.certificate_path.clone();
-        let standing = &self.held().leaf.standing;
+        let standing = &self.held().leaf.status;
         match standing.check_time(now) {
             Ok(()) => Ok(()),
             Err(Refusal::Expired) => Err(LoadError::Expired { path, not_after: date(standing.not_after) }),
@@ -148,53 +144,47 @@ impl Identity {
         }
     }
 
-    /// The digest of our public key.
     pub fn node(&self) -> NodeId {
-        self.peer.node
+        self.holder.node
     }
 
-    /// As what we are certified.
     pub fn role(&self) -> Role {
-        self.peer.role
+        self.holder.role
     }
 
-    /// The name that the operator gave us.
+    /// The name that the operator gave this member when the certificate was issued.
     pub fn name(&self) -> &str {
-        &self.peer.name
+        &self.holder.name
     }
 
-    /// The group's name.
     pub fn group(&self) -> &str {
         self.authority.group()
     }
 
-    /// The first moment of our certificate's validity.
     pub fn not_before(&self) -> SystemTime {
-        self.held().leaf.standing.not_before
+        self.held().leaf.status.not_before
     }
 
-    /// The last second of our certificate's validity.
+    /// The last second at which our certificate is valid.
     pub fn not_after(&self) -> SystemTime {
-        self.held().leaf.standing.not_after
+        self.held().leaf.status.not_after
     }
 
-    /// Our certificate, DER.
     pub fn certificate_der(&self) -> Arc<[u8]> {
         Arc::clone(&self.held().certificate)
     }
 
-    /// Our private key, PKCS #8 DER.
     pub fn key_pkcs8_der(&self) -> &[u8] {
         &self.key
     }
 
-    /// The secret that the group's nodes share for multicast; `None` in the
-    /// bundle of a hub, and in one that was issued before there was a key.
+    /// The secret that the group's nodes share for multicast. `None` in the bundle of a hub, and in one that was issued
+    /// before groups had this secret.
     pub const fn group_key(&self) -> Option<&GroupKey> {
         self.group_key.as_ref()
     }
 
-    /// Where the revocation list was read and will be read again.
+    /// The file that [`crate::Policy::reload`] reads again to renew the list.
     pub(crate) fn list_path(&self) -> &Path {
         &self.list_path
     }
@@ -213,9 +203,9 @@ impl Identity {
 }
 
 impl fmt::Debug for Identity {
-    /// Leaves the key out.
+    /// Leaves out the key, so that it never reaches a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("peer", &self.peer).finish()
+        f.debug_struct("Identity").field("holder", &self.holder).finish()
     }
 }
 
@@ -224,7 +214,7 @@ pub(crate) fn read_authority(path: &Path) -> Result<Authority, LoadError> {
     Authority::parse(&der).map_err(|reason| LoadError::Authority { path: path.to_owned(), reason })
 }
 
-/// Whether the private key is that of the certificate.
+/// True if the private key belongs to the certificate.
 fn is_key_of(pkcs8: &[u8], certificate: &[u8]) -> bool {
     let Ok(pair) = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8) else { return false };
     let point = pair.public_key().as_ref();

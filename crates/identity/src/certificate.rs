@@ -1,4 +1,4 @@
-//! Reading certificates: strict DER, one signature algorithm, one profile.
+//! Reads certificates: strict DER, one signature algorithm, one profile.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,13 +13,13 @@ use x509_parser::time::ASN1Time;
 use crate::refusal::Refusal;
 use crate::subject::{Subject, check_name};
 
-/// The largest certificate that is looked at, in bytes. A group's are about 450.
+/// The largest certificate that is parsed, in bytes. Those of a group have about 450.
 pub(crate) const MAX_CERTIFICATE_BYTES: usize = 4096;
 
 /// AlgorithmIdentifier of ecdsa-with-SHA256 (RFC 5758, section 3.2), DER.
 const ECDSA_SHA256: [u8; 12] = [0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
 
-/// How the SubjectPublicKeyInfo of an uncompressed P-256 key begins (RFC 5480).
+/// The first bytes of the SubjectPublicKeyInfo of an uncompressed P-256 key (RFC 5480).
 const P256_PREFIX: [u8; 27] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04,
@@ -28,18 +28,17 @@ const P256_PREFIX: [u8; 27] = [
 /// Length of the whole SubjectPublicKeyInfo, in bytes.
 const P256_SPKI_BYTES: usize = P256_PREFIX.len() + 64;
 
-/// Who holds `leaf_der`, **without any verification**: for a certificate that
-/// [`crate::Policy`] has accepted already, such as the one that a finished
-/// handshake reports.
+/// Reads the holder of `leaf_der` **without any verification**. Use it only for a certificate that [`crate::Policy`]
+/// has accepted, such as the one that a finished handshake reports.
 ///
 /// # Errors
-/// [`Refusal::Malformed`] if it is not of the form that a group issues.
+/// [`Refusal::Malformed`] if a group would not issue such a certificate.
 pub fn read_unverified(leaf_der: &[u8]) -> Result<RemoteIdentity, Refusal> {
     let leaf = Certificate::parse(leaf_der).and_then(|certificate| certificate.leaf());
-    leaf.map(|leaf| leaf.peer()).ok_or(Refusal::Malformed)
+    leaf.map(|leaf| leaf.identity()).ok_or(Refusal::Malformed)
 }
 
-/// A certificate that is well-formed; nothing more is known of it.
+/// A well-formed certificate. Nothing says that its signature is right.
 pub(crate) struct Certificate<'a> {
     der: &'a [u8],
     x509: X509Certificate<'a>,
@@ -58,12 +57,12 @@ impl<'a> Certificate<'a> {
         authority.signed(self.der, self.x509.tbs_certificate.as_ref(), &self.x509.signature_value.data)
     }
 
-    /// Whether its public key is this uncompressed P-256 point.
+    /// True if the certificate's public key is this uncompressed P-256 point.
     pub(crate) fn has_key(&self, point: &[u8]) -> bool {
         p256_spki(&self.x509).is_some_and(|spki| &spki[P256_PREFIX.len() - 1..] == point)
     }
 
-    /// The holder, if the one subject alternative name is one of ours.
+    /// The holder, if there is exactly one subject alternative name and it has the form of [`Subject`].
     pub(crate) fn subject(&self) -> Option<Subject> {
         let names = self.x509.subject_alternative_name().ok().flatten()?;
         match names.value.general_names.as_slice() {
@@ -72,14 +71,13 @@ impl<'a> Certificate<'a> {
         }
     }
 
-    /// The certificate as a leaf of a group; `None` if it breaks the profile:
-    /// version 3, P-256, not a CA, for both ends of TLS, and no critical
-    /// extension besides those that are checked here.
-    /// Its key, as it stands in it.
+    /// The SubjectPublicKeyInfo, DER, of whatever type the key is.
     pub(crate) fn key(&self) -> &[u8] {
         self.x509.tbs_certificate.subject_pki.raw
     }
 
+    /// Reads the certificate as a leaf of a group. `None` if it breaks the profile: version 3, P-256, not a CA, for
+    /// both ends of TLS, and no critical extension besides those that are checked here.
     pub(crate) fn leaf(&self) -> Option<Leaf> {
         let x509 = &self.x509;
         let spki = p256_spki(x509)?;
@@ -93,7 +91,7 @@ impl<'a> Certificate<'a> {
         Some(Leaf {
             node: node_id(spki),
             subject: self.subject()?,
-            standing: CertificateStatus {
+            status: CertificateStatus {
                 serial: Serial::from_raw(x509.raw_serial()),
                 not_before: system_time(x509.validity().not_before)?,
                 not_after: system_time(x509.validity().not_after)?,
@@ -131,23 +129,23 @@ pub(crate) fn system_time(time: ASN1Time) -> Option<SystemTime> {
     Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(time.timestamp()).ok()?))
 }
 
-/// A time as people read it.
+/// Writes a time for people to read.
 pub(crate) fn date(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let date = i64::try_from(seconds).ok().and_then(|seconds| ASN1Time::from_timestamp(seconds).ok());
     date.map_or_else(|| format!("second {seconds} of the Unix epoch"), |date| date.to_string())
 }
 
-/// What a member's certificate says.
+/// The contents of a member's certificate that the product uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
     pub(crate) node: NodeId,
     pub(crate) subject: Subject,
-    pub(crate) standing: CertificateStatus,
+    pub(crate) status: CertificateStatus,
 }
 
-/// What time and revocation can turn against a member that once passed: its
-/// certificate's serial number and validity. [`crate::Policy::recheck`] judges it.
+/// The parts of a member's certificate that can bar the member after it was admitted: the serial number, which may be
+/// revoked, and the validity. [`crate::Policy::recheck`] judges it.
 #[derive(Clone, Debug)]
 pub struct CertificateStatus {
     pub(crate) serial: Serial,
@@ -156,15 +154,15 @@ pub struct CertificateStatus {
 }
 
 impl Leaf {
-    pub(crate) fn peer(&self) -> RemoteIdentity {
+    pub(crate) fn identity(&self) -> RemoteIdentity {
         RemoteIdentity { node: self.node, role: self.subject.role, name: self.subject.name.clone() }
     }
 }
 
 impl CertificateStatus {
-    /// Both ends of the validity belong to it (RFC 5280, section 4.1.2.5).
+    /// Both the first and the last second belong to the validity (RFC 5280, section 4.1.2.5).
     pub(crate) fn check_time(&self, now: SystemTime) -> Result<(), Refusal> {
-        // Certificates count whole seconds.
+        // Certificates count whole seconds, so the last one lasts until the next begins.
         if now >= self.not_after + Duration::from_secs(1) {
             Err(Refusal::Expired)
         } else if now < self.not_before {
@@ -185,7 +183,7 @@ impl Serial {
         Self(bytes[zeros..].into())
     }
 
-    /// The number that [`Serial`] prints so.
+    /// Parses the hexadecimal digits that [`Serial`] displays.
     pub(crate) fn from_hex(text: &str) -> Option<Self> {
         let digit = |at: usize| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
         let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(digit).collect();
@@ -203,7 +201,7 @@ impl fmt::Display for Serial {
     }
 }
 
-/// A group's CA, as the verifying side needs it.
+/// A group's CA, as far as verification needs it.
 pub(crate) struct Authority {
     der: Vec<u8>,
     group: String,
@@ -213,7 +211,7 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// `Err` says what is wrong, as the end of a sentence.
+    /// Parses a CA certificate and checks that it signed itself. `Err` says what is wrong, as the end of a sentence.
     pub(crate) fn parse(der: &[u8]) -> Result<Self, &'static str> {
         let certificate = Certificate::parse(der).ok_or("it is not a certificate")?;
         let x509 = &certificate.x509;
@@ -251,16 +249,15 @@ impl Authority {
         self.not_after
     }
 
-    /// Whether `der` is exactly what this authority signed: `body`, the one
-    /// algorithm and a good signature, in the one way that DER writes them.
+    /// True if `der` is exactly what this authority signed: `body`, the one algorithm and a good signature, in their
+    /// only DER encoding.
     pub(crate) fn signed(&self, der: &[u8], body: &[u8], signature: &[u8]) -> bool {
         is_envelope(der, body, signature) && self.key.verify_sig(body, signature).is_ok()
     }
 }
 
-/// Whether `der` is SEQUENCE { body, ecdsa-with-SHA256, BIT STRING signature }
-/// byte for byte. Parsers forgive some of what DER forbids outside the signed
-/// part; comparing with the only right encoding forgives nothing.
+/// True if `der` is SEQUENCE { body, ecdsa-with-SHA256, BIT STRING signature } byte for byte. Parsers accept some
+/// encodings that DER forbids outside the signed part. The comparison with the only right encoding rejects them all.
 fn is_envelope(der: &[u8], body: &[u8], signature: &[u8]) -> bool {
     // A P-256 signature takes at most 72 bytes, so the short form of a length fits.
     let Some(bits @ ..=127) = u8::try_from(signature.len()).ok().and_then(|len| len.checked_add(1)) else {

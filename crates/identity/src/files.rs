@@ -1,4 +1,5 @@
-//! Reading and writing a group's files: bounded, private, never overwriting.
+//! Reads and writes a group's files. Reads are bounded, secrets are private to their owner, and no file is overwritten
+//! by accident.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -11,30 +12,29 @@ use crate::error::LoadError;
 
 /// The largest file with a certificate or a key, in bytes.
 pub(crate) const MAX_PEM_BYTES: u64 = 64 * 1024;
-/// The largest revocation list file, in bytes: room for every entry it may have.
+/// The largest revocation list file, in bytes. It has room for [`crate::revocation::MAX_REVOKED`] entries.
 pub(crate) const MAX_LIST_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Files of a group directory and of a bundle.
+/// The files of a group directory and of a bundle, without their directory.
 pub(crate) const GROUP_CERTIFICATE: &str = "group.pem";
 pub(crate) const GROUP_KEY: &str = "group.key";
 pub(crate) const GROUP_INDEX: &str = "issued.tsv";
 pub(crate) const LEAF_CERTIFICATE: &str = "identity.pem";
 pub(crate) const LEAF_KEY: &str = "identity.key";
-/// The secret that all nodes of the group share, for multicast.
 pub(crate) const MULTICAST_KEY: &str = "multicast.key";
 pub(crate) const REVOCATION_LIST: &str = "revoked.pem";
 
 const PRIVATE: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
 
-/// Reads the one PEM section of type `T` that `path` must hold.
+/// Reads the file at `path`, which must hold exactly one PEM section of type `T`.
 pub(crate) fn read_pem<T: PemObject>(path: &Path, limit: u64, expected: &'static str) -> Result<T, LoadError> {
     let file = File::open(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
     parse_pem(file, path, limit, expected)
 }
 
-/// Like [`read_pem`], and refuses a key that others than its owner can read or
-/// write. Looks at the open file, so that nobody can exchange it in between.
+/// Like [`read_pem`], and refuses a key that others than its owner can read or write. It checks the open file, so that
+/// nobody can exchange the file after the check.
 pub(crate) fn read_key<T: PemObject>(path: &Path) -> Result<T, LoadError> {
     let failed = |source| LoadError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
@@ -59,7 +59,7 @@ fn parse_pem<T: PemObject>(file: File, path: &Path, limit: u64, expected: &'stat
     }
 }
 
-/// Makes a directory for its owner alone. An empty one that exists is taken.
+/// Makes a directory that only its owner can enter. An empty one that exists already is reused.
 pub(crate) fn make_private_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -72,12 +72,12 @@ pub(crate) fn make_private_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a new file for its owner alone; never over an existing one.
+/// Writes a new file that only its owner can read. An existing file is an error.
 pub(crate) fn create_private(path: &Path, content: &str) -> io::Result<()> {
     create(path, content, PRIVATE)
 }
 
-/// Writes a new file that all may read; never over an existing one.
+/// Writes a new file that everybody can read. An existing file is an error.
 pub(crate) fn create_public(path: &Path, content: &str) -> io::Result<()> {
     create(path, content, PUBLIC)
 }
@@ -88,8 +88,7 @@ fn create(path: &Path, content: &str, mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Puts new content in a file's place in one step: a reader sees the old
-/// content or the new, also if the host fails in between.
+/// Replaces a file's content in one step. A reader sees the old content or the new, even if the host fails in between.
 pub(crate) fn replace_public(path: &Path, content: &str) -> io::Result<()> {
     let next = path.with_extension("next");
     match fs::remove_file(&next) {

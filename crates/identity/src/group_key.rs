@@ -1,12 +1,11 @@
-//! The secret that the nodes of a group share, for what goes to all of them.
+//! The secret that the nodes of a group share, for messages that go to all of them.
 //!
-//! It says that a message comes from some node of the group, not from which
-//! one, and a node that was revoked still has it. So what goes to all by it only leads
-//! to dials, where certificates decide; and what it seals of reflected streams is kept by
-//! super nodes, which cannot open it and hand it to whom they admit. It is the same for the life of the
-//! group: there is no rotation but to make a new key (`multicast.key` in the
-//! group's directory, removed and made again at the next issue) and to give all
-//! nodes new bundles.
+//! It proves that a message comes from some node of the group, not from which one, and a revoked node still has it. So
+//! a multicast message only leads to dials, where certificates decide. Super nodes keep the stream keys that it seals;
+//! they cannot open these, and give them only to the nodes that they admit.
+//!
+//! The secret stays the same for the life of the group. To replace it, remove `multicast.key` from the group's
+//! directory, issue any bundle, which makes a new one, and give all nodes new bundles.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -19,20 +18,18 @@ use aws_lc_rs::rand;
 use crate::error::LoadError;
 use crate::files::create_private;
 
-/// The length of the key, bytes.
+/// The length of a [`GroupKey`], in bytes.
 pub const KEY_BYTES: usize = 32;
 
-/// A group's multicast key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct GroupKey([u8; KEY_BYTES]);
 
 impl GroupKey {
-    /// The key itself.
     pub const fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
 
-    /// The key of these bytes, for tests.
+    /// Makes a key of given bytes, for tests.
     pub const fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
@@ -54,7 +51,7 @@ impl GroupKey {
         Ok(Some(key))
     }
 
-    /// Makes a key and writes it to `path`, where nothing may be.
+    /// Makes a key and writes it to `path`, where no file may exist.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut bytes = [0; KEY_BYTES];
         rand::fill(&mut bytes).map_err(|_| io::Error::other("the system gives no random numbers"))?;
@@ -62,14 +59,13 @@ impl GroupKey {
         Ok(Self(bytes))
     }
 
-    /// Copies the key's file.
     pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
         create_private(to, &fs::read_to_string(from)?)
     }
 }
 
 impl fmt::Debug for GroupKey {
-    /// Leaves the key out.
+    /// Leaves out the key, so that it never reaches a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("GroupKey")
     }

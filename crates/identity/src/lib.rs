@@ -1,12 +1,11 @@
-//! The group of a Roost network: private CA, node keys and certificates,
-//! revocation, and the one policy that decides who may speak.
+//! The group of a Roost network: private CA, node keys and certificates, revocation, and the one policy that decides
+//! which remotes are accepted.
 //!
-//! A [`group::Group`] is the operator's side: a directory with the CA, from
-//! which bundles are issued and revoked. An [`Identity`] is a host's side: one
-//! loaded bundle. A [`Policy`] verifies a peer's certificate, the same for all
-//! transports, before any data is accepted; what it refuses it refuses with a
-//! [`Refusal`], which travels to the other side as a TLS alert so that both
-//! can name the reason. [`tls`] makes rustls configurations around it.
+//! A [`group::Group`] is the operator's side: a directory with the CA, from which bundles are issued and revoked. An
+//! [`Identity`] is a host's side: one loaded bundle. A [`Policy`] verifies a remote's certificate before any data is
+//! accepted, in the same way for all transports. A certificate that it does not accept gives a [`Refusal`], which
+//! travels to the remote as a TLS alert, so that both sides can name the reason. [`tls`] makes rustls configurations
+//! around the policy.
 //!
 //! ```
 //! use std::time::SystemTime;
@@ -20,11 +19,12 @@
 //!
 //! let identity = roost_identity::Identity::load(&dir.path().join("uav7"))?;
 //! let policy = Policy::new(&identity)?;
-//! let peer = policy.verify(&identity.certificate_der(), RoleSet::ALL, SystemTime::now())?;
-//! assert_eq!(peer.name, "uav7");
+//! let remote = policy.verify(&identity.certificate_der(), RoleSet::ALL, SystemTime::now())?;
+//! assert_eq!(remote.name, "uav7");
 //! # Ok(())
 //! # }
 //! ```
+#![allow(missing_docs, reason = "only crates of this workspace import it")]
 
 mod bundle;
 mod certificate;

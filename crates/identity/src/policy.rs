@@ -1,4 +1,4 @@
-//! The one decision on whom to talk to, the same for all transports.
+//! The one policy that decides which remotes are accepted, the same for all transports.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,20 @@ use crate::error::{ListFault, LoadError};
 use crate::refusal::Refusal;
 use crate::revocation::{RevocationList, Seen};
 
-/// Decides whether a certificate is accepted. One per process, shared by all
-/// transports and listeners.
+/// Decides if a certificate is accepted. A process has one, which all transports and listeners share, so that a
+/// reloaded list is in force everywhere at once.
 pub struct Policy {
     authority: Arc<Authority>,
     list_path: PathBuf,
     list: RwLock<Arc<RevocationList>>,
     /// The file that keeps the greatest list number over a restart; unset if none is kept.
     seen: OnceLock<Seen>,
-    /// The name that the certificate refused last claims.
+    /// The name in the certificate that was refused last. Nothing proves it.
     refused: Mutex<Option<String>>,
 }
 
 impl Policy {
-    /// The policy of `identity`'s group, with the revocation list that the
-    /// identity was loaded with.
+    /// The policy of `identity`'s group, with the revocation list that the identity was loaded with.
     ///
     /// # Errors
     /// None at present; a policy may come to need more files.
@@ -47,11 +46,10 @@ impl Policy {
         }
     }
 
-    /// Accepts the holder of `leaf_der` as a peer of an expected role, at the
-    /// time `now`. Checks, in this order: form, the CA's signature, group,
-    /// validity, revocation, role.
+    /// Accepts the holder of `leaf_der` as a remote with one of the expected roles, at the time `now`. Checks, in this
+    /// order: form, the CA's signature, group, validity, revocation, role.
     ///
-    /// It does not prove that the peer holds the key; the handshake does.
+    /// It does not prove that the remote holds the key; the handshake does.
     ///
     /// # Errors
     /// The first check that fails.
@@ -59,7 +57,7 @@ impl Policy {
         self.admit(leaf_der, expect, now).map(|(peer, _)| peer)
     }
 
-    /// As [`Self::verify`], with what [`Self::recheck`] needs later on.
+    /// Like [`Self::verify`], and returns also the status that [`Self::recheck`] needs later.
     ///
     /// # Errors
     /// The first check that fails.
@@ -84,20 +82,19 @@ impl Policy {
         now: SystemTime,
     ) -> Result<(RemoteIdentity, CertificateStatus), Refusal> {
         let leaf = member(der, &self.authority)?;
-        self.recheck(&leaf.standing, now)?;
+        self.recheck(&leaf.status, now)?;
         if !expect.contains(leaf.subject.role) {
             return Err(Refusal::WrongRole);
         }
-        Ok((leaf.peer(), leaf.standing))
+        Ok((leaf.identity(), leaf.status))
     }
 
-    /// The name that the certificate refused last claims: unverified, for a log.
+    /// The name in the certificate that was refused last. It is unverified, so use it only in a log.
     pub fn last_refused(&self) -> Option<String> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Judges a member that has passed before by what may have changed since:
-    /// validity and revocation.
+    /// Checks again a member that was admitted before: only validity and revocation may have changed.
     ///
     /// # Errors
     /// The first check that fails.
@@ -106,11 +103,11 @@ impl Policy {
         if self.held().contains(&standing.serial) { Err(Refusal::Revoked) } else { Ok(()) }
     }
 
-    /// Keeps the number of the newest list in `folder` from now on, so that no older one is accepted after
-    /// a restart either. The group's other daemons on this host may use the same folder.
+    /// Keeps the number of the newest list in `folder` from now on, so that no older list is accepted after a restart
+    /// either. The group's other daemons on this host may use the same folder.
     ///
     /// # Errors
-    /// If the list held is older than one that was seen, or its number cannot be kept.
+    /// The list in use is older than one that was seen before, or its number cannot be written.
     pub fn remember_in(&self, folder: &Path) -> Result<(), LoadError> {
         let seen = self.seen.get_or_init(|| Seen::new(folder, &self.authority));
         self.judge(seen, &self.held())
@@ -125,28 +122,25 @@ impl Policy {
         seen.keep(list.number())
     }
 
-    /// Reads the revocation list again and returns how many certificates it
-    /// revokes. Connections that are up are not ended by it:
-    /// [`Self::recheck`] their peers.
+    /// Reads the revocation list again and returns the number of certificates that it revokes. Connections that are up
+    /// stay up: call [`Self::recheck`] for each.
     ///
     /// # Errors
-    /// If the list is missing, malformed, not signed by the group or older
-    /// than the one held; then the one held stays.
+    /// The list is missing, malformed, not signed by the group or older than the one in use, which then stays in use.
     pub fn reload(&self) -> Result<usize, LoadError> {
         let offered = RevocationList::read(&self.list_path, &self.authority)?;
         let mut held = self.list.write().unwrap_or_else(PoisonError::into_inner);
         offered.may_replace(&held).map_err(|fault| LoadError::List { path: self.list_path.clone(), fault })?;
         let kept = self.seen.get().map_or(Ok(()), |seen| self.judge(seen, &offered));
         match kept {
-            // It is in force all the same.
+            // The new list is in force even if its number cannot be kept for a restart.
             Ok(()) | Err(LoadError::ListNumberUnwritable { .. }) => *held = offered,
             Err(older) => return Err(older),
         }
         Ok(held.len())
     }
 
-    /// The number of the revocation list held, and how many certificates it
-    /// revokes.
+    /// The number of the revocation list in use, and the number of certificates that it revokes.
     pub fn revocations(&self) -> (u64, usize) {
         let held = self.held();
         (held.number(), held.len())
@@ -170,7 +164,7 @@ impl fmt::Debug for Policy {
 pub(crate) fn member(der: &[u8], authority: &Authority) -> Result<Leaf, Refusal> {
     let certificate = Certificate::parse(der).ok_or(Refusal::Malformed)?;
     if !certificate.is_signed_by(authority) {
-        // The name of another group is its own claim, good enough for a reason.
+        // Nothing proves this name, but all that depends on it is the reason for a refusal.
         let elsewhere = certificate.subject().is_some_and(|subject| subject.group != authority.group());
         return Err(if elsewhere { Refusal::WrongGroup } else { Refusal::UnknownAuthority });
     }

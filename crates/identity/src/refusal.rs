@@ -1,35 +1,30 @@
-//! Why a certificate is refused, in words, codes, labels and TLS alerts.
+//! The reasons for refusing a certificate, as sentences, codes, metric labels and TLS alerts.
 
 use std::fmt;
 use std::sync::Arc;
 
 use rustls::{AlertDescription, CertificateError, OtherError};
 
-/// Why a certificate is refused.
+/// The reason for which a certificate is refused.
 ///
-/// `Display` gives the bare reason with "it" for the certificate, so that both
-/// sides can put it in a sentence; [`Side::sentence`] does.
+/// `Display` gives the bare reason with "it" for the certificate, so that both sides can put it in a sentence;
+/// [`Side::sentence`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Refusal {
-    /// No certificate, or not one of the form that a group issues.
+    /// There is no certificate, or a group would not issue one of this form.
     Malformed = 1,
-    /// Signed by an unknown authority, without the name of another group.
+    /// An unknown authority signed it, and it does not name another group.
     UnknownAuthority = 2,
-    /// Names another group.
     WrongGroup = 3,
-    /// Its time is over.
     Expired = 4,
-    /// Its time has not come.
     NotYetValid = 5,
-    /// On the group's revocation list.
     Revoked = 6,
-    /// Of the group, but with a role that does not fit the purpose.
+    /// The certificate is of the group, but its role is not an expected one.
     WrongRole = 7,
 }
 
 impl Refusal {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Malformed,
         Self::UnknownAuthority,
@@ -40,17 +35,15 @@ impl Refusal {
         Self::WrongRole,
     ];
 
-    /// The number that stands for it on the wire; never 0.
+    /// The number on the wire, which is never 0.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// The refusal with this number.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|refusal| refusal.code() == code)
     }
 
-    /// The refusal's name in metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
@@ -63,16 +56,15 @@ impl Refusal {
         }
     }
 
-    /// The TLS alert (RFC 8446, section 6) that tells the other side.
+    /// The TLS alert (RFC 8446, section 6) that tells the remote the reason.
     pub fn alert(self) -> u8 {
         AlertDescription::from(self.certificate_error()).into()
     }
 
-    /// What an alert from the other side says of our certificate; `None` if
-    /// the alert is not about a certificate.
+    /// The refusal of our certificate that a remote's alert reports. `None` if the alert is not about a certificate.
     ///
-    /// `unknown_ca` reads as [`Refusal::WrongGroup`]: our certificate has a
-    /// group, so a verifier that does not know our CA is of another one.
+    /// `unknown_ca` becomes [`Refusal::WrongGroup`]: our certificate names a group, so a verifier that does not know
+    /// our CA belongs to another one.
     pub fn from_alert(alert: u8) -> Option<Self> {
         match AlertDescription::from(alert) {
             AlertDescription::BadCertificate => Some(Self::Malformed),
@@ -85,14 +77,14 @@ impl Refusal {
         }
     }
 
-    /// Whether it concerns a member of the group, who is not admitted any more
-    /// or not yet. Other refusals may come from whoever has taken over an address.
+    /// True if the refusal is about a proven member of the group that is not admitted any more, or not yet. The other
+    /// refusals may come from a stranger that uses the same address now.
     pub const fn bars_member(self) -> bool {
         matches!(self, Self::Revoked | Self::Expired | Self::NotYetValid)
     }
 
-    /// Whose refusal a sentence of [`Side::sentence`] speaks of: the one form
-    /// in which the end of a connection tells it on every transport.
+    /// Finds the side and the refusal in a text that [`Side::sentence`] made. On every transport a connection's end
+    /// carries the refusal in this one form.
     pub fn in_sentence(text: &str) -> Option<(Side, Self)> {
         let sides = [Side::Local, Side::Remote].into_iter();
         let mut all = sides.flat_map(|side| Self::ALL.into_iter().map(move |refusal| (side, refusal)));
@@ -101,10 +93,9 @@ impl Refusal {
 
     /// The rustls error that makes rustls send the right alert.
     ///
-    /// The choice of two is for the alert and for telling refusals apart on
-    /// our side: `Other` is the only one sent as `certificate_unknown`, which
-    /// keeps "not yet valid" distinct from "expired"; `UnknownRevocationStatus`
-    /// is the only other one sent as `unknown_ca`.
+    /// Two of the choices look odd, and the reason is the alert and telling refusals apart on our side. `Other` is the
+    /// only error that is sent as `certificate_unknown`, which keeps "not yet valid" distinct from "expired". Besides
+    /// `UnknownIssuer`, only `UnknownRevocationStatus` is sent as `unknown_ca`.
     pub(crate) fn certificate_error(self) -> CertificateError {
         match self {
             Self::Malformed => CertificateError::BadEncoding,
@@ -141,18 +132,15 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Who refused.
+/// The side of a connection that refused the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// We refused the peer's certificate.
     Local,
-    /// The peer refused ours.
     Remote,
 }
 
 impl Side {
-    /// The refusal in one sentence without a full stop, for this side's log
-    /// or error message.
+    /// The refusal in one sentence without a full stop, for this side's log or error message.
     pub fn sentence(self, refusal: Refusal) -> String {
         match self {
             Self::Local => format!("we refused the remote's certificate because {refusal}"),
@@ -161,8 +149,8 @@ impl Side {
     }
 }
 
-/// What a failed TLS handshake says of a certificate, and who refused it;
-/// `None` if it failed for another reason.
+/// The refusal of a certificate that made a TLS handshake fail, and the side that refused. `None` if it failed for
+/// another reason.
 pub fn refusal_from_tls_error(error: &rustls::Error) -> Option<(Side, Refusal)> {
     match error {
         rustls::Error::InvalidCertificate(inner) => {
@@ -210,7 +198,7 @@ mod tests {
         {
             assert_eq!(Refusal::in_sentence(&side.sentence(refusal)), Some((side, refusal)));
         }
-        assert_eq!(Refusal::in_sentence("the peer closed the connection"), None);
+        assert_eq!(Refusal::in_sentence("the remote closed the connection"), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reading revocation lists: standard X.509 CRLs, signed by the group's CA.
+//! Reads revocation lists: standard X.509 CRLs, signed by the group's CA.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,16 +15,15 @@ use crate::certificate::{Authority, Serial, system_time};
 use crate::error::{ListFault, LoadError};
 use crate::files::{MAX_LIST_BYTES, read_pem, replace_public};
 
-/// The most certificates that a group revokes: their list fits [`MAX_LIST_BYTES`].
+/// The most certificates that a group revokes. A list of them fits [`MAX_LIST_BYTES`].
 pub(crate) const MAX_REVOKED: usize = 50_000;
 
-/// More than the digits of any number, bytes.
+/// More bytes than a `u64` has digits, so that no number is cut short.
 const MAX_NUMBER_BYTES: u64 = 32;
 
-/// A verified revocation list.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RevocationList {
-    /// Greater than that of every list before it.
+    /// Greater than the number of every list before it.
     number: u64,
     revoked: BTreeMap<Serial, SystemTime>,
 }
@@ -36,8 +35,8 @@ impl RevocationList {
         list.map(Arc::new).map_err(|fault| LoadError::List { path: path.to_owned(), fault })
     }
 
-    /// Parses a list and verifies that `authority` signed it. Its `nextUpdate`
-    /// is not looked at: an area that is cut off keeps the list it has.
+    /// Parses a list and verifies that `authority` signed it. Its `nextUpdate` is ignored, because hosts that are cut
+    /// off must keep the list they have.
     pub(crate) fn parse(der: &[u8], authority: &Authority) -> Result<Self, ListFault> {
         let (rest, crl) = CertificateRevocationList::from_der(der).map_err(|_| ListFault::Malformed)?;
         if !rest.is_empty() {
@@ -59,7 +58,7 @@ impl RevocationList {
         Ok(Self { number, revoked: revoked.ok_or(ListFault::Malformed)? })
     }
 
-    /// Accepts `self` in place of `held`: a newer list, or the same again.
+    /// Accepts `self` in place of `held` if it is newer, or the same list again.
     pub(crate) fn may_replace(&self, held: &Self) -> Result<(), ListFault> {
         if self.number < held.number {
             Err(ListFault::Older { held: held.number, offered: self.number })
@@ -82,7 +81,7 @@ impl RevocationList {
         self.revoked.contains_key(serial)
     }
 
-    /// When the certificate with this serial number was revoked.
+    /// The time at which the certificate with this serial number was revoked.
     pub(crate) fn revoked_at(&self, serial: &Serial) -> Option<SystemTime> {
         self.revoked.get(serial).copied()
     }
@@ -97,21 +96,21 @@ impl RevocationList {
 pub(crate) struct Seen(PathBuf);
 
 impl Seen {
-    /// In `folder`, under a name of the group's authority: another group begins anew.
+    /// The file's name depends on the authority's key, so that each group has a file of its own.
     pub(crate) fn new(folder: &Path, authority: &Authority) -> Self {
         let digest = Sha256::digest(authority.spki());
         let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         Self(folder.join(format!("revocations-seen-{name}")))
     }
 
-    /// The number kept; none if there is none, or what is there is no number.
+    /// The number kept. `None` if there is no file or it holds no number.
     pub(crate) fn number(&self) -> Option<u64> {
         let mut text = String::new();
         File::open(&self.0).ok()?.take(MAX_NUMBER_BYTES).read_to_string(&mut text).ok()?;
         text.trim_end().parse().ok()
     }
 
-    /// Keeps a number, if it is greater.
+    /// Writes the number, if it is greater than the one kept.
     pub(crate) fn keep(&self, number: u64) -> Result<(), LoadError> {
         if self.number().is_some_and(|kept| kept >= number) {
             return Ok(());

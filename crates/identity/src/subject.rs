@@ -1,4 +1,4 @@
-//! What a certificate says of its holder: `roost:GROUP:ROLE:NAME`.
+//! The holder of a certificate as text: `roost:GROUP:ROLE:NAME`.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use roost_proto::node_selector::is_node_name;
 /// The longest name of a group or a node, in bytes.
 pub const MAX_NAME_BYTES: usize = roost_proto::wire::MAX_NAME_BYTES;
 
-/// Why a text names no group and no node.
+/// The text is not a valid name of a group or a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a name: use 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first")]
 pub struct NameError(String);
@@ -27,8 +27,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// The holder that `uri` names; `None` unless it has exactly the form
-    /// `roost:GROUP:ROLE:NAME` with valid names.
+    /// Parses the holder. `None` unless `uri` has exactly the form `roost:GROUP:ROLE:NAME` with valid names.
     pub(crate) fn parse(uri: &str) -> Option<Self> {
         let mut parts = uri.strip_prefix("roost:")?.split(':');
         let (group, role, name) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,8 +1,7 @@
-//! rustls configurations: TLS 1.3, mutual certificates, the group's policy
-//! inside the verifiers, so that no byte of data passes before it.
+//! rustls configurations: TLS 1.3 and mutual certificates. The group's policy runs inside the verifiers, so that no
+//! byte of data is accepted before it.
 //!
-//! Resumption is off on both sides: a resumed session would skip the policy
-//! and with it revocation.
+//! Resumption is off on both sides: a resumed session would skip the policy and with it revocation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,21 +26,21 @@ use crate::refusal::Refusal;
 pub use crate::refusal::refusal_from_tls_error;
 
 /// The protocol's name and version in the handshake.
-pub const ALPN: &[u8] = b"roost/1";
+pub const ALPN: &[u8] = b"roost/2";
 
-/// ECDSA on P-256 and nothing else.
+/// ECDSA on P-256 and nothing else, as the CA makes no other keys.
 static ALGORITHMS: WebPkiSupportedAlgorithms = WebPkiSupportedAlgorithms {
     all: &[webpki::aws_lc_rs::ECDSA_P256_SHA256],
     mapping: &[(SignatureScheme::ECDSA_NISTP256_SHA256, &[webpki::aws_lc_rs::ECDSA_P256_SHA256])],
 };
 
-/// Why a configuration cannot be made: rustls does not accept the identity.
+/// rustls does not accept the identity, so no configuration can be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("TLS does not accept our certificate and key: {0}")]
 pub struct ConfigError(#[from] rustls::Error);
 
-/// The one crypto provider: aws-lc-rs, TLS 1.3 suites, ECDH on X25519 and
-/// P-256. Passed explicitly everywhere, never installed for the process.
+/// The one crypto provider: aws-lc-rs, TLS 1.3 suites, ECDH on X25519 and P-256. It is passed explicitly everywhere and
+/// never installed for the process.
 ///
 /// The hybrid post-quantum exchange is left out: it adds 2.3 KB to a join.
 pub fn provider() -> Arc<CryptoProvider> {
@@ -57,10 +56,10 @@ pub fn provider() -> Arc<CryptoProvider> {
     })
 }
 
-/// The listening side, which admits peers of the roles in `admit`.
+/// The configuration of the listening side, which admits remotes with the roles in `admit`.
 ///
 /// # Errors
-/// If rustls does not accept the identity.
+/// rustls does not accept the identity.
 pub fn server_config(
     identity: &Arc<Identity>,
     policy: &Arc<Policy>,
@@ -77,11 +76,11 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
-/// The dialling side, which expects peers of the roles in `expect`. The server
-/// name given to a connection is neither sent nor looked at.
+/// The configuration of the dialing side, which expects remotes with the roles in `expect`. The server name given to a
+/// connection is neither sent nor checked.
 ///
 /// # Errors
-/// If rustls does not accept the identity.
+/// rustls does not accept the identity.
 pub fn client_config(
     identity: &Arc<Identity>,
     policy: &Arc<Policy>,
@@ -99,7 +98,7 @@ pub fn client_config(
     Ok(Arc::new(config))
 }
 
-/// Shows in each handshake the certificate held at that moment, so that a renewal counts at once.
+/// Presents in each handshake the certificate in use at that moment, so that a renewal counts at once.
 struct CertificateResolver {
     identity: Arc<Identity>,
     key: Arc<dyn SigningKey>,
@@ -141,7 +140,7 @@ impl ResolvesClientCert for CertificateResolver {
     }
 }
 
-/// The policy in the form that rustls asks, for either side.
+/// The group's policy behind the verifier traits of rustls, for either side.
 struct Verifier {
     policy: Arc<Policy>,
     roles: RoleSet,

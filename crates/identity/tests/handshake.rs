@@ -1,5 +1,4 @@
-//! Whole TLS handshakes in memory: for each refusal, on either side, both
-//! sides learn the reason.
+//! Whole TLS handshakes in memory: for each refusal, on either side, both sides learn the reason.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use std::sync::Arc;
@@ -34,7 +33,7 @@ impl HandshakeFixture {
         self.group.issue_in_memory(name, Role::Node).unwrap().into()
     }
 
-    /// A member valid only around `now + offset`.
+    /// A member that is valid only for the hour around `now + offset` hours.
     fn member_at(&self, offset: i64) -> Arc<Identity> {
         let middle = SystemTime::now();
         let shift = HOUR * u32::try_from(offset.unsigned_abs()).unwrap();
@@ -51,7 +50,7 @@ impl HandshakeFixture {
         Arc::new(Identity::load(&bundle).unwrap())
     }
 
-    /// The group's CA certificate and key, offered as if they were a member's.
+    /// The group's CA certificate and key, presented as if they were a member's.
     fn authority(&self) -> Arc<SingleCertAndKey> {
         let dir = self.dir.path().join("group");
         let certificate = CertificateDer::from_pem_file(dir.join("group.pem")).unwrap();
@@ -63,7 +62,7 @@ impl HandshakeFixture {
 
 type Outcome = Result<(), rustls::Error>;
 
-/// Carries bytes between the two until both are quiet, and says how each ended.
+/// Carries bytes between client and server until neither has more to send, and returns how each ended.
 fn run(client: Arc<ClientConfig>, server: Arc<ServerConfig>) -> (Connection, Connection, Outcome, Outcome) {
     let name = ServerName::try_from("roost").unwrap();
     let mut client = Connection::from(ClientConnection::new(client, name).unwrap());
@@ -78,7 +77,7 @@ fn run(client: Arc<ClientConfig>, server: Arc<ServerConfig>) -> (Connection, Con
     }
 }
 
-/// Whether anything moved.
+/// Carries all that one side has to send. Returns true if any byte moved.
 fn carry(from: &mut Connection, to: &mut Connection, end: &mut Outcome) -> bool {
     let mut wire = Vec::new();
     while from.wants_write() {
@@ -92,18 +91,18 @@ fn carry(from: &mut Connection, to: &mut Connection, end: &mut Outcome) -> bool 
     !wire.is_empty()
 }
 
-/// What one side makes of a handshake that failed.
+/// The refusal that one side reads from its failed handshake.
 type Learned = Option<(Side, Refusal)>;
 
-/// Who presents the certificate that is refused.
+/// The side that presents the certificate which is refused.
 #[derive(Clone, Copy, Debug)]
 enum Presents {
     Client,
     Server,
 }
 
-/// Runs a handshake in which one side presents `bad` and the other requires
-/// `roles`, and returns what the refusing and the refused side make of it.
+/// Runs a handshake in which one side presents `bad` and the other requires `roles`. Returns the refusal that the
+/// refusing side and the refused side read from it.
 fn refused(
     world: &HandshakeFixture,
     bad: &Arc<Identity>,
@@ -143,7 +142,7 @@ fn check(
     roles: RoleSet,
     refusal: Refusal,
 ) {
-    // An unknown authority is, to who is refused, another group's.
+    // `unknown_ca` tells the refused side that the verifier belongs to another group.
     let told = if refusal == Refusal::UnknownAuthority { Refusal::WrongGroup } else { refusal };
     for presents in [Presents::Client, Presents::Server] {
         let (ours, theirs) = refused(world, bad, swap.clone(), roles, presents);

@@ -1,5 +1,4 @@
-//! The policy's decisions: every reason to refuse, and that nothing altered
-//! is ever accepted.
+//! The policy's decisions: every reason for a refusal, and that no altered certificate is ever accepted.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use std::sync::{Arc, LazyLock};
@@ -18,7 +17,6 @@ use rustls_pki_types::pem::PemObject;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A group with its directory, a member and the group's policy.
 struct PolicyFixture {
     dir: tempfile::TempDir,
     group: Group,
@@ -39,7 +37,7 @@ impl PolicyFixture {
         self.policy.verify(certificate, RoleSet::ALL, SystemTime::now()).map(drop)
     }
 
-    /// The CA itself, to sign what a group would never sign.
+    /// The CA itself, to sign certificates that a group would never issue.
     fn issuer(&self) -> Issuer<'static, KeyPair> {
         let dir = self.dir.path().join("group");
         let key = std::fs::read_to_string(dir.join("group.key")).unwrap();
@@ -206,7 +204,7 @@ proptest! {
     }
 }
 
-/// A list that was seen stays seen when the daemon starts again.
+/// The number of a list that was seen is kept over a restart of the daemon.
 #[test]
 fn older_list_is_refused_after_restart() {
     let dir = tempfile::tempdir().unwrap();
@@ -223,7 +221,7 @@ fn older_list_is_refused_after_restart() {
     std::fs::write(&list, &before).unwrap();
     let said = start().unwrap_err().to_string();
     assert!(said.contains("number 1, older than number 2") && said.contains("copy the newest"), "{said}");
-    // Of another group nothing is known.
+    // Another group has a number of its own, so its first list is accepted.
     let other = dir.path().join("other");
     let another = Group::init(&other, "alpha").unwrap();
     let bundle = dir.path().join("c");

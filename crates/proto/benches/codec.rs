@@ -6,23 +6,13 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use roost_proto::wire::{Datagram, Message, Renew, Request, RequestMode};
+use roost_proto::wire::{Datagram, Message, Renew, Request, ServiceRequest};
 use roost_proto::{Area, Capacity, Cell, Nonce, RequestId, Service, Version};
 
 fn messages() -> [(&'static str, Message); 4] {
     let version = Version { epoch: 1_700_000_000, sequence: 3 };
-    let request = Request {
-        id: RequestId(1_234),
-        nonce: Nonce::from_u64(0x0123_4567_89ab_cdef),
-        service: Service::Video,
-        area: Area::Exact(Cell::new(27, 92)),
-        mode: RequestMode::Forward,
-        deadline_ms: 5_000,
-        count: 0,
-        params: None,
-        scope: None,
-        selector: None,
-    };
+    let spec = ServiceRequest::new(Service::Video, Area::Exact(Cell::new(27, 92)));
+    let request = Request::new(RequestId(1_234), Nonce::from_u64(0x0123_4567_89ab_cdef), spec, 5_000);
     let packet = |bytes| {
         let payload = Bytes::from(vec![7; bytes]);
         Message::Datagram(Datagram { id: RequestId(1_234), sequence: 500, sent_us: 8_000_000, payload })

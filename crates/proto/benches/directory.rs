@@ -12,7 +12,7 @@ use roost_proto::directory::{Directory, DirectoryQuery, MAX_NODES, SearchPurpose
 use roost_proto::hub::{Hub, HubConfig, HubKind};
 use roost_proto::machine::RemoteIdentity;
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::{Message, Request, RequestMode};
+use roost_proto::wire::{Message, Request, RequestMode, ServiceRequest};
 use roost_proto::{
     Address, Area, Capacity, Cell, ConnectionId, Input, Machine, NodeId, Nonce, Record, RequestId, Role, Scheme,
     Service, ServiceSet, Time, Transmit, Version,
@@ -117,7 +117,7 @@ fn hub(records: &[Record]) -> (Hub, ConnectionId) {
         let connection = ConnectionId(number as u64);
         let peer = RemoteIdentity { node: record.node, role: Role::Node, name: String::new() };
         let (address, rtt) = (record.addresses[0].clone(), Duration::ZERO);
-        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, peer, address, rtt });
+        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt });
         hub.handle(Time::ZERO, Input::Message { connection, message: Message::Publish(record.clone()).encode() });
         drain(&mut hub);
     }
@@ -139,7 +139,7 @@ fn requests(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("hub");
     for entries in [10_000, 100_000] {
         let records = records(entries);
-        for (name, mode) in [("locate", RequestMode::Lookup), ("forward", RequestMode::Forward)] {
+        for (name, mode) in [("lookup", RequestMode::Lookup), ("forward", RequestMode::Forward)] {
             let (mut hub, connection) = hub(&records);
             let mut turn = records.iter().cycle();
             let mut number = 0;
@@ -149,20 +149,8 @@ fn requests(criterion: &mut Criterion) {
                         number = (number + 1) % RequestId::FIRST_OF_HUB;
                         let area = Area::Exact(turn.next().map_or(Cell::new(0, 0), |record| record.cell));
                         let (id, nonce) = (RequestId(number), Nonce::from_u64(u64::from(number)));
-                        let (service, deadline_ms, count, params, scope) = (Service::Track, 5_000, 8, None, None);
-                        let request = Request {
-                            id,
-                            nonce,
-                            service,
-                            area,
-                            mode,
-                            deadline_ms,
-                            count,
-                            params,
-                            scope,
-                            selector: None,
-                        };
-                        Message::Request(request).encode()
+                        let spec = ServiceRequest { mode, count: 8, ..ServiceRequest::new(Service::Track, area) };
+                        Message::Request(Request::new(id, nonce, spec, 5_000)).encode()
                     },
                     |message| {
                         hub.handle(Time::from_nanos(1), Input::Message { connection, message });

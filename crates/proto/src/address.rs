@@ -92,6 +92,17 @@ impl SchemeSet {
     pub const fn contains(self, scheme: Scheme) -> bool {
         self.0 & 1 << scheme as u8 != 0
     }
+
+    /// True if no transport is in the set.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl FromIterator<Scheme> for SchemeSet {
+    fn from_iter<I: IntoIterator<Item = Scheme>>(schemes: I) -> Self {
+        schemes.into_iter().fold(Self::EMPTY, Self::with)
+    }
 }
 
 impl<'b, C> Decode<'b, C> for SchemeSet {

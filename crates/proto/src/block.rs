@@ -80,12 +80,12 @@ impl BlockService {
 
     /// The patch with this number, if there is one.
     pub fn from_number(number: u64) -> Option<Self> {
-        let patch = Self(number);
-        let block = patch.block();
+        let block_service = Self(number);
+        let block = block_service.block();
         let sound = number >> (2 * BLOCK_BITS) < Service::ALL.len() as u64
             && block.row <= Block::LAST
             && block.column <= Block::LAST;
-        sound.then_some(patch)
+        sound.then_some(block_service)
     }
 
     /// The patches of `service` in `area`, if they are at most `limit`.
@@ -95,8 +95,9 @@ impl BlockService {
         if length(&rows).saturating_mul(length(&columns)) > limit {
             return None;
         }
-        let patches = rows.flat_map(|row| columns.clone().map(move |column| Self::at(service, Block { row, column })));
-        Some(patches.collect())
+        let block_services =
+            rows.flat_map(|row| columns.clone().map(move |column| Self::at(service, Block { row, column })));
+        Some(block_services.collect())
     }
 }
 

@@ -4,6 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use minicbor::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+use crate::text;
 
 /// The largest coordinate on either axis, in cells, on either side of zero.
 pub const MAX_COORDINATE: i32 = 1_000_000;
@@ -66,20 +69,28 @@ impl FromStr for Cell {
 }
 
 /// Where a request or a lookup looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+///
+/// In JSON: `{"at": "27,92"}`, `{"near": "27,92"}`, `{"within": {"center": "27,92", "radius": 5}}`,
+/// `{"rect": {"min": "0,0", "max": "9,9"}}` or `"anywhere"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cbor(flat)]
+#[serde(deny_unknown_fields)]
 pub enum Area {
     /// Exactly this cell.
     #[n(0)]
+    #[serde(rename = "at", with = "text")]
     Exact(#[n(0)] Cell),
     /// Everywhere, nearest to this cell first.
     #[n(1)]
+    #[serde(rename = "near", with = "text")]
     Nearest(#[n(0)] Cell),
     /// Within a straight distance of a cell, nearest first.
     #[n(2)]
+    #[serde(rename = "within")]
     Radius {
         /// The middle.
         #[n(0)]
+        #[serde(with = "text")]
         center: Cell,
         /// The distance, in cells; what lies exactly on it counts.
         #[n(1)]
@@ -87,16 +98,20 @@ pub enum Area {
     },
     /// Inside a rectangle, edges included.
     #[n(3)]
+    #[serde(rename = "rect")]
     Rectangle {
         /// The corner with the smaller coordinates.
         #[n(0)]
+        #[serde(with = "text")]
         min: Cell,
         /// The corner with the greater coordinates.
         #[n(1)]
+        #[serde(with = "text")]
         max: Cell,
     },
     /// Anywhere.
     #[n(4)]
+    #[serde(rename = "anywhere")]
     Anywhere,
 }
 

@@ -43,7 +43,7 @@ pub enum Input<C> {
         /// The dial that led to it; `None` if the peer dialled.
         dial: Option<DialId>,
         /// Who is there.
-        peer: RemoteIdentity,
+        remote: RemoteIdentity,
         /// The address it is seen at.
         address: Address,
         /// Round trip measured by the handshake.

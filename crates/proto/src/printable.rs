@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn plain_text_stays_as_it_is() {
-        for text in ["", "the peer closed the connection", "Köln – 東京 \"a\\b\" 'é'"] {
+        for text in ["", "the remote closed the connection", "Köln – 東京 \"a\\b\" 'é'"] {
             assert!(matches!(printable(text), Cow::Borrowed(same) if same == text));
             assert!(matches!(printable_lines(text), Cow::Borrowed(same) if same == text));
         }

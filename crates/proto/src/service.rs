@@ -31,7 +31,7 @@ open!(Service, [Video, Track, Image, Sensor]);
 
 /// How a service's data travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum FlowKind {
     /// Datagrams at a constant rate until the time is up.
     Stream {
         /// Payload rate, bits per second.
@@ -56,30 +56,30 @@ impl Service {
     /// field sends them, sealed and with headers they exceed the 1200 bytes that
     /// pass every path, and the loss of either fragment loses both. Track
     /// packets carry 250 bytes, twenty a second.
-    pub const fn form(self) -> Form {
+    pub const fn flow_kind(self) -> FlowKind {
         match self {
-            Self::Video => Form::Stream { bits_per_second: 700_000, packet_bytes: 1128 },
-            Self::Track => Form::Stream { bits_per_second: 40_000, packet_bytes: 250 },
-            Self::Image => Form::Object { bytes: 100_000 },
-            Self::Sensor => Form::Object { bytes: 10_000 },
+            Self::Video => FlowKind::Stream { bits_per_second: 700_000, packet_bytes: 1128 },
+            Self::Track => FlowKind::Stream { bits_per_second: 40_000, packet_bytes: 250 },
+            Self::Image => FlowKind::Object { bytes: 100_000 },
+            Self::Sensor => FlowKind::Object { bytes: 10_000 },
         }
     }
 
     /// What a stream of the service usually takes when it is reflected, sealed and with
     /// its headers, bits per second; 0 of an object.
     pub const fn reflected_bits_per_second(self) -> u64 {
-        match self.form() {
-            Form::Stream { bits_per_second, packet_bytes } => {
+        match self.flow_kind() {
+            FlowKind::Stream { bits_per_second, packet_bytes } => {
                 let sealed_bytes = packet_bytes as u64 + OVERHEAD_BYTES as u64;
                 (bits_per_second as u64 * sealed_bytes).div_ceil(packet_bytes as u64)
             }
-            Form::Object { .. } => 0,
+            FlowKind::Object { .. } => 0,
         }
     }
 
     /// Whether the service is a stream rather than an object.
     pub const fn is_stream(self) -> bool {
-        matches!(self.form(), Form::Stream { .. })
+        matches!(self.flow_kind(), FlowKind::Stream { .. })
     }
 
     /// The service's name on the command line, in files and in metrics.

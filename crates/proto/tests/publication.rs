@@ -15,11 +15,11 @@ use roost_proto::node::{
 };
 use roost_proto::random::RootSecret;
 use roost_proto::wire::{
-    Accept, CopyTarget, Message, ProviderRequest, Reason, Rekey, Report, RequestParams, StreamKeys,
+    Accept, CopyTarget, Message, Reason, Rekey, Report, Request, Route, ServiceRequest, StreamKeys,
 };
 use roost_proto::{
-    Address, Cell, ConnectionId, DeliveryClasses, Epoch, EpochSecret, NodeId, Nonce, RequestId, Role, Scheme, Service,
-    StreamId, StreamTag, Time, Transmit,
+    Address, Area, Cell, ConnectionId, DeliveryClasses, Epoch, EpochSecret, NodeId, Nonce, RequestId, Role, Scheme,
+    Service, StreamId, StreamTag, Time, Transmit,
 };
 
 const HUB: ConnectionId = ConnectionId(1);
@@ -144,7 +144,7 @@ impl PublicationScene {
     fn connection_up(&mut self, connection: ConnectionId, number: u8, role: Role) {
         let peer = Remote { node: node(number), role, name: format!("n{number}") };
         let (address, rtt) = (address(number), Duration::from_millis(20));
-        self.input(Input::ConnectionUp { connection, dial: None, peer, address, rtt });
+        self.input(Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt });
     }
 
     fn meet(&mut self, number: u8) {
@@ -241,16 +241,10 @@ impl PublicationScene {
     fn forward_to(&mut self, number: u8, id: RequestId, to: SocketAddr) {
         let tag = StreamTag(u64::from(id.0));
         let reflect = Some(CopyTarget { to, tag, hops: 1, provider: None, is_resuming: None });
-        let forward = ProviderRequest {
-            id,
-            nonce: Nonce::from_u64(id.0.into()),
-            service: Service::Video,
-            requester: node(number),
-            reply_to: vec![address(number)],
-            deadline_ms: 5_000,
-            params: Some(RequestParams { copy_target: reflect, ..RequestParams::default() }),
-        };
-        self.say(HUB, &Message::ProviderRequest(forward));
+        let route = Route { requester: node(number), reply_to: vec![address(number)], hop: None };
+        let spec = ServiceRequest::new(Service::Video, Area::Anywhere);
+        let request = Request::new(id, Nonce::from_u64(id.0.into()), spec, 5_000);
+        self.say(HUB, &Message::Request(Request { route: Some(route), copy_target: reflect, ..request }));
     }
 
     fn report_all(&mut self) {

@@ -70,7 +70,7 @@ impl HubReflection {
             let nodes = status.downstreams.iter().filter(|member| member.kind == DownstreamKind::Subscriber).count();
             subscribers += u32::try_from(nodes).unwrap_or(u32::MAX);
             let left = MAX_REFLECTED_STREAMS - streams.len();
-            streams.extend(carried(&status, &mut receivers).take(left));
+            streams.extend(reflected_streams(&status, &mut receivers).take(left));
         }
         // First the room without the copies that have begun, then these: in between a copy counts twice
         // rather than not at all. The machine takes off each copy that it grants; where that came to nothing
@@ -166,7 +166,7 @@ impl ReportedStreams {
 
 /// A stream by every name that it has here, with no more than so many `receivers`, from which they are
 /// subtracted.
-fn carried(status: &StreamStatus, receivers: &mut usize) -> impl Iterator<Item = ReflectedStream> {
+fn reflected_streams(status: &StreamStatus, receivers: &mut usize) -> impl Iterator<Item = ReflectedStream> {
     let kbps = kbps(status.bits_per_second);
     let comes = !status.upstreams.is_empty();
     let named = status.names.iter().filter(move |_| comes);

@@ -1,48 +1,40 @@
-//! What a `doctor` command finds, and how it says it.
+//! Findings of a `doctor` command and their display.
 
 use roost_proto::printable;
 use serde::Serialize;
 
 use crate::output::{Output, OutputError, SCHEMA};
 
-/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// As it should be.
     Ok,
-    /// Works, and may trouble somebody.
     Warn,
-    /// Does not work.
     Fail,
 }
 
-/// What one check found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// What was looked at, in a word or two.
+    /// The subject of the check, in a word or two.
     pub check: &'static str,
-    /// How bad it is.
     pub verdict: Verdict,
-    /// What is the case.
     pub found: String,
-    /// What to do about it, unless it is as it should be.
+    /// Advice, unless all is well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
 impl Finding {
-    /// As it should be.
     pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
         Self { check, verdict: Verdict::Ok, found: found.into(), fix: None }
     }
 
-    /// Works, and may trouble somebody; `fix` is what to do about it.
+    /// A finding that works and may cause trouble; `fix` is the advice.
     pub fn warn(check: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { check, verdict: Verdict::Warn, found: found.into(), fix: Some(fix.into()) }
     }
 
-    /// Does not work; `fix` is what to do about it.
+    /// A finding that does not work; `fix` is the advice.
     pub fn fail(check: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { check, verdict: Verdict::Fail, found: found.into(), fix: Some(fix.into()) }
     }

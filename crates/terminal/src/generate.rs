@@ -1,5 +1,5 @@
-//! What is made from the definition of a command line: help that begins with
-//! examples, completions, manual pages.
+//! Documents made from the definition of a command line: help that begins with examples, completions, manual
+//! pages.
 
 use std::io;
 use std::path::Path;
@@ -11,14 +11,13 @@ const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usag
 /// The shells that completions can be made for.
 pub use clap_complete::Shell;
 
-/// The definition with every command's examples before its options.
+/// Puts every command's examples before its options.
 pub fn with_examples_first(command: Command) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     let command = command.help_template(TEMPLATE);
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_examples_first))
 }
 
-/// The completion script of a shell.
 pub fn completions(mut command: Command, shell: Shell) -> String {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
@@ -26,8 +25,8 @@ pub fn completions(mut command: Command, shell: Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// Writes a manual page for the command and one for each of its commands into
-/// a folder, which is made if it is not there.
+/// Writes a manual page for the command and one for each of its commands into a folder, which is created if it
+/// does not exist.
 ///
 /// # Errors
 /// When the folder or a page cannot be written.

@@ -1,14 +1,15 @@
-//! How Roost's commands speak: data on stdout, talk on stderr, JSON for
-//! scripts, one sentence for whatever goes wrong.
+//! The output of Roost's commands: data on stdout, messages on stderr, JSON for scripts, one sentence for every
+//! error.
 //!
-//! `roost` and `emulate` share this, so that whoever knows one knows the other.
-//! What a command does, and its exit codes, are its own.
+//! `roost` and `emulate` share this, so that a user of one knows the other. Each has its own exit codes.
 //!
-//! - [`Output`] is where a command speaks; [`OutputArgs`] are the flags for it.
-//! - [`Table`] is what lists are shown in, [`Finding`] what a `doctor` says.
-//! - [`Steps`] shows that something is under way.
-//! - [`usage`] explains a wrong command line; [`generate`] makes help,
-//!   completions and manual pages from its definition.
+//! - [`Output`] writes data and messages; [`OutputArgs`] are the flags for it.
+//! - [`Table`] shows lists, [`Finding`] the results of a `doctor`.
+//! - [`Steps`] shows progress.
+//! - [`usage`] explains a wrong command line; [`generate`] makes help, completions and manual pages from its
+//!   definition.
+
+#![allow(missing_docs, reason = "only this workspace imports it")]
 
 mod finding;
 pub mod generate;

@@ -1,4 +1,4 @@
-//! Data on stdout, talk on stderr, colour for a terminal only.
+//! Data on stdout, messages on stderr, colour for a terminal only.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -14,13 +14,12 @@ use crate::table::Table;
 /// added to it.
 pub const SCHEMA: u32 = 2;
 
-/// Why the output could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// Whoever read it has gone, which is no error of anybody: the command ends well.
+    /// The reader has closed the pipe. This is no error: the command ends with success.
     #[error("the reader of the output has gone")]
     ClosedPipe,
-    /// The disk is full, or the like.
+    /// Another failure, such as a full disk.
     #[error("cannot write the output: {0}")]
     Write(io::Error),
 }
@@ -31,18 +30,16 @@ impl From<io::Error> for OutputError {
     }
 }
 
-/// What went wrong with a command, as [`Output::report_error`] says it.
+/// An error of a command, for [`Output::report_error`].
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorReport<'a> {
     /// The kind of failure, for scripts.
     pub kind: &'a str,
-    /// The exit code.
     pub exit: u8,
     /// One sentence that says what is wrong and what to do.
     pub message: &'a str,
 }
 
-/// Where and how a command speaks.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     json: bool,
@@ -53,35 +50,35 @@ pub struct Output {
 }
 
 impl Output {
-    /// An output as the global flags and the environment ask for it.
+    /// Reads the environment as well as the global flags.
     pub fn new(json: bool, quiet: bool, verbose: bool, no_colour: bool) -> Self {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self { json, quiet, verbose, plain: no_colour || set("NO_COLOR") || dumb, beside_data: false }
     }
 
-    /// The same for a command that writes what it received to stdout: JSON
-    /// then goes to stderr, so that it does not get in between.
+    /// An output for a command that writes received data to stdout: JSON then goes to stderr, so that the two
+    /// do not mix.
     pub fn beside_data(self) -> Self {
         Self { beside_data: true, ..self }
     }
 
-    /// Whether JSON is wanted instead of tables.
+    /// True for JSON instead of tables.
     pub fn is_json(self) -> bool {
         self.json
     }
 
-    /// True if only errors are wanted, beside the data that was asked for.
+    /// True if the command prints only errors, and the data that was requested.
     pub fn is_quiet(self) -> bool {
         self.quiet
     }
 
-    /// Whether progress may be drawn: a terminal is there to see it.
+    /// True if progress may be drawn: stderr is a terminal.
     pub fn shows_progress(self) -> bool {
         !self.quiet && !self.plain && io::stderr().is_terminal()
     }
 
-    /// Writes data. What commands a terminal is escaped, since others may have said it.
+    /// Writes data. Terminal escapes are made harmless, since the text may come from remotes.
     ///
     /// # Errors
     /// When stdout cannot be written to.
@@ -89,7 +86,7 @@ impl Output {
         self.painted(&printable_lines(text))
     }
 
-    /// Writes data that [`Self::verdict`] has painted, as it is: nothing in it may be from others.
+    /// Writes data that [`Self::verdict`] has coloured, unescaped: it must contain nothing from remotes.
     ///
     /// # Errors
     /// Fails if stdout cannot be written to.
@@ -114,28 +111,28 @@ impl Output {
     /// When stdout cannot be written to.
     pub fn json(self, value: &impl Serialize) -> Result<(), OutputError> {
         if self.beside_data {
-            // Nobody is left to tell if stderr is closed.
+            // A closed stderr leaves nobody to inform.
             let _ = io::stderr().write_all(one_line(value).as_bytes());
             return Ok(());
         }
         self.painted(&one_line(value))
     }
 
-    /// Says something to the person at the terminal, unless told to be quiet.
+    /// Writes a message to stderr, unless `--quiet` is set.
     pub fn say(self, text: impl Display) {
         if !self.quiet {
             self.whisper(indented(&text.to_string()));
         }
     }
 
-    /// Says something only to those who asked for more.
+    /// Writes a message only with `--verbose`.
     pub fn detail(self, text: impl Display) {
         if self.verbose {
             self.whisper(indented(&text.to_string()));
         }
     }
 
-    /// Says what went wrong, and to scripts in JSON as well.
+    /// Reports an error as text on stderr and, if JSON is on, as JSON as well.
     pub fn report_error(self, trouble: ErrorReport<'_>) {
         let ErrorReport { kind, exit, message } = trouble;
         let label = if !self.plain && io::stderr().is_terminal() {
@@ -148,7 +145,7 @@ impl Output {
         }
         if self.json {
             let error = json!({"code": kind, "exit": exit, "message": message});
-            // The failure to report is the one at hand, not that of its report.
+            // The error at hand matters more than a failure to report it.
             let _ = self.json(&json!({"schema": SCHEMA, "error": error}));
         }
     }
@@ -163,13 +160,12 @@ impl Output {
     }
 
     fn whisper(self, text: impl Display) {
-        // Nobody is left to tell if stderr is closed.
+        // A closed stderr leaves nobody to inform.
         let _ = writeln!(io::stderr(), "{text}");
     }
 }
 
-/// A text whose lines but the first are set in: others may have said some of it, and none of it is to look
-/// like a line of its own.
+/// Indents all lines but the first: text from remotes must not look like a line of its own.
 fn indented(text: &str) -> String {
     let mut lines = text.lines().map(printable);
     let first = lines.next().unwrap_or_default().into_owned();
@@ -182,7 +178,7 @@ fn paint(style: Style, text: &str) -> String {
 
 fn one_line(value: &impl Serialize) -> String {
     match serde_json::to_string(value) {
-        // Others may have said what stands in it.
+        // Text from remotes may be in it.
         Ok(line) => printable_json(&line).into_owned() + "\n",
         // The values printed are maps with string keys and numbers, which always have a JSON form.
         Err(error) => unreachable!("a report always has a JSON form: {error}"),

@@ -1,4 +1,4 @@
-//! The flags that say how a command speaks.
+//! The flags for the output of a command.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Progress in steps, on a terminal only.
+//! A progress display in steps, on a terminal only.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -10,13 +10,12 @@ use crate::output::Output;
 /// Time between two frames of a spinner: something moves within 100 ms.
 pub const TICK: Duration = Duration::from_millis(100);
 
-/// How many of a known number of steps are done.
+/// A progress display with a known number of steps.
 pub struct Steps {
     bar: ProgressBar,
 }
 
 impl Steps {
-    /// Begins to count to `steps`.
     pub fn start(output: Output, what: impl Into<Cow<'static, str>>, steps: usize) -> Self {
         let bar = if output.shows_progress() { ProgressBar::new(steps as u64) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {bar:30} {pos}/{len} {elapsed}") {
@@ -29,22 +28,19 @@ impl Steps {
         Self { bar }
     }
 
-    /// Says what is being done now.
     pub fn say(&self, what: impl Into<Cow<'static, str>>) {
         self.bar.set_message(what);
     }
 
-    /// Leaves a line above it, which stays.
+    /// Prints a line above the display, which stays.
     pub fn line(&self, what: &str) {
         self.bar.println(what);
     }
 
-    /// One step more is done.
     pub fn advance(&self) {
         self.bar.inc(1);
     }
 
-    /// Takes it off the screen.
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }

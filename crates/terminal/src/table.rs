@@ -2,28 +2,23 @@
 
 use roost_proto::printable;
 
-/// On which side of its column a cell stands.
+/// The side of its column on which a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
-    /// Words.
     Left,
-    /// Numbers.
     Right,
 }
 
-/// Rows under a heading.
 #[derive(Clone, Debug)]
 pub struct Table {
     heading: Vec<(&'static str, Alignment)>,
     rows: Vec<Vec<String>>,
 }
 
-/// What separates two columns.
 const GAP: &str = "  ";
 
 impl Table {
-    /// A table with these columns. A heading that starts with `>` belongs to
-    /// a column of numbers.
+    /// Makes a table with these columns. A heading that starts with `>` belongs to a column of numbers.
     pub fn new(columns: &[&'static str]) -> Self {
         let side = |text: &'static str| match text.strip_prefix('>') {
             Some(rest) => (rest, Alignment::Right),
@@ -32,8 +27,8 @@ impl Table {
         Self { heading: columns.iter().map(|text| side(text)).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row; cells that are missing stay empty, those beyond the heading are left out. What
-    /// a cell has of others stays on its line and commands nothing.
+    /// Adds a row; missing cells stay empty, and cells beyond the heading are left out. Line breaks and
+    /// terminal escapes in a cell are made harmless.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let shown = cells.into_iter().take(self.heading.len()).map(|cell| printable(&cell).into_owned());
         let mut row: Vec<String> = shown.collect();
@@ -41,7 +36,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The table as text, one line each; `bold` marks the heading.
+    /// Renders the table as text; `bold` marks the heading.
     pub fn render(&self, bold: impl Fn(&str) -> String) -> String {
         let widths = self.widths();
         let heading = self.heading.iter().map(|(text, _)| *text);

@@ -11,8 +11,7 @@ use crate::output::{ErrorReport, Output, OutputError};
 /// The exit code of a wrong command line.
 pub const EXIT: u8 = 2;
 
-/// Prints the help that was asked for, or one sentence on what is wrong with
-/// the command line, and gives the exit code for it.
+/// Prints the requested help, or one sentence on the wrong command line, and returns the exit code.
 pub fn explain(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -36,13 +35,12 @@ pub fn explain(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The output that a line asks for which could not be read as a whole.
+/// The output that the raw command line requests, since it could not be parsed.
 fn output() -> Output {
     let given = |flag: &str| std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == flag);
     Output::new(given("--json"), false, false, given("--no-color"))
 }
 
-/// What is wrong, on one line.
 pub fn sentence(error: &clap::Error) -> String {
     if let (Some(ContextValue::String(flag)), Some(source)) = (error.get(ContextKind::InvalidArg), error.source())
         && error.kind() == ErrorKind::ValueValidation

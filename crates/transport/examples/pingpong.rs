@@ -1,12 +1,11 @@
-//! Measures what connections cost a hub: processor time for a small request and its
-//! answer, processor time for a handshake, memory for a connection.
+//! Measures the cost of connections for a hub: processor time for a small request and its answer, processor time for a
+//! handshake, memory for a connection.
 //!
 //! `cargo run --release -p roost-transport --example pingpong [CONNECTIONS [SECONDS [SCHEME]]]`
 //!
-//! The hub is a process of its own, whose processor time and resident memory
-//! the system reports.
+//! The hub is a process of its own, whose processor time and resident memory the system reports.
 
-// A measurement prints, and stops at the first thing that goes wrong.
+// A measurement prints, and stops at the first error.
 #![allow(clippy::print_stdout, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -24,7 +23,7 @@ use roost_transport::{Config, Event, Events, Limits, Transport, bind};
 
 /// Size of a request and of its answer, bytes: those of a lookup.
 const MESSAGE: usize = 64;
-/// Events that the hub takes at once.
+/// Events that the hub handles at once.
 const BATCH: usize = 256;
 
 fn main() {
@@ -41,7 +40,7 @@ fn main() {
     }
 }
 
-/// Answers every message with itself, for ever.
+/// Answers every message with the same message, forever.
 async fn hub(bundle: &Path, listen: &str) {
     let identity = Identity::load(bundle).expect("the bundle");
     let (transport, mut events) = open(identity, &[listen]).await;
@@ -111,7 +110,7 @@ async fn measure(connections: usize, time: Duration, scheme: Scheme) {
     child.wait().expect("the hub ends");
 }
 
-/// Asks again as soon as there is an answer, or a tenth of a second after a loss.
+/// Sends the next request as soon as there is an answer, or a tenth of a second after a loss.
 async fn ask(transport: Transport, mut events: Events, answers: Arc<AtomicU64>) {
     let mut batch = Vec::new();
     let connections = transport.connections();
@@ -143,7 +142,6 @@ fn start_hub(bundle: &Path, scheme: Scheme) -> (Child, Address) {
     (child, Address { scheme: endpoint.scheme, port: endpoint.port, hosts })
 }
 
-/// What a process has used.
 struct Usage {
     processor: Duration,
     resident: u64,

@@ -1,4 +1,4 @@
-//! What is known about a connection, and where it is kept.
+//! The identity and counts of a connection, and the registry of all connections.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,66 +15,51 @@ use crate::quic::QuicConnection;
 use crate::tcp::TcpConnection;
 use crate::udp;
 
-/// A connection as operators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionInfo {
-    /// Its number.
     pub connection: ConnectionId,
-    /// Who is there.
     pub remote: RemoteIdentity,
-    /// The address the peer is seen at.
+    /// The address at which the remote is seen.
     pub address: Address,
-    /// The transport.
     pub scheme: Scheme,
-    /// Whether we dialled.
     pub dialled: bool,
     /// Round trip: of the handshake, or smoothed where later traffic measured it.
     pub rtt: Duration,
-    /// Since when.
+    /// The time at which the connection came up.
     pub since: SystemTime,
-    /// Bytes handed to the socket for this connection (UDP payloads; TCP bytes with TLS).
+    /// Bytes handed to the socket for this connection: UDP payloads, or TCP bytes with TLS.
     pub bytes_sent: u64,
-    /// Bytes that came from the socket for this connection.
     pub bytes_received: u64,
-    /// Messages sent.
     pub messages_sent: u64,
-    /// Messages delivered.
     pub messages_received: u64,
-    /// Packets sent again because they were taken for lost. Zero for TCP, where
-    /// the system keeps that to itself.
+    /// Packets sent again because they were taken for lost. Zero for TCP, where the kernel keeps this count.
     pub retransmissions: u64,
-    /// Messages given up because their time was over; over QUIC only.
+    /// Messages given up because their lifetime had ended. Only QUIC gives up messages.
     pub given_up: u64,
-    /// Pieces of messages that came twice, by different paths, and were dropped.
+    /// Chunks of messages that arrived twice, by different paths, and were dropped.
     pub duplicates: u64,
-    /// Its paths, in the order of preference; none for TCP and UDP, which have one.
+    /// The paths in order of preference. Empty for TCP and UDP, which have a single path.
     pub paths: Vec<PathInfo>,
 }
 
-/// One path of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathInfo {
-    /// Our address, where the system tells it.
+    /// Our address, if the system reports it.
     pub local: Option<IpAddr>,
-    /// The peer's.
     pub remote: SocketAddr,
-    /// Whether it answers.
     pub answers: bool,
-    /// Smoothed round trip.
     pub rtt: Duration,
-    /// Bytes per second that it was seen to carry; none before the first.
+    /// Bytes per second that the path was seen to carry; `None` before the first measurement.
     pub rate: Option<u64>,
-    /// Bytes that are under way on it.
+    /// Bytes sent on the path and not acknowledged yet.
     pub outstanding: u64,
-    /// Bytes handed to the socket.
     pub bytes_sent: u64,
-    /// Bytes that came from the socket.
     pub bytes_received: u64,
-    /// Packets that were lost, and their content sent again.
+    /// Packets that were lost, so that their content was sent again.
     pub retransmissions: u64,
-    /// Chunks sent on it because they were late elsewhere.
+    /// Chunks sent on this path because they were late on another.
     pub repeated: u64,
-    /// How often it stopped answering.
+    /// The number of times that the path stopped answering.
     pub losses: u64,
 }
 
@@ -88,30 +73,28 @@ pub(crate) struct LiveConnectionCounters {
 }
 
 impl LiveConnectionCounters {
-    /// Adds to one of the counts.
     pub(crate) fn add(count: &AtomicU64, by: u64) {
         count.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Reads one of the counts.
     pub(crate) fn get(count: &AtomicU64) -> u64 {
         count.load(Ordering::Relaxed)
     }
 }
 
-/// A peer that the policy lets pass.
+/// A remote that the policy has accepted.
 #[derive(Clone, Debug)]
 pub(crate) struct VerifiedRemote {
     pub(crate) remote: RemoteIdentity,
-    pub(crate) standing: CertificateStatus,
+    pub(crate) certificate_status: CertificateStatus,
 }
 
-/// What never changes in a connection's life.
+/// The properties of a connection that never change.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionIdentity {
     pub(crate) connection: ConnectionId,
     pub(crate) remote: RemoteIdentity,
-    pub(crate) standing: CertificateStatus,
+    pub(crate) certificate_status: CertificateStatus,
     pub(crate) address: Address,
     pub(crate) dialled: bool,
     pub(crate) rtt: Duration,
@@ -119,18 +102,17 @@ pub(crate) struct ConnectionIdentity {
 }
 
 impl ConnectionIdentity {
-    /// The lane of what comes from there.
+    /// The remote's lane in the event queue.
     pub(crate) fn sender(&self) -> EventSource {
         EventSource::Node(self.remote.node)
     }
 
-    /// The event that makes the connection known.
     pub(crate) fn up(&self, dial: Option<DialId>) -> Event {
         let Self { connection, remote: peer, address, rtt, .. } = self;
         Event::Up { connection: *connection, dial, remote: peer.clone(), address: address.clone(), rtt: *rtt }
     }
 
-    /// The description of a connection without any traffic.
+    /// The connection's description, with all counts at zero.
     pub(crate) fn describe(&self, rtt: Duration) -> ConnectionInfo {
         ConnectionInfo {
             connection: self.connection,
@@ -152,26 +134,23 @@ impl ConnectionIdentity {
     }
 }
 
-/// The address of a peer that is seen at `socket`; an IPv4 peer of an IPv6
-/// socket has its IPv4 address.
+/// The address of a remote that is seen at `socket`. An IPv4 remote has its IPv4 address even if the socket is of IPv6.
 pub(crate) fn seen_at(scheme: Scheme, socket: SocketAddr) -> Address {
     Address::single(scheme, SocketAddr::new(socket.ip().to_canonical(), socket.port()))
 }
 
-/// Who carries a connection.
 #[derive(Clone)]
 pub(crate) enum AnyConnection {
-    Udp(Arc<udp::Endpoint>, udp::SessionSlot),
+    Udp(Arc<udp::UdpEndpoint>, udp::SessionSlot),
     Tcp(Arc<TcpConnection>),
     Quic(Arc<QuicConnection>),
 }
 
-/// Every connection that is up, by its number. At most [`crate::Limits::connections`],
-/// plus those that we dialled.
+/// Every connection that is up, by its number. At most [`crate::Limits::connections`], plus those that we dialed.
 #[derive(Default)]
 pub(crate) struct Registry {
     next: AtomicU64,
-    /// Connections that came and went.
+    /// Counts both the connections that came up and those that ended.
     changes: AtomicU64,
     connections: RwLock<HashMap<ConnectionId, AnyConnection>>,
 }
@@ -187,14 +166,14 @@ impl Registry {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the connection was there.
+    /// Returns true if the connection was there.
     pub(crate) fn remove(&self, connection: ConnectionId) -> bool {
         let was_there = self.connections.write().unwrap_or_else(PoisonError::into_inner).remove(&connection).is_some();
         self.changes.fetch_add(u64::from(was_there), Ordering::Relaxed);
         was_there
     }
 
-    /// The number of connections that came and went.
+    /// The number of connections that came up or ended, so that a caller notices changes cheaply.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
@@ -207,7 +186,7 @@ impl Registry {
         self.connections.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// All of them, by number.
+    /// All connections in order of their numbers.
     pub(crate) fn all(&self) -> Vec<(ConnectionId, AnyConnection)> {
         let connections = self.connections.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> = connections.iter().map(|(connection, carrier)| (*connection, carrier.clone())).collect();

@@ -1,4 +1,4 @@
-//! Counts for metrics: what went through the sockets, and who was refused.
+//! Counts for metrics: traffic of the sockets, handshakes and refusals.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,51 +10,45 @@ use roost_proto::Scheme;
 /// The counts of all transports at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// By transport, in the order of [`Scheme::ALL`].
+    /// One for each transport, in the order of [`Scheme::ALL`].
     pub schemes: [SchemeCounters; 3],
 }
 
 impl Counters {
-    /// The counts of one transport.
     pub fn for_scheme(&self, scheme: Scheme) -> &SchemeCounters {
         &self.schemes[scheme as usize]
     }
 }
 
-/// The counts of one transport.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchemeCounters {
-    /// Bytes handed to the socket: UDP payloads; TCP bytes with TLS.
+    /// Bytes handed to the socket: UDP payloads, or TCP bytes with TLS.
     pub bytes_sent: u64,
-    /// Bytes that came from the socket.
     pub bytes_received: u64,
-    /// Datagrams handed to the socket; TLS writes for TCP.
+    /// Datagrams handed to the socket; for TCP, TLS writes.
     pub datagrams_sent: u64,
-    /// Datagrams that came from the socket; TLS reads for TCP.
+    /// Datagrams that came from the socket; for TCP, TLS reads.
     pub datagrams_received: u64,
-    /// Messages and packets dropped because a queue was full, or over UDP because
-    /// the system refused to send them.
+    /// Messages and packets dropped because a queue was full, or over UDP because the system refused to send them.
     pub dropped: u64,
-    /// Input that was no packet of ours, or from nobody known.
+    /// Input that was not one of our packets, or came from an unknown sender.
     pub malformed: u64,
-    /// Handshakes that led to a connection.
     pub handshakes: u64,
-    /// Handshakes that a peer began and that came to nothing: broken off, late,
-    /// refused, or no handshake at all.
+    /// Handshakes that a remote began and that led to no connection: aborted, too slow, refused, or no handshake at
+    /// all.
     pub failed_handshakes: u64,
-    /// Handshakes turned away because of a limit.
     pub turned_away: u64,
-    /// Paths that stopped answering, of connections that have several.
+    /// Paths that stopped answering, of connections that have several paths.
     pub paths_lost: u64,
-    /// Paths among them that answered again.
+    /// Paths among [`Self::paths_lost`] that answered again later.
     pub paths_restored: u64,
-    /// Peers refused by us, by the label of [`Refusal`].
+    /// Remotes that we refused, by the label of [`Refusal`].
     pub refused: Vec<(&'static str, u64)>,
-    /// The address at which the last of them was seen.
+    /// The address of the remote that we refused last.
     pub last_refused: Option<SocketAddr>,
 }
 
-/// The counts of one transport, as they run.
+/// The counts of one transport, which all its tasks add to.
 #[derive(Debug, Default)]
 pub(crate) struct LiveSchemeCounters {
     pub(crate) bytes_sent: AtomicU64,
@@ -73,12 +67,11 @@ pub(crate) struct LiveSchemeCounters {
 }
 
 impl LiveSchemeCounters {
-    /// Adds to one of the counts.
     pub(crate) fn add(count: &AtomicU64, by: u64) {
         count.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Counts a peer that we refused, and remembers where it is seen.
+    /// Counts a remote that we refused, and keeps its address.
     pub(crate) fn refuse(&self, at: SocketAddr, refusal: Refusal) {
         *self.last_refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
         if let Some(index) = Refusal::ALL.iter().position(|kind| *kind == refusal) {
@@ -86,7 +79,6 @@ impl LiveSchemeCounters {
         }
     }
 
-    /// The counts at this moment.
     pub(crate) fn snapshot(&self) -> SchemeCounters {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         SchemeCounters {

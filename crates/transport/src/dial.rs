@@ -1,8 +1,7 @@
-//! Trying the addresses of a peer, the preferred one first.
+//! Tries the addresses of a remote, the preferred one first.
 //!
-//! An address that does not answer must not hold up one that would, so the
-//! attempts overlap as in RFC 8305, section 5: the next begins after a while
-//! without success, or at once when one has failed. The first success wins.
+//! An address that does not answer must not hold up one that would. So the attempts overlap as in RFC 8305, section 5:
+//! the next begins after a delay without success, or at once when one has failed. The first success wins.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -21,22 +20,22 @@ use crate::event::{Event, EventSource, tells_refusal};
 use crate::transport::Shared;
 use crate::udp::PendingDial;
 
-/// The most addresses that one dial tries.
+/// The most addresses that one dial tries. The rest are ignored.
 const MAX_ADDRESSES: usize = 16;
 
-/// How much earlier an address is tried than the one after it, if it does not
-/// fail before: the delay that RFC 8305 recommends.
+/// The time for which an address is tried alone before the next one, unless it fails sooner: the delay that RFC 8305
+/// recommends.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// Whom a dial looks for.
+/// The remote that a dial must reach.
 #[derive(Clone, Debug)]
 pub(crate) struct DialRequest {
     pub(crate) dial: DialId,
-    /// As what the peer must be certified.
+    /// The remote must be certified for one of these roles.
     pub(crate) expect: RoleSet,
-    /// Who it must be.
+    /// The remote must be this node; `None` if any will do.
     pub(crate) node: Option<NodeId>,
-    /// Whether one of its attempts has won.
+    /// True once one of the attempts has won.
     won: Arc<AtomicBool>,
 }
 
@@ -45,33 +44,31 @@ impl DialRequest {
         Self { dial, expect, node, won: Arc::default() }
     }
 
-    /// Makes the attempt that asks the one that wins; false if another has won.
-    /// Only who wins announces a connection.
+    /// Makes the calling attempt the winner; false if another has won. Only the winner announces a connection.
     pub(crate) fn try_win(&self) -> bool {
         !self.won.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether an attempt has won, so that the others are of no use any more.
+    /// True if an attempt has won, so that the others can stop.
     pub(crate) fn is_won(&self) -> bool {
         self.won.load(Ordering::Relaxed)
     }
 }
 
-/// What an attempt ends with that comes second.
+/// The error of an attempt that succeeds after another has won.
 pub(crate) const TOO_LATE: &str = "another address was quicker";
 
-/// What to say of a peer that is not the node that was wanted.
-pub(crate) fn unexpected(peer: &RemoteIdentity) -> String {
-    format!("the remote is not the expected node but {} ({})", peer.name, peer.node)
+/// The error of an attempt that reached a node other than the expected one.
+pub(crate) fn unexpected(remote: &RemoteIdentity) -> String {
+    format!("the remote is not the expected node but {} ({})", remote.name, remote.node)
 }
 
-/// Tries the addresses, each with a head start on the next. The transport that
-/// succeeds announces the connection.
-pub(crate) async fn dial(shared: Arc<Shared>, wish: DialRequest, addresses: Vec<Address>) {
+/// Tries the addresses, each with a head start on the next. The transport that succeeds announces the connection.
+pub(crate) async fn dial(shared: Arc<Shared>, request: DialRequest, addresses: Vec<Address>) {
     let addresses = &addresses[..addresses.len().min(MAX_ADDRESSES)];
     let outcome = race(
         addresses,
-        |scheme, host| attempt(&shared, &wish, addresses, scheme, host),
+        |scheme, host| attempt(&shared, &request, addresses, scheme, host),
         || tokio::time::sleep(HEAD_START),
     );
     let Err(failures) = outcome.await else { return };
@@ -82,13 +79,13 @@ pub(crate) async fn dial(shared: Arc<Shared>, wish: DialRequest, addresses: Vec<
         told.add_failure(address, why);
     }
     let reason = told.sentence();
-    tracing::debug!(dial = wish.dial.0, reason, "dial failed");
-    shared.context.queue.push(EventSource::Host, Event::DialFailed { dial: wish.dial, reason, refused });
+    tracing::debug!(dial = request.dial.0, reason, "dial failed");
+    shared.context.queue.push(EventSource::Host, Event::DialFailed { dial: request.dial, reason, refused });
 }
 
-/// Runs the attempts until one succeeds, which drops the others; the next
-/// begins when one has failed or `head_start` is over. If none succeeds,
-/// the answer is why, for each address: the failure of the host that came last.
+/// Runs the attempts until one succeeds, which drops the others. The next one begins when one has failed or
+/// `head_start` is over. If none succeeds, the result has one error for each address: that of its host which failed
+/// last.
 async fn race<'a, F, P>(
     addresses: &[Address],
     attempt: impl Fn(Scheme, SocketAddr) -> F,
@@ -129,35 +126,35 @@ where
     }
 }
 
-/// Tries one host, for as long as its round trip asks for.
+/// Tries one host. The transport limits the time by the expected round trip.
 async fn attempt(
     shared: &Shared,
-    wish: &DialRequest,
+    request: &DialRequest,
     addresses: &[Address],
     scheme: Scheme,
     to: SocketAddr,
 ) -> Result<(), String> {
     match scheme {
-        Scheme::Udp => try_udp(shared, wish.clone(), to).await,
-        Scheme::Tcp => shared.tcp.dial(to, wish.clone()).await,
-        Scheme::Quic => shared.quic.dial(to, &beside(addresses, to), wish.clone()).await,
+        Scheme::Udp => try_udp(shared, request.clone(), to).await,
+        Scheme::Tcp => shared.tcp.dial(to, request.clone()).await,
+        Scheme::Quic => shared.quic.dial(to, &beside(addresses, to), request.clone()).await,
     }
 }
 
-/// All hosts of the QUIC address that has this one.
+/// All hosts of the QUIC address that contains this one.
 fn beside(addresses: &[Address], to: SocketAddr) -> Vec<SocketAddr> {
     let hosts = |address: &Address| address.hosts.iter().map(|host| SocketAddr::new(*host, address.port)).collect();
     let of_quic = addresses.iter().filter(|address| address.scheme == Scheme::Quic).map(hosts);
     of_quic.into_iter().find(|hosts: &Vec<_>| hosts.contains(&to)).unwrap_or_default()
 }
 
-async fn try_udp(shared: &Shared, wish: DialRequest, to: SocketAddr) -> Result<(), String> {
+async fn try_udp(shared: &Shared, request: DialRequest, to: SocketAddr) -> Result<(), String> {
     let (done, outcome) = oneshot::channel();
-    shared.udp.dial(to, PendingDial { request: wish, done });
+    shared.udp.dial(to, PendingDial { request, done });
     outcome.await.unwrap_or_else(|_| Err("the attempt was abandoned".into()))
 }
 
-/// Why each address failed, those that failed for the same reason together.
+/// The errors of a dial. Addresses that failed for the same reason share a sentence.
 #[derive(Default)]
 struct Failures(Vec<(String, String)>);
 
@@ -187,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// How an attempt ends; `None` if it does not.
+    /// The outcome of an attempt; `None` if it stays silent.
     type Fate = Option<Result<(), &'static str>>;
 
     const SILENT: Fate = None;
@@ -197,8 +194,8 @@ mod tests {
         Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], number as u16)))
     }
 
-    /// Races addresses with these fates: how it ended, if it did, and which
-    /// were tried. The head starts are over at once or never.
+    /// Races addresses with these outcomes. Returns the result, if the race ended, and the addresses that were tried.
+    /// The head starts are over at once or never.
     fn run(fates: &[Fate], over: bool) -> (Option<Result<(), Vec<String>>>, Vec<u16>) {
         let addresses: Vec<_> = (0..fates.len()).map(address).collect();
         let tried = Mutex::new(Vec::new());
@@ -231,7 +228,7 @@ mod tests {
     #[test]
     fn silent_address_does_not_delay_next() {
         assert_eq!(run(&[SILENT, SILENT, GOOD], true), (Some(Ok(())), vec![0, 1, 2]));
-        // It has its head start.
+        // The silent address still has its head start.
         assert_eq!(run(&[SILENT, GOOD], false), (None, vec![0]));
     }
 
@@ -251,7 +248,7 @@ mod tests {
         let failures = ["silence", "closed", "no route"].map(str::to_owned);
         assert_eq!(run(&fates, true).0, Some(Err(failures.to_vec())));
         assert_eq!(run(&[], false).0, Some(Err(Vec::new())));
-        // Who is silent is waited for to the end.
+        // The race waits for a silent address to the end.
         assert_eq!(run(&[SILENT, Some(Err("closed"))], true), (None, vec![0, 1]));
     }
 

@@ -1,4 +1,4 @@
-//! What comes in, in one stream.
+//! The single stream of events from all transports.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -19,88 +19,73 @@ use tokio::time::Sleep;
 use crate::fair_queue::FairQueue;
 use crate::transport::Shared;
 
-/// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A connection is up: the peer has proved who it is and passed the policy.
+    /// A connection is up: the remote has proved its identity and passed the policy.
     Up {
-        /// Its number, which no other connection has had.
+        /// A number that no other connection has had.
         connection: ConnectionId,
-        /// The dial that led to it; `None` if the peer dialled.
+        /// The dial that led to it; `None` if the remote dialed.
         dial: Option<DialId>,
-        /// Who is there.
         remote: RemoteIdentity,
-        /// The address the peer is seen at.
+        /// The address at which the remote is seen.
         address: Address,
-        /// Round trip measured by the handshake.
+        /// The round trip that the handshake measured.
         rtt: Duration,
     },
-    /// The peer of a connection is seen at another address; the connection goes on. Over UDP
-    /// only.
+    /// The remote of a connection is seen at another address; the connection goes on. Over UDP only.
     Moved {
-        /// Which one.
         connection: ConnectionId,
-        /// Where it is seen now.
         address: Address,
     },
-    /// An address that is to be listened on is there, or not any more. What is not
-    /// there at the start is told of as well.
+    /// An address to listen on has appeared or disappeared. An address that does not exist at the start is reported as
+    /// well.
     Presence {
-        /// The transport.
         scheme: Scheme,
-        /// The address and the port.
         at: SocketAddr,
-        /// Whether it is there now.
+        /// False if the address has disappeared or never existed.
         is_there: bool,
     },
-    /// A connection is gone and its number is void. Follows neither
-    /// [`crate::Transport::close`] nor [`crate::Transport::shutdown`].
+    /// A connection has ended and its number is void. Follows neither [`crate::Transport::close`] nor
+    /// [`crate::Transport::shutdown`].
     Down {
-        /// Which one.
         connection: ConnectionId,
-        /// Why, in a sentence for people.
         reason: String,
-        /// Whether the group's policy has barred one side from the other.
+        /// True if the group's policy has barred one side from the other, so that no other address helps.
         refused: bool,
     },
     /// None of a dial's addresses led to a connection.
     DialFailed {
-        /// Which dial.
         dial: DialId,
-        /// What was tried and why it failed, in a sentence for people.
+        /// The addresses tried and the error of each, in a sentence for people.
         reason: String,
-        /// Whether the group's policy bars one side from the other.
+        /// True if the group's policy bars one side from the other.
         refused: bool,
     },
-    /// A whole message.
     Message {
-        /// From where.
         connection: ConnectionId,
-        /// The message.
         message: Bytes,
     },
-    /// A whole message that some member of the group has sent to all on the
-    /// connection; see [`crate::Transport::join_multicast`].
+    /// A message that some member of the group has sent to all nodes of a subnet; see
+    /// [`crate::Transport::join_multicast`].
     Multicast {
-        /// From where.
+        /// The address from which it came, which nothing proves.
         from: IpAddr,
-        /// The message.
         message: Bytes,
     },
 }
 
-/// Whether a sentence tells that the policy bars a member of the group.
+/// True if a sentence says that the policy bars a member of the group.
 pub(crate) fn tells_refusal(reason: &str) -> bool {
     Refusal::in_sentence(reason).is_some_and(|(_, refusal)| refusal.bars_member())
 }
 
 impl Event {
-    /// The end of a connection.
     pub(crate) fn down(connection: ConnectionId, reason: String) -> Self {
         Self::Down { connection, refused: tells_refusal(&reason), reason }
     }
 
-    /// What the event counts for against [`crate::Limits::event_queue_bytes`].
+    /// The bytes for which the event counts against [`crate::Limits::event_queue_bytes`].
     fn weight(&self) -> usize {
         match self {
             Self::Message { message, .. } | Self::Multicast { message, .. } => message.len() + 64,
@@ -113,13 +98,13 @@ impl Event {
     }
 }
 
-/// The receiving end of a transport.
+/// The receiving end of a transport. There is one, since it drives UDP.
 pub struct Events {
     shared: Arc<Shared>,
-    /// What the UDP sockets have yielded beyond what was asked for.
+    /// Events from the UDP sockets beyond the number that the caller wanted.
     ready: VecDeque<Event>,
     timer: Pin<Box<Sleep>>,
-    /// When the timer fires; `None` while it is not in use.
+    /// The time at which the timer fires; `None` while it is not in use.
     armed: Option<Instant>,
 }
 
@@ -128,11 +113,11 @@ impl Events {
         Self { shared, ready: VecDeque::new(), timer: Box::pin(tokio::time::sleep(Duration::ZERO)), armed: None }
     }
 
-    /// Waits until something has happened and appends up to `max` events to
-    /// `into`; answers how many, at least one unless `max` is zero.
+    /// Waits for events and appends up to `max` of them to `into`. Returns their number, at least one unless `max` is
+    /// zero.
     ///
-    /// Nothing is lost when the future is dropped before it is done. The
-    /// crate's documentation says what else goes on in here.
+    /// The future may be dropped at any time without losing an event. It also runs all of UDP, see the crate's
+    /// documentation.
     pub async fn recv_many(&mut self, into: &mut Vec<Event>, max: usize) -> usize {
         if max == 0 {
             return 0;
@@ -151,7 +136,7 @@ impl Events {
         if count > 0 { Poll::Ready(count) } else { Poll::Pending }
     }
 
-    /// Reads the UDP sockets, runs what is due and arms the timer for what is next.
+    /// Reads the UDP sockets, runs the due timers and arms the timer for the next deadline.
     fn drive_udp(&mut self, cx: &mut Context<'_>) {
         loop {
             let mut next: Option<Instant> = None;
@@ -165,7 +150,7 @@ impl Events {
         }
     }
 
-    /// Whether `deadline` has come already.
+    /// Arms the timer for `deadline`. Returns true if that is past already.
     fn sleep_until(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) -> bool {
         let Some(at) = deadline else {
             self.armed = None;
@@ -183,23 +168,21 @@ impl Events {
     }
 }
 
-/// The cause of an event. The events of one wait for one another only.
+/// The source of an event. Only events of the same source wait for one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum EventSource {
-    /// All connections with one node: they are in order among themselves.
+    /// All connections with one node: their events stay in order.
     Node(NodeId),
-    /// All who send to many: an address proves nothing there.
+    /// All senders of multicast together, since their addresses prove nothing.
     Multicast,
-    /// This host and its own dials.
     Host,
 }
 
-/// Events of the transports that have tasks of their own, on their way to
-/// [`Events`]. Holds messages of at most [`crate::Limits::event_queue_bytes`];
-/// other events are as few as connections and dials.
+/// Events of the transports that have tasks of their own, on their way to [`Events`]. Holds messages of at most
+/// [`crate::Limits::event_queue_bytes`]. The number of other events is bounded by those of connections and dials.
 pub(crate) struct EventQueue {
     events: Mutex<FairQueue<EventSource, Event>>,
-    /// Wakes the task in [`Events::recv_many`].
+    /// Wakes the task that waits in [`Events::recv_many`].
     pub(crate) waker: AtomicWaker,
     space: Notify,
 }
@@ -213,7 +196,7 @@ impl EventQueue {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event, whatever the queue holds.
+    /// Adds an event, even if the queue is full.
     pub(crate) fn push(&self, sender: EventSource, event: Event) {
         self.lock().push(sender, event.weight(), event);
         self.waker.wake();
@@ -228,7 +211,7 @@ impl EventQueue {
         room
     }
 
-    /// Adds a message once there is room for it.
+    /// Adds a message as soon as there is room for it.
     pub(crate) async fn push_when_room(&self, sender: EventSource, event: Event) {
         loop {
             let space = self.space.notified();
@@ -239,13 +222,12 @@ impl EventQueue {
         }
     }
 
-    /// Drops the messages of a connection that wait: its peer has no say any more.
+    /// Drops the waiting messages of a connection whose remote the policy has just barred.
     pub(crate) fn discard_messages(&self, sender: EventSource, of: ConnectionId) {
         self.lock().extract(sender, |event| matches!(event, Event::Message { connection, .. } if *connection == of));
         self.space.notify_waiters();
     }
 
-    /// Moves up to `max` events to `into`.
     fn drain_events(&self, into: &mut VecDeque<Event>, max: usize) {
         let mut events = self.lock();
         let before = into.len();

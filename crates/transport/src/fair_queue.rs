@@ -1,14 +1,14 @@
-//! A queue with a lane for each sender. The lanes are served in turn, so that nobody waits for what another has sent,
-//! and a sender that fills its lane loses before anyone else does.
+//! A queue with a lane for each sender. The lanes are served in turn, so that no sender waits for another's items, and
+//! a sender that fills its lane loses items before any other does.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// The weight that one turn serves. An item of twice that takes two turns, and one that is lighter a whole one, since
-/// an item costs its receiver something however small it is.
+/// The weight that one turn serves. An item of twice that takes two turns. A lighter one takes a whole turn, since
+/// every item costs its receiver something, however small it is.
 const TURN_WEIGHT: usize = 1500;
 
-/// Items of weight, by their sender `K`.
+/// Weighted items in lanes, one for each sender `K`.
 pub(crate) struct FairQueue<K, T> {
     lanes: HashMap<K, SenderQueue<T>>,
     /// The lanes that hold something, the next to be served first.
@@ -25,7 +25,7 @@ struct SenderQueue<T> {
 }
 
 impl<K: Copy + Eq + Hash, T> FairQueue<K, T> {
-    /// A queue in which `max_weight` may wait.
+    /// A queue that holds items of `max_weight` together.
     pub(crate) fn new(max_weight: usize) -> Self {
         Self { lanes: HashMap::new(), turns: VecDeque::new(), weight: 0, max_weight }
     }
@@ -34,16 +34,16 @@ impl<K: Copy + Eq + Hash, T> FairQueue<K, T> {
         self.turns.is_empty()
     }
 
-    /// Tells if a sender may add an item, which is while no more than half of what would be free is in its lane. So
-    /// senders that fill their lanes leave room for the next (Choudhury and Hahne, "Dynamic Queue Length Thresholds
-    /// for Shared-Memory Packet Switches", 1998).
+    /// True if a sender may add an item. With it, the lane may hold at most half of the weight that is free in the
+    /// queue, so that senders which fill their lanes leave room for the next one (Choudhury and Hahne, "Dynamic Queue
+    /// Length Thresholds for Shared-Memory Packet Switches", 1998).
     pub(crate) fn has_room(&self, sender: K, weight: usize) -> bool {
         let free = self.max_weight.saturating_sub(self.weight);
         let held = self.lanes.get(&sender).map_or(0, |lane| lane.weight);
         self.is_empty() || (held + weight) * 2 <= free
     }
 
-    /// Adds an item, also if there is no room.
+    /// Adds an item, even if there is no room.
     pub(crate) fn push(&mut self, sender: K, weight: usize, item: T) {
         let lane = self.lanes.entry(sender).or_insert_with(|| {
             self.turns.push_back(sender);
@@ -54,7 +54,7 @@ impl<K: Copy + Eq + Hash, T> FairQueue<K, T> {
         self.weight += weight;
     }
 
-    /// Takes the first item of the next lane that has had turns enough for it.
+    /// Removes the first item of the next lane that has had enough turns for it.
     pub(crate) fn pop(&mut self) -> Option<T> {
         loop {
             let sender = self.turns.pop_front()?;
@@ -77,7 +77,7 @@ impl<K: Copy + Eq + Hash, T> FairQueue<K, T> {
         }
     }
 
-    /// Takes the items that `is_meant` out of a sender's lane, in their order, with their weights.
+    /// Removes the items for which `is_meant` is true from a sender's lane. Returns them in order, with their weights.
     pub(crate) fn extract(&mut self, sender: K, mut is_meant: impl FnMut(&T) -> bool) -> VecDeque<(usize, T)> {
         let Some(lane) = self.lanes.get_mut(&sender) else { return VecDeque::new() };
         let (taken, left) = std::mem::take(&mut lane.items).into_iter().partition(|(_, item)| is_meant(item));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each sender's items come in their order, all of them once, and nobody waits longer than one round.
+        /// Each sender's items come in order and once, and no sender waits longer than one round.
         #[test]
         fn every_lane_comes_in_order(pushes in proptest::collection::vec((0u8..6, 0usize..50), 1..200)) {
             let mut queue = FairQueue::new(1 << 20);

@@ -1,5 +1,4 @@
-//! What a member that has passed the policy can feed us: a door for the fuzz
-//! targets, not for applications.
+//! Entry points for the fuzz targets: the parsers of all that a stranger or a member can send. Not for applications.
 
 use std::time::{Duration, Instant};
 
@@ -17,19 +16,19 @@ use crate::tcp::frame::{self, Frame};
 use crate::udp::is_classified;
 use crate::udp::session::{Packet, Session};
 
-/// The most memory for messages that are not delivered yet, bytes: the limits
-/// on reliable messages and on pieces, and a message more.
+/// The most memory for messages that are not delivered yet, bytes: the limits on reliable messages and on fragments,
+/// and two messages more.
 const MAX_HELD: usize = (1 << 20) + (256 << 10) + 2 * MAX_MESSAGE_BYTES;
-/// Packets that a session may have to say at once: its window, of the smallest.
+/// More packets than a session may send at once: its window, in the smallest packets.
 const MAX_BURST: usize = 10_000;
 
-/// A session that has something to be acknowledged and hears these bytes: for
-/// each packet two bytes of length, one of milliseconds that pass, its content.
+/// Feeds packets to a session that waits for acknowledgements. Each packet in `bytes` has two bytes of length, one of
+/// milliseconds that pass before it, and its content.
 pub fn udp_session(bytes: &[u8]) {
     let mut session = Session::new(1200, 1 << 20, Duration::from_millis(1));
     let (mut now, mut written, mut rest) = (Instant::now(), Vec::new(), bytes);
     for flow in 0..4 {
-        // The queue is far from full.
+        // The queue is far from full, so the result does not matter.
         let message = Bytes::from(vec![7; 3000 * flow as usize]);
         let _ = session.send_reliable(now, flow, &Delivery::default(), message);
     }
@@ -50,12 +49,12 @@ pub fn udp_session(bytes: &[u8]) {
     }
 }
 
-/// A datagram of a stranger's, before any key.
+/// Classifies a datagram of a stranger, which no key protects.
 pub fn udp_datagram(bytes: &[u8]) {
     assert!(is_classified(bytes));
 }
 
-/// Streams of a QUIC connection, one after the other: two bytes of length, the content.
+/// Feeds streams to a QUIC connection, one after the other. Each has two bytes of length and its content.
 pub fn multipath_chunks(bytes: &[u8]) {
     let (mut connection, mut rest) = (MultipathConnection::new(1 << 20), bytes);
     while let [high, low, tail @ ..] = rest {
@@ -72,15 +71,15 @@ pub fn multipath_chunks(bytes: &[u8]) {
     }
 }
 
-/// The greetings of either side of a QUIC connection, and what is told of addresses.
+/// Parses the greetings of either side of a QUIC connection, and its messages about addresses.
 pub fn quic_messages(bytes: &[u8]) {
     assert!(quic::messages_round_trip(bytes));
 }
 
-/// What comes out of a TLS stream.
+/// Parses the content of a TLS stream.
 pub fn tcp_frames(bytes: &[u8]) {
     let mut stream = bytes;
-    // A slice is never waited for.
+    // A slice never makes the reader wait.
     while let Some(Ok(Some(frame))) = frame::read(&mut stream).now_or_never() {
         if let Frame::Message(message) = frame {
             assert!(message.len() <= MAX_MESSAGE_BYTES);
@@ -88,8 +87,8 @@ pub fn tcp_frames(bytes: &[u8]) {
     }
 }
 
-/// Packets of a group whose key is known, one after the other: two bytes of
-/// length, one of seconds that pass, the content. None is taken twice.
+/// Opens packets of a group whose key is known. Each has two bytes of length, one of seconds that pass before it, and
+/// its content. No packet may be accepted twice.
 pub fn multicast_packets(bytes: &[u8]) {
     let Some((_, mut opener)) = ends(&GroupKey::from_bytes([7; 32])) else { return };
     let (mut now, mut rest) = (1_800_000_000_000, bytes);

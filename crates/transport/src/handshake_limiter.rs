@@ -1,7 +1,8 @@
-//! Strangers whose handshakes are under way, and who gives way when there are
-//! too many: one of the host that has most of them, its oldest who has sent
-//! nothing yet, else its oldest. So whoever speaks at once gets in, however many
-//! others hold the line, and one host turns over no places but its own.
+//! Strangers whose handshakes are under way. When there are too many, one loses its slot: of the host that has most
+//! slots, the oldest that has sent nothing yet, or else the oldest.
+//!
+//! So a stranger that answers at once gets in, however many others stay silent, and a host that floods replaces only
+//! its own slots.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,41 +16,41 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::udp::Bucket;
 
-/// The most hosts whose handshakes are counted each for itself.
+/// The most hosts whose handshakes are counted separately.
 const MAX_HOSTS: usize = 1024;
 
-/// A host has this part of the handshakes of a second for itself.
+/// The part of the handshakes of a second that each host has for itself.
 const SHARE: u32 = 8;
 
-/// Between two looks which hosts have been still: a full bucket needs no longer to fill.
+/// Time between two searches for idle hosts. A bucket is full again after this time at the latest.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// All strangers of one transport.
+/// The handshake slots of one transport, at most `limit`.
 #[derive(Debug)]
 pub(crate) struct HandshakeLimiter {
     limit: usize,
-    places: Mutex<HandshakeSlots>,
+    slots: Mutex<HandshakeSlots>,
 }
 
 #[derive(Debug)]
 struct HandshakeSlots {
     last: u64,
-    /// In the order of their coming. Whose entry goes has lost its place.
+    /// In order of arrival. The holder of a removed entry has lost its slot.
     silent: BTreeMap<u64, Holder>,
     heard: BTreeMap<u64, Holder>,
     by_host: BTreeMap<IpAddr, usize>,
-    /// Limits how many lose their places to others: half of all in a second.
+    /// Limits the slots that change their holder: half of all in a second.
     turnover: Bucket,
 }
 
-/// The stranger in a place; dropping it ends its handshake.
+/// The stranger in a slot. Dropping it ends the stranger's handshake.
 #[derive(Debug)]
 struct Holder {
     host: IpAddr,
-    _place: oneshot::Sender<Infallible>,
+    _slot: oneshot::Sender<Infallible>,
 }
 
-/// One stranger's place; it is free again when this is dropped.
+/// A stranger's right to its slot, which is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct HandshakeSlot {
     number: u64,
@@ -57,14 +58,14 @@ pub(crate) struct HandshakeSlot {
     limiter: Arc<HandshakeLimiter>,
 }
 
-/// New handshakes per second. While all together begin few, one host may begin many; once half of the tokens
-/// are gone each has its own share, so that one that floods leaves the others theirs.
+/// Limits new handshakes per second. While there are few of them in all, one host may begin many. Once half of the
+/// tokens are gone each host has only its own share, so that one that floods leaves the others theirs.
 #[derive(Debug)]
 pub(crate) struct HandshakeRateLimiter {
     all: Bucket,
     by_host: BTreeMap<IpAddr, Bucket>,
     per_host: u32,
-    /// Time at which hosts that were still long enough were forgotten last.
+    /// The time of the last search for idle hosts.
     swept: Instant,
 }
 
@@ -74,13 +75,13 @@ impl HandshakeRateLimiter {
         Self { all: Bucket::new(per_second, now), by_host: BTreeMap::new(), per_host, swept: now }
     }
 
-    /// True if a host may begin one more.
+    /// True if a host may begin one more handshake.
     pub(crate) fn try_begin_handshake(&mut self, host: IpAddr, now: Instant) -> bool {
         let is_own = self.own(network_of(host), now);
         (is_own || self.all.is_half_full(now)) && self.all.try_take_token(now)
     }
 
-    /// True if one more is within the host's own share. One too many to be counted has none.
+    /// True if one more handshake is within the host's own share. A host beyond [`MAX_HOSTS`] has no share.
     fn own(&mut self, host: IpAddr, now: Instant) -> bool {
         if self.by_host.len() >= MAX_HOSTS && now.saturating_duration_since(self.swept) >= SWEEP {
             self.by_host.retain(|_, bucket| !bucket.is_full(now));
@@ -97,22 +98,22 @@ impl HandshakeRateLimiter {
 }
 
 impl HandshakeLimiter {
-    /// Room for `limit` strangers, but for one at least.
+    /// A limiter with `limit` slots, at least one.
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         let limit = limit.max(1);
         let per_second = u32::try_from(limit.div_ceil(2)).unwrap_or(u32::MAX);
         let (silent, heard, by_host) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let turnover = Bucket::new(per_second, Instant::now());
-        Arc::new(Self { limit, places: Mutex::new(HandshakeSlots { last: 0, silent, heard, by_host, turnover }) })
+        Arc::new(Self { limit, slots: Mutex::new(HandshakeSlots { last: 0, silent, heard, by_host, turnover }) })
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// A place for a newcomer, who has said something or not, and whether somebody
-    /// else lost it for that. `None` if so many have lost theirs that it is turned away.
+    /// Gives a slot to a stranger. `heard` says that the stranger has sent something. The flag in the result is true if
+    /// another stranger lost its slot for this one. `None` if too many have lost theirs in the last second, so that
+    /// this one is turned away.
     pub(crate) fn acquire_slot(self: &Arc<Self>, host: IpAddr, heard: bool) -> Option<(HandshakeSlot, bool)> {
         let (holder, lost) = oneshot::channel();
         let host = network_of(host);
@@ -125,16 +126,16 @@ impl HandshakeLimiter {
         let number = places.last;
         *places.by_host.entry(host).or_default() += 1;
         let whereto = if heard { &mut places.heard } else { &mut places.silent };
-        whereto.insert(number, Holder { host, _place: holder });
+        whereto.insert(number, Holder { host, _slot: holder });
         Some((HandshakeSlot { number, lost, limiter: Arc::clone(self) }, is_full))
     }
 
     fn lock(&self) -> MutexGuard<'_, HandshakeSlots> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The network of one host: one that has an address of IPv6 has 2⁶⁴.
+/// The network of a host. For IPv6 it is the prefix of 64 bits, in which one host can have any number of addresses.
 pub(crate) fn network_of(host: IpAddr) -> IpAddr {
     match host.to_canonical() {
         IpAddr::V6(host) => IpAddr::V6((host.to_bits() >> 64 << 64).into()),
@@ -147,7 +148,8 @@ impl HandshakeSlots {
         self.silent.len() + self.heard.len()
     }
 
-    /// Has one lose its place, of the host that has most; false if too many have of late.
+    /// Frees the slot of a stranger of the host that has most slots. False if too many were replaced in the last
+    /// second.
     fn make_room(&mut self, newcomer: IpAddr) -> bool {
         let most = self.by_host.values().copied().max().unwrap_or(0);
         let is_most = |host: &IpAddr| self.by_host.get(host) == Some(&most);
@@ -177,7 +179,7 @@ impl HandshakeSlots {
 }
 
 impl HandshakeSlot {
-    /// The stranger has said something.
+    /// Notes that the stranger has sent something.
     pub(crate) fn mark_active(&self) {
         let mut places = self.limiter.lock();
         if let Some(holder) = places.silent.remove(&self.number) {
@@ -185,15 +187,15 @@ impl HandshakeSlot {
         }
     }
 
-    /// True if somebody else has it by now.
+    /// True if another stranger has the slot by now.
     pub(crate) fn is_lost(&mut self) -> bool {
         self.lost.try_recv() == Err(TryRecvError::Closed)
     }
 
-    /// Does `work` unless the place is lost before it is done.
+    /// Runs `work`, or returns `None` if the slot is lost before it is done.
     pub(crate) async fn hold<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
-            // Nothing is ever sent: the holder was dropped.
+            // Nothing is ever sent, so this ends only when the holder is dropped.
             _ = &mut self.lost => None,
             done = work => Some(done),
         }
@@ -239,7 +241,7 @@ mod tests {
         let crowd = HandshakeLimiter::new(64);
         let mut honest: Vec<HandshakeSlot> =
             (1..=8).map(|number| crowd.acquire_slot(host(number), false).unwrap().0).collect();
-        // Many addresses of one network are one host.
+        // All addresses of one network count as one host.
         let stranger = |number: u64| IpAddr::V6((0x2001_0db8_u128 << 96 | u128::from(number)).into());
         let flood: Vec<_> = (0..10_000).filter_map(|number| crowd.acquire_slot(stranger(number), false)).collect();
         assert_eq!((crowd.len(), flood.len()), (64, 10_000));

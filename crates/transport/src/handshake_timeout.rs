@@ -1,10 +1,10 @@
-//! An end of a handshake waits for the other's next message for as long as the path may need.
+//! The time for which one end of a handshake waits for the other's next message.
 //!
-//! Nobody knows how far a stranger is: while nobody has been measured, its first answer may take as
-//! long as the longest round trip that is allowed for. After that it is taken to be as far as the
-//! farthest of all others, and has the whole time once it has been given up for that. An address
-//! whose round trip is known, and an end that has answered once, have a few time-outs of their own
-//! (RFC 9002, section 6.2). None has less than [`Limits::handshake_timeout`].
+//! The round trip to a stranger is unknown. While no host was measured, its first answer may take as long as
+//! [`Limits::longest_round_trip`] requires. After that, a stranger is expected to be as far away as the farthest known
+//! host; if it does not answer in time, the next attempt waits for the longest time. An address whose round trip is
+//! known, and an end that has answered once, have a few probe timeouts of their own (RFC 9002, section 6.2). Every wait
+//! lasts at least [`Limits::handshake_timeout`].
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -15,19 +15,18 @@ use roost_proto::NodeId;
 
 use crate::config::Limits;
 
-/// The most hosts and peers whose round trips are remembered.
+/// The most hosts and nodes whose round trips are remembered.
 const MAX_KNOWN: usize = 4096;
 
-/// Round trips that an end that has answered once has for its next message: a probe timeout of a
-/// path that was measured once, smoothed + 4 x half of it.
+/// Round trips that an end which has answered once has for its next message: a probe timeout after a single
+/// measurement, smoothed + 4 × half of it.
 const NEXT_TRIPS: u32 = 3;
 
-/// Round trips that an address has for its first answer if its round trip is known: that timeout,
-/// and once more.
+/// Round trips that an address whose round trip is known has for its first answer: two of these probe timeouts.
 const KNOWN_TRIPS: u32 = 2 * NEXT_TRIPS;
 
 impl Limits {
-    /// Longest wait for the first answer of an address, whose round trip may be known.
+    /// Longest wait for the first answer of an address. `known` is its round trip, if it is known.
     pub(crate) fn first_answer(&self, known: Option<Duration>) -> Duration {
         let unknown = self.handshake_timeout.max(self.longest_round_trip * 3 / 2);
         known.map_or(unknown, |rtt| (rtt.min(unknown) * KNOWN_TRIPS).clamp(self.handshake_timeout, unknown))
@@ -38,13 +37,13 @@ impl Limits {
         self.handshake_timeout.max(rtt.min(self.longest_round_trip) * NEXT_TRIPS)
     }
 
-    /// Longest handshake of a stranger that dials us: it has two messages to send.
+    /// Longest handshake of a stranger that dials us. It has two messages to send, and its distance is unknown.
     pub(crate) fn incoming_handshake_timeout(&self) -> Duration {
         self.next_answer(self.longest_round_trip)
     }
 }
 
-/// The round trips of hosts and peers to which there was a connection.
+/// The round trips of hosts and nodes to which there was a connection.
 #[derive(Debug, Default)]
 pub(crate) struct RoundTrips(Mutex<RoundTripTable>);
 
@@ -57,7 +56,7 @@ struct RoundTripTable {
 }
 
 impl RoundTrips {
-    /// Notes the round trip of a handshake.
+    /// Stores the round trip that a handshake measured.
     pub(crate) fn record_rtt(&self, host: Option<IpAddr>, node: NodeId, rtt: Duration) {
         let mut table = self.lock();
         table.make_room();
@@ -76,7 +75,7 @@ impl RoundTrips {
         own.or_else(farthest).copied()
     }
 
-    /// A host has not answered in time: it may be farther away than it was.
+    /// Forgets the round trip of a host that has not answered in time, since it may be farther away than it was.
     pub(crate) fn mark_unresponsive(&self, host: IpAddr, node: Option<NodeId>) {
         let mut table = self.lock();
         table.make_room();
@@ -93,7 +92,8 @@ impl RoundTrips {
 }
 
 impl RoundTripTable {
-    /// Not knowing costs patience alone, and who is still there is soon known again.
+    /// Forgets everything when the table is full. That makes only the next waits longer, and live hosts are soon
+    /// measured again.
     fn make_room(&mut self) {
         if self.hosts.len().max(self.nodes.len()).max(self.silent.len()) >= MAX_KNOWN {
             *self = Self::default();

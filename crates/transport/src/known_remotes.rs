@@ -1,8 +1,8 @@
-//! The peers that have connections to a daemon, as it keeps them for its next run.
+//! The remotes that have connections to a daemon, kept for its next run.
 //!
-//! A daemon that was killed has forgotten its connections, and over `udp://` and `quic://` the system
-//! tells nobody. Who sends something hears so then, see [`crate::stateless_reset`]; who is idle is told
-//! by the next run, once at each address that was kept.
+//! A daemon that was killed has forgotten its connections, and over `udp://` and `quic://` the system does not tell the
+//! remotes. A remote that sends something learns of it by the answer, see [`crate::stateless_reset`]. An idle remote is
+//! told by the next run, once at each address that was kept.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -14,26 +14,26 @@ use roost_proto::Scheme;
 
 use crate::udp::Bucket;
 
-/// The most peers that are kept; a daemon has 20 000 connections unless a setting says otherwise.
+/// The most remotes that are kept. A daemon has 20 000 connections unless a setting says otherwise.
 const MAX_KNOWN: usize = 32_768;
-/// Peers told in a second, and as many at once: half of the handshakes that are let in.
+/// Remotes told in a second, and as many at once: half of the default of [`crate::Limits::handshakes_per_second`].
 const TOLD_PER_SECOND: u32 = 500;
-/// The least time between two writes, and what each peer adds to it.
+/// The least time between two writes of the file, and the time that each remote adds to it.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_OF_PEER: Duration = Duration::from_millis(1);
 /// The time after which addresses that have changed are looked for.
 const REVIEW: Duration = Duration::from_secs(10);
 
-/// The number by which the peer of a connection asks about it.
+/// The connection's id on the wire, which the remote uses in its packets.
 pub(crate) type WireId = [u8; 8];
 
-/// A peer that dialled us, and what tells it that its connection is gone.
+/// A remote that dialed us, and the id by which it learns that its connection is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownRemote {
     pub(crate) scheme: Scheme,
-    /// The address of the socket that it dialled.
+    /// The address of the socket that it dialed.
     pub(crate) at: SocketAddr,
-    /// The address of ours that it dialled, if the socket has several.
+    /// Our address that it dialed, if the socket has several.
     pub(crate) from: Option<IpAddr>,
     pub(crate) to: SocketAddr,
     pub(crate) wire_id: WireId,
@@ -61,12 +61,13 @@ impl FromStr for KnownRemote {
     }
 }
 
-/// Decides when whom of the last run is told, and when what is kept for the next one is written.
+/// Decides at which times the remotes of the last run are told, and at which times the list for the next run is
+/// written.
 #[derive(Debug)]
 pub struct RestartNotifier {
     untold: VecDeque<KnownRemote>,
     telling: Bucket,
-    /// The number of changes that were seen at the last review, and when the next is due at the latest.
+    /// The number of changes at the last review.
     seen: Option<u64>,
     review: Instant,
     /// The earliest time of the next write.
@@ -75,31 +76,31 @@ pub struct RestartNotifier {
 }
 
 impl RestartNotifier {
-    /// Takes what the last run has written; lines that say nothing are skipped.
+    /// Reads the list that the last run has written. Lines that cannot be parsed are skipped.
     pub fn new(text: &str, now: Instant) -> Self {
         let untold = unique(text.lines().filter_map(|line| line.parse().ok()));
         let telling = Bucket::new(TOLD_PER_SECOND, now);
         Self { untold, telling, seen: None, review: now, write: now, written: text.to_owned() }
     }
 
-    /// One of the last run's peers that may be told now.
+    /// A remote of the last run that may be told now.
     pub fn next(&mut self, now: Instant) -> Option<KnownRemote> {
         let may_tell = !self.untold.is_empty() && self.telling.try_take_token(now);
         if may_tell { self.untold.pop_front() } else { None }
     }
 
-    /// The socket was not ready: the peer is told later.
+    /// Puts a remote back because the socket was not ready; it is told later.
     pub fn put_back(&mut self, known: KnownRemote) {
         self.untold.push_front(known);
     }
 
-    /// True if the connections are to be looked at; `changes` counts those that came and went.
+    /// True if the connections should be reviewed now. `changes` counts those that came up or ended.
     pub fn is_due(&self, now: Instant, changes: u64) -> bool {
         self.write <= now && (self.seen != Some(changes) || self.review <= now)
     }
 
-    /// Text to write for the next run, if it differs from what was written last. Remotes that are
-    /// still to be told stay in it.
+    /// The text to write for the next run, if it differs from the text written last. Remotes that are still to be told
+    /// stay in it.
     pub fn review(&mut self, now: Instant, changes: u64, known: Vec<KnownRemote>) -> Option<&str> {
         let all = unique(self.untold.iter().cloned().chain(known));
         (self.seen, self.review) = (Some(changes), now + REVIEW);
@@ -111,7 +112,7 @@ impl RestartNotifier {
     }
 }
 
-/// The last of each address, no more than are kept.
+/// The last entry of each address, at most [`MAX_KNOWN`].
 fn unique(all: impl Iterator<Item = KnownRemote>) -> VecDeque<KnownRemote> {
     let mut by_address = BTreeMap::new();
     for known in all {
@@ -170,7 +171,7 @@ mod tests {
         let first = memory.next(now).unwrap();
         let written = memory.review(now, 0, vec![known(3, 2), known(4, 2)]).unwrap().to_owned();
         let read: Vec<KnownRemote> = written.lines().map(|line| line.parse().unwrap()).collect();
-        // One of an address: its connection of now.
+        // Of the two connections of one address, only the present one is kept.
         assert_eq!((first, read), (known(1, 1), vec![known(2, 1), known(3, 2), known(4, 2)]));
     }
 
@@ -181,7 +182,7 @@ mod tests {
         assert!(memory.is_due(now, 0));
         let many = (1..=1000).map(|port| known(port, 1)).collect();
         assert!(memory.review(now, 1, many).is_some());
-        assert!(!memory.is_due(now + Duration::from_secs(1), 2), "a second for a thousand peers");
+        assert!(!memory.is_due(now + Duration::from_secs(1), 2), "a second for a thousand remotes");
         assert!(memory.is_due(now + Duration::from_millis(1100), 2));
         assert!(!memory.is_due(now + Duration::from_secs(9), 1), "nothing has changed");
         assert!(memory.is_due(now + REVIEW, 1));

@@ -1,8 +1,7 @@
 //! One transport layer for Roost: authenticated connections over UDP, TCP and QUIC.
 //!
-//! [`bind`] opens the sockets and hands back a [`Transport`], through which
-//! messages go out, and [`Events`], from which everything comes in: one stream
-//! of connections that come up and go down, dials that failed, and whole messages.
+//! [`bind`] opens the sockets and returns a [`Transport`], which sends messages, and [`Events`], a single stream of
+//! connections that come up and go down, dials that failed, and whole messages.
 //!
 //! | scheme | carries | datagram class | reliable class |
 //! |---|---|---|---|
@@ -10,27 +9,23 @@
 //! | `tcp://` | TLS 1.3 | a frame, ahead of reliable ones | a frame |
 //! | `quic://` | QUIC, a connection for each path | QUIC datagram; a short stream where there are several paths | short streams on all paths, in order within its flow |
 //!
-//! Both sides of every connection have proved who they are and passed the group's
-//! policy before [`Event::Up`], and no message is delivered earlier. A side
-//! that is refused learns why in a sentence.
+//! Both sides of every connection have proved their identity and passed the group's policy before [`Event::Up`], and no
+//! message is delivered earlier. A side that is refused learns the reason in a sentence.
 //!
-//! # Who does the work
+//! # Tasks
 //!
-//! TCP and QUIC connections have tasks of their own. **UDP has none**: its sockets
-//! are read, its timers run and its handshakes go on inside
-//! [`Events::recv_many`], in the task that consumes the events, so that a
-//! packet costs no task switch. Keep a `recv_many` pending whenever there is
-//! nothing better to do. [`Transport::send`] seals a UDP message at once and
-//! [`Transport::flush`] hands what has gathered to the socket.
+//! TCP and QUIC connections have tasks of their own. **UDP has none**: [`Events::recv_many`] reads its sockets, runs
+//! its timers and continues its handshakes in the task that consumes the events, so that a packet costs no task switch.
+//! Keep a `recv_many` pending whenever there is nothing else to do. [`Transport::send`] seals a UDP message at once and
+//! [`Transport::flush`] hands all sealed packets to the socket.
 //!
 //! # Fair reading
 //!
-//! Everything that comes from one node waits in one lane, and the lanes are
-//! served in turn, a datagram or message of 1500 bytes each. A node that sends
-//! more than is worked off loses its own datagrams before they are decrypted,
-//! or is not read for a while; another waits for one round of the lanes.
-//! Strangers share sixteen lanes of UDP, by network, until their handshake
-//! has shown that their address is not forged.
+//! All events of one node wait in one lane. The lanes are served in turn, one datagram or message of 1500 bytes each. A
+//! node that sends more than the application consumes loses its own datagrams before they are decrypted, or is not read
+//! for a while; another node waits for one round of the lanes. Over UDP, strangers share sixteen lanes, by network,
+//! until their handshake has shown that their address is not forged.
+#![allow(missing_docs, reason = "only crates of this workspace import it")]
 
 mod config;
 mod connection;

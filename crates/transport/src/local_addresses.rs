@@ -1,10 +1,9 @@
-//! Addresses of ours that come and go.
+//! Watches the local addresses that come and go.
 //!
-//! The system does not tell a socket that its address is gone, or there again.
-//! So those that we are to listen on are tried all the time: a socket can be
-//! bound to an address that is there, whatever else uses it. One that was not
-//! there at the start is listened on when it has come. And the address that the
-//! system sends from to a UDP peer is looked up each time.
+//! The system does not tell a socket that its address has disappeared or appeared again. So each address to listen on
+//! is tried every second: a socket can be bound to an address that exists, whatever else uses it. An address that did
+//! not exist at the start is listened on once it appears. The address from which the system sends to a UDP remote is
+//! also looked up each time.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -16,9 +15,9 @@ use roost_proto::{Congestion, Scheme};
 
 use crate::event::{Event, EventSource};
 use crate::transport::Shared;
-use crate::udp::Endpoint;
+use crate::udp::UdpEndpoint;
 
-/// Between two looks.
+/// The time between two looks at all addresses.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// An address to listen on. There are as many as hosts in the configuration.
@@ -26,15 +25,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct ListenAddress {
     pub(crate) scheme: Scheme,
     pub(crate) at: SocketAddr,
-    /// Of QUIC there.
+    /// The congestion control of QUIC connections at this address.
     pub(crate) congestion: Congestion,
-    /// Whether it is listened on.
+    /// False while the address does not exist, so that no socket could be bound.
     pub(crate) is_open: bool,
-    /// Whether the address was there when it was looked for last.
+    /// True if the address existed at the last look.
     pub(crate) is_there: bool,
 }
 
-/// Whether the system has an address; `None` if it cannot be told.
+/// True if the system has this address; `None` if the attempt to bind it does not tell.
 pub(crate) fn is_local_address(ip: IpAddr) -> Option<bool> {
     match UdpSocket::bind((ip, 0)) {
         Ok(_) => Some(true),
@@ -43,8 +42,7 @@ pub(crate) fn is_local_address(ip: IpAddr) -> Option<bool> {
     }
 }
 
-/// Looks after the places, and after what UDP sends from, for as long as there
-/// is a transport.
+/// Watches the listen addresses, and the addresses from which UDP sends, until the transport is dropped or shut down.
 pub(crate) async fn monitor_addresses(shared: Weak<Shared>, mut places: Vec<ListenAddress>) {
     places.retain(|place| !place.at.ip().is_unspecified());
     if let Some(shared) = shared.upgrade() {
@@ -57,7 +55,7 @@ pub(crate) async fn monitor_addresses(shared: Weak<Shared>, mut places: Vec<List
             return;
         }
         places.iter_mut().for_each(|place| place.look(&shared));
-        shared.udp.endpoints().iter().for_each(Endpoint::look_around);
+        shared.udp.endpoints().iter().for_each(UdpEndpoint::update_sources);
     }
 }
 
@@ -97,7 +95,7 @@ mod tests {
     #[test]
     fn local_addresses_are_recognized() {
         assert_eq!(is_local_address([127, 0, 0, 1].into()), Some(true));
-        // A network for documentation (RFC 5737).
+        // An address of a network for documentation (RFC 5737).
         assert_eq!(is_local_address([192, 0, 2, 77].into()), Some(false));
     }
 }

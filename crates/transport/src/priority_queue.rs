@@ -1,4 +1,4 @@
-//! Messages that wait for their turn, the most urgent first.
+//! The messages that wait in a connection, the most urgent first.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -6,44 +6,40 @@ use std::time::Instant;
 use bytes::Bytes;
 use roost_proto::{Channel, Delivery};
 
-/// Levels of priority.
 pub(crate) const LEVELS: usize = 8;
-/// The part of a connection's queue that only the most urgent level may take: a
-/// backlog of the others must not keep it out.
+/// The part of a connection's queue that only the most urgent level may use, so that a backlog of the others does not
+/// keep it out.
 const RESERVED: usize = 16;
-/// What a message counts for beside its bytes: its place.
+/// Bytes that a message counts besides its content, for its entry in the queue.
 const COST: usize = 64;
 
-/// What waits in a connection. Of one level, datagrams go before what is reliable.
+/// The messages that wait in a connection. On one level, datagrams leave before reliable messages.
 #[derive(Debug, Default)]
 pub(crate) struct PriorityQueue {
     levels: [[VecDeque<QueuedMessage>; 2]; LEVELS],
-    /// Of datagrams, and of what is reliable.
+    /// The bytes of datagrams, and those of reliable messages.
     bytes: [usize; 2],
 }
 
-/// A message that waits.
 #[derive(Debug)]
 pub(crate) struct QueuedMessage {
     pub(crate) channel: Channel,
     pub(crate) level: usize,
     pub(crate) message: Bytes,
-    /// When it has lost its use.
+    /// The end of its lifetime, after which it is dropped.
     until: Option<Instant>,
 }
 
-/// What has become of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
     Queued,
     /// A datagram for which there was no room.
     Dropped,
-    /// There is no room, and it was not taken.
+    /// A reliable message for which there was no room. It was not queued.
     Full,
 }
 
-/// How much of a queue of `limit` bytes may be full when a message of this level
-/// is taken.
+/// The part of a queue of `limit` bytes that messages of this level may fill.
 pub(crate) const fn room_for(level: usize, limit: usize) -> usize {
     if level == 0 { limit } else { limit - limit / RESERVED }
 }
@@ -56,7 +52,7 @@ const fn class_of(channel: Channel) -> usize {
 }
 
 impl PriorityQueue {
-    /// Takes a message, if there is room for it: `limit` bytes of each class.
+    /// Queues a message if there is room for it: `limit` bytes for each class.
     pub(crate) fn push(
         &mut self,
         now: Instant,
@@ -76,8 +72,7 @@ impl PriorityQueue {
         Pushed::Queued
     }
 
-    /// The level of the next message, if there is one; what has outlived its use
-    /// is dropped before.
+    /// The level of the next message, if there is one. Messages whose lifetime has ended are dropped first.
     pub(crate) fn level(&mut self, now: Instant) -> Option<usize> {
         loop {
             let level = self.levels.iter().position(|level| level.iter().any(|queue| !queue.is_empty()))?;
@@ -89,13 +84,13 @@ impl PriorityQueue {
         }
     }
 
-    /// How long the next message is that is still of use.
+    /// The length of the next message whose lifetime has not ended.
     pub(crate) fn next_bytes(&mut self, now: Instant) -> Option<usize> {
         let level = self.level(now)?;
         self.levels[level].iter().find_map(VecDeque::front).map(|next| next.message.len())
     }
 
-    /// The next message that is still of use.
+    /// The next message whose lifetime has not ended.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<QueuedMessage> {
         let level = self.level(now)?;
         self.pop_from(level)
@@ -107,7 +102,6 @@ impl PriorityQueue {
         Some(next)
     }
 
-    /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes == [0, 0]
     }
@@ -124,7 +118,7 @@ mod tests {
     const LIMIT: usize = 1 << 20;
     const RELIABLE: Channel = Channel::Reliable { flow: 1 };
 
-    /// The first bytes of the messages that leave, in their order.
+    /// The first bytes of the messages in the order in which they leave.
     fn order(waiting: &mut PriorityQueue, now: Instant) -> Vec<u8> {
         std::iter::from_fn(|| waiting.pop(now)).map(|next| next.message[0]).collect()
     }

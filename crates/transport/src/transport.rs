@@ -1,4 +1,4 @@
-//! The owner's handle, and what all transports share.
+//! The application's handle, and the state that all transports share.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -29,25 +29,24 @@ use crate::stateless_reset::ResetTokenKey;
 use crate::tcp::Tcp;
 use crate::udp::Udp;
 
-/// How often a transport that shuts down looks whether it is done.
+/// The time between two checks of a shutting transport for connections that still drain.
 const SHUTDOWN_STEP: Duration = Duration::from_millis(5);
-/// Connections judged in one go, at less than a microsecond each.
+/// Connections judged before the task yields, at less than a microsecond each.
 const RECHECK_BATCH: usize = 1024;
 /// The longest reason that travels with the end of a connection, bytes.
 pub(crate) const MAX_REASON: usize = 256;
 
-/// As much of a reason as may travel, cut between characters.
+/// The first [`MAX_REASON`] bytes of a reason, cut between characters.
 pub(crate) fn cut(reason: &str) -> &str {
     let fits = (0..=reason.len().min(MAX_REASON)).rev().find(|end| reason.is_char_boundary(*end));
     &reason[..fits.unwrap_or(0)]
 }
 
-/// A reason that the peer gave, as it may be shown: no more of it than may travel, nothing but plain letters.
+/// A reason from a remote, made safe to show: cut to [`MAX_REASON`] and without control characters.
 pub(crate) fn given(reason: &str) -> String {
     printable(cut(reason)).into_owned()
 }
 
-/// What every transport needs.
 pub(crate) struct Context {
     pub(crate) identity: Arc<Identity>,
     pub(crate) policy: Arc<Policy>,
@@ -57,11 +56,11 @@ pub(crate) struct Context {
     pub(crate) round_trips: RoundTrips,
     pub(crate) forgotten: ResetTokenKey,
     pub(crate) queue: EventQueue,
-    /// Set once nobody may dial us any more.
+    /// Set when the transport shuts down: new remotes are turned away.
     pub(crate) closing: AtomicBool,
 }
 
-/// All transports.
+/// All transports of one [`bind`], and the application's handle to them.
 pub(crate) struct Shared {
     pub(crate) context: Arc<Context>,
     pub(crate) udp: Udp,
@@ -72,7 +71,7 @@ pub(crate) struct Shared {
 }
 
 impl Drop for Shared {
-    /// Whoever drops a transport without [`Transport::shutdown`] cuts its connections.
+    /// Cuts all connections of a transport that is dropped without [`Transport::shutdown`].
     fn drop(&mut self) {
         self.tcp.stop_listening();
         self.quic.stop_listening();
@@ -80,7 +79,7 @@ impl Drop for Shared {
             match carrier {
                 AnyConnection::Tcp(connection) => connection.close(String::new()),
                 AnyConnection::Quic(connection) => connection.close(String::new()),
-                // Nobody is left to say farewell; the registry must not keep the socket.
+                // Nobody is left to send a farewell, but the registry must not keep the socket open.
                 AnyConnection::Udp(..) => {
                     self.context.registry.remove(connection);
                 }
@@ -89,13 +88,11 @@ impl Drop for Shared {
     }
 }
 
-/// Opens every endpoint to listen on. Must be called in a tokio runtime with
-/// time and I/O.
+/// Opens every endpoint to listen on. Must be called in a tokio runtime with time and I/O.
 ///
 /// # Errors
 ///
-/// A host without an address, a socket that the system refuses, or an identity
-/// that cannot be used; then nothing stays open.
+/// A host has no address, the system refuses a socket, or the identity cannot be used. Then no socket stays open.
 pub async fn bind(config: Config) -> Result<(Transport, Events), BindError> {
     let context = Arc::new(Context {
         forgotten: ResetTokenKey::new(&config.identity),
@@ -127,7 +124,7 @@ pub async fn bind(config: Config) -> Result<(Transport, Events), BindError> {
 }
 
 impl Shared {
-    /// Listens at an address; answers which one it is.
+    /// Listens at an address and returns the one that the socket got.
     pub(crate) fn listen_at(&self, scheme: Scheme, at: SocketAddr, congestion: Congestion) -> io::Result<SocketAddr> {
         match scheme {
             Scheme::Udp => self.udp.listen(at),
@@ -137,8 +134,8 @@ impl Shared {
     }
 }
 
-/// Binds every host of an endpoint to the same port; those that are not there
-/// now are listened on when they come, if there is one at least.
+/// Binds every host of an endpoint to the same port. If at least one exists now, the others are listened on when they
+/// appear.
 async fn listen(shared: &Shared, endpoint: &Endpoint, places: &mut Vec<ListenAddress>) -> Result<Address, BindError> {
     let mut address = Address { scheme: endpoint.scheme, port: endpoint.port, hosts: Vec::new() };
     let (mut opened, mut missing) = (Vec::new(), None);
@@ -177,25 +174,24 @@ async fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
     lookup_host((host, port)).await?.next().ok_or_else(none)
 }
 
-/// The sending end of a transport. Clones are the same transport.
+/// The sending end of a transport. All clones are the same transport.
 #[derive(Clone)]
 pub struct Transport {
     shared: Arc<Shared>,
 }
 
 impl Transport {
-    /// The addresses that are listened on, or will be when they are there, in
-    /// the order of [`Config::listen`], with the ports that the system chose.
-    /// Hosts are unspecified where the endpoint named none in particular.
+    /// The addresses of the listening sockets, also of those that will be bound when their address appears, in the
+    /// order of [`Config::listen`], with the ports that the system chose. Hosts are unspecified where the endpoint
+    /// named none in particular.
     pub fn local_addresses(&self) -> &[Address] {
         &self.shared.local
     }
 
-    /// Tries to reach a peer: the addresses in their order, each for as long as
-    /// its round trip asks for ([`Limits::longest_round_trip`] if that is not
-    /// known) and with a head start of 250 ms on the next, until one leads to a peer of an expected role that is `node`, if
-    /// that is given; the other attempts end then. Answered by
-    /// [`crate::Event::Up`] or [`crate::Event::DialFailed`] with this number.
+    /// Tries to reach a remote at the addresses, in their order, until one leads to a remote of an expected role that
+    /// is `node`, if that is given. The other attempts end then. Each address has a head start of 250 ms on the next,
+    /// and as much time as its round trip requires ([`Limits::longest_round_trip`] if that is not known).
+    /// [`crate::Event::Up`] or [`crate::Event::DialFailed`] with this number follows.
     pub fn dial(&self, id: DialId, addresses: Vec<Address>, expect: RoleSet, node: Option<NodeId>) {
         tokio::spawn(dial(Arc::clone(&self.shared), DialRequest::new(id, expect, node), addresses));
     }
@@ -205,20 +201,18 @@ impl Transport {
         self.shared.context.queue.push(EventSource::Host, Event::DialFailed { dial, reason, refused: false });
     }
 
-    /// Queues a message; never waits. Call [`Self::flush`] when there is no
-    /// more to send for now.
+    /// Queues a message and never waits. Call [`Self::flush`] when there is no more to send for now.
     ///
     /// A datagram that finds its queue full is dropped and counted.
     ///
     /// # Errors
     ///
-    /// There is no such connection, the message is too long, or the queue for
-    /// reliable messages is full.
+    /// There is no such connection, the message is too long, or the queue for reliable messages is full.
     pub fn send(&self, connection: ConnectionId, channel: Channel, message: Bytes) -> Result<(), SendError> {
         self.send_as(connection, channel, &Delivery::default(), message)
     }
 
-    /// The same, with a say in how: see [`Delivery`].
+    /// Like [`Self::send`], with the given [`Delivery`].
     ///
     /// # Errors
     ///
@@ -240,9 +234,8 @@ impl Transport {
         }
     }
 
-    /// Takes part in multicast from now on, on the interfaces that there are
-    /// and on those that come: what others send comes as
-    /// [`crate::Event::Multicast`]. Must be called in a tokio runtime, and once.
+    /// Takes part in multicast from now on, on the present interfaces and on those that appear. The messages of others
+    /// arrive as [`crate::Event::Multicast`]. Must be called in a tokio runtime, and once.
     ///
     /// # Errors
     ///
@@ -254,28 +247,28 @@ impl Transport {
         Ok(())
     }
 
-    /// Sends a message of at most [`crate::MAX_MULTICAST_BYTES`] to all of the
-    /// group on the link, at most once. Dropped without [`Self::join_multicast`].
+    /// Sends a message of at most [`crate::MAX_MULTICAST_BYTES`] to all nodes of the group in the subnet, at most once.
+    /// Without [`Self::join_multicast`] it is dropped.
     pub fn multicast(&self, message: Bytes) {
         if let Some(multicast) = self.shared.multicast.get() {
             multicast.send(&message);
         }
     }
 
-    /// What came of multicast; `None` without [`Self::join_multicast`].
+    /// The counts of multicast; `None` without [`Self::join_multicast`].
     pub fn multicast_counters(&self) -> Option<MulticastCounters> {
         self.shared.multicast.get().map(Multicast::counters)
     }
 
-    /// Hands what has been queued to the sockets.
+    /// Hands the queued UDP packets to the sockets. TCP and QUIC need no flush.
     pub fn flush(&self) {
         for endpoint in self.shared.udp.endpoints().iter() {
             endpoint.flush();
         }
     }
 
-    /// Ends a connection after what was sent has left; the peer gets to read
-    /// `reason` (256 bytes of it). No [`crate::Event::Down`] follows.
+    /// Ends a connection after all queued messages have left. The remote receives the first 256 bytes of `reason`. No
+    /// [`crate::Event::Down`] follows.
     pub fn close(&self, connection: ConnectionId, reason: String) {
         match self.shared.context.registry.get(connection) {
             Some(AnyConnection::Udp(endpoint, slot)) => endpoint.close(slot, connection, reason),
@@ -285,10 +278,9 @@ impl Transport {
         }
     }
 
-    /// Judges the peers of all connections again and ends those that no longer pass:
-    /// to be called when the revocation list has been read anew, and now and
-    /// then, since certificates expire. The peer gets to read why, and
-    /// [`crate::Event::Down`] follows. Answers how many connections have ended.
+    /// Judges the remotes of all connections again and ends the connections of those that no longer pass. Call it when
+    /// the revocation list was read again, and from time to time, since certificates expire. The remote receives the
+    /// reason, and [`crate::Event::Down`] follows. Returns the number of connections that have ended.
     pub async fn recheck(&self) -> usize {
         let context = &self.shared.context;
         let mut ended = 0;
@@ -296,10 +288,10 @@ impl Transport {
             if index % RECHECK_BATCH == RECHECK_BATCH - 1 {
                 tokio::task::yield_now().await;
             }
-            let Some(standing) = standing(connection, &carrier) else { continue };
-            let Err(refusal) = context.policy.recheck(&standing, SystemTime::now()) else { continue };
-            let Some(ConnectionInfo { remote: peer, .. }) = describe(connection, &carrier) else { continue };
-            let sender = EventSource::Node(peer.node);
+            let Some(certificate_status) = certificate_status(connection, &carrier) else { continue };
+            let Err(refusal) = context.policy.recheck(&certificate_status, SystemTime::now()) else { continue };
+            let Some(ConnectionInfo { remote, .. }) = describe(connection, &carrier) else { continue };
+            let sender = EventSource::Node(remote.node);
             self.close(connection, Side::Remote.sentence(refusal));
             context.queue.discard_messages(sender, connection);
             context.queue.push(sender, Event::down(connection, Side::Local.sentence(refusal)));
@@ -308,23 +300,22 @@ impl Transport {
         ended
     }
 
-    /// The connection as it is now.
     pub fn connection(&self, connection: ConnectionId) -> Option<ConnectionInfo> {
         self.shared.context.registry.get(connection).and_then(|carrier| describe(connection, &carrier))
     }
 
-    /// All connections, by number.
+    /// All connections in order of their numbers.
     pub fn connections(&self) -> Vec<ConnectionInfo> {
         let connections = self.shared.context.registry.all();
         connections.iter().filter_map(|(connection, carrier)| describe(*connection, carrier)).collect()
     }
 
-    /// The number of connections that came and went.
+    /// The number of connections that came up or ended so far.
     pub fn changes(&self) -> u64 {
         self.shared.context.registry.changes()
     }
 
-    /// The peers that dialled us over `udp://` and `quic://`, those of the newest connections last.
+    /// The remotes that dialed us over `udp://` and `quic://`, those of the newest connections last.
     pub fn known_remotes(&self) -> Vec<KnownRemote> {
         let connections = self.shared.context.registry.all();
         let known = connections.iter().flat_map(|(connection, carrier)| match carrier {
@@ -335,8 +326,8 @@ impl Transport {
         known.collect()
     }
 
-    /// Tells a peer of an earlier run that its connection is gone, with one datagram from the address that
-    /// it dialled, if that is listened on. Answers `false` if the socket is not ready for it.
+    /// Tells a remote of an earlier run that its connection is gone, with one datagram from the address that it dialed,
+    /// if a socket listens there. Returns `false` if the socket is not ready.
     pub fn send_reset(&self, known: &KnownRemote) -> bool {
         match known.scheme {
             Scheme::Udp => self.shared.udp.send_reset(known),
@@ -345,22 +336,20 @@ impl Transport {
         }
     }
 
-    /// The counts of all transports.
     pub fn counters(&self) -> Counters {
         let Shared { udp, tcp, quic, .. } = &*self.shared;
         Counters { schemes: [udp.live.snapshot(), tcp.live.snapshot(), quic.counters()] }
     }
 
-    /// Closes every connection and waits, no longer than `bound`, until what was sent
-    /// has been acknowledged and the farewells have left. Nobody can dial us
-    /// from then on.
+    /// Closes every connection and waits, no longer than `bound`, until all messages are acknowledged and the farewells
+    /// have left. No remote can dial us from then on.
     pub async fn shutdown(self, bound: Duration) {
         let Shared { context, udp, tcp, quic, .. } = &*self.shared;
         context.closing.store(true, Ordering::Relaxed);
         tcp.stop_listening();
         quic.stop_listening();
         for (connection, _) in context.registry.all() {
-            self.close(connection, "the peer is shutting down".to_owned());
+            self.close(connection, "the remote is shutting down".to_owned());
         }
         let drained = async {
             loop {
@@ -371,17 +360,17 @@ impl Transport {
                 tokio::time::sleep(SHUTDOWN_STEP).await;
             }
         };
-        // What is not done by then is cut off.
+        // Connections that are not done by then are cut off.
         let _ = tokio::time::timeout(bound, drained).await;
         quic.shutdown(SHUTDOWN_STEP * 20).await;
     }
 }
 
-fn standing(connection: ConnectionId, carrier: &AnyConnection) -> Option<CertificateStatus> {
+fn certificate_status(connection: ConnectionId, carrier: &AnyConnection) -> Option<CertificateStatus> {
     match carrier {
-        AnyConnection::Udp(endpoint, slot) => endpoint.standing(*slot, connection),
-        AnyConnection::Tcp(tcp) => Some(tcp.standing().clone()),
-        AnyConnection::Quic(quic) => Some(quic.standing().clone()),
+        AnyConnection::Udp(endpoint, slot) => endpoint.certificate_status(*slot, connection),
+        AnyConnection::Tcp(tcp) => Some(tcp.certificate_status().clone()),
+        AnyConnection::Quic(quic) => Some(quic.certificate_status().clone()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! One suite of behaviours for all three transports.
 
-// Every test here is a test, its helpers too.
+// Only tests and their helpers are in this file.
 #![allow(clippy::expect_used)]
 
 mod support;
@@ -189,9 +189,9 @@ async fn dial_continues_to_next_address(scheme: Scheme) {
 async fn dial_skips_silent_addresses(scheme: Scheme) {
     let world = TestWorld::new();
     let hub = world.hub(scheme).await;
-    // Nothing answers there, and nothing says so.
+    // Nothing answers there, and no error is reported.
     let silent = ["udp", "quic"].map(|scheme| nobody(scheme.parse().expect("a scheme")));
-    // Its handshakes go on for longer than this test may take.
+    // Its handshakes last longer than this test may take.
     let limits = Limits { handshake_timeout: Duration::from_secs(3600), ..Limits::default() };
     let mut node = Node::start(world.member("uav", Role::Node), None, &[], limits).await;
     let dialled = node.dial(silent.into_iter().chain([hub.address()]).collect(), RoleSet::ALL);
@@ -238,7 +238,7 @@ async fn urgent_messages_overtake_bulk(scheme: Scheme) {
         node.transport.flush();
     };
     (0..PIECES).for_each(|_| send(5, Delivery::for_service(Service::Image), pattern(PIECE)));
-    // By then the connection is as full of it as it gets.
+    // By then the link holds as much as it can.
     for _ in 0..PIECES / 10 {
         assert_eq!(hub.message().await.1.len(), PIECE);
     }
@@ -247,11 +247,11 @@ async fn urgent_messages_overtake_bulk(scheme: Scheme) {
     while hub.message().await.1.len() == PIECE {
         before += 1;
     }
-    // What is in the connection and in the systems of both sides, and one write.
+    // At most the bytes in the link and in the systems of both sides, and one write.
     assert!(before * PIECE <= 4 * support::slow::QUEUE_BYTES, "{before} of {PIECES} pieces went before");
 }
 
-/// Bytes that repeat exactly, of every shape that a parser may trip over.
+/// Repeatable bytes with many shapes that may break a parser.
 fn noise(seed: u32) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let mut next = move || {
@@ -294,7 +294,7 @@ async fn garbage_disturbs_nobody(scheme: Scheme) {
     let counters = hub.transport.counters().for_scheme(scheme).clone();
     match scheme {
         Scheme::Tcp => assert_eq!(counters.failed_handshakes, 40),
-        // How much of a burst the socket's buffer holds is the system's affair.
+        // The system decides how much of a burst the socket's buffer holds.
         Scheme::Udp | Scheme::Quic => assert!(counters.malformed > 0, "{counters:?}"),
     }
 }
@@ -336,7 +336,7 @@ async fn restarted_remote_gets_new_connection(scheme: Scheme) {
     after.dial(vec![hub.address()], RoleSet::ALL);
     let Event::Up { connection, .. } = after.next().await else { panic!("the dial failed") };
     if scheme == Scheme::Udp {
-        assert_eq!(hub.down().await, (old, "the peer has begun anew".into()));
+        assert_eq!(hub.down().await, (old, "the remote has begun anew".into()));
     }
     let Event::Up { connection: new, .. } = hub.next().await else { panic!("no connection came up") };
     assert_ne!(new, old);
@@ -417,7 +417,7 @@ async fn a_shutdown_says_farewell(scheme: Scheme) {
     let (hub, _, mut node, at_node) = world.pair(scheme).await;
     let address = hub.address();
     hub.transport.clone().shutdown(Duration::from_secs(5)).await;
-    assert_eq!(node.down().await, (at_node, "the peer is shutting down".into()));
+    assert_eq!(node.down().await, (at_node, "the remote is shutting down".into()));
     assert!(hub.transport.connections().is_empty());
     if scheme == Scheme::Tcp {
         node.dial(vec![address], RoleSet::ALL);

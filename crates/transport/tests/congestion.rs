@@ -1,6 +1,6 @@
 //! An object over `quic://` with each congestion control, on real sockets.
 
-// Every test here is a test, its helpers too.
+// Only tests and their helpers are in this file.
 #![allow(clippy::expect_used)]
 
 mod support;
@@ -14,7 +14,7 @@ use roost_transport::{Limits, SendError};
 use support::{Node, TestWorld};
 
 const MESSAGE_BYTES: usize = 60_000;
-/// Twice what waits in a connection at most: the sender waits for room.
+/// A little more in all (8.4 MB) than a connection may have under way (8 MiB).
 const MESSAGES: usize = 140;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! One host that floods a listener of `udp://` with handshakes, and the others.
+//! One host that floods a listener of `udp://` with handshakes, and others that connect meanwhile.
 #![allow(clippy::expect_used, reason = "every test here is a test, its helpers too")]
 
 mod support;
@@ -12,7 +12,7 @@ use roost_proto::{Address, Role, Scheme};
 use roost_transport::{Event, Limits};
 use support::{Node, TestWorld};
 
-/// The first datagram of a handshake, as far as it goes without a key.
+/// The first datagram of a handshake, as much of it as can be made without a key.
 fn hello(random: u32) -> Vec<u8> {
     let mut datagram = vec![7; 120];
     datagram[..13].copy_from_slice(&[22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 107]);
@@ -34,7 +34,7 @@ fn proved(at: SocketAddr) -> (UdpSocket, [u8; 16]) {
     (socket, cookie)
 }
 
-/// Begins handshakes from one host until it is told to end, far more than are admitted.
+/// Begins far more handshakes than are admitted, from one host, until `ends` is set.
 fn flood(at: &Address, ends: &AtomicBool) {
     let at = at.primary().expect("a host");
     let sockets: Vec<_> = (0..100).map(|_| proved(at)).collect();
@@ -42,14 +42,14 @@ fn flood(at: &Address, ends: &AtomicBool) {
     while !ends.load(Ordering::Relaxed) {
         for (socket, cookie) in &sockets {
             random += 1;
-            // The cookie stands in front of the greeting: byte 1 says so.
+            // Byte 1 says that a cookie stands before the ClientHello.
             let _ = socket.send(&[&[1], &cookie[..], &hello(random)].concat());
         }
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Ends the flood with the test.
+/// Ends the flood with the test, even if it fails.
 struct Ends(Arc<AtomicBool>);
 
 impl Drop for Ends {

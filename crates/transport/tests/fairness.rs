@@ -10,7 +10,7 @@ use roost_proto::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
 use support::{Node, TestWorld};
 
-/// A hub whose events are taken by hand.
+/// A hub whose events are consumed only when the test asks for them.
 async fn busy_hub(world: &TestWorld, scheme: Scheme) -> (Transport, Events) {
     let identity = world.member("hub", Role::SuperNode);
     let policy = roost_identity::Policy::new(&identity).expect("a policy");
@@ -19,7 +19,7 @@ async fn busy_hub(world: &TestWorld, scheme: Scheme) -> (Transport, Events) {
     bind(config).await.expect("sockets")
 }
 
-/// Takes events until a connection is up.
+/// Consumes events until a connection is up.
 async fn up(events: &mut Events) -> ConnectionId {
     let mut batch = Vec::new();
     loop {
@@ -43,7 +43,7 @@ async fn attach(
     (node, connection, theirs)
 }
 
-/// Counts the messages of others that come before the first one of `quiet`.
+/// Counts the other messages that arrive before the first one of `quiet`.
 async fn heard_before(events: &mut Events, quiet: ConnectionId) -> usize {
     let (mut batch, mut before) = (Vec::new(), 0);
     loop {

@@ -1,4 +1,4 @@
-//! A hub that dies without a word and starts again at its address: who had a connection to it hears so.
+//! A hub that is killed and starts again at its address: the remotes that had a connection to it learn of it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
@@ -13,10 +13,10 @@ use roost_transport::{Event, KnownRemote, Limits};
 use support::middle::{Middle, To};
 use support::{Node, TestWorld};
 
-/// Less than any time-out that notices silence.
+/// Less than any timeout that would notice the silence.
 const SOON: Duration = Duration::from_secs(2);
 
-/// A hub in a runtime of its own, which is gone without a word when that is.
+/// A hub in a runtime of its own. When the runtime is dropped, the hub is gone without a farewell.
 async fn hub_at(identity: &Arc<Identity>, endpoint: String) -> (tokio::runtime::Runtime, Node) {
     let identity = Arc::clone(identity);
     let starting = std::thread::spawn(move || {
@@ -36,7 +36,7 @@ async fn kill(runtime: tokio::runtime::Runtime, hub: Node) {
     .unwrap();
 }
 
-/// A node with a connection to a hub that has started again, as `after`.
+/// A node with a connection to a hub that has started again, with the same identity or another.
 async fn restarted(scheme: Scheme, is_same: bool) -> (TestWorld, Node, ConnectionId, (tokio::runtime::Runtime, Node)) {
     let world = TestWorld::new();
     let identity = world.member("hub", Role::SuperNode);
@@ -45,7 +45,7 @@ async fn restarted(scheme: Scheme, is_same: bool) -> (TestWorld, Node, Connectio
     let mut node = world.node("uav").await;
     node.dial(vec![at.clone()], RoleSet::ALL);
     let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
-    // A message and its acknowledgement: what the hub has left with the node has come.
+    // Once a message is acknowledged, the node has received the hub's reset token.
     node.send(connection, Channel::Reliable { flow: 1 }, vec![1]);
     assert!(node.is_quiet().await);
     kill(runtime, hub).await;
@@ -59,7 +59,7 @@ async fn is_told(scheme: Scheme, channel: Channel) {
     let sent = Instant::now();
     node.send(connection, channel, vec![2; 10]);
     let (down, reason) = node.down().await;
-    assert_eq!((down, reason.as_str()), (connection, "the peer no longer knows the connection"));
+    assert_eq!((down, reason.as_str()), (connection, "the remote no longer knows the connection"));
     assert!(sent.elapsed() < SOON, "{:?}", sent.elapsed());
     kill(again.0, again.1).await;
 }
@@ -78,7 +78,7 @@ async fn a_forgotten_quic_connection_ends_soon() {
     }
 }
 
-/// Another member at the hub's address, and whoever forges its address, end no connection.
+/// Neither another member at the hub's address nor a sender that forges the address ends a connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_else_ends_a_connection() {
     for scheme in [Scheme::Udp, Scheme::Quic] {
@@ -91,7 +91,7 @@ async fn nobody_else_ends_a_connection() {
     }
 }
 
-/// A live session is never called forgotten, and a wrong token in the remote's name ends nothing.
+/// A live session is never reset, and a wrong token with the remote's address ends nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forged_token_ends_nothing() {
     let world = TestWorld::new();
@@ -100,7 +100,7 @@ async fn a_forged_token_ends_nothing() {
     node.dial(vec![middle.at.clone()], RoleSet::ALL);
     let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
     let Event::Up { connection: there, .. } = hub.next().await else { panic!("no connection came up") };
-    // A message each way: what the hub has left with the node has come.
+    // After a message each way, the node has received the hub's reset token.
     for _ in 0..2 {
         node.send(connection, Channel::Reliable { flow: 1 }, vec![3]);
         assert_eq!(hub.message().await.0, there);
@@ -117,7 +117,7 @@ async fn a_forged_token_ends_nothing() {
     assert!(node.is_quiet().await && hub.is_quiet().await);
 }
 
-/// The addresses at which a hub may listen, and at which it is dialled then.
+/// Addresses at which a hub may listen, and at which it is then dialed.
 const PLACES: [(&str, &str); 5] = [
     ("127.0.0.1", "127.0.0.1"),
     ("[::1]", "[::1]"),
@@ -126,8 +126,7 @@ const PLACES: [(&str, &str); 5] = [
     ("[::]", "127.0.0.1"),
 ];
 
-/// An idle node with a connection to a hub that has started again and says to those whom the run before
-/// has known that their connections are gone.
+/// An idle node with a connection to a hub that has started again and resets the connections of its last run.
 async fn told_by_the_next_run(
     scheme: Scheme,
     (at, dialled): (&str, &str),
@@ -152,7 +151,7 @@ async fn told_by_the_next_run(
     while !hub.transport.send_reset(&known) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // It goes on listening as long as the node looks for it.
+    // The hub listens as long as the node waits for its reset.
     std::mem::forget((runtime, hub));
     (world, node, connection)
 }
@@ -165,7 +164,7 @@ async fn an_idle_peer_is_told() {
         let (down, reason) = told.unwrap_or_else(|_| panic!("{scheme} at {place:?}: nothing was heard"));
         assert_eq!(
             (down, reason.as_str()),
-            (connection, "the peer no longer knows the connection"),
+            (connection, "the remote no longer knows the connection"),
             "{scheme} at {place:?}"
         );
     }
@@ -179,8 +178,8 @@ async fn another_identity_tells_nobody() {
     }
 }
 
-/// Remotes that an end dialled, and those over `tcp://`, are not kept: the end dials again, or the
-/// system tells.
+/// Remotes that an end dialed, and those over `tcp://`, are not kept: the end dials again, or the system tells the
+/// remote.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_those_who_dialled_are_kept() {
     let world = TestWorld::new();

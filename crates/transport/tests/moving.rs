@@ -1,6 +1,6 @@
-//! `udp://` where the address of one side changes under a connection.
+//! Connections over `udp://` while the address of one side changes.
 
-// Every test here is a test, its helpers too.
+// Only tests and their helpers are in this file.
 #![allow(clippy::expect_used)]
 
 mod support;
@@ -13,10 +13,10 @@ use roost_transport::Event;
 use support::middle::{HANDSHAKE, MOVED, Middle, NatCommand, RECORD, To, UNKNOWN, towards};
 use support::{Node, RELIABLE, TestWorld};
 
-/// Questions that come sooner after the last are not answered.
+/// A question that arrives sooner after the last one is not answered.
 const PAUSE: Duration = Duration::from_millis(60);
 
-/// A hub, a node, what is between them, and the numbers of their connection.
+/// A hub and a node, the NAT between them, and the numbers of their connection.
 struct Scene {
     hub: Node,
     at_hub: ConnectionId,
@@ -58,8 +58,8 @@ impl Scene {
         self.say_to_node(message).await;
     }
 
-    /// What the node seals when it is asked with this question, which it ignores
-    /// while the last is not long ago.
+    /// The datagram that the node seals in answer to this question. The node ignores questions that arrive soon after
+    /// the last one, so the question is repeated.
     async fn confirmation_of(&self, question: &[u8]) -> Vec<u8> {
         loop {
             self.middle.forge(To::Node, question.to_vec()).await;
@@ -72,7 +72,7 @@ impl Scene {
         }
     }
 
-    /// Nothing was said but what was asked for, and nothing begun anew.
+    /// Checks that only the session has moved: no unexpected message arrived, and no handshake began.
     async fn was_only_moved(&mut self) {
         assert!(self.hub.is_quiet().await && self.node.is_quiet().await);
         assert_eq!(self.middle.handshakes(), 0);
@@ -90,8 +90,7 @@ async fn node_port_change_costs_one_rtt() {
         tokio::time::sleep(PAUSE).await;
         scene.middle.order(NatCommand::MoveNode).await;
         scene.say_to_hub(turn).await;
-        // The first that the node hears is the question, and the message goes
-        // after the answer to it.
+        // The question is the first datagram that the node receives, and its message follows the answer.
         let asked = scene.middle.passed(To::Node);
         assert_eq!((asked[0][0], asked[0].len()), (UNKNOWN, 17));
         assert!(scene.middle.count(To::Hub, MOVED) > 0);
@@ -113,7 +112,7 @@ async fn late_datagram_does_not_move_back() {
     }
     scene.middle.until(To::Hub, RECORD).await;
     scene.middle.order(NatCommand::MoveNode).await;
-    // Nothing of it has arrived, so it is repeated from the new port.
+    // None of the messages has arrived, so they are repeated from the new port.
     for message in 1..4 {
         assert_eq!(scene.hub.message().await, (scene.at_hub, vec![message; 100].into()));
     }
@@ -123,7 +122,8 @@ async fn late_datagram_does_not_move_back() {
         scene.exchange(message).await;
     }
     assert_eq!(scene.hub.moves.len(), 1);
-    // It was only asked, and nobody is there.
+    // The hub only asked at the node's former address, where nobody is any more, so the question did not reach the
+    // node.
     assert_eq!(scene.middle.count(To::Node, UNKNOWN), 0);
     scene.was_only_moved().await;
 }
@@ -157,7 +157,7 @@ async fn datagram_announces_new_address() {
     let mut scene = Scene::new().await;
     scene.middle.order(NatCommand::MoveNode).await;
     scene.node.send(scene.at_node, Channel::Datagram, vec![1; 10]);
-    // It is lost itself, as datagrams may be.
+    // The datagram itself is lost, as datagrams may be.
     scene.middle.until(To::Hub, MOVED).await;
     scene.say_to_node(1).await;
     scene.was_only_moved().await;
@@ -179,7 +179,7 @@ fn pour(from: &Node, connection: ConnectionId, count: u32) -> tokio::task::JoinH
     })
 }
 
-/// The next numbered message must be this one.
+/// Checks that the next numbered message is this one.
 async fn expect_number(at: &mut Node, connection: ConnectionId, index: u32) {
     let (from, message) = at.message().await;
     assert_eq!((from, &message[..4]), (connection, &index.to_be_bytes()[..]));
@@ -205,7 +205,7 @@ async fn upload_continues_when_node_moves() {
 async fn download_resumes_after_node_sends() {
     let mut scene = Scene::new().await;
     let pouring = pour(&scene.hub, scene.at_hub, POURED);
-    // A NAT lets nobody in until somebody has gone out.
+    // A NAT lets no datagram in before one has gone out.
     let (transport, connection) = (scene.node.transport.clone(), scene.at_node);
     let speaking = tokio::spawn(async move {
         loop {
@@ -285,7 +285,7 @@ async fn forging_observer_does_not_keep_connection() {
     let mut scene = Scene::new().await;
     for turn in 1..5 {
         let thief = towards(&scene.hub.address()).await;
-        // The thief has the hub give it a cookie, the node seal that, and the hub get it.
+        // The thief gets a cookie from the hub, has the node seal it, and sends the result to the hub.
         let mut cookie = [0; 2000];
         thief.send(&[&[RECORD][..], &[7; 40]].concat()).await.expect("room");
         assert_eq!(thief.recv(&mut cookie).await.expect("a question"), 17);
@@ -293,7 +293,7 @@ async fn forging_observer_does_not_keep_connection() {
         let sealed = tokio::time::timeout(Duration::from_secs(20), sealing).await.expect("it is confirmed");
         thief.send(&sealed).await.expect("room");
         thief.send(&[&sealed[..9], &cookie[1..17], &[RECORD; 60]].concat()).await.expect("room");
-        // The first word of the node brings the connection back to it, or the second of the hub.
+        // The node's first message, or the hub's second, moves the session back to the node.
         match turn % 2 {
             0 => scene.say_to_node(turn).await,
             _ => scene.say_to_hub(turn).await,

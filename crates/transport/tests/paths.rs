@@ -1,6 +1,6 @@
-//! Connections of several paths, between the loopback's many addresses.
+//! Connections of several paths, between the many addresses of the loopback.
 
-// Every test here is a test, its helpers too.
+// Only tests and their helpers are in this file.
 #![allow(clippy::expect_used)]
 
 mod support;
@@ -24,7 +24,7 @@ async fn start(world: &TestWorld, name: &str, role: Role, listen: &str) -> Node 
     Node::start(world.member(name, role), None, &[listen], Limits::default()).await
 }
 
-/// Waits until the connection has so many paths.
+/// Waits until the connection has `count` paths.
 async fn paths(node: &Node, connection: ConnectionId, count: usize) -> Vec<PathInfo> {
     let there = async {
         loop {
@@ -92,7 +92,7 @@ async fn duplicates_are_delivered_once() {
     paths(&node, here, 2).await;
     let (delivery, message) =
         (Delivery { class: DeliveryClass::Duplicate, ..Delivery::default() }, Bytes::from(vec![7; 4000]));
-    // On a busy machine a path may count as silent for a while, and carries nothing meanwhile.
+    // On a busy host a path may count as silent for a while, and carries nothing meanwhile.
     for _ in 0..20 {
         for _ in 0..50 {
             let sent = node.transport.send_as(here, support::RELIABLE, &delivery, message.clone());
@@ -111,11 +111,11 @@ async fn duplicates_are_delivered_once() {
 async fn dead_address_delays_no_path() {
     let world = TestWorld::new();
     let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.5:0").await;
-    // Longer than anybody waits for the paths here.
+    // Longer than this test waits for the paths.
     let limits = Limits { handshake_timeout: 10 * PATIENCE, ..Limits::default() };
     let mut node = Node::start(world.member("uav", Role::Node), None, &[], limits).await;
     let mut address = hub.address();
-    // Nobody answers there, and nothing says so.
+    // Nothing answers there, and no error is reported.
     let dead: Vec<_> = ["127.0.0.2", "127.0.0.3"].map(|ip| ip.parse().expect("an address")).into();
     let bind = |ip| std::net::UdpSocket::bind(SocketAddr::new(ip, address.port)).expect("a socket");
     let _silent: Vec<_> = dead.iter().copied().map(bind).collect();
@@ -140,11 +140,11 @@ async fn foreign_path_is_rejected() {
         let reason = add_path(&hub, identity, &node, connection).await;
         assert!(reason.contains("no such connection of yours"), "{reason}");
     }
-    // The connection itself has not noticed.
+    // The connection itself stays up.
     assert_eq!(hub.transport.connections().len(), 1);
 }
 
-/// Dials as `identity` and asks to add a path to a connection, with a code that is wrong.
+/// Dials as `identity` and asks to add a path to a connection, with a wrong code.
 async fn add_path(hub: &Node, identity: &Arc<roost_identity::Identity>, node: &Node, number: u64) -> String {
     let config = tls::client_config(identity, &node.policy, RoleSet::ALL).expect("a configuration");
     let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(config).expect("a configuration")));
@@ -178,12 +178,12 @@ async fn every_announced_host_is_reached() {
     assert_eq!(remotes, hosts);
 }
 
-/// A list of hosts as a listener tells of it: eight from 127.0.0.`first` on, in CBOR.
+/// A list of hosts as a listener reports them: eight from 127.0.0.`first` on, in CBOR.
 fn lie(first: u8) -> Vec<u8> {
     (first..first + 8).flat_map(|last| [0x44, 127, 0, 0, last]).collect()
 }
 
-/// Hosts that have nothing to do with a connection, and what they get meanwhile.
+/// Hosts that have nothing to do with a connection. Returns the bytes that they received meanwhile.
 fn victims(port: u16, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
     let sockets: Vec<_> = (100..=250)
         .map(|last| {
@@ -225,7 +225,7 @@ async fn lying_listener_gains_no_amplification() {
         stream.write_all(&bytes).await.expect("room");
         stream.finish().expect("an open stream");
     };
-    // Connection 7 and eight hosts, then ever new ones.
+    // Connection 7 and eight hosts, and after that ever new ones.
     say([&[0x89, 7][..], &lie(100)].concat()).await;
     for number in 1..=16 {
         sleep(Duration::from_millis(250)).await;
@@ -234,11 +234,11 @@ async fn lying_listener_gains_no_amplification() {
     let sent = connection.stats().udp_tx.bytes;
     stop.store(true, Ordering::Relaxed);
     let got = victims.join().expect("a count");
-    // A host that could be the listener's is tried nevertheless.
+    // Some of the reported hosts are tried nevertheless, since they could be the listener's.
     assert!((1..=3 * sent).contains(&got), "{got} bytes reached others for {sent} that were sent");
 }
 
-/// The listener may have taken it for a path already, and must not think that the connection is closed.
+/// The listener may have added the path already, and must not take the connection for closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_path_is_dropped_alone() {
     let world = TestWorld::new();
@@ -266,7 +266,7 @@ async fn failed_path_is_dropped_alone() {
     welcome.finish().expect("an open stream");
     let path = second.accept().await.expect("a dial").await.expect("a handshake");
     path.accept_uni().await.expect("a greeting");
-    // That is all it hears.
+    // The dialing side gets no answer.
     let end = timeout(PATIENCE, path.closed()).await.expect("an end in time");
     let quinn::ConnectionError::ApplicationClosed(close) = end else { panic!("{end}") };
     assert_eq!(close.error_code, quinn::VarInt::from_u32(2), "{close}");

@@ -1,6 +1,6 @@
-//! What is urgent goes before what waits already.
+//! Urgent messages overtake those that already wait.
 
-// Every test here is a test, its helpers too.
+// Only tests and their helpers are in this file.
 #![allow(clippy::expect_used)]
 
 mod support;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use roost_proto::{Channel, Delivery, Scheme, Service};
 use support::TestWorld;
 
-/// On one thread, so that all of it waits before any of it can leave.
+/// The test runs on one thread, so that all messages wait before any of them can leave.
 #[tokio::test]
 async fn control_and_track_overtake_image() {
     for scheme in Scheme::ALL {
@@ -28,7 +28,7 @@ async fn control_and_track_overtake_image() {
             order.push(hub.message().await.1[0]);
         }
         let at = |flow| order.iter().position(|other| *other == flow).expect("it came");
-        // What is in the network already goes before.
+        // Bytes that are in the network already arrive before the urgent messages.
         assert!(at(0).max(at(2)) < 60, "{scheme}: {} and {}", at(0), at(2));
     }
 }

@@ -1,6 +1,6 @@
-//! Connections in virtual time, beside the transports that they stand for.
+//! Connections in virtual time, compared with the transports that they represent.
 #![cfg(feature = "simulated")]
-// Every test here is a test, its helpers too.
+// Only tests and their helpers are in this file.
 #![allow(clippy::expect_used)]
 
 mod support;
@@ -16,13 +16,13 @@ use support::TestWorld;
 const UDP_BYTES: u64 = 28;
 /// Headers of IPv4 and TCP, with time stamps; a SYN has 8 bytes more.
 const TCP_BYTES: u64 = 52;
-/// An acknowledgement with the header of its frame.
+/// An acknowledgement with the header of its Ethernet frame.
 const ACK_BYTES: u64 = 14 + TCP_BYTES;
 /// Signatures and serial numbers differ by some bytes.
 const TOLERANCE: u64 = 16;
 
-/// Handshakes of each transport. A machine that stands still makes an end repeat or acknowledge a
-/// flight, which only adds to what it sends, so the least of several is the handshake itself.
+/// The number of handshakes of each transport. On a busy host an end repeats or acknowledges a flight, which only adds
+/// bytes. So the least of several is the handshake itself.
 const HANDSHAKES: usize = 8;
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn simulated_handshake_has_real_size() {
             let seen = real_handshake(scheme).await;
             real = [0, 1].map(|end| real[end].min(seen[end]));
         }
-        // Over QUIC acknowledgements are in more packets or fewer.
+        // Over QUIC the number of packets with acknowledgements varies.
         let tolerance = if scheme == Scheme::Quic { 200 } else { TOLERANCE };
         for (real, simulated) in real.into_iter().zip(simulated(scheme)) {
             assert!(real.abs_diff(simulated) <= tolerance, "{scheme}: {real} {simulated}");
@@ -41,7 +41,7 @@ async fn simulated_handshake_has_real_size() {
     }
 }
 
-/// Bytes that the dialler and the listener have sent, with all headers.
+/// Bytes that the dialing side and the listener have sent, with all headers.
 async fn real_handshake(scheme: Scheme) -> [u64; 2] {
     let world = TestWorld::new();
     let (hub, _, node, _) = world.pair(scheme).await;
@@ -49,8 +49,8 @@ async fn real_handshake(scheme: Scheme) -> [u64; 2] {
     [0, 1].map(|end| on_the_wire(scheme, end, &ends[end]))
 }
 
-/// What an end has sent in its handshake, with the headers of IP and above. The dialler acknowledges
-/// the SYN and the listener's certificate by segments of their own, the listener the ClientHello.
+/// The bytes that an end has sent in its handshake, with the headers of IP and above. The dialing side acknowledges the
+/// SYN and the listener's certificate by separate segments, and the listener the ClientHello.
 fn on_the_wire(scheme: Scheme, end: usize, sent: &SchemeCounters) -> u64 {
     let acknowledgements = [2, 1][end] * ACK_BYTES;
     match scheme {

@@ -1,6 +1,6 @@
-//! What only `udp://` has to do.
+//! Behaviour that only `udp://` has.
 
-// Every test here is a test, its helpers too.
+// Only tests and their helpers are in this file.
 #![allow(clippy::expect_used)]
 
 mod support;
@@ -36,7 +36,7 @@ async fn simultaneous_dials_both_succeed() {
     }
 }
 
-/// The connection that a node's own dial has led to.
+/// The connection that the node's own dial has led to.
 async fn dialled(node: &mut Node) -> ConnectionId {
     loop {
         match node.next().await {
@@ -47,7 +47,7 @@ async fn dialled(node: &mut Node) -> ConnectionId {
     }
 }
 
-/// The next message, with no connection going down before it.
+/// The next message. A connection that goes down before it is an error.
 async fn only_message(node: &mut Node) -> Bytes {
     loop {
         match node.next().await {
@@ -86,7 +86,7 @@ async fn second_dial_opens_second_connection() {
     }
 }
 
-/// A way to `to` that takes 200 ms in each direction.
+/// A route to `to` that takes 200 ms in each direction.
 async fn long_way(to: SocketAddr) -> Address {
     let [front, back] = [(); 2].map(|()| async { tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket") });
     let (front, back) = (Arc::new(front.await), Arc::new(back.await));
@@ -131,10 +131,11 @@ async fn late_handshake_opens_no_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn datagrams_fit_every_path() {
-    // IPv6 carries 1280 bytes everywhere, its header and UDP's among them.
+    // IPv6 carries 1280 bytes on every path, including its header and that of UDP.
     const MOST: usize = 1280 - 40 - 8;
     let world = TestWorld::new();
-    // Who would begin a handshake must always show a cookie, and the certificates are in there.
+    // With no handshakes allowed without proof, every ClientHello needs a cookie, which makes its datagram longest. The
+    // certificates follow in the same handshake.
     let mut hub = world.hub_with(Scheme::Udp, Limits { handshakes: 0, ..Limits::default() }).await;
     let (mut node, middle) = (world.node("uav").await, Middle::before(&hub).await);
     node.dial(vec![middle.at.clone()], RoleSet::ALL);
@@ -152,11 +153,11 @@ async fn datagrams_fit_every_path() {
         let sizes: Vec<_> = middle.passed(to).iter().map(Vec::len).collect();
         assert!(sizes.iter().max().is_some_and(|largest| (1200..=MOST).contains(largest)), "{sizes:?}");
     }
-    // With the cookie in front of the ClientHello.
+    // The longest datagram has a cookie before the ClientHello.
     assert_eq!(middle.passed(To::Hub).iter().find(|datagram| datagram[0] == 1).map(Vec::len), Some(MOST));
 }
 
-/// The first datagram of a handshake, as far as it goes without a key.
+/// The first datagram of a handshake, as much of it as can be made without a key.
 fn hello(random: u8) -> Vec<u8> {
     let mut datagram = vec![random; 120];
     datagram[..13].copy_from_slice(&[22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 107]);
@@ -184,7 +185,7 @@ async fn dial_times_out_despite_restarts() {
     node.dial(vec![Address::single(Scheme::Udp, fickle.local_addr().expect("its address"))], RoleSet::ALL);
     let (_, dialler) = fickle.recv_from(&mut [0; 2000]).expect("a ClientHello");
     let beginning_anew = tokio::spawn(async move {
-        // The greater random of two goes on; those after that replace it.
+        // The greater random goes on. Those after that replace it.
         for random in (200..=255).cycle() {
             fickle.send_to(&hello(random), dialler).expect("room");
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -194,14 +195,13 @@ async fn dial_times_out_despite_restarts() {
     beginning_anew.abort();
 }
 
-/// A way that is longer than the pause between two forgeries.
+/// A delay that is longer than the interval between two forgeries.
 const SOON: Duration = Duration::from_millis(50);
 
-/// Datagrams in another's name of somebody who does not see what that one is sent; the number makes it
-/// another one each time.
+/// A forged datagram of a sender that does not see the datagrams of the real one. The number makes each one different.
 type Forgery = fn(u8) -> Vec<u8>;
 
-/// A record that is not encrypted.
+/// An unencrypted record.
 fn record(content: u8, number: u8, body: &[u8]) -> Vec<u8> {
     let head = [content, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, number];
     [&head[..], &(body.len() as u16).to_be_bytes(), body].concat()
@@ -213,21 +213,21 @@ fn forged_hello(number: u8) -> Vec<u8> {
     forged
 }
 
-/// A piece of a ServerHello, or of what comes later.
+/// A fragment of a ServerHello, or of a later message.
 fn forged_piece(number: u8) -> Vec<u8> {
     let (sequence, offset) = (number % 31, number);
     let piece = [2, 0, 1, 0, 0, sequence, 0, 0, offset, 0, 0, 40];
     record(22, number, &[&piece[..], &[number; 40]].concat())
 }
 
-/// All of a ServerHello, which dimpl refuses.
+/// A whole ServerHello, which dimpl refuses.
 fn forged_answer(number: u8) -> Vec<u8> {
     let body = [&[0xfe, 0xfd][..], &[number; 32], &[0, 0x13, 0x01, 0, 0, 0]].concat();
     let length = body.len() as u8;
     record(22, number, &[&[2, 0, 0, length, 0, 0, 0, 0, 0, 0, 0, length][..], &body].concat())
 }
 
-/// All of a ServerHello of another handshake, which dimpl takes for this one's: a key of X25519.
+/// A whole ServerHello of another handshake, which dimpl accepts for this one: a key of X25519.
 fn stolen_answer(number: u8) -> Vec<u8> {
     let extensions = [&[0, 43, 0, 2, 0xfe, 0xfc, 0, 51, 0, 36, 0, 29, 0, 32][..], &[9; 32]].concat();
     let fixed = [&[0xfe, 0xfd][..], &[number; 32], &[0, 0x13, 0x01, 0, 0, extensions.len() as u8]].concat();
@@ -249,8 +249,8 @@ const FORGERIES: [(&str, Forgery); 9] = [
     ("cookies", |number| [&[2][..], &[number; 16]].concat()),
 ];
 
-/// Carries datagrams between a node and a hub, either way in `delay`, and every 2 ms a forgery to
-/// each in the other's name.
+/// Carries datagrams between a node and a hub with `delay` in each direction, and every 2 ms a forgery to each with the
+/// other's address.
 async fn forge(way: ForgingRoute, delay: Duration, forgery: Forgery, count: Arc<AtomicU8>) {
     let ForgingRoute { front, back, node } = way;
     let (mut there, mut here) = ([0; 2000], [0; 2000]);
@@ -285,7 +285,7 @@ struct ForgingRoute {
     node: SocketAddr,
 }
 
-/// Dials a hub beside forgeries that were there first.
+/// Dials a hub while forgeries arrive that began before.
 async fn dial_beside(what: &str, forgery: Forgery, delay: Duration, limits: Limits) {
     let world = TestWorld::new();
     let (mut node, hub) = (listening(&world, "uav").await, world.hub_with(Scheme::Udp, limits).await);
@@ -322,7 +322,7 @@ async fn nothing_forged_ends_a_handshake() {
     assert!(ended.is_empty(), "handshakes ended by {ended:?}");
 }
 
-/// An answer that echoes nothing is used after a while, since an older hub may have sent it.
+/// An answer without an echo is used after a while, since an older hub may have sent it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forged_older_answer_only_delays() {
     let late = Duration::from_millis(1200);
@@ -332,14 +332,14 @@ async fn forged_older_answer_only_delays() {
     }
 }
 
-/// A hub that wants proof of every address asks with a cookie of its own.
+/// A hub that demands proof of every address answers with a genuine cookie as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forged_cookie_takes_no_place() {
     let (what, forgery) = FORGERIES[FORGERIES.len() - 1];
     dial_beside(what, forgery, SOON, Limits { handshakes: 0, ..Limits::default() }).await;
 }
 
-/// A hub of the version before knows nothing of the question for an echo.
+/// A hub of the previous version does not know the request for an echo.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_hub_is_dialled() {
     let world = TestWorld::new();
@@ -374,8 +374,8 @@ async fn an_older_hub_is_dialled() {
     carrying.abort();
 }
 
-/// What follows a datagram from somebody who can send from either address but
-/// has no key: it again, it damaged, and what needs no key.
+/// The forgeries after a datagram, from a sender that can forge both addresses but has no key: the datagram again,
+/// damaged copies, and datagrams that need no key.
 fn forged(datagram: &[u8]) -> Vec<Vec<u8>> {
     let damaged = |at: usize| {
         let mut copy = datagram.to_vec();
@@ -389,13 +389,13 @@ fn forged(datagram: &[u8]) -> Vec<Vec<u8>> {
     forged
 }
 
-/// Carries datagrams between whoever dials `front` and the peer of `back`, and
-/// forged ones after each once it is `hostile`.
+/// Carries datagrams between the host that dials `front` and the remote of `back`. Once it is `hostile`, forged ones
+/// follow each.
 async fn meddle(front: tokio::net::UdpSocket, back: tokio::net::UdpSocket, hostile: Arc<AtomicBool>) {
     let (mut there, mut here) = ([0; 2000], [0; 2000]);
     let mut dialler = None;
-    // A cookie answers a forged greeting: with another one after it they would go round for ever,
-    // and more of them with each datagram, until there is no room for the genuine ones.
+    // A forged ClientHello is answered by a cookie. With another forgery after the cookie they would multiply forever,
+    // until there is no room for genuine datagrams.
     let is_cookie = |datagram: &[u8]| datagram.len() == 17 && datagram[0] == 2;
     let is_followed = |datagram: &[u8]| hostile.load(Ordering::Relaxed) && !is_cookie(datagram);
     let follow = |datagram: &[u8]| if is_followed(datagram) { forged(datagram) } else { Vec::new() };
@@ -443,8 +443,8 @@ async fn keyless_attacker_changes_nothing() {
     meddling.abort();
 }
 
-/// Carries datagrams between a node and a hub whose greeting is late, until the node has greeted once
-/// more; then that greeting and a large message come to the hub as one datagram.
+/// Carries datagrams between a node and a hub whose `Ready` is held, until the node has repeated its own. Then that one
+/// and a large message reach the hub as one datagram.
 async fn join(front: tokio::net::UdpSocket, back: tokio::net::UdpSocket) {
     const RECORD: u8 = 0x2f;
     let (mut there, mut here) = ([0; 2000], [0; 2000]);
@@ -486,7 +486,7 @@ async fn message_beside_a_late_greeting_arrives() {
     node.dial(vec![at], RoleSet::ALL);
     let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
     let Event::Up { connection: there, .. } = hub.next().await else { panic!("no connection came up") };
-    // Nothing repeats a datagram.
+    // Nothing repeats a lost datagram.
     node.send(connection, Channel::Datagram, vec![7; 1000]);
     assert_eq!(hub.message().await, (there, vec![7; 1000].into()));
     joining.abort();
@@ -516,7 +516,7 @@ async fn flooded_hub_requires_address_proof() {
     assert_eq!(counters.for_scheme(Scheme::Udp).turned_away, 0);
 }
 
-/// Knocks from `count` addresses that all prove to be real, and says no more.
+/// Begins handshakes from `count` addresses, which it proves, and stays silent after that.
 fn linger(at: &Address, count: u8) -> Vec<UdpSocket> {
     let proved = |index| {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -525,7 +525,7 @@ fn linger(at: &Address, count: u8) -> Vec<UdpSocket> {
         let mut answer = [0; 2000];
         socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a time");
         if matches!(socket.recv(&mut answer), Ok(17)) {
-            // The cookie comes back before the greeting: byte 1 says so.
+            // Byte 1 says that a cookie stands before the ClientHello.
             let datagram = [&[1], &answer[1..17], &hello(index)[..]].concat();
             socket.send(&datagram).expect("room");
         }

@@ -1,4 +1,4 @@
-//! Hosts that somebody says to speak for, before they have spoken themselves.
+//! Hosts that have not proved their address: limits on the bytes that they get.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
@@ -12,10 +12,10 @@ use support::TestWorld;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-/// A hub has repeated what is not answered by then.
+/// By then a hub has repeated unanswered packets.
 const REPEATED: Duration = Duration::from_secs(5);
 
-/// The bytes that a hub sends to a host from which one first packet came, for each of that packet.
+/// The bytes that a hub sends to a host from which one first packet came, for each byte of that packet.
 async fn share(scheme: Scheme) -> f64 {
     let world = TestWorld::new();
     let (hub, mut node) = (world.hub(scheme).await, world.node("uav").await);
@@ -35,8 +35,8 @@ async fn share(scheme: Scheme) -> f64 {
     come as f64 / length as f64
 }
 
-/// The source of a packet is easily forged. QUIC's library begins its last packet while a single byte
-/// of the three times that RFC 9000, section 8.1, allows is left.
+/// The source of a packet is easily forged. QUIC's library begins its last packet while a single byte of the three
+/// times that RFC 9000, section 8.1, allows is left.
 #[tokio::test]
 async fn unproved_host_gets_threefold_at_most() {
     for (scheme, most) in [(Scheme::Udp, 3.0), (Scheme::Quic, 3.2)] {
@@ -46,7 +46,7 @@ async fn unproved_host_gets_threefold_at_most() {
     }
 }
 
-/// The kernel sends to the broadcast address of a network at hand only what has asked for it.
+/// The kernel sends to the broadcast address of a subnet only for sockets that have asked for it.
 #[tokio::test]
 async fn a_subnets_broadcast_is_not_dialled() {
     let world = TestWorld::new();
@@ -60,7 +60,7 @@ async fn a_subnets_broadcast_is_not_dialled() {
         let ended = timeout(Duration::from_secs(30), node.next()).await.unwrap();
         assert!(matches!(ended, Event::DialFailed { .. }), "{ended:?}");
     }
-    // The first packet that comes there is of one that may send.
+    // The first packet that arrives there is one from a socket that may broadcast.
     let mut packet = [0; 2048];
     let announcer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     announcer.set_broadcast(true).unwrap();

@@ -1,8 +1,8 @@
-//! From what arrived to figures: pure functions.
+//! Figures from arrivals: pure functions.
 
 use crate::statistics::{mean, quantile};
 
-/// How a set of values is spread.
+/// The spread of a set of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) p50: f64,
@@ -11,15 +11,15 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// The spread of these; none of nothing.
+    /// The spread of these values; `None` if there are none.
     pub(super) fn from_values(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         Some(Self { p50: quantile(&values, 0.5)?, p99: quantile(&values, 0.99)?, max: *values.last()? })
     }
 }
 
-/// How much y grows from the least x to the greatest, by the line of least
-/// squares; none without two different x.
+/// The growth of y from the least x to the greatest, by the line of least squares; `None` without two different
+/// x.
 pub(super) fn drift(points: &[(f64, f64)]) -> Option<f64> {
     let (xs, ys): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
     let (mean_x, mean_y) = (mean(&xs)?, mean(&ys)?);
@@ -29,21 +29,21 @@ pub(super) fn drift(points: &[(f64, f64)]) -> Option<f64> {
     (square > 0.0).then(|| product / square * reach)
 }
 
-/// The numbers of losses among `sent` packets, each lost with `probability`,
-/// that leave out at most (1 − `confidence`) / 2 of all outcomes on either side.
+/// The numbers of losses among `sent` packets, each lost with `probability`, that leave out at most (1 −
+/// `confidence`)
+/// 2 of all outcomes on either side.
 ///
-/// It sums the exact probabilities, from the likeliest number outwards, so that
-/// none of them is too small for a floating-point number before it is too small
-/// to matter.
+/// It sums the exact probabilities from the likeliest number outwards, so that none underflows before it is
+/// negligible.
 pub(super) fn binomial_interval(sent: u64, probability: f64, confidence: f64) -> (u64, u64) {
     if probability <= 0.0 || probability >= 1.0 {
         let certain = if probability <= 0.0 { 0 } else { sent };
         return (certain, certain);
     }
-    /// Parts of the likeliest number's probability below which the rest does not matter.
+    /// The fraction of the greatest probability below which the rest is negligible.
     const NEGLIGIBLE: f64 = 1e-18;
     let odds = probability / (1.0 - probability);
-    // The mode of the distribution; it fits as it is at most `sent`.
+    // The mode of the distribution; it fits u64, as it is at most `sent`.
     let mode = (((sent + 1) as f64 * probability) as u64).min(sent);
     let mut below: Vec<f64> = Vec::new();
     let (mut number, mut weight) = (mode, 1.0);
@@ -74,10 +74,9 @@ pub(super) fn binomial_interval(sent: u64, probability: f64, confidence: f64) ->
     (first + low, number - high)
 }
 
-/// Bits per second of frames that came one after the other, each with its
-/// arrival in nanoseconds and its bytes: what came after the first, over the
-/// time from the first to the last. With the first, short measurements of slow
-/// links would show a frame too many. None of fewer than two.
+/// Bits per second of consecutive frames, each with its arrival in nanoseconds and its bytes: the bytes after
+/// the first frame, over the time from the first to the last. With the first, short measurements of slow links
+/// would count a frame too many. `None` for fewer than two.
 pub(super) fn rate(frames: &[(u64, u32)]) -> Option<f64> {
     let (&(first, _), rest) = frames.split_first()?;
     let &(last, _) = rest.last()?;
@@ -85,18 +84,18 @@ pub(super) fn rate(frames: &[(u64, u32)]) -> Option<f64> {
     (last > first).then(|| bytes as f64 * 8e9 / (last - first) as f64)
 }
 
-/// A change that was to happen at a time, and what probes saw of it.
+/// A scheduled change, as probes observed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StateChange {
-    /// The last that saw the state before, nanoseconds.
+    /// The last probe in the old state, nanoseconds.
     pub(super) last_before: u64,
-    /// The first that saw the state after.
+    /// The first probe in the new state, nanoseconds.
     pub(super) first_after: u64,
 }
 
 impl StateChange {
-    /// The turn near `at`: among probes (time, whether it saw the new state)
-    /// that are at most `reach` away from it. None if there are not both kinds.
+    /// Finds the change near `at`, among probes (time, true in the new state) at most `reach` away from it.
+    /// `None` without probes in both states.
     pub(super) fn find(probes: &[(u64, bool)], at: u64, reach: u64) -> Option<Self> {
         let near = || probes.iter().filter(|(time, _)| time.abs_diff(at) <= reach);
         let last_before = near().filter(|(_, after)| !after).map(|(time, _)| *time).max()?;
@@ -104,8 +103,8 @@ impl StateChange {
         Some(Self { last_before, first_after })
     }
 
-    /// The most by which the change may have been away from `at`, nanoseconds.
-    /// What the distance of the probes leaves open is in it.
+    /// The largest possible distance of the change from `at`, nanoseconds, including the uncertainty between
+    /// probes.
     pub(super) fn error(self, at: u64) -> u64 {
         self.last_before.abs_diff(at).max(self.first_after.abs_diff(at))
     }
@@ -167,7 +166,7 @@ mod tests {
 
     #[test]
     fn rate_excludes_first_frame() {
-        // 1000 bytes a millisecond are 8 Mbit/s, also when they are few.
+        // 1000 bytes a millisecond are 8 Mbit/s, for few frames as well.
         let frames: Vec<(u64, u32)> = (0..5).map(|frame| (frame * 1_000_000, 1_000)).collect();
         assert_eq!(rate(&frames), Some(8e6));
         assert_eq!(rate(&frames[..2]), Some(8e6));
@@ -181,7 +180,7 @@ mod tests {
         let probes: Vec<(u64, bool)> = (0..100).map(|n| (n * 200, n * 200 >= 10_000)).collect();
         let turn = StateChange::find(&probes, 10_000, 5_000).unwrap();
         assert_eq!((turn, turn.error(10_000)), (StateChange { last_before: 9_800, first_after: 10_000 }, 200));
-        // As late as this, it is seen.
+        // The latest time at which it may have happened counts.
         assert_eq!(StateChange::find(&probes, 9_000, 5_000).unwrap().error(9_000), 1_000);
         assert_eq!(StateChange::find(&probes, 30_000, 5_000), None);
         assert_eq!(StateChange::find(&probes, 5_000, 2_000), None);

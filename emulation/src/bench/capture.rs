@@ -1,8 +1,7 @@
-//! What `tcpdump` saw of a host's interface.
+//! Captures of `tcpdump` at a host's interface.
 //!
-//! The format is that of the pcap library's files: a header of 24 bytes, then
-//! for each packet 16 bytes and as much of the packet as was kept
-//! (pcap-savefile(5)). Times are the kernel's, when the packet arrived.
+//! The format is that of the pcap library's files: a header of 24 bytes, then for each packet 16 bytes and its
+//! kept bytes (pcap-savefile(5)). Times are the kernel's times of arrival.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,30 +11,29 @@ use super::{BenchContext, BenchError};
 use crate::lab::Lab;
 use crate::topology::model::HostIndex;
 
-/// The first four bytes of a file with times in nanoseconds, read in the
-/// machine's own byte order, in which `tcpdump` writes.
+/// The first four bytes of a file with times in nanoseconds, in the machine's byte order, in which `tcpdump`
+/// writes.
 const MAGIC: u32 = 0xa1b2_3c4d;
 const FILE_HEADER: usize = 24;
 const PACKET_HEADER: usize = 16;
-/// Bytes that are kept of each packet: its headers.
+/// Bytes kept of each packet: its headers.
 const KEPT: &str = "64";
 
-/// One captured frame: when it arrived, nanoseconds since 1970, and its bytes
-/// with the Ethernet header, as the emulator counts them.
+/// A captured frame: its arrival, nanoseconds since 1970, and its bytes with the Ethernet header, as the
+/// emulator counts them.
 pub(super) type CapturedFrame = (u64, u32);
 
-/// A running `tcpdump`.
 pub(super) struct Capture {
     program: ToolProcess,
 }
 
 impl Capture {
-    /// Starts to capture what arrives at a host's first interface and matches
-    /// `filter`; returns when it does.
+    /// Starts to capture frames that arrive at a host's first interface and match `filter`; returns once the
+    /// capture runs.
     pub(super) fn start(lab: &Lab, host: HostIndex, filter: &str) -> Result<Self, ToolError> {
         let interface = ["-i", "eth0", "-Q", "in"];
         let format = ["-w", "-", "-s", KEPT, "-B", "16384", "--time-stamp-precision=nano"];
-        // As itself: inside a user namespace there is nobody else to become.
+        // It keeps its user: in a user namespace there is no other.
         let user = ["-Z", "root", "-n"];
         let words: Vec<&str> = [&interface[..], &format, &user, &[filter]].concat();
         let mut program = ToolProcess::start(lab, host, program::TCPDUMP, &words)?;
@@ -43,12 +41,11 @@ impl Capture {
         Ok(Self { program })
     }
 
-    /// Ends it; what it saw.
     pub(super) fn finish(self, bench: &BenchContext<'_>) -> Result<Vec<CapturedFrame>, ToolError> {
         self.end(bench, |packets| packets.iter().map(|packet| (packet.at, packet.bytes)).collect())
     }
 
-    /// Ends it; when each of our own probes arrived, with its number.
+    /// Ends it and returns the arrivals of our own probes, with their numbers.
     pub(super) fn finish_probes(self, bench: &BenchContext<'_>) -> Result<Vec<(u64, u32)>, ToolError> {
         self.end(bench, |packets| packets.iter().filter_map(CapturedPacket::probe).collect())
     }
@@ -69,26 +66,23 @@ impl Capture {
     }
 }
 
-/// One captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CapturedPacket<'a> {
-    /// When it arrived, nanoseconds since 1970.
+    /// Arrival, nanoseconds since 1970.
     at: u64,
-    /// Its whole length.
     bytes: u32,
-    /// What was kept of it.
     kept: &'a [u8],
 }
 
 impl CapturedPacket<'_> {
-    /// When it arrived, and which probe it is.
+    /// The arrival and the number of a probe.
     fn probe(&self) -> Option<(u64, u32)> {
         let number = self.kept.get(HEADERS as usize..)?.first_chunk()?;
         Some((self.at, u32::from_be_bytes(*number)))
     }
 }
 
-/// Nanoseconds since 1970 at the origin of probes' times, to compare captured frames with them.
+/// The origin of probes' times, in nanoseconds since 1970, to compare captured frames with it.
 pub(super) fn since_1970(origin: std::time::Instant) -> Result<u64, BenchError> {
     let elapsed = origin.elapsed();
     let now = SystemTime::UNIX_EPOCH
@@ -97,8 +91,7 @@ pub(super) fn since_1970(origin: std::time::Instant) -> Result<u64, BenchError> 
     Ok(u64::try_from(now.saturating_sub(elapsed).as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The packets of a file; none if it is not one of those that are asked for. A
-/// last one that was not written to its end is left out.
+/// Parses a file; `None` if it has another format. An incomplete last packet is left out.
 fn packets(file: &[u8]) -> Option<Vec<CapturedPacket<'_>>> {
     let number = |bytes: &[u8], at: usize| bytes.get(at..at + 4)?.try_into().map(u32::from_ne_bytes).ok();
     if number(file, 0)? != MAGIC {
@@ -116,7 +109,7 @@ fn packets(file: &[u8]) -> Option<Vec<CapturedPacket<'_>>> {
     Some(packets)
 }
 
-/// How many packets it had no room for, as it says at its end.
+/// Packets that it dropped, from its final message.
 fn lost(errors: &str) -> Option<u64> {
     let line = errors.lines().find(|line| line.contains("dropped by kernel"))?;
     line.split_whitespace().next()?.parse().ok()
@@ -144,7 +137,7 @@ mod tests {
         let first = CapturedPacket { at: 1_000_000_500, bytes: 1514, kept: b"header" };
         let second = CapturedPacket { at: 2_000_000_000, bytes: 60, kept: b"" };
         assert_eq!(packets(&bytes), Some(vec![first, second]));
-        // Cut anywhere, those before are still there.
+        // In a truncated file the packets before the cut remain.
         assert_eq!(packets(&bytes[..bytes.len() - 1]), Some(vec![first]));
         assert_eq!(packets(&bytes[..FILE_HEADER + PACKET_HEADER + 3]), Some(vec![]));
         assert_eq!(packets(b""), None);

@@ -1,4 +1,4 @@
-//! As many packets as one thread sends, to another thread that takes what it can.
+//! A flood: as many packets as one thread can send, received by another thread.
 
 use std::io;
 use std::net::UdpSocket;
@@ -6,22 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Packets that are sent between two looks at the clock.
+/// Packets sent between two readings of the clock.
 const BETWEEN_LOOKS: u32 = 256;
-/// How long the receiver waits for one more packet after the last was sent.
+/// The time for which the receiver waits for one more packet after the last was sent.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What went in, and what came out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flood {
     pub(super) sent: u64,
     pub(super) received: u64,
-    /// How long was sent.
     pub(super) time: Duration,
 }
 
-/// Sends packets of `bytes` payload from a connected socket for `length`, and
-/// counts those that a program with the other socket receives.
+/// Sends packets of `bytes` payload from a connected socket for `length`, and counts those that a program with
+/// the other socket receives.
 pub(super) fn run(
     (from, to): (&UdpSocket, &UdpSocket),
     bytes: usize,
@@ -46,7 +44,7 @@ fn send(socket: &UdpSocket, bytes: usize, length: Duration, stop: &AtomicBool) -
         for _ in 0..BETWEEN_LOOKS {
             match socket.send(&payload) {
                 Ok(_) => sent += 1,
-                // The interface's queue is full, which is what a flood is for.
+                // The interface's queue is full, as intended.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
                 Err(error) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! `iperf3` between two hosts, and what it says in its JSON.
+//! `iperf3` between two hosts, with its results in JSON.
 
 use std::time::Duration;
 
@@ -9,35 +9,29 @@ use super::program::{IPERF3, ToolError, ToolProcess, listens};
 use crate::lab::Lab;
 use crate::topology::model::HostIndex;
 
-/// The port on which it listens unless it is told otherwise.
 pub(super) const PORT: u16 = 5201;
-/// How much longer than the test it may take: its connection for control
-/// crosses the same link, behind what waits there.
+/// The extra time that it may take: its control connection crosses the same link, behind the queue.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the receiving side said.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct IperfResult {
-    /// One interval after the other.
+    /// In order of time.
     pub(super) intervals: Vec<IperfInterval>,
-    /// UDP packets that did not come, of all that were sent; zero of TCP.
+    /// UDP packets that were lost, out of all `packets`; zero for TCP.
     pub(super) lost: u64,
-    /// See `lost`.
     pub(super) packets: u64,
 }
 
-/// What came in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct IperfInterval {
-    /// When it began, seconds since the test did.
+    /// Seconds since the start of the test.
     pub(super) start: f64,
-    /// How long it was.
     pub(super) seconds: f64,
-    /// Payload.
+    /// Of payload.
     pub(super) bytes: f64,
 }
 
-/// Runs a test of `length` from a host to another with these further arguments.
+/// Runs a test of `length` from one host to another, with further arguments.
 pub(super) fn run(
     bench: &BenchContext<'_>,
     lab: &Lab,
@@ -60,7 +54,7 @@ pub(super) fn run(
     })
 }
 
-/// What the server saw, out of the client's answer.
+/// Reads the server's results from the client's output.
 fn received(client: &Value) -> Option<IperfResult> {
     let server = client.get("server_output_json")?;
     let intervals = server["intervals"].as_array()?.iter().map(|interval| {
@@ -78,8 +72,8 @@ fn received(client: &Value) -> Option<IperfResult> {
 }
 
 impl IperfResult {
-    /// Payload bits per second of whole intervals, the beginning left out: the
-    /// first `skip` seconds, and what is shorter than the others at the end.
+    /// Payload bits per second of whole intervals, without the first `skip` seconds, and without a shorter
+    /// interval at the end.
     pub(super) fn rate(&self, skip: f64) -> Option<f64> {
         let longest = self.intervals.iter().map(|interval| interval.seconds).fold(0.0, f64::max);
         let whole = self.intervals.iter().filter(|one| one.start >= skip - 0.1 && one.seconds > longest * 0.9);

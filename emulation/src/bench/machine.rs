@@ -1,4 +1,4 @@
-//! Who uses this machine, and how soon it wakes up.
+//! Load of this machine, and the lateness of its wake-ups.
 
 use std::fs;
 use std::num::NonZeroU64;
@@ -11,20 +11,19 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::host_facts::Processors;
 use crate::lab::kernel;
 
-/// The carrier's: before all that is not real-time.
+/// The carrier's priority, above all threads that are not real-time.
 pub(super) const PRIORITY: u8 = 1;
-/// Where a process's own and its ended children's times are in `/proc/self/stat`,
-/// counted from the field after its name (proc_pid_stat(5): 14 to 17).
+/// The position of a process's own and its ended children's times in `/proc/self/stat`, counted from the field
+/// after its name (proc_pid_stat(5): 14 to 17).
 const FIRST_TIME: usize = 11;
 const TIMES: usize = 4;
 
-/// The processor time that all threads of this process have used, to the
-/// nanosecond; what programs in hosts used is not in it.
+/// The processor time of all threads of this process, to the nanosecond; without programs in hosts.
 pub(super) fn processor_time() -> Duration {
     since_start(ClockId::ProcessCPUTime)
 }
 
-/// The same of the calling thread.
+/// The processor time of the calling thread.
 pub(super) fn thread_time() -> Duration {
     since_start(ClockId::ThreadCPUTime)
 }
@@ -35,11 +34,11 @@ fn since_start(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// How late a thread is woken that only sleeps, nanoseconds: no emulation is
-/// more exact than that. With `realtime` it has the carrier's priority.
+/// The lateness of wake-ups of a thread that only sleeps, nanoseconds: no emulation can be more exact. With
+/// `realtime` it has the carrier's priority.
 pub(super) fn wake_ups(count: u32, interval: Duration, realtime: bool, stop: &AtomicBool) -> Vec<f64> {
     let body = || {
-        // Both are only asked for, as the carrier does.
+        // Both are best effort, as in the carrier.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         if realtime {
             let _ = kernel::become_realtime(PRIORITY);
@@ -55,11 +54,11 @@ pub(super) fn wake_ups(count: u32, interval: Duration, realtime: bool, stop: &At
         }
         late
     };
-    // A thread of its own, since its priority ends with it.
+    // A separate thread, since its priority ends with it.
     thread::scope(|scope| scope.spawn(body).join().unwrap_or_default())
 }
 
-/// Processor times until now, in ticks.
+/// In ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ProcessorSnapshot {
     machine: Processors,
@@ -68,13 +67,13 @@ pub(super) struct ProcessorSnapshot {
 }
 
 impl ProcessorSnapshot {
-    /// That of now; none where `/proc` does not show it.
+    /// Reads the times; `None` if `/proc` does not show them.
     pub(super) fn read_now() -> Option<Self> {
         Some(Self { machine: Processors::now()?, own: own_times(&fs::read_to_string("/proc/self/stat").ok()?)? })
     }
 
-    /// What part of the machine others used since `earlier`, 0 to 1. Work that
-    /// the kernel does for this process outside it is among the others'.
+    /// The fraction of the machine used by others since `earlier`, 0 to 1. The kernel's work for this process
+    /// outside it counts as the others'.
     pub(super) fn other_load_since(&self, earlier: &Self) -> f64 {
         let all = self.machine.all - earlier.machine.all;
         let others = (self.machine.busy - earlier.machine.busy) - (self.own - earlier.own);
@@ -83,7 +82,7 @@ impl ProcessorSnapshot {
 }
 
 fn own_times(stat: &str) -> Option<f64> {
-    // The name stands in brackets, and may hold brackets and spaces itself.
+    // The name is in brackets, and may contain brackets and spaces itself.
     let (_, rest) = stat.rsplit_once(')')?;
     let times = rest.split_whitespace().skip(FIRST_TIME).take(TIMES);
     let times: Vec<f64> = times.filter_map(|text| text.parse().ok()).collect();
@@ -99,7 +98,7 @@ mod tests {
         let at = |all, busy, own| ProcessorSnapshot { machine: Processors { busy, all }, own };
         let (before, after) = (at(1_000.0, 500.0, 100.0), at(1_400.0, 660.0, 140.0));
         assert!((after.other_load_since(&before) - 0.3).abs() < 1e-12);
-        // Ticks are coarse: ours may be ahead of the machine's.
+        // Ticks are coarse: our own time may exceed the machine's.
         assert!(at(1_100.0, 510.0, 120.0).other_load_since(&before).abs() < 1e-12);
         assert!(before.other_load_since(&before).abs() < 1e-12);
     }

@@ -1,4 +1,4 @@
-//! What a comparison of things that carry bytes has come to.
+//! The report of a comparison of implementations.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -7,21 +7,19 @@ use serde::Serialize;
 
 use super::machine::ProcessorSnapshot;
 
-/// Rows, and what a reader should know of how they were made.
+/// Rows, and notes on their measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured<Row> {
-    /// A row for each combination, in their order.
+    /// A row for each combination, in order.
     pub rows: Vec<Row>,
-    /// What could not be measured and why, and what else a reader should know: a sentence each.
+    /// Missing measurements with the reasons, and other notes: a sentence each.
     pub notes: Vec<String>,
-    /// How many combinations could not be measured.
+    /// Combinations that could not be measured.
     #[serde(skip)]
     pub unmeasured: usize,
-    /// What it was measured on.
     pub machine: BTreeMap<String, String>,
-    /// The part of the machine that other programs used meanwhile.
+    /// The fraction of the machine that other programs used meanwhile.
     pub beside: Option<f64>,
-    /// How long it took.
     pub seconds: f64,
 }
 
@@ -32,7 +30,6 @@ impl<Row> Default for Measured<Row> {
     }
 }
 
-/// When a comparison began.
 pub(super) struct BenchStart(Instant, Option<ProcessorSnapshot>);
 
 impl BenchStart {
@@ -42,7 +39,6 @@ impl BenchStart {
 }
 
 impl<Row> Measured<Row> {
-    /// It ends now, on this machine.
     pub(super) fn end(&mut self, begun: &BenchStart, machine: BTreeMap<String, String>) {
         self.beside = begun.1.and_then(|before| Some(ProcessorSnapshot::read_now()?.other_load_since(&before)));
         self.seconds = begun.0.elapsed().as_secs_f64();

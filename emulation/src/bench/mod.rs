@@ -1,17 +1,13 @@
-//! Measures the emulator itself, on the machine that it runs on: how exact its
-//! delays, rates, losses and schedules are, how much it carries, and what it
-//! costs.
+//! Measures the emulator itself, on the machine that it runs on: the errors of its delays, rates, losses and
+//! schedules, its capacity, and its costs.
 //!
-//! Every measurement is a [`TransportRow`] with a target, what was seen, and a verdict,
-//! which may be that a target is missed, or that it could not be measured.
-//! What is seen comes from packets that arrived at hosts, not from what the
-//! emulator counts: from probes on the machine's monotonic clock, which all
-//! hosts share, and from programs that others wrote, `ping`, `iperf3` and
-//! `tcpdump`.
+//! Every measurement is a [`BenchRow`] with a target, an observation, and a verdict: the target may be met,
+//! missed or not measured. Observations come from packets that arrived at hosts, not from the emulator's
+//! counters: from probes on the machine's monotonic clock, which all hosts share, and from the independent
+//! programs `ping`, `iperf3` and `tcpdump`.
 //!
-//! A machine that is busy with something else measures worse, and whose fault
-//! that is cannot be seen from a row: [`BulkReport::competitor`] has what other
-//! programs used while each case ran.
+//! A machine that is busy with other work measures worse, and a row does not show the cause:
+//! [`BenchReport::beside`] has the load of other programs during each case.
 
 mod analysis;
 pub mod bulk;
@@ -44,31 +40,24 @@ use machine::ProcessorSnapshot;
 pub use measured::Measured;
 pub use row::{BenchReport, BenchRow, BenchVerdict, StretchTarget};
 
-/// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BenchCase {
-    /// How exact delays are.
     Delay,
-    /// The same beside programs that keep all processors busy.
+    /// Errors of delays beside programs that keep all processors busy.
     Busy,
-    /// How exact rates are, and what TCP makes of them.
+    /// Errors of rates, and the throughput of TCP.
     Rate,
-    /// How exact losses are, and whether they repeat.
     Loss,
-    /// How exact times of scheduled changes are.
+    /// Errors of the times of scheduled changes.
     Schedule,
-    /// How much goes through.
     Capacity,
-    /// How late packets are in a large network.
     Scale,
-    /// How long networks take to come and go.
+    /// Times to make and remove networks.
     Setup,
-    /// What a network costs in which nothing happens.
     Idle,
 }
 
 impl BenchCase {
-    /// All, in the order in which they are measured.
     pub const ALL: [Self; 9] = [
         Self::Delay,
         Self::Busy,
@@ -81,7 +70,7 @@ impl BenchCase {
         Self::Idle,
     ];
 
-    /// Its name on command lines and in tables.
+    /// The name on command lines and in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Delay => "delay",
@@ -106,7 +95,6 @@ impl fmt::Display for BenchCase {
 impl FromStr for BenchCase {
     type Err = String;
 
-    /// Reads a [name](BenchCase::name).
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|case| case.name() == text).ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();
@@ -115,20 +103,17 @@ impl FromStr for BenchCase {
     }
 }
 
-/// How to measure.
 #[derive(Clone, Debug)]
 pub struct BenchOptions {
-    /// What losses and the times of probes are drawn from.
+    /// The seed of losses and of the times of probes.
     pub seed: u64,
-    /// How frames get to the core.
+    /// The way of frames to the core.
     pub backend: DeviceBackend,
-    /// Whether the core, and the probes with it, ask for a real-time priority.
+    /// True to request a real-time priority for the core and the probes.
     pub realtime: bool,
-    /// How long each measurement takes; each case has a length of its own
-    /// without it. Shorter ones see less and vary more.
+    /// The length of each measurement; each case has a default. Shorter ones see less and vary more.
     pub length: Option<Duration>,
-    /// The shell command that keeps the processors busy in [`BenchCase::Busy`],
-    /// instead of the usual one.
+    /// A command for `sh` that keeps the processors busy in [`BenchCase::Busy`], in place of the default.
     pub load_command: Option<String>,
 }
 
@@ -138,28 +123,21 @@ impl Default for BenchOptions {
     }
 }
 
-/// Why the measurements end early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// No lab, or it broke.
+    /// The lab could not be made, or broke.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// Something other than a lab was refused.
+    /// The system refused something other than a lab.
     #[error("cannot {what}: {error}")]
-    System {
-        /// What was to be done.
-        what: String,
-        /// The answer.
-        error: std::io::Error,
-    },
+    System { what: String, error: std::io::Error },
 }
 
 fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> BenchError {
     move |error| BenchError::System { what: what.into(), error }
 }
 
-/// What a case measures with.
 struct BenchContext<'a> {
     options: &'a BenchOptions,
     stop: &'a AtomicBool,
@@ -168,12 +146,12 @@ struct BenchContext<'a> {
 
 /// Measures each of `cases`, in their order, [inside a sandbox](crate::lab::sandbox::enter).
 ///
-/// `subscription` hears which case begins. When `stop` is set it ends within about a
-/// second, and the report has the cases that were complete by then.
+/// `watch` is called with each case that begins. When `stop` is set it ends within about a second, and the
+/// report has the complete cases.
 ///
 /// # Errors
-/// When a lab cannot be made, or breaks. What one program lacks is no error:
-/// its rows say that they were not measured, and why.
+/// When a lab cannot be made, or breaks. A missing program is no error: its rows are not measured and give the
+/// reason.
 pub fn run(
     cases: &[BenchCase],
     options: &BenchOptions,
@@ -219,7 +197,6 @@ impl BenchContext<'_> {
         }
     }
 
-    /// A lab as the options ask for it.
     fn lab(&mut self, topology: &Topology) -> Result<Lab, BenchError> {
         self.lab_with_seed(topology, self.options.seed)
     }
@@ -227,7 +204,7 @@ impl BenchContext<'_> {
     fn lab_with_seed(&mut self, topology: &Topology, seed: u64) -> Result<Lab, BenchError> {
         let BenchOptions { backend, realtime, .. } = *self.options;
         let lab = Lab::start(topology, &crate::lab::LabOptions { seed, backend, realtime, ..Default::default() })?;
-        // What every lab of this bench has in common; the number of interfaces is not.
+        // Facts that all labs of this bench share; the number of interfaces differs.
         for name in ["backend", "realtime", "tcp", "exact_timers", "frame_overhead"] {
             if let Some(fact) = lab.facts().get(name) {
                 self.facts.insert(name.to_owned(), fact.clone());
@@ -236,7 +213,7 @@ impl BenchContext<'_> {
         Ok(lab)
     }
 
-    /// How long to measure, where `usual` is what gives the figure its worth.
+    /// The length of a measurement; `usual` is the default, which gives the figure its precision.
     fn length(&self, usual: Duration) -> Duration {
         self.options.length.unwrap_or(usual)
     }
@@ -245,9 +222,10 @@ impl BenchContext<'_> {
         self.stop.load(Relaxed)
     }
 
-    /// Waits, unless it is stopped.
+    /// Waits until the time is up or the bench is stopped.
     fn sleep_unless_stopped(&self, time: Duration) {
-        /// After which a wish to stop is noticed; looking costs a little of what `idle` measures.
+        /// The delay until a request to stop is noticed; checking costs a little of the time that `idle`
+        /// measures.
         const NAP: Duration = Duration::from_millis(500);
         let end = Instant::now() + time;
         while !self.is_stopped() {
@@ -260,7 +238,7 @@ impl BenchContext<'_> {
     }
 }
 
-/// Whether the carrier of a lab has a real-time priority.
+/// True if the carrier of a lab has a real-time priority.
 fn is_realtime(lab: &Lab) -> bool {
     lab.facts().get("realtime").is_some_and(|fact| fact.starts_with("yes"))
 }

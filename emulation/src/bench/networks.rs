@@ -1,4 +1,4 @@
-//! The networks that are measured.
+//! The networks that the cases use.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use crate::topology::Topology;
 use crate::topology::model::{Host, HostIndex, Leg, Net, NetIndex, NetKind, NetMember, Queue, Routing};
 use crate::units::Rate;
 
-/// Links that share no host: the end that sends on link `n`, and the one that receives.
+/// Links without common hosts: the sending and the receiving end of link `n`.
 pub(super) const fn ends(link: NetIndex) -> (HostIndex, HostIndex) {
     (2 * link, 2 * link + 1)
 }
 
-/// Links that share no host, with these values in both directions.
+/// Links without common hosts, with these values in both directions.
 pub(super) fn links(directions: impl IntoIterator<Item = Leg>) -> Topology {
     let mut topology = Topology { name: "bench".to_owned(), routing: Routing::Static, ..Topology::default() };
     for (number, whole) in directions.into_iter().enumerate() {
@@ -24,7 +24,7 @@ pub(super) fn links(directions: impl IntoIterator<Item = Leg>) -> Topology {
     topology
 }
 
-/// The same, but side by side between two hosts, 0 and 1.
+/// Parallel links between two hosts, 0 and 1, with these values in both directions.
 pub(super) fn between_two(directions: impl IntoIterator<Item = Leg>) -> Topology {
     let hosts = ["from", "to"].map(|name| host(name.to_owned())).to_vec();
     let nets = directions.into_iter().enumerate().map(|(number, whole)| {
@@ -34,17 +34,17 @@ pub(super) fn between_two(directions: impl IntoIterator<Item = Leg>) -> Topology
     Topology { name: "bench".to_owned(), hosts, nets: nets.collect(), routing: Routing::None, ..Topology::default() }
 }
 
-/// One direction of a link: its rate, delay, and packets in its queue.
+/// One direction of a link: its rate, delay, and queue in packets.
 pub(super) fn direction(rate: Rate, delay: Duration, packets: u32) -> Leg {
     Leg { rate, delay, queue: Queue { limit: packets, ..Queue::DEFAULT }, ..Leg::default() }
 }
 
-/// So many hosts on one LAN, 10 ms from one another.
+/// A LAN of `hosts` hosts, 10 ms apart.
 pub(super) fn star(hosts: usize) -> Topology {
     lan(hosts, Duration::from_millis(10))
 }
 
-/// So many hosts on one LAN of 100 Mbit/s, so far from one another.
+/// A LAN of 100 Mbit/s with `hosts` hosts, `delay` apart.
 pub(super) fn lan(hosts: usize, delay: Duration) -> Topology {
     let whole = direction(Rate::from_bps(100_000_000), delay, Queue::DEFAULT.limit);
     let members = (0..hosts).map(|host| member(host, &whole)).collect();
@@ -61,13 +61,13 @@ fn host(name: String) -> Host {
     Host { name, ..Host::default() }
 }
 
-/// A place with half of a direction on each of its legs.
+/// A member with half of a direction on each of its legs.
 fn member(host: HostIndex, whole: &Leg) -> NetMember {
     let (to_net, from_net) = whole.halves();
     NetMember { host, address: None, prefix: PREFIX, to_net, from_net }
 }
 
-/// Room for all hosts that a star here has.
+/// Room for all hosts of a star.
 const PREFIX: u8 = 22;
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
-//! Our own probes: UDP packets from host to host, timed on the machine's
-//! monotonic clock, which all hosts share.
+//! Our own probes: UDP packets from host to host, timed on the machine's monotonic clock, which all hosts
+//! share.
 //!
-//! One thread sends for all flows; each flow has a thread that waits for its
-//! packets, as a program in the host would, so that the time which a receiver
-//! takes to wake up is in what is measured. A packet was sent when the system
-//! call that sends it began, and received when the one that receives it ended.
+//! One thread sends for all flows; each flow has a thread that waits for its packets like a program in the
+//! host, so that measurements include the receiver's wake-up. A packet counts as sent at the start of its
+//! sending system call, and as received at the end of its receiving one.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -20,17 +19,17 @@ use super::{BenchContext, BenchError, is_realtime, machine, system};
 use crate::lab::{Lab, LabError, kernel};
 use crate::topology::model::HostIndex;
 
-/// Bytes of a frame that are not payload: Ethernet, IP and UDP headers.
+/// Bytes of a frame besides its payload: Ethernet, IP and UDP headers.
 pub(super) const HEADERS: u32 = 14 + 20 + 8;
-/// Payload that says which packet it is.
+/// The number of a packet in its payload.
 const NUMBER_BYTES: usize = 4;
 /// The largest payload of a packet that is not fragmented.
 const LARGEST: usize = 1472;
-/// Packets that are due within this are sent at once: sleeping takes as long.
+/// Packets due within this many nanoseconds are sent at once: sleeping takes as long.
 const TOO_SHORT_TO_SLEEP: u64 = 20_000;
-/// How long a receiver waits before it looks whether all is over.
+/// The interval at which a receiver checks for the end.
 const LOOK: Duration = Duration::from_millis(50);
-/// What receive buffers ask for, so that a receiver may be late without loss.
+/// The requested receive buffers, so that a late receiver loses nothing.
 const BUFFER_BYTES: usize = 8 << 20;
 /// Receivers are small, and there may be a hundred.
 const STACK_BYTES: usize = 256 << 10;
@@ -40,17 +39,17 @@ const STACK_BYTES: usize = 256 << 10;
 pub(super) struct ProbeFlow {
     pub(super) from: HostIndex,
     pub(super) to: HostIndex,
-    /// Of the frame, as the emulator counts it.
+    /// Bytes of the frame, as the emulator counts them.
     pub(super) bytes: u32,
     pub(super) count: u32,
     /// From one packet to the next.
     pub(super) interval: Duration,
-    /// Whether intervals are drawn from half to one and a half of it, so that
-    /// packets of several flows do not keep meeting each other.
+    /// True to draw intervals from half to one and a half of it, so that packets of several flows do not keep
+    /// colliding.
     pub(super) uneven: bool,
 }
 
-/// What became of a flow's packets, by their number; nanoseconds since the origin.
+/// The times of a flow's packets, by their number; nanoseconds since the origin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PacketTimes {
     pub(super) sent: Vec<u64>,
@@ -58,38 +57,36 @@ pub(super) struct PacketTimes {
 }
 
 impl PacketTimes {
-    /// How many packets did not come.
     pub(super) fn lost(&self) -> usize {
         self.received.iter().filter(|received| received.is_none()).count()
     }
 
-    /// How long each packet that came was under way, nanoseconds.
+    /// The delays of received packets, nanoseconds.
     pub(super) fn delays(&self) -> impl Iterator<Item = f64> + '_ {
         let both = self.sent.iter().zip(&self.received);
         both.filter_map(|(sent, received)| Some(received.as_ref()?.saturating_sub(*sent) as f64))
     }
 }
 
-/// Who runs before whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Priority {
     /// Probes are programs like any other.
     Usual,
-    /// Probes have what the core has: what is late then is not a program that waits for its turn.
+    /// Probes have the core's priority: lateness is then not a program that waits for a processor.
     AsTheCore,
 }
 
-/// What was measured, and at what cost.
+/// The results of probes, and their cost.
 #[derive(Debug)]
 pub(super) struct ProbeResult {
     /// By flow.
     pub(super) traces: Vec<PacketTimes>,
-    /// The processor time that sending and receiving took.
+    /// The processor time of sending and receiving.
     pub(super) cost: Duration,
 }
 
-/// Sends all flows, and waits `patience` after the last packet for what is still
-/// under way. Times count from `origin`. Ends early when the bench is stopped.
+/// Sends all flows, and waits `patience` after the last packet for those in flight. Times count from `origin`.
+/// Ends early when the bench is stopped.
 pub(super) fn send_probes(
     bench: &BenchContext<'_>,
     lab: &Lab,
@@ -132,7 +129,7 @@ fn gather(sender: ScopedJoinHandle<'_, Sent>, receivers: Vec<ScopedJoinHandle<'_
     let mut traces = Vec::with_capacity(sent.len());
     for (sent, receiver) in sent.into_iter().zip(receivers) {
         let (mut received, its_cost) = join(receiver)?;
-        // Those that were not sent before it was stopped are not lost.
+        // Packets that were not sent before the stop are not lost.
         received.truncate(sent.len());
         cost += its_cost;
         traces.push(PacketTimes { sent, received });
@@ -165,12 +162,12 @@ pub(super) fn open(lab: &Lab, flow: &ProbeFlow) -> Result<(UdpSocket, UdpSocket)
     Ok((sender.map_err(system("open a socket in a host"))?, receiver))
 }
 
-/// When which flow's next packet is due: nanoseconds since the first, and the flow.
+/// The schedule of all packets: the due time, nanoseconds since the first, and the flow.
 fn agenda(flows: &[ProbeFlow], seed: u64) -> Vec<(u64, usize)> {
     let mut random = SplitMix64::new(seed);
     let mut agenda = Vec::new();
     for (index, flow) in flows.iter().enumerate() {
-        // A packet's interval fits, as it is at most some seconds.
+        // Fits u64: an interval is at most some seconds.
         let interval = flow.interval.as_nanos() as u64;
         let mut due = random.below(interval + 1);
         for _ in 0..flow.count {
@@ -182,7 +179,6 @@ fn agenda(flows: &[ProbeFlow], seed: u64) -> Vec<(u64, usize)> {
     agenda
 }
 
-/// What all threads know.
 #[derive(Clone, Copy)]
 struct ProbeContext<'a> {
     origin: Instant,
@@ -193,11 +189,11 @@ struct ProbeContext<'a> {
 
 impl ProbeContext<'_> {
     fn now(&self) -> u64 {
-        // 584 years fit.
+        // Fits u64 for 584 years.
         self.origin.elapsed().as_nanos() as u64
     }
 
-    /// Sends each packet when it is due, or as soon after as it can.
+    /// Sends each packet when it is due, or as soon after as possible.
     fn send(self, flows: &[ProbeFlow], sockets: &[(UdpSocket, UdpSocket)], agenda: &[(u64, usize)]) -> Sent {
         self.prepare();
         let payload = [0; LARGEST];
@@ -243,7 +239,7 @@ impl ProbeContext<'_> {
         Ok((received, machine::thread_time()))
     }
 
-    /// Both are only asked for: without them probes are sent and read a little late.
+    /// Both are best effort: without them probes are sent and read a little late.
     fn prepare(self) {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         if self.realtime {
@@ -258,7 +254,7 @@ impl ProbeContext<'_> {
         }
     }
 
-    /// Lets the receivers that run end, since nobody will send.
+    /// Ends the running receivers, since nobody will send.
     fn give_up(self, error: io::Error, what: &str) -> BenchError {
         self.over.store(true, Relaxed);
         system(what)(error)

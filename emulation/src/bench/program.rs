@@ -1,4 +1,4 @@
-//! Programs that others wrote, run inside hosts.
+//! Independent programs, run inside hosts.
 
 use std::fs;
 use std::io::{self, Read};
@@ -16,17 +16,16 @@ use super::BenchError;
 use crate::lab::{Lab, LabError};
 use crate::topology::model::HostIndex;
 
-/// How often it is looked whether a program has ended: seldom enough not to
-/// be seen in what is measured.
+/// The interval at which a program's end is checked, rare enough not to affect the measurement.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a program may take until it is ready.
+/// The longest time until a program is ready.
 const READY: Duration = Duration::from_secs(5);
-/// Where programs are that are not on every user's path.
+/// Folders of programs that may not be on a user's path.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// The state of a TCP socket that listens, in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 
-/// A program, and the package of Debian and Ubuntu that has it.
+/// A program, and its package in Debian and Ubuntu.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tool {
     pub(super) name: &'static str,
@@ -38,10 +37,9 @@ pub(super) const IPERF3: Tool = Tool { name: "iperf3", package: "iperf3" };
 pub(super) const TCPDUMP: Tool = Tool { name: "tcpdump", package: "tcpdump" };
 pub(super) const SHELL: Tool = Tool { name: "sh", package: "dash" };
 
-/// Why a program did not measure.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ToolError {
-    /// It is missing, or did not do what it was asked: its rows are not measured.
+    /// The program is missing or failed: its rows are not measured.
     #[error("{0}")]
     NotMeasured(String),
     /// The lab or the system is at fault: nothing can be measured.
@@ -56,7 +54,7 @@ impl From<LabError> for ToolError {
 }
 
 impl ToolError {
-    /// Why a row is not measured, unless all is to end.
+    /// The reason for not measuring a row; an error of the bench is passed on.
     pub(super) fn reason(self) -> Result<String, BenchError> {
         match self {
             Self::NotMeasured(why) => Ok(why),
@@ -73,7 +71,6 @@ pub(super) struct ToolProcess {
     errors: Option<JoinHandle<Vec<u8>>>,
 }
 
-/// What a program left.
 pub(super) struct ToolOutput {
     pub(super) output: Vec<u8>,
     pub(super) errors: String,
@@ -81,11 +78,10 @@ pub(super) struct ToolOutput {
 }
 
 impl ToolProcess {
-    /// Starts it with these arguments.
     pub(super) fn start(lab: &Lab, host: HostIndex, tool: Tool, arguments: &[&str]) -> Result<Self, ToolError> {
         let mut command = Command::new(find(tool)?);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: what it starts ends with it, and Ctrl-C is ours.
+        // A process group of its own: its children end with it, and Ctrl-C only reaches us.
         command.env("LC_ALL", "C").process_group(0);
         let not_started = |error: io::Error| ToolError::NotMeasured(format!("{} does not start: {error}", tool.name));
         let mut child = lab.run_in(host, || command.spawn())?.map_err(not_started)?;
@@ -94,7 +90,6 @@ impl ToolProcess {
         Ok(Self { tool, child, output, errors })
     }
 
-    /// Waits until it is ready, as `is_ready` can tell.
     pub(super) fn wait_for(&mut self, is_ready: impl Fn() -> Result<bool, LabError>) -> Result<(), ToolError> {
         let began = Instant::now();
         while !is_ready()? {
@@ -109,13 +104,12 @@ impl ToolProcess {
         Ok(())
     }
 
-    /// Asks it to end, as Ctrl-C does.
     pub(super) fn interrupt(&self) {
-        // One that is gone needs none.
+        // A process that is gone needs no signal.
         let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
     }
 
-    /// Waits for its end; ends it itself after `patience`, or when `stop` is set.
+    /// Waits for its end; kills it after `patience`, or when `stop` is set.
     pub(super) fn finish(mut self, patience: Duration, stop: &AtomicBool) -> Result<ToolOutput, ToolError> {
         let began = Instant::now();
         let status = loop {
@@ -140,7 +134,7 @@ impl ToolProcess {
     }
 
     fn kill(&mut self) {
-        // One that is gone needs none, and then there is nothing to wait for.
+        // A process that is gone needs no signal, and then there is nothing to wait for.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
@@ -163,7 +157,6 @@ impl ToolOutput {
         }
     }
 
-    /// What it said before it failed.
     pub(super) fn last_message(&self, tool: Tool) -> String {
         let output = String::from_utf8_lossy(&self.output);
         let said = if self.errors.trim().is_empty() { &output } else { self.errors.as_str() };
@@ -171,7 +164,7 @@ impl ToolOutput {
     }
 }
 
-/// Whether something listens on a TCP port of a host.
+/// True if a program listens on a TCP port of a host.
 pub(super) fn listens(lab: &Lab, host: HostIndex, port: u16) -> Result<bool, LabError> {
     let text = in_proc(lab, host, "tcp")?;
     let address = format!(":{port:04X}");
@@ -181,7 +174,7 @@ pub(super) fn listens(lab: &Lab, host: HostIndex, port: u16) -> Result<bool, Lab
     }))
 }
 
-/// Whether a host has a socket that captures packets.
+/// True if a host has a socket that captures packets.
 pub(super) fn has_packet_socket(lab: &Lab, host: HostIndex) -> Result<bool, LabError> {
     // The first line is a heading.
     Ok(in_proc(lab, host, "packet")?.lines().count() > 1)
@@ -192,7 +185,6 @@ fn in_proc(lab: &Lab, host: HostIndex, file: &str) -> Result<String, LabError> {
     text.map_err(|error| LabError::kernel(format!("read /proc/net/{file}"), error))
 }
 
-/// Where a program is.
 fn find(tool: Tool) -> Result<std::path::PathBuf, ToolError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(Into::into));
@@ -209,7 +201,7 @@ fn is_executable(file: &Path) -> bool {
 
 fn read(mut pipe: impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // A pipe that breaks ends what can be read of it.
+    // An error ends the reading; bytes read so far are kept.
     let _ = pipe.read_to_end(&mut bytes);
     bytes
 }

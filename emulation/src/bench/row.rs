@@ -1,4 +1,4 @@
-//! What was to be seen, what was, and whether the one is the other.
+//! Rows of a report: a target, an observation and a verdict.
 
 use std::collections::BTreeMap;
 
@@ -6,50 +6,41 @@ use serde::Serialize;
 
 use super::BenchCase;
 
-/// Whether a target was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BenchVerdict {
-    /// It was.
     Met,
-    /// It was not.
     Missed,
-    /// It could not be measured, which is never taken for met.
+    /// It could not be measured, which never counts as met.
     NotMeasured,
-    /// There is no target: the value is shown for what it is.
+    /// There is no target: the value is only shown.
     Shown,
 }
 
-/// One measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BenchRow {
-    /// What it belongs to.
     #[serde(serialize_with = "name")]
     pub case: BenchCase,
-    /// What was measured.
     pub what: String,
-    /// What was to be seen; empty without a target.
+    /// The target in words; empty if there is none.
     pub target: String,
-    /// A harder bound, within reach of a quiet machine; it decides nothing.
+    /// A harder bound, within reach of a quiet machine; it does not affect the verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aim: Option<StretchTarget>,
-    /// What was seen; empty if it was not measured.
+    /// The observation; empty if it was not measured.
     pub seen: String,
-    /// Whether it was met.
     pub verdict: BenchVerdict,
-    /// Why it was not measured, or what else a reader should know.
+    /// The reason for not measuring it, or another note.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The same in numbers; the unit ends each name.
+    /// The figures; the unit ends each name.
     pub values: BTreeMap<&'static str, f64>,
 }
 
-/// See [`BenchRow::aim`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StretchTarget {
     /// In words.
     pub what: String,
-    /// Whether it was met.
     pub met: bool,
 }
 
@@ -58,7 +49,6 @@ fn name<S: serde::Serializer>(case: &BenchCase, serializer: S) -> Result<S::Ok, 
 }
 
 impl BenchRow {
-    /// A measurement with a target.
     pub(super) fn judged(
         case: BenchCase,
         what: impl Into<String>,
@@ -71,12 +61,10 @@ impl BenchRow {
         Self { case, what, target, aim: None, seen, verdict, note: None, values: BTreeMap::new() }
     }
 
-    /// A measurement without a target.
     pub(super) fn shown(case: BenchCase, what: impl Into<String>, seen: String) -> Self {
         Self { verdict: BenchVerdict::Shown, ..Self::judged(case, what, "", seen, true) }
     }
 
-    /// What could not be measured.
     pub(super) fn unmeasured(
         case: BenchCase,
         what: impl Into<String>,
@@ -87,46 +75,39 @@ impl BenchRow {
         Self { verdict: BenchVerdict::NotMeasured, note: Some(why.into()), ..row }
     }
 
-    /// The row with a harder bound.
     pub(super) fn with_stretch_target(self, what: impl Into<String>, met: bool) -> Self {
         Self { aim: Some(StretchTarget { what: what.into(), met }), ..self }
     }
 
-    /// The row with one more number.
     pub(super) fn with(mut self, name: &'static str, value: f64) -> Self {
         self.values.insert(name, value);
         self
     }
 
-    /// The row with a remark.
     pub(super) fn noting(self, note: impl Into<String>) -> Self {
         Self { note: Some(note.into()), ..self }
     }
 }
 
-/// All that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BenchReport {
-    /// The measurements, in the order in which they were made.
     pub rows: Vec<BenchRow>,
-    /// By case, what part of all processors other programs used meanwhile, 0 to 1.
-    /// The load that belongs to a case is not in it.
+    /// By case, the fraction of all processors that other programs used meanwhile, 0 to 1. The load that
+    /// belongs to a case does not count.
     pub beside: BTreeMap<&'static str, f64>,
-    /// This machine, and how packets were carried on it.
+    /// Facts about this machine, and the carrying of packets on it.
     pub machine: BTreeMap<String, String>,
-    /// How long all took.
     pub seconds: f64,
-    /// Whether it was stopped before its end.
+    /// True if it was stopped before its end.
     pub interrupted: bool,
 }
 
 impl BenchReport {
-    /// How many rows have this verdict.
     pub fn count(&self, verdict: BenchVerdict) -> usize {
         self.rows.iter().filter(|row| row.verdict == verdict).count()
     }
 
-    /// The case that was measured beside the most other work, and how much that was.
+    /// The case with the most other load, and that load.
     pub fn busiest(&self) -> Option<(&'static str, f64)> {
         self.beside.iter().map(|(case, part)| (*case, *part)).max_by(|a, b| a.1.total_cmp(&b.1))
     }

@@ -1,6 +1,5 @@
-//! When this machine itself stood still: its host had other work for a
-//! processor, or the kernel would not let go of it. What is late because of
-//! that is not the network's doing, nor that of what is measured.
+//! Standstills of this machine itself: its host had other work for a processor, or the kernel kept it busy.
+//! Packets that are late for this reason blame neither the network nor the implementation under test.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -11,19 +10,19 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use super::machine::PRIORITY;
 use crate::lab::kernel;
 
-/// How often each processor is asked whether it is there.
+/// The interval at which each processor is checked.
 const LOOK: Duration = Duration::from_millis(1);
-/// An answer that is so late is a stall; what is less is the way to be woken.
+/// A lateness from here on is a stall; less is a normal wake-up.
 const STALL: Duration = Duration::from_millis(1);
-/// The most stalls that are kept of a processor.
+/// The most stalls of a processor that are kept.
 const MOST: usize = 100_000;
 
-/// Times at which a processor stood still, from and until.
+/// The stalls of processors: start and end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Stalls(Vec<(Instant, Instant)>);
 
-/// Runs `body`, and watches each processor meanwhile by a thread of a priority
-/// above all that is measured. None if such a priority is not allowed.
+/// Runs `body`, and watches each processor meanwhile with a thread of a priority above everything measured.
+/// `None` if such a priority is not allowed.
 pub(super) fn watch<T>(body: impl FnOnce() -> T) -> (T, Option<Stalls>) {
     let over = &AtomicBool::new(false);
     thread::scope(|scope| {
@@ -59,7 +58,7 @@ fn look(cpu: usize, over: &AtomicBool) -> Option<Vec<(Instant, Instant)>> {
 }
 
 impl Stalls {
-    /// In their order, those that overlap as one.
+    /// Sorts the stalls and merges overlapping ones.
     fn new(mut all: Vec<(Instant, Instant)>) -> Self {
         all.sort_unstable();
         let mut apart: Vec<(Instant, Instant)> = Vec::new();
@@ -72,12 +71,11 @@ impl Stalls {
         Self(apart)
     }
 
-    /// The longest.
     pub(super) fn longest(&self) -> Duration {
         self.0.iter().map(|(from, until)| *until - *from).max().unwrap_or_default()
     }
 
-    /// For how long of this time a processor stood still.
+    /// The duration of stalls within this time.
     pub(super) fn within(&self, from: Instant, until: Instant) -> Duration {
         let before = self.0.partition_point(|stall| stall.1 <= from);
         let during = self.0[before..].iter().take_while(|stall| stall.0 < until);
@@ -106,7 +104,7 @@ mod tests {
     fn every_processor_watched_during_run() {
         let (done, stalls) = watch(|| processors().len());
         assert!(done >= 1);
-        // Without a right to real-time priority there is nothing to tell.
+        // Without a right to real-time priority nothing is observed.
         let allowed = thread::spawn(|| kernel::become_realtime(PRIORITY + 1).is_ok()).join().unwrap();
         assert_eq!(stalls.is_some(), allowed);
     }

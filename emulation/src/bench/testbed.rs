@@ -16,22 +16,20 @@ use crate::topology::Topology;
 use crate::topology::model::HostIndex;
 
 const HUB_PORT: u16 = 7700;
-/// How long the daemons may take until they serve, and so much longer for each.
+/// The longest time until the daemons serve: a base, and an addition for each.
 const READY: Duration = Duration::from_secs(60);
 const READY_EACH: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(50);
-/// After which nodes have a standby, too.
+/// The time after which nodes have a standby, too.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// What a host runs, with settings beyond the usual.
+/// The daemon of a host, with its additional settings.
 pub(super) enum TestbedRole {
-    /// A super node, which has all others for peers.
+    /// A super node, with all other super nodes as siblings.
     Hub(Vec<OsString>),
-    /// A node.
     Node {
         /// The super nodes that it knows, its home first.
         hubs: Vec<HostIndex>,
-        /// Where it is on the grid.
         cell: Cell,
         settings: Vec<OsString>,
     },
@@ -45,15 +43,15 @@ impl TestbedRole {
 
 /// A lab with the daemons of a measurement. They end with it.
 pub(super) struct Testbed {
-    /// Of hubs first, in the order of the hosts.
+    /// Hubs first, in the order of the hosts.
     pub(super) daemons: Vec<Daemon>,
     pub(super) lab: Lab,
-    // What the daemons still have open goes with them.
+    // Last, since the daemons' open files are in it.
     _folder: TempDir,
 }
 
 impl Testbed {
-    /// Makes it, with a part for each host, hubs first; nothing runs yet.
+    /// Makes the daemons, one for each host, hubs first; none is started yet.
     pub(super) fn make(
         bench: &mut BenchContext<'_>,
         topology: &Topology,
@@ -95,7 +93,6 @@ impl Testbed {
     }
 }
 
-/// Returns once whoever measures is to stop.
 pub(super) async fn interrupted(bench: &BenchContext<'_>) {
     while !bench.is_stopped() {
         tokio::time::sleep(LOOK).await;
@@ -119,7 +116,7 @@ impl<'a> TestbedBuilder<'a> {
     fn new(lab: &Lab, folder: &'a Path, parts: &'a [TestbedRole]) -> Result<Self, RunError> {
         let binaries = Binaries::beside_this()?;
         make_group(&binaries, &folder.join("group"))?;
-        // So that the settings of this machine's daemons stay out.
+        // An empty configuration, so that the settings of this machine's daemons are not read.
         let written = std::fs::write(folder.join("empty.toml"), "");
         written.map_err(|error| RunError::Failed(format!("cannot write a file: {error}")))?;
         let addresses = (0..lab.topology().hosts.len()).filter_map(|host| lab.address(host)).collect();

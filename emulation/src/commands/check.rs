@@ -1,4 +1,4 @@
-//! `emulate check`: the network that a file was understood as.
+//! `emulate check`: shows the network that was read from a file.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,6 @@ pub(crate) struct CheckArgs {
     expect: Option<PathBuf>,
 }
 
-/// Reads a topology and shows what it was understood as.
 pub(crate) fn run(args: &CheckArgs, output: Output) -> CommandResult {
     let wrong = |error: &dyn std::fmt::Display| Failure::bad_input(error.to_string());
     if std::fs::read_to_string(&args.file).is_ok_and(|text| super::run::names_a_topology(&text)) {
@@ -45,7 +44,7 @@ pub(crate) fn run(args: &CheckArgs, output: Output) -> CommandResult {
     Ok(())
 }
 
-/// Prints what differs from a listing, such as one made with Emulab's parser.
+/// Prints the differences from a listing, such as one made with Emulab's parser.
 fn compare(args: &CheckArgs, loaded: Result<Topology, LoadError>, expected: &Path, output: Output) -> CommandResult {
     let text = std::fs::read_to_string(expected).map_err(|error| Failure::file("read", expected, &error))?;
     let expected: Value = serde_json::from_str(&text)

@@ -1,4 +1,4 @@
-//! `emulate compare`: two sides, and by how much they differ.
+//! `emulate compare`: two sides, and the ratios between them.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,6 @@ pub(crate) struct CompareArgs {
     output: Option<PathBuf>,
 }
 
-/// Compares two sides, as a table or as JSON.
 pub(crate) fn run(args: &CompareArgs, output: Output) -> CommandResult {
     let comparison = report::compare(&args.a, &args.b).map_err(failure)?;
     if let Some(path) = &args.output {

@@ -1,4 +1,4 @@
-//! `emulate exec`: a network for the time of one program.
+//! `emulate exec`: a network that lasts as long as a program.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub(crate) struct ExecArgs {
     on: Vec<String>,
 }
 
-/// Brings the network up, runs what is to be run, and takes all down.
+/// Brings the network up, runs the programs, and takes it down.
 pub(crate) fn run(args: &ExecArgs, output: Output) -> CommandResult {
     if args.command.is_empty() && (args.on.is_empty() || args.host.is_some()) {
         return Err(Failure::bad_input("nothing to run: name a host, and write the command after --"));
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ExecArgs, output: Output) -> CommandResult {
 fn perform(args: &ExecArgs, lab: &Lab, interrupted: &Interrupted) -> CommandResult {
     let topology = lab.topology();
     let main = args.host.as_deref().map(|name| lab::host(topology, name)).transpose()?;
-    // Clap has made sure that they come in pairs.
+    // Clap has checked that they come in pairs.
     let pairs = args.on.chunks_exact(2).map(|pair| Ok((lab::host(topology, &pair[0])?, pair[1].as_str())));
     let pairs = pairs.collect::<CommandResult<Vec<_>>>()?;
     lab.begin()?;
@@ -60,7 +60,7 @@ fn perform(args: &ExecArgs, lab: &Lab, interrupted: &Interrupted) -> CommandResu
     process::outcome(code?)
 }
 
-/// Waits for all; the first that fails says how it ended.
+/// Waits for all; the first failure is returned.
 fn all(programs: Vec<LabProgram>, interrupted: &Interrupted) -> CommandResult {
     let codes = programs.into_iter().map(|program| program.wait(interrupted)).collect::<CommandResult<Vec<u8>>>()?;
     process::outcome(codes.into_iter().find(|code| *code != 0).unwrap_or_default())

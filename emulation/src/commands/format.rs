@@ -1,4 +1,4 @@
-//! The formats that topologies are written in, and where to.
+//! Formats of topologies, and their output.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(crate) enum ExportFormat {
 }
 
 impl ExportFormat {
-    /// The format that a file's name tells.
+    /// The format by the extension of a file.
     pub(crate) fn from_path(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "toml" => Some(Self::Toml),
@@ -30,8 +30,8 @@ impl ExportFormat {
         }
     }
 
-    /// The text of a topology, with a comment at its head where the format has
-    /// comments; says what the format has no words for.
+    /// The text of a topology, with a comment at the start if the format has comments; warns about parts that
+    /// the format cannot express.
     pub(crate) fn text(self, topology: &Topology, comment: &str, output: Output) -> CommandResult<String> {
         match self {
             Self::Toml => Ok(file::write(topology, comment)),

@@ -1,4 +1,4 @@
-//! `emulate growth`: what it costs that there are more nodes.
+//! `emulate growth`: the costs of more nodes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,17 +36,16 @@ pub(crate) struct GrowthArgs {
     figures: Option<PathBuf>,
 }
 
-/// Measures, and prints what was seen.
 pub(crate) fn run(args: &GrowthArgs, output: Output) -> CommandResult {
     let settings = GrowthSettings { seed: args.seed, quiet: args.moving, lookups: args.lookups.into() };
     let steps = Steps::start(output, "growth", args.sizes.len() + args.state.len());
-    // First, while the process is small: its size is what is measured.
+    // First, while the process is small, since its growth is measured.
     let home = hub_memory::of_home()
         .map_err(|error| Failure::failed(format!("cannot tell how large this process is: {error}")))?;
     let mut states = Vec::new();
     for nodes in &args.state {
         steps.say(format!("growth: a top of {nodes} nodes"));
-        states.push(hub_memory::of_top(*nodes as usize)?);
+        states.push(hub_memory::of_root(*nodes as usize)?);
         steps.advance();
     }
     let mut sizes = Vec::new();

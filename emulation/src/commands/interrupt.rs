@@ -1,4 +1,4 @@
-//! Ctrl-C, as something to look at.
+//! Ctrl-C as a flag that can be polled.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use crate::failure::{CommandResult, Failure, FailureCode};
 
-/// From now on `SIGINT` does not end this process but is noted.
+/// Installs a handler: from now on `SIGINT` sets a flag and does not end this process.
 pub(crate) fn catch_sigint() -> CommandResult<Interrupted> {
     let flag = Arc::new(AtomicBool::new(false));
     let registered = signal_hook::flag::register(SIGINT, Arc::clone(&flag));
@@ -19,16 +19,14 @@ pub(crate) fn catch_sigint() -> CommandResult<Interrupted> {
     Ok(Interrupted { flag, signals: Mutex::new(signals) })
 }
 
-/// Who interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InterruptSource {
-    /// Ctrl-C: every program in the terminal's foreground has it too.
+    /// Ctrl-C: every program in the terminal's foreground receives it as well.
     Terminal,
-    /// A process that sent the signal to this one alone.
+    /// A process that sent the signal only to this one.
     Process,
 }
 
-/// What was noted.
 #[derive(Debug)]
 pub(crate) struct Interrupted {
     flag: Arc<AtomicBool>,
@@ -36,7 +34,7 @@ pub(crate) struct Interrupted {
 }
 
 impl Interrupted {
-    /// What was noted since the last call; it is forgotten then.
+    /// The source of an interrupt since the last call; this resets the flag.
     pub(crate) fn take_source(&self) -> Option<InterruptSource> {
         self.flag.store(false, Ordering::Relaxed);
         let mut signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,12 +44,12 @@ impl Interrupted {
         signals.pending().map(by).last()
     }
 
-    /// A flag that is set from then on until it is [taken](Self::take_source).
+    /// A flag that is set from an interrupt until it is [taken](Self::take_source).
     pub(crate) fn flag(&self) -> &AtomicBool {
         &self.flag
     }
 
-    /// A failure if something was noted.
+    /// Fails after an interrupt.
     pub(crate) fn check(&self) -> CommandResult {
         match self.take_source() {
             Some(_) => Err(Failure::new(FailureCode::Interrupted, "interrupted")),

@@ -1,4 +1,4 @@
-//! What the commands that bring a network up have in common.
+//! Common parts of the commands that bring a network up.
 
 use std::path::{Path, PathBuf};
 
@@ -30,11 +30,11 @@ pub(crate) struct LabArgs {
 
 /// Reads the topology, enters the sandbox, and brings the network up in it.
 ///
-/// The command is started a second time for that, inside; outside this returns
-/// [`Failure::ProgramExit`] when that one has ended. So a command calls it before
-/// it does anything that is to be done once, and before it has a second thread.
+/// For this the command is started a second time, inside; outside this returns [`Failure::ProgramExit`] when
+/// the inner one has ended. A command therefore calls it before any action that must happen once, and before it
+/// has a second thread.
 pub(crate) fn open(args: &LabArgs, output: Output) -> CommandResult<Lab> {
-    // Outside first: what is wrong with the file is to be said even where no lab is possible.
+    // Outside first: mistakes in the file are reported even where no lab is possible.
     let topology = read(&args.file)?;
     if let SandboxEntry::Done(code) = sandbox::enter()? {
         return Err(Failure::ProgramExit(code));
@@ -51,7 +51,6 @@ pub(crate) fn open(args: &LabArgs, output: Output) -> CommandResult<Lab> {
     Ok(lab)
 }
 
-/// The host of this name.
 pub(crate) fn host(topology: &Topology, name: &str) -> CommandResult<HostIndex> {
     let place = topology.hosts.iter().position(|host| host.name == name);
     place.ok_or_else(|| Failure::bad_input(format!("there is no host `{name}`; there {}", list_hosts(topology))))

@@ -1,4 +1,4 @@
-//! `emulate linktest`: whether the network is what its description says.
+//! `emulate linktest`: tests whether the network matches its description.
 
 use std::time::Duration;
 
@@ -63,7 +63,6 @@ pub(crate) fn run(args: &LinktestArgs, output: Output) -> CommandResult {
     verdict(&report)
 }
 
-/// Measures a lab against a description.
 pub(crate) fn measure(
     lab: &Lab,
     described: &Topology,
@@ -102,8 +101,7 @@ impl LinktestSelection {
     }
 }
 
-/// Prints what was found: one line for each test of each link or LAN, then
-/// every path that failed.
+/// Prints the results: one line for each test of each link or LAN, then every path that failed.
 pub(crate) fn show(report: &LinktestReport, output: Output) -> CommandResult {
     if output.is_json() {
         return Ok(output.json(&json!({"schema": SCHEMA, "passed": report.passed(), "linktest": report}))?);
@@ -160,7 +158,7 @@ fn row(one: &LinktestMeasurement) -> Vec<String> {
     ]
 }
 
-/// Whether a delay that is off passed only since it varied so much.
+/// True if a delay with an error passed only because of its large variance.
 fn is_noise(one: &LinktestMeasurement) -> bool {
     let (low, high) = DELAY_ERROR_MS;
     one.test == LinktestKind::Delay && one.error.is_some_and(|error| error <= low || error >= high)
@@ -199,7 +197,7 @@ fn closing(report: &LinktestReport) -> String {
     format!("{measured} measurements in {:.1} s{median}{late}{overruns}", report.seconds)
 }
 
-/// The failure of a test that found one.
+/// Fails if the test found a deviation.
 pub(crate) fn verdict(report: &LinktestReport) -> CommandResult {
     let paths = report.failures().count();
     let pairs = report.reach.as_ref().map_or(0, |reach| reach.failed);

@@ -1,5 +1,4 @@
-//! The commands of `emulate`, one module each: `NameArgs` is its part of the
-//! command line, `run` does it.
+//! The commands of `emulate`, one module each: `NameArgs` is its part of the command line, `run` executes it.
 
 pub(crate) mod bench;
 pub(crate) mod check;

@@ -1,4 +1,4 @@
-//! `emulate place`: where to put super nodes, or the server.
+//! `emulate place`: the best hosts for super nodes, or for the server.
 
 use std::path::PathBuf;
 
@@ -35,7 +35,6 @@ pub(crate) struct PlaceArgs {
     mix: Option<Mix>,
 }
 
-/// What `--json` prints.
 #[derive(Serialize)]
 struct PlaceJson<'a> {
     schema: u32,
@@ -43,7 +42,6 @@ struct PlaceJson<'a> {
     advice: &'a PlacementAdvice,
 }
 
-/// Says where to put them.
 pub(crate) fn run(args: &PlaceArgs, output: Output) -> CommandResult {
     let (prepared, part) = prepare(args)?;
     let advice = advise(&prepared, part, args.at.as_deref())?;
@@ -53,8 +51,7 @@ pub(crate) fn run(args: &PlaceArgs, output: Output) -> CommandResult {
     show(&advice, part, output)
 }
 
-/// The plan whose demand is to be met, on the network it is to be met on, and
-/// what is to be placed.
+/// The plan whose demand counts, on the network of the placement, and the hubs to place.
 fn prepare(args: &PlaceArgs) -> CommandResult<(Prepared, HubsToPlace)> {
     let own = Plan::text(&args.file).map_err(RunError::from)?;
     let is_plan = super::run::names_a_topology(&own);
@@ -66,7 +63,7 @@ fn prepare(args: &PlaceArgs) -> CommandResult<(Prepared, HubsToPlace)> {
     if let Some(mix) = args.mix {
         ask_for(&mut plan, &network, mix);
     }
-    // Through caches requests go by way of the server, too.
+    // With caches, requests go through the server as well.
     let is_served = matches!(plan.architecture, Architecture::ClientServer | Architecture::ClientServerCaching);
     let server = args.server || args.super_nodes.is_none() && is_served;
     if is_served {
@@ -84,7 +81,7 @@ fn prepare(args: &PlaceArgs) -> CommandResult<(Prepared, HubsToPlace)> {
     Ok((prepared, if server { HubsToPlace::Server } else { HubsToPlace::SuperNodes(count) }))
 }
 
-/// Gives all classes that take part one mix.
+/// Gives all classes that take part the same mix.
 fn ask_for(plan: &mut Plan, network: &Topology, mix: Mix) {
     for class in classes_that_ask(network) {
         let asked = plan.classes.entry(class).or_default();
@@ -146,7 +143,7 @@ fn services(choice: &PlacementChoice) -> Table {
     table
 }
 
-/// What is gained, what is full first, and what to write into a plan.
+/// The gain, the fullest link, and the lines for a plan.
 fn conclusions(choices: &[PlacementChoice], best: &PlacementChoice, part: HubsToPlace) -> String {
     let mut text = String::new();
     for other in choices.iter().filter(|choice| matches!(choice.name, "plan" | "yours")) {
@@ -175,7 +172,7 @@ fn conclusions(choices: &[PlacementChoice], best: &PlacementChoice, part: HubsTo
     text
 }
 
-/// Who has no plan has the published workload, in the long run.
+/// The published workload, in the long run, for a user without a plan.
 const PUBLISHED: &str = "topology = 'it'\narchitecture = 'super-node'\nduration = '15m'\n";
 
 impl From<PlacementError> for Failure {

@@ -1,4 +1,4 @@
-//! Programs in hosts.
+//! Programs that run in hosts.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,9 +14,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group,
 use super::interrupt::{InterruptSource, Interrupted};
 use crate::failure::{CommandResult, Failure, FailureCode};
 
-/// How often it is looked whether Ctrl-C was noted.
+/// The interval at which Ctrl-C is checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a program that is asked to end may take.
+/// The time for a program to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A program that runs in a host, with this command's input and output.
@@ -25,7 +25,6 @@ pub(crate) struct LabProgram {
 }
 
 impl LabProgram {
-    /// Starts a program and its arguments.
     pub(crate) fn start<S: AsRef<OsStr> + Sync>(lab: &Lab, host: HostIndex, words: &[S]) -> CommandResult<Self> {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Failure::bad_input("no command: write it after --"));
@@ -35,7 +34,7 @@ impl LabProgram {
         Self::spawn(lab, host, command)
     }
 
-    /// Starts a line of the shell.
+    /// Starts a command line with `sh`.
     pub(crate) fn start_line(lab: &Lab, host: HostIndex, line: &str) -> CommandResult<Self> {
         Self::spawn(lab, host, shell(line))
     }
@@ -47,8 +46,7 @@ impl LabProgram {
         Self::spawn(lab, host, command)
     }
 
-    /// Starts a line of the shell beside something else: without input, and out
-    /// of Ctrl-C's way.
+    /// Starts a command line with `sh` as a background program: without input, and without Ctrl-C.
     pub(crate) fn start_beside(lab: &Lab, host: HostIndex, line: &str) -> CommandResult<Self> {
         let mut command = shell(line);
         command.stdin(Stdio::null()).process_group(0);
@@ -65,8 +63,8 @@ impl LabProgram {
         started.map(|child| Self { child }).map_err(not_started)
     }
 
-    /// Waits for its end; gives its exit code, as shells do. `SIGINT` is passed
-    /// on where the program does not get it from the terminal itself.
+    /// Waits for its end; returns its exit code, like shells. Passes `SIGINT` on unless the terminal has sent
+    /// it to the program as well.
     pub(crate) fn wait(mut self, interrupted: &Interrupted) -> CommandResult<u8> {
         let failed = |error: io::Error| Failure::failed(format!("cannot wait for a program: {error}"));
         let pid = Pid::from_child(&self.child);
@@ -76,7 +74,7 @@ impl LabProgram {
                 return Ok(code(status));
             }
             if interrupted.take_source() == Some(InterruptSource::Process) {
-                // One who is gone needs none.
+                // A process that is gone needs no signal.
                 let _ = kill_process(pid, Signal::INT);
             }
             let time = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
@@ -87,11 +85,10 @@ impl LabProgram {
         }
     }
 
-    /// Asks one that was started beside something else, and all that it
-    /// started, to end; waits for it a moment.
+    /// Ends a background program and its children, and waits for it a moment.
     pub(crate) fn stop(mut self) -> io::Result<()> {
         let pid = Pid::from_child(&self.child);
-        // One who is gone needs none.
+        // A process that is gone needs no signal.
         let _ = kill_process_group(pid, Signal::TERM);
         let began = Instant::now();
         while self.child.try_wait()?.is_none() && began.elapsed() < GRACE {
@@ -112,7 +109,7 @@ fn code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(FailureCode::Failed as u8)
 }
 
-/// The end of a command whose program ended with this code.
+/// Ends the command with the exit code of its program.
 pub(crate) fn outcome(code: u8) -> CommandResult {
     if code == 0 { Ok(()) } else { Err(Failure::ProgramExit(code.into())) }
 }

@@ -1,4 +1,4 @@
-//! `emulate report`: makes the page, the figures and the tables of results again.
+//! `emulate report`: writes the page, the figures and the tables of results again.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::failure::{CommandResult, Failure, FailureCode};
 
-/// How many reasons not to trust figures are told on a terminal.
+/// The most reasons to distrust figures that a terminal shows.
 const REASONS: usize = 3;
 
 /// `emulate report`.
@@ -29,15 +29,14 @@ pub(crate) fn run(args: &ReportArgs, output: Output) -> CommandResult {
     for folder in &runs {
         match report::write(folder) {
             Ok(written) => output.detail(written.page.display()),
-            // The page about all of them tells it as well.
+            // The page about all of them names it as well.
             Err(error) => output.say(error),
         }
     }
     print_report(&report::combine(&args.dir).map_err(failure)?, output)
 }
 
-/// Says what was written and what matters most in it; fails with its own code
-/// when it cannot be trusted.
+/// Prints the files and the main figures; fails with a code of its own if they cannot be trusted.
 pub(crate) fn print_report(written: &WrittenReport, output: Output) -> CommandResult {
     if output.is_json() {
         output.json(&json!({
@@ -58,8 +57,8 @@ pub(crate) fn print_report(written: &WrittenReport, output: Output) -> CommandRe
     require_trusted(&written.distrust, output)
 }
 
-/// Fails with its own code when there are reasons not to trust the figures;
-/// in JSON they have been said already.
+/// Fails with a code of its own if there are reasons to distrust the figures. JSON output contains them
+/// already.
 pub(crate) fn require_trusted(distrust: &[String], output: Output) -> CommandResult {
     if distrust.is_empty() {
         return Ok(());
@@ -75,7 +74,7 @@ pub(crate) fn require_trusted(distrust: &[String], output: Output) -> CommandRes
     Err(Failure::new(FailureCode::Invalid, format!("these figures cannot be trusted: {first}{more}")))
 }
 
-/// How a command ends that could not read or write results.
+/// Converts an error in reading or writing results.
 pub(crate) fn failure(error: WriteError) -> Failure {
     match error {
         WriteError::Read(_)

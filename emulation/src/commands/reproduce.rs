@@ -1,4 +1,4 @@
-//! `emulate reproduce`: the papers, every figure and table.
+//! `emulate reproduce`: every figure and table of the papers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl StudyMethod {
     }
 }
 
-/// Makes what is missing, holds the claims against it, and writes the page.
+/// Makes missing runs, judges the claims, and writes the page.
 pub(crate) fn run(args: &ReproduceArgs, output: Output) -> CommandResult {
     if args.software {
         return software(output);
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &ReproduceArgs, output: Output) -> CommandResult {
     }
 }
 
-/// The model of the paper's own waits.
+/// Prints the model of the paper's waiting times.
 fn software(output: Output) -> CommandResult {
     let fit = reproduce::software::fit()?;
     if output.is_json() {
@@ -143,7 +143,7 @@ fn count(study: &Study) -> u64 {
     study.points.iter().map(|point| point.seeds).sum()
 }
 
-/// What is told while runs are made: a bar on a terminal, else a line for each tenth.
+/// Progress while runs are made: a bar on a terminal, else a line for each tenth.
 struct ReproduceProgress {
     output: Output,
     steps: Option<Steps>,

@@ -1,5 +1,4 @@
-//! `emulate run`: a plan with the real daemons on its network, or a network
-//! with programs of its own.
+//! `emulate run`: a plan with the real daemons on its network, or a network with its own programs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,13 +43,12 @@ pub(crate) struct RunArgs {
     check: bool,
 }
 
-/// What a file holds.
 enum RunInput {
     Plan(Box<Prepared>),
     Network(Box<NetworkRun>),
 }
 
-/// Runs a plan or a topology, makes its figures and says how it went.
+/// Runs a plan or a topology, makes its figures and prints a summary.
 pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
     let subject = subject(args)?;
     if let RunInput::Plan(prepared) = &subject {
@@ -83,7 +81,7 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
     conclude(&finished, &results, output)
 }
 
-/// What is doubtful about the plan and its network.
+/// Doubtful parts of the plan and its network.
 fn warnings(subject: &RunInput) -> Vec<String> {
     let (topology, of_plan) = match subject {
         RunInput::Plan(prepared) => (&prepared.network, [prepared.warnings(), prepared.unused()].concat()),
@@ -116,21 +114,20 @@ fn subject(args: &RunArgs) -> CommandResult<RunInput> {
 /// The keys that a plan must have, and that no topology has.
 const PLAN_KEYS: [&str; 3] = ["topology", "architecture", "duration"];
 
-/// Whether a text is TOML with a key of plans.
+/// True if a text is TOML with a key of plans.
 pub(super) fn names_a_topology(text: &str) -> bool {
     toml::from_str::<toml::Table>(text).is_ok_and(|table| PLAN_KEYS.iter().any(|key| table.contains_key(*key)))
 }
 
-/// Whether a file is a plan: TOML that names a topology rather than being one.
+/// True if a file is a plan: TOML that names a topology rather than being one.
 ///
-/// A file that has neither's keys is refused here: whoever read it would say
-/// only that its own are missing.
+/// A file with neither's keys is refused here: either reader would only report that its own keys are missing.
 fn is_plan(file: &Path) -> CommandResult<bool> {
     if file.extension().is_none_or(|extension| extension != "toml") {
         return Ok(false);
     }
     let text = Plan::text(file).map_err(RunError::from)?;
-    // What is no TOML is told by the one who reads plans.
+    // Invalid TOML is reported by the reader of plans.
     let Ok(table) = toml::from_str::<toml::Table>(&text) else { return Ok(true) };
     let has_any = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
     let is_plan = has_any(&PLAN_KEYS);
@@ -151,7 +148,7 @@ fn prepare(args: &RunArgs) -> CommandResult<Prepared> {
     values.extend(args.seed.map(|seed| ("seed".to_owned(), seed.into())));
     values.extend(args.duration.map(|length| ("duration".to_owned(), format_duration(length).into())));
     values.extend(args.no_linktest.then(|| ("linktest".to_owned(), false.into())));
-    // The plan as it stands first, so that what is wrong has its line.
+    // The unchanged plan first, so that mistakes have the right lines.
     let prepared = Prepared::from_text(&text, &args.file)?;
     if values.is_empty() {
         return Ok(prepared);
@@ -160,7 +157,6 @@ fn prepare(args: &RunArgs) -> CommandResult<Prepared> {
     Ok(Prepared::from_text(&text, &args.file)?)
 }
 
-/// Makes the figures of a run.
 pub(crate) fn figures(finished: FinishedRun, output: Output) -> CommandResult<FinishedRun> {
     let cannot = |error| Failure::failed(format!("the run is in {}, but: {error}", finished.folder.display()));
     for remark in report::write(&finished.folder).map_err(cannot)?.remarks {
@@ -169,7 +165,6 @@ pub(crate) fn figures(finished: FinishedRun, output: Output) -> CommandResult<Fi
     Ok(finished)
 }
 
-/// What would run.
 fn check(subject: &RunInput, output: Output) -> CommandResult {
     let mut table = Table::new(&["WHAT", "IS"]);
     let (rows, longest) = match subject {
@@ -192,7 +187,6 @@ fn check(subject: &RunInput, output: Output) -> CommandResult {
     Ok(output.table(&table)?)
 }
 
-/// How a run went, as JSON.
 #[derive(Serialize)]
 struct RunJson<'a> {
     schema: u32,
@@ -231,7 +225,6 @@ fn show(finished: &FinishedRun, results: &Results, output: Output) -> CommandRes
     Ok(output.data(&format!("Look at {}\n", folder.join("index.html").display()))?)
 }
 
-/// What came of it.
 fn sentence(finished: &FinishedRun, metrics: &Metrics) -> String {
     let FinishedRun { run, tally, .. } = finished;
     let offered = metrics.traffic.offered_bytes.map(|bytes| format!("; {:.1} MB offered by hosts", bytes as f64 / 1e6));
@@ -286,7 +279,7 @@ fn traffic(agents: &[record::TrafficRecord]) -> Table {
 
 fn services(metrics: &Metrics) -> Table {
     let mut table = Table::new(&["SERVICE", ">COMPLETED", ">FAILED", ">TIMED OUT", ">p50 ms", ">p95 ms", ">p99 ms"]);
-    // In brackets, as in the report, where too few requests lie beyond it.
+    // In brackets, as in the report, if too few requests lie beyond it.
     let ms = |latency: &Distribution, thousandths| match latency.quantile(thousandths) {
         Some(value) if latency.is_quantile_reliable(thousandths) => format!("{value:.1}"),
         Some(value) => format!("({value:.1})"),
@@ -306,7 +299,7 @@ fn services(metrics: &Metrics) -> Table {
     table
 }
 
-/// How well the emulation kept up.
+/// The quality of the emulation, in a sentence.
 fn trust(run: &record::RunRecord) -> String {
     let verdict = &run.verdict;
     let known = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
@@ -322,7 +315,7 @@ fn trust(run: &record::RunRecord) -> String {
     text
 }
 
-/// The end of a run as the end of the command.
+/// Turns the verdict of a run into the command's exit.
 fn conclude(finished: &FinishedRun, results: &Results, output: Output) -> CommandResult {
     let unexpected = results.programs.iter().filter(|program| !program.as_expected).count();
     if finished.run.interrupted {
@@ -340,7 +333,7 @@ fn conclude(finished: &FinishedRun, results: &Results, output: Output) -> Comman
     require_trusted(&finished.run.verdict.reasons, output)
 }
 
-/// The time, for names of folders: `20261121-103025`.
+/// The time for names of folders: `20261121-103025`.
 fn stamp() -> String {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let digits: String = time.chars().filter(char::is_ascii_digit).collect();
@@ -348,7 +341,7 @@ fn stamp() -> String {
     format!("{date}-{time}")
 }
 
-/// The folder, or the same with a number if it is taken.
+/// The folder, or one with a number appended if it exists.
 fn free(folder: &Path) -> PathBuf {
     let numbered = |number| PathBuf::from(format!("{}-{number}", folder.display()));
     let mut names = std::iter::once(folder.to_owned()).chain((2..).map(numbered));

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::failure::{CommandResult, Failure};
 
-/// How many violations of a run are told.
+/// The most violations of a run that are printed.
 const MAX_TOLD: usize = 5;
 
 /// `emulate simulate`.
@@ -46,7 +46,7 @@ pub(crate) struct SimulateArgs {
     duration: Option<Duration>,
 }
 
-/// What `--json` prints of a run.
+/// The output of `--json` for a run.
 #[derive(Serialize)]
 struct SimulateJson<'a> {
     schema: u32,
@@ -63,7 +63,7 @@ struct SimulateJson<'a> {
     overflows: u64,
 }
 
-/// Simulates a plan, with one seed or with many.
+/// Simulates a plan, with one seed or several.
 pub(crate) fn run(args: &SimulateArgs, output: Output) -> CommandResult {
     let mut prepared = prepare(args)?;
     prepared.unused().iter().for_each(|warning| output.say(format!("warning: {warning}")));
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> CommandResult {
     let mut failed = 0;
     let count = u64::from(args.seeds.unwrap_or(1));
     for seed in first..first.saturating_add(count) {
-        // Nothing else of a plan that is ready depends on its seed.
+        // No other part of a prepared plan depends on its seed.
         prepared.plan.seed = seed;
         let folder = args.output.as_ref().map(|folder| match count {
             1 => folder.clone(),
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> CommandResult {
     }
 }
 
-/// The plan, with what the command line says instead.
+/// The plan, with the overrides of the command line.
 fn prepare(args: &SimulateArgs) -> CommandResult<Prepared> {
     let text = Plan::text(&args.file).map_err(RunError::from)?;
     let mut values = Vec::new();
@@ -115,7 +115,7 @@ fn prepare(args: &SimulateArgs) -> CommandResult<Prepared> {
     if values.is_empty() {
         return Ok(Prepared::from_text(&text, &args.file)?);
     }
-    // The plan as it stands first, so that what is wrong has its line.
+    // The unchanged plan first, so that mistakes have the right lines.
     Plan::parse(&text, &args.file).map_err(RunError::from)?;
     let text = experiment::with_values(&text, &args.file, &values).map_err(RunError::from)?;
     Ok(Prepared::from_text(&text, &args.file)?)
@@ -141,7 +141,7 @@ fn object(seed: u64, simulated: &Simulated) -> SimulateJson<'_> {
 fn show(prepared: &Prepared, simulated: &Simulated, output: Output) -> CommandResult {
     let mut table =
         Table::new(&["SERVICE", ">ASKED", ">COMPLETED", ">FAILED", ">CUT", ">p50 ms", ">p95 ms", ">p99 ms"]);
-    // In brackets, as in the report, where too few requests lie beyond it.
+    // In brackets, as in the report, if too few requests lie beyond it.
     let ms = |value: Option<f64>, completed: u64, thousandths: u32| match value {
         Some(value) if metrics::has_enough_values(completed, thousandths) => format!("{value:.1}"),
         Some(value) => format!("({value:.1})"),
@@ -167,13 +167,13 @@ fn show(prepared: &Prepared, simulated: &Simulated, output: Output) -> CommandRe
     Ok(())
 }
 
-/// A factor in at least two digits: it may be less than one.
+/// A factor with at least two digits: it may be less than one.
 fn speed(factor: f64) -> String {
     let decimals = if factor < 0.1 { 3 } else { usize::from(factor < 10.0) };
     format!("{factor:.decimals$}")
 }
 
-/// What must not have been, and how to see it again.
+/// Prints violations, and the command that reproduces them.
 fn tell_violations(args: &SimulateArgs, seed: u64, simulated: &Simulated, output: Output) {
     if simulated.is_sound() {
         return;
@@ -189,7 +189,6 @@ fn tell_violations(args: &SimulateArgs, seed: u64, simulated: &Simulated, output
     output.say(format!("see it again: {}", replay(args, seed)));
 }
 
-/// The command that repeats a run.
 fn replay(args: &SimulateArgs, seed: u64) -> String {
     let mut command = format!("emulate simulate {} --seed {seed}", quoted(&args.file.to_string_lossy()));
     if args.level != Detail::default() {
@@ -204,7 +203,6 @@ fn replay(args: &SimulateArgs, seed: u64) -> String {
     command
 }
 
-/// A word as a shell takes it.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     match word {
@@ -214,7 +212,6 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Makes the figures of a run.
 fn page(folder: &Path, is_only: bool, output: Output) -> CommandResult {
     let written = report::write(folder).map_err(super::report::failure)?;
     written.remarks.iter().for_each(|remark| output.say(remark));
@@ -230,14 +227,13 @@ fn look_at(page: &Path, output: Output) {
     }
 }
 
-/// Time until a run first tells its progress, and between two times.
+/// The time before a run's first progress line, and between two lines.
 const SILENCE: Duration = Duration::from_secs(3);
 const PACE: Duration = Duration::from_secs(10);
 
-/// Tells now and then how far a run is, also where nobody watches a terminal.
+/// Prints progress lines now and then, even without a terminal.
 struct ProgressLog {
     output: Output,
-    /// The beginning of each line.
     of: String,
     began: Instant,
     next: Duration,
@@ -253,7 +249,7 @@ impl ProgressLog {
         })
     }
 
-    /// The line that is due after this time, if one is.
+    /// The progress line, if one is due after this time.
     fn line(&mut self, at: SimProgress, passed: Duration) -> Option<String> {
         if passed < self.next {
             return None;
@@ -298,7 +294,7 @@ mod tests {
         SimulateTestCli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).args
     }
 
-    /// The words of a command, as a shell takes it apart.
+    /// Splits a command into words like `sh`.
     fn words(command: &str) -> Vec<String> {
         let shell = std::process::Command::new("sh").args(["-c", &format!("printf '%s\\n' {command}")]).output();
         String::from_utf8(shell.unwrap().stdout).unwrap().lines().map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! `emulate sweep`: every combination of what a plan's `[sweep]` table lists.
+//! `emulate sweep`: every combination of the values in a plan's `[sweep]` table.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,12 +41,9 @@ pub(crate) struct SweepArgs {
     check: bool,
 }
 
-/// The runs are real or simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunMode {
-    /// With the real daemons.
     Emulated,
-    /// In virtual time.
     Simulated,
 }
 
@@ -56,7 +53,6 @@ impl SweepArgs {
     }
 }
 
-/// A run of the sweep.
 struct SweepTask {
     cell: SweepRun,
     prepared: Prepared,
@@ -64,14 +60,12 @@ struct SweepTask {
     state: RunFolderState,
 }
 
-/// What the folder of a run holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunFolderState {
-    /// Nothing, or a run that broke off.
+    /// Empty, or a run that broke off.
     Open,
     /// A run whose figures cannot be trusted.
     NotValid,
-    /// A run to its end.
     Complete,
 }
 
@@ -92,7 +86,6 @@ impl SweepTask {
     }
 }
 
-/// Runs what is not complete yet, and shows all.
 pub(crate) fn run(args: &SweepArgs, output: Output) -> CommandResult {
     let (folder, tasks) = tasks(args)?;
     for warning in tasks.iter().flat_map(|task| task.prepared.warnings()).collect::<BTreeSet<_>>() {
@@ -122,7 +115,7 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> CommandResult {
     });
     let page = match report::combine(&folder) {
         Ok(combined) => combined.page,
-        // Where no run came about there is none to show, and this says why.
+        // Without any run there is nothing to show; this error has the reason.
         Err(error) => return Err(failed.unwrap_or_else(|| failure(error))),
     };
     let untrusted = show(&tasks, output)?;
@@ -134,7 +127,7 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> CommandResult {
 fn tasks(args: &SweepArgs) -> CommandResult<(PathBuf, Vec<SweepTask>)> {
     let text = Plan::text(&args.plan).map_err(RunError::from)?;
     let cells = experiment::sweep_runs(&text, &args.plan).map_err(RunError::from)?;
-    // It is made by the plan's name, which a sweep does not vary.
+    // Its default is the plan's name, which a sweep does not vary.
     let name = Prepared::from_text(&text, &args.plan)?.plan.name;
     let all = args.output.clone().unwrap_or_else(|| Path::new("results").join(name));
     let (mut tasks, mut programs) = (Vec::with_capacity(cells.len()), Hashes::new());
@@ -148,10 +141,10 @@ fn tasks(args: &SweepArgs) -> CommandResult<(PathBuf, Vec<SweepTask>)> {
     Ok((all, tasks))
 }
 
-/// The hash of each program that is here now, by architecture.
+/// The hash of each installed program, by architecture.
 type Hashes = BTreeMap<&'static str, BTreeMap<String, String>>;
 
-/// What the folder holds of this run. Another run there is nobody's to remove.
+/// The state of this run's folder. A different run there must not be removed.
 fn state(folder: &Path, prepared: &Prepared, how: RunMode, programs: &mut Hashes) -> CommandResult<RunFolderState> {
     let other = |what: &str| {
         let way_out = "choose another folder with -o, or remove it";
@@ -191,7 +184,7 @@ fn state(folder: &Path, prepared: &Prepared, how: RunMode, programs: &mut Hashes
     Ok(if run.verdict.valid { RunFolderState::Complete } else { RunFolderState::NotValid })
 }
 
-/// Runs what is open; gives what went wrong with runs that did not come about.
+/// Makes open runs; returns the failures of those that did not start.
 fn run_all(open: &[&SweepTask], how: RunMode, output: Output, interrupt: &Interrupt) -> CommandResult<Vec<String>> {
     let mut failures = Vec::new();
     for (index, task) in open.iter().enumerate() {
@@ -200,7 +193,7 @@ fn run_all(open: &[&SweepTask], how: RunMode, output: Output, interrupt: &Interr
         }
         output.say(format!("{} of {}: {}", index + 1, open.len(), task.cell.name));
         if task.folder.exists() {
-            // It broke off, or is not valid: what it holds is of no use.
+            // It broke off, or is not valid: its content is useless.
             std::fs::remove_dir_all(&task.folder).map_err(|error| Failure::file("remove", &task.folder, &error))?;
         }
         if how == RunMode::Simulated {
@@ -213,7 +206,7 @@ fn run_all(open: &[&SweepTask], how: RunMode, output: Output, interrupt: &Interr
                     return Err(interrupted());
                 }
             }
-            // The others may do better.
+            // The other runs may succeed.
             Err(RunError::Failed(message)) => failures.push(format!("{}: {message}", task.cell.name)),
             Err(RunError::Records(message)) => return Err(full(&task.cell.name, &message)),
             Err(error) => return Err(error.into()),
@@ -222,7 +215,7 @@ fn run_all(open: &[&SweepTask], how: RunMode, output: Output, interrupt: &Interr
     Ok(failures)
 }
 
-/// Makes a run in virtual time, and its page.
+/// Simulates a run, and makes its page.
 fn simulated(task: &SweepTask, output: Output) -> CommandResult {
     let seen = sim::simulate_varied(&task.prepared, &task.folder, &task.cell.varied)?;
     seen.violations.iter().for_each(|violation| output.say(violation.sentence()));
@@ -233,12 +226,11 @@ fn interrupted() -> Failure {
     Failure::new(FailureCode::Interrupted, "interrupted; the same command goes on with the runs that are not complete")
 }
 
-/// The others would not do better.
+/// A full disk would stop the other runs as well.
 fn full(run: &str, message: &str) -> Failure {
     Failure::failed(format!("{run}: {message}; the sweep ends here, and the same command goes on when there is room"))
 }
 
-/// What would run.
 fn check(tasks: &[SweepTask], keep_invalid: bool, output: Output) -> CommandResult {
     if output.is_json() {
         let run = |task: &SweepTask| {
@@ -279,16 +271,15 @@ struct SweepRow<'a> {
     folder: &'a Path,
 }
 
-/// All rows.
 #[derive(Serialize)]
 struct SweepJson<'a> {
     schema: u32,
     runs: Vec<SweepRow<'a>>,
 }
 
-/// Shows all runs; gives why some cannot be trusted.
+/// Shows all runs; returns the reasons to distrust some.
 fn show(tasks: &[SweepTask], output: Output) -> CommandResult<Vec<String>> {
-    // Those that did not come about are told apart.
+    // Runs that did not start are reported separately.
     let all = tasks.iter().filter_map(|task| Some((task, report::read(&task.folder).ok()?)));
     let all: Vec<(&SweepTask, Results)> = all.collect();
     let rows: Vec<SweepRow<'_>> = all.iter().map(|(task, results)| row(task, results)).collect();

@@ -143,7 +143,6 @@ struct To {
     output: Option<PathBuf>,
 }
 
-/// Writes a topology.
 pub(crate) fn run(args: &TopoArgs, output: Output) -> CommandResult {
     let (made, comment, to) = match &args.shape {
         TopoShape::Star(args) => {
@@ -156,7 +155,7 @@ pub(crate) fn run(args: &TopoArgs, output: Output) -> CommandResult {
         }
         TopoShape::Forest(args) => {
             let ForestArgs { nodes, per_home, per_middle, tops, area, .. } = *args;
-            let forest = Forest { per_home, per_middle, tops, area, ..Forest::for_nodes(nodes) };
+            let forest = Forest { per_home, per_middle, roots: tops, area, ..Forest::for_nodes(nodes) };
             (forest.topology(), forest.comment(), &args.to)
         }
     };

@@ -1,4 +1,4 @@
-//! How a run is going, on a terminal: with the time that is left.
+//! Progress of a run on a terminal, with the remaining time.
 
 use std::cell::Cell;
 
@@ -11,14 +11,13 @@ use super::run_loop::{ProgressSnapshot, RunObserver};
 pub(super) struct RunProgressBar {
     steps: Steps,
     name: String,
-    /// How long it is, seconds; none if nobody knows.
+    /// Length of the run, seconds; `None` if it is unknown.
     length: Option<f64>,
     has_plan: bool,
     shown: Cell<u64>,
 }
 
 impl RunProgressBar {
-    /// Begins to show a run.
     pub(super) fn start(output: Output, job: &RunSpec<'_>) -> Self {
         let length = job.length.map(|length| length.as_secs_f64());
         let name = job.name.to_owned();

@@ -1,4 +1,4 @@
-//! The other programs of Roost, which are installed beside this one.
+//! The other programs of Roost, which are installed in the folder of this one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,24 +10,22 @@ use sha2::{Digest, Sha256};
 use super::error::RunError;
 use super::plan::Architecture;
 
-/// This program, also when its file has been replaced since.
+/// The running program, even if its file has been replaced.
 const OWN: &str = "/proc/self/exe";
 
-/// The programs that experiments run.
 #[derive(Clone, Debug)]
 pub(crate) struct Binaries {
     folder: PathBuf,
 }
 
 impl Binaries {
-    /// Those beside this program.
+    /// Finds the programs in this program's folder.
     pub(crate) fn beside_this() -> Result<Self, RunError> {
         let own = std::env::current_exe();
         let own = own.map_err(|error| RunError::Failed(format!("cannot tell where I am: {error}")))?;
         Ok(Self { folder: own.parent().unwrap_or(Path::new("/")).to_owned() })
     }
 
-    /// The path of one of them.
     pub(crate) fn path(&self, name: &str) -> Result<PathBuf, RunError> {
         let path = self.folder.join(name);
         if path.is_file() {
@@ -40,18 +38,18 @@ impl Binaries {
     }
 }
 
-/// The SHA-256 of every program that a run of this architecture is made with,
-/// this one among them, by name: those of a version may differ still.
+/// The SHA-256 of every program that takes part in a run of this architecture, this one included, by name:
+/// programs of one version may still differ.
 ///
 /// # Errors
-/// When one is not there.
+/// When a program is missing.
 pub fn hashes(architecture: Architecture) -> Result<BTreeMap<String, String>, RunError> {
     let binaries = Binaries::beside_this()?;
     let mut paths = vec![("emulate", OWN.into())];
     for name in ["roost", "overlay-node", architecture.hub_program()] {
         paths.push((name, binaries.path(name)?));
     }
-    // Side by side: builds for debugging are large, and slow at this.
+    // In parallel: debug builds are large, and slow at hashing.
     std::thread::scope(|scope| {
         let threads: Vec<_> = paths.iter().map(|(name, path)| (*name, scope.spawn(move || hash(path)))).collect();
         let hashes = threads.into_iter().map(|(name, thread)| {
@@ -70,7 +68,7 @@ pub fn own_digest() -> Result<String, RunError> {
     hash(Path::new(OWN))
 }
 
-/// The same of this program alone, by name.
+/// The SHA-256 of this program alone, by name.
 pub(super) fn own_hash() -> Result<BTreeMap<String, String>, RunError> {
     Ok(BTreeMap::from([("emulate".to_owned(), hash(Path::new(OWN))?)]))
 }

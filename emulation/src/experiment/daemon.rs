@@ -1,5 +1,4 @@
-//! One daemon of a run: a process in a host's namespace. It ends when this
-//! value goes, whatever happens.
+//! A daemon of a run: a process in a host's namespace. Dropping the value ends the process.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,29 +15,28 @@ use super::error::RunError;
 use crate::lab::{Lab, Usage};
 use crate::topology::model::HostIndex;
 
-/// How long a daemon may take to answer a question about itself.
+/// The longest time for a daemon's answer about its own state.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// What a daemon is to a run.
+/// The part of a daemon in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It requests and provides: its place among the nodes.
+    /// A node, by its index among the nodes.
     Node(usize),
-    /// A super node, or the server: its place among the hubs.
+    /// A super node or a server, by its index among the hubs.
     Hub(usize),
 }
 
-/// How to start a daemon.
+/// The command line of a daemon, and its files.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub(crate) role: Role,
-    /// Its name, which its certificate and its files carry.
+    /// The name in its certificate and of its files.
     pub(crate) name: String,
     pub(crate) host: HostIndex,
     pub(crate) class: String,
-    /// What records call it: `node`, `supernode`, `server` or `cache`.
+    /// The name in records: `node`, `supernode`, `server` or `cache`.
     pub(crate) title: &'static str,
-    /// What its identity says.
     pub(crate) certified: roost_proto::Role,
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
@@ -46,34 +44,29 @@ pub(crate) struct Launch {
     pub(crate) log: PathBuf,
 }
 
-/// A daemon, running or not.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     pub(crate) launch: Launch,
     child: Option<Child>,
-    /// How it ended last.
+    /// The end of its latest process.
     ended: Option<ExitStatus>,
-    /// What its earlier processes used.
     before: Usage,
-    /// The last look at the present one.
+    /// The latest usage of the current process.
     last: Usage,
-    /// What its earlier processes had counted when they were ended.
+    /// Counters of its earlier processes at their end.
     counted: Counters,
 }
 
-/// What a daemon counts since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     /// Bytes of messages by class of traffic.
     pub(super) traffic_sent_bytes: BTreeMap<String, u64>,
-    /// Bytes that its sockets sent.
     pub(super) sent_bytes: u64,
-    /// Bytes that its sockets received.
     pub(super) received_bytes: u64,
 }
 
 impl Counters {
-    /// Adds what a process says that it has counted.
+    /// Adds the counters in a process's status.
     pub(super) fn add(&mut self, status: &Status) {
         for (class, bytes) in &status.traffic_sent_bytes {
             *self.traffic_sent_bytes.entry(class.clone()).or_default() += bytes;
@@ -84,7 +77,6 @@ impl Counters {
 }
 
 impl Daemon {
-    /// A daemon that has not been started yet.
     pub(crate) fn new(launch: Launch) -> Self {
         Self {
             launch,
@@ -96,23 +88,23 @@ impl Daemon {
         }
     }
 
-    /// Starts it in its host's namespace; its log is added to.
+    /// Starts it in its host's namespace and appends to its log.
     pub(crate) fn start(&mut self, lab: &Lab) -> Result<(), RunError> {
         let Launch { program, args, socket, log, .. } = &self.launch;
         let file = OpenOptions::new().create(true).append(true).open(log);
         let file = file.map_err(|error| RunError::file("open", log, &error))?;
-        // One that was killed has left its socket behind.
+        // A killed process leaves its socket behind.
         let _ = std::fs::remove_file(socket);
         let mut command = Command::new(program);
         command
             .args(args)
-            // What this machine is set up for must not leak into the run.
+            // Settings of this machine must not leak into the run.
             .env_clear()
             .envs(std::env::var_os("RUST_BACKTRACE").map(|value| ("RUST_BACKTRACE", value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file)
-            // Ctrl-C is for whoever runs the experiment.
+            // Ctrl-C is meant for the experiment, not for its daemons.
             .process_group(0);
         let spawned = lab.run_in(self.launch.host, || command.spawn())?;
         let cannot = |error| RunError::Failed(format!("cannot start {}: {error}", program.display()));
@@ -121,7 +113,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Whether it runs. How it ended is kept.
+    /// True if it runs. A process that has ended is reaped, and its exit status kept.
     pub(crate) fn is_running(&mut self) -> bool {
         let Some(child) = &mut self.child else { return false };
         match child.try_wait() {
@@ -135,13 +127,12 @@ impl Daemon {
         }
     }
 
-    /// How it ended last, in words, with the last line of its log.
+    /// Describes its last exit, with the last line of its log.
     pub(crate) fn exit_summary(&self) -> String {
         let how = self.ended.map_or_else(|| "has not been started".to_owned(), |status| format!("ended ({status})"));
         format!("{how}; {}", last_log_line(&self.launch.log))
     }
 
-    /// Its status, if it answers.
     pub(crate) async fn status(socket: PathBuf) -> Option<Status> {
         let ask = async {
             let client = Client::connect(socket).await.ok()?;
@@ -150,7 +141,7 @@ impl Daemon {
         tokio::time::timeout(ANSWER, ask).await.ok().flatten()
     }
 
-    /// What all its processes have counted, of which the present one says this.
+    /// The counters of all its processes; `status` is the current one's.
     pub(super) fn counted(&self, status: Option<&Status>) -> Counters {
         let mut counted = self.counted.clone();
         if let Some(status) = status {
@@ -159,27 +150,26 @@ impl Daemon {
         counted
     }
 
-    /// Keeps what its process has counted, before that is ended.
+    /// Keeps the counters of its process before the process is ended.
     pub(super) fn keep_counters(&mut self, status: &Status) {
         self.counted.add(status);
     }
 
-    /// What all its processes have used. Of one that was killed it is what
-    /// was seen last.
+    /// The usage of all its processes. That of a killed process is the latest known.
     pub(super) fn usage(&mut self) -> Usage {
-        // What was seen last is the best there is.
+        // On failure the latest known usage must do.
         let _ = self.look_at_usage();
         add(self.before, self.last)
     }
 
-    /// How long its processes have waited for a processor; `None` if it runs
-    /// and the system does not tell.
+    /// Time for which its processes have waited for a processor; `None` if it runs and the system does not
+    /// tell.
     pub(super) fn waited(&mut self) -> Option<Duration> {
         let known = self.look_at_usage() || !self.is_running();
         known.then(|| add(self.before, self.last).waited)
     }
 
-    /// Whether what it uses now is known.
+    /// Updates the current usage; true if it succeeded.
     fn look_at_usage(&mut self) -> bool {
         let Some(usage) = self.child.as_ref().and_then(|child| Usage::read_process(child.id()).ok()) else {
             return false;
@@ -188,11 +178,11 @@ impl Daemon {
         true
     }
 
-    /// Kills it: it says nothing to anybody.
+    /// Kills it: it sends no farewell.
     pub(super) fn kill(&mut self) {
         self.usage();
         if let Some(child) = &mut self.child {
-            // One that has ended already cannot be killed, and need not be.
+            // A process that has ended already need not be killed.
             let _ = child.kill();
             self.ended = child.wait().ok();
             self.child = None;
@@ -200,25 +190,23 @@ impl Daemon {
         }
     }
 
-    /// Asks it to leave.
+    /// Requests a clean exit (SIGTERM).
     pub(crate) fn leave(&mut self) {
         self.usage();
         self.signal(Signal::TERM);
     }
 
-    /// Has it stand still.
     pub(super) fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Has it go on.
     pub(super) fn thaw(&self) {
         self.signal(Signal::CONT);
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(child) = &self.child {
-            // One that has ended already cannot be told, and need not be.
+            // A process that has ended already needs no signal.
             let _ = kill_process(Pid::from_child(child), signal);
         }
     }

@@ -1,5 +1,5 @@
-//! What happens besides the workload, carried out: daemons are killed and
-//! started, programs and traffic run, links change.
+//! Execution of the schedule beside the workload: daemons are killed and started, programs and traffic run,
+//! links change.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,7 +15,6 @@ use crate::lab::Lab;
 use crate::report::record::Record;
 use crate::topology::model::ProgramAction;
 
-/// Those who carry out a schedule.
 pub(super) struct FaultInjector<'a> {
     lab: &'a Lab,
     journal: &'a Journal,
@@ -23,24 +22,23 @@ pub(super) struct FaultInjector<'a> {
     programs: Programs,
     traffic: Option<TrafficAgents>,
     had_work: bool,
-    /// Daemons that are ended until then have been asked for their last words.
+    /// Daemons that end before this time have been asked for their final counters.
     heard: Duration,
     late: Option<Duration>,
-    /// A sentence for each thing that was to be done to traffic and was not.
+    /// Failed actions on traffic agents, one sentence each.
     undone: Vec<String>,
 }
 
-/// What came of a schedule.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScheduleResult {
-    /// How late the latest act was; those of the lab are exact. None if there was no other.
+    /// Lateness of the latest action; `None` if there was none. The lab's own events are exact and do not
+    /// count.
     pub(super) late: Option<Duration>,
-    /// One sentence for each thing that should have been done and was not.
     pub(super) undone: Vec<String>,
 }
 
 impl<'a> FaultInjector<'a> {
-    /// Makes ready for a schedule; `base` is where the folders of programs begin.
+    /// Prepares a schedule; relative folders of programs start at `base`.
     pub(super) fn new(lab: &'a Lab, journal: &'a Journal, script: RunSchedule, base: &Path) -> Result<Self, RunError> {
         let (programs, traffic) = (Programs::from_topology(lab, base)?, Some(TrafficAgents::start_agents(lab)?));
         let had_work = script.has_work();
@@ -48,26 +46,25 @@ impl<'a> FaultInjector<'a> {
         Ok(Self { lab, journal, script, programs, traffic, had_work, heard, late, undone })
     }
 
-    /// When to call [`Self::run_due`] next, if no program ends before.
+    /// The time of the next call of [`Self::run_due`], unless a program ends earlier.
     pub(super) fn deadline(&self) -> Option<Duration> {
         let mut endings = self.script.endings().map(|(at, _, _)| at);
         let asking = endings.find(|at| *at > self.heard).map(|at| at.saturating_sub(AHEAD));
         [self.script.deadline(), self.programs.deadline(), asking].into_iter().flatten().min()
     }
 
-    /// Whether all programs and all traffic that were to be have been, and
-    /// nothing is to come.
+    /// True if all programs and traffic have ended, and no event is left.
     pub(super) fn is_over(&self) -> bool {
         let sends = self.traffic.as_ref().is_some_and(TrafficAgents::is_any_sending);
         self.had_work && !sends && !self.programs.is_any_running() && self.script.deadline().is_none()
     }
 
-    /// How many programs run, and how much is to come.
+    /// The numbers of running programs and of events to come.
     pub(super) fn busy(&self) -> (usize, usize) {
         (self.programs.running(), self.script.left())
     }
 
-    /// Does all that is due; whether that ends the run, which began at `origin`.
+    /// Runs all due actions of a run that began at `origin`; true if one of them ends the run.
     pub(super) fn run_due(&mut self, fleet: &mut Fleet, origin: Instant) -> Result<bool, RunError> {
         let ended = self.programs.collect_ended(origin.elapsed());
         self.record_ended(ended);
@@ -80,7 +77,7 @@ impl<'a> FaultInjector<'a> {
         Ok(false)
     }
 
-    /// Asks those daemons that are ended soon, so that they are ended in time.
+    /// Asks daemons that will end soon for their final counters, so that they end in time.
     fn ask_last_words(&mut self, fleet: &mut Fleet, now: Duration) {
         self.heard = now + AHEAD;
         for (_, host, hub) in self.script.endings().take_while(|(at, _, _)| *at <= self.heard) {
@@ -88,7 +85,7 @@ impl<'a> FaultInjector<'a> {
         }
     }
 
-    /// Does one thing, and writes it down; whether that ends the run.
+    /// Runs and records one action; true if it ends the run.
     fn carry_out(
         &mut self,
         fleet: &mut Fleet,
@@ -96,7 +93,7 @@ impl<'a> FaultInjector<'a> {
         item: ScheduleItem,
         now: Duration,
     ) -> Result<bool, RunError> {
-        // What the lab does by itself it has done at its time.
+        // The lab runs its own events at their exact times.
         let t = if item.act == ScheduledAction::LabEvent { item.at } else { now }.as_secs_f64();
         if item.act != ScheduledAction::LabEvent && item.after.is_none() {
             self.late = self.late.max(Some(now.saturating_sub(item.at)));
@@ -117,7 +114,7 @@ impl<'a> FaultInjector<'a> {
         Ok(false)
     }
 
-    /// Does one thing; the inner error is what is said if it is not possible.
+    /// Runs one action; the inner error describes an action that is impossible.
     fn act(
         &mut self,
         fleet: &mut Fleet,
@@ -145,7 +142,7 @@ impl<'a> FaultInjector<'a> {
         Ok(Ok(()))
     }
 
-    /// Writes down what has ended; who waited for it may come now.
+    /// Records programs that have ended; items that wait for them become due.
     fn record_ended(&mut self, ended: Vec<EndedProgram>) {
         for EndedProgram { item, record } in ended {
             self.journal.write(&Record::Program(record));
@@ -153,7 +150,7 @@ impl<'a> FaultInjector<'a> {
         }
     }
 
-    /// Ends all that still runs, and writes down what it counted.
+    /// Ends everything that still runs, and records its counters.
     pub(super) fn end(mut self, now: Duration) -> ScheduleResult {
         for EndedProgram { record, .. } in self.programs.end(now) {
             self.journal.write(&Record::Program(record));

@@ -1,5 +1,5 @@
-//! What a daemon has counted that the plan is about to end. It is asked ahead of
-//! its end, so that this comes at its time and not when an answer has come.
+//! Final counters of a daemon that the plan is about to end. It is asked in advance, so that it ends on time
+//! and not after its answer.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,19 +10,18 @@ use tokio::sync::watch;
 use super::daemon::Daemon;
 use super::fleet::AbortOnDrop;
 
-/// How long before its end a daemon is first asked.
+/// The time before a daemon's end at which it is first asked.
 pub(super) const AHEAD: Duration = Duration::from_millis(250);
-/// The time between two questions.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What a daemon says again and again. It is not asked any more when this value goes.
+/// Repeated status requests to a daemon. Dropping the value stops them.
 pub(super) struct FinalStats {
     newest: watch::Receiver<Option<Status>>,
     _asks: AbortOnDrop,
 }
 
 impl FinalStats {
-    /// Asks the daemon behind this socket from now on.
+    /// Starts to ask the daemon behind this socket.
     pub(super) fn poll_socket(socket: PathBuf) -> Self {
         let (sender, newest) = watch::channel(None);
         let asks = tokio::spawn(async move {
@@ -36,7 +35,6 @@ impl FinalStats {
         Self { newest, _asks: AbortOnDrop(asks.abort_handle()) }
     }
 
-    /// What it said last.
     pub(super) fn newest(&self) -> Option<Status> {
         self.newest.borrow().clone()
     }

@@ -1,4 +1,4 @@
-//! All daemons of a run: started in order, watched, asked, and ended.
+//! All daemons of a run: started in order, watched, and ended.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,46 +23,47 @@ use crate::lab::Lab;
 use crate::report::record;
 use crate::topology::model::HostIndex;
 
-/// Where the daemons' logs are.
+/// The folder of the daemons' logs, in the results.
 pub(super) const LOGS: &str = "logs";
-/// How long daemons may take until all are attached.
+/// The longest time until all daemons are attached.
 const READY: Duration = Duration::from_secs(120);
-/// Time between two looks at daemons that are starting.
+/// The interval at which starting daemons are checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long daemons may take to leave before they are killed.
+/// The longest time for daemons to leave before they are killed.
 pub(super) const LEAVE: Duration = Duration::from_secs(3);
-/// How many daemons are asked at once.
+/// Daemons that are asked at the same time.
 const ASKED_AT_ONCE: usize = 16;
 
-/// All daemons of a run: hubs first.
+/// All daemons of a run; hubs come first.
 pub(super) struct Fleet {
     members: Vec<FleetDaemon>,
 }
 
-/// A daemon, and what the plan wants of it.
+/// A daemon, and the state that the plan wants for it.
 struct FleetDaemon {
     daemon: Daemon,
-    /// Whether its node may ask.
+    /// True while its node may send requests.
     alive: Arc<watch::Sender<bool>>,
     state: DesiredState,
-    /// What its process says that it has counted, when it is soon to be ended.
+    /// Its latest counters, if it is about to be ended.
     final_stats: Option<FinalStats>,
 }
 
-/// What a daemon is to do.
 #[derive(Debug)]
 enum DesiredState {
-    /// It is to run.
     Running,
-    /// It was started again, and this waits until it is attached.
-    Restarting { _until_attached: AbortOnDrop },
-    /// It was asked to leave; when it has gone it is to be started again, if so.
-    Leaving { and_returns: bool },
-    /// It is to be gone.
+    /// It was started again; the task waits until it is attached.
+    Restarting {
+        _until_attached: AbortOnDrop,
+    },
+    /// It was asked to leave; with `and_returns` it is started again afterwards.
+    Leaving {
+        and_returns: bool,
+    },
     Stopped,
 }
 
-/// A task that ends when this value goes.
+/// A task that is aborted when this value is dropped.
 #[derive(Debug)]
 pub(super) struct AbortOnDrop(pub(super) AbortHandle);
 
@@ -72,21 +73,19 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// What becomes known when all are ready.
+/// Facts that are known once all daemons are ready.
 pub(super) struct Ready {
-    /// The nodes' ids, in their order.
     pub(super) ids: Vec<NodeId>,
-    /// What each daemon says of itself when all of them are, hubs first.
+    /// The status of each daemon at that time, hubs first.
     pub(super) statuses: Vec<Option<Status>>,
 }
 
 impl Fleet {
-    /// No daemons at all.
     pub(super) const fn none() -> Self {
         Self { members: Vec::new() }
     }
 
-    /// Makes the identities and the files of all daemons; starts none.
+    /// Makes the identities and the files of all daemons without starting any.
     pub(super) fn prepare(
         plan: &Plan,
         placement: &Placement,
@@ -98,7 +97,7 @@ impl Fleet {
         std::fs::create_dir_all(LOGS).map_err(|error| RunError::file("make", Path::new(LOGS), &error))?;
         let group = Path::new(RUN_FOLDER).join("group");
         identities::make_group(binaries, &group)?;
-        // An empty file of its own, so that the settings of this machine's daemons stay out.
+        // An empty file, so that the settings of this machine's daemons are not read.
         let empty = Path::new(RUN_FOLDER).join("empty.toml");
         std::fs::write(&empty, "").map_err(|error| RunError::file("write", &empty, &error))?;
         let maker = LaunchBuilder { plan, placement, lab, binaries, empty: &empty };
@@ -117,7 +116,7 @@ impl Fleet {
         Ok(Self { members: launches.into_iter().map(FleetDaemon::new).collect() })
     }
 
-    /// Starts the hubs and, when they serve, the nodes; waits until all are attached.
+    /// Starts the hubs and, once they serve, the nodes; waits until all are attached.
     pub(super) async fn start(&mut self, lab: &Lab, step: impl Fn()) -> Result<Ready, RunError> {
         let deadline = Instant::now() + READY;
         let hubs = self.members.iter().filter(|member| member.is_hub()).count();
@@ -164,14 +163,14 @@ impl Fleet {
         }
     }
 
-    /// The socket of each node, and whether the node runs, in the nodes' order.
+    /// By node: its socket, and true while the node runs.
     pub(super) fn nodes(&self) -> Vec<(PathBuf, watch::Receiver<bool>)> {
         let nodes = self.members.iter().filter(|member| !member.is_hub());
         nodes.map(|member| (member.socket(), member.alive.subscribe())).collect()
     }
 
-    /// Looks who has ended. One that was asked to leave and to come back is
-    /// started again; given are those that the plan did not end: name and how.
+    /// Reaps daemons that have ended. One that was asked to leave and return is started again. Returns those
+    /// that the plan did not end: name and exit.
     pub(super) fn reap_ended(&mut self, lab: &Lab) -> Result<Vec<(String, String)>, RunError> {
         let mut died = Vec::new();
         for member in &mut self.members {
@@ -194,18 +193,18 @@ impl Fleet {
         self.members.iter().position(|member| member.daemon.launch.host == host && member.is_hub() == hub)
     }
 
-    /// Asks the daemon of a host from now on what it has counted, since it is
-    /// soon to be ended: when that is done nobody waits for an answer.
+    /// Starts to ask the daemon of a host for its counters, since it will be ended soon; at its end nobody
+    /// waits for an answer.
     pub(super) fn poll_final_stats(&mut self, host: HostIndex, hub: bool) {
         if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index))
-            && member.is_wanted()
+            && member.should_run()
         {
             let socket = member.socket();
             member.final_stats.get_or_insert_with(|| FinalStats::poll_socket(socket));
         }
     }
 
-    /// Does something to the daemon of a host.
+    /// Applies an action to the daemon of a host.
     pub(super) fn apply_action(
         &mut self,
         lab: &Lab,
@@ -225,12 +224,10 @@ impl Fleet {
         Ok(())
     }
 
-    /// Has all daemons go on that stand still.
     pub(super) fn thaw_all(&self) {
         self.members.iter().for_each(|member| member.daemon.thaw());
     }
 
-    /// Kills the daemon of a host.
     fn kill(&mut self, host: HostIndex, hub: bool) {
         if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index)) {
             member.keep_final_stats();
@@ -240,7 +237,7 @@ impl Fleet {
         }
     }
 
-    /// Asks the daemon of a host to leave.
+    /// Makes the daemon of a host leave.
     fn stop(&mut self, host: HostIndex, hub: bool) {
         if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index))
             && !matches!(member.state, DesiredState::Stopped)
@@ -251,8 +248,7 @@ impl Fleet {
         }
     }
 
-    /// Starts the daemon of a host again, unless it runs; one that is leaving
-    /// when it has gone.
+    /// Starts the daemon of a host again, unless it runs; one that is leaving is started when it has gone.
     fn restart(&mut self, lab: &Lab, host: HostIndex, hub: bool) -> Result<(), RunError> {
         let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index)) else { return Ok(()) };
         match member.state {
@@ -265,42 +261,42 @@ impl Fleet {
         }
     }
 
-    /// Asks all daemons that run, side by side, what they have counted.
+    /// Asks all running daemons for their counters, in parallel.
     pub(super) async fn statuses(&mut self) -> Vec<Option<Status>> {
-        // One that was asked to leave has said it before.
-        let runs = |member: &mut FleetDaemon| member.is_wanted() && member.daemon.is_running();
+        // A daemon that was asked to leave has given its counters before.
+        let runs = |member: &mut FleetDaemon| member.should_run() && member.daemon.is_running();
         let sockets = self.members.iter_mut().map(|member| runs(member).then(|| member.socket()));
         ask(sockets.collect(), Daemon::status).await
     }
 
-    /// The records of what the daemons said and used, `t` seconds after the beginning.
+    /// Records of the daemons' status and usage, `t` seconds after the beginning.
     pub(super) fn records(&mut self, t: f64, statuses: &[Option<Status>]) -> Vec<record::NodeRecord> {
         let both = self.members.iter_mut().zip(statuses);
         both.map(|(member, status)| record(&mut member.daemon, status.as_ref(), t)).collect()
     }
 
-    /// How long each daemon has waited for a processor so far, seconds; none
-    /// where the system does not tell.
+    /// Time for which each daemon has waited for a processor so far, seconds; `None` where the system does not
+    /// tell.
     pub(super) fn waited(&mut self) -> Vec<(String, Option<f64>)> {
         let daemons = self.members.iter_mut().map(|member| &mut member.daemon);
         daemons.map(|daemon| (daemon.launch.name.clone(), daemon.waited().map(|wait| wait.as_secs_f64()))).collect()
     }
 
-    /// The daemons that gave no status though the plan wants them to run.
+    /// Daemons without a status that the plan wants to run.
     pub(super) fn silent(&self, statuses: &[Option<Status>]) -> Vec<String> {
         let both = self.members.iter().zip(statuses);
-        let silent = both.filter(|(member, status)| status.is_none() && member.is_wanted());
+        let silent = both.filter(|(member, status)| status.is_none() && member.should_run());
         silent.map(|(member, _)| member.daemon.launch.name.clone()).collect()
     }
 
-    /// The daemons that were started again and have not been attached since.
+    /// Daemons that were started again and are not attached yet.
     pub(super) fn not_back(&self) -> Vec<String> {
         let is_missing =
             |member: &&FleetDaemon| matches!(member.state, DesiredState::Restarting { .. }) && !*member.alive.borrow();
         self.members.iter().filter(is_missing).map(|member| member.daemon.launch.name.clone()).collect()
     }
 
-    /// Lets all leave: nodes first, since they say good-bye to their hubs.
+    /// Makes all daemons leave: nodes first, since they sign off at their hubs.
     pub(super) async fn end(mut self) {
         let deadline = Instant::now() + LEAVE;
         for wants_hubs in [false, true] {
@@ -328,23 +324,23 @@ impl FleetDaemon {
         self.daemon.launch.socket.clone()
     }
 
-    /// Whether the plan wants it to run.
-    const fn is_wanted(&self) -> bool {
+    /// True if the plan wants it to run.
+    const fn should_run(&self) -> bool {
         matches!(self.state, DesiredState::Running | DesiredState::Restarting { .. })
     }
 
-    /// Keeps what its process said last, once: before it is ended.
+    /// Keeps the latest counters of its process once, before it is ended.
     fn keep_final_stats(&mut self) {
-        if let Some(words) = self.final_stats.take().filter(|_| self.is_wanted())
+        if let Some(words) = self.final_stats.take().filter(|_| self.should_run())
             && let Some(status) = words.newest()
         {
             self.daemon.keep_counters(&status);
         }
     }
 
-    /// Starts it again; its node asks when it is attached.
+    /// Starts it again; its node requests once it is attached.
     fn start_again(&mut self, lab: &Lab) -> Result<(), RunError> {
-        // Those of the process before.
+        // These belong to the process before.
         self.final_stats = None;
         self.daemon.start(lab)?;
         let (socket, alive) = (self.socket(), Arc::clone(&self.alive));
@@ -359,12 +355,12 @@ impl FleetDaemon {
     }
 }
 
-/// Whether it serves: a hub that listens, a node that is attached.
+/// True if it serves: a hub that listens, a node that is attached.
 fn is_ready(status: &Status) -> bool {
     matches!(status.state, State::Listening | State::Attached | State::MulticastOnly)
 }
 
-/// Asks the daemons behind these sockets side by side, some at once.
+/// Asks the daemons behind these sockets, several at a time.
 async fn ask<F>(sockets: Vec<Option<PathBuf>>, question: fn(PathBuf) -> F) -> Vec<Option<Status>>
 where
     F: Future<Output = Option<Status>> + Send + 'static,
@@ -381,7 +377,7 @@ where
         });
     }
     while let Some(answer) = asked.join_next().await {
-        // One whose task broke has not answered.
+        // A panicked task counts as no answer.
         if let Ok((index, status)) = answer {
             answers[index] = status;
         }

@@ -1,4 +1,4 @@
-//! The group of a run, made anew by the `roost` command for each.
+//! The group of a run, newly made by the `roost` command.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use super::binaries::Binaries;
 use super::error::RunError;
 
-/// How long the identities are valid: longer than any run.
+/// The validity of the identities: longer than any run.
 const VALID: &str = "30d";
 
-/// Makes a group in `folder`, which must not be there.
+/// Makes a group in `folder`, which must not exist.
 pub(crate) fn make_group(binaries: &Binaries, folder: &Path) -> Result<(), RunError> {
     roost(Command::new(binaries.path("roost")?).args(["group", "init", "--name", "emulation"]).arg(folder))
 }

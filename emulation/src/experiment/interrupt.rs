@@ -1,4 +1,4 @@
-//! Ctrl-C: once to stop cleanly, twice to stop at once.
+//! Ctrl-C: once for a clean stop, twice for an immediate one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::lab::kernel;
 /// The exit code of an interrupted command.
 const INTERRUPTED: i32 = 130;
 
-/// Tells whether somebody wants it to end: by Ctrl-C, SIGTERM or a closed terminal.
+/// A request to end: Ctrl-C, SIGTERM or a closed terminal.
 #[derive(Clone, Debug)]
 pub struct Interrupt {
     told: watch::Receiver<bool>,
@@ -20,11 +20,10 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens from now on, on a thread of its own, so that the second time
-    /// ends the process whatever it is doing.
+    /// Starts to listen, on a thread of its own, so that the second signal ends the process at any time.
     ///
     /// # Errors
-    /// When the system does not let it listen.
+    /// When the system refuses to install the handlers.
     pub fn listen() -> Result<Self, RunError> {
         let failed = |error| RunError::Failed(format!("cannot listen to signals: {error}"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -56,36 +55,33 @@ impl Interrupt {
         Ok(Self { told, flag })
     }
 
-    /// Whether it has happened.
     pub fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 
-    /// The same for calls that look at it themselves.
+    /// The flag for calls that poll it themselves.
     pub(super) fn flag(&self) -> &AtomicBool {
         &self.flag
     }
 
-    /// Waits until it happens.
     pub(super) async fn wait(&mut self) {
         if self.told.wait_for(|set| *set).await.is_err() {
-            // The listening thread never ends; if it does nobody can interrupt.
+            // The listening thread never ends; without it nobody can interrupt.
             std::future::pending().await
         }
     }
 
-    /// An error if it has happened.
     pub(super) fn check(&self) -> Result<(), RunError> {
         if self.is_set() { Err(RunError::Interrupted) } else { Ok(()) }
     }
 }
 
-/// Listens to a signal, unless this process was started to ignore it, as by `nohup`.
+/// Listens to a signal, unless this process inherited it as ignored, as under `nohup`.
 fn listen_signal(kind: SignalKind) -> std::io::Result<Option<Signal>> {
     if kernel::is_ignored(kind.as_raw_value()) { Ok(None) } else { signal(kind).map(Some) }
 }
 
-/// Waits for a signal; for ever if it is not listened to.
+/// Waits for a signal; for ever if it is ignored.
 async fn next(signal: &mut Option<Signal>) {
     match signal {
         Some(signal) => drop(signal.recv().await),

@@ -1,4 +1,4 @@
-//! What a run is made from: a plan, or a network with its own programs.
+//! The input of a run: a plan, or a network with its own programs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,24 +14,19 @@ use crate::topology::model::{Action, ProgramAction, Topology, TrafficAction};
 /// A network that runs by itself: its programs, its traffic, its schedule.
 #[derive(Clone, Debug)]
 pub struct NetworkRun {
-    /// Its file.
     pub file: PathBuf,
-    /// The network.
     pub topology: Topology,
-    /// The seed of the losses.
     pub seed: u64,
-    /// When it ends at the latest; without it when the schedule ends it, or
-    /// all programs have ended and nothing is to come.
+    /// The latest end. Without it the run ends by its schedule, or when all programs have ended and no event is
+    /// left.
     pub length: Option<Duration>,
-    /// Whether the links are tested before.
+    /// True to test the links before the run.
     pub linktest: bool,
-    /// How packets are carried.
     pub lab: LabSettings,
 }
 
 impl NetworkRun {
-    /// Reads the topology in a file, with the seed 1, and what a plan has
-    /// where it says nothing.
+    /// Reads the topology in a file; the seed is 1, and other settings are a plan's defaults.
     ///
     /// # Errors
     /// When the topology is wrong.
@@ -41,7 +36,7 @@ impl NetworkRun {
         Ok(Self { file, topology, seed: 1, length: None, linktest: true, lab })
     }
 
-    /// What would run, for people: what, and what it is.
+    /// Describes the run for people, as pairs of a title and a value.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         let Topology { name, hosts, nets, programs, traffic, .. } = &self.topology;
         vec![
@@ -53,15 +48,15 @@ impl NetworkRun {
         ]
     }
 
-    /// How long the run takes at most, all in all, if it does not end by itself.
+    /// The longest total time of the run, if it does not end by itself.
     pub fn longest(&self) -> Option<Duration> {
         self.length.map(|length| SET_UP + length)
     }
 
-    /// Whether it would do anything, and come to an end.
+    /// Checks that the run does something and ends.
     ///
     /// # Errors
-    /// When it would not, with what to do.
+    /// When it does not; the message has advice.
     pub fn check(&self) -> Result<(), RunError> {
         let wrong = |what: &str| Err(RunError::Topology(format!("{}: {what}", self.file.display())));
         let events = &self.topology.events;
@@ -89,29 +84,26 @@ impl NetworkRun {
     }
 }
 
-/// A run, whatever it is of.
+/// A run of a plan or of a network.
 pub(super) struct RunSpec<'a> {
     pub(super) name: &'a str,
-    /// The network as the results keep it.
+    /// The network in the form kept in the results.
     pub(super) network: &'a Topology,
-    /// The network as it runs, with what is scheduled besides.
+    /// The network as it runs, with the additional schedule.
     pub(super) topology: &'a Topology,
     pub(super) script: RunSchedule,
-    /// Where the folders of programs begin.
+    /// The start of programs' relative folders.
     pub(super) base: PathBuf,
     pub(super) seed: u64,
     pub(super) lab: LabSettings,
     pub(super) linktest: bool,
-    /// Until when nodes ask, or the network runs.
+    /// The time for which nodes send requests, or the network runs.
     pub(super) length: Option<Duration>,
-    /// The daemons and their workload.
     pub(super) plan: Option<&'a Prepared>,
-    /// What a sweep has varied.
     pub(super) varied: BTreeMap<String, String>,
 }
 
 impl<'a> RunSpec<'a> {
-    /// The run of a plan.
     pub(super) fn of_plan(prepared: &'a Prepared, varied: &BTreeMap<String, String>) -> Self {
         let Prepared { plan, network, topology, script, .. } = prepared;
         Self {
@@ -148,7 +140,7 @@ impl<'a> RunSpec<'a> {
     }
 }
 
-/// The folder of a file, as a path that holds wherever the process goes.
+/// The absolute folder of a file, which stays valid when the working folder changes.
 fn folder_of(file: &Path) -> PathBuf {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())

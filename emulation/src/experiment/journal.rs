@@ -1,7 +1,7 @@
-//! `events.jsonl`, written as things happen.
+//! `events.jsonl`, written during the run.
 //!
-//! Each record is handed to the system at once, so that whatever ends the run
-//! leaves everything until then in the file.
+//! Each record is passed to the system at once, so that whatever ends the run, the file has everything up to
+//! then.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use super::error::RunError;
 use crate::report::metrics::RequestCounts;
 use crate::report::record::Record;
 
-/// The file of raw events, and what is counted on the way into it.
+/// The file of raw events, with counters of its records.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
@@ -30,14 +30,13 @@ struct JournalState {
 }
 
 impl Journal {
-    /// Begins a new file.
     pub(super) fn create(path: &Path) -> Result<Self, RunError> {
         let file = File::create(path).map_err(|error| RunError::file("create", path, &error))?;
         let inner = JournalState { file, failure: None, tally: RequestCounts::default() };
         Ok(Self { path: path.to_owned(), inner: Mutex::new(inner), broken: Notify::new() })
     }
 
-    /// Adds a record. One that cannot be written ends the run: see [`Self::broken`].
+    /// Adds a record. A record that cannot be written ends the run: see [`Self::broken`].
     pub(super) fn write(&self, record: &Record) {
         let mut inner = self.lock();
         if let Record::Request(request) = record {
@@ -52,12 +51,11 @@ impl Journal {
         }
     }
 
-    /// Something scheduled or broken happened, `t` seconds after the beginning.
+    /// Records an event of the schedule or a failure, `t` seconds after the beginning.
     pub(super) fn incident(&self, t: f64, object: impl Into<String>, what: impl Into<String>) {
         self.write(&Record::Incident { t, object: object.into(), what: what.into() });
     }
 
-    /// How many requests have ended, and how.
     pub(super) fn tally(&self) -> RequestCounts {
         self.lock().tally
     }
@@ -67,13 +65,13 @@ impl Journal {
         self.broken.notified().await;
     }
 
-    /// Why records could not be written, if that happened.
+    /// The reason why records could not be written, if that happened.
     pub(super) fn failure(&self) -> Option<RunError> {
         self.lock().failure.as_ref().map(|error| RunError::records(&self.path, error))
     }
 
     fn lock(&self) -> MutexGuard<'_, JournalState> {
-        // Whoever panicked left a whole record or a failure behind.
+        // A thread that panicked has left a whole record or a failure behind.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

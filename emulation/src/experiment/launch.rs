@@ -10,33 +10,29 @@ use super::binaries::Binaries;
 use super::daemon::{Launch, Role};
 use super::error::RunError;
 use super::fleet::{LEAVE, LOGS};
-use super::placement::{HubPlace, NodePlace, Placement};
+use super::placement::{PlacedHub, PlacedNode, Placement};
 use super::plan::Plan;
 use super::private::RUN_FOLDER;
 use crate::lab::Lab;
 use crate::topology::model::{HostIndex, Net};
 
-/// The port of a hub for UDP and TCP, and the one for QUIC.
+/// The ports of a hub: one for UDP and TCP, one for QUIC.
 const PORT: u16 = 7700;
 const QUIC_PORT: u16 = 7701;
 
-/// The identity of a daemon.
 pub(super) fn identity(name: &str) -> PathBuf {
     Path::new(RUN_FOLDER).join(format!("{name}.id"))
 }
 
-/// Makes the command lines.
 pub(super) struct LaunchBuilder<'a> {
     pub(super) plan: &'a Plan,
     pub(super) placement: &'a Placement,
     pub(super) lab: &'a Lab,
     pub(super) binaries: &'a Binaries,
-    /// A configuration that says nothing.
     pub(super) empty: &'a Path,
 }
 
 impl LaunchBuilder<'_> {
-    /// How to start the hub of this place.
     pub(super) fn hub(&self, index: usize) -> Result<Launch, RunError> {
         let hub = &self.placement.hubs[index];
         let program = self.plan.architecture.hub_program();
@@ -58,9 +54,8 @@ impl LaunchBuilder<'_> {
         self.launch(Role::Hub(index), &hub.name, hub.host, &hub.class, program, args)
     }
 
-    /// How to start the node of this place.
     pub(super) fn node(&self, index: usize) -> Result<Launch, RunError> {
-        let node: &NodePlace = &self.placement.nodes[index];
+        let node: &PlacedNode = &self.placement.nodes[index];
         let mut args = self.common(&node.name, node.host, |_| 0)?;
         let flag = match self.plan.architecture.hub_role() {
             roost_proto::Role::Server => "--server",
@@ -74,7 +69,7 @@ impl LaunchBuilder<'_> {
         }
         let services: Vec<&str> = Service::ALL.iter().map(|service| service.name()).collect();
         args.extend(["--at".into(), node.cell.to_string().into(), "--services".into(), services.join(",").into()]);
-        // All others may ask one node at once, and the publication knows no limit.
+        // All others may request from one node at once; the paper has no limit.
         let streams = self.placement.nodes.len().max(8);
         args.extend(["--max-streams".into(), streams.to_string().into()]);
         self.launch(Role::Node(index), &node.name, node.host, &node.class, "overlay-node", args)
@@ -93,7 +88,7 @@ impl LaunchBuilder<'_> {
     }
 
     /// A hub's endpoints as one entry, the preferred one first.
-    fn endpoints(&self, hub: &HubPlace) -> Result<String, RunError> {
+    fn endpoints(&self, hub: &PlacedHub) -> Result<String, RunError> {
         let hosts = self.hosts(hub.host)?;
         let port = |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT };
         let schemes = self.plan.transport.preference();
@@ -101,8 +96,8 @@ impl LaunchBuilder<'_> {
         Ok(endpoints.collect::<Vec<_>>().join(","))
     }
 
-    /// Where a daemon on a host listens: over QUIC at each net that it shares with
-    /// a host with which it shares several, else where it is known.
+    /// The listening addresses of a daemon. For QUIC they cover each net shared with a host with which it
+    /// shares several; otherwise only the host's main address.
     fn hosts(&self, host: HostIndex) -> Result<impl Fn(Scheme) -> String, RunError> {
         let main = self.address(host)?;
         let is_on = |net: &Net, host| net.members.iter().any(|member| member.host == host);

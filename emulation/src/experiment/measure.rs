@@ -1,4 +1,4 @@
-//! What is counted around a run, and written down.
+//! Measurement of a run, and its records.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use roost_proto::NodeId;
+use roost_proto::wire::ReflectionPolicy;
 
 use super::bar::RunProgressBar;
 use super::error::RunError;
@@ -30,9 +31,9 @@ use crate::report::metrics::RequestCounts;
 use crate::report::record::{Record, RunRecord, RunVerdict, SCHEMA};
 use crate::report::{EVENTS_FILE, RUN_FILE};
 
-/// How long packets under way may take when all is over.
+/// The time for packets in flight after the end.
 const SETTLE: Duration = Duration::from_millis(200);
-/// What takes the place of an architecture where no plan says one.
+/// Stands in for the architecture of a run without a plan.
 const NO_ARCHITECTURE: &str = "programs";
 
 /// A run from its beginning to its last record.
@@ -43,18 +44,15 @@ pub(super) struct RunRecorder<'a> {
     pub(super) bar: &'a RunProgressBar,
 }
 
-/// What was found before the run.
 pub(super) struct PreRunFacts {
-    /// What linktest said, unless it was left out.
+    /// The result of linktest, unless it was left out.
     pub(super) linktest: Option<Linktest>,
-    /// What this machine is.
     pub(super) machine: BTreeMap<String, String>,
-    /// The SHA-256 of each program's file.
     pub(super) binaries: BTreeMap<String, String>,
 }
 
 impl RunRecorder<'_> {
-    /// Conducts the run, counts, judges, and writes it all down.
+    /// Conducts the run, counts, judges, and writes the records.
     pub(super) async fn record_run(
         &self,
         fleet: &mut Fleet,
@@ -103,8 +101,8 @@ impl RunRecorder<'_> {
         self.job.plan.map_or(Duration::ZERO, |prepared| prepared.plan.warm_up)
     }
 
-    /// Lets nodes ask before anything is counted. When their time is up nobody
-    /// asks, and what is under way ends: nothing of it is counted later.
+    /// Runs the warm-up before anything is counted. When its time is up nobody requests, and requests in
+    /// progress end, so that nothing of it counts later.
     async fn let_warm_up(&self, fleet: &mut Fleet, journal: &Rc<Journal>, ids: &[NodeId]) -> Result<(), RunError> {
         let stage = RequesterContext { is_warm_up: true, ..self.stage(Instant::now(), journal, ids) };
         let mut cast = RequesterTasks::spawn_requesters(self.job.plan, fleet, &Rc::new(stage));
@@ -120,7 +118,7 @@ impl RunRecorder<'_> {
         }
     }
 
-    /// What requesters share, who ask from this time on.
+    /// The context that requesters share from this time on.
     fn stage(&self, origin: Instant, journal: &Rc<Journal>, ids: &[NodeId]) -> RequesterContext {
         let plan = self.job.plan.map(|prepared| &prepared.plan);
         RequesterContext {
@@ -129,7 +127,7 @@ impl RunRecorder<'_> {
             journal: Rc::clone(journal),
             transport: plan.map_or(TransportChoice::Paper, |plan| plan.transport),
             stream: plan.map_or(Duration::ZERO, |plan| plan.stream),
-            reflect: plan.and_then(Plan::reflection_policy),
+            reflect: plan.map_or_else(ReflectionPolicy::default, Plan::reflection_policy),
             nodes: self.job.plan.map(|prepared| prepared.placement.nodes.clone()).unwrap_or_default(),
             walk: RefCell::new(
                 self.job
@@ -141,7 +139,7 @@ impl RunRecorder<'_> {
         }
     }
 
-    /// Asks everybody for the last time; gives what was seen in all.
+    /// Asks all daemons for the last time; returns all observations.
     async fn conclude(
         &self,
         fleet: &mut Fleet,
@@ -149,13 +147,13 @@ impl RunRecorder<'_> {
         sampler: Sampler,
         course: &RunOutcome,
     ) -> Result<Observed, RunError> {
-        // What stands still could not say what it has counted.
+        // A frozen daemon could not give its counters.
         fleet.thaw_all();
         tokio::time::sleep(SETTLE).await;
         let t = stage.seconds();
         let links = sampler.links(self.lab).await?;
         let RunOutcome { mut losses, schedule_result: performance, .. } = course.clone();
-        // One that dies now, before it is asked or while it is, is no silent one.
+        // A daemon that dies before or during this question is not a silent one.
         losses.extend(deaths(fleet, self.lab, stage)?);
         let statuses = fleet.statuses().await;
         losses.extend(deaths(fleet, self.lab, stage)?);
@@ -175,8 +173,7 @@ impl RunRecorder<'_> {
         Ok(Observed { losses, schedule_late, dropped_by_reader, ..sampler.end(self.lab, fleet, t)? })
     }
 
-    /// `run.json` as far as it is known at the beginning: it is there then, so
-    /// that a run that breaks off can be read.
+    /// The first version of `run.json`, so that a run that breaks off can be read.
     fn facts(&self, ready: &Ready) -> RunRecord {
         let RunSpec { name, topology, seed, length, plan, varied, .. } = self.job;
         let mut versions = BTreeMap::from([("emulate".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);

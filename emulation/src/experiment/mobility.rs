@@ -1,11 +1,9 @@
-//! Where nodes are while they move: a walk without a clock.
+//! Positions of moving nodes: a walk without a clock.
 //!
-//! Each node takes a step to a cell beside it as often as the plan's speed
-//! says, the first at a time of its own. It goes to one of the free cells
-//! around it, drawn with the plan's seed, so that nobody ever stands where
-//! another one does: requests name a node by its cell. It stays in the
-//! rectangle of the cells where nodes began, widened by half its sides all
-//! around, and on the grid.
+//! Each node steps to an adjacent cell at the plan's speed; the first step has a random time. It takes one of
+//! the free cells around it, drawn with the plan's seed, so that two nodes never share a cell: requests name a
+//! node by its cell. It stays on the grid, in the rectangle of the initial cells, widened by half its sides all
+//! around.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,59 +15,54 @@ use super::placement::Placement;
 use super::plan::Plan;
 use super::workload::generator;
 
-/// The cells around one.
 const AROUND: [(i32, i32); 4] = [(1, 0), (-1, 0), (0, 1), (0, -1)];
 
-/// The cells of all nodes, and their steps to come.
+/// The cells of all nodes, and their future steps.
 #[derive(Clone, Debug)]
 pub struct Mobility {
     cells: Vec<Cell>,
     taken: BTreeSet<Cell>,
-    /// The corners of where they walk.
+    /// Corners of the area in which they walk.
     ground: (Cell, Cell),
-    /// When each node takes its next step; nobody where none moves.
+    /// The time of each node's next step; empty without movement.
     due: BTreeSet<(Duration, usize)>,
-    /// Between two steps of a node.
+    /// Time between two steps of a node.
     pause: Duration,
-    /// When nobody moves any more.
+    /// The time at which movement ends.
     end: Duration,
     random: SplitMix64,
 }
 
 impl Mobility {
-    /// Where nobody is.
     pub fn empty() -> Self {
         let (cells, taken, due) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         let random = SplitMix64::new(0);
         Self { ground: ground(&cells), cells, taken, due, pause: Duration::ZERO, end: Duration::ZERO, random }
     }
 
-    /// The walk of a plan's nodes, who stand still if it has no movement. Time 0
-    /// is when the workload begins.
+    /// The walk of a plan's nodes; they stand still if it has no movement. Time 0 is the start of the workload.
     pub fn from_plan(plan: &Plan, placement: &Placement) -> Self {
         let cells: Vec<Cell> = placement.nodes.iter().map(|node| node.cell).collect();
         let mut random = generator(plan.seed, "movement");
         let pause = plan.movement.map_or(Duration::ZERO, |movement| movement.pause());
         let movers = if plan.movement.is_some() { cells.len() } else { 0 };
-        // Not all at once.
+        // Spread, so that they do not step all at once.
         let mut first = || Duration::from_nanos(random.below(pause.as_nanos().try_into().unwrap_or(u64::MAX)));
         let due = (0..movers).map(|node| (first(), node)).collect();
         let taken = cells.iter().copied().collect();
         Self { ground: ground(&cells), cells, taken, due, pause, end: plan.duration, random }
     }
 
-    /// Where a node is now.
     pub fn cell(&self, node: usize) -> Cell {
         self.cells[node]
     }
 
-    /// When [`Self::step`] has something to say next.
+    /// The time of the next result of [`Self::step`].
     pub fn deadline(&self) -> Option<Duration> {
         self.due.first().map(|(at, _)| *at).filter(|at| *at < self.end)
     }
 
-    /// The next step that is due by `now`: who takes it, and the cell where it
-    /// stands then.
+    /// Takes the next step that is due by `now`; returns the node and its new cell.
     pub fn step(&mut self, now: Duration) -> Option<(usize, Cell)> {
         while self.deadline().is_some_and(|at| at <= now) {
             let (at, node) = self.due.pop_first()?;
@@ -84,14 +77,14 @@ impl Mobility {
         None
     }
 
-    /// A free cell beside this one, if there is any.
+    /// A free cell adjacent to this one, if there is any.
     fn free_adjacent_cell(&mut self, Cell { x, y }: Cell) -> Option<Cell> {
         let (low, high) = self.ground;
         let around = AROUND.map(|(dx, dy)| Cell::new(x + dx, y + dy));
         let is_inside = |cell: &Cell| (low.x..=high.x).contains(&cell.x) && (low.y..=high.y).contains(&cell.y);
         let is_free = |cell: &Cell| is_inside(cell) && cell.is_on_grid() && !self.taken.contains(cell);
         let free: Vec<Cell> = around.into_iter().filter(is_free).collect();
-        // Below the number of cells, which is a `usize`; nothing is drawn where there is no choice.
+        // Fits usize: it is below the number of cells. Without a choice nothing is drawn.
         free.get(self.random.below(free.len().max(1) as u64) as usize).copied()
     }
 }
@@ -120,7 +113,7 @@ mod tests {
         Prepared::from_text(&text, Path::new("p.toml")).unwrap()
     }
 
-    /// All steps of a plan with these lines: when, who, where to.
+    /// All steps of a plan with these lines: time, node, new cell.
     fn steps(more: &str) -> (Prepared, Vec<(Duration, usize, Cell)>) {
         let prepared = prepared(more);
         let mut walk = Mobility::from_plan(&prepared.plan, &prepared.placement);
@@ -147,7 +140,7 @@ mod tests {
             assert!(last[*node].is_none_or(|last| (*at - last).as_millis() % 10_000 == 0));
             (cells[*node], last[*node]) = (*cell, Some(*at));
         }
-        // Sixty steps of each, but for those that had no room.
+        // Sixty steps of each node, minus those that had no free cell.
         let all = cells.len() * 60;
         assert!((all * 9 / 10..=all).contains(&steps.len()), "{} of {all}", steps.len());
     }

@@ -1,11 +1,10 @@
 //! Plans: the real daemons under the workload of the published experiments.
 //!
-//! - [`plan`] is what to run, read from TOML.
+//! - [`plan`] describes a run, in TOML.
 //! - [`prepare`](Prepared) checks a plan against its network and places it.
-//! - [`workload`] decides what each node asks for, and [`mobility`] where it is, without a clock.
+//! - [`workload`] draws each node's requests, and [`mobility`] its positions, without a clock.
 //! - [`NetworkRun`] is a network that runs by itself: its programs and its traffic.
-//! - [`run()`] makes the lab, starts the daemons, lets the nodes ask, breaks what
-//!   is to break, and writes down what came of it.
+//! - [`run()`] makes the lab, starts the daemons, runs the requesters and the faults, and writes the records.
 
 mod bar;
 mod binaries;
@@ -47,7 +46,7 @@ pub use error::RunError;
 pub(crate) use identities::{issue, make_group};
 pub use interrupt::Interrupt;
 pub use job::NetworkRun;
-pub use placement::{HubPlace, NodePlace, Placement, Targets, classes_that_ask};
+pub use placement::{PlacedHub, PlacedNode, Placement, Targets, classes_that_ask};
 pub use plan::{Architecture, Plan};
 pub use plan_sweep::{SweepRun, sweep_runs, with_values};
 pub use prepare::Prepared;

@@ -1,4 +1,4 @@
-//! The nodes of a run as those who ask and move, from their first request to their last.
+//! The nodes of a run as requesters that move, from the first request to the last.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -15,15 +15,15 @@ use super::requester::{ANSWER, NodeRequester, Phase, RequesterContext};
 use super::workload::Workload;
 use crate::report::record::{PositionRecord, Record};
 
-/// All requesters, and how far the run is for them.
+/// All requesters, and the phase of the run.
 pub(super) struct RequesterTasks {
     requesters: JoinSet<()>,
     phase: watch::Sender<Phase>,
 }
 
 impl RequesterTasks {
-    /// Lets every node of a plan ask from now on. Must be called on a local
-    /// task set. Without a plan nobody asks.
+    /// Starts the requesters of every node of a plan. Call it on a local task set. Without a plan there are
+    /// none.
     pub(super) fn spawn_requesters(prepared: Option<&Prepared>, fleet: &Fleet, stage: &Rc<RequesterContext>) -> Self {
         let mut cast = Self { requesters: JoinSet::new(), phase: watch::Sender::new(Phase::Asking) };
         let Some(Prepared { plan, .. }) = prepared else { return cast };
@@ -41,24 +41,23 @@ impl RequesterTasks {
         cast
     }
 
-    /// Nobody asks any more; what is under way may end.
+    /// Stops new requests; those in progress may end.
     pub(super) fn drain(&self) {
         self.phase.send_replace(Phase::Draining);
     }
 
-    /// Waits until all are done; safe to be broken off.
+    /// Waits until all requesters are done. Cancel safe.
     pub(super) async fn done(&mut self) {
         while self.requesters.join_next().await.is_some() {}
     }
 
-    /// Cuts what is under way off.
     pub(super) async fn leave(mut self) {
         self.phase.send_replace(Phase::Over);
         self.done().await;
     }
 }
 
-/// Has nodes publish where they have moved to, until nobody asks any more.
+/// Publishes the positions of moving nodes while requests are sent.
 async fn publish_moves(
     stage: Rc<RequesterContext>,
     nodes: Vec<(PathBuf, watch::Receiver<bool>)>,
@@ -91,7 +90,7 @@ async fn publish_moves(
     while calls.join_next().await.is_some() {}
 }
 
-/// Tells a node's daemon where it stands.
+/// Sends its position to a node's daemon.
 async fn publish_position(stage: Rc<RequesterContext>, node: usize, socket: PathBuf, cell: Cell) {
     let moved = async { Client::connect(&socket).await?.move_to(cell).await };
     let why = match timeout(ANSWER, moved).await {

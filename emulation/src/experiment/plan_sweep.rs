@@ -1,4 +1,4 @@
-//! A plan's text with other values in it: for the command line, and for sweeps.
+//! Variants of a plan's text: for the command line, and for sweeps.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,22 +7,18 @@ use toml::{Table, Value};
 
 use super::plan::PlanError;
 
-/// The most runs of a sweep.
 const MAX_CELLS: usize = 10_000;
 
-/// One run of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SweepRun {
-    /// Its name, which its folder has: what it varies, in words.
+    /// The name of its folder, made from the varied values.
     pub name: String,
-    /// What is varied, and this run's value of it.
+    /// The varied keys, and their values in this run.
     pub varied: BTreeMap<String, String>,
-    /// The plan.
     pub text: String,
 }
 
-/// A plan with other values for some keys. A key may be dotted:
-/// `topology.star.nodes`.
+/// Replaces some values of a plan. A key may be dotted: `topology.star.nodes`.
 ///
 /// # Errors
 /// When the plan is no TOML, or a key leads into something that is no table.
@@ -34,8 +30,8 @@ pub fn with_values(text: &str, file: &Path, values: &[(String, Value)]) -> Resul
     write(&table, file)
 }
 
-/// The runs of a sweep: every combination of the values in the plan's
-/// `[sweep]` table, the last key varied fastest.
+/// The runs of a sweep: every combination of the values in the plan's `[sweep]` table; the last key varies
+/// fastest.
 ///
 /// # Errors
 /// When there is no such table, or it holds something else than lists.
@@ -62,13 +58,11 @@ pub fn sweep_runs(text: &str, file: &Path) -> Result<Vec<SweepRun>, PlanError> {
     Ok(cells)
 }
 
-/// One key that is varied.
 struct Axis {
-    /// The key as the plan has it.
+    /// The key in the plan.
     key: String,
-    /// The key as people say it.
     name: String,
-    /// Each value, and how people write it.
+    /// Each value, with its text for people.
     values: Vec<(Value, String)>,
 }
 
@@ -84,7 +78,7 @@ fn write(table: &Table, file: &Path) -> Result<String, PlanError> {
     toml::to_string(table).map_err(|error| PlanError::new(file, 0, error.to_string()))
 }
 
-/// A list under a key is what the key is varied over; tables hold keys.
+/// Flattens nested tables of keys; a list under a key holds the key's values.
 fn flatten(prefix: &str, value: Value, axes: &mut Vec<Axis>) -> Result<(), String> {
     match value {
         Value::Table(table) => table.into_iter().try_for_each(|(key, value)| {
@@ -109,8 +103,8 @@ fn flatten(prefix: &str, value: Value, axes: &mut Vec<Axis>) -> Result<(), Strin
     }
 }
 
-/// How people write a value: `star-11` for `{ star = { nodes = 11 } }`, a
-/// file without its folder and ending.
+/// The text of a value for people: `star-11` for `{ star = { nodes = 11 } }`, or a file without its folder and
+/// extension.
 fn label(value: &Value) -> String {
     match value {
         Value::String(text) => {
@@ -129,7 +123,7 @@ fn label(value: &Value) -> String {
     }
 }
 
-/// The run of this number, as in a counter whose last digit turns fastest.
+/// The run of this number; the last key varies fastest.
 fn cell(table: &Table, axes: &[Axis], number: usize, file: &Path) -> Result<SweepRun, PlanError> {
     let (mut table, mut rest) = (table.clone(), number);
     let mut names = Vec::new();

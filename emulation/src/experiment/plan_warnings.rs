@@ -1,11 +1,11 @@
-//! Doubts about a plan that is ready: what daemons lack, what has no use, what cuts requests off.
+//! Warnings about a prepared plan: settings that daemons lack, that are unused, or that cut requests off.
 
 use super::error::RunError;
 use super::plan::{Architecture, HubSelection, Plan, PlanError};
 use super::prepare::Prepared;
 
 impl Prepared {
-    /// Makes sure that the plan asks for nothing that daemons lack.
+    /// Checks that the plan needs nothing that daemons lack.
     ///
     /// # Errors
     /// When it does.
@@ -17,7 +17,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Settings that the plan has and that its architecture makes no use of, one sentence each.
+    /// Settings that the plan's architecture does not use, one sentence each.
     pub fn unused(&self) -> Vec<String> {
         let Plan { architecture, caches, server, .. } = &self.plan;
         let (file, name) = (self.file.display(), architecture.name());
@@ -31,7 +31,7 @@ impl Prepared {
         all.into_iter().flatten().collect()
     }
 
-    /// Settings that are allowed and yet doubtful, one sentence each.
+    /// Settings that are allowed but doubtful, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let Plan { drain, timeout, stream, .. } = self.plan;
         let longest = timeout + stream;

@@ -1,4 +1,4 @@
-//! A plan made ready to run: read, checked against its network, placed.
+//! A plan that is read, checked against its network, and placed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,26 +13,22 @@ use crate::topology::generate::GenerateError;
 use crate::topology::model::{Action, Event, HostIndex, NetIndex, Topology, TopologyChange};
 use crate::topology::suggest::did_you_mean;
 
-/// How long it takes until nodes ask, roughly: the network, its test, and the daemons.
+/// The approximate time before the first request, for the network, its test, and the daemons.
 pub(super) const SET_UP: Duration = Duration::from_secs(10);
 
-/// How many hosts of hubs are named to people.
+/// The most hosts of hubs that are listed for people.
 const MAX_NAMED: usize = 12;
 
-/// A plan, its network, and who runs what where. Nothing has been started.
+/// A plan, its network, and its placement. Nothing has been started.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The plan.
     pub plan: Plan,
-    /// Its file.
     pub file: PathBuf,
-    /// The network.
     pub network: Topology,
-    /// The network with the plan's faults among its events.
+    /// The network, with the plan's faults among its events.
     pub topology: Topology,
-    /// Who runs what where.
     pub placement: Placement,
-    /// What is done at which time, besides the workload.
+    /// The schedule beside the workload.
     pub(super) script: RunSchedule,
 }
 
@@ -45,7 +41,7 @@ impl Prepared {
         Self::from_text(&Plan::text(path)?, path)
     }
 
-    /// Makes the plan in `text` ready, as if it stood in `file`.
+    /// Prepares the plan in `text`, as if it were the content of `file`.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -56,7 +52,7 @@ impl Prepared {
         Self::from_plan(plan, network, file)
     }
 
-    /// Makes a plan ready on a network, whatever network it names itself.
+    /// Prepares a plan on the given network instead of its own.
     ///
     /// # Errors
     /// When the two do not fit.
@@ -70,7 +66,7 @@ impl Prepared {
         Ok(Self { plan, file: file.to_owned(), network, topology, placement, script })
     }
 
-    /// What would run, for people: what, and what it is.
+    /// Describes the run for people, as pairs of a title and a value.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         let Self { plan, placement, network, .. } = self;
         let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
@@ -107,18 +103,17 @@ impl Prepared {
         ]
     }
 
-    /// The plan with nothing left open, for its results: whoever runs it from
-    /// there runs the same.
+    /// The plan with every default filled in, for the results, so that it can be repeated exactly.
     pub fn effective(&self) -> String {
         super::plan::write(&self.plan, &self.placement, &self.network)
     }
 
-    /// The network as its results keep it.
+    /// The text of the network for the results.
     pub fn network_file(&self) -> String {
         topology::file::write(&self.network, "")
     }
 
-    /// The file of the topology; the plan's where it makes one.
+    /// The topology's file, or the plan's file if it generates one.
     pub(super) fn topology_file(&self) -> PathBuf {
         match &self.plan.topology {
             TopologySource::File(path) => self.file.parent().unwrap_or(Path::new("")).join(path),
@@ -126,8 +121,7 @@ impl Prepared {
         }
     }
 
-    /// How long the run takes at most, all in all. What is under way after a
-    /// warm-up ends before the run begins.
+    /// The longest total time of the run. Requests of a warm-up end before the run begins.
     pub fn longest(&self) -> Duration {
         let Plan { warm_up, timeout, stream, duration, drain, .. } = self.plan;
         let before = if warm_up.is_zero() { warm_up } else { warm_up + timeout + stream };
@@ -135,10 +129,10 @@ impl Prepared {
     }
 }
 
-/// The word for whatever hub runs, super node or server, in faults of a network without a host of this name.
+/// The name for the hub of any architecture in faults, unless a host of the network has this name.
 const HUB: &str = "hub";
 
-/// Puts the host of the first hub where faults say `hub`.
+/// Replaces `hub` in faults by the host of the first hub.
 fn name_hub(plan: &mut Plan, network: &Topology, placement: &Placement) {
     let Some(first) = placement.hubs.first().filter(|_| network.host_index(HUB).is_none()) else { return };
     for fault in &mut plan.faults {
@@ -151,7 +145,6 @@ fn name_hub(plan: &mut Plan, network: &Topology, placement: &Placement) {
     }
 }
 
-/// The network that a plan names.
 fn network(source: &TopologySource, file: &Path) -> Result<Topology, RunError> {
     match source {
         TopologySource::File(path) => {
@@ -164,7 +157,7 @@ fn network(source: &TopologySource, file: &Path) -> Result<Topology, RunError> {
     }
 }
 
-/// Makes links and LANs what the plan says of them.
+/// Applies the plan's changes of links and LANs.
 fn set_links(plan: &Plan, network: &mut Topology, file: &Path) -> Result<(), PlanError> {
     let mut wrong = PlanErrors::default();
     for (named, changes) in &plan.links {
@@ -194,9 +187,8 @@ struct Faults<'a> {
 }
 
 impl Faults<'_> {
-    /// Puts those of links among the topology's events, where they are exact;
-    /// at the end, since events refer to each other by their places. Gives
-    /// those of daemons.
+    /// Adds faults of links to the topology's events, where they are exact. They go to the end, since events
+    /// refer to each other by index. Returns the faults of daemons.
     fn schedule(&self, plan: &Plan, topology: &mut Topology) -> Result<Vec<ScheduleItem>, PlanError> {
         let (mut items, mut wrong) = (Vec::new(), PlanErrors::default());
         for fault in &plan.faults {
@@ -317,7 +309,7 @@ mod tests {
                     name = '-x'\nsuper_nodes = 0\n[[faults]]\nat = '70s'\nkill = 'node1'\n\
                     [[faults]]\nat = '100%'\nkill = 'node1'\n";
         let all = |plan: &str| Prepared::from_text(plan, Path::new("p.toml")).unwrap_err().to_string();
-        // Reading ends at a fault whose values are of a wrong kind.
+        // Reading ends at a fault with values of a wrong type.
         assert!(all(plan).starts_with("p.toml:11: `100%` is no part of the duration"), "{}", all(plan));
         let plan = plan.replace("100%", "5s");
         let lines: Vec<String> = all(&plan).lines().map(str::to_owned).collect();
@@ -337,7 +329,7 @@ mod tests {
             let line = |told: &str| told.strip_prefix("p.toml:")?.split(": ").next()?.parse().ok();
             all.lines().filter_map(line).collect::<Vec<u32>>()
         };
-        // A value of several lines that nobody knows cannot be left out, so that times and counts are not looked at.
+        // An unknown value of several lines cannot be left out, so times and counts are not checked.
         assert_eq!(told(plan), [4, 6, 8, 11]);
         assert_eq!(told(&plan.replace("window = [1,\n2]\n", "")), [4, 5, 6, 7, 9]);
     }
@@ -352,7 +344,7 @@ mod tests {
         };
         let leg = pipe(&first);
         assert!(leg.delay == Duration::from_millis(30) && (leg.loss - 0.1).abs() < 1e-9, "{leg:?}");
-        // The plan and the network that are left make the same run.
+        // The plan and network in the results must make the same run.
         let again = Prepared::from_text(&first.effective(), Path::new("q.toml")).unwrap();
         assert_eq!((again.network_file(), again.effective()), (first.network_file(), first.effective()));
         let wrong = |more: &str| prepared(more).unwrap_err();

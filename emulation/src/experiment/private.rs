@@ -1,5 +1,4 @@
-//! What nobody else is to see and nothing is to leave behind: the keys of a
-//! run's group, and sockets.
+//! Secret and temporary files: the keys of a run's group, and sockets.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -9,17 +8,17 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::error::RunError;
 
-/// Where it is: below the results folder, which is the working folder
-/// meanwhile. Paths of sockets have room for 107 bytes, so these are relative.
+/// The folder, inside the results folder, which is the working folder during the run. Paths of sockets are
+/// limited to 107 bytes, so these are relative.
 pub(super) const RUN_FOLDER: &str = "run";
 
-/// Memory in the place of a folder, which only the sandbox sees: however the
-/// run ends, nothing of it is ever on a disk.
+/// A memory file system over the folder, visible only in the sandbox: nothing in it ever reaches a disk,
+/// however the run ends.
 #[derive(Debug)]
 pub(super) struct Private(());
 
 impl Private {
-    /// Makes it, inside a sandbox.
+    /// Mounts it; call this inside a sandbox.
     pub(super) fn make() -> Result<Self, RunError> {
         let folder = Path::new(RUN_FOLDER);
         let failed = |error: std::io::Error| RunError::file("make", folder, &error);
@@ -32,7 +31,7 @@ impl Private {
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // At worst it stays until the sandbox ends, and then an empty folder.
+        // If this fails, an empty folder is left when the sandbox ends.
         let _ = unmount(RUN_FOLDER, UnmountFlags::DETACH);
         let _ = fs::remove_dir(RUN_FOLDER);
     }

@@ -1,8 +1,7 @@
-//! The programs of a topology: shell commands in the hosts.
+//! The programs of a topology: commands run by `sh` in the hosts.
 //!
-//! Each runs in a process group of its own, without input; what it writes goes
-//! to `programs/NAME.out` and `programs/NAME.err` in the results. Its host's
-//! name is the system's name for it.
+//! Each runs in its own process group, without input; its output goes to `programs/NAME.out` and
+//! `programs/NAME.err` in the results. The system's name is that of its host.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -18,9 +17,9 @@ use crate::lab::Lab;
 use crate::report::record::{self, ProgramEnd};
 use crate::topology::model::{HostProgram, ProgramAction};
 
-/// Where outputs go, in the results.
+/// The folder of outputs in the results.
 const FOLDER: &str = "programs";
-/// How long a program that is asked to end may take.
+/// The time for a program to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The programs of a topology, running or not.
@@ -28,14 +27,13 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(super) struct Programs {
     all: Vec<HostProgram>,
     hosts: Vec<String>,
-    /// Where relative folders begin: the folder of the topology's file.
+    /// The start of relative folders: the folder of the topology's file.
     base: PathBuf,
     running: Vec<Option<RunningProgram>>,
-    /// Process groups that were made, which a program may have left something in.
+    /// Process groups, in which a program may have left processes.
     groups: Vec<Pid>,
 }
 
-/// A program under way.
 #[derive(Debug)]
 struct RunningProgram {
     child: Child,
@@ -43,22 +41,21 @@ struct RunningProgram {
     item: usize,
     began: Duration,
     command: String,
-    /// When it is asked to end, by its time-out; then when it is killed.
+    /// The time of its time-out; after that, the time at which it is killed.
     deadline: Option<Duration>,
-    /// Why it was asked to end.
+    /// The reason why it was asked to end.
     asked: Option<ProgramEnd>,
 }
 
-/// A program that has ended.
 #[derive(Clone, Debug)]
 pub(super) struct EndedProgram {
-    /// The item of the schedule that had started it.
+    /// The item of the schedule that started it.
     pub(super) item: usize,
     pub(super) record: record::ProgramRecord,
 }
 
 impl Programs {
-    /// The programs of the lab's topology; none runs yet.
+    /// The programs of the lab's topology; none is running yet.
     pub(super) fn from_topology(lab: &Lab, base: &Path) -> Result<Self, RunError> {
         let topology = lab.topology();
         let all = topology.programs.clone();
@@ -70,19 +67,16 @@ impl Programs {
         Ok(Self { all, hosts, base: base.to_owned(), running, groups: Vec::new() })
     }
 
-    /// Whether any runs.
     pub(super) fn is_any_running(&self) -> bool {
         self.running.iter().any(Option::is_some)
     }
 
-    /// How many run.
     pub(super) fn running(&self) -> usize {
         self.running.iter().flatten().count()
     }
 
-    /// Does what the schedule says, `now` after the beginning. What is not
-    /// possible is said, and the program that an item would have started has
-    /// ended then.
+    /// Runs an action of the schedule, `now` after the beginning. If that is impossible it returns the reason,
+    /// and the program of the item counts as ended.
     pub(super) fn perform(
         &mut self,
         lab: &Lab,
@@ -116,8 +110,8 @@ impl Programs {
         }
     }
 
-    /// What has ended by `now`. Those whose time is up are asked to end, and
-    /// killed if they do not.
+    /// Returns programs that have ended by `now`. Those whose time is up are asked to end, and killed if they
+    /// do not.
     pub(super) fn collect_ended(&mut self, now: Duration) -> Vec<EndedProgram> {
         let mut ended = Vec::new();
         for (index, place) in self.running.iter_mut().enumerate() {
@@ -134,12 +128,12 @@ impl Programs {
         ended
     }
 
-    /// When a program has to be looked at, even if none ends.
+    /// The time of the next check, even if no program ends.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.running.iter().flatten().filter_map(|running| running.deadline).min()
     }
 
-    /// Ends all that still run, and what they have left behind.
+    /// Ends all running programs, and the processes that they left behind.
     pub(super) fn end(&mut self, now: Duration) -> Vec<EndedProgram> {
         for running in self.running.iter_mut().flatten() {
             running.ask(ProgramEnd::Cut, now);
@@ -193,16 +187,16 @@ impl Programs {
 }
 
 impl Drop for Programs {
-    /// A run that broke off leaves none behind.
+    /// A run that breaks off leaves no process behind.
     fn drop(&mut self) {
         for group in self.groups.drain(..) {
-            // Most are empty by now.
+            // Most groups are empty by now.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-/// A file for what a program writes; later starts add to it.
+/// The file of a program's output; later starts append to it.
 fn output(name: &str, kind: &str) -> Result<File, String> {
     let path = Path::new(FOLDER).join(format!("{name}.{kind}"));
     let opened = OpenOptions::new().create(true).append(true).open(&path);
@@ -226,7 +220,7 @@ fn not_started(program: &HostProgram, host: &str, item: usize, now: Duration, wh
 
 impl RunningProgram {
     fn signal(&self, signal: Signal) {
-        // One who is gone needs none.
+        // A process that is gone needs no signal.
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
     }
 
@@ -252,7 +246,7 @@ impl RunningProgram {
         let end = self.asked.unwrap_or(ProgramEnd::Exited);
         let as_expected = match end {
             ProgramEnd::Exited => code == Some(program.expected_exit.unwrap_or(0)),
-            // A time-out is a way to end a program, unless its end is to say something.
+            // A time-out is a normal end, unless an exit code is expected.
             ProgramEnd::TimedOut => program.expected_exit.is_none(),
             _ => true,
         };

@@ -1,4 +1,4 @@
-//! The redirections of csh, which Emulab runs commands by, in the words of sh.
+//! Translation of csh redirections, since Emulab runs commands by csh, for sh.
 //!
 //! | csh | sh |
 //! |---|---|
@@ -7,10 +7,9 @@
 //! | `a >! file`, `a >>! file` | `a > file`, `a >> file` |
 //! | `a \|& b` | `a 2>&1 \| b` |
 //!
-//! None of them means anything in sh. What does stays as it is: `2>&1`, `>&2`, `>&-`, and all
-//! that is quoted.
+//! None of them has a meaning in sh. Redirections of sh stay unchanged: `2>&1`, `>&2`, `>&-`, and so does
+//! quoted text.
 
-/// A command for sh, as csh would have redirected it.
 pub(super) fn for_sh(command: &str) -> String {
     let mut rest = Rest(command);
     let mut said = String::with_capacity(command.len() + 8);
@@ -24,18 +23,16 @@ pub(super) fn for_sh(command: &str) -> String {
     said
 }
 
-/// The rest of a command.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
-    /// Takes so many bytes.
     fn take_bytes(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.0.split_at(bytes.min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    /// Takes a letter, or all that one quotes.
+    /// Takes a character, or a quoted part.
     fn part(&mut self) -> &'a str {
         let mut letters = self.0.char_indices();
         let length = match letters.next() {
@@ -55,7 +52,7 @@ impl<'a> Rest<'a> {
         self.take_bytes(length)
     }
 
-    /// Takes a redirection that only csh knows; none if nothing like that comes next.
+    /// Takes a redirection that only csh has; `None` if something else comes next.
     fn redirection(&mut self) -> Option<String> {
         if self.0.starts_with("|&") {
             self.take_bytes(2);
@@ -67,10 +64,10 @@ impl<'a> Rest<'a> {
         let (is_forced, after) = after.strip_prefix('!').map_or((false, after), |after| (true, after));
         let mut file = Rest(after.trim_start_matches([' ', '\t']));
         let name = file.word();
-        // `>&2` and `>&-` are of sh, and so is all without either sign.
+        // `>&2` and `>&-` belong to sh, and so does a redirection without `&` or `!`.
         let is_number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
         if name.is_empty() || !(is_both || is_forced) || (arrow == ">" && !is_forced && (is_number || name == "-")) {
-            // The arrow with it, so that its end is not looked at again.
+            // Takes the whole operator, so that its second character is not parsed again.
             return None.or_else(|| (arrow == ">>").then(|| self.take_bytes(2).to_owned()));
         }
         self.0 = file.0;
@@ -78,7 +75,6 @@ impl<'a> Rest<'a> {
         Some(format!("{arrow} {name}{both}"))
     }
 
-    /// Takes a word, quotes and all.
     fn word(&mut self) -> String {
         let mut word = String::new();
         while self.0.chars().next().is_some_and(|letter| !letter.is_whitespace() && !";|&<>()".contains(letter)) {

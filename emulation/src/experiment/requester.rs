@@ -1,4 +1,4 @@
-//! Carries out one node's workload: asks its daemon, and keeps what came of it.
+//! The requester of one node: it sends requests to its daemon, and records the results.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -6,57 +6,53 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use roost_control::error::{Code, Error};
-use roost_control::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
-use roost_proto::node::ReflectionPolicy;
-use roost_proto::{Area, NodeId, Time};
+use roost_control::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestStream, TransferSummary};
+use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
+use roost_proto::{Area, NodeId, SchemeSet, Time};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
 use tokio::time::sleep_until;
 
 use super::journal::Journal;
 use super::mobility::Mobility;
-use super::placement::NodePlace;
+use super::placement::PlacedNode;
 use super::plan::TransportChoice;
 use super::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
 use crate::report::record::{Record, RequestOutcome, RequestRecord};
 
-/// How long a daemon may take to say which associations it has, and to hear where it stands.
+/// The longest time for a daemon to list its connections, and to take a position.
 pub(super) const ANSWER: Duration = Duration::from_secs(1);
 
-/// How far a run is; it only goes forward.
+/// The phase of a run; it only moves forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// Nodes ask.
     Asking,
-    /// What is under way may end.
+    /// Requests in progress may end.
     Draining,
-    /// All is over.
     Over,
 }
 
-/// What all requesters of a run share.
+/// Shared state of all requesters of a run.
 #[derive(Debug)]
 pub(super) struct RequesterContext {
     /// Time 0 of the workload: of the run, or of its warm-up.
     pub(super) origin: Instant,
-    /// Whether nodes only warm up: what they ask for is not written down.
+    /// True in the warm-up, whose requests are not recorded.
     pub(super) is_warm_up: bool,
     pub(super) journal: Rc<Journal>,
     pub(super) transport: TransportChoice,
     pub(super) stream: Duration,
-    /// Whether streams are asked for as reflected ones.
-    pub(super) reflect: Option<ReflectionPolicy>,
-    pub(super) nodes: Vec<NodePlace>,
-    /// Where they stand now.
+    /// The policy of requests for streams.
+    pub(super) reflect: ReflectionPolicy,
+    pub(super) nodes: Vec<PlacedNode>,
     pub(super) walk: RefCell<Mobility>,
-    /// The ids of the nodes, which a daemon keeps when it is started again.
+    /// The ids of the nodes, which a restarted daemon keeps.
     pub(super) ids: Vec<NodeId>,
-    /// Requests under way.
     pub(super) active: Cell<u32>,
 }
 
 impl RequesterContext {
-    /// The time of the workload.
     fn now(&self) -> Time {
         Time::ZERO + self.origin.elapsed()
     }
@@ -71,20 +67,18 @@ impl RequesterContext {
     }
 }
 
-/// One node's requester.
 pub(super) struct NodeRequester {
     pub(super) stage: Rc<RequesterContext>,
-    /// Its place among the nodes.
+    /// Index among the nodes.
     pub(super) node: usize,
     pub(super) socket: PathBuf,
     pub(super) phase: watch::Receiver<Phase>,
-    /// Whether its daemon runs.
+    /// True while its daemon runs.
     pub(super) alive: watch::Receiver<bool>,
-    /// Records that wait for what the daemon says of its associations.
+    /// Records that wait for the daemon's list of connections.
     pub(super) notes: JoinSet<()>,
 }
 
-/// What a daemon said of its associations.
 #[derive(Debug)]
 struct ConnectionList {
     asked: Instant,
@@ -92,23 +86,21 @@ struct ConnectionList {
     rows: Vec<ConnectionRow>,
 }
 
-/// What has come of a request so far.
 #[derive(Default)]
 struct ReceiveProgress {
-    /// Asked for when it was accepted.
+    /// Requested when the offer was accepted.
     connections: Option<JoinHandle<Option<ConnectionList>>>,
     provider: Option<NodeId>,
     transport: Option<&'static str>,
     relayed: bool,
     bytes: u64,
     first_byte: Option<Duration>,
-    summary: Option<Summary>,
+    summary: Option<TransferSummary>,
 }
 
-/// How a request ended, and why if not well.
+/// The outcome of a request, and the reason of a failure.
 struct RequestResult(RequestOutcome, Option<FailureReason>);
 
-/// Why a request did not end well.
 struct FailureReason {
     /// As the daemon's API names it.
     code: Option<String>,
@@ -123,7 +115,7 @@ impl FailureReason {
 }
 
 impl NodeRequester {
-    /// Asks until the workload is done, or all is over.
+    /// Sends requests until the workload is done, or the run is over.
     pub(super) async fn run(mut self, mut workload: Workload) {
         loop {
             if *self.phase.borrow() > Phase::Asking {
@@ -150,7 +142,7 @@ impl NodeRequester {
         }
     }
 
-    /// While its daemon is dead a node does not ask.
+    /// A node sends no requests while its daemon is dead.
     async fn wait_for_daemon(&mut self) {
         tokio::select! {
             _ = self.alive.wait_for(|alive| *alive) => {}
@@ -179,8 +171,8 @@ impl NodeRequester {
         if outcome == RequestOutcome::Failed { RequestEnding::Declined } else { RequestEnding::Finished }
     }
 
-    /// Writes a request down when its daemon has said which associations it
-    /// has: at the side, so that the next request does not wait for it.
+    /// Records a request once its daemon has listed its connections. This runs as a task, so that the next
+    /// request does not wait for it.
     fn write_record(&mut self, mut record: RequestRecord, began: Instant, mut progress: ReceiveProgress) {
         let stage = Rc::clone(&self.stage);
         while self.notes.try_join_next().is_some() {}
@@ -206,8 +198,7 @@ impl NodeRequester {
         let provider = progress.provider.and_then(|id| ids.iter().position(|known| *known == id));
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         let summary = progress.summary.as_ref();
-        // The daemon's own times where it gives them: this process may have
-        // been late in reading what it says.
+        // The daemon's own times where it gives them: this process may have read its events late.
         let own_elapsed = ms(self.stage.now() - began);
         RequestRecord {
             t: (began - Time::ZERO).as_secs_f64(),
@@ -266,7 +257,6 @@ async fn receive(
     }
 }
 
-/// The associations that a daemon has.
 async fn list_connections(socket: PathBuf) -> Option<ConnectionList> {
     let asked = Instant::now();
     let ask = async { Client::connect(&socket).await?.connections().await };
@@ -282,15 +272,14 @@ async fn open(
 ) -> Result<RequestStream, ClientError> {
     let is_stream = wanted.service.is_stream();
     let cell = stage.walk.borrow().cell(wanted.target);
-    let usual = RequestQuery::new(wanted.service, Area::Exact(cell));
-    let query = RequestQuery {
-        reflect: stage.reflect.filter(|_| is_stream).or(usual.reflect),
+    let request = ServiceRequest {
+        reflect: if is_stream { stage.reflect } else { ReflectionPolicy::default() },
         duration: is_stream.then_some(stage.stream),
-        transport: Some(stage.transport.for_service(is_stream)),
+        transports: SchemeSet::only(stage.transport.for_service(is_stream)),
         timeout: Some(wanted.deadline - began),
-        ..usual
+        ..ServiceRequest::new(wanted.service, Area::Exact(cell))
     };
-    Client::connect(socket).await?.request(&query).await
+    Client::connect(socket).await?.request(&request).await
 }
 
 fn end_of(error: &ClientError) -> RequestResult {
@@ -300,7 +289,7 @@ fn end_of(error: &ClientError) -> RequestResult {
     }
 }
 
-/// A daemon that says that the time is up was given that time here.
+/// A time-out of the API is that of the request.
 fn end_of_api(error: &Error) -> RequestResult {
     RequestResult(
         outcome_of(error.code),
@@ -308,19 +297,19 @@ fn end_of_api(error: &Error) -> RequestResult {
     )
 }
 
-/// How a request has ended that a daemon reports as failed.
+/// The outcome of a request that a daemon reports as failed.
 pub(crate) fn outcome_of(code: Code) -> RequestOutcome {
     let silent = matches!(code, Code::TimedOut | Code::UnreachableAbove);
     if silent { RequestOutcome::TimedOut } else { RequestOutcome::Failed }
 }
 
-/// A code as the daemons' API names it.
+/// The name of a code in the daemons' API.
 pub(crate) fn name_of(code: Code) -> Option<String> {
     serde_json::to_value(code).ok().and_then(|value| value.as_str().map(str::to_owned))
 }
 
 impl ReceiveProgress {
-    /// Takes note of an event; the last one ends the request.
+    /// Records an event; the last one ends the request.
     fn apply_event(&mut self, event: RequestEvent) -> Option<RequestResult> {
         match event {
             RequestEvent::Accepted(accepted) => {
@@ -341,8 +330,8 @@ impl ReceiveProgress {
         }
     }
 
-    /// Whether the association with the provider over this transport came up
-    /// since the request began. What a hub relays needs none.
+    /// True if the connection to the provider over this transport came up after the request began. Relayed data
+    /// needs no such connection.
     fn is_first_contact(&self, began: Instant, peers: &ConnectionList) -> Option<bool> {
         let (provider, transport) = self.provider.zip(self.transport).filter(|_| !self.relayed)?;
         let is_it = |peer: &&ConnectionRow| peer.node == provider && peer.transport.name() == transport;
@@ -356,7 +345,7 @@ impl ReceiveProgress {
         }
     }
 
-    fn conclude(&mut self, summary: Option<Summary>) {
+    fn conclude(&mut self, summary: Option<TransferSummary>) {
         if let Some(summary) = &summary {
             self.provider = Some(summary.provider);
             self.transport = Some(summary.transport.name());
@@ -404,7 +393,7 @@ mod tests {
         let at = |ms| began + Duration::from_millis(ms);
         let progress =
             ReceiveProgress { provider: Some(node(1)), transport: Some("udp"), ..ReceiveProgress::default() };
-        // Asked 300 ms after it began, answered after 310 ms.
+        // Asked 300 ms after the beginning, answered after 310 ms.
         let first = |rows: &[(u8, f64)], progress: &ReceiveProgress| {
             let rows = rows.iter().map(|(number, since_s)| row(*number, *since_s)).collect();
             progress.is_first_contact(began, &ConnectionList { asked: at(300), answered: at(310), rows })

@@ -1,4 +1,4 @@
-//! One run, from an empty folder to records.
+//! One run, from an empty folder to its records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,26 +25,21 @@ use crate::report::record::RunRecord;
 use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
 use crate::topology;
 
-/// A run that came to an end, its own or by Ctrl-C.
+/// A run that came to its end, or was ended by Ctrl-C.
 #[derive(Clone, Debug)]
 pub struct FinishedRun {
-    /// Where the results are.
     pub folder: PathBuf,
-    /// What is in `run.json`.
     pub run: RunRecord,
-    /// How requests ended.
     pub tally: RequestCounts,
 }
 
-/// Runs a plan, inside a [sandbox](lab::sandbox). Its results go to `folder`,
-/// which must be empty or not be there; `varied` is what a sweep has varied.
+/// Runs a plan, inside a [sandbox](lab::sandbox). Its results go to `folder`, which must be empty or not exist;
+/// `varied` holds the values of a sweep.
 ///
-/// The folder is the process's working folder meanwhile, because the paths of
-/// Unix sockets have to be short.
+/// The folder is the process's working folder during the run, because the paths of Unix sockets must be short.
 ///
 /// # Errors
-/// When the run could not start, or its records could not be written. What was
-/// recorded until then is in the folder.
+/// When the run could not start, or its records could not be written. Records up to then are in the folder.
 pub fn run(
     prepared: &Prepared,
     folder: &Path,
@@ -53,16 +48,15 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> Result<FinishedRun, RunError> {
     prepared.check_for_daemons()?;
-    // Its folder is relative to where the process is now.
+    // The folder is relative to the present working folder.
     let job = RunSpec::of_plan(prepared, varied);
     carry_out(&job, folder, output, interrupt)
 }
 
-/// Runs a network by itself, as [`run`] runs a plan: its programs and its
-/// traffic, on its schedule.
+/// Runs a network's own programs and traffic on its schedule, as [`run`] runs a plan.
 ///
 /// # Errors
-/// As `run`; and when it would do nothing, or go on for ever.
+/// As `run`; also when it would do nothing, or never end.
 pub fn run_network(
     solo: &NetworkRun,
     folder: &Path,
@@ -93,15 +87,14 @@ fn carry_out(job: &RunSpec<'_>, folder: &Path, output: Output, interrupt: &Inter
     }
 }
 
-/// What is said of a run that broke off. One of which nothing was recorded
-/// leaves the folder as it was, so that the same command may be given again;
-/// but logs that say something may say why. The plan stays with them: by it a
-/// sweep knows the folder for its own.
+/// Describes a run that broke off. If nothing was recorded the folder is left as it was, so that the same
+/// command can be repeated; but non-empty logs stay, since they may tell the cause. The plan stays with them:
+/// by it a sweep recognizes the folder as its own.
 fn broke_off(error: RunError, folder: &Path) -> RunError {
     let is_recorded = Path::new(EVENTS_FILE).exists();
     if !is_recorded && clear_of_empty(Path::new(LOGS)) {
         for file in [PLAN_FILE, TOPOLOGY_FILE, RUN_FILE] {
-            // What is not there needs not go.
+            // The file may not exist.
             let _ = fs::remove_file(file);
         }
         return error;
@@ -115,8 +108,7 @@ fn broke_off(error: RunError, folder: &Path) -> RunError {
     }
 }
 
-/// Removes the empty files of a folder, and the folder if nothing is left;
-/// whether it is gone.
+/// Removes the empty files of a folder, and the folder if nothing is left; true if it is gone.
 fn clear_of_empty(folder: &Path) -> bool {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     for file in files.filter(|file| file.metadata().is_ok_and(|about| about.len() == 0)) {
@@ -126,7 +118,6 @@ fn clear_of_empty(folder: &Path) -> bool {
     !folder.exists()
 }
 
-/// A run, before it begins to count.
 struct RunSession<'a> {
     job: &'a RunSpec<'a>,
     output: Output,
@@ -179,7 +170,7 @@ impl RunSession<'_> {
         }
     }
 
-    /// Whether the links are as they are described, before anything uses them.
+    /// Tests the links against their description, before anything uses them.
     fn linktest(&self, lab: &Lab, steps: &Steps) -> Result<Option<Linktest>, RunError> {
         if !self.job.linktest {
             return Ok(None);
@@ -192,7 +183,7 @@ impl RunSession<'_> {
         let routes = usize::from(report.reach.as_ref().is_some_and(|reach| reach.failed > 0));
         let (failed, lines) = (nets.len() + routes, report.lines());
         if failed > 0 {
-            // Now, so that nobody waits an hour for a run that is not valid.
+            // Warns now, so that nobody waits an hour for an invalid run.
             let nets = nets.into_iter().chain((routes > 0).then_some("the routes")).collect::<Vec<_>>().join(", ");
             self.output.say(format!("warning: not as described: {nets}; the run will not be valid"));
         }
@@ -209,7 +200,7 @@ fn options(lab: &LabSettings, seed: u64) -> lab::LabOptions {
     lab::LabOptions { seed, backend, realtime: lab.realtime, tcp: lab.tcp.clone() }
 }
 
-/// Goes back to where it was when it goes.
+/// Restores the working folder when it is dropped.
 struct WorkingFolder(PathBuf);
 
 impl WorkingFolder {
@@ -222,7 +213,7 @@ impl WorkingFolder {
 
 impl Drop for WorkingFolder {
     fn drop(&mut self) {
-        // It was there before.
+        // The folder existed before.
         let _ = std::env::set_current_dir(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The run itself: nodes ask, things happen, a second passes, it ends.
+//! The loop of a run: requests, events, a sample each second, the end.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,45 +18,40 @@ use super::sampler::Sampler;
 use crate::lab::Lab;
 use crate::report::record::Record;
 
-/// Time between two looks at whether the daemons are alive.
+/// The interval at which daemons are checked.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How a run is going.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProgressSnapshot {
-    /// Seconds since the beginning.
     pub(super) t: f64,
-    /// Requests under way, completed and ended otherwise.
+    /// Requests in progress, completed and ended otherwise.
     pub(super) active: u32,
     pub(super) completed: u64,
     pub(super) failed: u64,
-    /// Programs that run, and happenings to come.
+    /// Running programs, and events to come.
     pub(super) programs: usize,
     pub(super) left: usize,
 }
 
-/// Who is told once a second how a run is going.
+/// An observer of a run's progress, called once a second.
 pub(super) trait RunObserver {
-    /// A second has passed.
     fn second(&self, glance: ProgressSnapshot);
 }
 
-/// How a run went, in time.
+/// The times and the incidents of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunOutcome {
-    /// How long nodes asked, or the network ran, seconds.
+    /// Time for which nodes sent requests, or the network ran, seconds.
     pub(super) ran_s: f64,
-    /// How long what was under way took to end, seconds.
+    /// Time until the last requests ended, seconds.
     pub(super) drain_s: f64,
-    /// Whether somebody stopped it.
     pub(super) interrupted: bool,
     /// One sentence for each daemon that died without the plan's doing.
     pub(super) losses: Vec<String>,
-    /// What came of the schedule.
     pub(super) schedule_result: ScheduleResult,
 }
 
-/// All that a run needs while it goes on.
+/// The parts of a run that its loop needs.
 pub(super) struct RunLoop<'a> {
     pub(super) job: &'a RunSpec<'a>,
     pub(super) lab: &'a Arc<Lab>,
@@ -68,26 +63,23 @@ pub(super) struct RunLoop<'a> {
     pub(super) watcher: &'a dyn RunObserver,
 }
 
-/// What comes back again and again.
 struct Ticks {
     seconds: Interval,
     looks: Interval,
-    /// A process has ended.
     children: Signal,
 }
 
-/// What ends a part of a run.
+/// The condition that ends a phase of a run.
 enum PhaseEnd<'c> {
-    /// This time.
     At(Instant),
-    /// This time, or that nothing is to come.
+    /// This time, or that no event is left.
     Idle(Option<Instant>),
     /// This time, or that all requesters are done.
     Done(Instant, &'c mut RequesterTasks),
 }
 
 impl RunLoop<'_> {
-    /// Conducts the run to its end. Must be called on a local task set.
+    /// Conducts the run to its end. Call it on a local task set.
     pub(super) async fn run_to_end(mut self, mut cast: RequesterTasks) -> Result<RunOutcome, RunError> {
         let mut course = RunOutcome::default();
         let children = signal(SignalKind::child());
@@ -112,7 +104,7 @@ impl RunLoop<'_> {
         Ok(course)
     }
 
-    /// Goes on until the end, or until somebody stops it.
+    /// Runs until the condition holds, or the user stops it.
     async fn until(
         &mut self,
         mut end: PhaseEnd<'_>,
@@ -162,7 +154,7 @@ impl RunLoop<'_> {
     }
 }
 
-/// Writes down which daemons have died without the plan's doing: a sentence each.
+/// Records the daemons that have died without the plan's doing; returns a sentence for each.
 pub(super) fn deaths(fleet: &mut Fleet, lab: &Lab, stage: &RequesterContext) -> Result<Vec<String>, RunError> {
     let t = stage.seconds();
     let died = fleet.reap_ended(lab)?.into_iter().map(|(name, how)| {
@@ -174,7 +166,6 @@ pub(super) fn deaths(fleet: &mut Fleet, lab: &Lab, stage: &RequesterContext) -> 
 }
 
 impl PhaseEnd<'_> {
-    /// Waits for it; safe to be broken off.
     async fn reached(&mut self) {
         match self {
             Self::At(end) => sleep_until(*end).await,

@@ -1,4 +1,4 @@
-//! Once a second how a run is going, and at its end what each link carried.
+//! Samples of a run's progress each second, and link counters at its end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::report::metrics::RequestCounts;
 use crate::report::record::{LinkRecord, SampleRecord};
 use crate::topology::model::NetKind;
 
-/// Time between two looks at how long daemons have waited, seconds: each costs
-/// some files of `/proc` for each thread of each of them.
+/// The interval, in seconds, at which daemons' waiting times are read: each reading takes some files of `/proc`
+/// for each of their threads.
 const LOOK_AT_DAEMONS: f64 = 2.0;
 
-/// Counters as they were when the workload began, and at the last look.
+/// Counters at the start of the workload, and at the last sample.
 pub(super) struct Sampler {
     lans: BTreeSet<String>,
     before: Vec<LinkRecord>,
@@ -31,17 +31,16 @@ pub(super) struct Sampler {
     windows: Windows,
 }
 
-/// What was seen at the last look.
 struct Last {
     lateness: Lateness,
     processors: Option<Processors>,
-    /// When daemons were looked at.
+    /// Time of the last reading of daemons.
     daemons: f64,
 }
 
 impl Sampler {
-    /// Makes now the time 0 of the run and begins to count; tells that time. What
-    /// takes long to read is read before it, and links count from that very time.
+    /// Makes now the time 0 of the run and starts to count; returns that time. Slow readings come before it,
+    /// and links count from exactly that time.
     pub(super) fn begin(lab: &Lab, fleet: &mut Fleet) -> Result<(Self, Instant), RunError> {
         let nets = &lab.topology().nets;
         let lans = nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone()).collect();
@@ -54,8 +53,8 @@ impl Sampler {
         Ok((Self { lans, before, overruns, first, unread, last, seconds, windows }, at))
     }
 
-    /// What each direction has carried since the beginning. The carrier is asked
-    /// on a thread of its own: whoever waits for an answer here is not kept from it.
+    /// The counters of each direction since the beginning. The carrier is queried on another thread, so that
+    /// tasks here are not blocked.
     pub(super) async fn links(&self, lab: &Arc<Lab>) -> Result<Vec<LinkRecord>, RunError> {
         let lab = Arc::clone(lab);
         let counted = tokio::task::spawn_blocking(move || lab.counters()).await;
@@ -63,7 +62,7 @@ impl Sampler {
         Ok(now.into_iter().zip(&self.before).map(|(now, before)| since(now, before)).collect())
     }
 
-    /// What was seen of the emulation itself since the beginning, `t` seconds ago.
+    /// Observations of the emulation itself over the run's `t` seconds.
     pub(super) fn end(mut self, lab: &Lab, fleet: &mut Fleet, t: f64) -> Result<Observed, RunError> {
         self.windows.add_sample(t, Processors::now(), fleet.waited());
         let wires = lab.wires();
@@ -83,7 +82,7 @@ impl Sampler {
         })
     }
 
-    /// How it is going, `t` seconds after the beginning.
+    /// Samples the progress, `t` seconds after the beginning.
     pub(super) async fn sample(
         &mut self,
         lab: &Arc<Lab>,
@@ -110,7 +109,7 @@ impl Sampler {
         })
     }
 
-    /// The part of the processors in use since the last look.
+    /// The fraction of the processors in use since the last sample.
     fn look_at_processors(&mut self, fleet: &mut Fleet, t: f64) -> Option<f64> {
         let processors = Processors::now();
         let waited = if t - self.last.daemons >= LOOK_AT_DAEMONS {
@@ -124,8 +123,8 @@ impl Sampler {
         processors.zip(earlier).and_then(|(now, earlier)| now.busy_since(&earlier))
     }
 
-    /// Bytes from hosts into links, and out of links to hosts. A link has its
-    /// traffic under `to-net`, a LAN what it delivers under `from-net`.
+    /// Bytes from hosts into links, and from links to hosts. A link records its traffic under `to-net`; a LAN
+    /// records deliveries under `from-net`.
     fn totals(&self, links: &[LinkRecord]) -> (u64, u64) {
         let to_net = || links.iter().filter(|link| link.direction == "to-net");
         let offered = to_net().map(|link| link.bytes_in).sum();
@@ -135,10 +134,10 @@ impl Sampler {
     }
 }
 
-/// What a direction has carried since it was counted as `before`.
+/// The counters of a direction since `before`.
 pub(crate) fn since(now: LinkRecord, before: &LinkRecord) -> LinkRecord {
     LinkRecord {
-        // What was inside at the beginning left later: it came in as well.
+        // Packets inside at the beginning left later, so they count as having entered.
         packets_in: now.packets_in - before.packets_in + before.in_flight,
         bytes_in: now.bytes_in - before.bytes_in + before.in_flight_bytes,
         packets_out: now.packets_out - before.packets_out,

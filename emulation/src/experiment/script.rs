@@ -1,8 +1,7 @@
-//! What happens besides the workload, and in which order: a schedule without
-//! a clock.
+//! The events beside the workload, in order: a schedule without a clock.
 //!
-//! An item is due at its time, or, if it waits for a program that another item
-//! starts, when that program has ended, whichever is later.
+//! An item is due at its time. If it waits for a program that another item starts, it is due when that program
+//! has ended, if that is later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,38 +12,34 @@ use crate::topology::model::{
 };
 use crate::units::format_duration;
 
-/// Something that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ScheduleItem {
     pub(super) at: Duration,
-    /// The item whose program has to end first.
+    /// The item whose program must end first.
     pub(super) after: Option<usize>,
-    /// The host, link, program or agent that it is about.
+    /// The host, link, program or agent of the event.
     pub(super) object: String,
-    /// What, for records.
+    /// A description for records.
     pub(super) what: String,
     pub(super) act: ScheduledAction,
 }
 
-/// Who does it, and how.
+/// An action, by the part that executes it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ScheduledAction {
-    /// The lab, by itself and at its exact time: it is only told.
+    /// The lab executes it itself at its exact time: it is only recorded.
     LabEvent,
-    /// A link or LAN changes when others are through.
+    /// A change of a link or LAN that waits for a program.
     Net(NetIndex, Option<HostIndex>, TopologyChange),
-    /// Something is done to the daemon of a host; to the hub if so.
+    /// An action on the daemon of a host; true for the hub there.
     Daemon(HostIndex, bool, DaemonAction),
-    /// Something is done to a program.
     Program(usize, ProgramAction),
-    /// Something is done to a traffic agent.
     Traffic(usize, TrafficAction),
-    /// The experiment ends.
     Halt,
 }
 
 impl ScheduledAction {
-    /// The daemon that it ends: its host, and whether it is the hub.
+    /// The daemon that it ends: its host, and true for the hub.
     pub(super) const fn ends_daemon(&self) -> Option<(HostIndex, bool)> {
         match self {
             Self::Daemon(host, hub, DaemonAction::Kill | DaemonAction::Stop) => Some((*host, *hub)),
@@ -53,32 +48,31 @@ impl ScheduledAction {
     }
 }
 
-/// A schedule, and how far it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RunSchedule {
     items: Vec<Option<ScheduleItem>>,
-    /// What waits for its time only.
+    /// Items that wait only for their time.
     open: BTreeSet<(Duration, usize)>,
-    /// What waits for the program of an item.
+    /// Items that wait for the program of another item.
     blocked: BTreeMap<usize, Vec<usize>>,
 }
 
 impl RunSchedule {
-    /// The schedule of a topology. What has no effect here is left out.
+    /// The schedule of a topology, without events that have no effect here.
     pub(super) fn from_topology(topology: &Topology) -> Self {
         let mut script = Self::default();
         for event in &topology.events {
-            // An item has its event's place, since events refer to each other by their places.
+            // An item has its event's index, since events refer to each other by index.
             script.add(item(topology, event));
         }
         script
     }
 
-    /// Adds something, after what is there at the same time.
+    /// Adds an item, after those of the same time.
     pub(super) fn add(&mut self, item: Option<ScheduleItem>) {
         let place = self.items.len();
         if let Some(item) = &item {
-            // What has no effect here is not waited for.
+            // An item without effect here is not waited for.
             match item.after.filter(|other| self.items.get(*other).is_none_or(Option::is_some)) {
                 Some(other) => self.blocked.entry(other).or_default().push(place),
                 None => {
@@ -89,20 +83,19 @@ impl RunSchedule {
         self.items.push(item);
     }
 
-    /// What is due by `now`, and its place; each comes once.
+    /// Returns the next item that is due by `now`, with its index; each comes once.
     pub(super) fn next(&mut self, now: Duration) -> Option<(usize, ScheduleItem)> {
         let (at, place) = *self.open.first().filter(|(at, _)| *at <= now)?;
         self.open.remove(&(at, place));
         self.items.get_mut(place)?.take().map(|item| (place, item))
     }
 
-    /// When something is due next.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.open.first().map(|(at, _)| *at)
     }
 
-    /// What will end a daemon and waits for its time only, soonest first: when,
-    /// on which host, and whether it is the hub.
+    /// The items that will end a daemon and wait only for their time, soonest first: time, host, and true for
+    /// the hub.
     pub(super) fn endings(&self) -> impl Iterator<Item = (Duration, HostIndex, bool)> {
         self.open.iter().filter_map(|(at, place)| {
             let (host, hub) = self.items.get(*place)?.as_ref()?.act.ends_daemon()?;
@@ -110,7 +103,7 @@ impl RunSchedule {
         })
     }
 
-    /// The program that the item at `place` started has ended.
+    /// Records that the program of the item at `place` has ended.
     pub(super) fn program_ended(&mut self, place: usize) {
         for waiting in self.blocked.remove(&place).unwrap_or_default() {
             if let Some(Some(item)) = self.items.get(waiting) {
@@ -119,18 +112,17 @@ impl RunSchedule {
         }
     }
 
-    /// How much is still to come.
     pub(super) fn left(&self) -> usize {
         self.open.len() + self.blocked.values().map(Vec::len).sum::<usize>()
     }
 
-    /// Whether it starts programs or traffic.
+    /// True if it starts programs or traffic.
     pub(super) fn has_work(&self) -> bool {
         let starts = |act: &ScheduledAction| matches!(act, ScheduledAction::Program(..) | ScheduledAction::Traffic(..));
         self.items.iter().flatten().any(|item| starts(&item.act))
     }
 
-    /// All that is still to come, by time: for tests, and for those who ask.
+    /// All items to come, by time, for tests and displays.
     #[cfg(test)]
     pub(super) fn told(&self) -> Vec<(Duration, &str)> {
         let mut told: Vec<_> = self.items.iter().flatten().map(|item| (item.at, item.what.as_str())).collect();
@@ -163,7 +155,7 @@ fn item(topology: &Topology, event: &Event) -> Option<ScheduleItem> {
     Some(ScheduleItem { at: event.at, after: event.after, object: event.object.clone(), what, act })
 }
 
-/// What a change does to a link or LAN, as a sentence.
+/// Describes a change of a link or LAN.
 pub(super) fn describe_change(
     topology: &Topology,
     net: NetIndex,

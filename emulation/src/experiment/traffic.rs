@@ -1,8 +1,8 @@
-//! The traffic agents of a topology: senders at a constant rate and as fast as
-//! TCP goes, and sinks that count what comes.
+//! The traffic agents of a topology: senders at a constant rate or at the full speed of TCP, and sinks that
+//! count.
 //!
-//! Each is a thread inside its host, so that its sockets are the host's. A
-//! packet's bytes are those of its UDP payload, or of one write to TCP.
+//! Each is a thread inside its host, so that its sockets belong to the host. The bytes of a packet are those of
+//! its UDP payload, or of one write to TCP.
 
 mod threads;
 
@@ -19,12 +19,11 @@ use crate::report::record;
 use crate::topology::model::{HostIndex, TrafficAction, TrafficAgent};
 use crate::units::Rate;
 
-/// The part of its packets that a source may let be.
+/// The fraction of its packets that a source may skip.
 const SKIPPED: f64 = 0.01;
 /// The most agents of a run: each is a thread.
 const MAX_AGENTS: usize = 1024;
 
-/// The agents of a topology.
 #[derive(Debug)]
 pub(super) struct TrafficAgents {
     agents: Vec<AgentThread>,
@@ -43,8 +42,8 @@ struct AgentThread {
 }
 
 impl TrafficAgents {
-    /// Starts the agents of the lab's topology: sinks count from now on,
-    /// sources wait for their event. Where a source has no sink, there is one.
+    /// Starts the agents of the lab's topology: sinks count from now on, sources wait for their event. A source
+    /// without a sink gets one.
     pub(super) fn start_agents(lab: &Lab) -> Result<Self, RunError> {
         let topology = lab.topology();
         let mut sinks: Vec<(HostIndex, bool, u16, String)> = Vec::new();
@@ -61,7 +60,7 @@ impl TrafficAgents {
             return Err(RunError::Topology(format!("at most {MAX_AGENTS} traffic agents can be run")));
         }
         let mut agents = Vec::new();
-        // In the topology's order first, so that an event's place is an agent's place.
+        // In the topology's order first, so that an event's index is the agent's.
         for agent in &topology.traffic {
             agents.push(if agent.is_source {
                 AgentThread::source(lab, agent)?
@@ -86,7 +85,6 @@ impl TrafficAgents {
         Ok(Self { agents })
     }
 
-    /// Does what the schedule says.
     pub(super) fn perform(&mut self, agent: usize, what: TrafficAction) -> Result<(), String> {
         let Some(agent) = self.agents.get_mut(agent) else { return Ok(()) };
         match what {
@@ -100,13 +98,11 @@ impl TrafficAgents {
         Ok(())
     }
 
-    /// Whether any source sends.
     pub(super) fn is_any_sending(&self) -> bool {
         self.agents.iter().any(|agent| agent.shared.sends.load(Relaxed))
     }
 
-    /// Ends all, and gives what they counted; with it a sentence if that is not
-    /// what they were to send.
+    /// Ends all agents and returns their counters, with a sentence if they did not send as they should.
     pub(super) fn end(mut self) -> Vec<(record::TrafficRecord, Option<String>)> {
         for agent in &self.agents {
             agent.shared.quits.store(true, Relaxed);
@@ -117,7 +113,7 @@ impl TrafficAgents {
 }
 
 impl Drop for AgentThread {
-    /// A run that broke off leaves none behind.
+    /// A run that breaks off leaves no thread behind.
     fn drop(&mut self) {
         self.shared.quits.store(true, Relaxed);
         self.join();
@@ -164,7 +160,7 @@ impl AgentThread {
 
     fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // Its counters stay whatever became of it.
+            // Its counters are valid even if it panicked.
             let _ = thread.join();
         }
     }
@@ -183,7 +179,7 @@ impl AgentThread {
         Ok(())
     }
 
-    /// Sets the time between packets from the rate, or the interval if that is given.
+    /// Sets the time between packets from the rate, or from the interval if one is given.
     fn pace(&mut self) {
         let bytes = u64::from(self.shared.packet_bytes.load(Relaxed));
         let gap = match self.interval {
@@ -207,7 +203,7 @@ impl AgentThread {
         }
     }
 
-    /// What it did not send though it was to, unless it may be the network's doing.
+    /// Describes packets that it failed to send, unless the network may have caused that.
     fn loss(&self) -> Option<String> {
         let Self { name, shared, .. } = self;
         let [sent, skipped, failed] =

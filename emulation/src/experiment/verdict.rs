@@ -1,28 +1,27 @@
-//! Whether the figures of a run can be trusted: did the emulation keep up?
+//! The verdict on a run's validity: did the emulation keep up?
 //!
 //! | criterion | limit | why |
 //! |---|---|---|
 //! | lateness, 99th percentile | 1 ms | Emulab's own acceptance test lets a round trip err by 3.5 ms; a packet that crosses three links here then errs by less. It is 1 % of the shortest published path (100 ms) |
 //! | the same, second by second | 5 % of the seconds beyond it | a percentile over the whole run hides that everything stood still for a second |
 //! | lateness, most | 50 ms | half of the shortest published path: no figure survives it |
-//! | wait to be read, 99th percentile | 1 ms | what a packet waited in its host before the emulator took it is added to its delay, and no lateness tells of it |
-//! | begin of the workload | 1 ms after time 0 of the links | as much of the links' traffic is in no request |
-//! | the schedule's lateness | 100 ms | the shortest published path: nobody further away could tell. What links do by schedule is exact |
+//! | wait to be read, 99th percentile | 1 ms | the time that a packet waits in its host before the emulator reads it adds to its delay, and the lateness does not include it |
+//! | begin of the workload | 1 ms after time 0 of the links | the links' traffic in between belongs to no request |
+//! | the schedule's lateness | 100 ms | the shortest published path: no host farther away could tell. Scheduled changes of links are exact |
 //! | overruns | 0 | a packet that the core never got was lost by the emulator, not by the network described |
 //! | datagrams dropped by the reader | 0 | the network delivered them, and this program was too slow to take them from the daemon |
-//! | interfaces | none broke | what a host sends after its interface is gone goes nowhere |
-//! | traffic agents | sent what they were to, but for 1 % | a sender that does not keep its rate is not the one described |
-//! | waiting for a processor | 10 % of any ten seconds, for each daemon | a daemon is then slowed down by its neighbours, which on hosts of their own it would not be |
-//! | links | as described | what linktest found |
+//! | interfaces | none broke | packets of a host whose interface is gone are lost |
+//! | traffic agents | sent all their packets, except for 1 % | a sender that does not keep its rate does not match its description |
+//! | waiting for a processor | 10 % of any ten seconds, for each daemon | other daemons then slow it down, which would not happen on separate hosts |
+//! | links | as described | by linktest |
 //! | daemons | all run | one that died, other than by the plan, answers nobody |
 //!
-//! A criterion that could not be measured is not met. There are three exceptions, of which the
-//! verdict tells and that is all: a link test that the plan leaves out, paths that it
-//! cannot measure, such as those of more than 100 Mbit/s, and the lateness of packets
-//! of a network on which nobody sent any.
+//! A criterion that could not be measured is not met. There are three exceptions, which the verdict only
+//! mentions: a link test that the plan leaves out, paths that it cannot measure, such as those of more than 100
+//! Mbit/s, and the lateness of packets of a network on which nobody sent any.
 //!
-//! The use of the processors is told as well and decides nothing: what others
-//! use with what is left harms nobody, and what harms makes packets late or daemons wait.
+//! The verdict also mentions the load of the processors, which decides nothing: a load that does harm makes
+//! packets late or daemons wait.
 
 use std::time::Duration;
 
@@ -30,22 +29,22 @@ use super::windows::Windows;
 use crate::lab::carrier::Lateness;
 use crate::report::record::RunVerdict;
 
-/// The most lateness of 99 % of the packets.
+/// The limit of the lateness of 99 % of the packets.
 const LATENESS_P99: Duration = Duration::from_millis(1);
-/// The most of the seconds whose own 99th percentile may be beyond that.
+/// The limit of the fraction of seconds whose own 99th percentile is beyond that.
 const LATE_SECONDS: f64 = 0.05;
 /// The most lateness of any packet.
 const LATENESS_MAX: Duration = Duration::from_millis(50);
-/// The most that 99 % of the packets may have waited to be read.
+/// The limit of the wait before reading for 99 % of the packets.
 const UNREAD_P99: Duration = Duration::from_millis(1);
-/// The most between time 0 of the links and the first request.
+/// The limit of the time from time 0 of the links to the first request.
 const START_GAP: Duration = Duration::from_millis(1);
-/// The latest that anything of the schedule may have been done.
+/// The limit of the lateness of the schedule.
 const SCHEDULE_LATE: Duration = Duration::from_millis(100);
-/// The most of any window that a daemon may wait for a processor.
+/// The limit of the fraction of any window in which a daemon waits for a processor.
 const STARVED: f64 = 0.10;
 
-/// How many seconds had packets, and how many of them were late.
+/// The seconds that had packets, and those in which packets were late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LateSeconds {
     all: u32,
@@ -53,7 +52,7 @@ pub(super) struct LateSeconds {
 }
 
 impl LateSeconds {
-    /// Takes in how late the packets of one second were.
+    /// Adds the lateness of one second's packets.
     pub(super) fn add_second(&mut self, lateness: &Lateness) {
         self.all += u32::from(lateness.packets() > 0);
         self.late += u32::from(lateness.quantile(0.99) > LATENESS_P99);
@@ -64,55 +63,49 @@ impl LateSeconds {
     }
 }
 
-/// What linktest said.
 #[derive(Debug, Default)]
 pub(super) struct Linktest {
     /// One line for each link or LAN.
     pub(super) lines: Vec<String>,
-    /// How many of them are not as they are described.
+    /// The number of links and LANs that do not match their description.
     pub(super) failed: usize,
-    /// What it could not tell, one sentence each.
+    /// Measurements that were impossible, one sentence each.
     pub(super) not_measured: Vec<String>,
 }
 
-/// How the beginning of a run went.
 #[derive(Debug, Default)]
 pub(super) struct Start {
-    /// How long after time 0, from which links count, nodes began to ask.
+    /// Time from time 0, from which links count, to the first requests.
     pub(super) gap: Duration,
-    /// How long before it the first daemon was asked what it had counted.
+    /// Time from the first reading of a daemon's counters to time 0.
     pub(super) asked_before: Duration,
-    /// The daemons that did not say.
+    /// The daemons without counters.
     pub(super) unheard: Vec<String>,
 }
 
-/// What was seen of the emulation itself.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
-    /// How it began.
     pub(super) start: Start,
-    /// How late the latest act of the schedule was.
+    /// Lateness of the latest action of the schedule.
     pub(super) schedule_late: Option<Duration>,
-    /// Datagrams that this program was too slow to take from daemons.
+    /// Datagrams from daemons that this program was too slow to read.
     pub(super) dropped_by_reader: u64,
-    /// Interfaces that broke, and those of which it is not known what was lost there.
+    /// Interfaces that broke, and those whose losses are unknown.
     pub(super) broken: Vec<String>,
     pub(super) uncounted: Vec<String>,
-    /// How late packets were.
     pub(super) lateness: Lateness,
-    /// The same second by second.
+    /// By second.
     pub(super) seconds: LateSeconds,
-    /// How long packets stood in their hosts at most, before they were read.
+    /// The longest possible wait of packets in their hosts, before they were read.
     pub(super) unread: Lateness,
-    /// Packets that the core did not get.
+    /// Packets that the core did not receive.
     pub(super) overruns: u64,
-    /// What was used of the processors, and who waited for them.
+    /// The load of the processors, and the daemons' waits for them.
     pub(super) windows: Windows,
-    /// What linktest said, unless it was left out.
+    /// The result of linktest, unless it was left out.
     pub(super) linktest: Option<Linktest>,
-    /// One sentence for each daemon that died without the plan's doing, or
-    /// did not say at the end what it had counted, and for each traffic agent
-    /// that did not do what it was to do.
+    /// One sentence for each daemon that died without the plan's doing or gave no final counters, and for each
+    /// traffic agent that failed.
     pub(super) losses: Vec<String>,
 }
 
@@ -123,7 +116,6 @@ impl Observed {
     }
 }
 
-/// The verdict on what was seen.
 pub(super) fn judge(observed: Observed) -> RunVerdict {
     let lateness = &observed.lateness;
     let micros = |part| lateness.quantile(part).as_nanos() as f64 / 1e3;
@@ -159,11 +151,10 @@ pub(super) fn judge(observed: Observed) -> RunVerdict {
     }
 }
 
-/// Of what nothing is known though it has to be.
 fn not_measured(observed: &Observed) -> Vec<String> {
     let mut missing = Vec::new();
     if observed.is_silent() {
-        // Told by who judges: nothing could be late.
+        // The judge mentions it: nothing could be late.
     } else if observed.lateness.packets() == 0 {
         missing.push("how late packets were: none was delivered".to_owned());
     } else if observed.seconds.all == 0 {
@@ -186,7 +177,7 @@ fn not_measured(observed: &Observed) -> Vec<String> {
     missing
 }
 
-/// The first of some names, and how many more there are.
+/// The first of some names, and the number of the others.
 fn some(names: &[String]) -> String {
     match names {
         [first, _, _, _, ..] => format!("{first} and {} others", names.len() - 1),
@@ -227,7 +218,6 @@ fn reasons(observed: &Observed) -> Vec<String> {
     reasons
 }
 
-/// Whether things happened when they were to.
 fn time_reasons(observed: &Observed) -> Vec<String> {
     let mut reasons = Vec::new();
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
@@ -392,7 +382,7 @@ mod tests {
     fn busy_processors_harm_nobody() {
         let verdict = judge(Observed { windows: windows(1.0, &[("a", 0.01)]), ..quiet() });
         assert!(verdict.valid && verdict.cpu_busy == Some(1.0), "{verdict:?}");
-        // A daemon that waits for one is harmed.
+        // A daemon that waits for a processor is harmed.
         refused(Observed { windows: windows(1.0, &[("a", 0.2)]), ..quiet() }, "a waited for a processor for 20 %");
     }
 

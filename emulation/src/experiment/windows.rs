@@ -1,11 +1,10 @@
-//! What was used in the worst ten seconds of a run: an average over all of it
-//! hides that everything stood still for a while.
+//! Usage in the worst ten seconds of a run: an average over the run would hide a standstill.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::host_facts::Processors;
 
-/// How long a window is, seconds.
+/// The length of a window, seconds.
 const WINDOW: f64 = 10.0;
 
 /// The windows of a run: of all processors, and of each daemon.
@@ -16,9 +15,8 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// Takes in what was counted until `t` seconds after the beginning: of the
-    /// processors, and how long each daemon has waited for one. What could not
-    /// be read is not there.
+    /// Adds counters at `t` seconds after the beginning: those of the processors, and each daemon's wait for
+    /// one. `None` stands for a failed reading.
     pub(super) fn add_sample(&mut self, t: f64, processors: Option<Processors>, waited: Vec<(String, Option<f64>)>) {
         if let Some(processors) = processors {
             self.busy.add_reading(Reading { t, part: processors.busy, of: processors.all });
@@ -31,26 +29,27 @@ impl Windows {
         }
     }
 
-    /// The part of all processors that was in use in the worst window; `None` if nobody knows.
+    /// The fraction of the processors in use in the worst window; `None` if it is unknown.
     pub(super) fn busy(&self) -> Option<f64> {
         self.busy.part()
     }
 
-    /// The daemon that waited most in a window, and for what part of it.
+    /// The daemon that waited longest in a window, with the fraction of the window.
     pub(super) fn most_starved(&self) -> Option<(String, f64)> {
         let parts = self.waited.iter().filter_map(|(name, worst)| Some((name, worst.part()?)));
         let most = parts.max_by(|a, b| a.1.total_cmp(&b.1));
         most.map(|(name, part)| (name.clone(), part))
     }
 
-    /// The daemons of which it is not known how long they waited.
+    /// The daemons whose waiting time is unknown.
     pub(super) fn unknown(&self) -> Vec<&str> {
         let unknown = self.waited.iter().filter(|(_, worst)| worst.part().is_none());
         unknown.map(|(name, _)| name.as_str()).collect()
     }
 }
 
-/// Two quantities that only grow, at one time: `part` of `of` is wanted.
+/// Two growing quantities at one time, whose ratio `part`
+/// `of` is measured.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     t: f64,
@@ -58,10 +57,9 @@ struct Reading {
     of: f64,
 }
 
-/// The greatest part in any window.
 #[derive(Clone, Debug, Default)]
 struct Worst {
-    /// Those within a window of the last one, and one before them.
+    /// The readings within a window of the last one, and one before them.
     readings: VecDeque<Reading>,
     worst: Option<f64>,
 }
@@ -77,14 +75,14 @@ impl Worst {
         }
     }
 
-    /// From the first reading that is kept to the last one.
+    /// The ratio from the first reading that is kept to the last one.
     fn present(&self) -> Option<f64> {
         let (first, last) = (self.readings.front()?, self.readings.back()?);
         let of = last.of - first.of;
         (of > 0.0).then(|| ((last.part - first.part) / of).max(0.0))
     }
 
-    /// A run that was shorter than a window is one.
+    /// A run shorter than a window counts as one window.
     fn part(&self) -> Option<f64> {
         self.worst.or_else(|| self.present())
     }
@@ -94,7 +92,7 @@ impl Worst {
 mod tests {
     use super::*;
 
-    /// A minute in which a daemon waits all the time from `from` to `to` and not else.
+    /// A minute in which a daemon waits all the time from `from` to `to` and never else.
     fn minute(from: u32, to: u32) -> Windows {
         let mut windows = Windows::default();
         for second in 0..=60 {

@@ -1,40 +1,35 @@
-//! What one node asks for and when: a state machine without a clock.
+//! The requests of one node: a state machine without a clock.
 //!
-//! The workload is that of Sproull et al. 2007: a node asks for a service,
-//! waits until it is complete or its time is up, then asks for the next one,
-//! or with the probability of its class pauses for a second first. When the
-//! workload's time is up what is under way ends, and the node is done.
+//! The workload is that of Sproull et al. 2007: a node requests a service, waits until the request is complete
+//! or times out, then makes the next one, or with the probability of its class pauses for a second first. At
+//! the end of the workload the current request ends, and the node is done.
 //!
-//! The driver calls [`Workload::poll`], does what it says, and calls it again
-//! at the deadline that it was given, or after [`Workload::ended`].
+//! The driver calls [`Workload::poll`], carries out its result, and calls it again at the deadline it returned,
+//! or after [`Workload::ended`].
 
 use std::time::Duration;
 
 use roost_proto::random::SplitMix64;
 use roost_proto::{Service, Time};
 
-use super::placement::{NodePlace, Targets};
+use super::placement::{PlacedNode, Targets};
 use super::plan::{Draw, Mix, Plan};
 
-/// What a node's workload is made from.
 #[derive(Clone, Debug)]
 pub struct WorkloadSettings {
-    /// What its class asks for.
     pub mix: Mix,
-    /// The hosts that it may ask, at least one.
+    /// The hosts to which it may send requests, at least one.
     pub targets: Targets,
-    /// How long a pause is.
     pub idle: Duration,
-    /// How long a request may take, beyond the length of a stream.
+    /// The time-out of a request, beyond the length of a stream.
     pub timeout: Duration,
-    /// How long a stream lasts.
     pub stream: Duration,
-    /// When no further request is made.
+    /// No request begins at or after this time.
     pub end: Time,
 }
 
 impl WorkloadSettings {
-    fn until(plan: &Plan, node: &NodePlace, end: Duration) -> Self {
+    fn until(plan: &Plan, node: &PlacedNode, end: Duration) -> Self {
         Self {
             mix: node.mix,
             targets: node.targets.clone(),
@@ -46,9 +41,8 @@ impl WorkloadSettings {
     }
 }
 
-/// The generator of the node `name` in a run with this seed. Names, not
-/// positions, are mixed in, so that a node asks for the same in a topology
-/// with more hosts.
+/// The generator of the node `name` in a run with this seed. It mixes names and not positions, so that a node
+/// makes the same requests in a topology with more hosts.
 pub fn generator(seed: u64, name: &str) -> SplitMix64 {
     let mut state = SplitMix64::new(seed).next_u64();
     for byte in name.bytes() {
@@ -57,41 +51,34 @@ pub fn generator(seed: u64, name: &str) -> SplitMix64 {
     SplitMix64::new(state)
 }
 
-/// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkloadRequest {
-    /// What is asked for.
     pub service: Service,
-    /// The host whose cell is asked for.
+    /// The host whose cell the request names.
     pub target: usize,
-    /// When it is given up.
     pub deadline: Time,
 }
 
-/// What the driver has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkloadStep {
-    /// Ask for this, and say when it has ended.
+    /// Send this request, and report its end.
     Request(WorkloadRequest),
-    /// A request is under way: nothing before it ends.
+    /// A request is in progress: wait for its end.
     Busy,
-    /// Nothing before this time.
     Wait(Time),
-    /// The node is done.
     Done,
 }
 
-/// How a request ended, as far as the next one depends on it.
+/// The end of a request, as far as the next one depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestEnding {
-    /// It was completed or its time was up: the next one follows at once.
+    /// It was completed or timed out: the next one follows at once.
     Finished,
-    /// It was turned down. The publication knows no such case; the node pauses,
-    /// since one that is told "no" at once would do nothing but ask.
+    /// It was declined. The paper has no such case. The node pauses, since after an immediate decline it would
+    /// otherwise request in a tight loop.
     Declined,
 }
 
-/// The workload of one node.
 #[derive(Clone, Debug)]
 pub struct Workload {
     settings: WorkloadSettings,
@@ -108,25 +95,24 @@ enum WorkloadState {
 }
 
 impl Workload {
-    /// What a plan has a node do; time 0 is when all nodes are ready.
-    pub fn from_plan(plan: &Plan, node: &NodePlace) -> Self {
+    /// A node's workload in a plan; time 0 is when all nodes are ready.
+    pub fn from_plan(plan: &Plan, node: &PlacedNode) -> Self {
         Self::new(WorkloadSettings::until(plan, node, plan.duration), generator(plan.seed, &node.name))
     }
 
-    /// What a plan has a node do before anything counts. Its draws are its own,
-    /// so that a plan asks for the same with a warm-up and without.
-    pub fn warm_up_from_plan(plan: &Plan, node: &NodePlace) -> Self {
+    /// A node's workload in the warm-up. It has a random stream of its own, so that a plan makes the same
+    /// requests with and without a warm-up.
+    pub fn warm_up_from_plan(plan: &Plan, node: &PlacedNode) -> Self {
         let random = generator(plan.seed, &format!("{} before", node.name));
         Self::new(WorkloadSettings::until(plan, node, plan.warm_up), random)
     }
 
-    /// A node that has not asked for anything yet.
     pub fn new(settings: WorkloadSettings, random: SplitMix64) -> Self {
         let state = if settings.targets.is_empty() { WorkloadState::Done } else { WorkloadState::Choosing };
         Self { settings, random, state }
     }
 
-    /// What to do now.
+    /// The next step at the time `now`.
     pub fn poll(&mut self, now: Time) -> WorkloadStep {
         match self.state {
             WorkloadState::Done => return WorkloadStep::Done,
@@ -144,7 +130,6 @@ impl Workload {
         }
     }
 
-    /// The request under way has ended.
     pub fn ended(&mut self, now: Time, how: RequestEnding) {
         debug_assert_eq!(self.state, WorkloadState::Busy);
         self.state = match how {
@@ -153,13 +138,13 @@ impl Workload {
         };
     }
 
-    /// Asks for nothing from now on: the run is over before its time.
+    /// Makes no more requests: the run ends early.
     pub fn stop(&mut self, now: Time) {
         self.settings.end = self.settings.end.min(now);
     }
 
     fn ask(&mut self, now: Time, service: Service) -> WorkloadStep {
-        // Below the number of targets, which is a `usize`.
+        // Fits usize: it is below the number of targets.
         let chosen = self.random.below(self.settings.targets.len() as u64) as usize;
         let stream = if service.is_stream() { self.settings.stream } else { Duration::ZERO };
         self.state = WorkloadState::Busy;
@@ -193,8 +178,8 @@ mod tests {
         }
     }
 
-    /// Runs a workload in which every request takes `took`; the times of the
-    /// requests, the requests, and when it was done.
+    /// Runs a workload in which every request takes `took`. Returns the requests with their times, and the time
+    /// when it was done.
     fn run(mut workload: Workload, took: Duration, how: RequestEnding) -> (Vec<(Time, WorkloadRequest)>, Time) {
         let (mut now, mut asked) = (Time::ZERO, Vec::new());
         loop {

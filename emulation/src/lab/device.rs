@@ -12,32 +12,32 @@ use super::namespace::Namespace;
 use super::netlink::{Netlink, NetlinkRequest};
 use super::plan::InterfacePlan;
 
-/// What a packet socket may hold while the carrier is busy: some 3000 full frames as the kernel counts them.
+/// The receive buffer of a packet socket for times when the carrier is busy: some 3000 full frames by the
+/// kernel's count.
 const RECEIVE_BUFFER_BYTES: u32 = 8 * 1024 * 1024;
-/// The number of the first outer end in the carrier's namespace; see [`FIRST_INDEX`](super::plan).
+/// The index of the first outer end in the carrier's namespace; see [`FIRST_INDEX`](super::plan).
 const FIRST_OUTER_INDEX: u32 = 1000;
 
-/// The numbers of outer ends so far: a process may make one lab after the other, or two.
+/// The count of outer ends: a process may make several labs, one after the other or at once.
 static OUTER_ENDS: AtomicU32 = AtomicU32::new(FIRST_OUTER_INDEX);
 
-/// How frames get from a host's interface to the carrier and back.
+/// The way in which frames pass between a host's interface and the carrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceBackend {
-    /// TAP devices where `/dev/net/tun` is open to this user, else veth pairs.
+    /// TAP devices if this user may open `/dev/net/tun`, else veth pairs.
     #[default]
     Auto,
-    /// A TAP device per interface: one system call reads or writes a frame.
+    /// A TAP device for each interface: one system call reads or writes a frame.
     Tap,
-    /// A veth pair per interface, with a raw packet socket on its outer end:
-    /// needs no device file.
+    /// A veth pair for each interface, with a raw packet socket on its outer end. This needs no device file.
     Veth,
 }
 
 impl DeviceBackend {
-    /// The one to use: never `Auto`.
+    /// Resolves `Auto` to one of the others.
     ///
     /// # Errors
-    /// When TAP devices are asked for and the device file does not open; it says why.
+    /// When TAP devices are required and the device file does not open; the message gives the reason.
     pub(crate) fn choose(self) -> io::Result<Self> {
         match (self, kernel::probe_tap()) {
             (Self::Auto, Ok(())) => Ok(Self::Tap),
@@ -61,7 +61,6 @@ impl fmt::Display for DeviceBackend {
 impl FromStr for DeviceBackend {
     type Err = String;
 
-    /// Reads `auto`, `tap` or `veth`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "auto" => Ok(Self::Auto),
@@ -72,12 +71,10 @@ impl FromStr for DeviceBackend {
     }
 }
 
-/// How much the system really keeps for a carrier that is held up, in words;
-/// none if it reads from a TAP device. Root gets [`RECEIVE_BUFFER_BYTES`], but
-/// for root of a user namespace, who gets as anybody else what
-/// `net.core.rmem_max` allows.
+/// Describes the real receive buffer; `None` for a TAP device, which has none. Root gets
+/// [`RECEIVE_BUFFER_BYTES`]; anyone else, root of a user namespace included, gets at most `net.core.rmem_max`.
 pub(crate) fn receive_buffer(connection: &CarrierEnd) -> Option<String> {
-    // The kernel doubles what it was asked for, to allow for its own part.
+    // The kernel reports twice the requested size, to allow for its overhead.
     let bytes = rustix::net::sockopt::socket_recv_buffer_size(&connection.fd).ok()? / 2;
     Some(match bytes < RECEIVE_BUFFER_BYTES as usize {
         true => format!("{bytes} of {RECEIVE_BUFFER_BYTES} bytes"),
@@ -85,37 +82,29 @@ pub(crate) fn receive_buffer(connection: &CarrierEnd) -> Option<String> {
     })
 }
 
-/// The two namespaces that an interface is between.
+/// The two namespaces of an interface's ends.
 pub(crate) struct DeviceNamespaces<'a> {
-    /// The carrier's.
     pub(crate) outer: &'a Namespace,
-    /// Requests to it.
     pub(crate) outer_requests: &'a mut Netlink,
-    /// Requests to the host's, which is the calling thread's.
+    /// Requests to the host's namespace, which is the calling thread's.
     pub(crate) inner_requests: &'a mut Netlink,
 }
 
-/// A host's interface, seen from the carrier.
+/// A host's interface, as the carrier uses it.
 #[derive(Debug)]
 pub(crate) enum Device {
     /// A TAP device, opened in the host's namespace.
-    Tap {
-        /// Where its frames are.
-        fd: OwnedFd,
-        /// What the kernel drops of them.
-        statistics: DeviceStatistics,
-    },
-    /// A veth pair.
+    Tap { fd: OwnedFd, statistics: DeviceStatistics },
     Veth {
-        /// The number of its outer end in the carrier's namespace.
+        /// The index of the outer end in the carrier's namespace.
         outer_index: u32,
-        /// What the kernel drops on either way, as the inner end counts it.
+        /// The kernel's counters of dropped frames in both directions, at the inner end.
         statistics: DeviceStatistics,
     },
 }
 
 impl Device {
-    /// Makes the device of an interface; the interface itself is still down.
+    /// Makes the device of an interface, which stays down.
     pub(crate) fn make(
         backend: DeviceBackend,
         interface: &InterfacePlan,
@@ -136,13 +125,13 @@ impl Device {
             outer_index,
             outer_namespace,
         }])?;
-        // Before the inner end: an end that goes up second sends at once.
+        // Before the inner end: the end that goes up last can send at once.
         sides.outer_requests.apply(&[NetlinkRequest::Up { index: outer_index }])?;
         kernel::finish_checksums(&interface.name)?;
         Ok(Self::Veth { outer_index, statistics: DeviceStatistics::open(&interface.name)? })
     }
 
-    /// What the carrier needs of it; to be called in the carrier's namespace.
+    /// Opens the carrier's end; call it in the carrier's namespace.
     pub(crate) fn connect(self) -> io::Result<CarrierEnd> {
         match self {
             Self::Tap { fd, statistics } => Ok(CarrierEnd { fd, statistics }),
@@ -153,11 +142,9 @@ impl Device {
     }
 }
 
-/// The carrier's end of an interface.
 #[derive(Debug)]
 pub(crate) struct CarrierEnd {
-    /// Where one read or write moves one frame.
+    /// One read or write moves one frame.
     pub(crate) fd: OwnedFd,
-    /// What its device does with frames.
     pub(crate) statistics: DeviceStatistics,
 }

@@ -1,45 +1,40 @@
-//! What can go wrong with a lab.
+//! Errors of a lab.
 
 use std::io;
 
 use super::carrier::CarrierError;
 
-/// Why a lab does not start, or refuses a request.
+/// A lab that does not start, or refuses a request.
 ///
-/// Nothing is left behind in any case: what had been made is gone with the error.
+/// Nothing is left behind: hosts made before the error are removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// This system lacks something, or does not let this user have it; the
-    /// sentence says which and what to do.
+    /// The system lacks something, or denies it to this user; the message says what, and what to do.
     #[error("{0}")]
     System(String),
-    /// The kernel refused one step.
     #[error("cannot {what}: {source}")]
     Kernel {
-        /// What was to be done: `set up host uav1`.
+        /// The step, such as `set up host uav1`.
         what: String,
-        /// Its answer.
         source: io::Error,
     },
-    /// Packets are not carried.
     #[error(transparent)]
     Carrier(#[from] CarrierError),
-    /// The topology cannot be built.
     #[error("{0}")]
     Topology(String),
-    /// The host, the net, or the host's place on it does not exist.
+    /// The host, the net, or the host's interface on it does not exist.
     #[error("{0}")]
     NoSuch(String),
 }
 
 impl LabError {
-    /// Wraps what the kernel answered when `what` was to be done.
+    /// Wraps the kernel's error for the step `what`.
     pub(crate) fn kernel(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self::Kernel { what: what.into(), source: source.into() }
     }
 
-    /// Whether the system is at fault, and not the topology or the request.
+    /// True if the system is at fault, and not the topology or the request.
     pub const fn is_of_the_system(&self) -> bool {
         matches!(self, Self::System(_) | Self::Kernel { .. } | Self::Carrier(CarrierError::System { .. }))
     }

@@ -1,4 +1,4 @@
-//! Making the hosts: all of them, on as many threads as there are processors.
+//! Creation of all hosts, in parallel.
 
 use std::io;
 use std::num::NonZero;
@@ -11,24 +11,20 @@ use super::namespace::{self, Namespace};
 use super::netlink::{Netlink, NetlinkRequest};
 use super::plan::{HostPlan, InterfacePlan, LOOPBACK};
 
-/// The most threads: the kernel takes its network lock for most of what they do.
+/// More threads do not help: the kernel holds its network lock for most of the work.
 const MAX_THREADS: usize = 4;
 
-/// A host that is there.
 #[derive(Debug)]
 pub(crate) struct LabHost {
-    /// Where its programs run.
     pub(crate) namespace: Namespace,
-    /// Its interfaces, in the order of its plan.
     pub(crate) interfaces: Vec<CarrierEnd>,
 }
 
-/// Makes all hosts, in the order of the plans. The calling thread's namespace
-/// is where the outer ends of veth pairs are put. Without a `tcp` hosts keep the
-/// system's congestion control.
+/// Makes all hosts, in the order of the plans. The outer ends of veth pairs go into the calling thread's
+/// namespace. If `tcp` is `None`, hosts keep the system's congestion control.
 ///
 /// # Errors
-/// The first that the kernel refused; all are gone then.
+/// The kernel's first refusal; all hosts are removed then.
 pub(crate) fn make(plans: &[HostPlan], backend: DeviceBackend, tcp: Option<&str>) -> Result<Vec<LabHost>, LabError> {
     let outer = Namespace::current().map_err(|error| LabError::kernel("find its network namespace", error))?;
     if backend == DeviceBackend::Veth {
@@ -59,7 +55,7 @@ fn join<T>(worker: io::Result<thread::ScopedJoinHandle<'_, Result<T, LabError>>>
     worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The plans, each taken by whichever thread is free.
+/// The plans, which idle threads take one by one.
 struct HostBuildQueue<'a> {
     plans: &'a [HostPlan],
     backend: DeviceBackend,
@@ -85,8 +81,7 @@ impl HostBuildQueue<'_> {
         Ok(made)
     }
 
-    /// Makes one host; leaves the calling thread in the carrier's namespace,
-    /// also where it fails.
+    /// Makes one host. It leaves the calling thread in the carrier's namespace, even if it fails.
     fn make(&self, plan: &HostPlan, outer_requests: &mut Netlink) -> io::Result<LabHost> {
         let namespace = Namespace::create()?;
         let devices = self.create_devices(plan, outer_requests);

@@ -1,9 +1,8 @@
-//! Calls into the kernel that no safe library offers.
+//! Kernel calls that no safe library offers.
 //!
-//! This is the only module of the crate with `unsafe` code: the requests that
-//! make a TAP device and set a device's offloads, raw packet sockets, the
-//! scheduler, `unshare`, signals as a file descriptor, and many datagrams in
-//! one call. Everything else goes through `rustix`.
+//! This is the only module of the crate with `unsafe` code: the requests that make a TAP device and set a
+//! device's offloads, raw packet sockets, the scheduler, `unshare`, signals as a file descriptor, and many
+//! datagrams in one call. Everything else goes through `rustix`.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -19,10 +18,9 @@ use rustix::ioctl::{Getter, IntegerSetter, Opcode, Setter, Updater, ioctl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::UnshareFlags;
 
-/// Where TAP devices come from.
 pub(crate) const TUN_DEVICE: &str = "/dev/net/tun";
 
-/// Longest name of an interface, with the zero that ends it (`IFNAMSIZ`).
+/// Longest name of an interface, with its terminating zero (`IFNAMSIZ`).
 const NAME_BYTES: usize = 16;
 /// `struct ifreq` on 64-bit systems: the name, and 24 bytes whose meaning depends on the request.
 const REQUEST_REST_BYTES: usize = 24;
@@ -34,7 +32,7 @@ const TUNSETIFINDEX: Opcode = libc::TUNSETIFINDEX as Opcode;
 const SIOCETHTOOL: Opcode = 0x8946;
 const ETHTOOL_STXCSUM: u32 = 0x17;
 
-/// Puts the calling thread into new namespaces.
+/// Moves the calling thread into new namespaces.
 ///
 /// # Errors
 /// As `unshare(2)`; for the user namespace also when the process has more than one thread.
@@ -45,10 +43,10 @@ pub(crate) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
     unsafe { rustix::thread::unshare_unsafe(namespaces) }.map_err(Into::into)
 }
 
-/// Finds out whether this user can make TAP devices.
+/// Checks that this user can make TAP devices.
 ///
 /// # Errors
-/// When `/dev/net/tun` is not there, is not for this user, or is something else.
+/// When `/dev/net/tun` does not exist, is denied to this user, or is something else.
 pub(crate) fn probe_tap() -> io::Result<()> {
     let device = OpenOptions::new().read(true).write(true).open(TUN_DEVICE)?;
     // SAFETY: TUNGETFEATURES writes one unsigned int.
@@ -58,13 +56,12 @@ pub(crate) fn probe_tap() -> io::Result<()> {
 
 /// Makes a TAP device in the calling thread's network namespace.
 ///
-/// Reads and writes of the descriptor move one Ethernet frame, without any
-/// header before it, and do not wait. The device stays when the descriptor is
-/// closed, and goes with its namespace: the kernel takes the devices of many
-/// namespaces down together, but waits some 20 ms for each that goes by itself.
+/// Reads and writes of the descriptor move one Ethernet frame without any header before it, and do not block.
+/// The device stays when the descriptor is closed, and goes with its namespace: the kernel takes the devices of
+/// many namespaces down together, but waits some 20 ms for each that goes by itself.
 ///
 /// # Errors
-/// When `/dev/net/tun` is not there or not for this user, or the kernel refuses.
+/// When `/dev/net/tun` does not exist or is denied to this user, or the kernel refuses.
 pub(crate) fn open_tap(name: &str, index: u32) -> io::Result<OwnedFd> {
     let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
     let device = OpenOptions::new().read(true).write(true).custom_flags(flags).open(TUN_DEVICE)?;
@@ -79,9 +76,9 @@ pub(crate) fn open_tap(name: &str, index: u32) -> io::Result<OwnedFd> {
     Ok(device.into())
 }
 
-/// Has every packet finished before it leaves by an interface of the calling
-/// thread's namespace: its checksum computed, and cut into segments, which the
-/// kernel leaves to devices only where they compute checksums as well.
+/// Makes the kernel complete every packet before it leaves by an interface of the calling thread's namespace:
+/// compute its checksum, and cut it into segments, which the kernel leaves to devices only if they compute
+/// checksums as well.
 ///
 /// # Errors
 /// When there is no such interface, or its driver refuses.
@@ -102,14 +99,14 @@ pub(crate) fn finish_checksums(name: &str) -> io::Result<()> {
 
 /// Opens a raw packet socket on an interface of the calling thread's namespace.
 ///
-/// Reads and writes move one Ethernet frame and do not wait. What the socket
-/// itself sends is not seen by it.
+/// Reads and writes move one Ethernet frame and do not block. The socket does not receive frames that it sent
+/// itself.
 ///
 /// # Errors
-/// When the right to open such sockets, or the interface, is missing.
+/// When the interface does not exist or the user may not open such sockets.
 pub(crate) fn open_packet_socket(index: u32, receive_buffer_bytes: u32) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    // Protocol 0: it gets nothing until it is bound to its interface.
+    // Protocol 0 receives nothing until the socket is bound to its interface.
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
     set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
     let bytes = receive_buffer_bytes.cast_signed();
@@ -131,7 +128,7 @@ pub(crate) fn open_packet_socket(index: u32, receive_buffer_bytes: u32) -> io::R
     Ok(socket)
 }
 
-/// How many frames a packet socket had no room for since the last call.
+/// Frames that a packet socket dropped for lack of room since the last call.
 ///
 /// # Errors
 /// When it is no packet socket.
@@ -145,31 +142,29 @@ pub(crate) fn packet_socket_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(counters.tp_drops)
 }
 
-/// The beginning of a message that [`receive_heads`] hands over.
+/// The bytes of a message that [`receive_heads`] returns.
 pub(crate) const HEAD_BYTES: usize = 24;
-/// The most messages of one call.
 const HEADS: usize = 64;
-/// Room for a `struct timespec` and an `int`, each after its `struct cmsghdr`, as they must be aligned.
+/// Room for a `struct timespec` and an `int`, each after an aligned `struct cmsghdr`.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-/// Datagrams of one sender and size that arrived together.
+/// Datagrams of one sender and size that the kernel merged into a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DatagramBatch {
-    /// The beginning of the first, zeros after a shorter one.
+    /// The first bytes of the first datagram, padded with zeros.
     pub(crate) head: [u8; HEAD_BYTES],
-    /// How many there are.
     pub(crate) datagrams: u64,
-    /// When they arrived, by the system's clock.
+    /// The time of arrival, by the system's clock.
     pub(crate) at: Option<Duration>,
 }
 
-/// Asks for room for arriving datagrams, for several as one message, and for
-/// the time at which each message arrives.
+/// Sets up a socket for [`receive_heads`]: a receive buffer, merged datagrams, and a time stamp for each
+/// message.
 ///
 /// # Errors
-/// When it is no UDP socket. Less room than asked for is none.
+/// When it is no UDP socket. A smaller buffer than requested is no error.
 pub(crate) fn prepare_heads(socket: impl AsFd, receive_buffer_bytes: u32) -> io::Result<()> {
     let bytes = receive_buffer_bytes.cast_signed();
     if set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_err() {
@@ -179,10 +174,10 @@ pub(crate) fn prepare_heads(socket: impl AsFd, receive_buffer_bytes: u32) -> io:
     set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
-/// Takes what is there of datagrams, some ten messages at most, without waiting.
+/// Receives waiting datagrams, in at most some ten messages, without blocking.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] when there is nothing.
+/// [`io::ErrorKind::WouldBlock`] when there are none.
 pub(crate) fn receive_heads(socket: impl AsFd, mut take: impl FnMut(DatagramBatch)) -> io::Result<()> {
     let mut heads = [[0; HEAD_BYTES]; HEADS];
     let mut controls = [Control([0; 64]); HEADS];
@@ -203,14 +198,14 @@ pub(crate) fn receive_heads(socket: impl AsFd, mut take: impl FnMut(DatagramBatc
     check(count)?;
     for (message, head) in messages.iter().zip(&heads).take(count.cast_unsigned() as usize) {
         let (at, segment) = told(&message.msg_hdr);
-        // With MSG_TRUNC it is the length of the whole.
+        // With MSG_TRUNC it is the length of the whole message.
         let datagrams = segment.filter(|bytes| *bytes > 0).map_or(1, |bytes| message.msg_len.div_ceil(bytes));
         take(DatagramBatch { head: *head, datagrams: datagrams.into(), at });
     }
     Ok(())
 }
 
-/// What the kernel tells of a message: when it came, and how long each datagram is if there are several.
+/// Reads a message's control data: its time of arrival, and the length of each datagram if there are several.
 fn told(message: &libc::msghdr) -> (Option<Duration>, Option<u32>) {
     let (mut at, mut segment) = (None, None);
     // SAFETY: the kernel has set the length of the control messages, within their buffer, which is still there.
@@ -236,33 +231,30 @@ fn told(message: &libc::msghdr) -> (Option<Duration>, Option<u32>) {
     (at, segment)
 }
 
-/// Gives the calling thread a real-time priority (`SCHED_FIFO`), from 1 to 99:
-/// it runs before every thread with a lower one or none, as soon as it has
-/// something to do. What it starts does not inherit it.
+/// Gives the calling thread a real-time priority (`SCHED_FIFO`) from 1 to 99: it runs before every thread of
+/// lower or no priority as soon as it is ready. Its children do not inherit it.
 ///
 /// # Errors
-/// `EPERM` without `CAP_SYS_NICE` outside all user namespaces, unless
-/// `RLIMIT_RTPRIO` allows it.
+/// `EPERM` without `CAP_SYS_NICE` outside all user namespaces, unless `RLIMIT_RTPRIO` allows it.
 pub(crate) fn become_realtime(priority: u8) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: c_int::from(priority) };
     // SAFETY: the kernel reads one `sched_param`; 0 is the calling thread.
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) })
 }
 
-/// Leaves the calling thread what no other one wants of the processors (`SCHED_IDLE`), for good. What it
-/// starts inherits it.
+/// Makes the calling thread run only on otherwise idle processors (`SCHED_IDLE`), for good. Its children
+/// inherit it.
 ///
 /// # Errors
-/// Those of the system, which no user lacks a right for.
+/// Errors of the system; every user has the right.
 pub(crate) fn become_idle() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the kernel reads one `sched_param`; 0 is the calling thread.
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) })
 }
 
-/// Holds the given signals back from the calling thread, and opens a
-/// descriptor from which they are read instead, each a `signalfd_siginfo`.
-/// What it starts inherits the hold, and [releases](release_signals) it.
+/// Blocks the given signals in the calling thread, and opens a descriptor from which they are read instead,
+/// each as a `signalfd_siginfo`. Its children inherit the mask, and [release](release_signals) it.
 ///
 /// # Errors
 /// When the process has too many open files.
@@ -270,8 +262,8 @@ pub(crate) fn open_signals(signals: &[c_int]) -> io::Result<OwnedFd> {
     let set = signal_set(signals)?;
     // SAFETY: reads `set`, and the old mask is not asked for.
     check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) })?;
-    // A parent that ignores the end of its children leaves that to them, and
-    // then there is nothing to wait for.
+    // If the parent had `SIGCHLD` ignored, this process would inherit that, and ended children would leave
+    // nothing to wait for.
     // SAFETY: sets a signal's default action; no handler is involved.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     // SAFETY: reads `set`; -1 asks for a new descriptor.
@@ -281,7 +273,7 @@ pub(crate) fn open_signals(signals: &[c_int]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Whether this process ignores a signal, as `nohup` has the hang-up ignored.
+/// True if this process ignores a signal, as after `nohup`.
 pub(crate) fn is_ignored(signal: c_int) -> bool {
     // SAFETY: all zeros is a `sigaction`, which the call below fills.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
@@ -290,7 +282,7 @@ pub(crate) fn is_ignored(signal: c_int) -> bool {
     result == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Gives the calling thread its signals again.
+/// Unblocks signals in the calling thread.
 ///
 /// # Errors
 /// When one of them is no signal.
@@ -300,7 +292,7 @@ pub(crate) fn release_signals(signals: &[c_int]) -> io::Result<()> {
     check(unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) })
 }
 
-/// Takes over a socket that this process was started with.
+/// Takes over a socket that this process inherited.
 ///
 /// # Errors
 /// When there is no such descriptor, or it is no stream socket.
@@ -386,7 +378,7 @@ mod tests {
 
     #[test]
     fn what_is_ignored_is_known() {
-        // As in every Rust program.
+        // The runtime of Rust ignores SIGPIPE.
         assert!(is_ignored(libc::SIGPIPE));
         assert!(!is_ignored(libc::SIGUSR2));
     }
@@ -409,13 +401,13 @@ mod tests {
             sender.send_to(datagram, receiver.local_addr().unwrap()).unwrap();
         }
         let mut seen = Vec::new();
-        // On loopback what is sent is there.
+        // On loopback a sent datagram has arrived.
         receive_heads(&receiver, |arrival| seen.push(arrival)).unwrap();
         let mut short = [0; HEAD_BYTES];
         short[..3].fill(8);
         assert_eq!(seen.iter().map(|arrival| arrival.head).collect::<Vec<_>>(), [[7; HEAD_BYTES], short]);
         assert!(seen.iter().all(|arrival| arrival.datagrams == 1 && arrival.at.is_some()));
-        // Several that are cut on the way arrive as one.
+        // Several datagrams that the sender's kernel segments arrive as one message.
         set_option(&sender, libc::SOL_UDP, libc::UDP_SEGMENT, 40).unwrap();
         sender.send_to(&[9; 100], receiver.local_addr().unwrap()).unwrap();
         let mut datagrams = 0;

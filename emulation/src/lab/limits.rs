@@ -1,4 +1,4 @@
-//! What a lab needs of this system's limits.
+//! The system limits that a lab needs.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -6,15 +6,15 @@ use super::LabError;
 
 /// Open files besides those of hosts: the program's own, its threads', its children's pipes.
 const FILES_BESIDES: u64 = 256;
-/// Open files per host: its namespace, and a moment's while it is made.
+/// Open files for each host: its namespace; a second one is open briefly.
 const FILES_PER_HOST: u64 = 1;
-/// Open files per interface: its frames and its statistics.
+/// Open files for each interface: its frames and its statistics.
 const FILES_PER_INTERFACE: u64 = 2;
 
-/// Lets this process have as many open files as it may, and checks that this is enough.
+/// Raises the soft limit of open files to the hard one, and checks that it is enough.
 ///
 /// # Errors
-/// When the hard limit is too low; it says what is needed.
+/// When the hard limit is too low; the message gives the number needed.
 pub(crate) fn raise_open_files(hosts: usize, interfaces: usize) -> Result<(), LabError> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

@@ -8,23 +8,19 @@
 //!         └ …
 //! ```
 //!
-//! A command first [enters a sandbox](sandbox), so that nothing outlives it.
-//! [`Lab::start`] then gives every host a network namespace with its
-//! interfaces, addresses and routes, and hands the other end of each interface
-//! to the [carrier]. [`Lab::run_in`] is the one way into a host.
+//! A command first [enters a sandbox](sandbox), so that no process or device outlives it. [`Lab::start`] then
+//! gives every host a network namespace with its interfaces, addresses and routes, and hands the other end of
+//! each interface to the [carrier]. Code runs in a host only by [`Lab::run_in`].
 //!
-//! Hosts have their own interfaces, routes, sockets, `/proc/sys/net` and name.
-//! They share what the machine has: processors, memory, files, and the
-//! processes of the sandbox. No network leads out of the lab: a host reaches the
-//! others and nobody else. Files do: whoever listens on a Unix socket that has
-//! a path is reached from every host, as everywhere on the machine. Only those
-//! that look up names are kept out of the way.
+//! Hosts have their own interfaces, routes, sockets, `/proc/sys/net` and name. They share the machine's
+//! processors, memory and files, and the processes of the sandbox. No network leads out of the lab: a host
+//! reaches only the other hosts. Files do: a Unix socket with a path can be reached from every host, as from
+//! everywhere on the machine. Only the sockets of name services are hidden.
 //!
-//! In every host, what the system sends unasked or withholds is off: IPv6 on
-//! its links, filters on where packets come from, ICMP redirects and the limit
-//! on ICMP errors. TCP has [one congestion control](TcpCongestion) on all machines that
-//! allow it. A host with more than one interface forwards, unless the topology
-//! has no routing. Multicast leaves by the first interface.
+//! In every host, traffic and filters of the system's own are off: IPv6 on its links, reverse path filters,
+//! ICMP redirects and the limit on ICMP errors. TCP uses [the same congestion control](TcpCongestion) on all
+//! machines that allow it. A host with more than one interface forwards, unless the topology has no routing.
+//! Multicast leaves by the first interface.
 
 pub mod carrier;
 mod device;
@@ -63,36 +59,34 @@ use crate::report::record;
 use crate::topology::model::{HostIndex, MAX_LAB_HOSTS, NetIndex, Topology, TopologyChange};
 use crate::topology::{addresses, wiring};
 
-/// How a lab is made.
 #[derive(Clone, Debug, Default)]
 pub struct LabOptions {
-    /// What the losses and the jitter of the network follow from.
+    /// Determines the losses and the jitter of the network.
     pub seed: u64,
-    /// How frames get to the carrier.
     pub backend: DeviceBackend,
-    /// Whether the carrier asks for a real-time priority: worth it on a machine
-    /// that does other things, and refused to most users.
+    /// True to request a real-time priority for the carrier. It helps on a machine that does other things; most
+    /// users are refused it.
     pub realtime: bool,
-    /// Which congestion control TCP has in hosts.
+    /// The congestion control of TCP in hosts.
     pub tcp: TcpCongestion,
 }
 
-/// A network that runs. Dropping it ends it.
+/// A running network. Dropping it ends it.
 ///
-/// Calls wait for the kernel or for the carrier, some milliseconds at most: from
-/// asynchronous code they are made with `spawn_blocking`.
+/// Calls block for some milliseconds at most, for the kernel or the carrier: asynchronous code uses
+/// `spawn_blocking`.
 #[derive(Debug)]
 pub struct Lab {
-    // Stopped before the namespaces go.
+    // First, so that it stops before the namespaces go.
     carrier: Carrier,
     hosts: Vec<Namespace>,
     topology: Topology,
     begun: Mutex<Option<Time>>,
-    /// The hosts' interfaces, for people.
+    /// As `HOST on NET`.
     interfaces: Vec<String>,
     facts: BTreeMap<String, String>,
     warnings: Vec<String>,
-    /// For as long as it lives.
+    /// Keeps the hosts' names mounted while the lab lives.
     _names: Option<LabNames>,
 }
 
@@ -102,8 +96,8 @@ impl Lab {
     /// Must be called [inside a sandbox](sandbox::enter).
     ///
     /// # Errors
-    /// When the topology has too many hosts or no addresses left, or the system
-    /// refuses. What was made is gone then.
+    /// When the topology has too many hosts or no addresses left, or the system refuses. Hosts made before are
+    /// removed.
     pub fn start(topology: &Topology, options: &LabOptions) -> Result<Self, LabError> {
         let started = Instant::now();
         sandbox::expect_inside()?;
@@ -128,7 +122,7 @@ impl Lab {
         let interfaces = wires.iter().map(name).collect();
         let carrier = Carrier::start(network, wiring, wires, options.realtime)?;
         let mut facts = carrier.facts();
-        // Hosts do without where the system has none.
+        // A system may not allow this; then hosts have no names.
         let names = LabNames::publish(&topology);
         let known = names.as_ref().map_or_else(|error| format!("no: {error}"), |_| "yes".to_owned());
         facts.insert("names".to_owned(), known);
@@ -140,7 +134,7 @@ impl Lab {
         Ok(Self { carrier, hosts, topology, begun: Mutex::default(), interfaces, facts, warnings, _names: names.ok() })
     }
 
-    /// What it was made from, with all addresses filled in.
+    /// The topology of the lab, with all addresses filled in.
     pub const fn topology(&self) -> &Topology {
         &self.topology
     }
@@ -151,15 +145,14 @@ impl Lab {
         members.filter(|member| member.host == host).find_map(|member| member.address)
     }
 
-    /// Runs `call` on a new thread inside a host: the processes that it starts
-    /// and the sockets that it opens are the host's, and stay there. The host's
-    /// name is the system's name for them.
+    /// Runs `call` on a new thread inside a host: the processes that it starts and the sockets that it opens
+    /// belong to the host and stay there. They see the host's name as the system's name.
     ///
     /// # Errors
-    /// When there is no such host, or a thread too many.
+    /// When there is no such host, or the system refuses another thread.
     ///
     /// # Panics
-    /// As `call` does.
+    /// When `call` panics.
     pub fn run_in<T: Send>(&self, host: HostIndex, call: impl FnOnce() -> T + Send) -> Result<T, LabError> {
         let missing = || LabError::NoSuch(format!("there is no host number {host}"));
         let namespace = self.hosts.get(host).ok_or_else(missing)?;
@@ -178,9 +171,8 @@ impl Lab {
         })
     }
 
-    /// Makes now the time 0 of the topology's schedule: what it does to links
-    /// and LANs happens from now on, each at its exact time. Tells when that was,
-    /// and what links had carried at that very time.
+    /// Makes now the time 0 of the topology's schedule: from now on changes of links and LANs happen, each at
+    /// its exact time. Returns that time, and the counters of the links at it.
     ///
     /// # Errors
     /// When the schedule is too long, or the carrier has ended.
@@ -190,14 +182,14 @@ impl Lab {
         Ok(begun)
     }
 
-    /// The time since [`begin`](Self::begin), or since the start if it has not begun.
+    /// The time since [`begin`](Self::begin), or since the start of the lab before it.
     pub fn now(&self) -> Time {
         let begun = *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         Time::ZERO + self.carrier.now().since(begun.unwrap_or_default())
     }
 
-    /// Changes a link or LAN now: all of it, or what `from` sends on a link, or
-    /// its legs of a LAN.
+    /// Changes a link or LAN now: all of it, or only the direction that leaves `from` on a link, or its legs of
+    /// a LAN.
     ///
     /// # Errors
     /// When there is no such net, or the host is not on it, or the carrier has ended.
@@ -205,7 +197,7 @@ impl Lab {
         Ok(self.carrier.apply(net, from, change)?)
     }
 
-    /// What went through every direction of every link and LAN until now.
+    /// The counters of every direction of every link and LAN until now.
     ///
     /// # Errors
     /// When the carrier has ended.
@@ -213,20 +205,18 @@ impl Lab {
         Ok(self.carrier.counters()?)
     }
 
-    /// How late packets were delivered until now.
     pub fn lateness(&self) -> Lateness {
         self.carrier.lateness()
     }
 
-    /// How long packets may have waited in the hosts before the carrier took
-    /// them, until now: see [`Carrier::unread`].
+    /// The time that packets may have waited in the hosts before the carrier read them, until now: see
+    /// [`Carrier::unread`].
     pub fn unread(&self) -> Lateness {
         self.carrier.unread()
     }
 
-    /// Packets lost until now because this machine was too slow for them, or
-    /// because more were under way than the core's limits allow: with any, what
-    /// was measured is not the network described.
+    /// Packets lost until now because this machine was too slow, or because the core's limits were exceeded. If
+    /// there are any, the run does not show the network described.
     ///
     /// # Errors
     /// When the carrier has ended.
@@ -234,38 +224,37 @@ impl Lab {
         Ok(self.carrier.overruns() + self.carrier.overflows()?)
     }
 
-    /// What happened to the frames of each interface, in the order of hosts and their interfaces.
+    /// The frame counters of each interface, in the order of hosts and their interfaces.
     pub fn wires(&self) -> Vec<WireCounts> {
         self.carrier.wires()
     }
 
-    /// The same interfaces in the same order, as `HOST on NET`.
+    /// The names of the interfaces of [`wires`](Self::wires), as `HOST on NET`.
     pub fn interfaces(&self) -> &[String] {
         &self.interfaces
     }
 
-    /// How packets are carried, for the record of a run.
+    /// Facts about the carrying of packets, for the record of a run.
     pub const fn facts(&self) -> &BTreeMap<String, String> {
         &self.facts
     }
 
-    /// What this system does not let it have, and what to do: a sentence each.
+    /// Rights that this system denies the lab, and the remedy: one sentence each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Ends it: delivers what is under way for at most `drain`, then takes
-    /// everything down. Programs that still run in a host keep its namespace,
-    /// without a link.
+    /// Stops the lab: delivers packets in flight for at most `drain`, then removes everything. Programs that
+    /// still run in a host keep its namespace, without a link.
     ///
     /// # Errors
-    /// What ended the carrier, if it had ended before.
+    /// The cause, if the carrier had ended before.
     pub fn stop(self, drain: Duration) -> Result<(), LabError> {
         Ok(self.carrier.stop(drain)?)
     }
 }
 
-/// The hosts' namespaces, and the carrier's ends of their interfaces.
+/// Separates the hosts' namespaces from the carrier's ends of their interfaces.
 fn split(hosts: Vec<LabHost>, plans: &[HostPlan], wiring: &wiring::Wiring) -> (Vec<Namespace>, Vec<HostWire>) {
     let mut namespaces = Vec::with_capacity(hosts.len());
     let mut wires = Vec::new();
@@ -280,7 +269,7 @@ fn split(hosts: Vec<LabHost>, plans: &[HostPlan], wiring: &wiring::Wiring) -> (V
     (namespaces, wires)
 }
 
-/// As people call it: a host has one interface on a net.
+/// The name of an interface for people: a host has one interface on a net.
 fn interface_name(topology: &Topology, wire: &HostWire) -> String {
     let net = &topology.nets[wire.net];
     let member = net.members.iter().find(|member| member.address == Some(wire.address));

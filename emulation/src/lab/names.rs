@@ -1,10 +1,8 @@
-//! Hosts by their names: files over those that say how names are looked up,
-//! which only the sandbox sees.
+//! Names of hosts: files mounted over the system's own, visible only in the sandbox.
 //!
-//! Names are looked up in `/etc/hosts` alone. A system may be told to ask a
-//! daemon first, which answers on a Unix socket and knows the world outside:
-//! `/etc/nsswitch.conf` names those of systemd, and the C library asks `nscd`
-//! wherever its socket is.
+//! Names are looked up in `/etc/hosts` alone. A system may ask a daemon first, which answers on a Unix socket
+//! and knows the outside world: `/etc/nsswitch.conf` names those of systemd, and the C library asks `nscd` if
+//! its socket exists.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -22,26 +20,26 @@ const RESOLVER: &str = "/etc/resolv.conf";
 const SWITCH: &str = "/etc/nsswitch.conf";
 /// The folder of the socket of `nscd`.
 const CACHE: &str = "/run/nscd";
-/// There is no name server to ask; without this, each unknown name would be waited for.
+/// A lab has no name server. Without this, a lookup of an unknown name would time out slowly.
 const NO_SERVER: &str = "# No name server in a lab.\noptions attempts:1 timeout:1\n";
 
-/// The names, for as long as this value lives.
+/// The names, which last as long as this value.
 #[derive(Debug)]
 pub(crate) struct LabNames {
     _covers: Vec<Cover>,
 }
 
 impl LabNames {
-    /// Makes the hosts of a topology known by `name`, at the address of their
-    /// first interface, and by `name-net`, as Emulab does.
+    /// Makes the hosts of a topology known as `name`, at the address of their first interface, and as
+    /// `name-net`, like Emulab.
     ///
     /// # Errors
-    /// When the system has no such file, or mounts none over it.
+    /// When the system has no such file, or refuses to mount over it.
     pub(crate) fn publish(topology: &Topology) -> io::Result<Self> {
         let lab = lines(topology);
         let text = without(&fs::read_to_string(HOSTS)?, &lab) + "\n" + &lab;
         let mut covers = vec![Cover::with_text(HOSTS, &text)?];
-        // Where there is none of these, there is nothing to hide.
+        // If one of these does not exist, there is nothing to hide.
         covers.extend(Cover::with_text(RESOLVER, NO_SERVER));
         covers.extend(fs::read_to_string(SWITCH).and_then(|text| Cover::with_text(SWITCH, &files_only(&text))));
         covers.extend(Cover::with_nothing(CACHE));
@@ -49,7 +47,7 @@ impl LabNames {
     }
 }
 
-/// A file or folder mounted over another.
+/// A mount over a file or folder.
 #[derive(Debug)]
 struct Cover(&'static str);
 
@@ -72,7 +70,7 @@ impl Cover {
 
 impl Drop for Cover {
     fn drop(&mut self) {
-        // At worst it stays until the sandbox ends.
+        // If this fails, it stays until the sandbox ends.
         let _ = unmount(self.0, UnmountFlags::DETACH);
     }
 }
@@ -93,8 +91,8 @@ fn lines(topology: &Topology) -> String {
     text
 }
 
-/// The machine's lines without the lab's names: many systems have a line with
-/// their own, and a program would get the addresses of both, in either order.
+/// The machine's lines without the lab's names. Many systems have a line with their own name, and a program
+/// would get both addresses, in either order.
 fn without(machine: &str, lab: &str) -> String {
     let taken: BTreeSet<&str> = lab.lines().flat_map(|line| line.split_whitespace().skip(1)).collect();
     let is_free = |name: &&str| !taken.iter().any(|taken| taken.eq_ignore_ascii_case(name));
@@ -111,7 +109,7 @@ fn without(machine: &str, lab: &str) -> String {
     text
 }
 
-/// The machine's switch, but for where hosts are looked up.
+/// The machine's switch file, with hosts looked up in files only.
 fn files_only(machine: &str) -> String {
     let is_of_hosts = |line: &&str| line.trim_start().starts_with("hosts:");
     let others = machine.lines().filter(|line| !is_of_hosts(line));

@@ -8,40 +8,38 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 
 use super::kernel;
 
-/// A network namespace; it goes with the last process, socket or descriptor in it.
+/// A network namespace, which ends with the last process, socket or descriptor in it.
 #[derive(Debug)]
 pub(crate) struct Namespace(OwnedFd);
 
 impl Namespace {
-    /// The calling thread's.
+    /// The calling thread's namespace.
     pub(crate) fn current() -> io::Result<Self> {
         Ok(Self(File::open("/proc/thread-self/ns/net")?.into()))
     }
 
-    /// Makes one and moves the calling thread into it.
+    /// Makes a namespace and moves the calling thread into it.
     pub(crate) fn create() -> io::Result<Self> {
         kernel::unshare(UnshareFlags::NEWNET)?;
         Self::current()
     }
 
-    /// Moves the calling thread into it: what the thread then opens or starts is there.
+    /// Moves the calling thread into it; sockets and processes made later belong to it.
     pub(crate) fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// Its descriptor, to name it to the kernel.
+    /// The raw descriptor, for requests to the kernel.
     pub(crate) fn raw(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 }
 
-/// Prepares the calling thread's namespace for interfaces that are yet to be
-/// made: no IPv6, no packets that nobody asked for, none dropped for where
-/// they come from, none withheld to save rate.
+/// Prepares the calling thread's namespace for future interfaces: no IPv6, no unsolicited packets, no packets
+/// dropped for their source, and no rate limit of ICMP.
 pub(crate) fn configure(forwards: bool) -> io::Result<()> {
-    // Without IPv6 in the kernel there is nothing to switch off. `lo` keeps
-    // it: to change an interface that is there takes the kernel's network
-    // lock, for which a write to such a file waits by trying again and again.
+    // Without IPv6 in the kernel there is nothing to switch off. `lo` keeps it: changing an existing interface
+    // takes the kernel's network lock, for which a write to such a file retries in a loop.
     let _ = set("ipv6/conf/default/disable_ipv6", "1");
     for place in ["all", "default"] {
         set(&format!("ipv4/conf/{place}/rp_filter"), "0")?;
@@ -52,15 +50,15 @@ pub(crate) fn configure(forwards: bool) -> io::Result<()> {
     set("ipv4/ip_forward", if forwards { "1" } else { "0" })
 }
 
-/// The file of the calling thread's namespace that names its congestion control.
+/// The file that sets the congestion control of the calling thread's namespace.
 const TCP: &str = "ipv4/tcp_congestion_control";
 
-/// Gives TCP in the calling thread's namespace this congestion control.
+/// Sets the congestion control of TCP in the calling thread's namespace.
 pub(crate) fn set_tcp(name: &str) -> io::Result<()> {
     set(TCP, name)
 }
 
-/// Which congestion control TCP has in the calling thread's namespace.
+/// The congestion control of TCP in the calling thread's namespace.
 pub(crate) fn tcp() -> io::Result<String> {
     Ok(fs::read_to_string(format!("/proc/sys/net/{TCP}"))?.trim().to_owned())
 }

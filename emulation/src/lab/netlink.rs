@@ -1,4 +1,4 @@
-//! Interfaces, addresses, routes: requests to the kernel, many in one message.
+//! Requests to the kernel about interfaces, addresses and routes, many in one message.
 
 use std::fmt;
 use std::io;
@@ -17,75 +17,55 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 
-/// Requests sent at once: the answers to more would not fit into the socket's buffer.
+/// Requests in one batch: the answers to more would not fit into the socket's buffer.
 const BATCH: usize = 64;
-/// Room for the answers to one read.
+/// Buffer for the answers of one read, bytes.
 const ANSWER_BYTES: usize = 32 * 1024;
 
-/// One thing that is asked of the kernel.
 #[derive(Clone, Debug)]
 pub(crate) enum NetlinkRequest {
-    /// Switches an interface on.
     Up {
-        /// Which.
         index: u32,
     },
     /// Gives an interface its hardware address and queue, and switches it on.
     Ready {
-        /// Which.
         index: u32,
-        /// Its hardware address.
         mac: [u8; 6],
-        /// Packets that it holds for a slow reader.
+        /// Packets that the queue holds for a slow reader.
         queue_packets: u32,
     },
-    /// Says how many segments of one message an interface takes uncut; the kernel cuts what has more.
+    /// Limits the segments of one message that an interface takes uncut; the kernel cuts longer ones.
     Segments {
-        /// Which.
         index: u32,
-        /// How many, 65535 at most: as many as there can be.
+        /// The most segments, at most 65535.
         most: u32,
     },
-    /// Makes a pair of interfaces, the outer one in another namespace, both down.
+    /// Makes a pair of interfaces, both down; the outer one is in another namespace.
     Pair {
-        /// The inner one's name.
         name: String,
-        /// Its index.
         index: u32,
-        /// The outer one's name.
         outer_name: String,
-        /// Its index.
         outer_index: u32,
-        /// The outer one's namespace; must be open until this has been applied.
+        /// The namespace of the outer end; the descriptor must stay open until the request is applied.
         outer_namespace: RawFd,
     },
-    /// Gives an interface an address.
     Address {
-        /// Which interface.
         index: u32,
-        /// The address.
         address: Ipv4Addr,
-        /// The length of its subnet's prefix.
         prefix: u8,
     },
-    /// Sends what is for a subnet through an interface.
+    /// Routes packets for a subnet through an interface.
     Route {
-        /// Which interface.
         index: u32,
-        /// The subnet.
         destination: Ipv4Addr,
-        /// The length of its prefix.
         prefix: u8,
-        /// The gateway; none if the subnet is on the interface's own net.
+        /// The gateway; `None` if the subnet is on the interface's own net.
         via: Option<Ipv4Addr>,
     },
-    /// Makes a neighbour's hardware address known for good.
+    /// Adds a permanent entry with the hardware address of an adjacent host.
     Remote {
-        /// Its interface.
         index: u32,
-        /// The neighbour.
         address: Ipv4Addr,
-        /// Its hardware address.
         mac: [u8; 6],
     },
 }
@@ -107,7 +87,7 @@ impl fmt::Display for NetlinkRequest {
     }
 }
 
-/// A socket to the kernel, in the network namespace in which it was opened.
+/// A netlink socket in the network namespace in which it was opened.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     socket: OwnedFd,
@@ -115,16 +95,15 @@ pub(crate) struct Netlink {
 }
 
 impl Netlink {
-    /// Opens one in the calling thread's network namespace.
     pub(crate) fn open() -> io::Result<Self> {
         let socket = socket_with(rustix::net::AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Applies all requests in order, and returns when they have been.
+    /// Applies all requests in order, and waits for the end.
     ///
     /// # Errors
-    /// The first that was refused, and why; later ones may have been applied.
+    /// The first refusal; later requests may have been applied.
     pub(crate) fn apply(&mut self, requests: &[NetlinkRequest]) -> io::Result<()> {
         requests.chunks(BATCH).try_for_each(|batch| self.apply_batch(batch))
     }
@@ -133,7 +112,8 @@ impl Netlink {
         let first = self.sequence.wrapping_add(1);
         let mut bytes = Vec::with_capacity(batch.len() * 128);
         for (place, request) in batch.iter().enumerate() {
-            // Refusals are always answered; success only where it is asked for, at the end.
+            // The kernel always answers a refusal, and a success only on request: so the last one asks for an
+            // answer.
             let ack = if place + 1 == batch.len() { NLM_F_ACK } else { 0 };
             self.append(&mut bytes, request.message(), NLM_F_REQUEST | request.flags() | ack);
         }
@@ -153,7 +133,7 @@ impl Netlink {
         message.serialize(&mut bytes[start..]);
     }
 
-    /// Reads the answers to a batch, up to that to its last request; the first error counts.
+    /// Reads the answers to a batch, up to that of its last request; returns the first error.
     fn wait(&self, first: u32, batch: &[NetlinkRequest]) -> io::Result<()> {
         let mut buffer = vec![0; ANSWER_BYTES];
         let mut outcome = Ok(());

@@ -1,4 +1,4 @@
-//! What each host's namespace is to hold, worked out before anything is made.
+//! The content of each host's namespace, planned before anything is made.
 
 use std::net::Ipv4Addr;
 
@@ -7,57 +7,47 @@ use super::netlink::NetlinkRequest;
 use crate::topology::model::{Net, NetIndex, Routing, Topology};
 use crate::topology::routes;
 
-/// The number of a host's first interface. A namespace may come with devices
-/// of its own, `lo` and fallbacks of tunnels, which have the low numbers.
+/// The index of a host's first interface. A namespace may come with devices of its own, `lo` and fallback
+/// tunnels, which have low indices.
 const FIRST_INDEX: u32 = 100;
-/// The number of `lo`, in every namespace.
+/// The index of `lo`, in every namespace.
 pub(crate) const LOOPBACK: u32 = 1;
-/// Where IP multicast goes.
+/// The multicast address block.
 const MULTICAST: (Ipv4Addr, u8) = (Ipv4Addr::new(224, 0, 0, 0), 4);
-/// Packets that an interface holds for the carrier: 40 ms of full packets at 1 Gbit/s.
+/// Packets that an interface queues for the carrier: 40 ms of full packets at 1 Gbit/s.
 const QUEUE_PACKETS: u32 = 4096;
 
-/// Neighbours that are set from the start, in all hosts together: enough for a
-/// LAN of 548 whose members all speak to one another. All hosts share the
-/// kernel's table, which takes 1024 that were asked for (`gc_thresh3`, which
-/// only the system's own namespace may raise) and any number that was set.
-/// Each costs some 400 bytes and 3 microseconds.
+/// Permanent ARP entries of all hosts together: enough for a LAN of 548 whose members all talk to one another.
+/// All hosts share the kernel's table, which holds 1024 learned entries (`gc_thresh3`, which only the system's
+/// own namespace may raise) and any number of permanent ones. Each entry costs some 400 bytes and 3
+/// microseconds.
 const NEIGHBOURS: usize = 300_000;
-/// Neighbours that were asked for that the kernel keeps by default.
+/// Learned ARP entries that the kernel keeps by default.
 const ASKED_FOR: usize = 1024;
 
-/// One host.
 #[derive(Clone, Debug)]
 pub(crate) struct HostPlan {
-    /// Its name.
     pub(crate) name: String,
-    /// Whether it passes packets on.
     pub(crate) forwards: bool,
-    /// Its interfaces, in the order of the nets.
     pub(crate) interfaces: Vec<InterfacePlan>,
-    /// What remains to be set once the interfaces are up.
+    /// Requests to send once the interfaces are up.
     pub(crate) routes: Vec<NetlinkRequest>,
 }
 
-/// One interface.
 #[derive(Clone, Debug)]
 pub(crate) struct InterfacePlan {
-    /// Its name: `eth0`, `eth1`…
+    /// `eth0`, `eth1`…
     pub(crate) name: String,
-    /// Its number in its namespace.
+    /// Index in its namespace.
     pub(crate) index: u32,
-    /// Which link or LAN it is on.
     pub(crate) net: NetIndex,
-    /// As which member.
     pub(crate) member: usize,
-    /// Its address there.
     pub(crate) address: Ipv4Addr,
-    /// The length of its subnet's prefix.
     prefix: u8,
 }
 
 impl InterfacePlan {
-    /// What makes it usable, once its device is there.
+    /// The requests that bring it up, once its device exists.
     pub(crate) fn requests(&self) -> [NetlinkRequest; 2] {
         let Self { index, address, prefix, .. } = *self;
         let mac = Mac::from_ipv4(address).0;
@@ -68,7 +58,7 @@ impl InterfacePlan {
     }
 }
 
-/// The plans of all hosts. Interfaces without an address are left out.
+/// Plans all hosts. Interfaces without an address are left out.
 pub(crate) fn plan(topology: &Topology) -> Vec<HostPlan> {
     let mut plans: Vec<HostPlan> = topology.hosts.iter().map(|host| HostPlan::for_host(&host.name)).collect();
     for (number, net) in topology.nets.iter().enumerate() {
@@ -93,7 +83,7 @@ impl HostPlan {
 
     fn add_interface(&mut self, net: NetIndex, member: usize, address: Ipv4Addr, prefix: u8) {
         let place = self.interfaces.len();
-        // A host has at most as many interfaces as there are nets, times its places on each.
+        // Fits u32: a host has at most as many interfaces as nets times its memberships of each.
         let index = FIRST_INDEX + place as u32;
         self.interfaces.push(InterfacePlan { name: format!("eth{place}"), index, net, member, address, prefix });
     }
@@ -110,8 +100,8 @@ impl HostPlan {
         }
     }
 
-    /// The other members of each net, as far as they are `known`. The carrier
-    /// answers who asks for the rest.
+    /// Adds entries for the other members of each net, as many as are `known`. The carrier answers ARP requests
+    /// for the rest.
     fn add_neighbours(&mut self, nets: &[Net], known: &[usize]) {
         for InterfacePlan { index, net, member, .. } in &self.interfaces {
             let others = nets[*net].members.iter().enumerate().take(known[*net]).filter(|(place, _)| place != member);
@@ -123,8 +113,8 @@ impl HostPlan {
     }
 }
 
-/// How many of each net's members, the first ones, all others know from the
-/// start: all on small nets, and as many as [`NEIGHBOURS`] allow on large ones.
+/// The number of members, of each net, that all others know from the start: all on small nets, and as many as
+/// [`NEIGHBOURS`] allows on large ones.
 fn known(nets: &[Net]) -> Vec<usize> {
     let mut order: Vec<NetIndex> = (0..nets.len()).collect();
     order.sort_by_key(|net| nets[*net].members.len());
@@ -138,8 +128,7 @@ fn known(nets: &[Net]) -> Vec<usize> {
     known
 }
 
-/// What is to be known of LANs so large that not all members know all others
-/// from the start, if there are any.
+/// A warning about LANs so large that not all members know all others from the start.
 pub(crate) fn warning(nets: &[Net]) -> Option<String> {
     let asked_for = |(net, known): (&Net, usize)| net.members.len().saturating_mul(net.members.len() - known);
     let asked_for: usize = nets.iter().zip(known(nets)).map(asked_for).sum();

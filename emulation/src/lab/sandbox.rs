@@ -1,15 +1,14 @@
-//! The processes around a lab, so that nothing of it can outlive it.
+//! The processes around a lab, so that no part of it can outlive them.
 //!
 //! ```text
 //! outer    the process that was started: waits, passes signals on
 //!  └ init  process 1 of a PID namespace: reaps, passes signals on, ends with the outer
 //!     └ worker   runs the command; its children are the hosts' programs
 //! ```
-//! Each is the same program, started again. When `init` ends, for whatever
-//! reason, the kernel kills every process of the PID namespace, and with the
-//! last of them go the network namespaces and their devices: none has a name.
-//! `init` ends when the worker does, or when its lifeline, a socket whose other
-//! end the outer process holds open, breaks. So `kill -9` of any of the three ends all.
+//! Each is the same program, started again. When `init` ends for any reason, the kernel kills every process of
+//! the PID namespace, and with the last of them the network namespaces and their devices end: none has a name.
+//! `init` ends when the worker does, or when its lifeline, a socket whose other end the outer process holds
+//! open, breaks. So `kill -9` of any of the three ends all.
 //!
 //! A user who is not root gets a user namespace first and is root in it only.
 
@@ -37,44 +36,40 @@ use super::netlink::{Netlink, NetlinkRequest};
 use signals::Signals;
 use terminal::SandboxTerminal;
 
-/// The program itself, also when its file has been replaced since.
+/// The running program, even if its file has been replaced.
 const SELF: &str = "/proc/self/exe";
-/// The name (`argv[0]`) under which `init` is started; the number of its lifeline follows.
+/// The name (`argv[0]`) of `init`; the descriptor number of its lifeline follows.
 const INIT_NAME: &str = "emulate-init-";
-/// The name under which the worker is started.
+/// The name (`argv[0]`) of the worker.
 const WORKER_NAME: &str = "emulate-lab";
-/// The exit code of a process that was killed because its lifeline broke, as of one killed by `SIGKILL`.
+/// The exit code after the lifeline broke, as if killed by `SIGKILL`.
 const KILLED: u8 = 128 + 9;
-/// The exit code of what Ctrl-C has ended.
+/// The exit code after Ctrl-C.
 const INTERRUPTED: u8 = 128 + 2;
 
-/// Whether [`enter`] has said so.
+/// True once [`enter`] has returned [`SandboxEntry::Inside`].
 static INSIDE: AtomicBool = AtomicBool::new(false);
 
-/// Where the calling process stands.
 #[derive(Debug)]
 pub enum SandboxEntry {
-    /// Inside: go on with the command.
+    /// Inside the sandbox: go on with the command.
     Inside,
-    /// Outside, and the command has run inside and ended: exit with its code.
+    /// Outside: the command has run inside and ended. Exit with its code.
     Done(ExitCode),
 }
 
-/// Runs the rest of the program inside: to be called early in `main`, while
-/// the process has one thread.
+/// Runs the rest of the program inside a sandbox. Call it early in `main`, while the process has one thread.
 ///
-/// The program is started again with the same arguments, in namespaces of its
-/// own (PID, mount, network, IPC, host name, and user if this one is not
-/// root), and gets [`SandboxEntry::Inside`] from this call; the process outside gets
-/// [`SandboxEntry::Done`] when that one has ended. Standard input, output and error
-/// are shared, and so is the terminal. `SIGINT`, `SIGTERM`, `SIGHUP` and
-/// `SIGQUIT` are passed on to the inside.
+/// The program is started again with the same arguments, in namespaces of its own (PID, mount, network, IPC,
+/// host name, and user if this one is not root), and gets [`SandboxEntry::Inside`] from this call. The process
+/// outside gets [`SandboxEntry::Done`] when the inner one has ended. Standard input, output and error are
+/// shared, and so is the terminal. `SIGINT`, `SIGTERM`, `SIGHUP` and `SIGQUIT` are passed on to the inside.
 ///
 /// # Errors
 /// [`LabError::System`] when this system has no namespaces for this user.
 pub fn enter() -> Result<SandboxEntry, LabError> {
     let name = std::env::args_os().next().unwrap_or_default();
-    // Anybody may start a program under any name: inside, init is process 1 and the worker its child.
+    // Any user may start a program under any name; only inside, init is process 1 and the worker its child.
     if name == WORKER_NAME && getppid() == Some(Pid::INIT) {
         Signals::release()?;
         show_as(WORKER_NAME);
@@ -87,7 +82,7 @@ pub fn enter() -> Result<SandboxEntry, LabError> {
     }
 }
 
-/// A lab made outside would change this system's own network.
+/// Refuses to make a lab outside a sandbox: it would change this system's own network.
 ///
 /// # Errors
 /// When [`enter`] has not returned [`SandboxEntry::Inside`].
@@ -110,8 +105,8 @@ fn be_outer() -> Result<ExitCode, LabError> {
     fcntl_setfd(&lifeline, FdFlags::empty()).map_err(|error| LabError::kernel("pass a socket on", error))?;
     let terminal = SandboxTerminal::of_this_process();
     let mut command = again(format!("{INIT_NAME}{}", lifeline.as_raw_fd()));
-    // Whoever signals the whole group of the outer process means that process,
-    // which passes it on: the inside must not get it twice.
+    // A signal to the whole group of the outer process is meant for that process, which passes it on. In a
+    // group of its own the inside does not get it twice.
     command.process_group(0);
     let init = command.spawn().map_err(|error| refusal::explain("a process in a PID namespace", &error))?;
     drop(lifeline);
@@ -119,7 +114,7 @@ fn be_outer() -> Result<ExitCode, LabError> {
     if let Some(terminal) = terminal {
         terminal.lend(init);
     }
-    // Now it may begin. One that has ended already is noticed below.
+    // It may begin now. If it has ended already, the loop below notices.
     let _ = rustix::io::write(&held, &[0]);
     let code = wait_outside(init, &signals, &held, terminal);
     if let Some(terminal) = terminal {
@@ -135,10 +130,10 @@ fn be_outer() -> Result<ExitCode, LabError> {
 fn be_init(lifeline: i32) -> Result<ExitCode, LabError> {
     show_as(INIT_NAME.trim_end_matches('-'));
     let lifeline = kernel::inherit(lifeline).map_err(|error| LabError::kernel("take over the lifeline", error))?;
-    // Also ends a stopped process, which does not look at its lifeline.
+    // This also ends a stopped process, which cannot watch its lifeline.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| LabError::kernel("ask to end with the parent", error))?;
-    // Not before it has the terminal, if there is one.
+    // It must not begin before it has the terminal, if there is one.
     if !rustix::io::read(&lifeline, &mut [0; 1]).is_ok_and(|count| count == 1) {
         return Ok(ExitCode::from(KILLED));
     }
@@ -159,7 +154,7 @@ fn again(name: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// What `ps` shows, which would be `exe` for both.
+/// The name that `ps` shows; it would be `exe` for both.
 fn show_as(name: &str) {
     if let Ok(name) = CString::new(name) {
         let _ = rustix::thread::set_name(&name);
@@ -174,7 +169,7 @@ fn may_make_namespaces() -> bool {
 fn enter_user_namespace() -> Result<(), LabError> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     kernel::unshare(UnshareFlags::NEWUSER).map_err(|error| refusal::explain("a user namespace", &error))?;
-    // Without other groups to choose from, a group map needs no right outside (user_namespaces(7)).
+    // After giving up the right to set groups, a group map needs no right outside (user_namespaces(7)).
     for (file, text) in
         [("setgroups", "deny".to_owned()), ("uid_map", format!("0 {user} 1")), ("gid_map", format!("0 {group} 1"))]
     {
@@ -183,13 +178,13 @@ fn enter_user_namespace() -> Result<(), LabError> {
     Ok(())
 }
 
-/// Gives the namespace mounts of its own and a `/proc` that shows its processes.
+/// Gives the namespace its own mounts and a `/proc` of its processes.
 fn isolate_mounts() -> Result<(), LabError> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(|error| refusal::explain("mounts of its own", &error.into()))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    // Refused inside containers that hide parts of /proc. The old one still
-    // serves a process for itself, which is all that is needed.
+    // Refused in containers that hide parts of /proc. The old /proc still serves a process's own entry, which
+    // is enough.
     let _ = mount("proc", "/proc", "proc", flags, None);
     Ok(())
 }
@@ -207,7 +202,7 @@ fn wait_outside(
         poll(looked_at, None).map_err(|error| LabError::kernel("wait for its children", error))?;
         let [has_signal, has_word] = ready.map(|one| !one.revents().is_empty());
         if has_word {
-            // Init is ending, which takes as long as its namespace does; a signal tells when it has.
+            // Init is ending, together with its namespace; a signal tells when it has ended.
             is_open = rustix::io::read(held, &mut [0; 16]).is_ok_and(|count| count > 0);
             if is_open {
                 terminal.iter().for_each(|terminal| terminal.stopped(init));
@@ -239,7 +234,7 @@ fn wait_inside(worker: &Child, signals: &Signals, lifeline: &OwnedFd) -> Result<
         if signal.number == libc::SIGCHLD {
             match reap(worker)? {
                 ChildState::Ended(code) => return Ok(code),
-                // If the outer process is gone, the next look at the lifeline tells.
+                // If the outer process is gone, the next check of the lifeline tells.
                 ChildState::Stopped => drop(rustix::io::write(lifeline, &[0])),
                 ChildState::None => {}
             }
@@ -249,17 +244,14 @@ fn wait_inside(worker: &Child, signals: &Signals, lifeline: &OwnedFd) -> Result<
     }
 }
 
-/// What has become of a child.
 enum ChildState {
-    /// Nothing.
     None,
-    /// It was stopped.
     Stopped,
     /// It has ended, with this exit code.
     Ended(u8),
 }
 
-/// Takes note of every child that has ended, and of what has become of this one.
+/// Reaps every child that has ended; returns the state of the awaited one.
 fn reap(awaited: Pid) -> Result<ChildState, LabError> {
     let mut news = ChildState::None;
     loop {
@@ -273,7 +265,7 @@ fn reap(awaited: Pid) -> Result<ChildState, LabError> {
     }
 }
 
-/// The exit code of a process, as shells give it: 128 and the signal that killed it.
+/// The exit code of a process, as shells give it: 128 plus the signal that killed it.
 fn code_of(status: WaitStatus) -> Option<u8> {
     let status = ExitStatus::from_raw(status.as_raw());
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal))?;

@@ -1,10 +1,9 @@
-//! Which congestion control TCP has in hosts.
+//! The congestion control of TCP in hosts.
 //!
-//! A namespace begins with the system's own, so that the same experiment gives
-//! other figures on the next machine. Hosts have CUBIC instead, Linux's default
-//! (RFC 9438), where the system lets a namespace choose it: it does so for
-//! those in `net.ipv4.tcp_allowed_congestion_control`. Where it does not, hosts
-//! have Reno, which every kernel has and lets everybody have, and it is said.
+//! A namespace begins with the system's own, so that one experiment would give different figures on different
+//! machines. Hosts use CUBIC instead, Linux's default (RFC 9438), if the system lets a namespace choose it:
+//! those in `net.ipv4.tcp_allowed_congestion_control` can be chosen. Otherwise hosts use Reno, which every
+//! kernel has and allows, and the lab warns.
 
 use std::fmt;
 use std::io;
@@ -14,37 +13,32 @@ use std::thread;
 use super::LabError;
 use super::namespace::{self, Namespace};
 
-/// The longest name, as the kernel has it.
+/// The longest name that the kernel accepts.
 const MAX_NAME: usize = 15;
 
-/// Which congestion control TCP has in hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TcpCongestion {
-    /// CUBIC where a namespace may choose it, else Reno, else the system's.
+    /// CUBIC if a namespace may choose it, else Reno, else the system's.
     #[default]
     Cubic,
-    /// The system's.
     System,
-    /// This one, or there is no lab.
+    /// This one, or the lab does not start.
     Named(String),
 }
 
-/// What became of the choice.
 #[derive(Debug)]
 pub(crate) struct ChosenCongestion {
-    /// What each host is given; without it they have the system's.
+    /// The congestion control to set in each host; `None` keeps the system's.
     pub(crate) given: Option<String>,
-    /// For the record of a run.
     pub(crate) fact: String,
-    /// What whoever runs it is to know: hosts do not have what is usual.
+    /// A warning if hosts do not have the usual one.
     pub(crate) warning: Option<String>,
 }
 
-/// What hosts are given where nothing else is asked for, the best first.
+/// The usual choices, best first.
 const USUAL: [&str; 2] = ["cubic", "reno"];
 
 impl TcpCongestion {
-    /// Tries it in a namespace of its own.
     pub(crate) fn choose(&self) -> Result<ChosenCongestion, LabError> {
         match self {
             Self::Cubic => usual(|name| attempt(Some(name))),
@@ -66,7 +60,7 @@ impl ChosenCongestion {
     }
 }
 
-/// The best of the usual ones that `attempt` is not refused.
+/// The best of the usual ones that `attempt` accepts.
 fn usual(
     attempt: impl Fn(&str) -> Result<(Option<io::Error>, String), LabError>,
 ) -> Result<ChosenCongestion, LabError> {
@@ -94,7 +88,7 @@ fn warning(has: &str) -> String {
     )
 }
 
-/// Why it was refused, if it was, and what a namespace has then.
+/// The refusal, if there was one, and the congestion control that the namespace has then.
 fn attempt(wanted: Option<&str>) -> Result<(Option<io::Error>, String), LabError> {
     let body = || {
         Namespace::create()?;
@@ -111,7 +105,6 @@ fn attempt(wanted: Option<&str>) -> Result<(Option<io::Error>, String), LabError
 impl FromStr for TcpCongestion {
     type Err = String;
 
-    /// Reads `cubic`, `system`, or another name.
     fn from_str(text: &str) -> Result<Self, String> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
         match text {

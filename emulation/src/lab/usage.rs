@@ -1,29 +1,28 @@
-//! What a process has used of this machine.
+//! Resources that a process has used.
 
 use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// The unit of processor times in `/proc`, which is the same on all systems that Linux runs on.
+/// The unit of processor times in `/proc`, the same on all systems that Linux runs on.
 const TICKS_PER_SECOND: u64 = 100;
-/// Where the times in user and in kernel mode are in `/proc/PID/stat`, counted
-/// from the field after the program's name (proc_pid_stat(5): 14 and 15).
+/// The position of the times in user and in kernel mode in `/proc/PID/stat`, counted from the field after the
+/// program's name (proc_pid_stat(5): 14 and 15).
 const USER_TIME_AT: usize = 11;
 
-/// What a process has used since its start.
+/// Resources that a process has used since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time of all its threads, in steps of 10 ms.
     pub cpu: Duration,
-    /// How long its threads were ready to run and waited for a processor; of
-    /// threads that have ended nothing is known.
+    /// Time for which its threads were ready and waited for a processor; without threads that have ended.
     pub waited: Duration,
-    /// The most memory that it has had in use, bytes.
+    /// Peak memory in use, bytes.
     pub peak_memory_bytes: u64,
 }
 
 impl Usage {
-    /// That of the process `pid`, as the caller's PID namespace numbers it.
+    /// Reads the usage of the process `pid`, as the caller's PID namespace numbers it.
     ///
     /// # Errors
     /// When it has ended, or `/proc` shows the processes of another namespace.
@@ -35,28 +34,29 @@ impl Usage {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
         let mut waited = Duration::ZERO;
         for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-            // One that ends meanwhile has no file any more.
+            // A thread that ended meanwhile has no file any more.
             let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
             waited += waited_of(&text).ok_or_else(odd)?;
         }
         Ok(Self {
             cpu: cpu_of(&read("stat")?).ok_or_else(odd)?,
             waited,
-            // A process that is ending has no memory any more.
+            // An ending process has no memory any more.
             peak_memory_bytes: peak_of(&read("status")?).unwrap_or(0),
         })
     }
 }
 
 fn cpu_of(stat: &str) -> Option<Duration> {
-    // The name stands in brackets, and may hold brackets and spaces itself.
+    // The name is in brackets, and may contain brackets and spaces itself.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut times = rest.split_whitespace().skip(USER_TIME_AT).map(str::parse::<u64>);
     let ticks = times.next()?.ok()? + times.next()?.ok()?;
     Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
 }
 
-/// `/proc/PID/task/TID/schedstat`: time on a processor, time waiting for one, both in nanoseconds, and turns.
+/// Parses `/proc/PID/task/TID/schedstat`: time on a processor and time waiting for one, in nanoseconds, and
+/// turns.
 fn waited_of(schedstat: &str) -> Option<Duration> {
     Some(Duration::from_nanos(schedstat.split_whitespace().nth(1)?.parse().ok()?))
 }

@@ -1,4 +1,4 @@
-//! What a pipe is set to, and what may become of it.
+//! The settings of a pipe, and their changes.
 
 use std::time::Duration;
 
@@ -6,26 +6,24 @@ use super::PipeId;
 use crate::topology::model::{Burst, Leg, Queue, TopologyChange};
 use crate::units::Rate;
 
-/// How one direction treats packets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeConfig {
-    /// The rate; [`Rate::UNLIMITED`] takes no time to send, and has no queue.
+    /// The rate; [`Rate::UNLIMITED`] transmits at once and keeps no queue.
     pub rate: Rate,
-    /// Propagation delay, after the last bit was sent.
+    /// Propagation delay after the last bit was sent.
     pub delay: Duration,
-    /// Extra delay, drawn evenly from zero to this for each packet; order is kept.
+    /// Extra delay, drawn evenly from zero to this for each packet; packets keep their order.
     pub jitter: Duration,
     /// Random loss of single packets, 0 to 1.
     pub loss: f64,
-    /// Loss in bursts, in addition: up to two models in a row, for the two legs
-    /// of a link's direction.
+    /// Loss in bursts, in addition: up to two models in a row, one for each of the two legs of a link's
+    /// direction.
     pub burst: [Option<Burst>; 2],
-    /// What waits for the rate.
     pub queue: Queue,
 }
 
 impl PipeConfig {
-    /// Takes over a change; going up and down is not its business.
+    /// Applies a change. The pipe handles `Up` and `Down` itself.
     pub(super) fn change(&mut self, change: TopologyChange) {
         match change {
             TopologyChange::Up | TopologyChange::Down => {}
@@ -46,24 +44,22 @@ impl From<&Leg> for PipeConfig {
     }
 }
 
-/// A change of one pipe, with values as they are to be in that pipe.
+/// A change of one pipe. Its values are the pipe's own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PipeChange {
-    /// Which.
     pub pipe: PipeId,
-    /// What becomes of it.
     pub change: TopologyChange,
 }
 
-/// How much a network may hold. What goes beyond is dropped and counted as
-/// `dropped_limit`: then the network was not what the description says.
+/// The limits of a network. Packets beyond them are dropped and counted as `dropped_limit`; such a run does not
+/// match its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkLimits {
-    /// Packets inside one pipe, waiting or on their way.
+    /// Packets inside one pipe, waiting or in flight.
     pub pipe_packets: usize,
-    /// Packets inside all pipes, and delivered but not yet fetched.
+    /// Packets inside all pipes, and delivered packets that are not fetched yet.
     pub network_packets: usize,
-    /// Changes that are scheduled and have not happened yet.
+    /// Scheduled changes that are still to come.
     pub changes: usize,
 }
 

@@ -1,18 +1,15 @@
-//! What went into a pipe, and what became of it.
+//! Packet and byte counters of a pipe.
 
 use std::ops::{Add, AddAssign, SubAssign};
 
-/// Packets, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PacketCount {
-    /// How many packets.
     pub packets: u64,
-    /// How many bytes, as given to [`Network::send`](super::Network::send).
+    /// Sizes as given to [`Network::send`](super::Network::send).
     pub bytes: u64,
 }
 
 impl PacketCount {
-    /// One packet.
     pub(super) const fn one(bytes: u32) -> Self {
         Self { packets: 1, bytes: bytes as u64 }
     }
@@ -39,33 +36,28 @@ impl SubAssign for PacketCount {
     }
 }
 
-/// What happened to the packets of one kind. They conserve: what arrived was
-/// delivered, was dropped, or is inside.
+/// Counters of one kind of packets. Every packet that arrived was delivered, was dropped, or is inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowCounters {
-    /// Came to this pipe.
     pub arrived: PacketCount,
-    /// Left it at the other end.
     pub delivered: PacketCount,
     /// Dropped by the queue: it was full, or RED chose them.
     pub dropped_queue: PacketCount,
-    /// Dropped by random or burst loss.
     pub dropped_loss: PacketCount,
-    /// Vanished because the pipe was down.
+    /// Arrived while the pipe was down.
     pub dropped_down: PacketCount,
-    /// Dropped because of [`Limits`](super::NetworkLimits).
+    /// Beyond the [`Limits`](super::NetworkLimits).
     pub dropped_limit: PacketCount,
-    /// Waiting, in service or on their way.
+    /// Waiting, in transmission or in flight.
     pub in_flight: PacketCount,
 }
 
 impl FlowCounters {
-    /// All that did not get through.
     pub fn dropped(&self) -> PacketCount {
         self.dropped_queue + self.dropped_loss + self.dropped_down + self.dropped_limit
     }
 
-    /// Whether every packet and byte is accounted for.
+    /// True if every packet and byte is accounted for.
     pub fn conserves(&self) -> bool {
         self.arrived == self.delivered + self.dropped() + self.in_flight
     }
@@ -87,17 +79,14 @@ impl Add for FlowCounters {
     }
 }
 
-/// The counters of one pipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PipeCounters {
-    /// Packets to one port.
     pub unicast: FlowCounters,
     /// Packets to all others: multicast and broadcast.
     pub multicast: FlowCounters,
 }
 
 impl PipeCounters {
-    /// Both kinds together.
     pub fn total(&self) -> FlowCounters {
         self.unicast + self.multicast
     }

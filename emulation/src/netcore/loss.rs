@@ -1,21 +1,19 @@
-//! Chance, and the two ways to lose packets by it.
+//! Random draws, and the two ways of losing packets.
 
 use roost_proto::random::SplitMix64;
 
 use super::PipeConfig;
 use crate::topology::model::Burst;
 
-/// Whether something of this probability happens; what is not above 0 never
-/// does, and costs no draw.
+/// Returns true with this probability. A probability of 0 or less draws no random number.
 pub(super) fn happens(random: &mut SplitMix64, probability: f64) -> bool {
-    /// 2⁶⁴.
     const ALL: f64 = 18_446_744_073_709_551_616.0;
-    // The cast saturates, so 1 is all but one draw in 2⁶⁴: say it apart.
+    // The cast saturates, so 1 would miss one draw in 2⁶⁴ without this case.
     probability > 0.0 && (probability >= 1.0 || random.next_u64() < (probability * ALL) as u64)
 }
 
-/// The streams of chance of one pipe. They are apart, so that a pipe loses the
-/// same packets with and without jitter, and with another queue behind.
+/// The random streams of one pipe. They are independent, so that a pipe loses the same packets with and without
+/// jitter, and with another queue behind it.
 #[derive(Clone, Debug)]
 pub(super) struct PipeRng {
     pub(super) loss: SplitMix64,
@@ -25,9 +23,9 @@ pub(super) struct PipeRng {
 }
 
 impl PipeRng {
-    /// Those of the pipe of this number in a network of this seed.
+    /// Seeds the streams from the network's seed and the pipe's number.
     pub(super) fn new(seed: u64, pipe: u32) -> Self {
-        // Hashed one after the other: the pipes of neighbouring seeds are not each other's.
+        // Hashed in two steps: adjacent seeds must not share pipes' streams.
         let network = SplitMix64::new(seed).next_u64();
         let mut root = SplitMix64::new(SplitMix64::new(network.wrapping_add(u64::from(pipe))).next_u64());
         let mut stream = || SplitMix64::new(root.next_u64());
@@ -35,14 +33,14 @@ impl PipeRng {
     }
 }
 
-/// The state of both ways to lose packets.
+/// The state of both kinds of loss.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LossState {
     bad: [bool; 2],
 }
 
 impl LossState {
-    /// Whether the packet that arrives now is lost. All models see every packet.
+    /// True if the packet that arrives now is lost. Every packet updates all models.
     pub(super) fn strike(&mut self, config: &PipeConfig, streams: &mut PipeRng) -> bool {
         let mut lost = happens(&mut streams.loss, config.loss);
         for ((burst, bad), random) in config.burst.iter().zip(&mut self.bad).zip(&mut streams.burst) {
@@ -55,7 +53,7 @@ impl LossState {
     }
 }
 
-/// Gilbert–Elliott: moves between the states first, then loses in the bad one.
+/// Gilbert–Elliott: changes the state first, then draws a loss in the bad one.
 fn burst_strikes(burst: Burst, bad: &mut bool, random: &mut SplitMix64) -> bool {
     let turn = if *bad { burst.leave } else { burst.enter };
     *bad ^= happens(random, turn);

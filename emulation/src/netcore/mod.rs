@@ -1,39 +1,31 @@
 //! One link model in exact nanoseconds, without a clock.
 //!
-//! A [`Network`] is pipes, joined into links and LANs. Packets are sent into a
-//! [`Port`] and come out of others; the caller says what time it is, so that
-//! wall clock and virtual time drive the same code, and the same calls with the
+//! A [`Network`] is pipes, joined into links and LANs. Packets go in at a [`Port`] and come out of others. The
+//! caller passes the time, so that wall clock and virtual time drive the same code, and the same calls with the
 //! same seed give the same result to the nanosecond.
 //!
 //! A pipe is, in this order:
 //!
-//! 1. **down?** A packet that arrives while the pipe is down vanishes; those
-//!    inside are delivered.
-//! 2. **loss**, random and then in bursts (Gilbert–Elliott), on arrival, before
-//!    the queue, as dummynet does it.
-//! 3. **queue**, `DropTail` or RED, in packets or bytes, the packet in service
-//!    counted.
-//! 4. **rate**. Transmissions end at exact fractions of a nanosecond, so that
-//!    a long run has exactly the rate that was asked for; what can be seen of
-//!    an end is rounded up to the nanosecond.
-//! 5. **propagation delay and jitter**. Order is kept: nothing overtakes, also
-//!    when the delay becomes shorter.
+//! 1. **down?** A packet that arrives while the pipe is down vanishes; those inside are delivered.
+//! 2. **loss**, random and then in bursts (Gilbert–Elliott), on arrival, before the queue, as dummynet does it.
+//! 3. **queue**, `DropTail` or RED, in packets or bytes, the packet in service counted.
+//! 4. **rate**. Transmissions end at exact fractions of a nanosecond, so that a long run has exactly the
+//!    configured rate; the visible time of an end is rounded up to the nanosecond.
+//! 5. **propagation delay and jitter**. Packets keep their order, even when the delay becomes shorter.
 //!
-//! A link is one pipe each way. On a LAN a packet crosses its sender's pipe to
-//! the switch, is copied to its receivers, and crosses a pipe to each of them.
-//! A host with several interfaces simply has several ports.
+//! A link is one pipe each way. On a LAN a packet crosses its sender's pipe to the switch, is copied to its
+//! receivers, and crosses a pipe to each of them. A host with several interfaces has several ports.
 //!
 //! # Time
-//! Each stage starts from the exact time of the event before it, however late
-//! the caller is. At one instant transmissions end first, then come changes in
-//! the order in which they were scheduled, then packets that move on in the
-//! order in which they entered their pipes, then what is sent.
+//! Each stage starts from the exact time of the event before it, however late the caller is. At one instant
+//! transmissions end first, then come changes in the order in which they were scheduled, then packets that move
+//! on in the order in which they entered their pipes, then newly sent packets.
 //!
 //! # Changes
-//! - rate: the packet in service keeps its own; those that wait get the new one.
+//! - rate: the packet in service keeps its own; waiting packets get the new one.
 //! - delay: for packets whose transmission ends later; FIFO is kept.
 //! - jitter: for packets whose transmission begins later.
-//! - queue: what is inside stays; a smaller limit holds for new arrivals.
+//! - queue: packets inside stay; a smaller limit holds for new arrivals.
 //! - while a pipe is down, changes are kept and take effect when it is up again.
 //!
 //! # Example

@@ -1,4 +1,4 @@
-//! Pipes joined into links and LANs, and what happens in them in order of time.
+//! Pipes joined into links and LANs, and their events in order of time.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,13 +9,13 @@ use super::pipe::{DropCause, Header, Pipe};
 use super::timer_queue::TimerQueue;
 use super::{NetworkLimits, PipeChange, PipeConfig, PipeCounters};
 
-/// A member's place in the network: where its packets go in, and others' come
-/// out. Numbered from 0 in the order in which links and LANs were added.
+/// A member's attachment to the network: its packets go in here, and packets for it come out. Numbered from 0
+/// in the order in which links and LANs were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port(u32);
 
 impl Port {
-    /// Its number, for tables of the caller.
+    /// The number, as an index for tables of the caller.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -25,7 +25,6 @@ impl Port {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PipeId(u32);
 
-/// Who is to get a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
     /// One member of the same link or LAN.
@@ -34,32 +33,25 @@ pub enum Destination {
     Others,
 }
 
-/// A packet that came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery<P> {
-    /// When, exactly; the caller may be later.
+    /// The exact time of the delivery; the caller may fetch it later.
     pub due: Time,
-    /// Where.
     pub port: Port,
-    /// Its size, as it was sent.
     pub bytes: u32,
-    /// Its content.
     pub packet: P,
 }
 
-/// What became of a packet when it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SendOutcome {
-    /// It is in the first pipe.
     Queued,
-    /// It is counted there, and gone.
+    /// Dropped and counted in the first pipe.
     Dropped(DropCause),
-    /// No such port, or the destination is not on the sender's link or LAN, or
-    /// is the sender: nothing was counted.
+    /// There is no such port, or the destination is the sender or on another link or LAN. Nothing is counted.
     Unreachable,
 }
 
-/// More changes are scheduled than [`NetworkLimits::changes`]: this one was not.
+/// More changes than [`NetworkLimits::changes`] are scheduled; this one is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no more than {0} changes can be scheduled at a time: schedule the later ones later")]
 pub struct ScheduleFull(pub usize);
@@ -70,47 +62,43 @@ pub struct Network<P> {
     seed: u64,
     limits: NetworkLimits,
     pipes: Vec<Pipe<P>>,
-    /// Where each pipe ends.
     exits: Vec<Exit>,
     ports: Vec<Attachment>,
     lans: Vec<Vec<Port>>,
     agenda: TimerQueue,
     changes: BTreeMap<(Time, u64), PipeChange>,
     ready: VecDeque<Delivery<P>>,
-    /// Up to when everything has happened.
+    /// The time up to which all events are done.
     clock: Time,
     sequence: u64,
-    /// Packets in pipes and in `ready`.
     held: usize,
     overflows: u64,
 }
 
-/// A port's pipes and neighbours.
 #[derive(Clone, Copy, Debug)]
 struct Attachment {
     to_net: PipeId,
     from_net: PipeId,
-    /// The other port of its link; none on a LAN.
+    /// The other port of a link; `None` on a LAN.
     other_end: Option<Port>,
-    /// Its LAN, if `peer` is none.
+    /// The LAN, if `other_end` is `None`.
     lan: usize,
 }
 
-/// Where a pipe ends.
 #[derive(Clone, Copy, Debug)]
 enum Exit {
     Port(Port),
-    /// In a switch, with packets from this port.
+    /// A switch, which receives the packets of this port.
     Switch(Port),
 }
 
 impl<P: Clone> Network<P> {
-    /// An empty network. Each pipe has its own chance from `seed` and its number.
+    /// Makes an empty network. Each pipe draws from its own random streams, which follow from `seed` and its
+    /// number.
     pub fn new(seed: u64) -> Self {
         Self::with_limits(seed, NetworkLimits::default())
     }
 
-    /// One with other limits.
     pub fn with_limits(seed: u64, limits: NetworkLimits) -> Self {
         Self {
             seed,
@@ -129,7 +117,7 @@ impl<P: Clone> Network<P> {
         }
     }
 
-    /// Adds a link of one pipe each way; its ends are ports `a` and `b`.
+    /// Adds a link of one pipe each way; returns the ports `a` and `b` at its ends.
     pub fn add_link(&mut self, a_to_b: PipeConfig, b_to_a: PipeConfig) -> [Port; 2] {
         let [a, b] = [self.next_port(0), self.next_port(1)];
         let there = self.add_pipe(a_to_b, Exit::Port(b));
@@ -154,9 +142,8 @@ impl<P: Clone> Network<P> {
         ports
     }
 
-    /// Runs everything that is due by `now`, then takes a packet of so many
-    /// bytes. Time does not run backwards: a `now` before that of an earlier
-    /// call counts as that one.
+    /// Runs all events due by `now`, then takes a packet of `bytes`. Time does not run backwards: a `now`
+    /// before that of an earlier call counts as that one.
     pub fn send(&mut self, now: Time, from: Port, to: Destination, bytes: u32, packet: P) -> SendOutcome {
         self.run(now);
         match self.ports.get(from.index()) {
@@ -165,8 +152,8 @@ impl<P: Clone> Network<P> {
         }
     }
 
-    /// Has `change` happen at `at`, in order with everything else; with the next
-    /// call if that is past. Changes for the same time happen in the order of the calls.
+    /// Schedules `change` at `at`, in order with all other events; a time in the past means with the next call.
+    /// Changes for the same time happen in the order of the calls.
     ///
     /// # Errors
     /// When there are too many; nothing is scheduled then.
@@ -179,7 +166,7 @@ impl<P: Clone> Network<P> {
         Ok(())
     }
 
-    /// [Schedules](Self::schedule) all of these, or none.
+    /// Schedules all of these, as [`Self::schedule`] does, or none.
     ///
     /// # Errors
     /// When there are too many; nothing is scheduled then.
@@ -190,15 +177,14 @@ impl<P: Clone> Network<P> {
         changes.into_iter().try_for_each(|(at, change)| self.schedule(at, change))
     }
 
-    /// Runs everything that is due by `now`, then makes the change.
+    /// Runs all events due by `now`, then makes the change.
     pub fn apply(&mut self, now: Time, change: PipeChange) {
         self.run(now);
         self.change(change);
     }
 
-    /// The next packet that came out by `now`, in the order in which they did.
-    /// The network's time is then that of the packet, so that it can be sent
-    /// on at its due time; after the last one (none) it is `now`.
+    /// Returns the next packet that came out by `now`, in the order of their times. The network's time is then
+    /// that of the packet, so that it can be sent on at its due time; when none is left, it is `now`.
     pub fn poll_delivery(&mut self, now: Time) -> Option<Delivery<P>> {
         loop {
             if let Some(delivery) = self.ready.pop_front() {
@@ -212,8 +198,8 @@ impl<P: Clone> Network<P> {
         }
     }
 
-    /// When to call [`Network::poll_delivery`] next: something happens then,
-    /// most often a delivery. None while nothing is inside or scheduled.
+    /// The time of the next event, at which to call [`Network::poll_delivery`]; most events are deliveries.
+    /// `None` while nothing is inside or scheduled.
     pub fn poll_deadline(&self) -> Option<Time> {
         if let Some(delivery) = self.ready.front() {
             return Some(delivery.due);
@@ -222,44 +208,43 @@ impl<P: Clone> Network<P> {
         [packet, self.next_change()].into_iter().flatten().min()
     }
 
-    /// Up to when everything has happened.
+    /// The time up to which all events are done.
     pub fn now(&self) -> Time {
         self.clock
     }
 
-    /// What went into a pipe and what became of it, up to [`Network::now`].
+    /// The counters of a pipe up to [`Network::now`].
     pub fn counters(&self, pipe: PipeId) -> PipeCounters {
         self.pipes.get(pipe.0 as usize).map(Pipe::counters).unwrap_or_default()
     }
 
-    /// How a pipe is set: if it is down, how it will be when it is up again.
+    /// The settings of a pipe. If it is down, those that it will have when it is up again.
     pub fn config(&self, pipe: PipeId) -> Option<&PipeConfig> {
         self.pipes.get(pipe.0 as usize).map(Pipe::config)
     }
 
-    /// Whether a pipe takes packets.
+    /// True if a pipe is up and takes packets.
     pub fn is_up(&self, pipe: PipeId) -> bool {
         self.pipes.get(pipe.0 as usize).is_some_and(Pipe::is_up)
     }
 
-    /// The pipe that a port's packets go into.
+    /// The pipe for packets from a port.
     pub fn to_net(&self, port: Port) -> Option<PipeId> {
         self.ports.get(port.index()).map(|port| port.to_net)
     }
 
-    /// The pipe that packets to a port come out of; on a link the other port's
-    /// [`Network::to_net`].
+    /// The pipe for packets to a port; on a link it is the other port's [`Network::to_net`].
     pub fn from_net(&self, port: Port) -> Option<PipeId> {
         self.ports.get(port.index()).map(|port| port.from_net)
     }
 
-    /// Packets inside, and those that came out and were not fetched yet.
+    /// Packets inside, and delivered packets that are not fetched yet.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Packets dropped because of [`NetworkLimits`], in all pipes: if there are any,
-    /// the network was not what its description says.
+    /// Packets dropped because of [`NetworkLimits`], in all pipes. If there are any, the run does not match its
+    /// description.
     pub fn overflows(&self) -> u64 {
         self.overflows
     }
@@ -269,7 +254,7 @@ impl<P: Clone> Network<P> {
         self.clock = self.clock.max(now);
     }
 
-    /// Has the next thing happen that is due by `now`; false if nothing is.
+    /// Runs the next event that is due by `now`; false if there is none.
     fn step(&mut self, now: Time) -> bool {
         let change = self.changes.first_entry().filter(|entry| entry.key().0 <= now);
         let packet = self.agenda.first().filter(|((due, _), _)| *due <= now);
@@ -289,13 +274,13 @@ impl<P: Clone> Network<P> {
         }
     }
 
-    /// Goes on to the time of the next event, which is never in the past.
+    /// Advances the clock to the next event, which is never in the past.
     fn proceed(&mut self, to: Time) {
         debug_assert!(to >= self.clock, "{to} is before {}", self.clock);
         self.clock = to;
     }
 
-    /// Moves the first packet of a pipe on to where the pipe ends.
+    /// Moves the first packet of a pipe on to the pipe's far end.
     fn leave(&mut self, id: u32) {
         let pipe = &mut self.pipes[id as usize];
         let packet = pipe.take_due(self.clock);
@@ -326,7 +311,7 @@ impl<P: Clone> Network<P> {
         }
     }
 
-    /// A packet arrives at a pipe. Its content is made only if it is taken.
+    /// Puts a packet into a pipe. `packet` is only called if the pipe takes it.
     fn enter(&mut self, id: PipeId, header: Header, packet: impl FnOnce() -> P) -> SendOutcome {
         let room = if self.held < self.limits.network_packets { self.limits.pipe_packets } else { 0 };
         let sequence = self.next_sequence();

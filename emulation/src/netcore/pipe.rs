@@ -1,4 +1,4 @@
-//! One direction: what comes in, waits, is sent and travels.
+//! One direction: packets arrive, wait, are transmitted and propagate.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,27 +13,24 @@ use super::transmitter::Transmitter;
 use super::{Destination, PipeConfig};
 use crate::topology::model::TopologyChange;
 
-/// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropCause {
-    /// The queue was full, or RED chose it.
+    /// The queue was full, or RED chose the packet.
     Queue,
-    /// Random or burst loss.
     Loss,
-    /// The pipe is down.
     Down,
-    /// The network's own [`Limits`](super::NetworkLimits).
+    /// One of the network's [`Limits`](super::NetworkLimits).
     Limit,
 }
 
-/// What is known of a packet besides its content.
+/// The properties of a packet besides its content.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) bytes: u32,
     pub(super) to: Destination,
 }
 
-/// A packet inside. `due` is when it comes out, once its transmission is over.
+/// A packet inside. `due` is the time it comes out, once its transmission is over.
 #[derive(Clone, Debug)]
 struct Inside<P> {
     header: Header,
@@ -42,21 +39,20 @@ struct Inside<P> {
     packet: P,
 }
 
-/// A pipe. Its packets are in one row: `departed` ones that travel, then the
-/// one in service, then those that wait. Transmissions end when somebody looks
-/// ([`Pipe::advance`]), at the time that they would have ended anyway.
+/// A pipe. Its packets are in one row: `departed` ones in flight, then the one in transmission, then those that
+/// wait. Transmissions end lazily, in [`Pipe::advance`], but at their exact times.
 #[derive(Clone, Debug)]
 pub(super) struct Pipe<P> {
     config: PipeConfig,
-    /// What becomes of `config` when the pipe is up again; none while it is up.
+    /// The settings that the pipe will have when it is up again; `None` while it is up.
     when_up: Option<PipeConfig>,
     inside: VecDeque<Inside<P>>,
     departed: usize,
     queued_bytes: u64,
     transmitter: Transmitter,
-    /// The jitter of the packet in service.
+    /// The jitter of the packet in transmission.
     extra: Duration,
-    /// When the packet that departed last comes out: none may overtake it.
+    /// The time at which the packet that departed last comes out: none may overtake it.
     last_due: Time,
     losses: LossState,
     early: EarlyDetection,
@@ -94,15 +90,14 @@ impl<P> Pipe<P> {
         self.when_up.is_none()
     }
 
-    /// When the first packet comes out.
     pub(super) fn next(&self) -> Option<AgendaKey> {
         let first = self.inside.front()?;
         let due = if self.departed > 0 { first.due } else { self.due_of_served() };
         Some((due, first.sequence))
     }
 
-    /// Decides about a packet that arrives now, and counts it. If it is
-    /// admitted, [`Pipe::put`] must follow. `room` is how many may be inside.
+    /// Decides about a packet that arrives now, and counts it. After an admission [`Pipe::put`] must follow.
+    /// `room` is the limit of packets inside.
     pub(super) fn admit(&mut self, now: Time, header: Header, room: usize) -> Result<(), DropCause> {
         self.advance(now);
         let verdict = self.judge(now, header.bytes, room);
@@ -119,7 +114,7 @@ impl<P> Pipe<P> {
         verdict
     }
 
-    /// Takes a packet that was admitted. `sequence` orders it among all packets.
+    /// Takes an admitted packet. `sequence` orders it among all packets.
     pub(super) fn put(&mut self, now: Time, sequence: u64, header: Header, packet: P) {
         let idle = self.departed == self.inside.len();
         self.inside.push_back(Inside { header, due: now, sequence, packet });
@@ -129,7 +124,7 @@ impl<P> Pipe<P> {
         }
     }
 
-    /// Gives out the packet that is due now.
+    /// Removes the packet that is due now.
     pub(super) fn take_due(&mut self, now: Time) -> Option<(Header, P)> {
         self.advance(now);
         if self.departed == 0 {
@@ -143,7 +138,7 @@ impl<P> Pipe<P> {
         Some((header, packet))
     }
 
-    /// Changes the pipe; what happened up to now happened as it was before.
+    /// Changes the pipe; transmissions up to `now` are completed with the old settings first.
     pub(super) fn change(&mut self, now: Time, change: TopologyChange) {
         self.advance(now);
         match change {
@@ -195,12 +190,12 @@ impl<P> Pipe<P> {
             self.last_due = due;
             self.queued_bytes -= u64::from(served.header.bytes);
             self.departed += 1;
-            // Waiting packets were there before the end: the next one starts right at it.
+            // Waiting packets were there before the end, so the next transmission starts right at it.
             self.serve(Time::ZERO);
         }
     }
 
-    /// Begins to transmit the first packet that waits, if one does.
+    /// Begins to transmit the first waiting packet, if there is one.
     fn serve(&mut self, ready: Time) {
         if let Some(first) = self.inside.get(self.departed) {
             self.transmitter.transmit(ready, first.header.bytes, self.config.rate);
@@ -213,7 +208,7 @@ impl<P> Pipe<P> {
         }
     }
 
-    /// When the packet in service comes out, if the delay stays as it is.
+    /// The time at which the packet in transmission comes out, if the delay stays unchanged.
     fn due_of_served(&self) -> Time {
         self.last_due.max(self.transmitter.end() + self.config.delay + self.extra)
     }

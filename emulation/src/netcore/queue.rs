@@ -1,4 +1,4 @@
-//! Which packets a queue takes.
+//! Queue disciplines: DropTail and RED.
 
 use std::time::Duration;
 
@@ -9,44 +9,41 @@ use super::loss::happens;
 use crate::topology::model::{Discipline, Queue, Red};
 use crate::units::Rate;
 
-/// The packet that byte queues measure drop probabilities against, as
-/// dummynet does: a smaller one is dropped less often.
+/// The packet size that drop probabilities of byte queues refer to, as in dummynet: a smaller packet is dropped
+/// less often.
 const LARGEST_BYTES: f64 = 1500.0;
-/// The typical packet of NS (`mean_pktsize_`): how fast the average of an idle
-/// queue decays.
+/// The mean packet size of NS (`mean_pktsize_`), by which the average of an idle queue decays.
 const MEAN_BYTES: u64 = 500;
 
-/// What a packet finds when it arrives at a queue.
+/// The state of a queue at a packet's arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueArrival {
-    /// What is inside, the packet in service included.
+    /// Packets inside, including the one in transmission.
     pub(super) queued: PacketCount,
-    /// The packet's own size.
     pub(super) bytes: u32,
-    /// How long nothing has been sent; zero while something is.
+    /// Time since the queue became idle; zero while it transmits.
     pub(super) idle: Duration,
-    /// How fast the queue empties.
+    /// The rate at which the queue drains.
     pub(super) rate: Rate,
 }
 
 impl QueueArrival {
-    /// How many typical packets could have been sent while the queue was empty.
+    /// The number of mean packets that could have been sent while the queue was idle.
     fn idle_packets(&self) -> u64 {
         let packets = self.idle.as_nanos() / self.rate.time_for(MEAN_BYTES).as_nanos().max(1);
         u64::try_from(packets).unwrap_or(u64::MAX)
     }
 }
 
-/// The memory of random early detection (Floyd and Jacobson, "Random Early
-/// Detection Gateways for Congestion Avoidance", 1993).
+/// State of random early detection (Floyd and Jacobson, "Random Early Detection Gateways for Congestion
+/// Avoidance", 1993).
 #[derive(Clone, Debug, Default)]
 pub(super) struct EarlyDetection {
     average: f64,
-    /// Packets that were let through since the last drop, while between the thresholds.
+    /// Packets let through since the last drop, while the average is between the thresholds.
     since_drop: u32,
 }
 
-/// Whether `queue` takes the packet.
 pub(super) fn admits(
     queue: &Queue,
     arrival: QueueArrival,
@@ -65,7 +62,7 @@ pub(super) fn admits(
 }
 
 impl EarlyDetection {
-    /// Takes the packet into the average, and decides.
+    /// Adds the packet to the average and decides about it.
     fn drops(&mut self, red: &Red, in_bytes: bool, arrival: QueueArrival, random: &mut SplitMix64) -> bool {
         self.observe(red.weight, in_bytes, arrival);
         let scale = if in_bytes { f64::from(arrival.bytes) / LARGEST_BYTES } else { 1.0 };
@@ -92,8 +89,8 @@ impl EarlyDetection {
     }
 }
 
-/// The drop probability at an average length, before it is spread out; none
-/// below the lower threshold, 1 where all are dropped.
+/// The drop probability at an average length, before spreading. `None` below the lower threshold; 1 where every
+/// packet is dropped.
 fn base_probability(red: &Red, average: f64) -> Option<f64> {
     let (low, high) = (f64::from(red.min_threshold), f64::from(red.max_threshold));
     let most = 1.0 / f64::from(red.linterm.max(1));
@@ -108,14 +105,13 @@ fn base_probability(red: &Red, average: f64) -> Option<f64> {
     }
 }
 
-/// Makes drops evenly spaced instead of geometric: the later since the last
-/// one, the likelier.
+/// Spaces drops evenly instead of geometrically: the probability grows with the packets since the last drop.
 fn spread(base: f64, since_drop: u32) -> f64 {
     let rest = 1.0 - f64::from(since_drop) * base;
     if rest <= base { 1.0 } else { base / rest }
 }
 
-/// By squaring, with multiplications only: the same on every machine.
+/// Computes a power by squaring, with multiplications only, so that every machine gets the same result.
 fn power(base: f64, mut exponent: u64) -> f64 {
     let (mut square, mut result) = (base, 1.0);
     while exponent > 0 && result > 0.0 {
@@ -134,13 +130,13 @@ mod tests {
 
     const RED: Red = Red { min_threshold: 5, max_threshold: 15, linterm: 10, weight: 0.1, gentle: false };
 
-    /// An arrival at a queue of so many packets, each of 1000 bytes.
+    /// An arrival at a queue of `packets` packets of 1000 bytes each.
     fn arrival(packets: u64, bytes: u32) -> QueueArrival {
         let queued = PacketCount { packets, bytes: 1_000 * packets };
         QueueArrival { queued, bytes, idle: Duration::ZERO, rate: Rate::from_bps(1_000_000) }
     }
 
-    /// How many packets are let through between drops, while the queue has so many inside.
+    /// The numbers of packets let through between drops, at a constant queue length.
     fn gaps(red: &Red, in_bytes: bool, packets: u64, bytes: u32) -> Vec<u32> {
         let scale = if in_bytes { 1_000.0 } else { 1.0 };
         let mut early = EarlyDetection { average: packets as f64 * scale, since_drop: 0 };
@@ -182,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Floyd and Jacobson, section 7: evenly from 1 to 1/p packets from drop to drop.
+    /// Floyd and Jacobson, section 7: the distance from drop to drop is uniform from 1 to 1/p packets.
     #[test]
     fn drops_are_spread_evenly() {
         // Halfway between the thresholds: 1 in 20.
@@ -208,7 +204,7 @@ mod tests {
         early.observe(0.1, false, arrival(10, 1_000));
         early.observe(0.1, false, arrival(20, 1_000));
         assert!((early.average - (1.0 * 0.9 + 2.0)).abs() < 1e-12);
-        // Idle for three packets of 500 bytes, 4 ms each.
+        // Idle for the time of three packets of 500 bytes, 4 ms each.
         let idle = QueueArrival { idle: Duration::from_millis(14), ..arrival(0, 1_000) };
         early.observe(0.1, false, idle);
         assert!((early.average - 2.9 * 0.729).abs() < 1e-12);

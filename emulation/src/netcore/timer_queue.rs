@@ -1,15 +1,14 @@
-//! Which pipe is next.
+//! A priority queue of pipes.
 
 use roost_proto::Time;
 
-/// When something is due, and its place among what is due at the same time.
+/// The due time of an event, and its order among events of the same time.
 pub(super) type AgendaKey = (Time, u64);
 
 const ABSENT: u32 = u32::MAX;
 
-/// A binary heap of pipes by the key of their first packet, with the place of
-/// each pipe in it: the first is found at once, and a key is changed without
-/// leaving the old one behind.
+/// A binary heap of pipes by the key of their first packet, with an index of each pipe's position: the first is
+/// found at once, and changing a key leaves no stale entry behind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TimerQueue {
     heap: Vec<(AgendaKey, u32)>,
@@ -17,17 +16,16 @@ pub(super) struct TimerQueue {
 }
 
 impl TimerQueue {
-    /// Makes room for one more pipe, which has nothing to do yet.
+    /// Makes room for one more pipe, which has no event yet.
     pub(super) fn add(&mut self) {
         self.places.push(ABSENT);
     }
 
-    /// The pipe that is first, and when.
     pub(super) fn first(&self) -> Option<(AgendaKey, u32)> {
         self.heap.first().copied()
     }
 
-    /// Says when `pipe` is due, or that it has nothing to do.
+    /// Sets the key of `pipe`, or removes the pipe.
     pub(super) fn set(&mut self, pipe: u32, key: Option<AgendaKey>) {
         match (self.places[pipe as usize], key) {
             (ABSENT, None) => {}
@@ -51,14 +49,14 @@ impl TimerQueue {
         }
     }
 
-    /// Puts the entry at `place` where it belongs, in whichever direction.
+    /// Moves the entry at `place` up or down to its position.
     fn restore_order(&mut self, place: usize) {
         if !self.rise(place) {
             self.sink(place);
         }
     }
 
-    /// Moves an entry towards the top; whether it moved.
+    /// Moves an entry towards the top; true if it moved.
     fn rise(&mut self, from: usize) -> bool {
         let entry = self.heap[from];
         let mut place = from;

@@ -1,8 +1,7 @@
-//! What Emulab's own procedures assign.
+//! Assignments of Emulab's own procedures.
 //!
-//! They do it by the same `set` that names objects: an assignment to a
-//! variable that shares its name with a global of the file ends the wait for a
-//! name. Files that make objects in procedures can depend on it.
+//! They use the same `set` that names objects: an assignment to a variable that shares its name with a global
+//! of the file ends the wait for a name. Files that make objects in procedures can depend on it.
 
 use super::tcl::interp::TclInterpreter;
 
@@ -14,7 +13,7 @@ impl TclInterpreter {
         }
     }
 
-    /// What `command` assigns whatever its arguments are.
+    /// Makes the assignments that `command` makes with any arguments.
     pub(crate) fn assigns(&mut self, command: &str) {
         if self.world.pending.is_none() {
             return;
@@ -26,8 +25,8 @@ impl TclInterpreter {
     }
 }
 
-/// By command or method of the Simulator; what depends on the arguments is
-/// said where they are read.
+/// Assignments by command or method of the Simulator. Those that depend on the arguments are made where the
+/// arguments are read.
 const ALWAYS: [(&str, &[&str]); 57] = [
     ("at", &["time", "eventlist", "event_count"]),
     ("link", &["reallink", "dir", "name"]),

@@ -1,4 +1,4 @@
-//! `new class`: what is made without `$ns`.
+//! `new class`: objects that are not made by `$ns`.
 
 use super::state::NsObjectKind;
 use super::tcl::completion::{TclCompletion, TclResult, fail};
@@ -6,7 +6,7 @@ use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
 
-/// Classes that Emulab knows and that have no effect here.
+/// Classes of Emulab that have no effect here.
 const IDLE: [&str; 2] = ["Path", "Console"];
 
 /// `new class ?argument?`.
@@ -50,7 +50,7 @@ pub(crate) fn new(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult 
 }
 
 impl TclInterpreter {
-    /// Adds what `new` makes, which the next global variable names.
+    /// Adds an object made by `new`, which the next global variable names.
     pub(crate) fn add_new(&mut self, class: &str, kind: NsObjectKind) -> TclResult {
         let name = format!("{class}{}", self.world.next_numbered(0));
         let id = self.world.add(name.clone(), self.line, kind)?;

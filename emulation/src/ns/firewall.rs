@@ -1,4 +1,4 @@
-//! Firewalls and topographies: what is left of them here is a host, and a place.
+//! Firewalls, which are plain hosts here, and topographies, which are plain positions.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
 
-/// Which numbers the rules of a firewall may have.
+/// The numbers that rules of a firewall may have.
 const RULES: std::ops::Range<u32> = 100..50_000;
 
 impl TclInterpreter {
@@ -74,7 +74,7 @@ impl TclInterpreter {
         Ok(TclValue::default())
     }
 
-    /// `$ns node-config -topography t`: where the nodes to come stand.
+    /// `$ns node-config -topography t`: the topography of later nodes.
     pub(crate) fn node_config(&mut self, arguments: &[TclValue]) -> TclResult {
         let given = super::methods::named(arguments, &["-topography"])?;
         let topography = given.last().map(|(_, name)| *name).filter(|name| !name.is_empty());
@@ -83,7 +83,7 @@ impl TclInterpreter {
         Ok(TclValue::default())
     }
 
-    /// Places a node on a topography; on none if it has no name.
+    /// Places a node on a topography; an empty name means none.
     pub(crate) fn place_node(&mut self, node: NsObjectId, topography: &TclValue) -> TclResult {
         let placed = !topography.is_empty();
         if placed {
@@ -98,7 +98,7 @@ impl TclInterpreter {
                 )));
             }
             self.ignored("hosts have no place here");
-            // What stands on a floor is a robot to Emulab.
+            // Emulab takes a node on a floor for a robot.
             let variables = &mut self.world.object_mut(node).variables;
             if variables.get("type").is_none_or(|kind| kind.as_str() == "pc") && !variables.contains_key("fixed") {
                 variables.insert("type".to_owned(), TclValue::from("robot"));

@@ -1,4 +1,4 @@
-//! What any object can be asked: `$object method argument…`.
+//! Methods that every object has: `$object method argument…`.
 
 use super::state::{NsObject, NsObjectId, NsObjectKind, NsQueue};
 use super::tcl::completion::{TclCompletion, TclResult, fail};
@@ -31,7 +31,7 @@ impl NsObject {
         }
     }
 
-    /// Whether it is of `class`, or of one that is made of it.
+    /// True if it is of `class` or of a class derived from it.
     fn is_a(&self, class: &str) -> bool {
         let own = self.class();
         let family = match &self.kind {
@@ -49,7 +49,6 @@ impl NsObject {
 }
 
 impl TclInterpreter {
-    /// Runs a method of an object.
     pub(crate) fn call_object(&mut self, id: NsObjectId, words: &[TclValue]) -> TclResult {
         let [_, method, arguments @ ..] = words else {
             return fail(format!("wrong # args: \"{}\" is an object: say what it should do", self.world.name(id)));
@@ -97,7 +96,7 @@ impl TclInterpreter {
         }
     }
 
-    /// What Emulab's classes do with a method that they do not have: nothing, with a warning.
+    /// Warns about an unknown method and goes on, as Emulab's classes do.
     pub(crate) fn unknown_method(&mut self, id: NsObjectId, method: &str) -> TclValue {
         let object = self.world.object(id);
         let text = format!(
@@ -136,7 +135,7 @@ impl TclInterpreter {
         }
     }
 
-    /// Variables that Emulab's classes start with and files read.
+    /// Variables that Emulab's classes set initially and files read.
     fn default_variable(&self, id: NsObjectId, name: &str) -> Option<TclValue> {
         let object = self.world.object(id);
         let text = match (&object.kind, name) {
@@ -161,8 +160,7 @@ impl TclInterpreter {
         Some(TclValue::from(text))
     }
 
-    /// Refuses what would make no sense later, while the line is known, and
-    /// remarks what has no effect.
+    /// Refuses values that would fail later, while the line is known, and notes those without effect.
     fn check_variable(&mut self, id: NsObjectId, name: &str, value: &str) -> Result<(), TclCompletion> {
         let class = self.world.object(id).class().to_owned();
         let number = number::prefix(value).map(|(number, _)| number);
@@ -199,7 +197,7 @@ impl TclInterpreter {
         }
     }
 
-    /// Emulab keeps whatever is set; a queue here has to make something of it.
+    /// Emulab stores any value, but a queue here has to use it.
     pub(crate) fn remark_queue_value(&mut self, name: &str, value: &str) {
         if let (Some(read), Some(used)) = (number::prefix(value), super::units::queue_value(name, value))
             && (read.1 != value.len() || (read.0 - used).abs() > 0.0)
@@ -220,7 +218,6 @@ impl TclInterpreter {
         }
     }
 
-    /// The object that a word names.
     pub(crate) fn object_named(&self, word: &TclValue) -> Result<NsObjectId, TclCompletion> {
         match self.world.find(word.as_str()) {
             Some(id) => Ok(id),
@@ -228,7 +225,6 @@ impl TclInterpreter {
         }
     }
 
-    /// The node that a word names.
     pub(crate) fn node_named(&self, word: &TclValue) -> Result<NsObjectId, TclCompletion> {
         let id = self.object_named(word)?;
         self.expect(id, matches!(self.world.object(id).kind, NsObjectKind::Node(_)), "node")
@@ -240,19 +236,17 @@ impl TclInterpreter {
         self.expect(id, matches!(self.world.object(id).kind, NsObjectKind::Net(_)), "link or LAN")
     }
 
-    /// The link that a word names.
     pub(crate) fn link_named(&self, word: &TclValue) -> Result<NsObjectId, TclCompletion> {
         let id = self.object_named(word)?;
         self.expect(id, self.world.net(id).is_some_and(|net| !net.lan), "link")
     }
 
-    /// The LAN that a word names.
     pub(crate) fn lan_named(&self, word: &TclValue) -> Result<NsObjectId, TclCompletion> {
         let id = self.object_named(word)?;
         self.expect(id, self.world.net(id).is_some_and(|net| net.lan), "LAN")
     }
 
-    /// Refuses an object that is not what is needed.
+    /// Refuses an object of the wrong kind.
     pub(crate) fn expect(&self, id: NsObjectId, is_it: bool, what: &str) -> Result<NsObjectId, TclCompletion> {
         let object = self.world.object(id);
         match (is_it, &object.kind) {
@@ -270,7 +264,7 @@ impl TclInterpreter {
     }
 }
 
-/// The parameters of a queue that nobody has set: ns's defaults.
+/// A parameter of a queue that the file does not set: ns's default.
 fn default_of_queue(queue: &NsQueue, name: &str) -> Option<&'static str> {
     Some(match name {
         "red_" if queue.red => "1",
@@ -287,7 +281,7 @@ fn default_of_queue(queue: &NsQueue, name: &str) -> Option<&'static str> {
     })
 }
 
-/// `-name value` pairs of a method; every name must be one of `names`.
+/// Reads a method's `-name value` pairs; every name must be one of `names`.
 pub(crate) fn named<'a>(arguments: &'a [TclValue], names: &[&str]) -> Result<Vec<(&'a str, &'a str)>, TclCompletion> {
     let mut pairs = Vec::new();
     for pair in arguments.chunks(2) {
@@ -300,7 +294,6 @@ pub(crate) fn named<'a>(arguments: &'a [TclValue], names: &[&str]) -> Result<Vec
     Ok(pairs)
 }
 
-/// How many arguments a method takes.
 pub(crate) fn arity(arguments: &[TclValue], least: usize, most: usize, how: &str) -> Result<(), TclCompletion> {
     match (least..=most).contains(&arguments.len()) {
         true => Ok(()),

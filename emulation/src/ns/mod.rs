@@ -1,12 +1,11 @@
-//! Emulab's NS files, read as they are.
+//! Reading of Emulab's NS files.
 //!
-//! An NS file is a Tcl program that makes objects: `set n1 [$ns node]`. It is
-//! run here by an evaluator of our own (`tcl`) which reaches nothing outside
-//! the file, and what it makes is what Emulab's parser would make of it: the
-//! same names, members, values of every leg, queues, events and programs.
+//! An NS file is a Tcl program that makes objects: `set n1 [$ns node]`. It is run here by an evaluator of our
+//! own (`tcl`) without access to anything outside the file. The result is that of Emulab's parser: the same
+//! names, members, values of every leg, queues, events and programs.
 //!
-//! Sources: Emulab's tutorial and its reference of NS extensions, ns-2's
-//! manual, and what Emulab's own parser does where these are silent.
+//! Sources: Emulab's tutorial and its reference of NS extensions, ns-2's manual, and the behaviour of Emulab's
+//! own parser where these are silent.
 //!
 //! ```
 //! use roost_emulation::ns::{self, NsLimits};
@@ -49,40 +48,33 @@ use crate::topology::validate::{self, ValidationPolicy};
 use tcl::completion::{TclCompletion, TclError};
 use tcl::interp::TclInterpreter;
 
-/// What a file may use while it is read.
+/// The limits of a file while it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NsLimits {
-    /// Bytes of the file.
     pub source_bytes: usize,
-    /// Commands run, turns of loops, and elements of lists: a loop without end
-    /// ends here.
+    /// Commands run, iterations of loops, and elements of lists. The limit ends an infinite loop.
     pub steps: u64,
-    /// Bytes of one value.
     pub value_bytes: usize,
-    /// Variables and elements of arrays that exist at one time.
+    /// Variables and array elements that exist at one time.
     pub variables: usize,
-    /// Procedures.
     pub procedures: usize,
 }
 
 impl Default for NsLimits {
-    /// Enough for the largest topology, and used up in a second or two.
+    /// Enough for the largest topology; a file reaches them in a second or two.
     fn default() -> Self {
         Self { source_bytes: 8 << 20, steps: 1_000_000, value_bytes: 1 << 20, variables: 250_000, procedures: 10_000 }
     }
 }
 
-/// Why a file is refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NsError {
-    /// The file.
     pub file: String,
-    /// The line of the command that is wrong, from 1; 0 if it is no one line.
+    /// The line of the failing command, from 1; 0 if no single line is at fault.
     pub line: u32,
-    /// One sentence.
     pub message: String,
-    /// The procedure that the command is in, and the line that called it.
+    /// The procedure that contains the command, and the line that called it.
     pub within: Option<(String, u32)>,
 }
 
@@ -97,7 +89,7 @@ impl fmt::Display for NsError {
 }
 
 impl NsError {
-    /// What is wrong, without the file and the line.
+    /// The message without the file and the line.
     pub fn sentence(&self) -> String {
         match &self.within {
             Some((procedure, line)) => format!("{} (in \"{procedure}\", called on line {line})", self.message),
@@ -108,12 +100,11 @@ impl NsError {
 
 impl std::error::Error for NsError {}
 
-/// Reads an NS file; `name` is the file's, for messages and for the topology.
+/// Reads an NS file; `name` is the name of the file, for messages and for the topology.
 ///
 /// # Errors
-/// When Emulab would refuse it (a misspelt name, an unknown unit or command,
-/// no `$ns run`), when it asks for something outside of it (a file, a
-/// process), or when it uses more than `limits` allow.
+/// When Emulab would refuse it (a misspelt name, an unknown unit or command, no `$ns run`), when it accesses
+/// anything outside (a file, a process), or when it uses more than `limits` allow.
 pub fn parse(name: &str, source: &str, limits: &NsLimits) -> Result<Topology, NsError> {
     let error = |fault: TclError| NsError {
         file: name.to_owned(),
@@ -133,7 +124,7 @@ pub fn parse(name: &str, source: &str, limits: &NsLimits) -> Result<Topology, Ns
         Ok(()) => {}
         Err(TclCompletion::Exit) => end = interp.exit_line,
         Err(TclCompletion::Error(fault) | TclCompletion::Refused(fault)) => return Err(error(*fault)),
-        // `run_file` has made faults of these.
+        // `run_file` turns the others into errors.
         Err(TclCompletion::Break | TclCompletion::Continue | TclCompletion::Return(_)) => {}
     }
     let Some((mut topology, lines)) = interp.world.finished.take() else {
@@ -163,7 +154,7 @@ fn as_read(source: &str) -> Cow<'_, str> {
     }
 }
 
-/// A file's name without folder and ending.
+/// A file's name without folder and extension.
 fn title(name: &str) -> String {
     let file = name.rsplit('/').next().unwrap_or(name);
     match file.rsplit_once('.') {
@@ -173,7 +164,6 @@ fn title(name: &str) -> String {
 }
 
 impl TclInterpreter {
-    /// The variables that Tcl itself sets.
     fn set_up(&mut self) -> Result<(), TclError> {
         for (name, value) in [
             ("argv0", "emulate"),

@@ -1,4 +1,4 @@
-//! How objects get their names.
+//! Naming of objects by variables.
 
 use super::state::NsObjectId;
 use super::tb;
@@ -11,9 +11,8 @@ use super::tcl::{is_command, short};
 const MAX_NAME: usize = 255;
 
 impl TclInterpreter {
-    /// Stores `value` in `variable`, which names the object that was just made
-    /// if the variable is global and the value is the object. Gives the value
-    /// that is stored: the new name.
+    /// Stores `value` in `variable`. If the variable is global and the value is the object that was made last,
+    /// the variable names the object. Returns the stored value: the new name.
     pub(crate) fn name_object(&mut self, variable: &str, value: &TclValue) -> TclResult {
         self.set(variable, value.clone())?;
         let Some(id) = self.world.pending else { return Ok(value.clone()) };
@@ -54,7 +53,7 @@ impl TclInterpreter {
     }
 }
 
-/// Classes and procedures of Emulab's own, which are commands there.
+/// Emulab's own classes and procedures, which are commands there.
 const RESERVED: [&str; 44] = [
     "Agent",
     "Application",

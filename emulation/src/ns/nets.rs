@@ -11,7 +11,6 @@ use super::tcl::value::TclValue;
 use super::units::{self, Bandwidth};
 use crate::topology::model::{MAX_MEMBERS, MAX_NETS};
 
-/// How a net is asked for.
 struct NetSpec {
     lan: bool,
     nodes: Vec<NsObjectId>,
@@ -105,12 +104,11 @@ impl TclInterpreter {
         Ok(id)
     }
 
-    /// Emulab numbers a queue for every member, and for a link two more, which
-    /// are the ones that are used.
+    /// Emulab numbers a queue for every member; a link gets two more, which are the ones in use.
     fn make_members(&mut self, net: NsObjectId, plan: &NetSpec) -> Result<Vec<NsMember>, TclCompletion> {
         let mut members = Vec::new();
         let last = plan.nodes.len();
-        // At most as many as there may be interfaces.
+        // Fits u32: there are no more members than interfaces.
         let pair = if plan.lan { 0 } else { self.world.next_numbered(last as u32) };
         for (at, &node) in plan.nodes.iter().enumerate() {
             let name = match (plan.lan, at) {
@@ -156,7 +154,7 @@ impl TclInterpreter {
         Ok(TclValue::from(name))
     }
 
-    /// The link made last between two nodes.
+    /// The latest link between two nodes.
     pub(crate) fn link_between(&self, a: NsObjectId, b: NsObjectId) -> Result<NsObjectId, TclCompletion> {
         match self.world.links.get(&(a, b)) {
             Some(link) => Ok(*link),
@@ -168,7 +166,7 @@ impl TclInterpreter {
         }
     }
 
-    /// The first place of `node` among the members of `net`.
+    /// The first index of `node` among the members of `net`.
     pub(crate) fn member(&self, net: NsObjectId, node: NsObjectId) -> Result<usize, TclCompletion> {
         let members = self.world.net(net).map_or(&[][..], |net| &net.members);
         members.iter().position(|member| member.node == node).ok_or_else(|| {
@@ -176,7 +174,7 @@ impl TclInterpreter {
         })
     }
 
-    /// `$ns cost a b c`: Emulab weighs each interface, here it is the link.
+    /// `$ns cost a b c`: Emulab has a cost for each interface; here the link has one.
     pub(crate) fn side_cost(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 3, 3, "$ns cost node1 node2 cost")?;
         let (a, b) = (self.node_named(&arguments[0])?, self.node_named(&arguments[1])?);
@@ -235,7 +233,7 @@ impl TclInterpreter {
         Ok((bandwidth, NsLeg { kbps: bandwidth.of_net(), delay: delay / 2, loss: 0.0 }))
     }
 
-    /// Reads the rate of what is no new link or LAN, in kbit/s.
+    /// Reads a rate, in kbit/s, that is not the rate of a new link or LAN.
     pub(crate) fn read_rate(&mut self, text: &str) -> Result<u64, TclCompletion> {
         let rate = units::bandwidth(text).map_err(TclCompletion::refuse)?;
         if !matches!(rate, Bandwidth::Any | Bandwidth::BestEffort) {
@@ -244,7 +242,7 @@ impl TclInterpreter {
         Ok(rate.kbps())
     }
 
-    /// Reads a delay, and remarks if Emulab would make something else of it.
+    /// Reads a delay, and notes a value that Emulab would change.
     pub(crate) fn read_delay(&mut self, text: &str) -> Result<Duration, TclCompletion> {
         let delay = units::delay(text).map_err(TclCompletion::refuse)?;
         self.assigned(if units::has_unit(text) { &["val"] } else { &["unit", "val"] });

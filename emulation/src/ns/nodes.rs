@@ -132,7 +132,7 @@ impl TclInterpreter {
         Ok(TclValue::from(self.world.name(id)))
     }
 
-    /// A program that the next global variable names.
+    /// Makes a program, which the next global variable names.
     pub(crate) fn new_program(&mut self) -> Result<NsObjectId, TclCompletion> {
         self.world.programs += 1;
         if self.world.programs > MAX_PROGRAMS {
@@ -148,7 +148,7 @@ impl TclInterpreter {
         Ok(id)
     }
 
-    /// Emulab makes a group of all programs, and a variable of it, beside the first.
+    /// Emulab makes a group of all programs, with a variable, together with the first program.
     fn program_group(&mut self) -> Result<NsObjectId, TclCompletion> {
         if let Some(group) = self.world.program_group {
             return Ok(group);
@@ -160,8 +160,7 @@ impl TclInterpreter {
         Ok(group)
     }
 
-    /// The command that a node runs from the start, and how it ended is
-    /// reported: `tb-set-node-startcmd`.
+    /// Sets the command that a node runs at the start and whose exit code it reports: `tb-set-node-startcmd`.
     pub(crate) fn reported_command(&mut self, node: NsObjectId, command: &str) -> TclResult {
         let program = HostProgram { command: command.to_owned(), start_command: true, ..HostProgram::default() };
         let wrapped = emulab::command(&program);
@@ -176,7 +175,7 @@ impl TclInterpreter {
         let node = self.world.name(node).to_owned();
         let id = self.new_program()?;
         let name = TclValue::from(self.world.name(id));
-        // Only a global variable names it; in a procedure it keeps its own name.
+        // Only a global variable names it; in a procedure it keeps its internal name.
         let name = self.name_object(&format!("{node}_startcmd"), &name)?;
         let variables = &mut self.world.object_mut(id).variables;
         variables.insert("node".to_owned(), TclValue::from(node));
@@ -194,8 +193,7 @@ impl TclInterpreter {
     }
 }
 
-/// The group of all programs.
 const ALL_PROGRAMS: &str = "__all_programs";
 
-/// Where a program keeps its command without the wrapper.
+/// The variable in which a program keeps its command without the wrapper.
 pub(crate) const PLAIN: &str = " plain";

@@ -59,8 +59,8 @@ impl TclInterpreter {
         Ok(TclValue::default())
     }
 
-    /// `$ns event-sequence {lines} ?catch {lines}?`: each line happens when
-    /// what the one before it started has ended.
+    /// `$ns event-sequence {lines} ?catch {lines}?`: each line happens when the program of the line before has
+    /// ended.
     pub(crate) fn event_sequence(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 0, 3, "$ns event-sequence ?lines?")?;
         let empty = TclValue::default();
@@ -72,7 +72,7 @@ impl TclInterpreter {
             }
             return self.add_sequence(&events);
         }
-        // Both are lists of events here, and both happen.
+        // Both lists are plain events here, and both happen.
         let main = self.substituted_list(lines)?;
         let main = self.add_sequence(&main)?;
         let rescue = self.substituted_list(arguments.get(2).unwrap_or(&empty))?;
@@ -89,7 +89,7 @@ impl TclInterpreter {
         Ok(whole)
     }
 
-    /// A line of a sequence, its variables and brackets replaced, as a list.
+    /// Substitutes variables and brackets in a line of a sequence; returns it as a list.
     fn event_line(&mut self, line: &str) -> TclResult {
         self.eval(&TclValue::from(["list ", line].concat()))
     }

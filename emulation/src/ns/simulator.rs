@@ -1,4 +1,4 @@
-//! `$ns`: what makes nodes, links, LANs, events, and the network of them.
+//! `$ns`: nodes, links, LANs, events, and the network that they form.
 
 use super::methods::arity;
 use super::state::{NsNode, NsObjectKind};
@@ -43,7 +43,7 @@ impl TclInterpreter {
         }
     }
 
-    /// What few files make: LANs of some special kind, and what is no more than a host here.
+    /// Makes rare objects: special LANs, and things that are plain hosts here.
     fn make_special(&mut self, method: &str, arguments: &[TclValue]) -> TclResult {
         match method {
             "bridge" => {
@@ -71,7 +71,7 @@ impl TclInterpreter {
         }
     }
 
-    /// Emulab warns of arguments that it does not expect, and goes on.
+    /// Warns about extra arguments and goes on, as Emulab does.
     pub(crate) fn extra(&mut self, arguments: &[TclValue], expected: usize, method: &str) {
         if let Some(more) = arguments.get(expected) {
             self.warn(format!(
@@ -135,7 +135,6 @@ impl TclInterpreter {
         self.check_events()
     }
 
-    /// Reads a time of the schedule.
     pub(crate) fn read_time(&mut self, text: &str) -> Result<std::time::Duration, TclCompletion> {
         let time = units::time(text).map_err(TclCompletion::refuse)?;
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -182,7 +181,7 @@ impl TclInterpreter {
         Ok(TclValue::from("0"))
     }
 
-    /// Nodes that ns would simulate are hosts like the others here.
+    /// Nodes that ns would simulate are ordinary hosts here.
     fn make_simulated(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 1, 1, "$ns make-simulated {script}")?;
         self.warn("what \"make-simulated\" holds is emulated like everything else here");
@@ -198,7 +197,7 @@ impl TclInterpreter {
         }
         self.finish_blockstores()?;
         if std::mem::take(&mut self.world.security_level) {
-            // Emulab puts a firewall before experiments above its lowest level.
+            // Emulab puts a firewall before experiments of a higher security level.
             let firewall = self.new_firewall()?;
             let here = std::mem::replace(&mut self.current, 0);
             let named = self.name_object("fw", &firewall);

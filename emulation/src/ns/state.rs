@@ -1,8 +1,7 @@
-//! The objects that an NS file makes, and how they get their names.
+//! The objects of an NS file and their names.
 //!
-//! Every object is also a command of its name. It is made under a name of its
-//! own (`tbnode-n3`), and the first global variable that it is stored in right
-//! after becomes its name: `set n(3) [$ns node]` makes `n-3`.
+//! Every object is also a command of its name. It is made under an internal name (`tbnode-n3`), and the first
+//! global variable that it is stored in right after becomes its name: `set n(3) [$ns node]` makes `n-3`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::Ipv4Addr;
@@ -16,76 +15,65 @@ use super::tcl::value::TclValue;
 use crate::topology::model::{Note, Notes, Topology};
 use crate::topology::validate::TopologyLines;
 
-/// The most remarks that are kept.
 const MAX_NOTES: usize = 1000;
-/// The most objects of all kinds.
 const MAX_OBJECTS: usize = 400_000;
 
-/// Where an object is in the [`NsState`].
+/// The index of an object in the [`NsState`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NsObjectId(usize);
 
-/// Everything that a file has made.
 #[derive(Default)]
 pub(crate) struct NsState {
-    /// The file's name.
     pub file: String,
     objects: Vec<NsObject>,
     names: HashMap<String, NsObjectId>,
     /// The object that the next global variable names.
     pub pending: Option<NsObjectId>,
-    /// Emulab counts what `$ns` makes…
+    /// The count of objects made by `$ns`, as in Emulab.
     made: u32,
-    /// …and what `new` makes, and the queues.
+    /// The count of objects made by `new` and of queues, as in Emulab.
     numbered: u32,
-    /// The link made last between two nodes.
+    /// The latest link between two nodes.
     pub links: HashMap<(NsObjectId, NsObjectId), NsObjectId>,
     /// `static`, `ospf`…; nothing is `none`.
     pub routing: Option<String>,
     pub routing_line: u32,
     pub sync_server: Option<NsObjectId>,
-    /// What `$ns at` schedules.
     pub schedule: Vec<(Duration, NsEvent)>,
-    /// Whether `tb-set-security-level` asks for a firewall.
     pub security_level: bool,
-    /// Whether a `$ns make-simulated` runs.
     pub simulated: bool,
     /// The group of all programs, once there is one.
     pub program_group: Option<NsObjectId>,
-    /// What `$ns node-config -topography` names, where new nodes are.
+    /// The topography of new nodes, from `$ns node-config -topography`.
     pub topography: Option<TclValue>,
-    /// How many nodes, nets, interfaces and programs there are.
+    /// The numbers of nodes, nets, interfaces and programs.
     pub nodes: usize,
     pub nets: usize,
     pub members: usize,
     pub programs: usize,
     /// The blockstores, in the order in which Emulab finishes them.
     pub blockstores: Table<NsObjectId>,
-    /// What `$ns run` found, and the lines it is from.
+    /// The topology of `$ns run`, with the lines of its parts.
     pub finished: Option<(Topology, TopologyLines)>,
     notes: Notes,
     noted: BTreeSet<(bool, u32, String)>,
-    /// How many remarks were not kept.
     left_out: usize,
 }
 
-/// One object.
 pub(crate) struct NsObject {
     pub name: String,
-    /// The line that made it.
+    /// Line of the command that made it.
     pub line: u32,
-    /// What `$object set` wrote.
     pub variables: BTreeMap<String, TclValue>,
     pub kind: NsObjectKind,
 }
 
-/// What an object is.
 pub(crate) enum NsObjectKind {
     Simulator,
     Node(NsNode),
     Net(NsNet),
     Queue(NsQueue),
-    /// What `$ns link` and `$ns lanlink` give: a way to a queue.
+    /// The result of `$ns link` and `$ns lanlink`, which leads to a queue.
     Side {
         net: NsObjectId,
         queue: NsObjectId,
@@ -98,32 +86,30 @@ pub(crate) enum NsObjectKind {
     Application(Application),
     Blockstore(Blockstore),
     Firewall(Firewall),
-    /// Where robots move; whether it has an extent.
+    /// An area in which robots move; true once it has a size.
     Topography {
         loaded: bool,
     },
-    /// Known to Emulab, with no effect here: the name of its class.
+    /// The name of an Emulab class without effect here.
     Ineffective(&'static str),
-    /// Of this class, which Emulab does not know.
+    /// The name of a class that Emulab does not know.
     Null(String),
 }
 
-/// A node's part of an object.
 #[derive(Default)]
 pub(crate) struct NsNode {
-    /// Whether it only joins links (`$ns bridge`).
+    /// True for `$ns bridge`, which only joins links.
     pub bridge: bool,
-    /// The nets of its ports, and its place among their members.
+    /// The nets of its ports, with its index among their members.
     pub ports: Vec<(NsObjectId, usize)>,
-    /// Agents: their ports count up from 5001.
+    /// Agents, whose ports count up from 5001.
     pub agents: Vec<NsObjectId>,
-    /// What `add-route` says: where to, by whom.
+    /// Routes of `add-route`: the destination and the gateway.
     pub routes: Vec<(NsObjectId, NsObjectId)>,
-    /// Whether it stands on a topography.
+    /// True once it stands on a topography.
     pub placed: bool,
 }
 
-/// A link or LAN.
 pub(crate) struct NsNet {
     pub lan: bool,
     pub members: Vec<NsMember>,
@@ -131,11 +117,10 @@ pub(crate) struct NsNet {
     pub prefix: u8,
     /// Of rate `~`.
     pub best_effort: bool,
-    /// `make-cloud`: cleared and made by events.
+    /// True for `make-cloud`: events clear and make it.
     pub cloud: bool,
 }
 
-/// A node's place in a net.
 #[derive(Clone)]
 pub(crate) struct NsMember {
     pub node: NsObjectId,
@@ -145,7 +130,6 @@ pub(crate) struct NsMember {
     pub queue: NsObjectId,
 }
 
-/// What a leg does to packets.
 #[derive(Clone, Copy)]
 pub(crate) struct NsLeg {
     pub kbps: u64,
@@ -153,7 +137,7 @@ pub(crate) struct NsLeg {
     pub loss: f64,
 }
 
-/// A queue: of a member of a LAN, or of both directions' senders of a link.
+/// A queue of a LAN's member, or of one direction of a link.
 pub(crate) struct NsQueue {
     pub net: NsObjectId,
     pub node: NsObjectId,
@@ -161,7 +145,7 @@ pub(crate) struct NsQueue {
     pub gentle: bool,
 }
 
-/// What sends or takes traffic on a node.
+/// A source or sink of traffic on a node.
 #[derive(Default)]
 pub(crate) struct NsAgent {
     pub class: String,
@@ -173,12 +157,12 @@ pub(crate) struct NsAgent {
     pub proto: &'static str,
 }
 
-/// Storage: the host that Emulab makes for it is all that matters here.
+/// Storage. Only the host that Emulab makes for it matters here.
 #[derive(Default)]
 pub(crate) struct Blockstore {
-    /// Where it is used, or the host made for it.
+    /// The host that uses it, or the host made for it.
     pub node: Option<NsObjectId>,
-    /// Whether `node` was made for it.
+    /// True if `node` was made for it.
     pub hosted: bool,
     /// `SAN` or `local`.
     pub class: Option<String>,
@@ -186,22 +170,20 @@ pub(crate) struct Blockstore {
     pub leased: bool,
 }
 
-/// A firewall: no more than a host of some system here.
+/// A firewall, which is a plain host of some system here.
 pub(crate) struct Firewall {
     pub os: &'static str,
-    /// The rules' numbers.
     pub rules: BTreeSet<u32>,
     pub is_child: bool,
 }
 
-/// What an agent sends.
+/// The source of an agent's traffic.
 pub(crate) struct Application {
     pub class: String,
     pub agent: Option<NsObjectId>,
 }
 
 impl NsState {
-    /// The object of this name.
     pub(crate) fn find(&self, name: &str) -> Option<NsObjectId> {
         self.names.get(name).copied()
     }
@@ -256,19 +238,19 @@ impl NsState {
         }
     }
 
-    /// The next number of what `$ns` makes.
+    /// The next number of an object made by `$ns`.
     pub(crate) fn next_made(&mut self) -> u32 {
         self.made += 1;
         self.made
     }
 
-    /// The next number of what `new` makes, after `more` that nobody sees.
+    /// The next number of an object made by `new`, after `more` invisible ones.
     pub(crate) fn next_numbered(&mut self, more: u32) -> u32 {
         self.numbered += more + 1;
         self.numbered
     }
 
-    /// Adds an object under a name of its own.
+    /// Adds an object under an internal name.
     pub(crate) fn add(&mut self, name: String, line: u32, kind: NsObjectKind) -> Result<NsObjectId, TclCompletion> {
         if self.objects.len() >= MAX_OBJECTS {
             return Err(TclCompletion::refuse(format!("the file makes more than {MAX_OBJECTS} objects")));
@@ -282,7 +264,7 @@ impl NsState {
         Ok(id)
     }
 
-    /// Gives an object another name, which must be free.
+    /// Renames an object; the name must be free.
     pub(crate) fn rename(&mut self, id: NsObjectId, name: &str) {
         let old = std::mem::replace(&mut self.object_mut(id).name, name.to_owned());
         self.names.remove(&old);
@@ -292,12 +274,12 @@ impl NsState {
         }
     }
 
-    /// Lets the next global variable name `id`.
+    /// Makes the next global variable name `id`.
     pub(crate) fn expect_name(&mut self, id: NsObjectId) {
         self.pending = Some(id);
     }
 
-    /// Every remark, in the order of lines.
+    /// Removes and returns all remarks, in the order of lines.
     pub(crate) fn take_notes(&mut self) -> Notes {
         let mut notes = std::mem::take(&mut self.notes);
         if self.left_out > 0 {
@@ -326,12 +308,12 @@ impl NsState {
 }
 
 impl TclInterpreter {
-    /// Remarks that something was understood and has no effect.
+    /// Notes a part that was understood and has no effect.
     pub(crate) fn ignored(&mut self, text: impl Into<String>) {
         self.world.add_note(false, self.line, text.into());
     }
 
-    /// Remarks that something is probably not what was meant.
+    /// Notes a part that is probably a mistake.
     pub(crate) fn warn(&mut self, text: impl Into<String>) {
         self.world.add_note(true, self.line, text.into());
     }

@@ -1,5 +1,4 @@
-//! Blockstores: Emulab makes a host and a link for remote ones, and so does
-//! this; there is no storage behind them.
+//! Blockstores. Like Emulab, this makes a host and a link for remote ones; there is no storage behind them.
 
 use super::methods::arity;
 use super::state::{Blockstore, NsObjectId, NsObjectKind};
@@ -43,7 +42,7 @@ impl TclInterpreter {
         Ok(TclValue::default())
     }
 
-    /// The host that stands for a blockstore, made when it is first needed.
+    /// The host of a blockstore, made at the first call.
     pub(crate) fn host_of_blockstore(&mut self, id: NsObjectId) -> Result<NsObjectId, TclCompletion> {
         let NsObjectKind::Blockstore(store) = &self.world.object(id).kind else { return Ok(id) };
         if let Some(node) = store.node {
@@ -68,7 +67,7 @@ impl TclInterpreter {
         Ok(host)
     }
 
-    /// What Emulab does with every blockstore at `$ns run`.
+    /// Finishes every blockstore at `$ns run`, as Emulab does.
     pub(crate) fn finish_blockstores(&mut self) -> Result<(), TclCompletion> {
         let stores: Vec<NsObjectId> = self.world.blockstores.keys().filter_map(|name| self.world.find(name)).collect();
         for id in stores {

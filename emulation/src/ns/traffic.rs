@@ -1,4 +1,4 @@
-//! Agents and applications: traffic between nodes.
+//! Agents and applications: the traffic between nodes.
 
 use super::methods::arity;
 use super::state::{Application, NsAgent, NsObjectId, NsObjectKind};
@@ -21,14 +21,14 @@ const AGENTS: [&str; 9] = [
 
 const APPLICATIONS: [&str; 3] = ["Application/Traffic/CBR", "Application/FTP", "Application/Telnet"];
 
-/// Bytes in a packet of a source that says nothing of them, and its rate.
+/// The default of a source's packet size, bytes, and of its rate.
 pub(crate) const PACKET_BYTES: &str = "210";
 pub(crate) const RATE: &str = "100Mbps";
 
-/// The system that ns runs on, for the traffic that ns itself makes.
+/// The operating system of hosts whose traffic ns itself generates.
 const NSE_SYSTEM: &str = "FBSD-STD";
 
-/// The end of a sentence about a class that nobody knows: the one that is spelt alike, if there is one.
+/// The end of a sentence about an unknown class: the class of a similar spelling, or empty.
 pub(crate) fn meant(class: &str) -> String {
     let known = || AGENTS.into_iter().chain(APPLICATIONS);
     match known().find(|known| known.eq_ignore_ascii_case(class)) {
@@ -37,12 +37,11 @@ pub(crate) fn meant(class: &str) -> String {
     }
 }
 
-/// Whether `new` can make it.
 pub(crate) fn is_class(class: &str) -> bool {
     AGENTS.contains(&class) || APPLICATIONS.contains(&class)
 }
 
-/// Whether ns itself makes an agent's traffic.
+/// True if ns itself generates an agent's traffic.
 pub(crate) fn is_full_tcp(class: &str) -> bool {
     class.starts_with("Agent/TCP/FullTcp")
 }
@@ -60,7 +59,7 @@ impl TclInterpreter {
         self.add_new(class, kind)
     }
 
-    /// `$ns attach-agent node agent`: gives it a port, from 5001 on.
+    /// `$ns attach-agent node agent`: assigns a port, from 5001 on.
     pub(crate) fn attach_agent(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 2, 2, "$ns attach-agent node agent")?;
         let (node, agent) = (self.node_named(&arguments[0])?, self.agent_named(&arguments[1])?);

@@ -1,4 +1,4 @@
-//! Rates, delays, times, losses and addresses as Emulab reads them.
+//! Rates, delays, times, losses and addresses in Emulab's notation.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -7,29 +7,28 @@ use super::tcl::number;
 use super::tcl::short;
 use crate::topology::model::{MAX_DELAY, Queue, Red};
 
-/// The slowest and the fastest that a link may be, kbit/s.
+/// The slowest rate of a link, kbit/s.
 const SLOWEST: u64 = 10;
 pub(crate) const FASTEST: u64 = 10_000_000;
-/// The fastest that anything may be, kbit/s.
+/// The highest value of any rate, kbit/s.
 const LIMIT: f64 = 1e9;
-/// Emulab's hardware delays nothing by less than this, and whole milliseconds from here on.
+/// Emulab's hardware makes no shorter delays, and whole milliseconds only. In milliseconds.
 const WHOLE_FROM_MS: f64 = 2.0;
-/// No event is later than a year.
+/// The latest event, in seconds: a year.
 const LATEST: f64 = 366.0 * 86_400.0;
 
-/// A rate as a file gives it.
+/// A rate as the file gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bandwidth {
-    /// Whole kbit/s.
     Kbps(u64),
-    /// `*`: any; nothing limits it here.
+    /// `*`: unlimited here.
     Any,
-    /// `~`: as it comes; nothing limits a link or LAN of it here.
+    /// `~`: best effort; a link or LAN of it is unlimited here.
     BestEffort,
 }
 
 impl Bandwidth {
-    /// Whole kbit/s of a new link or LAN; 0 where nothing limits it.
+    /// Whole kbit/s of a new link or LAN; 0 means unlimited.
     pub(crate) fn of_net(self) -> u64 {
         match self {
             Self::Kbps(kbps) => kbps,
@@ -37,9 +36,8 @@ impl Bandwidth {
         }
     }
 
-    /// Whole kbit/s of anything else; 0 where nothing limits it. Emulab's
-    /// parser writes the slowest rate for `~`, and only the LANs that are made
-    /// with it are known by that.
+    /// Whole kbit/s of anything but a new net; 0 means unlimited. Emulab's parser stores the slowest rate for
+    /// `~`; only LANs made with it are marked as best effort.
     pub(crate) fn kbps(self) -> u64 {
         match self {
             Self::BestEffort => SLOWEST,
@@ -79,15 +77,15 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
         }
     };
     match (0.0..=LIMIT).contains(&kbps) {
-        // In range, and cut to whole kbit/s as Emulab does.
+        // In range; truncated to whole kbit/s as in Emulab.
         true => Ok(kbps as u64),
         false => Err(format!("the rate \"{}\" is out of range", short(text))),
     }
 }
 
-/// Reads `50ms`, `1.5s`, `0.01` (seconds) or `5000ns` (which Emulab takes for
-/// microseconds). From 2 ms on whole milliseconds, as Emulab stores them; a
-/// shorter delay, which its hardware cannot make, is kept as it is.
+/// Reads `50ms`, `1.5s`, `0.01` (seconds) or `5000ns` (which Emulab takes for microseconds). From 2 ms on
+/// delays are whole milliseconds, as Emulab stores them; a shorter delay, which its hardware cannot make, is
+/// kept unchanged.
 pub(crate) fn delay(text: &str) -> Result<Duration, String> {
     let (amount, unit) = amount(text, "delay")?;
     let ms = match unit {
@@ -100,7 +98,7 @@ pub(crate) fn delay(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("the delay \"{}\" is out of range: from 0 to {} s", short(text), MAX_DELAY.as_secs()))
 }
 
-/// What Emulab would make of a delay otherwise than was written: a remark for who wrote it.
+/// A remark for the author of the file on a delay that Emulab would change.
 pub(crate) fn delay_remark(text: &str, read: Duration) -> Option<String> {
     let ms = read.as_secs_f64() * 1e3;
     if ms > 0.0 && ms < WHOLE_FROM_MS {
@@ -121,11 +119,11 @@ pub(crate) fn delay_remark(text: &str, read: Duration) -> Option<String> {
 fn milliseconds(ms: f64) -> Option<Duration> {
     let ms = if ms >= WHOLE_FROM_MS { ms.trunc() } else { ms };
     let in_range = ms >= 0.0 && ms <= MAX_DELAY.as_secs_f64() * 1000.0;
-    // In range, as was just checked.
+    // In range, as checked above.
     in_range.then(|| Duration::from_nanos((ms * 1e6).round() as u64))
 }
 
-/// The delay of an event or of `tevc`, where a bare number is milliseconds.
+/// The delay of an event or of `tevc`, where a bare number means milliseconds.
 pub(crate) fn event_delay(text: &str) -> Result<Duration, String> {
     match number::prefix(text) {
         Some((ms, len)) if len == text.len() => delay(&format!("{ms}ms")),
@@ -133,7 +131,7 @@ pub(crate) fn event_delay(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Whether a unit follows the number.
+/// True if a unit follows the number.
 pub(crate) fn has_unit(text: &str) -> bool {
     amount(text, "").is_ok_and(|(_, unit)| !unit.is_empty())
 }
@@ -150,7 +148,7 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     relative(text).ok_or_else(|| format!("\"{}\" is no time: write seconds such as 12.5, or 1h20m3s", short(text)))
 }
 
-/// A time as Emulab stores it: a number as it was written, `1m30s` as seconds.
+/// Converts a time to Emulab's form: a number stays unchanged, `1m30s` becomes seconds.
 pub(crate) fn stored_time(text: &str) -> Result<String, String> {
     let read = time(text)?;
     Ok(if is_plain_number(text) { text.to_owned() } else { read.as_secs().to_string() })
@@ -173,11 +171,11 @@ fn relative(text: &str) -> Option<Duration> {
 }
 
 fn seconds(seconds: f64) -> Option<Duration> {
-    // Not negative and not beyond a year.
+    // Neither negative nor beyond a year.
     (seconds <= LATEST).then(|| Duration::from_nanos((seconds * 1e9).round() as u64))
 }
 
-/// `12`, `12.5` or `.5`: what Emulab takes for a number without sign or exponent.
+/// True for `12`, `12.5` or `.5`: Emulab's numbers have no sign or exponent.
 fn is_plain_number(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.split_once('.') {
@@ -198,9 +196,8 @@ pub(crate) fn half_loss(loss: f64) -> f64 {
     1.0 - (1.0 - loss).sqrt()
 }
 
-/// What a queue here makes of a number for one of its parameters: a whole one
-/// but for the weight, and ns's default where it makes no sense; nothing if
-/// it is no number, or no such parameter.
+/// Converts a queue parameter: to a whole number except for the weight, and to ns's default if the value makes
+/// no sense. `None` if it is no number, or if there is no such parameter.
 pub(crate) fn queue_value(name: &str, text: &str) -> Option<f64> {
     let (default, range) = match name {
         "limit_" => (f64::from(Queue::DEFAULT.limit), 1.0..=1e9),
@@ -238,7 +235,7 @@ pub(crate) fn netmask(text: &str) -> Result<u8, String> {
     let mask = u32::from(address(text)?);
     let prefix = mask.leading_ones();
     match mask.checked_shl(prefix).unwrap_or(0) == 0 && (16..=30).contains(&prefix) {
-        // At most 30.
+        // Fits u8: the prefix is at most 30.
         true => Ok(prefix as u8),
         false => Err(format!("\"{}\" is no netmask for a net here: from 255.255.0.0 to 255.255.255.252", short(text))),
     }

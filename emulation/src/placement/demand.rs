@@ -1,41 +1,37 @@
-//! Who asks whom, and how often: the plan's workload in the long run.
+//! The demand: the plan's workload in the long run, as requests between nodes.
 
 use std::time::Duration;
 
 use roost_proto::{Service, node};
 
-use crate::experiment::{NodePlace, Plan};
+use crate::experiment::{PlacedNode, Plan};
 use crate::topology::model::HostIndex;
 
-/// The most pairs of nodes that are looked at one by one. Beyond it each node's
-/// targets are sampled at even steps: they are asked evenly, so what is left
-/// out is like what is not.
+/// The most pairs of nodes that are treated singly. Beyond it each node's targets are sampled in even steps:
+/// requests are spread evenly, so the sample is representative.
 const MAX_PAIRS: usize = 1 << 18;
 
-/// The demand of a plan.
 #[derive(Clone)]
 pub(super) struct Demand<'a> {
-    places: &'a [NodePlace],
-    /// Where the nodes are.
+    places: &'a [PlacedNode],
     pub(super) nodes: Vec<NodeDemand>,
-    /// Who asks whom, by places in `nodes`.
+    /// Requesters and providers, as indices into `nodes`.
     pub(super) pairs: Vec<DemandPair>,
-    /// Those of nodes that do not ask all others.
+    /// The pairs of nodes that do not request from all others.
     near: Vec<DemandPair>,
-    /// Length of the run, seconds.
+    /// In seconds.
     length: f64,
-    /// Pauses and streams, seconds.
+    /// In seconds.
     pause: f64,
     stream: f64,
 }
 
-/// A node's part.
 #[derive(Clone)]
 pub(super) struct NodeDemand {
     pub(super) host: HostIndex,
-    /// Of each decision: each service, and a pause.
+    /// The probability of each service and of a pause, at each decision.
     shares: [f64; 5],
-    /// Requests for each service, a second, and those that come to it.
+    /// Requests per second for each service, made and received.
     pub(super) asks: [f64; 4],
     pub(super) given: [f64; 4],
 }
@@ -45,24 +41,24 @@ pub(super) struct NodeDemand {
 pub(super) struct DemandPair {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// The part of the requester's requests that goes there.
+    /// The fraction of the requester's requests that go there.
     pub(super) weight: f64,
 }
 
 impl<'a> Demand<'a> {
-    /// The demand of nodes that are placed, before latencies are known.
-    pub(super) fn from_places(plan: &Plan, places: &'a [NodePlace]) -> Self {
+    /// The demand of placed nodes, before latencies are known.
+    pub(super) fn from_places(plan: &Plan, places: &'a [PlacedNode]) -> Self {
         let all: usize = places.iter().map(|place| place.targets.len()).sum();
         let step = all.div_ceil(MAX_PAIRS).max(1);
         let mut pairs = Vec::with_capacity(all.min(MAX_PAIRS) + places.len());
         for (from, place) in places.iter().enumerate() {
-            // Where it begins differs from node to node, so that all are asked.
+            // The first sampled target differs from node to node, so that all are covered.
             let (targets, begin) = (&place.targets, from % step.min(place.targets.len().max(1)));
             let taken: Vec<usize> = (begin..targets.len()).step_by(step).map(|number| targets.get(number)).collect();
             let weight = 1.0 / taken.len().max(1) as f64;
             pairs.extend(taken.into_iter().map(|to| DemandPair { from, to, weight }));
         }
-        let node = |place: &NodePlace| {
+        let node = |place: &PlacedNode| {
             let shares = place.mix.percentages().map(|percent| percent / 100.0);
             NodeDemand { host: place.host, shares, asks: [0.0; 4], given: [0.0; 4] }
         };
@@ -80,8 +76,8 @@ impl<'a> Demand<'a> {
         demand
     }
 
-    /// Works out how often each node asks when its requests take so long,
-    /// seconds by service: it asks again when the last one is over.
+    /// Computes each node's request rate from the duration of its requests, seconds by service: it requests
+    /// again when the last one is over.
     pub(super) fn update_rates(&mut self, latencies: &[[f64; 4]]) {
         for (node, latencies) in self.nodes.iter_mut().zip(latencies) {
             let mut cycle = node.shares[4] * self.pause;
@@ -90,7 +86,7 @@ impl<'a> Demand<'a> {
                 cycle += share * (latencies[service as usize] + length);
             }
             for (asks, share) in node.asks.iter_mut().zip(node.shares) {
-                // A node of objects alone is asked for before its latency is known.
+                // A bound for nodes with objects alone, whose latency is not known at first.
                 *asks = share / cycle.max(1e-3);
             }
             node.given = [0.0; 4];
@@ -103,17 +99,17 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// Whether a node asks all others.
+    /// True if a node requests from all others.
     pub(super) fn asks_everywhere(&self, node: usize) -> bool {
         self.places[node].targets.len() + 1 == self.nodes.len()
     }
 
-    /// The pairs of those who ask only some.
+    /// The pairs of nodes that request only from some.
     pub(super) fn near(&self) -> impl Iterator<Item = &DemandPair> {
         self.near.iter()
     }
 
-    /// How often a node asks another for the services that `which` names, a second.
+    /// The rate at which a node requests services in `which` from another, per second.
     pub(super) fn uses(&self, from: usize, to: usize, which: impl Fn(Service) -> bool) -> f64 {
         let targets = &self.places[from].targets;
         if !targets.contains(to) {
@@ -123,14 +119,13 @@ impl<'a> Demand<'a> {
         asked.map(|service| self.nodes[from].asks[service as usize]).sum::<f64>() / targets.len() as f64
     }
 
-    /// Requests of all nodes for a service, a second.
+    /// The rate of all requests for a service, per second.
     pub(super) fn asked(&self, service: Service) -> f64 {
         self.nodes.iter().map(|node| node.asks[service as usize]).sum()
     }
 
-    /// The part of uses at `rate` a second for which what is kept from the
-    /// last one has gone: there was none yet, or it was longer ago than an idle
-    /// association is kept. Uses are taken to come at random (Poisson).
+    /// The fraction of uses, at `rate` per second, that find no state of an earlier one: there was none yet, or
+    /// it was longer ago than an idle connection is kept. Uses are assumed to be random (Poisson).
     pub(super) fn fresh(&self, rate: f64) -> f64 {
         if rate <= 0.0 || self.length <= 0.0 {
             return 1.0;

@@ -1,5 +1,4 @@
-//! The network as a placement sees it: how long it is from host to host, and
-//! over which pipes.
+//! Distances between hosts, with the pipes between them, for a placement.
 
 use crate::topology::Topology;
 use crate::topology::model::{HostIndex, Leg, NetIndex, NetKind};
@@ -7,33 +6,30 @@ use crate::topology::routes::{Crossing, HostPaths};
 use crate::topology::wiring;
 use crate::units::Rate;
 
-/// No way leads there.
+/// No path leads there.
 const NOWHERE: u32 = u32::MAX;
 
-/// Distances between all hosts. It holds 10 bytes for each pair.
+/// Distances between all hosts. It takes 10 bytes for each pair.
 pub(super) struct HostDistances<'a> {
     pub(super) topology: &'a Topology,
     ways: HostPaths<'a>,
     /// By net: the number of its first pipe. Each member has two.
     pipes: Vec<usize>,
-    /// Propagation from host to host, microseconds; rows are where it begins.
+    /// Propagation from host to host, microseconds; rows are origins.
     delays: Vec<u32>,
-    /// Seconds that the pipes on the way take to send a byte, one after the other.
+    /// Seconds that the pipes of a path take to send a byte, in sequence.
     byte_times: Vec<f32>,
-    /// Links and LANs on the way.
     hops: Vec<u16>,
 }
 
-/// What data meets on its way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PathCost {
     /// Seconds of propagation.
     pub(super) delay: f64,
-    /// Seconds to send a byte over all pipes, one after the other.
+    /// Seconds to send a byte over all pipes, in sequence.
     pub(super) byte_time: f64,
     /// Seconds to send a byte over the slowest pipe.
     pub(super) slowest: f64,
-    /// Links and LANs crossed.
     pub(super) crossings: u32,
 }
 
@@ -41,9 +37,9 @@ pub(super) struct PathCost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NetDirection {
     pub(super) net: NetIndex,
-    /// Its place among the net's members.
+    /// Index among the net's members.
     pub(super) member: usize,
-    /// From the host into the net, rather than out of it.
+    /// True for the direction from the host into the net.
     pub(super) to_net: bool,
 }
 
@@ -64,7 +60,7 @@ impl<'a> HostDistances<'a> {
         ground
     }
 
-    /// The distances to a host from all others, each from that of its next hop.
+    /// Computes the distances to a host from all others, each from that of its next hop.
     fn measure(&mut self, to: HostIndex) {
         let count = self.topology.hosts.len();
         self.delays[to * count + to] = 0;
@@ -80,7 +76,7 @@ impl<'a> HostDistances<'a> {
                 let before = self.delays[at * count + to];
                 let stretch = self.cross(crossing);
                 if before != NOWHERE {
-                    // Saturating below what stands for "nowhere".
+                    // Saturates below the value for "nowhere".
                     let micros = (stretch.delay * 1e6).round() as u32;
                     self.delays[host * count + to] = before.saturating_add(micros).min(NOWHERE - 1);
                     self.byte_times[host * count + to] = self.byte_times[at * count + to] + stretch.byte_time as f32;
@@ -91,11 +87,11 @@ impl<'a> HostDistances<'a> {
         }
     }
 
-    /// What one crossing costs: a link is one pipe, a LAN two.
+    /// The cost of one crossing: a link is one pipe, a LAN two.
     fn cross(&self, Crossing { net, from, to }: Crossing) -> PathCost {
         let net = &self.topology.nets[net];
         let (out, back) = (&net.members[from].to_net, &net.members[to].from_net);
-        // Jitter is drawn evenly from nothing to its most.
+        // The mean of a jitter that is uniform from zero.
         let delay = |leg: &Leg| leg.delay.as_secs_f64() + leg.jitter.as_secs_f64() / 2.0;
         let times = match net.kind {
             NetKind::Link => [byte_time(wiring::direction(out, back).rate), 0.0],
@@ -109,7 +105,7 @@ impl<'a> HostDistances<'a> {
         }
     }
 
-    /// Whether packets come from a host to another.
+    /// True if packets get from one host to another.
     pub(super) fn leads(&self, from: HostIndex, to: HostIndex) -> bool {
         self.delays[from * self.topology.hosts.len() + to] != NOWHERE
     }
@@ -120,14 +116,13 @@ impl<'a> HostDistances<'a> {
         f64::from(self.delays[at]) / 1e6 + f64::from(self.byte_times[at]) * bytes
     }
 
-    /// What decides who is near: the round trip by propagation alone,
-    /// microseconds, then the hops.
+    /// The measure of nearness: the round trip by propagation alone, microseconds, then the hops.
     pub(super) fn distance(&self, a: HostIndex, b: HostIndex) -> (u64, u16) {
         let (count, there) = (self.topology.hosts.len(), a * self.topology.hosts.len() + b);
         (u64::from(self.delays[there]) + u64::from(self.delays[b * count + a]), self.hops[there])
     }
 
-    /// What data meets from a host to another.
+    /// The cost of the path from one host to another.
     pub(super) fn stretch(&self, from: HostIndex, to: HostIndex) -> PathCost {
         self.ways.crossings(from, to).map(|crossing| self.cross(crossing)).fold(PathCost::default(), |sum, next| {
             PathCost {
@@ -139,8 +134,7 @@ impl<'a> HostDistances<'a> {
         })
     }
 
-    /// Adds bytes a second to every pipe from a host to another; gives how many
-    /// links and LANs that are.
+    /// Adds bytes per second to every pipe from one host to another; returns the number of links and LANs.
     pub(super) fn load(&self, loads: &mut [f64], from: HostIndex, to: HostIndex, bytes: f64) -> u32 {
         let mut count = 0;
         for Crossing { net, from, to } in self.ways.crossings(from, to) {
@@ -153,13 +147,12 @@ impl<'a> HostDistances<'a> {
         count
     }
 
-    /// Room for the load of every pipe.
     pub(super) fn no_load(&self) -> Vec<f64> {
         vec![0.0; self.topology.nets.iter().map(|net| 2 * net.members.len()).sum()]
     }
 
-    /// Every pipe with what share of its rate is taken. A link has one in each
-    /// direction, which are those into it.
+    /// Every pipe with the fraction of its rate in use. A link has one in each direction, listed as the one
+    /// into it.
     pub(super) fn shares<'s>(&'s self, loads: &'s [f64]) -> impl Iterator<Item = (NetDirection, f64)> + 's {
         self.topology.nets.iter().enumerate().flat_map(move |(index, net)| {
             net.members.iter().enumerate().flat_map(move |(member, legs)| {
@@ -176,7 +169,6 @@ impl<'a> HostDistances<'a> {
     }
 }
 
-/// Seconds to send a byte.
 fn byte_time(rate: Rate) -> f64 {
     if rate.is_unlimited() { 0.0 } else { 8.0 / rate.bps() as f64 }
 }

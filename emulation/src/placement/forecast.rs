@@ -1,4 +1,4 @@
-//! What a placement costs: latencies, bytes, and how full links are.
+//! The costs of a placement: latencies, bytes, and loads of links.
 
 use roost_proto::Service;
 
@@ -8,26 +8,24 @@ use super::request_costs::{RelayedData, RequestCosts, RequestFlow};
 use super::search::PlacementCost;
 use crate::topology::model::HostIndex;
 
-/// A packet of data, for what it takes to pass through the pipes of a way.
+/// The size of a data packet that passes through the pipes of a path, bytes.
 const PACKET: f64 = 1500.0;
-/// How often demand and latencies are worked out from one another: who waits
-/// longer asks less often.
+/// The iterations between demand and latencies: a node that waits longer requests less often.
 const ROUNDS: usize = 3;
 
-/// A network, who asks whom on it, and what each request costs.
+/// A network, its demand, and the costs of each request.
 pub(super) struct ForecastModel<'a> {
     pub(super) ground: &'a HostDistances<'a>,
     pub(super) demand: Demand<'a>,
     pub(super) exchanges: &'a RequestCosts,
-    /// Whether all passes one server.
+    /// True if one server relays all data.
     pub(super) relayed: bool,
-    /// Whether streams and objects share associations.
+    /// True if streams and objects share connections.
     pub(super) one_transport: bool,
-    /// By pair: the way of data, and the way back. Empty where all is relayed.
+    /// By pair: the path of data, and the path back. Empty if all data is relayed.
     pub(super) direct: Vec<(PathCost, PathCost)>,
 }
 
-/// What a placement is predicted to cost.
 #[derive(Clone, Debug)]
 pub(super) struct Forecast {
     /// Requests a second, by service.
@@ -35,19 +33,18 @@ pub(super) struct Forecast {
     /// Median and mean latency of each service, seconds.
     pub(super) median: [f64; 4],
     pub(super) mean: [f64; 4],
-    /// Bytes that a request for each service puts on all links together.
+    /// Bytes of a request for each service, over all links together.
     pub(super) bytes: [f64; 4],
-    /// Every pipe and the share of its rate that is taken, the fullest first.
+    /// Every pipe and the fraction of its rate in use, the fullest first.
     pub(super) shares: Vec<(NetDirection, f64)>,
 }
 
-/// The hubs of a choice, and whose each node is.
+/// A choice of hubs, and the home of each node.
 struct HomeAssignment<'c> {
     hubs: &'c [HostIndex],
     of: Vec<usize>,
-    /// Seconds from hub to hub.
     mesh: Vec<f64>,
-    /// By node: the way to its server and the way back. Empty without one.
+    /// By node: the path to its server and the path back. Empty without a server.
     served: Vec<(PathCost, PathCost)>,
 }
 
@@ -57,12 +54,12 @@ impl HomeAssignment<'_> {
     }
 }
 
-/// How a request finds things between two nodes.
+/// The state that a request finds between two nodes.
 #[derive(Clone, Copy)]
 struct ColdStart {
-    /// The part of requests that have to dial first.
+    /// The fraction of requests that have to dial first.
     dial: f64,
-    /// The part whose object meets an association that has carried none yet.
+    /// The fraction whose object uses a connection that has carried none yet.
     cold: f64,
 }
 
@@ -71,9 +68,8 @@ impl ForecastModel<'_> {
         self.demand.nodes[node].host
     }
 
-    /// The home of every node, as plans choose it: the nearest hub, and where
-    /// several are equally near the one that has fewest; those without a choice
-    /// come first.
+    /// The home of every node, as plans choose it: the nearest hub; among equally near ones the one with the
+    /// fewest nodes. Nodes without a choice come first.
     fn homes<'c>(&self, hubs: &'c [HostIndex]) -> HomeAssignment<'c> {
         let far = |node: usize, hub: usize| self.ground.distance(self.host(node), hubs[hub]);
         let (mut of, mut attached) = (vec![0; self.demand.nodes.len()], vec![0_usize; hubs.len()]);
@@ -101,7 +97,7 @@ impl ForecastModel<'_> {
         HomeAssignment { hubs, of, mesh: self.mesh(hubs), served: Vec::new() }
     }
 
-    /// The same with what data meets on its way to a server.
+    /// The homes, with the paths of data to and from a server that relays.
     fn homes_and_ways<'c>(&self, hubs: &'c [HostIndex]) -> HomeAssignment<'c> {
         let mut homes = self.homes(hubs);
         if self.relayed {
@@ -111,10 +107,9 @@ impl ForecastModel<'_> {
         homes
     }
 
-    /// The expected time from each hub to each other one. A hub that owns the
-    /// block goes to the home of the provider at once; any other goes by the
-    /// block's first owner. Two of all own a block, which two is as good as
-    /// chance: it follows from their keys.
+    /// The expected time from each hub to each other one. A hub that owns the block forwards directly to the
+    /// provider's home; any other goes through the block's first owner. Of all hubs two own a block; which two
+    /// is as good as random, since it follows from their keys.
     fn mesh(&self, hubs: &[HostIndex]) -> Vec<f64> {
         let (count, bytes) = (hubs.len(), self.exchanges.route_request[0]);
         let time = |from: usize, to: usize| self.ground.time(hubs[from], hubs[to], bytes);
@@ -131,15 +126,14 @@ impl ForecastModel<'_> {
         mesh
     }
 
-    /// How many hubs carry a request from one hub to another, on average.
+    /// The mean number of hubs that forward a request from one hub to another.
     fn carries(&self, hubs: usize) -> f64 {
         let count = hubs as f64;
         if hubs < 2 { 0.0 } else { 1.0 + (1.0 - 2.0 / count) * (count - 2.0) / (count - 1.0) }
     }
 
-    /// What is to be as little as it can: the mean time of a request's way to
-    /// its provider, and through a server of the way back as well. Where data
-    /// goes directly it goes the same way wherever the hubs are.
+    /// The objective to minimize: the mean time of a request to its provider, and with a server of the path
+    /// back as well. Direct data takes the same path with any hubs.
     pub(super) fn cost(&self, hubs: &[HostIndex]) -> PlacementCost {
         let homes = self.homes(hubs);
         let returns = if self.relayed { 1.0 } else { 0.0 };
@@ -156,8 +150,7 @@ impl ForecastModel<'_> {
         PlacementCost { over, seconds: seconds / asked }
     }
 
-    /// Request-seconds between hubs, a second. Who asks everywhere is taken
-    /// together with all others of its hub.
+    /// Request-seconds between hubs, per second. Nodes that request everywhere are summed up for each hub.
     fn between_hubs(&self, homes: &HomeAssignment<'_>) -> f64 {
         let asks_of = |node: usize| self.demand.nodes[node].asks.iter().sum::<f64>();
         let (count, others) = (homes.hubs.len(), (homes.of.len() - 1) as f64);
@@ -182,7 +175,7 @@ impl ForecastModel<'_> {
         seconds + near.sum::<f64>()
     }
 
-    /// What share of its rate the fullest link carries if all passes a server.
+    /// The load of the fullest link, as a fraction of its rate, if a server relays all data.
     fn server_load(&self, server: HostIndex) -> f64 {
         let mut loads = self.ground.no_load();
         for node in &self.demand.nodes {
@@ -197,7 +190,7 @@ impl ForecastModel<'_> {
         self.ground.shares(&loads).map(|(_, share)| share).fold(0.0, f64::max)
     }
 
-    /// Works out how often nodes ask, for latencies as they are with these hubs.
+    /// Computes the rates of requests for the latencies with these hubs.
     pub(super) fn update_demand(&mut self, hubs: &[HostIndex]) {
         for _ in 0..ROUNDS {
             let homes = self.homes_and_ways(hubs);
@@ -213,7 +206,6 @@ impl ForecastModel<'_> {
         }
     }
 
-    /// What it costs to have these hubs.
     pub(super) fn forecast(&mut self, hubs: &[HostIndex]) -> Forecast {
         self.update_demand(hubs);
         let homes = self.homes_and_ways(hubs);
@@ -245,13 +237,13 @@ impl ForecastModel<'_> {
         forecast
     }
 
-    /// The part of a pair's requests that find nothing ready.
+    /// The fraction of a pair's requests that find no state.
     fn fresh(&self, pair: DemandPair, service: Service) -> ColdStart {
         let DemandPair { from, to, .. } = pair;
         let object = |other: Service| other == service;
         if self.relayed {
-            // Every node has its association with the server; what the object
-            // meets is what all of its own and all of the others' have left.
+            // Every node has its connection with the server; an object finds the state left by all objects of
+            // both nodes.
             let flows = |node: usize| self.demand.fresh(self.demand.nodes[node].asks[service as usize]);
             return ColdStart { dial: 0.0, cold: flows(from).max(flows(to)) };
         }
@@ -260,8 +252,8 @@ impl ForecastModel<'_> {
         ColdStart { dial, cold: self.demand.fresh(self.demand.uses(from, to, object)).max(dial) }
     }
 
-    /// The latencies of a pair's requests for a service, each with the part of
-    /// the requests that have it: to the first byte of a stream, to the end of an object.
+    /// The latencies of a pair's requests for a service, each with its fraction of the requests: to the first
+    /// byte of a stream, to the end of an object.
     fn latencies(&self, homes: &HomeAssignment<'_>, index: usize, service: Service, mut each: impl FnMut(f64, f64)) {
         let pair = self.demand.pairs[index];
         let (from, to) = (self.host(pair.from), self.host(pair.to));
@@ -291,8 +283,7 @@ impl ForecastModel<'_> {
         each(warm, 1.0 - fresh.cold);
     }
 
-    /// Adds what a pair's requests, so many a second, put on links; gives the
-    /// bytes on all links together.
+    /// Adds the load of a pair's requests at this rate; returns the bytes over all links together.
     fn bytes(
         &self,
         homes: &HomeAssignment<'_>,
@@ -327,15 +318,14 @@ impl ForecastModel<'_> {
     }
 }
 
-/// What data meets from a host to another, and back.
+/// The cost of the path from one host to another, and of the path back.
 pub(super) fn there_and_back(ground: &HostDistances<'_>, from: HostIndex, to: HostIndex) -> (PathCost, PathCost) {
     (ground.stretch(from, to), ground.stretch(to, from))
 }
 
-/// How long data waits for acknowledgements of what went before, and how long
-/// the last of it then takes. Each round of a slow start takes a round trip, or
-/// as long as the slowest pipe needs for it (Kurose and Ross, "static windows";
-/// Cardwell, Savage and Anderson 2000 with losses, which are left out here).
+/// The time for which data waits for acknowledgements of earlier data, and the time of its last part then. Each
+/// round of a slow start takes a round trip, or as long as the slowest pipe needs for it (Kurose and Ross,
+/// "static windows"; Cardwell, Savage and Anderson 2000 with losses, which are left out here).
 fn paced((way, back): (PathCost, PathCost), rounds: &[f64]) -> (f64, f64) {
     let Some((last, before)) = rounds.split_last() else { return (0.0, 0.0) };
     let passing = |bytes: f64| bytes.min(PACKET) * (way.byte_time - way.slowest);
@@ -344,8 +334,8 @@ fn paced((way, back): (PathCost, PathCost), rounds: &[f64]) -> (f64, f64) {
     (waits, way.delay + passing(*last) + last * way.slowest)
 }
 
-/// How long data takes through a server, which passes on what is whole: it
-/// waits for the first of it, then for the slower one of the two associations.
+/// The time of data through a server, which passes on whole messages: it waits for the first, then for the
+/// slower one of the two connections.
 fn relayed(ways: [(PathCost, PathCost); 2], rounds: &[f64], onward: &RelayedData) -> f64 {
     let (waits, last) = paced(ways[0], rounds);
     let (lead, _) = paced(ways[0], &rounds[..rounds.len().min(onward.lead + 1)]);

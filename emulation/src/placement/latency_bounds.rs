@@ -1,22 +1,20 @@
-//! What distance and rates alone make of a request: nothing that finds its
-//! provider by a hub can be faster.
+//! Lower bounds of a request's times, from distances and rates alone: no request through a hub can be faster.
 //!
-//! Requests go from the requester to its hub, from there to the provider, and
-//! data goes from the provider to the requester; through a server all of it
-//! goes back the way that it came. No packet waits for another, nothing takes
-//! time but links, and messages have their real sizes.
+//! A request goes from the requester to its hub and on to the provider, and data goes from the provider to the
+//! requester; with a server all of it returns the way it came. Packets do not queue, only links take time, and
+//! messages have their real sizes.
 
 use roost_proto::Service;
 
 use super::distances::HostDistances;
 use super::request_costs::RequestCosts;
-use crate::experiment::{NodePlace, Prepared};
+use crate::experiment::{PlacedNode, Prepared};
 use crate::topology::model::HostIndex;
 
-/// The bytes of a full frame, of which the first of an object's data is one.
+/// The bytes of a full frame, such as the first of an object's data.
 const FRAME_BYTES: f64 = 1514.0;
 
-/// The limits of a plan's requests on its network when nothing happens to it.
+/// The bounds of a plan's requests on its undisturbed network.
 pub struct LatencyBounds<'a> {
     prepared: &'a Prepared,
     ground: HostDistances<'a>,
@@ -25,22 +23,22 @@ pub struct LatencyBounds<'a> {
 }
 
 impl<'a> LatencyBounds<'a> {
-    /// Measures distances and messages; it holds some bytes for each pair of hosts.
+    /// Measures distances and messages; it takes some bytes for each pair of hosts.
     pub fn from_prepared(prepared: &'a Prepared) -> Self {
         let relayed = prepared.plan.architecture.hub_role() == roost_proto::Role::Server;
         let exchanges = RequestCosts::measure(&prepared.plan, relayed);
         Self { prepared, ground: HostDistances::from_topology(&prepared.network), exchanges, relayed }
     }
 
-    /// The least time from a request to its first byte, milliseconds. Nodes are
-    /// places in the placement. `None` without a hub, or where no way leads.
+    /// The least time from a request to its first byte, milliseconds. Nodes are indices in the placement.
+    /// `None` without a hub or a path.
     pub fn first_byte_ms(&self, requester: usize, provider: usize, service: Service) -> Option<f64> {
         let way = self.way(requester, provider)?;
         Some(1e3 * (self.asking(&way) + self.carrying(&way, self.first(service))))
     }
 
-    /// The same to what the latency of a service is counted to: the last byte of
-    /// an object, whose packets follow one another at the rate of the slowest link.
+    /// The least latency of a service: for an object the time to its last byte, whose packets follow one
+    /// another at the rate of the slowest link.
     pub fn latency_ms(&self, requester: usize, provider: usize, service: Service) -> Option<f64> {
         let (way, first) = (self.way(requester, provider)?, self.first(service));
         let all = if service.is_stream() { first } else { self.exchanges.flows[place(service)].rounds[1].iter().sum() };
@@ -50,17 +48,17 @@ impl<'a> LatencyBounds<'a> {
         Some(1e3 * (self.asking(&way) + self.carrying(&way, first) + rest))
     }
 
-    /// A round trip of the data, milliseconds: from the provider to the requester and back, through a server if all
-    /// goes by it.
+    /// A round trip of the data, milliseconds: from the provider to the requester and back, through a server if
+    /// it relays.
     pub fn round_trip_ms(&self, requester: usize, provider: usize) -> Option<f64> {
         let way = self.way(requester, provider)?;
         Some(2e3 * self.carrying(&way, 0.0))
     }
 
-    /// The hosts that a request, and then its data, come by.
+    /// The hosts on the path of a request and its data.
     fn way(&self, requester: usize, provider: usize) -> Option<Vec<HostIndex>> {
         let placement = &self.prepared.placement;
-        let (from, to): (&NodePlace, &NodePlace) = (&placement.nodes[requester], &placement.nodes[provider]);
+        let (from, to): (&PlacedNode, &PlacedNode) = (&placement.nodes[requester], &placement.nodes[provider]);
         let hub = placement.hubs[*from.hubs.first()?].host;
         let back = if self.relayed { Some(hub) } else { None };
         let way: Vec<HostIndex> = [from.host, hub, to.host].into_iter().chain(back).chain([from.host]).collect();
@@ -93,8 +91,8 @@ mod tests {
 
     use super::*;
 
-    /// Three nodes in a star whose legs take 10, 20 and 40 ms, at 1 Mbit/s; the super node is beside
-    /// the first, and the server's leg takes 80 ms.
+    /// Three nodes in a star whose legs take 10, 20 and 40 ms, at 1 Mbit/s; the super node is on the first
+    /// one's host, and the server's leg takes 80 ms.
     const NETWORK: &str = "
 [[host]]
 name = ['node1', 'node2', 'node3', 'server']
@@ -139,7 +137,7 @@ leg = [
         let expected = (20.0 + 10.0) + (10.0 + 40.0) + (40.0 + 20.0) + asked + sent(sizes.forward[0]) + sent(data);
         let limit = limits.first_byte_ms(1, 2, Service::ALL[1]).unwrap();
         assert!((limit - expected).abs() < 0.01, "{limit} {expected}");
-        // Beside the super node nothing is between the request and it.
+        // On the super node's host nothing lies between the request and it.
         let expected = (10.0 + 40.0) + (40.0 + 10.0) + sent(sizes.forward[0]) + sent(data);
         let limit = limits.first_byte_ms(0, 2, Service::ALL[1]).unwrap();
         assert!((limit - expected).abs() < 0.01 && asked > 0.1, "{limit} {expected}");
@@ -147,7 +145,8 @@ leg = [
 
     #[test]
     fn last_byte_comes_at_slowest_rate() {
-        // The provider's leg has half of the others' rate; the super node's a tenth, which only questions cross.
+        // The provider's leg has half of the others' rate; the super node's has a tenth, and only requests
+        // cross it.
         let network = NETWORK
             .replace("delay = '40ms'", "delay = '40ms', rate = '500kbit'")
             .replace("delay = '10ms'", "delay = '10ms', rate = '100kbit'");
@@ -165,7 +164,7 @@ leg = [
         let (_folder, prepared) = prepared("client-server", NETWORK);
         let limits = LatencyBounds::from_prepared(&prepared);
         let sizes = &limits.exchanges;
-        // Straight from the third to the second it would be 160 ms less.
+        // The direct path from the third to the second would take 160 ms less.
         let propagation = (20.0 + 80.0) + (80.0 + 40.0) + (40.0 + 80.0) + (80.0 + 20.0);
         let data = sizes.flows[1].rounds[1][0];
         let expected = propagation + sent(sizes.request[0]) + sent(sizes.forward[0]) + 2.0 * sent(data);

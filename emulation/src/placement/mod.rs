@@ -1,19 +1,18 @@
-//! Placement help: where to put super nodes, or the server, before anything is
-//! started, and what it costs.
+//! Advice on the placement of super nodes, or of the server, and a prediction of its costs, without running
+//! anything.
 //!
 //! | file | its part |
 //! |---|---|
-//! | `distances` | how far it is from host to host, by the routes that packets take |
-//! | `demand` | who asks whom how often: the plan's workload in the long run |
-//! | `request_costs` | bytes and round trips of one request, measured on the real messages and links |
+//! | `distances` | distances from host to host, along the routes of packets |
+//! | `demand` | the requests between nodes: the plan's workload in the long run |
+//! | `request_costs` | bytes and round trips of one request, measured on the real messages and connections |
 //! | `forecast` | latencies, bytes and loads with given hosts |
-//! | `search` | which hosts cost least |
+//! | `search` | the hosts of least cost |
 //! | `latency_bounds` | the least time that a request can take |
 //!
-//! What is predicted is a network without queues and losses: a link that is
-//! nearly full makes everything on it slower, and the advice says which one
-//! that is. What nodes and hubs say to one another without being asked (leases,
-//! probes, gossip) is left out; it is little beside data.
+//! The prediction assumes a network without queues and losses: a link that is nearly full makes all its traffic
+//! slower, and the advice names it. Unsolicited messages between nodes and hubs (leases, probes, gossip) are
+//! left out; they are few beside the data.
 
 mod demand;
 mod distances;
@@ -38,132 +37,104 @@ use crate::experiment::{Architecture, Plan, Prepared};
 use crate::topology::model::HostIndex;
 use crate::topology::suggest::did_you_mean;
 
-/// The most super nodes that a place is looked for: tops are a full mesh.
+/// The most super nodes that can be placed: roots form a full mesh.
 pub const MAX_SUPER_NODES: usize = 64;
-/// How many links of a choice are told.
+/// The links that the advice lists for a choice.
 const TOLD_LINKS: usize = 3;
 
-/// What is to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HubsToPlace {
-    /// So many super nodes.
     SuperNodes(usize),
-    /// The server of the client/server baseline.
     Server,
 }
 
-/// Why there is no advice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlacementError {
     /// The plan has no hubs to place.
     #[error("multicast alone needs no super nodes: choose a plan with super-node or client-server")]
     Multicast,
-    /// Super nodes in tiers.
     #[error("the plan has super nodes in {0} tiers, and one tier can be placed: say how many with --super-nodes")]
     Tiers(usize),
-    /// More than there may be, or none.
+    /// Zero, or more than allowed.
     #[error("{0} super nodes cannot be placed: choose 1 to {MAX_SUPER_NODES}")]
     Count(usize),
-    /// A host that is not there.
     #[error("the topology has no host `{name}`{near}")]
-    NoHost {
-        /// Its name.
-        name: String,
-        /// Which may be meant.
-        near: String,
-    },
-    /// A host that is named twice.
+    NoHost { name: String, near: String },
     #[error("host {0} is named twice: a host has one super node")]
     Twice(String),
-    /// One server, several hosts.
     #[error("there is one server: name one host")]
     OneServer,
-    /// A host that nodes cannot reach.
     #[error("not all nodes reach host {0}: nothing can be placed there")]
     OutOfReach(String),
-    /// Fewer hosts than that.
     #[error("{wanted} super nodes do not fit on {hosts} hosts that all nodes reach")]
-    TooFew {
-        /// Super nodes.
-        wanted: usize,
-        /// Hosts.
-        hosts: usize,
-    },
+    TooFew { wanted: usize, hosts: usize },
 }
 
-/// Where to put what, and what else there would be.
+/// The best choices of hosts, with others for comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlacementAdvice {
-    /// The network's name.
     pub topology: String,
-    /// Its hosts, and those of them that are nodes.
+    /// Hosts of the network; `nodes` of them are nodes.
     pub hosts: usize,
-    /// See [`Self::hosts`].
     pub nodes: usize,
     /// `super-node` or `client-server`.
     pub architecture: &'static str,
-    /// Whether every choice was looked at, so that no other is better.
+    /// True if every choice was evaluated, so that no other is better.
     pub exact: bool,
-    /// The choices, the best first; then the plan's and one's own.
+    /// The choices, best first; then the plan's and the user's own.
     pub choices: Vec<PlacementChoice>,
 }
 
-/// Hosts, and what is to be expected with super nodes on them.
+/// Hosts, and the predicted costs with super nodes on them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlacementChoice {
     /// `best`, `second`, `third`; `plan` and `yours`.
     pub name: &'static str,
-    /// The hosts' names.
     pub hosts: Vec<String>,
-    /// How long requests are on their way from requester to provider, on
-    /// average, milliseconds; through a server the way back as well.
+    /// The mean time of requests from requester to provider, milliseconds; with a server the path back as well.
     pub way_ms: f64,
-    /// By service.
     pub services: Vec<ServiceForecast>,
-    /// Bytes that requests put on all links together, a second.
+    /// Bytes of requests over all links together, per second.
     pub bytes_per_s: f64,
-    /// The fullest links.
     pub links: Vec<LinkForecast>,
 }
 
-/// What is to be expected of the requests for one service.
+/// Predictions about the requests for one service.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServiceForecast {
-    /// Its name.
     pub service: &'static str,
     /// Requests of all nodes, a second.
     pub requests_per_s: f64,
-    /// Median latency, milliseconds: to the first byte of a stream, to the end
-    /// of an object. Links without queues.
+    /// Median latency, milliseconds: to the first byte of a stream, to the end of an object. Links without
+    /// queues.
     pub median_ms: f64,
     /// Mean of the same.
     pub mean_ms: f64,
-    /// Bytes that a request puts on links: each link or LAN that they cross counts.
+    /// Bytes of a request, summed over each link or LAN that they cross.
     pub bytes_per_request: f64,
 }
 
-/// How full one direction of a link or LAN is to be expected.
+/// The predicted load of one direction of a link or LAN.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkForecast {
-    /// The link or LAN.
     pub link: String,
-    /// Whose leg, or the sender's end of a link.
+    /// The host of the leg, or the sending end of a link.
     pub host: String,
     /// `to-net` or `from-net`.
     pub direction: &'static str,
-    /// Share of its rate, 1 is all of it. Above, nodes get less than they ask for.
+    /// The fraction of its rate in use. Above 1 nodes get less than they request.
     pub load: f64,
 }
 
-/// Says where to place a part for the workload of a plan, and what is gained
-/// over `own`, if one has a choice of one's own.
+/// Advises on the hosts of hubs for a plan's workload, and compares them with `own`, the user's own choice, if
+/// there is one.
 ///
-/// Everything on `prepared`'s network is looked at, whatever hubs it has. It
-/// takes memory for each pair of hosts: 170 MB for 4 096 of them.
+/// Every host on `prepared`'s network is considered, whatever hubs it has. This takes memory for each pair of
+/// hosts: 170 MB for 4 096 of them.
 ///
 /// # Errors
-/// When the part or one's own choice does not fit the network.
+/// When the number or the user's choice does not fit the network.
 pub fn advise(
     prepared: &Prepared,
     part: HubsToPlace,
@@ -198,13 +169,13 @@ pub fn advise(
     let one_transport = prepared.plan.transport != TransportChoice::Paper;
     let effort = demand.nodes.len() * if relayed { 16 } else { count } + count.pow(3) + demand.near().count();
     let mut field = ForecastModel { ground: &ground, demand, exchanges: &exchanges, relayed, one_transport, direct };
-    // How often nodes ask hardly depends on where hubs are.
+    // The request rates hardly depend on the hubs.
     field.update_demand(&candidates[..count]);
     let found = search(&candidates, count, effort as f64, |hubs| field.cost(hubs));
     let named = ["best", "second", "third"].into_iter().zip(found.best.into_iter().map(|(_, hosts)| hosts));
     let plans = of_plan(prepared, part).filter(|hosts| hosts.iter().all(|host| candidates.contains(host)));
     let others = plans.map(|hosts| ("plan", hosts)).into_iter().chain(own.map(|hosts| ("yours", hosts)));
-    // All are compared under one demand; what each then leads to differs a little.
+    // All are compared under one demand; the demand that each leads to differs a little.
     let all: Vec<_> = named.chain(others).map(|(name, hosts)| (name, field.cost(&hosts).seconds, hosts)).collect();
     let choices = all.into_iter().map(|(name, way, hosts)| {
         let forecast = field.forecast(&hosts);
@@ -220,7 +191,6 @@ pub fn advise(
     })
 }
 
-/// The hosts of these names.
 fn hosts(prepared: &Prepared, names: &[String], part: HubsToPlace) -> Result<Vec<HostIndex>, PlacementError> {
     if part == HubsToPlace::Server && names.len() != 1 {
         return Err(PlacementError::OneServer);
@@ -243,7 +213,7 @@ fn hosts(prepared: &Prepared, names: &[String], part: HubsToPlace) -> Result<Vec
     Ok(hosts)
 }
 
-/// The hosts from which all nodes are reached, and which they reach.
+/// The hosts that every node reaches, and that reach every node.
 fn candidates(ground: &HostDistances<'_>, demand: &Demand<'_>) -> Vec<HostIndex> {
     let fits = |host: &HostIndex| {
         demand.nodes.iter().all(|node| ground.leads(node.host, *host) && ground.leads(*host, node.host))
@@ -251,7 +221,7 @@ fn candidates(ground: &HostDistances<'_>, demand: &Demand<'_>) -> Vec<HostIndex>
     (0..ground.topology.hosts.len()).filter(fits).collect()
 }
 
-/// Where the plan puts them without advice; nothing if it cannot tell.
+/// The plan's own choice; `None` if it has none.
 fn of_plan(prepared: &Prepared, part: HubsToPlace) -> Option<Vec<HostIndex>> {
     let hosts = |prepared: &Prepared| prepared.placement.hubs.iter().map(|hub| hub.host).collect();
     if part != HubsToPlace::Server {

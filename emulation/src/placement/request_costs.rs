@@ -1,49 +1,40 @@
-//! What one request costs: the bytes of its messages and the round trips of
-//! its data.
+//! The costs of one request: the bytes of its messages and the round trips of its data.
 //!
-//! Nothing here is a constant. Messages are encoded as the daemons encode them,
-//! and sent once over a pair of the transport's own simulated ends, over which
-//! packets, acknowledgements and handshakes are counted. So whatever changes on
-//! the wire changes here.
+//! Nothing here is a constant. Messages are encoded as the daemons encode them, and sent once over a pair of
+//! the transport's own simulated ends, on which packets, acknowledgements and handshakes are counted. A change
+//! of the wire format therefore shows here.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, SendBudget, StreamSender, digest};
-use roost_proto::service::Form;
-use roost_proto::wire::{
-    Accept, FlowDescription, Message, ProviderRequest, Request, RequestMode, RequestParams, RouteDirection,
-    RouteRequest,
-};
-use roost_proto::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Scope, Service, Time};
+use roost_proto::service::FlowKind;
+use roost_proto::wire::{Accept, FlowDescription, HubHop, Message, Request, Route, RouteDirection, ServiceRequest};
+use roost_proto::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Service, Time};
 use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent};
 
 use crate::experiment::Plan;
 use crate::lab::carrier::HEADER_BYTES;
 
-/// One way between the two ends: long beside everything that they wait for.
+/// The delay between the two ends, far longer than any other wait here.
 const ONE_WAY: Duration = Duration::from_millis(500);
-/// How much of a stream is sent to measure it, at most.
+/// The longest part of a stream that is sent to measure it.
 const SAMPLE: Duration = Duration::from_secs(20);
-/// Between an object and the next on an association: many round trips, as
-/// between requests. TCP has then forgotten how much it may send at once.
+/// The pause between two objects on a connection: many round trips, as between requests. TCP's congestion
+/// window has then been reset.
 const PAUSE: Duration = Duration::from_secs(60);
 /// Longer than any exchange here.
 const END: Time = Time::from_nanos(3600 * 1_000_000_000);
 
-/// Bytes that cross each link on the way there, and on the way back, with the
-/// headers of frames.
+/// Bytes over each link, in both directions, with the headers of frames.
 pub(super) type BytesBothWays = [f64; 2];
 
-/// What requests of a plan cost.
 #[derive(Clone, Debug)]
 pub(super) struct RequestCosts {
-    /// Requester to hub.
     pub(super) request: BytesBothWays,
-    /// Hub to provider.
     pub(super) forward: BytesBothWays,
-    /// Hub to hub, with the receipt for it.
+    /// Hub to hub, with its acknowledgement.
     pub(super) route_request: BytesBothWays,
     /// Provider to hub: it has to dial first.
     pub(super) pending: BytesBothWays,
@@ -51,92 +42,58 @@ pub(super) struct RequestCosts {
     pub(super) flows: [RequestFlow; 4],
 }
 
-/// The data of one request, from a provider to whoever takes it.
+/// The data of one request, from a provider to its receiver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RequestFlow {
     /// Bytes from the provider, and to it.
     pub(super) bytes: BytesBothWays,
-    /// The provider's dial, if the two are not associated yet.
+    /// The provider's dial, if the two have no connection yet.
     pub(super) handshake: BytesBothWays,
     /// Round trips of that dial, until the provider may send.
     pub(super) dial_trips: f64,
-    /// The bytes that a latency waits for, by round trip, on a new association
-    /// and on one that has carried such an object already. Of a stream these are
-    /// its first packets, in one round.
+    /// The bytes before a latency ends, by round trip, on a new connection and on one that has carried such an
+    /// object already. For a stream these are its first packets, in one round.
     pub(super) rounds: [Vec<f64>; 2],
-    /// The same behind a server that passes it on; nothing without one.
+    /// The same behind a server that relays; empty without one.
     pub(super) onward: [RelayedData; 2],
 }
 
-/// What a server passes on: a message of data when all of it has come.
+/// Data that a server relays: each message when all of it has come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RelayedData {
-    /// How many round trips with the provider pass until there is one.
+    /// Round trips with the provider until there is one.
     pub(super) lead: usize,
-    /// The bytes that a latency then waits for, by round trip with the requester.
+    /// The bytes before the latency ends, by round trip with the requester.
     pub(super) rounds: Vec<f64>,
 }
 
 impl RequestCosts {
-    /// Measures what a plan's requests cost; `relayed` if all passes a server.
+    /// Measures the costs of a plan's requests; `relayed` if a server relays all data.
     pub(super) fn measure(plan: &Plan, relayed: bool) -> Self {
         let control = plan.transport.preference()[0];
         let datagram = |message: &Message| ConnectionPair::connected(control).exchange(message);
         let reply_to = if relayed { Vec::new() } else { addresses() };
-        let params = |service: Service| {
-            let duration_ms = service.is_stream().then(|| millis(plan.stream));
-            let transports = Some(SchemeSet::only(plan.transport.for_service(service.is_stream())));
-            Some(RequestParams {
-                duration_ms,
-                transports,
-                trace: None,
-                profile: None,
-                resume: None,
-                pushed: None,
-                copy_target: None,
-                reflectable: None,
-                delivery_class: None,
-                connect_to: None,
-            })
-        };
-        // One stands for all: services differ by a byte or two.
+        // One service stands for all: they differ by a byte or two.
         let (service, nonce) = (Service::Video, Nonce::from_u64(u64::MAX));
         let (id, deadline_ms, cell) = (RequestId(1000), millis(plan.timeout), Cell::new(30, 90));
-        let (requester, params) = (node(), params(service));
-        let request = Request {
-            id,
-            nonce,
-            service,
-            area: Area::Exact(cell),
-            mode: RequestMode::Forward,
-            deadline_ms,
-            count: 0,
-            params,
-            scope: Some(Scope::default()),
-            selector: None,
+        let is_stream = service.is_stream();
+        let spec = ServiceRequest {
+            duration: is_stream.then_some(plan.stream),
+            transports: SchemeSet::only(plan.transport.for_service(is_stream)),
+            ..ServiceRequest::new(service, Area::Exact(cell))
         };
-        let forward =
-            ProviderRequest { id, nonce, service, requester, reply_to: reply_to.clone(), deadline_ms, params };
-        let (way, hops, provider) = (RouteDirection::Across, 7, None);
-        let carry = RouteRequest {
-            id,
-            nonce,
-            service,
-            cell,
-            requester,
-            reply_to,
-            deadline_ms,
-            direction: way,
-            hops_left: hops,
-            provider,
-            params,
+        let request = Request::new(id, nonce, spec, deadline_ms);
+        let passed = |hop| {
+            let route = Some(Route { requester: node(), reply_to: reply_to.clone(), hop });
+            Message::Request(Request { route, ..request.clone() })
         };
+        let hop = HubHop { cell, direction: RouteDirection::Across, hops_left: 7, provider: None };
+        let [there, back] = datagram(&passed(Some(hop)));
         let requester = Some(node());
-        let [there, back] = datagram(&Message::RouteRequest(carry));
         let [receipt_there, receipt_back] = datagram(&Message::RequestAck { id, requester, provider: None });
         Self {
-            request: datagram(&Message::Request(request)),
-            forward: datagram(&Message::ProviderRequest(forward)),
+            request: datagram(&Message::Request(request.clone())),
+            forward: datagram(&passed(None)),
             route_request: [there + receipt_back, back + receipt_there],
             pending: datagram(&Message::Pending { id, requester, provider: None }),
             flows: Service::ALL.map(|service| flow(plan, service, relayed)),
@@ -152,7 +109,7 @@ fn node() -> NodeId {
     NodeId::from_bytes([0xa5; 16])
 }
 
-/// Where a node is reached: over each transport, as in plans.
+/// The addresses of a node, one for each transport, as in plans.
 fn addresses() -> Vec<Address> {
     Scheme::ALL.into_iter().map(|scheme| Address::single(scheme, ([10, 1, 1, 2], 7710).into())).collect()
 }
@@ -163,29 +120,29 @@ fn flow(plan: &Plan, service: Service, relayed: bool) -> RequestFlow {
     let (handshake, dial_trips) =
         (pair.bytes, pair.now.since(Time::ZERO).as_secs_f64() / (2.0 * ONE_WAY.as_secs_f64()));
     let provider = relayed.then(node);
-    let accept = |offer| {
+    let accept = |description| {
         let (id, nonce, cell) = (RequestId(1000), Nonce::from_u64(u64::MAX), Cell::new(30, 90));
-        Message::Accept(Accept { id, nonce, flow: offer, cell, provider, stream_keys: None })
+        Message::Accept(Accept { id, nonce, flow: description, cell, provider, stream_keys: None })
     };
     let flow = RequestFlow { handshake, dial_trips, ..RequestFlow::default() };
     let format = service.name().to_owned();
-    match service.form() {
-        Form::Stream { bits_per_second, packet_bytes } => {
+    match service.flow_kind() {
+        FlowKind::Stream { bits_per_second, packet_bytes } => {
             let accept = accept(FlowDescription::Stream { duration_ms: millis(plan.stream), bits_per_second, format });
             let (bytes, first) = pair.stream(&accept, (bits_per_second, packet_bytes), plan.stream);
             let onward = || RelayedData { lead: 0, rounds: if relayed { vec![first] } else { Vec::new() } };
             RequestFlow { bytes, rounds: [vec![first], vec![first]], onward: [onward(), onward()], ..flow }
         }
-        Form::Object { bytes } => {
+        FlowKind::Object { bytes } => {
             let object = Bytes::from(vec![0x5a; bytes as usize]);
-            let offer = FlowDescription::Object {
+            let description = FlowDescription::Object {
                 bytes: bytes.into(),
                 digest: digest(&object),
                 format,
                 inline: None,
                 offset: None,
             };
-            let accept = accept(offer);
+            let accept = accept(description);
             let mut second = relayed.then(|| ConnectionPair::connected(scheme));
             let [cold, warm] = [(); 2].map(|()| {
                 let moved = pair.object(&accept, &object);
@@ -204,32 +161,31 @@ fn flow(plan: &Plan, service: Service, relayed: bool) -> RequestFlow {
     }
 }
 
-/// An object that has come.
 struct ReceivedObject {
-    /// Bytes of all of it, there and back.
+    /// Bytes of all of it, in both directions.
     bytes: BytesBothWays,
-    /// How many of them came with each round trip.
+    /// Bytes that came with each round trip.
     rounds: Vec<f64>,
-    /// Its messages, and how long after it began they were whole.
+    /// Its messages, and the time until each was whole.
     messages: Vec<(Duration, Bytes)>,
 }
 
-/// Two ends of a link, far apart and with nothing in the way.
+/// Two distant ends of a connection without limits between them.
 struct ConnectionPair {
     ends: [ConnectionEnd; 2],
     now: Time,
-    /// Packets on their way, in the order in which they left: to which end.
+    /// Packets in flight, in the order of sending, with the receiving end.
     air: VecDeque<(Time, usize, Bytes)>,
     /// Bytes sent by each end so far.
     bytes: BytesBothWays,
-    /// When bytes came to the second end, and how many.
+    /// The bytes that came to the second end, by time.
     arrived: BTreeMap<Time, f64>,
-    /// What each end has heard and nobody has looked at.
+    /// Messages that each end has received and not read.
     heard: VecDeque<(usize, Bytes)>,
 }
 
 impl ConnectionPair {
-    /// An association whose dialler may send.
+    /// A connection whose dialler may send.
     fn connected(scheme: Scheme) -> Self {
         let now = Time::ZERO;
         let ends =
@@ -245,7 +201,6 @@ impl ConnectionPair {
         pair
     }
 
-    /// Puts what the ends have to send into the air.
     fn post(&mut self) {
         for end in 0..2 {
             while let Some(parcel) = self.ends[end].poll_packet(self.now) {
@@ -259,7 +214,7 @@ impl ConnectionPair {
         }
     }
 
-    /// Does the next thing that is due by `until`; false if nothing is.
+    /// Handles the next event that is due by `until`; false if there is none.
     fn step(&mut self, until: Time) -> bool {
         self.post();
         let [first, second] = &mut self.ends;
@@ -287,13 +242,12 @@ impl ConnectionPair {
         true
     }
 
-    /// Goes on until a time; of an end that has nothing to do until nothing is left.
+    /// Runs up to a time, or until nothing is left to do.
     fn run(&mut self, until: Time) {
         while self.step(until) {}
         self.now = self.now.max(until.min(self.now + 4 * ONE_WAY));
     }
 
-    /// Lets time pass.
     fn rest(&mut self, pause: Duration) {
         let until = self.now + pause;
         while self.step(until) {}
@@ -305,7 +259,7 @@ impl ConnectionPair {
         self.post();
     }
 
-    /// Bytes of one message of control, there and back.
+    /// Bytes of one control message, in both directions.
     fn exchange(&mut self, message: &Message) -> BytesBothWays {
         let before = self.bytes;
         self.send(0, Channel::Datagram, message);
@@ -313,7 +267,7 @@ impl ConnectionPair {
         since(self.bytes, before)
     }
 
-    /// Bytes of a whole stream, and those of what its first data comes in.
+    /// Bytes of a whole stream, and of the packets with its first data.
     fn stream(
         &mut self,
         accept: &Message,
@@ -354,7 +308,7 @@ impl ConnectionPair {
         ([data[0] + end[0], data[1] + end[1]], first)
     }
 
-    /// Sends a whole object; what is ready at one time leaves in one go.
+    /// Sends a whole object; data that is ready at one time leaves together.
     fn object(&mut self, accept: &Message, object: &Bytes) -> ReceivedObject {
         let id = RequestId(1000);
         let (mut sender, mut receiver) = (
@@ -396,13 +350,12 @@ impl ConnectionPair {
                 break;
             }
         }
-        // What comes after the last of it are acknowledgements.
+        // Later packets are acknowledgements.
         let of_object = self.arrived.range(..=whole.unwrap_or(until));
         ReceivedObject { bytes: since(self.bytes, before), rounds: rounds(of_object), messages }
     }
 
-    /// Passes on the messages of an object, each when it has come to this end
-    /// from a provider as far away as the other end.
+    /// Relays the messages of an object, each when it has come from a provider as far away as the other end.
     fn pass_on(&mut self, messages: &[(Duration, Bytes)]) -> RelayedData {
         let (began, channel) = (self.now, Channel::Reliable { flow: 1000 });
         self.arrived.clear();

@@ -1,29 +1,26 @@
-//! Which hosts to choose: the p-median of a network, and its kin.
+//! Search for hosts: the p-median of a network, and related problems.
 //!
-//! An optimal choice of hosts lies on hosts (Hakimi 1964), and to find it is
-//! hard for a network in general (Kariv and Hakimi 1979). So few choices are
-//! all looked at, which is exact; of many, hosts are added one by one, each the
-//! best beside those before it (Kuehn and Hamburger 1963), and then exchanged
-//! one for one while that helps (Teitz and Bart 1968): for medians the result
-//! is at most five times as costly as the best (Arya et al. 2004), and on real
-//! networks mostly within some per cent. Both go through hosts in their order,
-//! and effort is counted and not timed, so a result repeats.
+//! An optimal choice of hosts lies on hosts (Hakimi 1964), and finding it is hard for a network in general
+//! (Kariv and Hakimi 1979). If there are few choices, all are evaluated, which is exact. Otherwise hosts are
+//! added one by one, each the best beside those before it (Kuehn and Hamburger 1963), and then exchanged one
+//! for one while that helps (Teitz and Bart 1968): for medians the result is at most five times as costly as
+//! the best (Arya et al. 2004), and on real networks mostly within some per cent. Both go through hosts in
+//! their order, and effort is counted and not timed, so a result repeats.
 
 use crate::topology::model::HostIndex;
 
-/// The most effort to look at all choices, in the caller's units.
+/// The most effort for evaluating all choices, in the caller's units.
 const EXACT: f64 = 2e8;
-/// The most effort to add and exchange.
+/// The most effort for adding and exchanging.
 const EFFORT: f64 = 4e9;
-/// How many choices are kept.
+/// The number of choices that are kept.
 const KEPT: usize = 3;
 
-/// What a choice costs: whether it can be borne comes first.
+/// The cost of a choice: overload compares first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct PlacementCost {
-    /// How many times more than there is a link would have to carry, 1 at least.
+    /// The overload of a link: the load over its rate, at least 1.
     pub(super) over: f64,
-    /// Seconds.
     pub(super) seconds: f64,
 }
 
@@ -33,17 +30,16 @@ impl PlacementCost {
     }
 }
 
-/// What was found.
 #[derive(Debug)]
 pub(super) struct SearchResult {
-    /// The best choices, the best first, each in ascending order.
+    /// The best choices, best first, each in ascending order.
     pub(super) best: Vec<(PlacementCost, Vec<HostIndex>)>,
-    /// Whether there is no better one.
+    /// True if there is no better one.
     pub(super) exact: bool,
 }
 
-/// Looks for the choices of `count` hosts of `candidates` that cost least;
-/// `effort` is what one look at a choice takes.
+/// Searches for the choices of `count` hosts of `candidates` of least cost; `effort` is the effort of one
+/// evaluation.
 pub(super) fn search(
     candidates: &[HostIndex],
     count: usize,
@@ -59,12 +55,10 @@ pub(super) fn search(
     found
 }
 
-/// How many choices there are.
 fn choices(of: usize, count: usize) -> f64 {
     (0..count).map(|at| (of - at) as f64 / (at + 1) as f64).product()
 }
 
-/// Every choice, in order.
 fn all(candidates: &[HostIndex], count: usize, mut look: impl FnMut(&[HostIndex])) {
     let mut places: Vec<usize> = (0..count).collect();
     loop {
@@ -78,7 +72,7 @@ fn all(candidates: &[HostIndex], count: usize, mut look: impl FnMut(&[HostIndex]
     }
 }
 
-/// Adds the best one by one, then exchanges while that helps, for `looks` at most.
+/// Adds the best one by one, then exchanges while that helps, for at most `looks` evaluations.
 fn exchange(
     candidates: &[HostIndex],
     count: usize,
@@ -112,8 +106,8 @@ fn exchange(
     }
 }
 
-/// Puts the best candidate in one place of a choice; gives what that costs.
-/// With a cost `before` only a better one takes the place.
+/// Puts the best candidate in one place of a choice; returns the cost. With a cost `before` only a better one
+/// takes the place.
 fn improve(
     candidates: &[HostIndex],
     chosen: &mut [HostIndex],
@@ -124,7 +118,7 @@ fn improve(
 ) -> PlacementCost {
     let (mut best, mut least) = (before.map(|_| chosen[at]), before);
     for candidate in candidates {
-        // The first choice for a place finds something in it that is none yet.
+        // The first pass fills the place; its present content is no choice yet.
         let others = if before.is_some() { &chosen[..] } else { &chosen[..at] };
         if others.contains(candidate) {
             continue;

@@ -1,4 +1,4 @@
-//! Predictions beside simulated runs of the published networks.
+//! Predictions compared with simulated runs of the published networks.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,11 +10,10 @@ use crate::sim::{Detail, simulate_into};
 const STAR: &str = "topology = { star = { nodes = 11 } }\narchitecture = 'super-node'\nduration = '5m'\n";
 const TREE: &str = "topology = { tree = { nodes = 11 } }\narchitecture = 'super-node'\nduration = '5m'\n";
 
-/// How far a median latency and the bytes of a request may be from a simulated
-/// run. A prediction is exact where nothing waits, so what is left is what it
-/// leaves out: queues on links that are a third full, packets lost there and
-/// sent again, and the chance of some 400 requests. Most of it is for pictures,
-/// which wait behind videos on a link of a megabit.
+/// The tolerance of a median latency and of a request's bytes against a simulated run. A prediction is exact
+/// without waiting. The rest is what it leaves out: queues on links that are a third full, packets lost there
+/// and sent again, and the randomness of some 400 requests. Most of it concerns pictures, which wait behind
+/// videos on a link of a megabit.
 const BAND: f64 = 0.15;
 
 fn prepared(text: &str) -> Prepared {
@@ -25,12 +24,10 @@ fn names(hosts: &[&str]) -> Vec<String> {
     hosts.iter().map(|host| (*host).to_owned()).collect()
 }
 
-/// What is predicted for these hosts.
 fn predicted(text: &str, part: HubsToPlace, hosts: &[&str]) -> PlacementChoice {
     advise(&prepared(text), part, Some(&names(hosts))).unwrap().choices.pop().unwrap()
 }
 
-/// What a simulated run had.
 struct SimulatedMeans {
     median_ms: BTreeMap<String, f64>,
     bytes_per_request: f64,
@@ -54,7 +51,7 @@ fn is_near(a: f64, b: f64, band: f64) -> bool {
     (a - b).abs() <= band * b
 }
 
-/// Compares a prediction with a run; gives the median of videos, predicted and seen.
+/// Compares a prediction with a run; returns the median of videos, predicted and simulated.
 fn compare(text: &str, part: HubsToPlace, hosts: &[&str]) -> [f64; 2] {
     let choice = predicted(text, part, hosts);
     let seen = simulated(&match part {

@@ -1,24 +1,22 @@
-//! What makes runs repetitions of each other, and what makes them comparable.
+//! The conditions under which runs are repetitions of each other, or comparable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::RunRecord;
 use super::write::distrust;
 
-/// Settings that are meant to differ between repetitions, or say nothing about what is run.
+/// Settings that differ between repetitions, or do not affect the run.
 const IGNORED: [&str; 4] = ["seed", "seeds", "name", "output"];
-/// What a run says of its machine and its network that is another each time,
-/// or follows from the topology; of a simulated one its result and how long that took.
+/// Facts about machine and network that differ each time, or follow from the topology; for a simulated run its
+/// result and its real time.
 const PASSING: [&str; 5] = ["load_before", "set_up", "interfaces", "trace_hash", "wall_s"];
 
-/// The file of the network, as a fact: names of topologies may stay when they change.
+/// The file of the network, as a fact: a topology's name may stay when it changes.
 pub(super) const NETWORK: &str = "network";
 
-/// Facts by name.
 pub(super) type FactMap = BTreeMap<String, String>;
 
-/// The settings of a plan, key by key, without the seed and the name. A plan
-/// that is not TOML is one setting.
+/// The settings of a plan, key by key, without the seed and the name. A plan that is not TOML is one setting.
 pub(super) fn settings(plan: &str) -> FactMap {
     let mut settings = FactMap::new();
     match plan.parse::<toml::Table>() {
@@ -49,8 +47,7 @@ fn flatten(prefix: &str, value: &toml::Value, settings: &mut FactMap) {
     }
 }
 
-/// What was decided about a run beside its seed: its plan's settings, or what
-/// a sweep varied where there is no plan.
+/// Choices about a run besides its seed: its plan's settings, or a sweep's values if there is no plan.
 pub(super) fn decided(run: &RunRecord, plan: Option<&str>) -> FactMap {
     let varied = || run.varied.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     let mut decided: FactMap = plan.map_or_else(varied, settings);
@@ -58,8 +55,7 @@ pub(super) fn decided(run: &RunRecord, plan: Option<&str>) -> FactMap {
     decided
 }
 
-/// All that runs must have in common to be repetitions of each other: what was
-/// decided, and what they say themselves.
+/// All facts that repetitions share: choices, and the runs' own statements.
 pub(super) fn kind(run: &RunRecord, plan: Option<&str>, topology: Option<&str>) -> FactMap {
     let own = [
         ("architecture", run.architecture.clone()),
@@ -76,8 +72,8 @@ pub(super) fn kind(run: &RunRecord, plan: Option<&str>, topology: Option<&str>) 
     kind
 }
 
-/// What a run stood on: its machine, the way its packets took, its programs.
-/// Ratios between runs that stood on different ground may be those of the grounds.
+/// The platform of a run: its machine, the carrying of its packets, its programs. Ratios between runs on
+/// different platforms may be those of the platforms.
 pub(super) fn platform_facts(run: &RunRecord) -> FactMap {
     let builds = FactMap::from_iter((!run.build.is_empty()).then(|| ("profile".to_owned(), run.build.clone())));
     // A few digits of a hash tell one file from another.
@@ -95,9 +91,8 @@ pub(super) fn platform_facts(run: &RunRecord) -> FactMap {
     lasting.map(|(group, (name, value))| (format!("{group}: {}", name.replace('_', " ")), value.clone())).collect()
 }
 
-/// In what the grounds of these runs differ, with the values; none if they do
-/// not. A fact that a run does not have tells nothing: not every architecture
-/// has every program.
+/// The differences between the platforms of these runs, with the values; `None` if there are none. A missing
+/// fact is no difference: not every architecture has every program.
 pub(super) fn platform_differences<'a>(runs: impl IntoIterator<Item = &'a RunRecord>) -> Option<String> {
     let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (name, value) in runs.into_iter().flat_map(platform_facts) {
@@ -110,7 +105,7 @@ pub(super) fn platform_differences<'a>(runs: impl IntoIterator<Item = &'a RunRec
     (!told.is_empty()).then_some(told)
 }
 
-/// Why a run has no place in a mean; empty if it has one.
+/// The reasons to keep a run out of a mean; empty if there are none.
 pub(super) fn unusable(run: &RunRecord) -> Vec<String> {
     let mut reasons = distrust(run);
     if run.interrupted {

@@ -1,15 +1,14 @@
 //! The figures of a run as CSV (RFC 4180, lines ended by LF), for spreadsheets and scripts.
 //!
-//! Columns are only ever added. What cannot be known is an empty cell.
+//! Columns are only ever added. An unknown value is an empty cell.
 
 use super::metrics::{LinkUse, Metrics, NodeUse, Service};
 use super::read::Results;
 use super::record::{PositionRecord, ProgramRecord, RequestRecord, RunRecord, TrafficRecord};
 
-/// A file's name and its text.
 pub(super) type CsvFile = (&'static str, String);
 
-/// All files; those about programs, traffic agents and positions if there are any.
+/// All files; those about programs, traffic agents and positions only if there are any.
 pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<CsvFile> {
     let run = &results.run;
     let mut files = vec![
@@ -33,7 +32,6 @@ pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<CsvFile> {
     files
 }
 
-/// Rows under a heading.
 pub(super) struct Csv(pub(super) String);
 
 impl Csv {
@@ -52,7 +50,7 @@ fn quoted(cell: String) -> String {
     if cell.contains([',', '"', '\r', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
 }
 
-/// At most six decimals, without zeros at the end.
+/// At most six decimals, without trailing zeros.
 pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -67,7 +65,7 @@ fn whole(value: Option<u64>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// One figure a row: which, of what, its value and unit.
+/// One figure for each row: its name, its object, its value and unit.
 fn summary(run: &RunRecord, metrics: &Metrics) -> String {
     let mut csv = Csv::new("metric,of,value,unit");
     let mut row = |metric: &str, of: &str, value: String, unit: &str| {
@@ -97,7 +95,7 @@ fn summary(run: &RunRecord, metrics: &Metrics) -> String {
         row("failures", reason, count.to_string(), "requests");
     }
     traffic(metrics, &mut row);
-    // Virtual time is never late, and has nobody who reads.
+    // Virtual time has no lateness and no reader.
     let is_real = !run.is_simulated();
     row("lateness-p99", "core", maybe(is_real.then_some(run.verdict.lateness_p99_us)), "us");
     row("read-wait-p99", "core", maybe(run.verdict.read_wait_p99_us), "us");
@@ -164,7 +162,7 @@ fn service_cells(service: &Service) -> [String; 22] {
     ]
 }
 
-/// One request a row, in the order in which they ended.
+/// One request for each row, in the order in which they ended.
 fn requests(requests: &[RequestRecord]) -> String {
     let mut csv = Csv::new(
         "t_s,node,class,service,target,provider,outcome,error,first_contact,latency_ms,first_byte_ms,elapsed_ms,\
@@ -202,7 +200,7 @@ fn request_cells(request: &RequestRecord) -> [String; 20] {
     ]
 }
 
-/// The histograms: a bucket holds what is above the bound before and at most its own.
+/// The histograms: a bucket holds values above the bound before it, up to its own.
 fn latency(metrics: &Metrics) -> String {
     let mut csv = Csv::new("service,up_to_ms,completed");
     for service in &metrics.services {

@@ -1,4 +1,4 @@
-//! The figures of growth with the number of nodes.
+//! Figures of growth with the number of nodes.
 
 use super::figure::{Figure, LineAxes, PlotLine, lines};
 use super::text_format::{bytes, count, milliseconds, rate};
@@ -6,10 +6,9 @@ use crate::sim::growth::{GrowthResult, Lookups, Requests, hub_memory::HubMemory}
 
 /// The distances of lookups, as figures name them.
 const DISTANCES: [&str; 3] = ["at home", "one tier up", "across the top"];
-/// The tiers, as figures name them.
 const TIERS: [&str; 3] = ["home", "middle", "top"];
 
-/// Names and SVG texts of the figures of these sizes.
+/// Returns names and SVG texts of the figures of these sizes.
 pub fn growth(sizes: &[GrowthResult], states: &[HubMemory]) -> Vec<(String, String)> {
     let figures = [latency(sizes), requests(sizes), lookup_bytes(sizes), traffic(sizes), held(states)];
     figures.into_iter().map(|figure| (figure.name, figure.sheet.standing(&figure.title))).collect()
@@ -61,7 +60,7 @@ fn traffic(sizes: &[GrowthResult]) -> Figure {
 
 fn held(states: &[HubMemory]) -> Figure {
     let line = drawn("top", states.iter().map(|state| (state.nodes, state.bytes as f64)));
-    // The least ones are smaller than what the system tells of a process.
+    // The smallest states are below the system's resolution of a process's memory.
     let most = states.iter().max_by_key(|state| state.bytes);
     let most =
         most.map(|state| format!(": up to {} with {} nodes", bytes(state.bytes as f64), count(state.nodes as u64)));
@@ -69,7 +68,7 @@ fn held(states: &[HubMemory]) -> Figure {
     figure("growth-state", &title, &[line], states.iter().map(|state| state.nodes), bytes)
 }
 
-/// A title that says the least and the most of each line.
+/// A title with the least and the greatest value of each line.
 fn reach(what: &str, all: &[PlotLine], sizes: &[GrowthResult], show: fn(f64) -> String) -> String {
     let of = |line: &PlotLine| seen(&line.name, line, show);
     let said: Vec<String> = all.iter().filter_map(of).collect();
@@ -83,7 +82,7 @@ fn reach(what: &str, all: &[PlotLine], sizes: &[GrowthResult], show: fn(f64) -> 
     }
 }
 
-/// The least and the most of a line.
+/// The least and the greatest value of a line.
 fn seen(name: &str, line: &PlotLine, show: fn(f64) -> String) -> Option<String> {
     let values = || line.points.iter().map(|(_, value, _)| *value);
     let (low, high) = (show(values().reduce(f64::min)?), show(values().reduce(f64::max)?));
@@ -111,7 +110,7 @@ fn figure(
     }
 }
 
-/// Each ten times as many is a step.
+/// A tenfold number of nodes is one step.
 fn place(nodes: usize) -> f64 {
     (nodes.max(1) as f64).log10()
 }

@@ -1,4 +1,4 @@
-//! What is compared between runs: each figure under one name.
+//! Measures that are compared between runs, each under one name.
 
 use serde::Serialize;
 
@@ -6,77 +6,56 @@ use super::figure::part_name;
 use super::metrics::Metrics;
 use super::text_format::{bytes, count, milliseconds, percent, three};
 
-/// What a measure is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum MeasureUnit {
-    /// Things.
     Count,
-    /// A part of one.
     Part,
-    /// Milliseconds.
     Ms,
-    /// Bytes.
     Bytes,
 }
 
-/// Which way a measure is wanted to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum MeasureDirection {
-    /// Up.
     Higher,
-    /// Down.
     Lower,
-    /// Neither: more services make more traffic.
+    /// Neither is better: more services make more traffic.
     Neither,
 }
 
-/// What a measure is about, which tells how an interval can be found for it in a single run.
+/// The subject of a measure, which decides how an interval can be found for it in a single run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum MeasureKind {
-    /// Services completed, all.
     Completed,
-    /// Services completed of those that could be.
+    /// Completed services as a part of those that could be completed.
     Success,
-    /// Services of one kind completed.
     CompletedOf(String),
     /// A quantile, in thousandths, of the latency of a service.
     Latency(String, u32),
-    /// The mean latency of a service.
     MeanLatency(String),
-    /// Bytes offered by hosts.
     Offered,
-    /// Bytes over all ports.
     Ports,
-    /// Bytes offered for each completed service.
     OfferedEach,
-    /// Bytes over all ports for each completed service.
     PortsEach,
-    /// Overhead for each completed service.
     Overhead,
-    /// One part of it.
     Part(String),
-    /// Processor time of the hubs, as a part of one processor, the busiest's.
+    /// Processor time of the busiest hub, as a part of one processor.
     HubCpu,
 }
 
-/// A measure of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Measure {
-    /// What it is about; in JSON its name tells.
+    /// The subject; in JSON the name tells it.
     #[serde(skip)]
     pub kind: MeasureKind,
-    /// Its name for people.
     pub name: String,
-    /// What it is in.
     pub unit: MeasureUnit,
-    /// Which way it is wanted to go.
     pub better: MeasureDirection,
-    /// Whether so few requests lie beyond the quantile that it is a guess, and has no interval.
+    /// True if so few requests lie beyond the quantile that it is a guess without an interval.
     pub few: bool,
 }
 
@@ -85,7 +64,7 @@ impl Measure {
         Self { kind, name: name.into(), unit, better, few: false }
     }
 
-    /// A value of it as people read it: in brackets when it is a guess.
+    /// Formats a value for people: in brackets when it is a guess.
     pub(super) fn show(&self, value: f64) -> String {
         let text = self.plain(value);
         if self.few { format!("({text})") } else { text }
@@ -101,7 +80,6 @@ impl Measure {
         }
     }
 
-    /// The unit's name in files.
     pub(super) const fn unit_name(&self) -> &'static str {
         match self.unit {
             MeasureUnit::Count => "",
@@ -115,8 +93,7 @@ impl Measure {
 /// The quantiles of latency that are compared, in thousandths.
 pub(super) const QUANTILES: [u32; 3] = [500, 950, 990];
 
-/// All measures of a run, in the order of reports; those that it has no value
-/// for are left out.
+/// All measures of a run, in the order of reports; those without a value are left out.
 pub fn measures(metrics: &Metrics) -> Vec<(Measure, f64)> {
     let mut all: Vec<(Measure, Option<f64>)> = Vec::new();
     let mut add = |kind, name: &str, unit, better, value| all.push((Measure::new(kind, name, unit, better), value));
@@ -221,7 +198,7 @@ mod tests {
             let kind = MeasureKind::Latency(service.into(), thousandths);
             all.iter().find(|(measure, _)| measure.kind == kind).unwrap().0.few
         };
-        // Some 1000 tracks and 330 videos: ten of the former lie beyond p99, three of the latter.
+        // Some 1000 tracks and 330 videos: ten tracks lie beyond p99, and three videos.
         assert!(!few("video", 500) && !few("video", 950) && few("video", 990));
         let measure = Measure { few: true, ..all[0].0.clone() };
         assert_eq!(measure.show(7.0), "(7)");

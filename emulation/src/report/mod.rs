@@ -1,8 +1,8 @@
-//! What a run leaves behind: its records, its figures and its page.
+//! Results of a run: its records, its figures and its page.
 //!
-//! Everything is made from two files, `events.jsonl` and `run.json`
-//! ([`record`]): [`read`] brings them in, [`metrics`] computes, and what people
-//! look at is written from that, again and again if need be.
+//! Everything is made from two files, `events.jsonl` and `run.json` ([`record`]): [`read`] reads them,
+//! [`metrics`] computes the figures, and the pages are written from those. They can be written again at any
+//! time.
 
 mod comparability;
 mod compare;

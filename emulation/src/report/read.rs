@@ -10,14 +10,13 @@ use super::record::{
     SampleRecord, TrafficRecord,
 };
 
-/// The events, one JSON object a line.
+/// The events, one JSON object for each line.
 pub const EVENTS_FILE: &str = "events.jsonl";
-/// The facts around them.
 pub const RUN_FILE: &str = "run.json";
-/// The plan as it was run, its defaults filled in; shown, and compared, if it is there.
+/// The plan with its defaults filled in; shown and compared if it exists.
 pub const PLAN_FILE: &str = "plan.toml";
 
-/// The network as it was run; compared, if it is there.
+/// The network of the run; compared if it exists.
 pub const TOPOLOGY_FILE: &str = "topology.toml";
 
 /// The longest line of events that is read, bytes.
@@ -27,100 +26,73 @@ const MAX_RECORDS: u64 = 10_000_000;
 /// The largest plan or topology that is read, bytes.
 const MAX_TEXT: u64 = 16 << 20;
 
-/// What a run left behind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results {
-    /// Where it was read from.
     pub folder: PathBuf,
-    /// The facts around it.
     pub run: RunRecord,
-    /// The plan's text, if it is there.
     pub plan: Option<String>,
-    /// The topology's text, if it is there.
     pub topology: Option<String>,
     /// The requests, in the order in which they ended.
     pub requests: Vec<RequestRecord>,
-    /// What was scheduled or broke.
+    /// Events of the schedule, and failures.
     pub incidents: Vec<Incident>,
-    /// How the run went, second by second.
+    /// Samples of the run, second by second.
     pub samples: Vec<SampleRecord>,
-    /// What each daemon counted, by host.
     pub nodes: BTreeMap<String, NodeSpan>,
-    /// What each direction of each link carried.
+    /// The counters of each direction of each link.
     pub links: Vec<LinkRecord>,
     /// The programs that have ended, in that order.
     pub programs: Vec<ProgramRecord>,
-    /// What each traffic agent has sent or received.
     pub traffic: Vec<TrafficRecord>,
-    /// The cells of nodes, and their moves; none of a plan without movement.
+    /// The cells of nodes, and their moves; empty for a plan without movement.
     pub positions: Vec<PositionRecord>,
-    /// What was not as it should be in the files, one sentence each.
+    /// Irregularities of the files, one sentence each.
     pub remarks: Vec<String>,
 }
 
-/// See [`Record::Incident`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incident {
-    /// When, seconds.
+    /// In seconds.
     pub t: f64,
-    /// Which host, link or program.
+    /// The host, link or program.
     pub object: String,
     /// One sentence.
     pub what: String,
 }
 
-/// What a daemon had counted when the workload began, and at the end.
+/// A daemon's counters at the start of the workload, and at the end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeSpan {
-    /// Its first record.
     pub first: NodeRecord,
     /// Its last record; equal to the first if there is only one.
     pub last: NodeRecord,
 }
 
-/// Why the folder of a run could not be read. Nothing was changed.
+/// The folder of a run cannot be read. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The folder or a file of it cannot be read.
+    /// The folder or one of its files cannot be read.
     #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// It is no folder of a run.
+    Io { path: PathBuf, source: io::Error },
+    /// It is not the folder of a run.
     #[error("{} has no {RUN_FILE}: name the folder that `emulate run` wrote", folder.display())]
-    NotARun {
-        /// Which.
-        folder: PathBuf,
-    },
-    /// A file is not what it should be.
+    NotARun { folder: PathBuf },
     #[error("{}, line {line}: {problem}", path.display())]
     Malformed {
-        /// Which.
         path: PathBuf,
-        /// Where, from 1.
+        /// From 1.
         line: u64,
-        /// What is wrong.
         problem: String,
     },
-    /// The run was made by a newer version.
     #[error("{} has schema {found}, and this version reads up to {SCHEMA}: use a newer `emulate`", path.display())]
-    Newer {
-        /// Which.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-    },
+    Newer { path: PathBuf, found: u32 },
 }
 
-/// Reads the run in `folder`: `run.json`, `events.jsonl` and, if it is there, `plan.toml`.
+/// Reads the run in `folder`: `run.json`, `events.jsonl` and, if it exists, `plan.toml`.
 ///
-/// The events are read line by line. A last line that was cut off, as a crash
-/// leaves it, is left out with a remark; records of kinds that this version
-/// does not know are skipped with a remark.
+/// The events are read line by line. A last line that was cut off, as a crash leaves it, is left out with a
+/// remark; records of kinds that this version does not know are skipped with a remark.
 ///
 /// # Errors
 /// When a file is missing or malformed; the error names the file and the line.
@@ -166,7 +138,6 @@ fn read_text(path: &Path) -> Result<Option<String>, ReadError> {
 }
 
 impl Results {
-    /// A run of which nothing has been read yet.
     pub(crate) fn new(folder: &Path, run: RunRecord, plan: Option<String>) -> Self {
         Self {
             folder: folder.to_owned(),
@@ -220,14 +191,13 @@ impl Results {
         Ok(())
     }
 
-    /// A run that broke off does not know how long it was: its last sample does.
+    /// Sets the length of a run that broke off, from its last sample.
     fn restore_run_length(&mut self) {
         if self.run.ran_s <= 0.0 {
             self.run.ran_s = self.samples.last().map_or(0.0, |sample| sample.t);
         }
     }
 
-    /// Adds one record.
     pub(crate) fn add_record(&mut self, record: Record) {
         match record {
             Record::Request(request) => self.requests.push(request),
@@ -246,13 +216,12 @@ impl Results {
         }
     }
 
-    /// The requests that were completed.
     pub fn completed(&self) -> impl Iterator<Item = &RequestRecord> {
         self.requests.iter().filter(|request| request.outcome == RequestOutcome::Completed)
     }
 }
 
-/// Whether the line is a record of a kind that later versions may have added.
+/// True if the line is a record of a kind that a later version may have added.
 fn is_unknown(line: &[u8]) -> bool {
     const KNOWN: [&str; 8] = ["request", "incident", "sample", "node", "link", "program", "traffic", "position"];
     let value: Option<serde_json::Value> = serde_json::from_slice(line).ok();
@@ -265,7 +234,7 @@ mod tests {
     use super::super::synthetic;
     use super::*;
 
-    /// Events with these lines added to a run of 20 requests.
+    /// Reads a run of 20 requests with these lines added to its events.
     fn read_with(lines: &str) -> Result<Results, ReadError> {
         let folder = tempfile::tempdir().unwrap();
         synthetic::small().write(folder.path());

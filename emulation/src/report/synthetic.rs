@@ -1,5 +1,4 @@
-//! Results that were never measured, for tests: one small enough to count by
-//! hand, and runs of any size from a seed.
+//! Synthetic results for tests: a run small enough to count by hand, and runs of any size from a seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,12 +11,11 @@ use super::record::{
     LinkRecord, NodeRecord, Record, RequestOutcome, RequestRecord, RunRecord, RunVerdict, SCHEMA, SampleRecord,
 };
 
-/// What a made-up run looks like.
 pub(crate) struct SyntheticShape {
     pub(crate) nodes: u32,
     pub(crate) requests: usize,
     pub(crate) seconds: u32,
-    /// Latencies are this many times those of the plain run.
+    /// The factor of its latencies over those of the plain run.
     pub(crate) slower: f64,
     pub(crate) architecture: &'static str,
     pub(crate) topology: &'static str,
@@ -77,7 +75,6 @@ impl Synthetic {
 }
 
 impl SyntheticShape {
-    /// The run of this shape.
     pub(crate) fn make(&self) -> Synthetic {
         let mut random = SplitMix64::new(self.seed);
         let mut results = Results::new(Path::new("results/made-up"), self.run(), Some(self.plan()));
@@ -169,7 +166,7 @@ impl SyntheticShape {
             "image" => (900.0, 100_000, false),
             _ => (510.0, 10_000, false),
         };
-        // A lump of four draws, for a bell with a tail to the right.
+        // The sum of four draws makes a bell curve; the exponential gives it a tail to the right.
         let spread: f64 = (0..4).map(|_| unit(random) - 0.5).sum();
         let latency = rounded(median * self.slower * (0.6 * spread).exp());
         let (outcome, error) = match random.below(100) {
@@ -281,17 +278,16 @@ impl SyntheticShape {
     }
 }
 
-/// To thousandths, which are read back as they were written.
+/// Rounds to thousandths, which survive writing and reading.
 fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// A number from 0 to 1.
 fn unit(random: &mut SplitMix64) -> f64 {
     (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Three hosts, six requests, a LAN and a link: all sums can be done by hand.
+/// Three hosts, six requests, a LAN and a link: all sums can be computed by hand.
 pub(crate) fn by_hand() -> Results {
     let mut run = SyntheticShape { seconds: 10, nodes: 2, ..SyntheticShape::default() }.run();
     run.drain_s = 2.0;

@@ -1,8 +1,8 @@
-//! Figures and names as people read them.
+//! Figures and names in the form for people.
 
 use super::metrics::Distribution;
 
-/// Text for HTML and XML, in an element or between double quotes.
+/// Escapes text for HTML and XML, in an element or between double quotes.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -33,7 +33,7 @@ pub(super) fn count(value: u64) -> String {
     grouped
 }
 
-/// Three significant digits, without zeros at the end of a fraction.
+/// Three significant digits, without trailing zeros of a fraction.
 pub(crate) fn three(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -53,7 +53,7 @@ pub(crate) fn three(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').replace('-', "−")
 }
 
-/// A ratio, in three digits where they tell it from 1: `0.998`, `1.39`, `12.4`.
+/// A ratio, with enough digits to tell it from 1: `0.998`, `1.39`, `12.4`.
 pub(crate) fn ratio(value: f64) -> String {
     match value {
         _ if !(0.01..100.0).contains(&value) => three(value),
@@ -103,12 +103,12 @@ pub(super) fn seconds(value: f64) -> String {
     }
 }
 
-/// A part of one as percent: `94.7 %`.
+/// A fraction as percent: `94.7 %`.
 pub(crate) fn percent(part: f64) -> String {
     format!("{} %", three(part * 100.0))
 }
 
-/// The value as `write` writes it, or a dash.
+/// The value as formatted by `write`, or a dash.
 pub(super) fn or_dash(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
     value.filter(|value| value.is_finite()).map_or_else(|| "–".to_owned(), write)
 }
@@ -119,7 +119,7 @@ pub(super) fn quantile(latency: &Distribution, thousandths: u32) -> String {
     if latency.count == 0 || latency.is_quantile_reliable(thousandths) { text } else { format!("({text})") }
 }
 
-/// How long the slowest took: the 99th percentile, or the longest of too few for it.
+/// The latency of the slowest: the 99th percentile, or the maximum of too few for it.
 pub(super) fn slowest(latency: &Distribution) -> String {
     if latency.is_quantile_reliable(990) {
         return format!("99 % within {}", or_dash(latency.p99, milliseconds));
@@ -132,7 +132,7 @@ pub(crate) fn counted(value: u64, one: &str) -> String {
     format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
-/// The text with numbers tied to what follows them, so that no line ends between `8` and `kB`.
+/// Ties numbers to their units, so that no line ends between `8` and `kB`.
 pub(super) fn tied(text: &str) -> String {
     let mut before = ' ';
     let mut tie = |letter: char| {
@@ -143,7 +143,7 @@ pub(super) fn tied(text: &str) -> String {
     text.chars().map(&mut tie).collect()
 }
 
-/// A name with its first letter large.
+/// Puts the first letter of a name in upper case.
 pub(crate) fn capital(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

@@ -1,16 +1,16 @@
-//! The figures of what transports are worth: each condition and workload beside
-//! what others have measured, and what comes of other sizes of frames.
+//! Figures of transports: each condition and workload beside published measurements, and the effect of other
+//! frame sizes.
 
 use super::figure::{Figure, FigureBar, Ink, LineAxes, PlotLine, bars, lines};
 use super::text_format::{bytes, milliseconds};
 use crate::bench::transport::{BenchTransport, Condition, FrameWorkload, ReferenceFigure, TransportRow, references};
 
-/// The sizes of frames that others have measured.
+/// The frame size of published measurements.
 const LARGE: u32 = 64 << 10;
 const SMALL: u32 = 1 << 10;
 const HZ: u32 = 100;
 
-/// Names and SVG texts of the figures of these rows.
+/// Returns names and SVG texts of the figures of these rows.
 pub fn transport(rows: &[TransportRow]) -> Vec<(String, String)> {
     let mut figures = Vec::new();
     for workload in FrameWorkload::ALL {
@@ -24,7 +24,7 @@ pub fn transport(rows: &[TransportRow]) -> Vec<(String, String)> {
     figures.into_iter().map(|figure| (figure.name, figure.sheet.standing(&figure.title))).collect()
 }
 
-/// What was measured at the point that others have measured, and what they saw.
+/// Our measurements at a published point, beside the published ones.
 fn beside_others(rows: &[&TransportRow], workload: FrameWorkload, condition: Condition) -> Option<Figure> {
     let (frame, hz) = match workload {
         FrameWorkload::Paced => (LARGE, Some(HZ)),
@@ -83,7 +83,7 @@ fn bar(name: &str, workload: FrameWorkload, value: f64, longest: Option<f64>, in
     FigureBar { name: name.to_owned(), parts: vec![(value, ink)], value: value_said }
 }
 
-/// What comes of each size of frames, if there are several.
+/// The results by frame size, if there are several.
 fn by_size(rows: &[&TransportRow], workload: FrameWorkload, condition: Condition) -> Option<Figure> {
     let rate = rows.iter().filter_map(|row| row.hz).max();
     let rows: Vec<&&TransportRow> = rows.iter().filter(|row| row.hz == rate).collect();
@@ -129,7 +129,7 @@ const fn said(condition: Condition) -> &'static str {
     }
 }
 
-/// Each twice as large is a step; the smallest are those of a head.
+/// Doubling the size is one step; the smallest frames are a mere header.
 fn place(size: u32) -> f64 {
     f64::from(size.max(32)).log2()
 }

@@ -1,4 +1,4 @@
-//! Writes what people look at into the folder of a run.
+//! Writing of a run's pages, figures and tables into its folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,24 +12,22 @@ use super::record::RunRecord;
 use super::text_format::{bytes, count, or_dash, percent, quantile, slowest};
 use super::{csv, figure, page};
 
-/// What was written.
 #[derive(Clone, Debug)]
 pub struct WrittenReport {
-    /// The page to open first.
     pub page: PathBuf,
-    /// What matters most, name and value, for a terminal.
+    /// The main figures, name and value, for a terminal.
     pub headline: Vec<(String, String)>,
-    /// The measures of a single run by name, in bytes, milliseconds and parts of one.
+    /// The measures of a single run by name, in bytes, milliseconds and fractions.
     pub measures: BTreeMap<String, f64>,
-    /// Why the figures cannot be trusted; empty if they can.
+    /// The reasons to distrust the figures; empty if there are none.
     pub distrust: Vec<String>,
-    /// All files, in the order in which they were written.
+    /// All files, in the order of writing.
     pub files: Vec<PathBuf>,
-    /// What was not as it should be in what was read, one sentence each.
+    /// Irregularities of the input, one sentence each.
     pub remarks: Vec<String>,
 }
 
-/// Why a report was not written, or not all of it.
+/// A report was not written, or only in part.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -38,46 +36,26 @@ pub enum WriteError {
     Read(#[from] ReadError),
     /// A folder holds no run that could be shown; nothing was written.
     #[error("there is no run under {}: name a folder that `emulate run` or `emulate sweep` wrote", folder.display())]
-    NoRun {
-        /// Which.
-        folder: PathBuf,
-    },
-    /// The runs of two sides cannot be compared like with like; nothing was written.
+    NoRun { folder: PathBuf },
+    /// The runs of two sides are not comparable; nothing was written.
     #[error("these cannot be compared: {reason}; name runs of one kind, or the same kinds on both sides")]
-    Unlike {
-        /// Why.
-        reason: String,
-    },
-    /// A page or a figure was asked for under a name that is neither; nothing was written.
+    Unlike { reason: String },
+    /// The output has the name of neither a page nor a figure; nothing was written.
     #[error("{} is neither a page (.html) nor a figure (.svg)", path.display())]
-    Ending {
-        /// Which.
-        path: PathBuf,
-    },
+    Ending { path: PathBuf },
     /// A folder cannot be read; nothing was written.
     #[error("cannot read {}: {source}", path.display())]
-    Folder {
-        /// Which.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Folder { path: PathBuf, source: io::Error },
     /// A file could not be written; those before it were.
     #[error("cannot write {}: {source}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-/// Reads the run in `folder` and writes beside it `*.csv`, `figures/*.svg` and
-/// `index.html`. Nothing else in the folder is touched; files of an earlier
-/// report are replaced whole, never half.
+/// Reads the run in `folder` and writes beside it `*.csv`, `figures/*.svg` and `index.html`. No other file in
+/// the folder is touched; files of an earlier report are replaced atomically.
 ///
 /// # Errors
-/// When the run cannot be read or a file not be written.
+/// When the run cannot be read, or a file cannot be written.
 pub fn write(folder: &Path) -> Result<WrittenReport, WriteError> {
     let results = read(folder)?;
     let metrics = Metrics::from_results(&results);
@@ -96,7 +74,7 @@ pub fn write(folder: &Path) -> Result<WrittenReport, WriteError> {
     Ok(WrittenReport { page, headline: headline(&metrics), measures, distrust, files, remarks: results.remarks })
 }
 
-/// Why the figures of a run cannot be trusted; empty if they can.
+/// The reasons to distrust the figures of a run; empty if there are none.
 pub(super) fn distrust(run: &RunRecord) -> Vec<String> {
     match run.verdict.reasons.as_slice() {
         _ if run.verdict.valid => Vec::new(),
@@ -128,7 +106,7 @@ fn headline(metrics: &Metrics) -> Vec<(String, String)> {
     lines
 }
 
-/// Writes one file: first under another name, so that no reader sees half of it.
+/// Writes one file under another name first, so that no reader sees half of it.
 pub(super) fn put(path: &Path, text: &str) -> Result<PathBuf, WriteError> {
     let failed = |source| WriteError::Io { path: path.to_owned(), source };
     if let Some(folder) = path.parent() {
@@ -138,7 +116,7 @@ pub(super) fn put(path: &Path, text: &str) -> Result<PathBuf, WriteError> {
     let beside = path.with_file_name(format!(".{name}.part"));
     let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // What is left of it helps nobody; why it failed is told.
+        // A partial file is useless; the error itself is returned below.
         fs::remove_file(&beside).ok();
     }
     written.map_err(failed)?;
@@ -161,11 +139,11 @@ mod tests {
         for name in ["index.html", "summary.csv", "figures/latency.svg", "figures/timeline.svg", "figures/links.svg"] {
             assert!(has(name), "{name}");
         }
-        // Nothing half-written is left, and nothing that was there is gone.
+        // No partial file is left, and no existing file is gone.
         let names: Vec<String> =
             fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         assert!(names.iter().all(|name| !name.starts_with('.')) && names.contains(&"events.jsonl".to_owned()));
-        // And it can be written again.
+        // It can be written again.
         assert_eq!(write(folder.path()).unwrap().files, written.files);
     }
 

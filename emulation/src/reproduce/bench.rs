@@ -7,29 +7,28 @@ use serde_json::{Map, Value};
 use super::measures::Measures;
 use super::process::{self, EmulateOutput};
 
-/// Some of it could not be measured on this machine: all else counts.
+/// The exit code if this machine could measure only a part: the rest counts.
 const PARTLY: i32 = 3;
-/// It was measured, and is not to be trusted.
+/// The exit code if the figures cannot be trusted.
 const INVALID: i32 = 4;
 
-/// What has come of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StudyBenchResult {
     pub(super) measures: Measures,
-    /// Why its figures cannot be trusted; empty if they can.
+    /// The reasons to distrust its figures; empty if there are none.
     pub(super) reasons: Vec<String>,
-    /// What could not be measured.
+    /// Gaps of the measurement.
     pub(super) lacks: Vec<String>,
 }
 
-/// Whether it measures the daemons, which are other programs than this.
+/// True if the bench runs the daemons, which are other programs than this.
 pub(super) fn runs_daemons(args: &[String]) -> bool {
     let has = |word: &str| args.iter().any(|arg| arg == word);
     has("watch") || has("--capacity")
 }
 
-/// Runs `emulate bench ARGS --json` with a seed. `by` are the fields of a row
-/// whose values make the names of its figures: `quic.loss.late_pct`.
+/// Runs `emulate bench ARGS --json` with a seed. The values of the fields `by` of a row form the names of its
+/// figures: `quic.loss.late_pct`.
 ///
 /// # Errors
 /// A sentence, if it could not be run or printed nothing; `None` if `interrupt` was set.
@@ -40,7 +39,7 @@ pub(super) fn run(
     interrupt: &AtomicBool,
 ) -> Result<Option<StudyBenchResult>, String> {
     let seed = seed.to_string();
-    // Nothing is drawn where nothing is lost.
+    // Reflection without losses draws nothing, so it has no seed.
     let seeded: &[&str] = if args.first().is_some_and(|what| what == "reflect") { &[] } else { &["--seed", &seed] };
     let words: Vec<&str> = ["bench"]
         .into_iter()
@@ -50,7 +49,7 @@ pub(super) fn run(
         .collect();
     let ended = process::run(&words, interrupt).map_err(|error| format!("cannot run emulate bench: {error}"))?;
     let Some(EmulateOutput { status, stdout: printed, stderr: said }) = ended else { return Ok(None) };
-    // A line of figures, and perhaps one of an error.
+    // One line of figures, and perhaps one of an error.
     let value: Option<Value> = printed.lines().next().and_then(|line| serde_json::from_str(line).ok());
     let list = |name: &str| value.as_ref().and_then(|value| value[name].as_array()).cloned().unwrap_or_default();
     let rows = list("rows");
@@ -70,7 +69,7 @@ pub(super) fn run(
     Ok(Some(StudyBenchResult { measures: measures(&rows, by), reasons, lacks }))
 }
 
-/// The figures of rows, by the values of these fields and the name of the figure.
+/// The figures of rows, named by the values of these fields and the figure.
 fn measures(rows: &[Value], by: &[&str]) -> Measures {
     let mut all = Measures::new();
     for row in rows.iter().filter_map(Value::as_object) {
@@ -79,7 +78,7 @@ fn measures(rows: &[Value], by: &[&str]) -> Measures {
             let mut name = name.clone();
             name.push(field.clone());
             match value {
-                // Of a look at something, and the like.
+                // A nested object, such as a capture's analysis.
                 Value::Object(parts) => all.extend(
                     parts
                         .iter()

@@ -1,9 +1,8 @@
-//! Claims: statements of papers and of our own, held against runs.
+//! Claims: statements of papers and of our own, tested by runs.
 //!
-//! A claim has a band in which the paper's statement holds, and the paper's figure if it
-//! prints one. Ours is a mean or a ratio over seeds, or a part of all that was asked for, with its
-//! 95 % confidence interval. A band leaves out something that could be measured, so that every claim
-//! can fail; a test sees to it.
+//! A claim has a band in which the paper's statement holds, and the paper's figure if it prints one. Ours is a
+//! mean or a ratio over seeds, or a fraction of all requests, with its 95 % confidence interval. Every band
+//! excludes something measurable, so that every claim can fail; a test checks this.
 
 use std::collections::BTreeMap;
 
@@ -14,42 +13,35 @@ use super::verdict::{Amount, ClaimKind, ClaimVerdict, Judgement};
 /// One statement, of a paper or our own.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Its name, by the figure or table that it is from.
+    /// Its name, after the figure or table of its source.
     pub id: String,
-    /// The place in the paper.
     pub figure: &'static str,
-    /// The statement, and what stands here in the place of what the paper had.
+    /// The statement, with the substitutes for parts of the paper's setup.
     pub sentence: String,
-    /// The paper's own words.
     pub says: PaperStatement,
-    /// The figure of ours that it is held against.
+    /// The figure of ours that is compared.
     pub ours: Estimator,
-    /// The unit of it.
     pub unit: StudyUnit,
     /// The band in which the statement holds.
     pub holds: Band,
-    /// The direction in which another amount is better.
+    /// The direction in which a different amount is better.
     pub better: PreferredAmount,
-    /// The reason of another amount, if it is known.
+    /// The reason of a different amount, if it is known.
     pub why: &'static str,
 }
 
-/// The paper's part of a claim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PaperStatement {
-    /// A figure, from here to there as it is printed: the same twice if it is exact.
+    /// A figure, as a range of its printed precision: an exact one has equal ends.
     Figure {
         /// As it is printed.
         text: &'static str,
-        /// The least that it means.
         from: f64,
-        /// The most.
         to: f64,
     },
-    /// A direction without a figure.
     Direction(&'static str),
-    /// Nothing: it is an aim of our own.
+    /// No statement: it is an aim of our own.
     Nothing(&'static str),
 }
 
@@ -62,7 +54,6 @@ impl PaperStatement {
         Self::Figure { text, from, to }
     }
 
-    /// The least that its figure means.
     pub(super) const fn least(self) -> f64 {
         match self {
             Self::Figure { from, .. } => from,
@@ -87,19 +78,16 @@ impl PaperStatement {
     }
 }
 
-/// A band that something measurable lies outside of.
+/// A band that excludes something measurable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Band {
-    /// All that is greater.
     Above(f64),
-    /// All that is less.
     Below(f64),
-    /// All between.
     Between(f64, f64),
 }
 
 impl Band {
-    /// Its least and its greatest value; nothing measured here is less than nothing.
+    /// Its least and its greatest value; no measured value is negative.
     const fn ends(self) -> (f64, f64) {
         match self {
             Self::Above(low) => (low, f64::INFINITY),
@@ -114,18 +102,18 @@ impl Band {
         low < value && value < high
     }
 
-    /// True if all of an interval does.
+    /// True if an interval lies in it completely.
     fn has_all(self, (low, high): (f64, f64)) -> bool {
         self.has(low) && self.has(high)
     }
 
-    /// True if nothing of an interval does.
+    /// True if an interval lies outside it completely.
     fn has_none(self, (low, high): (f64, f64)) -> bool {
         let ends = self.ends();
         high <= ends.0 || low >= ends.1
     }
 
-    /// Values of this unit that could be measured and would fail, one for each end that it has.
+    /// Measurable values of this unit that would fail, one for each end of the band.
     pub fn failing(self, unit: StudyUnit) -> Vec<f64> {
         let (low, high) = self.ends();
         let least = (low > 0.0 && low.is_finite()).then_some(low / 2.0);
@@ -134,25 +122,19 @@ impl Band {
     }
 }
 
-/// The direction in which another amount is better.
+/// The direction in which a different amount is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreferredAmount {
-    /// More is.
     More,
-    /// Less is.
     Less,
-    /// Neither is.
     Neither,
 }
 
-/// The runs that differ in their seed only, and one measure of them.
+/// Runs that differ only in their seed, and one measure of them.
 #[derive(Clone, Debug)]
 pub struct MeasureKey {
-    /// The line.
     pub series: String,
-    /// The value along the axis.
     pub x: f64,
-    /// The measure.
     pub measure: String,
 }
 
@@ -162,7 +144,7 @@ impl MeasureKey {
     }
 }
 
-/// The values that runs have left: by line, value along the axis (as bits), measure and seed.
+/// The values of runs: by line, value along the axis (as bits), measure and seed.
 pub trait StudyValues {
     /// The values of a measure, by seed, of valid runs only.
     fn at(&self, at: &MeasureKey) -> BTreeMap<u64, f64>;
@@ -170,29 +152,29 @@ pub trait StudyValues {
     fn places(&self, series: &str) -> Vec<f64>;
 }
 
-/// The remark on a claim whose interval reaches to both sides.
+/// The remark on a claim whose interval reaches to both sides of the band.
 const OPEN: &str = "Runs of other seeds differ so much that they do not tell.";
-/// And on one about a part of requests.
+/// The remark on a claim about a fraction of too few requests.
 const FEW: &str = "So few requests do not tell.";
-/// And of a figure that would be equal but for its interval.
+/// The remark on a figure that would be equal but for the width of its interval.
 const UNSURE: &str = "The paper's figure may be ours, but runs of other seeds differ by more than the claim.";
-/// And of one that a single run shows.
+/// The remark on a figure from a single run.
 const ONE_RUN: &str = "The paper's figure may be ours, but one run does not tell how much others differ.";
-/// And of a crossing that is not within the sweep.
+/// The remark on a crossing outside the sweep.
 const NO_CROSSING: &str = "No run shows a crossing.";
-/// The widest interval that makes a figure equal, in parts of the figure: a quarter to each side.
+/// The widest interval that makes a figure equal, relative to the figure: a quarter to each side.
 const WIDEST: f64 = 0.5;
-/// And of another amount without a reason.
+/// The remark on a different amount without a reason.
 const UNKNOWN: &str = "The reason is not known.";
 
 impl Claim {
-    /// Holds the claim against what runs have left.
+    /// Tests the claim against the values of runs.
     pub fn judge(&self, values: &impl StudyValues) -> Judgement {
         let Estimate { value, interval, seeds, remark, is_refuted, is_bound } = self.ours.estimate(values, self.unit);
         let value = value.map(six_digits);
-        // Nothing that is measured is less than nothing: only the interval of a few values may reach there.
+        // No measured value is negative: only the interval of a few values can reach below 0.
         let interval = interval.map(|(low, high)| (six_digits(low.max(0.0)), six_digits(high)));
-        // A paper's crossing that lies beyond the sweep has not been seen.
+        // A paper's crossing beyond the sweep has not been seen.
         let is_unseen = is_bound && self.says.kind() == ClaimKind::Figure;
         let (verdict, amount) = match is_refuted || is_unseen {
             true => (ClaimVerdict::DoesNotHold, None),
@@ -227,7 +209,7 @@ impl Claim {
         let Some(value) = value else { return (ClaimVerdict::Open, None) };
         let span = interval.unwrap_or((value, value));
         match () {
-            // The paper's own figure may be the end of the band. One run alone tells no interval.
+            // The paper's own figure may be the end of the band. A single run has no interval.
             () if interval.is_some() && self.is_equal(span) => return (ClaimVerdict::Equal, None),
             () if self.holds.has_none(span) && !self.is_perhaps_equal(span) => {
                 return (ClaimVerdict::DoesNotHold, None);
@@ -246,12 +228,12 @@ impl Claim {
         (ClaimVerdict::Holds, Some(amount))
     }
 
-    /// True if the interval has something of the paper's range, or its exact figure.
+    /// True if the interval overlaps the paper's range, or contains its exact figure.
     fn is_perhaps_equal(&self, (low, high): (f64, f64)) -> bool {
         matches!(self.says, PaperStatement::Figure { from, to, .. } if low <= to && from <= high)
     }
 
-    /// True if the interval lies in the paper's range, or has its exact figure and is narrow enough to tell it.
+    /// True if the interval lies in the paper's range, or contains its exact figure and is narrow enough.
     fn is_equal(&self, (low, high): (f64, f64)) -> bool {
         match self.says {
             PaperStatement::Figure { from, to, .. } if from < to => from <= low && high <= to,
@@ -260,13 +242,14 @@ impl Claim {
         }
     }
 
-    /// The widest interval that makes an exact figure equal: half of the figure, but not less than what it is printed to.
+    /// The widest interval that makes an exact figure equal: half of the figure, but at least its printed
+    /// precision.
     fn widest(&self, figure: f64) -> f64 {
         let amount = if self.unit == StudyUnit::Change { figure - 1.0 } else { figure };
         (amount.abs() * WIDEST).max(self.unit.step())
     }
 
-    /// The paper's words, or the aim, beside ours.
+    /// The paper's words, or the aim, beside our figure.
     fn beside(&self) -> String {
         match self.says {
             PaperStatement::Figure { text, .. } | PaperStatement::Direction(text) => format!("the paper's: {text}"),
@@ -274,7 +257,7 @@ impl Claim {
         }
     }
 
-    /// The reason of a verdict that wants one.
+    /// The reason for a verdict that needs one.
     fn reason(&self, verdict: ClaimVerdict, amount: Option<Amount>, has_interval: bool) -> Option<&'static str> {
         match (verdict, amount) {
             (ClaimVerdict::Equal, _) | (ClaimVerdict::Holds, None) => None,
@@ -299,8 +282,8 @@ impl Claim {
     }
 }
 
-/// The value to six digits. Logarithms differ in the last of sixteen from one
-/// machine's library to another's, and claims are to be the same everywhere.
+/// Rounds to six digits. Logarithms differ in the last of sixteen digits between machines' libraries, and
+/// claims must be the same everywhere.
 fn six_digits(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }

@@ -1,5 +1,5 @@
-//! The real daemons on an emulated network: what virtual time has no notion of, the
-//! super node's processor, and whether both come to the same.
+//! The real daemons on an emulated network, for the super node's processor, which virtual time lacks, and for
+//! the agreement of emulation and simulation.
 
 use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
@@ -7,11 +7,11 @@ use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyU
 
 const EMULATED: &str = "emulated";
 const SIMULATED: &str = "simulated";
-/// By how much completions and medians of latencies may differ.
+/// The tolerance for completions and medians of latencies.
 const COMPLETIONS: f64 = 0.05;
 const LATENCIES: f64 = 0.1;
 
-/// The tree of 92 with one super node, both ways.
+/// The tree of 92 with one super node, emulated and simulated.
 pub(super) fn study(scale: StudyScale) -> Study {
     let (nodes, duration) = if scale.is_quick { (11, "30s") } else { (92, "2m") };
     let x = f64::from(nodes);
@@ -20,7 +20,7 @@ pub(super) fn study(scale: StudyScale) -> Study {
          duration = \"{duration}\"\nsuper_nodes = 1\nlinktest = false\n"
     );
     let simulated = StudyPoint::virtual_run(SIMULATED, x, plan.clone(), scale);
-    // In real time: a quick one is made once.
+    // In real time: a quick study has one run.
     let seeds = if scale.is_quick { 1 } else { scale.seeds };
     let emulated =
         StudyPoint { series: EMULATED.to_owned(), make: RunMethod::Emulated { plan }, seeds, ..simulated.clone() };
@@ -47,7 +47,7 @@ pub(super) fn study(scale: StudyScale) -> Study {
             plot("both ways", "Image: to the last byte, median", "image.p50", StudyUnit::Ms),
             plot("both ways", "Sensor: to the last byte, median", "sensor.p50", StudyUnit::Ms),
         ],
-        // The paper's figure is of 92 nodes.
+        // The paper's figure is for 92 nodes.
         claims: [(!scale.is_quick).then(|| processor(x)).into_iter().collect(), agreements(x)].concat(),
     }
 }
@@ -77,7 +77,7 @@ fn processor(x: f64) -> Claim {
     }
 }
 
-/// Not of the paper: whether what is said in virtual time can be believed.
+/// A claim of our own: results in virtual time match those in real time.
 fn agree(id: &str, sentence: &str, measure: &str, band: f64, x: f64) -> Claim {
     Claim {
         id: format!("sproull-{id}"),

@@ -1,36 +1,36 @@
-//! From a radio link to several satellites in a row: how far apart hosts may be.
+//! Distances between hosts, from a radio link to several satellites in a row.
 
 use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
 use super::sproull::{CLIENT_SERVER, ONE, plan};
 use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
 
-/// One way from host to host, milliseconds.
+/// Delays from host to host, one way, milliseconds.
 const DELAYS: [u32; 10] = [50, 100, 200, 400, 600, 800, 1_200, 2_000, 3_500, 5_000];
 const QUICK: [u32; 5] = [50, 400, 800, 2_000, 5_000];
-/// With the real daemons, whose runs take as long as they say.
+/// Delays with the real daemons, whose runs take real time.
 const EMULATED: [u32; 4] = [200, 800, 2_000, 5_000];
 const QUICK_EMULATED: [u32; 1] = [2_000];
-/// The architectures as plans call them, and their lines, in virtual and in real time.
+/// The architectures: name in plans, and lines in virtual and in real time.
 const SIDES: [(&str, &str, &str); 2] =
     [("client-server", CLIENT_SERVER, "client/server, emulated"), ("super-node", ONE, "1 super node, emulated")];
 type ArchitectureSeries = (&'static str, &'static str, &'static str);
-/// The transports of the product, each by itself: its name, and the lines over it.
+/// The product's transports, each alone: its name, and the lines over it.
 const OVER: [(&str, [&str; 2]); 3] = [
     ("udp", ["client/server over udp", "1 super node over udp"]),
     ("tcp", ["client/server over tcp", "1 super node over tcp"]),
     ("quic", ["client/server over quic", "1 super node over quic"]),
 ];
-/// The cliff of a handshake that ends after a time of its own, as it once did: three round trips of an object's end
-/// at 833 ms one way.
+/// The failure of a fixed handshake time-out, which the product once had: three round trips of an object's
+/// handshake exceed it from 833 ms one way.
 const FIXED: &str = "handshake = \"5s\"\n";
 const CLIFF_SEEDS: u64 = 3;
 const CLIFF: [u32; 4] = [800, 830, 840, 2_000];
 const FIXED_LINES: [&str; 2] = ["client/server, handshake of 5 s", "1 super node, handshake of 5 s"];
-/// The farthest, and the farthest that a quick run emulates.
+/// The longest delay, and the longest that a quick study emulates.
 const FARTHEST: f64 = 5_000.0;
 const FAR: f64 = 2_000.0;
-/// So far away a request of several round trips takes more than the usual 30 s.
+/// At such distances a request of several round trips takes more than the usual 30 s.
 const PATIENT: &str = "timeout = \"3m\"\ndrain = \"4m\"\n";
 
 const WHY: &str = "What gives up does so after a time that does not follow the path.";
@@ -56,7 +56,7 @@ fn over_points(scale: StudyScale) -> Vec<StudyPoint> {
     points
 }
 
-/// With a handshake that does not follow the path.
+/// Points with a handshake time-out that ignores the path.
 fn cliff(scale: StudyScale) -> Vec<StudyPoint> {
     let point = |delay: u32, ((architecture, ..), series): (ArchitectureSeries, &str)| {
         let point = StudyPoint::virtual_run(
@@ -71,7 +71,6 @@ fn cliff(scale: StudyScale) -> Vec<StudyPoint> {
     delays.iter().flat_map(|delay| SIDES.into_iter().zip(FIXED_LINES).map(|side| point(*delay, side))).collect()
 }
 
-/// The study.
 pub(super) fn study(scale: StudyScale) -> Study {
     let simulated = |delay: u32, (architecture, series, _): ArchitectureSeries| {
         StudyPoint::virtual_run(series, f64::from(delay), text(delay, architecture, scale.duration(), ""), scale)
@@ -79,7 +78,7 @@ pub(super) fn study(scale: StudyScale) -> Study {
     };
     let emulated = |delay: u32, (architecture, _, series): ArchitectureSeries| {
         let plan = text(delay, architecture, if scale.is_quick { "1m" } else { "4m" }, "linktest = false\n");
-        // Distance, not chance, is in question, and it takes minutes: once.
+        // The distance matters here, not chance, and a run takes minutes: one seed.
         StudyPoint {
             make: RunMethod::Emulated { plan },
             seeds: 1,
@@ -133,12 +132,11 @@ fn claims() -> Vec<Claim> {
     [over_each(), published()].concat()
 }
 
-/// The part of requests that was completed, of all seeds together.
+/// The fraction of completed requests, over all seeds.
 fn completed(series: &str, x: f64) -> Estimator {
     Estimator::Share { part: MeasureKey::new(series, x, "success"), of: "ended" }
 }
 
-/// Each transport by itself.
 fn over_each() -> Vec<Claim> {
     let claim = |transport: &str, architecture: &str, series: &str| Claim {
         id: format!("beyond-distance-{transport}-{architecture}"),
@@ -192,7 +190,7 @@ fn published() -> Vec<Claim> {
             nearly_all,
         ),
         claim("emulated-peers", "And peer to peer.", "99 %", completed(peers_emulated, FAR), nearly_all),
-        // Through the server nobody meets for the first time, so that runs of another length have the same median.
+        // With a server there are no first contacts, so the median does not depend on the length of a run.
         claim(
             "emulated-track",
             "There a track through the server begins after as long as in virtual time: the median.",

@@ -1,4 +1,4 @@
-//! Runs of `emulate run`: the real daemons on an emulated network, as records that become figures.
+//! Runs of `emulate run`: the real daemons on an emulated network, whose records become figures.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::experiment::Prepared;
 use crate::report;
 use crate::report::record::RunVerdict;
 
-/// Runs a plan with a seed, its records in `folder`, which is not there.
+/// Runs a plan with a seed; the records go to `folder`, which must not exist.
 ///
 /// # Errors
 /// A sentence, if it recorded nothing; `None` if `interrupt` was set.

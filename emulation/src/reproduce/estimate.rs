@@ -1,4 +1,4 @@
-//! Estimators: how the figure of ours that a claim is about is found in runs, and how sure it is.
+//! Estimators: the way from runs to the figure that a claim compares, with its uncertainty.
 
 use std::collections::BTreeMap;
 
@@ -7,36 +7,31 @@ use super::study::StudyUnit;
 use crate::report::text_format::capital;
 use crate::statistics::{mean_and_half_width, paired, wilson};
 
-/// The way in which ours is found.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Estimator {
-    /// The mean over seeds.
     Mean(MeasureKey),
     /// The first over the second, seed by seed: the geometric mean.
     Ratio(MeasureKey, MeasureKey),
-    /// The part of requests, or of the like, that a measure is, over all seeds together.
+    /// A measure that is a fraction of requests or the like, over all seeds together.
     Share {
-        /// The part.
         part: MeasureKey,
-        /// The measure of the same runs that counts what it is a part of.
+        /// The measure that counts the whole, of the same runs.
         of: &'static str,
     },
-    /// The place along the axis at which the first line, of a measure, comes to lie above the
-    /// second, seed by seed, interpolated between neighbours; the lowest place.
+    /// The position on the axis at which the first line, of a measure, rises above the second, seed by seed,
+    /// interpolated between adjacent points; the lowest such position.
     Crossing {
-        /// The line that is above beyond the crossing.
+        /// The line that is above after the crossing.
         above: &'static str,
-        /// The line that is below there.
         below: &'static str,
-        /// The measure.
         measure: &'static str,
-        /// True if the crossing is looked for from the far end of the axis.
+        /// True to search for the crossing from the far end of the axis.
         from_far: bool,
     },
 }
 
-/// A figure of ours, its interval, on how many seeds; and what there is to say.
+/// A figure of ours, its interval, its number of seeds, and a remark.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Estimate {
     pub(super) value: Option<f64>,
@@ -45,7 +40,7 @@ pub(super) struct Estimate {
     pub(super) remark: Option<String>,
     /// True if runs show that there is no such value.
     pub(super) is_refuted: bool,
-    /// True if the value is where runs end, so that it may be anything beyond.
+    /// True if the value is at the end of the sweep, so that the real one may lie anywhere beyond.
     pub(super) is_bound: bool,
 }
 
@@ -72,7 +67,7 @@ impl Estimate {
         Self { value: Some(mean), interval, seeds: values.len(), ..Self::default() }
     }
 
-    /// Of the counts of all seeds together. A run that came to count nothing has failed as often as another could.
+    /// Estimates from the counts of all seeds. A run without counts counts as a complete failure.
     fn of_share(parts: &BTreeMap<u64, f64>, counts: &BTreeMap<u64, f64>) -> Self {
         let runs: Vec<(f64, f64)> = parts.iter().filter_map(|(seed, part)| Some((*part, *counts.get(seed)?))).collect();
         let most = runs.iter().map(|(_, count)| *count).fold(0.0, f64::max);
@@ -87,7 +82,7 @@ impl Estimate {
         Self { value: Some(seen / whole), interval, seeds: runs.len(), remark, ..Self::default() }
     }
 
-    /// Of the seeds that both have.
+    /// Uses the seeds that both have.
     fn of_ratio(of: &BTreeMap<u64, f64>, to: &BTreeMap<u64, f64>) -> Self {
         let pairs: Vec<(f64, f64)> = to.iter().filter_map(|(seed, to)| Some((*to, *of.get(seed)?))).collect();
         let (to, of): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
@@ -102,7 +97,7 @@ impl Estimate {
     }
 }
 
-/// The place at which the first line comes to lie above the second, over all seeds.
+/// The position at which the first line rises above the second, over all seeds.
 fn crossing(values: &impl StudyValues, lines: [&str; 2], measure: &str, from_far: bool, unit: StudyUnit) -> Estimate {
     let mut places = values.places(lines[1]);
     if from_far {
@@ -131,10 +126,10 @@ fn crossing(values: &impl StudyValues, lines: [&str; 2], measure: &str, from_far
     Estimate { remark, is_bound: at_the_edge > 0 && at_the_edge == found.len(), ..estimate }
 }
 
-/// The first place at which the difference is not below zero any more and stays
-/// so, interpolated; and whether that is the first place of all.
+/// The first position from which on the difference is never below zero, interpolated; true if that is the first
+/// position of all.
 pub(super) fn first_above(differences: &[(f64, f64)]) -> Option<(f64, bool)> {
-    // Only places beyond the last one at which it is below count.
+    // Only positions after the last negative difference count.
     let Some(last_below) = differences.iter().rposition(|(_, difference)| *difference < 0.0) else {
         return differences.first().map(|(x, _)| (*x, true));
     };

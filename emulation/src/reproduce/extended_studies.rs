@@ -1,22 +1,21 @@
-//! What the papers leave to the future: lossy links, a super node that dies,
-//! the choice of how to find providers, other transports.
+//! Studies of the papers' future work: lossy links, a super node that dies, the choice of discovery, other
+//! transports.
 
 use super::claim::{Band, Claim, PaperStatement, PreferredAmount};
 use super::sproull::{CLIENT_SERVER, ONE, Ratio, plan};
 use super::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 
 const TREE: &str = "{ tree = { nodes = 54 } }";
-/// The LANs of the low-flying nodes, and those that lead up to the X-45s.
+/// The number of LANs of the low-flying nodes, and of those that lead up to the X-45s.
 const EDGES: usize = 15;
 const MIDDLES: usize = 3;
 const SIDES: [(&str, &str); 2] = [("client-server", CLIENT_SERVER), ("super-node", ONE)];
 
-/// All of them.
 pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     vec![loss(scale), failure(scale), discovery(scale), transports(scale)]
 }
 
-/// With the limit of a line's runs.
+/// Plots with the limit from a line's runs.
 fn plots(series: &'static str) -> Vec<Plot> {
     let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(series);
     vec![
@@ -27,7 +26,7 @@ fn plots(series: &'static str) -> Vec<Plot> {
     ]
 }
 
-/// One figure held against another, by an aim of our own.
+/// A claim that compares two figures, with an aim of our own.
 fn claim(id: &str, sentence: &str, (measure, of, to): (&str, &str, &str), x: f64, (aim, holds): AimBand) -> Claim {
     let (figure, says, better) = ("beyond", PaperStatement::Nothing(aim), PreferredAmount::Neither);
     let (why, sentence) = ("", sentence.to_owned());
@@ -163,7 +162,6 @@ fn discovery(scale: StudyScale) -> Study {
     }
 }
 
-/// The same over each transport.
 fn transports(scale: StudyScale) -> Study {
     let all = scale.places(&["paper", "udp", "tcp", "quic"], &["paper", "quic"]);
     let last = (all.len() - 1) as f64;

@@ -1,5 +1,4 @@
-//! More nodes than the papers had: what the design promises of a thousand nodes
-//! and of a hundred thousand.
+//! Networks beyond the papers' sizes: claims of the design about a thousand and a hundred thousand nodes.
 
 use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
@@ -7,19 +6,16 @@ use super::measures::Measures;
 use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
 use crate::sim::growth::GrowthResult;
 
-/// The line of its figures.
 const FOREST: &str = "forest";
-/// What all other sizes are held against.
+/// The size with which all others are compared.
 const SMALL: f64 = 1_000.0;
 /// The distances of lookups and requests, as measures name them.
 const DISTANCES: [&str; 3] = ["home", "near", "across"];
-/// The tiers, as measures name them.
 const TIERS: [&str; 3] = ["home", "middle", "top"];
-/// So many nodes take minutes and gigabytes each.
+/// Runs of this size take minutes and gigabytes each.
 const MANY: u32 = 100_000;
 const SEEDS_OF_MANY: u64 = 3;
 
-/// The study.
 pub(super) fn study(scale: StudyScale) -> Study {
     let sizes: Vec<u32> = scale.places(&[1_000, 10_000, MANY], &[1_000, 3_000]);
     let (moving_s, lookups) = if scale.is_quick { (60, 150) } else { (60, 200) };
@@ -84,7 +80,6 @@ fn at(nodes: f64, measure: &str) -> MeasureKey {
     MeasureKey::new(FOREST, nodes, measure)
 }
 
-/// One size over the small one.
 fn growth(nodes: f64, measure: &str) -> Estimator {
     Estimator::Ratio(at(nodes, measure), at(SMALL, measure))
 }
@@ -189,7 +184,6 @@ pub(super) fn measures(size: &GrowthResult) -> Measures {
     all
 }
 
-/// Why its figures cannot be trusted.
 pub(super) fn doubts(size: &GrowthResult) -> Vec<String> {
     let GrowthResult { violations, overflows, .. } = size;
     let said = [

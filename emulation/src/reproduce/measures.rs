@@ -1,20 +1,20 @@
-//! What is kept of a run: figures by name.
+//! The figures of a run that are stored, by name.
 //!
-//! | name | what |
+//! | name | meaning |
 //! |---|---|
 //! | `completed`, `asked` | services |
-//! | `at_target` | the part of completed requests that the host provided whose cell was asked for |
-//! | `ended` | requests that could be completed: the run's end cut none of them off |
-//! | `success` | the part of these that was completed |
-//! | `track.success` | the same of one service; so for each |
+//! | `at_target` | the fraction of completed requests whose provider is the host of the requested cell |
+//! | `ended` | requests that could be completed: without those cut off by the run's end |
+//! | `success` | the completed fraction of these |
+//! | `track.success` | the same for one service; one for each |
 //! | `completed.limit` | services if every request took the [least time](crate::placement::LatencyBounds) |
 //! | `completed.ceiling` | services if requests took no time at all |
-//! | `traffic.ports`, `traffic.offered` | bytes, as switches and as hosts count them; with `.each` for each completed service |
-//! | `overhead.each` | bytes that found and arranged services, for each completed one |
-//! | `hub.cpu` | the part of a processor that the busiest hub used, where daemons ran |
-//! | `first_contacts` | the part of requests that began with a handshake |
-//! | `video.mean`, `.p50`, `.p95` | latency as the seed counts it, milliseconds; so for each service |
-//! | `video.warm.mean`, `video.cold.mean` | the same over associations that were up, and not |
+//! | `traffic.ports`, `traffic.offered` | bytes, as switches and hosts count them; with `.each` for each completed service |
+//! | `overhead.each` | bytes of discovery and control, for each completed service |
+//! | `hub.cpu` | the busiest hub's use of a processor, with real daemons |
+//! | `first_contacts` | the fraction of requests that began with a handshake |
+//! | `video.mean`, `.p50`, `.p95` | latency as in the paper, milliseconds; for each service |
+//! | `video.warm.mean`, `video.cold.mean` | the same over existing and over new connections |
 //! | `video.limit` | the mean of the least times of the same requests |
 //! | `video.excess.p50`, `.p95` | warm first bytes over their least time |
 
@@ -30,10 +30,10 @@ use crate::report::record::{RequestOutcome, RequestRecord};
 use crate::sim::TrafficBreakdown;
 use crate::statistics::{mean, quantile};
 
-/// What a message beside data costs at most in headers, with the packet that
-/// acknowledges it: Ethernet, IP, UDP and DTLS twice.
+/// The greatest cost of headers of a control message, with the packet that acknowledges it: Ethernet, IP, UDP
+/// and DTLS twice.
 const CONTROL_HEADERS: u64 = 2 * 80;
-/// The same of one that shares the packet of another message: a record's and a message's head.
+/// The cost of headers of a message in another's packet: a record's header and a message's.
 const SHARED_HEADERS: u64 = 22 + 13;
 
 /// Figures of a run, by name.
@@ -61,7 +61,7 @@ pub(super) fn compute_measures(prepared: &Prepared, results: &Results, shares: O
     put("hub.cpu", hubs.filter_map(|hub| hub.cpu_share).reduce(f64::max).filter(|_| shares.is_none()));
     put("traffic.ports.each", traffic.port_per_service);
     put("traffic.offered.each", traffic.offered_per_service);
-    // Through a server all of it goes by a hub, data too.
+    // With a server all traffic goes through a hub, including data.
     let shares = shares.filter(|_| prepared.plan.architecture.hub_role() == Role::SuperNode);
     let arranged = shares.map(arranged);
     put("overhead.each", arranged.and_then(|bytes| per_service(bytes, completed)));
@@ -80,15 +80,15 @@ pub(super) fn compute_measures(prepared: &Prepared, results: &Results, shares: O
     all
 }
 
-/// Those of a run whose nodes never came to ask.
+/// The figures of a run whose nodes found no home.
 pub(super) fn empty_measures() -> Measures {
     let services = Service::ALL.map(|service| format!("{}.success", service.name()));
     let names = ["completed", "asked", "ended", "success"].map(str::to_owned).into_iter().chain(services);
     names.map(|name| (name, 0.0)).collect()
 }
 
-/// What found services and arranged them: all that hubs have to do with but the
-/// data that they relay, what nodes said to one another beside data, and their handshakes.
+/// Bytes of discovery and control: all traffic of hubs without relayed data, the nodes' control messages, and
+/// their handshakes.
 fn arranged(shares: TrafficBreakdown) -> u64 {
     let TrafficBreakdown {
         hub_bytes,
@@ -101,7 +101,7 @@ fn arranged(shares: TrafficBreakdown) -> u64 {
         ..
     } = shares;
     let headers = asides * CONTROL_HEADERS + shared_asides * SHARED_HEADERS;
-    // What is relayed counts as sent when it is queued, and may be lost there.
+    // Relayed data counts as sent when it is queued, and may be lost there.
     hub_bytes.saturating_sub(relayed_bytes) + handshake_bytes + multicast_bytes + aside_bytes + headers
 }
 
@@ -109,7 +109,7 @@ fn all_bytes(shares: TrafficBreakdown) -> u64 {
     shares.hub_bytes + shares.handshake_bytes + shares.multicast_bytes + shares.node_bytes
 }
 
-/// Latencies beside the least that they could be, where hubs alone find providers.
+/// Latencies relative to their lower bounds, if only hubs find providers.
 fn compare_with_bounds(prepared: &Prepared, results: &Results) -> Measures {
     let limits =
         Some(LatencyBounds::from_prepared(prepared)).filter(|_| prepared.plan.architecture.discovery().is_none());
@@ -141,7 +141,7 @@ fn compare_with_bounds(prepared: &Prepared, results: &Results) -> Measures {
     }
     let (run, completed) = (&results.run, results.completed().count() as f64);
     let time_s = run.ran_s * f64::from(run.nodes);
-    // What is left of the nodes' time is streams and pauses, of which each service has its share.
+    // The rest of the nodes' time is streams and pauses, in proportion to each service.
     let busy_s = time_s - waited_s;
     let with = |wait_s: f64| (busy_s > 0.0).then(|| completed * time_s / (busy_s + wait_s));
     all.extend([
@@ -193,11 +193,11 @@ mod tests {
         assert_eq!(at("completed"), outcome.completed as f64);
         assert!(at("track.excess.p50") >= 1.0 && at("track.excess.p95") < 1.15, "{measures:?}");
         assert!(at("track.warm.mean") < at("track.cold.mean") && at("track.limit") <= at("track.warm.mean"));
-        // Six pairs, each over two transports and in both directions at most.
+        // Six pairs, each over at most two transports and in both directions.
         assert!(at("first_contacts") > 0.0 && at("first_contacts") < 0.5, "{measures:?}");
         assert!(at("completed") <= at("completed.limit") && at("completed.limit") < at("completed.ceiling"));
         assert!(at("overhead.each") > 200.0 && at("overhead.each") < 3000.0, "{measures:?}");
-        // Whoever asks the nodes on the link as well may be sooner.
+        // With multicast on the link, discovery may be faster.
         let both = plan.replace("super-node", "super-node-multicast");
         let prepared = Prepared::from_text(&both, Path::new("p.toml")).unwrap();
         let (outcome, results) = sim::simulate_with_results(&prepared, Detail::Packet).unwrap();

@@ -1,32 +1,31 @@
 //! The papers reproduced: every figure and table by one command.
 //!
-//! A catalogue of studies says what is run, drawn and claimed. Runs are found
-//! where an earlier command left them, or made; each claim is held against them;
-//! one page shows all of it.
+//! A catalogue of studies lists the runs, the plots and the claims. Runs of an earlier command are reused,
+//! others are made; each claim is tested against them; one page shows everything.
 //!
 //! | file | its part |
 //! |---|---|
-//! | `study` | what a study is |
-//! | `claim` | what a paper says, and the band in which that holds |
-//! | `estimate` | the figure of ours that a claim is about, and its interval |
-//! | [`software`] | what distance makes of the factor of two, and what slower software adds |
-//! | `verdict` | what has come of claims |
-//! | `measures` | what is kept of a run |
-//! | `store` | where it is kept, and what it was made of |
-//! | `tasks` | what there is to run, and what of it is one and the same |
-//! | `runner` | makes what is missing |
-//! | `workers` | side by side in virtual time, one after the other in real time |
+//! | `study` | the definition of a study |
+//! | `claim` | a paper's statement, and the band in which it holds |
+//! | `estimate` | the figure of ours that a claim compares, and its interval |
+//! | [`software`] | a model of the factor of two: the effects of distance and of slow software |
+//! | `verdict` | verdicts on claims |
+//! | `measures` | the figures of a run |
+//! | `store` | the files of runs, with their inputs |
+//! | `tasks` | the runs to make, without duplicates |
+//! | `runner` | makes missing runs |
+//! | `workers` | threads: parallel in virtual time, sequential in real time |
 //! | `process` | another process of this program |
 //! | `bench` | runs of `emulate bench` |
 //! | `emulated` | runs of `emulate run` |
 //! | `daemons` | the study of real daemons: the super node's processor, emulation beside simulation |
-//! | `benches` | the studies that are measured so: reflectors, bulk transfer, two links |
-//! | `extended_studies` | what the papers leave to the future |
+//! | `benches` | the studies based on `emulate bench`: reflectors, bulk transfer, two links |
+//! | `extended_studies` | the papers' future work |
 //! | `movement` | nodes that move |
 //! | `distance` | hosts from 50 ms to 5 s apart |
-//! | `growth` | more nodes than papers had |
+//! | `growth` | more nodes than the papers had |
 //! | `sproull` | the studies of Sproull, Lockwood and Meier 2007 |
-//! | `page` | what a reviewer reads |
+//! | `page` | the page for reviewers |
 
 mod bench;
 mod benches;
@@ -77,11 +76,10 @@ pub fn catalogue(scale: StudyScale) -> Vec<Study> {
     .concat()
 }
 
-/// The studies whose names, or the names of whose claims, begin with one of
-/// these; all if none is named.
+/// The studies with a name, or a claim's name, that begins with one of `names`; all if `names` is empty.
 ///
 /// # Errors
-/// The name that no study has.
+/// A name that matches no study.
 pub fn select_studies(names: &[String], scale: StudyScale) -> Result<Vec<Study>, String> {
     let studies = catalogue(scale);
     let is = |study: &Study, name: &str| {
@@ -96,55 +94,45 @@ pub fn select_studies(names: &[String], scale: StudyScale) -> Result<Vec<Study>,
 /// A run that was found or made.
 #[derive(Clone, Debug)]
 pub struct StudyRun {
-    /// Its study, by its place among all.
     pub study: usize,
-    /// Its point, by its place in the study.
+    /// Index of its point in the study.
     pub point: usize,
-    /// Its seed.
     pub seed: u64,
-    /// What it has left.
     pub kept: StoredRun,
 }
 
-/// How far it is.
 #[derive(Clone, Copy, Debug)]
 pub struct ReproductionProgress<'a> {
-    /// Runs that were there already.
     pub found: usize,
-    /// Of those that are to be made, runs that were there and were not valid, or lacked something.
+    /// Stored runs that will be repeated, because they were not valid or incomplete.
     pub again: usize,
-    /// Runs made, and how many there are to be made.
+    /// Runs made so far, out of `of`.
     pub made: usize,
-    /// See `made`.
     pub of: usize,
-    /// How long the rest takes, as far as can be told.
+    /// The remaining time, if it can be estimated.
     pub left: Option<Duration>,
-    /// The run that was made last.
     pub last: &'a str,
 }
 
-/// A study and its runs.
 #[derive(Clone, Copy, Debug)]
 pub struct StudyResults<'a> {
-    /// The study.
     pub study: &'a Study,
-    /// Its place among all, which its runs name.
+    /// Its index among all, which its runs refer to.
     index: usize,
     runs: &'a [StudyRun],
 }
 
 impl<'a> StudyResults<'a> {
-    /// The study at this place, of all runs.
+    /// The study with this index, among all runs.
     pub fn new(studies: &'a [Study], index: usize, runs: &'a [StudyRun]) -> Self {
         Self { study: &studies[index], index, runs }
     }
 
-    /// Its runs, valid or not.
     pub fn runs(self) -> impl Iterator<Item = &'a StudyRun> {
         self.runs.iter().filter(move |run| run.study == self.index)
     }
 
-    /// Its claims, each held against the runs.
+    /// Its claims, each judged by the runs.
     pub fn judgements(&self) -> Vec<Judgement> {
         self.study.claims.iter().map(|claim| claim.judge(self)).collect()
     }
@@ -165,14 +153,10 @@ impl StudyValues for StudyResults<'_> {
     }
 }
 
-/// What was written.
 #[derive(Clone, Debug)]
 pub struct WrittenReproduction {
-    /// The page to look at.
     pub page: PathBuf,
-    /// What has come of each claim.
     pub judgements: Vec<Judgement>,
-    /// How many runs are not valid.
     pub invalid: usize,
 }
 
@@ -226,13 +210,13 @@ mod tests {
         }
     }
 
-    /// Every measure has this value, with every seed.
+    /// A source in which every measure has this value, with every seed.
     struct Everywhere<'a>(&'a Study, &'a Claim, f64);
 
     impl StudyValues for Everywhere<'_> {
         fn at(&self, at: &MeasureKey) -> BTreeMap<u64, f64> {
             let value = match &self.1.ours {
-                // The first line has the value where the claim looks for it, and the other one 1.
+                // The first line has the value in the claim's measure, and the other one has 1.
                 Estimator::Ratio(of, _)
                     if (of.series.as_str(), of.x, &of.measure) != (&at.series, at.x, &at.measure) =>
                 {
@@ -273,7 +257,7 @@ mod tests {
                     }
                     let PaperStatement::Figure { from, to, .. } = claim.says else { continue };
                     assert!(claim.unit.most().is_none_or(|most| to <= most), "{}", claim.id);
-                    // Of what is to be less than the paper's, the paper's own is the end of the band.
+                    // If less than the paper's figure is claimed, that figure is the end of the band.
                     let ends = [from, to].map(|end| claim.holds.has(end) || claim.holds == Band::Below(end));
                     assert_eq!(ends, [true, true], "{}: the paper's own figure does not hold", claim.id);
                 }
@@ -286,7 +270,7 @@ mod tests {
         let study = daemons::study(StudyScale::new(true, None));
         let parts = [true, false].map(|real_time| study.clone().only(real_time).unwrap());
         assert_eq!(parts.each_ref().map(|part| part.points.len()), [1, 1]);
-        // That on the processor is of 92 nodes, and a quick run has 11.
+        // The claim on the processor is for 92 nodes, and a quick run has 11.
         assert_eq!(parts.each_ref().map(|part| part.claims.len()), [0, 0]);
         let published = daemons::study(StudyScale::new(false, None)).only(true).unwrap();
         assert_eq!(published.claims.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(), ["sproull-cpu"]);

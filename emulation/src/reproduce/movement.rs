@@ -1,5 +1,4 @@
-//! Nodes that move over the grid: the client/server with caching that the paper
-//! describes, and the overlay.
+//! Nodes that move over the grid: the client/server with caching that the paper describes, and the overlay.
 
 use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
@@ -9,17 +8,16 @@ use super::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 const TREE: &str = "{ tree = { nodes = 31 } }";
 const CACHING: &str = "with 3 caches";
 const THREE: &str = "3 super nodes";
-/// What is drawn, how plans call it, and more of the plan.
+/// The lines: name in figures, architecture in plans, and more of the plan.
 const SIDES: [(&str, &str, &str); 3] = [
     (CACHING, "client-server-caching", "caches = 3\n"),
     (ONE, "super-node", "super_nodes = 1\n"),
     (THREE, "super-node", "super_nodes = 3\n"),
 ];
-/// Nobody moves; cells a minute at which claims are made.
+/// The speeds, in cells per minute, at which claims are made; 0 means no movement.
 const STILL: f64 = 0.0;
 const FAST: f64 = 6.0;
 
-/// All of them.
 pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     vec![study(scale)]
 }

@@ -1,25 +1,23 @@
-//! Whether any latency is below what distance and rates alone leave.
+//! A check that no latency is below its bound from distance and rates.
 
 use roost_proto::Service;
 
 use super::StudyResults;
 
-/// By how much one may seem to be below it: the numbers in packets take some bytes more or less.
+/// The tolerance of the check: numbers in packets vary by some bytes.
 const BYTES: f64 = 1e-3;
 
-/// Of all mean latencies, the one that is nearest to the least that its own runs could have had.
+/// Of all mean latencies, the one that is closest to the bound of its own runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NearestToBound {
-    /// How many there are.
     of: usize,
-    /// Of that one its limit.
+    /// Ratio of the closest one to its bound.
     ratio: f64,
-    /// Which it is.
     place: String,
 }
 
 impl NearestToBound {
-    /// Among all studies; none if no latency has a limit.
+    /// Searches all studies; `None` if no latency has a bound.
     pub(super) fn from_studies(all: &[StudyResults<'_>]) -> Option<Self> {
         let mut ratios = Vec::new();
         for found in all {
@@ -42,7 +40,6 @@ impl NearestToBound {
         Some(Self { of, ratio, place })
     }
 
-    /// What readers are told.
     pub(super) fn sentence(&self) -> String {
         let Self { of, ratio, place } = self;
         let held = match *ratio >= 1.0 - BYTES {

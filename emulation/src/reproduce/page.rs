@@ -1,5 +1,4 @@
-//! The page for reviewers, with every figure beside what the paper found, and
-//! the same as JSON and as single figures.
+//! The page for reviewers, with every figure beside the paper's, as HTML, as JSON and as single figures.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +14,10 @@ use crate::report::page::{Page, Rows};
 use crate::report::text_format::{capital, counted};
 use crate::statistics::mean_and_half_width;
 
-/// The version of `claims.json`.
 const SCHEMA: u32 = 2;
 
-/// Holds all claims against the runs, and writes the page, `claims.json` and
-/// the figures into the folder of the runs.
+/// Judges all claims by the runs, and writes the page, `claims.json` and the figures into the folder of the
+/// runs.
 ///
 /// # Errors
 /// When a file cannot be written.
@@ -94,7 +92,7 @@ fn lead(all: &[StudyResults<'_>], runs: &[StudyRun], scale: StudyScale) -> Strin
     )
 }
 
-/// What is not on the page, and how it comes there.
+/// Lists the studies that are missing on the page, with the commands that add them.
 fn rest(all: &[StudyResults<'_>], scale: StudyScale) -> Option<String> {
     let shown = |id: &str| all.iter().find(|found| found.study.id == id).map_or(0, |found| found.study.points.len());
     let lacks: Vec<&str> =
@@ -176,7 +174,7 @@ const TABLES: [(ClaimKind, &str, [&str; 5]); 3] = [
     ),
 ];
 
-/// All claims, one a row, each kind apart.
+/// All claims, one for each row, in a table for each kind.
 fn summary(page: &mut Page, judged: &[Vec<Judgement>]) {
     for (kind, title, headings) in TABLES {
         let mut of = judged.iter().flatten().filter(|one| one.kind == kind).peekable();
@@ -248,13 +246,13 @@ fn study(page: &mut Page, found: StudyResults<'_>, judged: &[Judgement]) {
     verdicts(page, judged);
     table(page, found);
     if study.id == "sproull-tree" {
-        // A published network can be made; if one could not, runs would have ended before.
+        // This fails only if a published network cannot be made, and then runs would have failed before.
         software::fit().iter().for_each(|fit| software::section(page, fit));
     }
     runs(page, found);
 }
 
-/// What has come of the claims, those that do not hold first.
+/// The verdicts on the claims, failures first.
 fn verdicts(page: &mut Page, judged: &[Judgement]) {
     let is = |kind: fn(&Judgement) -> bool| kind;
     let kinds = [
@@ -291,20 +289,20 @@ fn verdicts(page: &mut Page, judged: &[Judgement]) {
     }
 }
 
-/// The study's figures; what the paper says stands below those that it is about.
+/// The study's figures, each with the paper's statements below it.
 fn figures(found: StudyResults<'_>, judged: &[Judgement]) -> Vec<Figure> {
     let study = found.study;
     let is_one_command = matches!(study.points.as_slice(), [point] if point.make.is_real_time());
     if !is_one_command {
         return study.plots.iter().filter_map(|plot| figure(found, plot, judged)).collect();
     }
-    // One place and many measures: those of one figure are side by side.
+    // One position and many measures: those of one figure are side by side.
     let mut names: Vec<&str> = study.plots.iter().map(|plot| plot.figure).collect();
     names.dedup();
     names.into_iter().filter_map(|name| beside(found, name, judged)).collect()
 }
 
-/// The measures of one figure, a bar each.
+/// The measures of one figure, one bar each.
 fn beside(found: StudyResults<'_>, figure: &str, judged: &[Judgement]) -> Option<Figure> {
     let point = found.study.points.first()?;
     let plots = found.study.plots.iter().filter(|plot| plot.figure == figure);
@@ -320,7 +318,7 @@ fn beside(found: StudyResults<'_>, figure: &str, judged: &[Judgement]) -> Option
     (!all.is_empty()).then(|| Figure { name, title, caption: caption(figure, judged), sheet: bars(&all, &[]) })
 }
 
-/// How a figure is read, and what the paper says of it.
+/// The explanation of a figure, with the paper's statements.
 fn caption(figure: &str, judged: &[Judgement]) -> String {
     let is_papers = |one: &&Judgement| one.kind != ClaimKind::Ours && one.figure == figure && !figure.is_empty();
     let about = judged.iter().filter(is_papers);
@@ -358,7 +356,6 @@ fn figure(found: StudyResults<'_>, plot: &Plot, judged: &[Judgement]) -> Option<
     Some(Figure { name: format!("{}-{}", study.id, plot.measure.replace('.', "-")), title, caption, sheet })
 }
 
-/// Lines along the axis.
 fn lines_of(study: &Study, plot: &Plot, all: &[PlotLine]) -> Sheet {
     let mut places: Vec<(f64, String)> = study.points.iter().map(|point| (point.place, point.name.clone())).collect();
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -393,7 +390,7 @@ fn bars_of(found: StudyResults<'_>, plot: &Plot, all: &[PlotLine]) -> Sheet {
     bars(&all, &[])
 }
 
-/// What is seen at each place of each line.
+/// The values at each position of each line.
 fn table(page: &mut Page, found: StudyResults<'_>) {
     let study = found.study;
     let has = |measure: &(&str, StudyUnit)| study.points.iter().any(|point| found.mean(point, measure.0).is_some());
@@ -419,7 +416,7 @@ fn table(page: &mut Page, found: StudyResults<'_>) {
     page.markup("</details>");
 }
 
-/// What tables show beside what is drawn.
+/// Measures that tables show in addition to the plots.
 const ALSO: [(&str, StudyUnit, &str); 7] = [
     ("first_contacts", StudyUnit::Part, "first contacts"),
     ("overhead.each", StudyUnit::Bytes, "overhead a service"),
@@ -436,7 +433,7 @@ fn heading(measure: &str, study: &Study) -> String {
     drawn.or(also).unwrap_or(measure).to_owned()
 }
 
-/// All runs, and how one is made again.
+/// All runs, and the command that repeats one.
 fn runs(page: &mut Page, found: StudyResults<'_>) {
     let study = found.study;
     let Some(first) = found.runs().next() else { return };
@@ -488,7 +485,6 @@ impl Study {
 }
 
 impl<'a> StudyResults<'a> {
-    /// A line's points, along the axis.
     fn points(self, series: &str) -> Vec<&'a StudyPoint> {
         let mut points: Vec<&StudyPoint> = self.study.points.iter().filter(|point| point.series == series).collect();
         points.sort_by(|a, b| a.place.total_cmp(&b.place));

@@ -1,4 +1,4 @@
-//! Another process of this program, whose end is waited for.
+//! Another process of this program, which is run to its end.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,20 +10,18 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often it is looked whether it has ended.
+/// The interval at which its end is checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long one that is interrupted has to take its lab down.
+/// The time for an interrupted process to remove its lab.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The most that it may print, bytes.
+/// The longest output that is read, bytes.
 const MAX_OUTPUT: u64 = 16 << 20;
 
-/// One that has ended.
 #[derive(Debug)]
 pub(super) struct EmulateOutput {
     pub(super) status: ExitStatus,
-    /// Its output.
     pub(super) stdout: String,
-    /// What it said beside that, of errors above all.
+    /// Mostly errors.
     pub(super) stderr: String,
 }
 
@@ -32,7 +30,7 @@ pub(super) struct EmulateOutput {
 /// # Errors
 /// When it cannot be started or waited for.
 pub(super) fn run(words: &[impl AsRef<OsStr>], interrupt: &AtomicBool) -> io::Result<Option<EmulateOutput>> {
-    // Files that are gone with this process: a pipe would hold up who prints much.
+    // Temporary files, since a full pipe would block a process that prints much.
     let (mut printed, mut said) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let mut child = Command::new(std::env::current_exe()?)
         .args(words)
@@ -44,7 +42,7 @@ pub(super) fn run(words: &[impl AsRef<OsStr>], interrupt: &AtomicBool) -> io::Re
     Ok(Some(EmulateOutput { status, stdout: read(&mut printed)?, stderr: read(&mut said)? }))
 }
 
-/// Its end; `None` if somebody interrupted. Then it has so long to end by itself.
+/// Waits for its end; `None` if it was interrupted. Then it has `patience` to end by itself.
 fn wait(child: &mut Child, interrupt: &AtomicBool, patience: Duration) -> io::Result<Option<ExitStatus>> {
     let mut until: Option<Instant> = None;
     loop {
@@ -53,9 +51,9 @@ fn wait(child: &mut Child, interrupt: &AtomicBool, patience: Duration) -> io::Re
         }
         match until {
             None if interrupt.load(Ordering::Relaxed) => {
-                // From a terminal it has had the signal as well.
+                // If Ctrl-C came from a terminal, it has had the signal as well.
                 if let Some(id) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                    // One that is gone needs no signal.
+                    // A process that is gone needs no signal.
                     let _ = kill_process(id, Signal::INT);
                 }
                 until = Some(Instant::now() + patience);

@@ -1,4 +1,4 @@
-//! Makes the runs that are not there yet.
+//! Makes the runs that are missing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -13,38 +13,26 @@ use super::workers::{self, LOOK, StudyTaskResult};
 use super::{ReproductionProgress, StudyRun};
 use crate::experiment::RunError;
 
-/// Why runs were not all made. Those that were are kept.
+/// Some runs were not made. The others are kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunnerError {
     /// Ctrl-C.
     #[error("interrupted; the same command goes on with the runs that are missing")]
     Interrupted,
-    /// A file cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A plan of the catalogue does not fit its network, which is a fault of this program.
+    /// A plan of the catalogue does not fit its network, which is a bug of this program.
     #[error("the plan of {name} is wrong: {error}")]
-    Plan {
-        /// Whose.
-        name: String,
-        /// What is wrong.
-        error: RunError,
-    },
-    /// A run came to nothing.
+    Plan { name: String, error: RunError },
     #[error("{name}: {error}")]
-    Run {
-        /// Which.
-        name: String,
-        /// Why.
-        error: String,
-    },
+    Run { name: String, error: String },
 }
 
-/// Finds or makes all runs of these studies; tells `progress` of each.
+/// Finds or makes all runs of these studies; calls `progress` for each.
 ///
-/// Runs in virtual time are made side by side, one on each processor, and those in real time one at a time: after
-/// them, or beside them if they may be, when these have what is left of the processors.
+/// Runs in virtual time are made in parallel, one on each processor. Runs in real time are made one at a time:
+/// after the others, or beside them if that is allowed, since the others only use processors that are idle.
 ///
 /// # Errors
 /// When one cannot be made or kept, or `interrupt` was set.
@@ -77,21 +65,19 @@ pub fn run(
     Ok(session.made)
 }
 
-/// Runs being made.
 struct StudyRunner<'a, 'p> {
     studies: &'a [Study],
     store: &'a Store,
     progress: &'p mut dyn FnMut(ReproductionProgress<'_>),
     began: Instant,
-    /// Runs that were there, and how many are to be made.
+    /// The number of stored runs, and of those that will be repeated.
     found: usize,
     again: usize,
     of: usize,
-    /// All that there are by now.
     made: Vec<StudyRun>,
 }
 
-/// How much is done of what, and how long that took.
+/// Progress and duration of one kind of runs.
 #[derive(Default)]
 struct Share {
     done: f64,
@@ -100,17 +86,16 @@ struct Share {
 }
 
 impl Share {
-    /// How long the rest takes; nothing is known before the first run.
+    /// The remaining time; unknown before the first run.
     fn left(&self) -> Option<Duration> {
         (self.done > 0.0).then(|| self.took.mul_f64((self.all - self.done).max(0.0) / self.done))
     }
 }
 
-/// What is left of both kinds of runs.
 struct RemainingWork {
     simulated: Share,
     real: Share,
-    /// Those among the real ones that wait for all that are simulated.
+    /// Real-time runs that wait for the end of all simulated ones.
     alone: usize,
 }
 
@@ -124,7 +109,7 @@ impl RemainingWork {
         }
     }
 
-    /// One has ended, at this time since the beginning, at which those that are simulated began.
+    /// Counts a finished run, at the time `since` after the beginning, when the simulated ones began.
     fn count(&mut self, ended: &StudyTaskResult, since: Duration) {
         if ended.task.is_real_time() {
             self.real.done += 1.0;
@@ -136,7 +121,7 @@ impl RemainingWork {
         }
     }
 
-    /// How long it takes until all are made, as far as is known.
+    /// The time until all runs are made, as far as it is known.
     fn time(&self) -> Option<Duration> {
         match (self.simulated.left(), self.real.left()) {
             (Some(first), Some(then)) if self.alone > 0 => Some(first + then),
@@ -160,7 +145,7 @@ impl<'a, 'p> StudyRunner<'a, 'p> {
         session
     }
 
-    /// What several studies have in common once.
+    /// Makes runs that several studies share only once.
     fn make_all(
         &mut self,
         simulated: Vec<StudyTask>,
@@ -182,13 +167,12 @@ impl<'a, 'p> StudyRunner<'a, 'p> {
                 }
                 self.keep(&task, result, left.time())
             });
-            // What is being measured need not come to its end for nobody.
+            // After a failure a running measurement is useless.
             interrupt.fetch_or(made.is_err(), Ordering::Relaxed);
             made
         })
     }
 
-    /// A run has been made.
     fn keep(
         &mut self,
         task: &StudyTask,
@@ -203,8 +187,8 @@ impl<'a, 'p> StudyRunner<'a, 'p> {
                 self.store.keep(id, &folder, seed, StoredRun { daemons: task.daemons.clone(), ..kept })?
             }
             Ok(None) => return Err(RunnerError::Interrupted),
-            // This machine may lack what it needs: the rest is worth a page, and the
-            // same command tries it again.
+            // This machine may lack something it needs: the page is written without it, and the same command
+            // tries it again.
             Err(error) if task.is_real_time() => {
                 StoredRun::new(task.made_of.clone(), Measures::new()).doubted(vec![error])
             }
@@ -221,7 +205,7 @@ impl<'a, 'p> StudyRunner<'a, 'p> {
     }
 }
 
-/// The next result; once somebody interrupts, only what is there already.
+/// The next result; after an interrupt only results that have already come.
 fn next(results: &mpsc::Receiver<StudyTaskResult>, interrupt: &AtomicBool) -> Result<StudyTaskResult, RunnerError> {
     loop {
         let is_interrupted = interrupt.load(Ordering::Relaxed);
@@ -256,7 +240,7 @@ mod tests {
         for (kept, expected) in [(whole, (1, 0, 0)), (doubted, (0, 1, 1)), (partial, (0, 1, 1))] {
             store.keep(studies[0].id, &point.folder(), 1, kept.clone()).unwrap();
             let mut told = Vec::new();
-            // Interrupted before anything is measured, so that only what is found is told.
+            // Interrupted before any measurement, so that it only reports what is stored.
             let interrupt = AtomicBool::new(true);
             let ended = run(&studies, &store, false, &interrupt, &mut |at| told.push((at.found, at.again, at.of)));
             assert_eq!((told[0], ended.is_err()), (expected, expected.2 > 0), "{kept:?}");

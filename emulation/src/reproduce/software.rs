@@ -1,13 +1,12 @@
-//! The factor of two between peer to peer and client/server: what distance makes of it, and
-//! what slower software of 2005 adds.
+//! The factor of two between peer to peer and client/server: the effect of distance, and of the slower software
+//! of 2005.
 //!
-//! A node of the paper's is in streams and pauses for about 6.1 s of each service, and waits
-//! for the rest of its time. It waits for distance: the legs of the request, of its answer,
-//! and of as many round trips as TCP of that time starts slowly in. And it waits for software:
-//! a constant time for each request of peer to peer (discovery and pipes of JXTA), and a
-//! server whose processor takes one request after the other, at which the more wait the more
-//! nodes there are. These two times are unknown, and are fitted to all that the paper says of
-//! services and latencies. The fit is by least squares of the logarithms of what is missed.
+//! A node of the paper spends about 6.1 s of each service in streams and pauses, and waits for the rest of its
+//! time. It waits for distance: the legs of the request, of its answer, and of the round trips of TCP's slow
+//! start at that time. It also waits for software: a constant time for each request of peer to peer (discovery
+//! and pipes of JXTA), and a server whose processor takes one request after the other, so that the queue grows
+//! with the number of nodes. These two times are unknown, and are fitted to all the paper's figures of services
+//! and latencies, by least squares of the logarithms of the residuals.
 
 use std::path::Path;
 
@@ -20,12 +19,12 @@ use crate::placement::LatencyBounds;
 use crate::report::page::{Page, Rows};
 use crate::report::text_format::three;
 
-/// Round trips in which an object comes beyond its first byte, by service: 3 segments in the
-/// first (RFC 3390) and twice as many in each one after it, 69 segments of an image and 7 of a sensor.
+/// Round trips of an object beyond its first byte, by service: 3 segments in the first (RFC 3390) and twice as
+/// many in each one after it, 69 segments of an image and 7 of a sensor.
 const ROUNDS: [f64; 4] = [0.0, 0.0, 4.0, 1.0];
-/// The handshake of a connection that peer to peer opens for an object.
+/// The handshake of a connection that peer to peer opens for an object, round trips.
 const CONNECT: f64 = 1.0;
-/// The least and the step of both unknowns, seconds, and how many steps are tried.
+/// The least value and the step of both unknowns, seconds, and the number of steps.
 const SOFTWARE_STEP: f64 = 0.05;
 const SERVER_STEP: f64 = 0.005;
 const STEPS: u32 = 100;
@@ -33,7 +32,7 @@ const STEPS: u32 = 100;
 /// The two times that software takes for a request, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SoftwareTimes {
-    /// Finding a provider and opening a way to it, peer to peer.
+    /// Discovery of a provider and the pipe to it, in peer to peer.
     pub peers_s: f64,
     /// The processor of the server.
     pub server_s: f64,
@@ -44,56 +43,48 @@ impl SoftwareTimes {
     pub const NONE: Self = Self { peers_s: 0.0, server_s: 0.0 };
 }
 
-/// A point of the paper's, and what the model makes of it.
+/// A point of the paper with the model's value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelPoint {
-    /// The figure.
     pub figure: &'static str,
-    /// The subject.
     pub what: &'static str,
-    /// From and to, as the paper prints it.
+    /// The range of the printed precision.
     pub paper: (f64, f64),
     /// With distance alone.
     pub distance: f64,
-    /// With software.
     pub software: f64,
-    /// The logarithm of what is missed with software; zero within the paper's range.
+    /// The logarithm of the residual with software; zero within the paper's range.
     pub residual: f64,
 }
 
-/// The model, fitted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SoftwareFit {
-    /// The two times.
     pub software: SoftwareTimes,
-    /// Waits of a request at 92 nodes, seconds: client/server and peer to peer.
+    /// Waiting time of a request at 92 nodes, seconds: client/server and peer to peer.
     pub waits_s: (f64, f64),
-    /// The same with distance alone.
     pub distance_waits_s: (f64, f64),
-    /// The root of the mean square of residuals, and with distance alone.
+    /// The root mean square of the residuals, with software and with distance alone.
     pub rms: (f64, f64),
-    /// All points.
     pub points: Vec<ModelPoint>,
 }
 
-/// A node's requests, as distance has them.
+/// The times of a node's requests that follow from distance.
 struct RequesterTimes {
-    /// Of each decision: each service, and a pause.
+    /// The probability of each service and of a pause, at each decision.
     shares: [f64; 5],
     /// The mean first byte and the mean round trip of the data, seconds.
     first_s: f64,
     round_s: f64,
 }
 
-/// A network with one architecture.
 struct ArchitectureModel {
-    askers: Vec<RequesterTimes>,
+    requesters: Vec<RequesterTimes>,
     is_server: bool,
     stream_s: f64,
     idle_s: f64,
 }
 
-/// Means over the nodes of a side: the latency of each service, and services a second.
+/// Means over the nodes of one architecture: the latency of each service, and services per second.
 struct ModelMeans {
     latency_s: [f64; 4],
     services: f64,
@@ -118,7 +109,7 @@ impl ArchitectureModel {
             RequesterTimes { shares, first_s: mean(|times| times.0), round_s: mean(|times| times.1) }
         };
         Ok(Self {
-            askers: (0..prepared.placement.nodes.len()).map(asker).collect(),
+            requesters: (0..prepared.placement.nodes.len()).map(asker).collect(),
             is_server: architecture == "client-server",
             stream_s: prepared.plan.stream.as_secs_f64(),
             idle_s: prepared.plan.idle.as_secs_f64(),
@@ -131,7 +122,7 @@ impl ArchitectureModel {
         asker.first_s + (ROUNDS[service] + connect) * asker.round_s + software_s
     }
 
-    /// The mean times of a node's decisions: in streams and pauses, and waiting.
+    /// The mean times of a node's cycle: in streams and pauses, and waiting.
     fn cycle(&self, asker: &RequesterTimes, software_s: f64) -> (f64, f64) {
         let [video, track, .., idle] = asker.shares;
         let waits = (0..4).map(|service| asker.shares[service] * self.latency(asker, service, software_s));
@@ -141,7 +132,7 @@ impl ArchitectureModel {
     fn seen(&self, software: SoftwareTimes) -> ModelMeans {
         let software_s = if self.is_server { self.queued(software.server_s) } else { software.peers_s };
         let (mut latency_s, mut asked, mut services, mut waited) = ([0.0; 4], [0.0; 4], 0.0, 0.0);
-        for asker in &self.askers {
+        for asker in &self.requesters {
             let (busy, wait) = self.cycle(asker, software_s);
             let decisions = 1.0 / (busy + wait);
             services += decisions * (1.0 - asker.shares[4]);
@@ -155,16 +146,16 @@ impl ArchitectureModel {
         ModelMeans { latency_s, services, wait_s: waited / services }
     }
 
-    /// The time that a request is at a server which takes one after the other, each node having one under way at most:
-    /// mean value analysis of a closed network with one queue (Reiser and Lavenberg 1980).
+    /// The time of a request at a server that takes one after the other, where each node has at most one
+    /// request in progress: mean value analysis of a closed network with one queue (Reiser and Lavenberg 1980).
     fn queued(&self, server_s: f64) -> f64 {
         let away = |asker: &RequesterTimes| {
             let (busy, wait) = self.cycle(asker, 0.0);
             (busy + wait) / (1.0 - asker.shares[4])
         };
-        let think = self.askers.iter().map(away).sum::<f64>() / self.askers.len().max(1) as f64;
+        let think = self.requesters.iter().map(away).sum::<f64>() / self.requesters.len().max(1) as f64;
         let (mut waiting, mut time) = (0.0, server_s);
-        for nodes in 1..=self.askers.len() {
+        for nodes in 1..=self.requesters.len() {
             time = server_s * (1.0 + waiting);
             waiting = nodes as f64 / (think + time) * time;
         }
@@ -172,7 +163,6 @@ impl ArchitectureModel {
     }
 }
 
-/// A network with both architectures.
 struct Both {
     server: ArchitectureModel,
     peers: ArchitectureModel,
@@ -191,9 +181,8 @@ impl Both {
     }
 }
 
-/// The networks of the paper's figures.
 struct Networks {
-    /// Fig. 4 with the server's leg at 200 ms.
+    /// Fig. 4, with the server's leg at 200 ms.
     crossing: Both,
     star: Both,
     before: Both,
@@ -246,7 +235,7 @@ impl Networks {
     }
 }
 
-/// The logarithm of what a value misses a range by.
+/// The logarithm of a value's distance from a range.
 fn residual((from, to): (f64, f64), value: f64) -> f64 {
     (value / value.clamp(from, to)).ln()
 }
@@ -258,7 +247,7 @@ fn mean_square(rows: &[ModelRow]) -> f64 {
 /// Fits both times to all points of the paper.
 ///
 /// # Errors
-/// A published network cannot be made, which is a fault of this program.
+/// A published network cannot be made, which is a bug of this program.
 pub fn fit() -> Result<SoftwareFit, RunError> {
     let networks = Networks::published()?;
     let tried = (0..STEPS).flat_map(|peers| (0..STEPS).map(move |server| (f64::from(peers), f64::from(server))));
@@ -285,7 +274,6 @@ pub fn fit() -> Result<SoftwareFit, RunError> {
 }
 
 impl SoftwareFit {
-    /// The fit in sentences.
     pub fn sentences(&self) -> Vec<String> {
         let Self { software: SoftwareTimes { peers_s, server_s }, waits_s, distance_waits_s, rms, .. } = self;
         let said = |(server, peers): &(f64, f64)| format!("{} s and {} s", three(*server), three(*peers));
@@ -335,10 +323,8 @@ impl SoftwareFit {
     }
 }
 
-/// The headings of the table.
 pub const HEADINGS: [&str; 6] = ["", "what", "the paper", "distance alone", "with software", "missed by"];
 
-/// Puts the fit on a page.
 pub(super) fn section(page: &mut Page, fit: &SoftwareFit) {
     page.element("h2", "", "What distance makes of the factor of two, and what slower software adds");
     page.element(
@@ -376,7 +362,7 @@ mod tests {
     fn software_explains_what_distance_does_not() {
         let fit = fit().unwrap();
         let (least, most) = ((0.5, 0.05), (4.5, 0.45));
-        // Within what was tried, and not at its end.
+        // The optimum lies inside the searched range and not at its end.
         let SoftwareTimes { peers_s, server_s } = fit.software;
         assert!(peers_s > least.0 && peers_s < most.0 && server_s > least.1 && server_s < most.1, "{fit:?}");
         assert!(fit.rms.0 < 0.2 && fit.rms.1 > 2.0 * fit.rms.0, "{fit:?}");
@@ -395,9 +381,9 @@ mod tests {
     #[test]
     fn full_server_takes_one_after_another() {
         let side = ArchitectureModel::for_architecture("{ star = { nodes = 51 } }", "client-server").unwrap();
-        // So slow that its nodes do nothing but wait: each waits for all 50.
+        // At this speed the nodes only wait: each waits for all 50.
         assert!((side.queued(100.0) / 5000.0 - 1.0).abs() < 0.02, "{}", side.queued(100.0));
-        // And so fast that nobody waits for another.
+        // At this speed no node waits for another.
         assert!((side.queued(1e-6) / 1e-6 - 1.0).abs() < 0.02, "{}", side.queued(1e-6));
         assert_eq!(side.queued(0.0), 0.0);
     }

@@ -1,14 +1,12 @@
-//! What runs have left, one small file each, by which the same command goes on
-//! where it stopped.
+//! Stored results of runs, one small file each, from which the same command resumes.
 //!
 //! ```text
-//! DIR/runs/STUDY/POINT/plan.toml      what `emulate simulate` repeats, with --seed
-//! DIR/runs/STUDY/POINT/seed-1.json    what came of it
+//! DIR/runs/STUDY/POINT/plan.toml      repeated by `emulate simulate` with --seed
+//! DIR/runs/STUDY/POINT/seed-1.json    the results
 //! ```
 //!
-//! A file is written beside its place and moved there, so that one that broke
-//! off is none. It tells what it was made of; one that was made of anything else
-//! is made again.
+//! A file is written beside its place and moved there, so that none is partial. It names the inputs of the run;
+//! a run with other inputs is repeated.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,49 +18,43 @@ use sha2::{Digest, Sha256};
 
 use super::measures::Measures;
 
-/// The version of the files.
 const SCHEMA: u32 = 1;
 /// The largest file that is read, bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Where runs are kept.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
-    /// What the programs are that make runs now.
+    /// The digest of the programs that make runs now.
     programs: String,
-    /// Whether runs of other programs count as well.
+    /// True if runs of other programs count as well.
     any_programs: bool,
 }
 
-/// What a run has left.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredRun {
     pub(super) schema: u32,
-    /// What was run: a digest of its plan, its network and its seed.
+    /// A digest of the run's plan, network and seed.
     pub made_of: String,
-    /// By which programs: their SHA-256.
+    /// SHA-256 of the programs that made it.
     pub programs: String,
-    /// And the SHA-256 of the daemons that it ran, if it did.
+    /// The SHA-256 of the daemons that it ran, if it did.
     #[serde(default)]
     pub(super) daemons: String,
-    /// Whether its figures can be trusted.
+    /// True if its figures can be trusted.
     pub valid: bool,
-    /// Why not.
     pub reasons: Vec<String>,
-    /// The fingerprint of all packets and messages, of a run in virtual time.
+    /// The fingerprint of all packets and messages, for a run in virtual time.
     pub trace_hash: Option<String>,
-    /// What of it could not be measured on this machine.
+    /// Parts that this machine could not measure.
     #[serde(default)]
     pub lacks: Vec<String>,
-    /// Whether it has left records beside this.
+    /// True if it has records in a folder beside this file.
     #[serde(default)]
     pub(super) has_records: bool,
-    /// Its figures.
     pub measures: Measures,
 }
 
-/// What cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {doing} {}: {source}", path.display())]
 pub struct StoreError {
@@ -87,29 +79,29 @@ impl StoredRun {
         }
     }
 
-    /// The same, which cannot be trusted if there are reasons.
+    /// Marks it as not trusted if there are reasons.
     pub(super) fn doubted(self, reasons: Vec<String>) -> Self {
         Self { valid: reasons.is_empty(), reasons, ..self }
     }
 
-    /// Whether it can be trusted and nothing of it is missing.
+    /// True if it can be trusted and is complete.
     pub(super) fn is_whole(&self) -> bool {
         self.valid && self.lacks.is_empty()
     }
 }
 
 impl Store {
-    /// Runs below `folder`, made by programs of this digest; of others too if `any_programs`.
+    /// A store below `folder` for runs of programs with this digest; with `any_programs` runs of others count
+    /// too.
     pub fn new(folder: &Path, programs: &str, any_programs: bool) -> Self {
         Self { folder: folder.to_owned(), programs: programs.to_owned(), any_programs }
     }
 
-    /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The folder of a point, from that of all.
+    /// The folder of a point, relative to the store's.
     pub fn point(study: &str, point: &str) -> PathBuf {
         Path::new("runs").join(study).join(point)
     }
@@ -118,7 +110,7 @@ impl Store {
         self.folder.join(Self::point(study, point)).join(format!("seed-{seed}.json"))
     }
 
-    /// The run, if it is there and made of the same, by these daemons.
+    /// The run, if it is stored with the same inputs and daemons.
     pub fn find(&self, study: &str, point: &str, seed: u64, (made_of, daemons): (&str, &str)) -> Option<StoredRun> {
         let path = self.file(study, point, seed);
         let is_small = fs::metadata(&path).is_ok_and(|about| about.len() <= MAX_FILE_BYTES);
@@ -127,7 +119,7 @@ impl Store {
         (kept.schema == SCHEMA && kept.made_of == made_of && is_of_these).then_some(kept)
     }
 
-    /// Keeps a run; gives it with the programs' digest in it.
+    /// Stores a run; returns it with the programs' digest in it.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -149,7 +141,6 @@ impl Store {
     }
 }
 
-/// Writes a file so that it is there as a whole or not at all.
 fn put(path: &Path, text: &str) -> Result<(), StoreError> {
     let error = |doing| move |source| StoreError { doing, path: path.to_owned(), source };
     if let Some(folder) = path.parent() {
@@ -161,7 +152,7 @@ fn put(path: &Path, text: &str) -> Result<(), StoreError> {
     fs::rename(&beside, path).map_err(error("write"))
 }
 
-/// What a run is made of, in 16 letters.
+/// A digest of a run's inputs, in 16 letters.
 pub(super) fn made_of(parts: &[&str]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {

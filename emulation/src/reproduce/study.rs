@@ -1,9 +1,8 @@
-//! What a study is: what is run, what is drawn of it, what is claimed.
+//! The definition of a study: its runs, its plots, its claims.
 
 use super::claim::{Claim, MeasureKey};
 use super::estimate::Estimator;
 
-/// Where a study's claims are from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Paper {
@@ -15,12 +14,10 @@ pub enum Paper {
     Wars,
     /// The paper of 2004 on SCTP for DRE systems.
     Dre,
-    /// What the papers leave to the future.
     Beyond,
 }
 
 impl Paper {
-    /// Its title on pages.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Sproull => {
@@ -34,27 +31,26 @@ impl Paper {
     }
 }
 
-/// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StudyScale {
-    /// The same figures in minutes: shorter runs, fewer seeds and places.
+    /// The same figures in minutes: shorter runs, fewer seeds and positions.
     pub is_quick: bool,
-    /// Seeds of each place along a figure; those of runs count from 1.
+    /// Seeds of each position along a figure; they count from 1.
     pub seeds: u64,
 }
 
 impl StudyScale {
-    /// So many seeds, or as many as are usual: five, and three of a quick run.
+    /// This number of seeds, or the default: five, and three for a quick study.
     pub fn new(is_quick: bool, seeds: Option<u64>) -> Self {
         Self { is_quick, seeds: seeds.unwrap_or(if is_quick { 3 } else { 5 }) }
     }
 
-    /// How long a run of the published experiments lasts, as plans write it.
+    /// The length of a run of the published experiments, as plans write it.
     pub(super) const fn duration(self) -> &'static str {
         if self.is_quick { "3m" } else { "15m" }
     }
 
-    /// The places along a figure: all, or those that a quick run has.
+    /// The positions along a figure: all, or those of a quick study.
     pub(super) fn places<T: Clone>(self, all: &[T], quick: &[T]) -> Vec<T> {
         if self.is_quick { quick } else { all }.to_vec()
     }
@@ -65,89 +61,72 @@ impl StudyScale {
 pub struct Study {
     /// Its name on the command line, and that of its folder.
     pub id: &'static str,
-    /// Whose it is.
     pub paper: Paper,
-    /// What it is about.
     pub title: &'static str,
-    /// What was done there and is done here.
+    /// The paper's experiment, and ours.
     pub about: &'static str,
-    /// What the text does not say and was filled in, one sentence each.
+    /// Values that the paper leaves out and that were inferred, one sentence each.
     pub inferred: Vec<&'static str>,
-    /// What the figures' axis is called.
     pub axis: &'static str,
-    /// Whether the places along it are kinds, which no line joins.
+    /// True if the positions along it are kinds, which no line joins.
     pub has_kinds: bool,
-    /// What is run.
     pub points: Vec<StudyPoint>,
-    /// What is drawn.
     pub plots: Vec<Plot>,
-    /// What the seed found, against which it is held.
     pub claims: Vec<Claim>,
 }
 
-/// One place of one line: runs that differ in their seed only.
+/// One position of one line: runs that differ only in their seed.
 #[derive(Clone, Debug)]
 pub struct StudyPoint {
-    /// Its line.
     pub series: String,
-    /// The value of what is varied.
     pub x: f64,
-    /// Where that is along the axis, if not at the value itself.
+    /// Position along the axis, if it is not the value itself.
     pub place: f64,
-    /// How the axis calls it.
     pub name: String,
-    /// How the runs are made.
     pub make: RunMethod,
-    /// The seeds of its runs, from 1 on.
+    /// The number of its seeds, from 1 on.
     pub seeds: u64,
 }
 
-/// How a run is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunMethod {
-    /// In virtual time, from this plan, whose seed is that of the run.
+    /// In virtual time, from this plan, with the seed of the run.
     Virtual {
-        /// The plan's text.
         plan: String,
-        /// The topology's, where no generator makes it: the plan names it `network.toml`.
+        /// The topology's text, if no generator makes it: the plan names it `network.toml`.
         network: Option<String>,
     },
     /// By `emulate run`, with the real daemons on an emulated network, from a plan as above.
-    Emulated {
-        /// The plan's text.
-        plan: String,
-    },
-    /// In virtual time and at message level, as `emulate growth` does it: a forest, which is looked at
-    /// while its nodes move, look for one another, and ask.
+    Emulated { plan: String },
+    /// In virtual time and at message level, like `emulate growth`: a forest that is measured while its nodes
+    /// move, look one another up, and request.
     Growth {
-        /// How many nodes.
         nodes: u32,
-        /// How long they move and ask for nothing, seconds.
+        /// The time for which they move without requests, seconds.
         moving_s: u16,
-        /// How many lookups, and pairs of nodes that request, at each distance.
+        /// The number of lookups, and of pairs of nodes that request, at each distance.
         lookups: u16,
     },
     /// By `emulate bench` with these arguments, in real time, one at a time.
     Bench {
-        /// The arguments, but for the seed.
         args: Vec<String>,
-        /// The fields of a row whose values make the names of its figures.
+        /// The fields of a row whose values form the names of its figures.
         by: &'static [&'static str],
-        /// Whether nothing else of the reproduction may run meanwhile, not even with what is left of the processors.
+        /// True if no other run of the reproduction may run meanwhile, not even on idle processors.
         is_alone: bool,
     },
 }
 
 impl RunMethod {
-    /// Whether it takes as long as it says, and is not the same twice.
+    /// True if it runs in real time, and does not repeat exactly.
     pub const fn is_real_time(&self) -> bool {
         matches!(self, Self::Emulated { .. } | Self::Bench { .. })
     }
 }
 
 impl Study {
-    /// Whether a claim is about what is run.
+    /// True if the study's runs can decide a claim.
     pub fn shows(&self, claim: &Claim) -> bool {
         let is_run = |at: &MeasureKey| self.points.iter().any(|point| point.is_at(at));
         let has_line = |series: &str| self.points.iter().any(|point| point.series == series);
@@ -158,7 +137,7 @@ impl Study {
         }
     }
 
-    /// What of it is made in real time, or what is not, with the claims about that; `None` if nothing is.
+    /// The part of the study in real time, or the other part, with its claims; `None` if it is empty.
     pub fn only(mut self, real_time: bool) -> Option<Self> {
         self.points.retain(|point| point.make.is_real_time() == real_time);
         let shown: Vec<Claim> = self.claims.iter().filter(|claim| self.shows(claim)).cloned().collect();
@@ -167,12 +146,12 @@ impl Study {
 }
 
 impl StudyPoint {
-    /// Whether it is at this place of this line.
+    /// True if it is at this position of this line.
     pub(super) fn is_at(&self, at: &MeasureKey) -> bool {
         self.series == at.series && self.x.total_cmp(&at.x).is_eq()
     }
 
-    /// A place in virtual time that is called by its value.
+    /// A position in virtual time, named by its value.
     pub(super) fn virtual_run(series: &str, x: f64, plan: String, scale: StudyScale) -> Self {
         let name = crate::report::text_format::three(x);
         Self {
@@ -185,12 +164,12 @@ impl StudyPoint {
         }
     }
 
-    /// The same under another name, at a place of its own along the axis.
+    /// Gives it another name and a position of its own along the axis.
     pub(super) fn named(self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self }
     }
 
-    /// The same on a network that no generator makes.
+    /// Uses a network that no generator makes.
     pub(super) fn on(mut self, text: String) -> Self {
         if let RunMethod::Virtual { network, .. } = &mut self.make {
             *network = Some(text);
@@ -198,36 +177,30 @@ impl StudyPoint {
         self
     }
 
-    /// The same on an axis on which each ten times as much is a step.
     pub(super) fn on_logarithmic_axis(self) -> Self {
         Self { place: self.x.max(f64::MIN_POSITIVE).log10(), ..self }
     }
 
-    /// Its name among the study's, as a folder's.
+    /// Its name in the study, which is also its folder's.
     pub fn folder(&self) -> String {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
         format!("{}_{}", self.series, self.name).chars().map(plain).collect()
     }
 }
 
-/// One figure.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// The figure of the paper.
     pub figure: &'static str,
-    /// What it shows.
     pub title: &'static str,
-    /// The measure.
     pub measure: &'static str,
-    /// What the measure is in.
     pub unit: StudyUnit,
-    /// A measure of these lines' runs that is drawn as the limit of what can be.
+    /// A measure of these lines' runs, drawn as the limit of what is possible.
     pub limit: Option<PlotLimit>,
 }
 
 impl Plot {
-    /// The same with the least latency that there could be, as the runs of a line tell it; what is no mean latency of
-    /// a service stays as it is.
+    /// Adds the lower bounds of latency from the runs of a line. A plot of anything but a service's mean
+    /// latency stays unchanged.
     pub(super) fn beside_limit_of(self, series: &'static str) -> Self {
         const LIMITS: [&str; 4] = ["video.limit", "track.limit", "image.limit", "sensor.limit"];
         let service = self.measure.strip_suffix(".mean");
@@ -237,38 +210,29 @@ impl Plot {
     }
 }
 
-/// What no system could exceed.
+/// A limit that no system can exceed.
 #[derive(Clone, Debug)]
 pub struct PlotLimit {
     /// The line whose runs tell it.
     pub series: &'static str,
-    /// The measure.
     pub measure: &'static str,
 }
 
-/// What a value is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StudyUnit {
-    /// Things.
     Count,
-    /// Bytes.
     Bytes,
-    /// Milliseconds.
     Ms,
-    /// Megabits a second.
+    /// Megabits per second.
     MbitS,
-    /// A ratio.
     Times,
-    /// A ratio, told as the change from 1.
+    /// A ratio, shown as the change from 1.
     Change,
-    /// A part of one.
     Part,
-    /// A hundredth.
     Percent,
 }
 
 impl StudyUnit {
-    /// A value of it as people read it.
     pub fn show(self, value: f64) -> String {
         use crate::report::text_format::{bytes, milliseconds, percent, rate, ratio, three};
         match self {
@@ -284,7 +248,7 @@ impl StudyUnit {
         }
     }
 
-    /// From one value to another, the unit told once if it is that of both.
+    /// Formats a range; a unit of both values is shown once.
     pub fn range(self, low: f64, high: f64) -> String {
         let (low, high) = (self.show(low), self.show(high));
         match (low.rsplit_once(' '), high.rsplit_once(' ')) {
@@ -293,7 +257,7 @@ impl StudyUnit {
         }
     }
 
-    /// A mean and the half-width of its interval, the unit told once.
+    /// Formats a mean and the half-width of its interval; the unit is shown once.
     pub fn around(self, mean: f64, half: f64) -> String {
         let said = self.show(mean);
         if half < mean.abs() * 5e-4 {
@@ -309,7 +273,7 @@ impl StudyUnit {
         }
     }
 
-    /// The most that can be measured in it, if there is a most.
+    /// The greatest measurable value, if there is one.
     pub(super) const fn most(self) -> Option<f64> {
         match self {
             Self::Part => Some(1.0),
@@ -318,7 +282,7 @@ impl StudyUnit {
         }
     }
 
-    /// The step in which papers print it, as far as a figure of nothing needs one: a hundredth.
+    /// The precision in which papers print it, for a figure of zero: a hundredth.
     pub(super) const fn step(self) -> f64 {
         match self {
             Self::Percent => 1.0,
@@ -327,7 +291,6 @@ impl StudyUnit {
         }
     }
 
-    /// Its name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Count => "count",

@@ -1,4 +1,4 @@
-//! Runs that are to be made: what each is made of, and which are one and the same.
+//! Runs to make: their inputs, and duplicates among them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,9 @@ use super::study::{RunMethod, Study};
 use crate::experiment::{self, Architecture, Prepared, RunError, with_values};
 use crate::sim::growth;
 
-/// A run that is to be made.
 #[derive(Clone)]
 pub(super) struct StudyTask {
-    /// Its study, by its place among all, and its point, by its place there.
+    /// Index of its study among all, and of its point in the study.
     pub(super) study: usize,
     pub(super) point: usize,
     pub(super) seed: u64,
@@ -25,18 +24,17 @@ pub(super) struct StudyTask {
     pub(super) daemons: String,
 }
 
-/// How it is made.
 #[derive(Clone)]
 pub(super) enum Work {
     Simulate {
         prepared: Arc<Prepared>,
-        /// Where its records go, if they are to be kept.
+        /// The folder of its records, if they are kept.
         records: Option<PathBuf>,
     },
     Emulate {
         prepared: Arc<Prepared>,
         plan: PathBuf,
-        /// Where its records go, and whether they stay there.
+        /// The folder of its records, and true if they stay there.
         records: PathBuf,
         keeps: bool,
     },
@@ -51,50 +49,49 @@ pub(super) enum Work {
     },
 }
 
-/// What the result of a run depends on, beside the programs: what it is made of, and its seed.
+/// The inputs that determine a run's result, besides the programs: a digest, and the seed.
 pub(super) type RunDigest = (String, u64);
 
 impl StudyTask {
-    /// Runs of several studies that agree in it are one.
+    /// Runs of several studies with the same identity are one run.
     pub(super) fn identity(&self) -> RunDigest {
         (self.made_of.clone(), self.seed)
     }
 
-    /// Whether it leaves records, of which each run has its own.
+    /// True if it leaves records; each run has its own.
     const fn has_records(&self) -> bool {
         matches!(self.work, Work::Simulate { records: Some(_), .. })
     }
 
-    /// Whether it takes as long as it says.
+    /// True if it runs in real time.
     pub(super) const fn is_real_time(&self) -> bool {
         matches!(self.work, Work::Emulate { .. } | Work::Bench { .. })
     }
 
-    /// Whether nothing may run beside it.
     pub(super) const fn is_alone(&self) -> bool {
         matches!(self.work, Work::Emulate { .. } | Work::Bench { is_alone: true, .. })
     }
 
-    /// How long it takes, in no unit; what takes real time comes last and is not estimated.
+    /// A relative measure of its duration. Runs in real time come last and are not estimated.
     pub(super) fn cost(&self) -> f64 {
         match &self.work {
             Work::Simulate { prepared, .. } => {
                 let lasts = (prepared.plan.warm_up + prepared.plan.duration).as_secs_f64();
                 prepared.placement.nodes.len() as f64 * lasts
             }
-            // Where nodes seldom ask, a second is so much less than where they always do.
+            // With rare requests a second costs far less than with constant ones.
             Work::Growth { nodes, settings } => f64::from(*nodes) * settings.quiet.as_secs_f64() / 5.0,
             Work::Emulate { .. } | Work::Bench { .. } => 0.0,
         }
     }
 
-    /// Whether what was kept of such a run counts as it.
+    /// True if a stored run counts as this one.
     pub(super) fn is_done_by(&self, kept: &StoredRun) -> bool {
         let has = |folder: &Path| kept.has_records && folder.is_dir();
         match &self.work {
-            // Made again it would be the same, valid or not.
+            // A repetition would give the same, valid or not.
             Work::Simulate { records, .. } => records.as_ref().is_none_or(|folder| has(folder)),
-            // It leaves none.
+            // It leaves no records.
             Work::Growth { .. } => true,
             Work::Emulate { records, keeps, .. } => kept.is_whole() && (!keeps || has(records)),
             Work::Bench { .. } => kept.is_whole(),
@@ -102,7 +99,7 @@ impl StudyTask {
     }
 }
 
-/// The runs of a study, whose plans are left beside where they are kept.
+/// The runs of a study; their plans are written beside the stored results.
 pub(super) fn tasks(
     study: usize,
     one: &Study,
@@ -160,13 +157,13 @@ pub(super) fn tasks(
     Ok(tasks)
 }
 
-/// What the daemons of a run are; nothing where they are missing, which the run will say.
+/// A digest of a run's daemons; empty if they are missing, which the run will report.
 fn daemons(architecture: Architecture) -> String {
     let hashes = experiment::hashes(architecture).unwrap_or_default();
     hashes.into_values().collect::<Vec<_>>().join(" ")
 }
 
-/// The same by whatever name, which says nothing of what comes of it.
+/// Removes the names, which do not affect the result.
 fn nameless(prepared: &Prepared) -> Prepared {
     let mut same = prepared.clone();
     same.plan.name.clear();
@@ -178,8 +175,7 @@ fn with_seed(plan: &str, file: &Path, seed: u64) -> Result<String, RunError> {
     Ok(with_values(plan, file, &[("seed".to_owned(), seed)])?)
 }
 
-/// The first of the tasks that come to the same, and the others by what they come of. What leaves records is
-/// made by itself.
+/// The first of equal tasks, and the others by their digest. A task that leaves records is always separate.
 pub(super) fn distinct(tasks: Vec<StudyTask>) -> (Vec<StudyTask>, BTreeMap<RunDigest, Vec<StudyTask>>) {
     let (mut first, mut twins) = (Vec::new(), BTreeMap::<_, Vec<StudyTask>>::new());
     for task in tasks {

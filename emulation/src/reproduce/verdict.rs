@@ -1,83 +1,66 @@
-//! Verdicts on claims, one by one and counted.
+//! Verdicts on claims, and their counts.
 
 use serde::Serialize;
 
 use super::study::StudyUnit;
 
-/// The source of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimKind {
-    /// A paper prints a figure.
     Figure,
-    /// A paper says it, without a figure.
+    /// A paper states it without a figure.
     Direction,
-    /// No paper says it: an aim of our own.
+    /// No paper states it: an aim of our own.
     Ours,
 }
 
-/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
-    /// The paper's figure lies in the measured interval, which is narrow enough to tell it, or the interval in the
+    /// The paper's figure lies in the measured interval, which is narrow enough, or the interval lies in the
     /// paper's range.
     Equal,
-    /// The statement holds; of a figure, by another amount.
+    /// The statement holds; for a figure, by a different amount.
     Holds,
-    /// It does not hold.
     DoesNotHold,
-    /// Runs do not tell: there is none, or they differ too much.
+    /// Runs do not decide it: there is none, or they differ too much.
     Open,
 }
 
-/// The other amount by which a figure's statement holds.
+/// The amount by which a figure's statement holds, if it is not equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Amount {
-    /// Better than the paper's.
     Better,
-    /// Worse.
     Worse,
-    /// Another, neither better nor worse.
     Other,
-    /// Perhaps the paper's: the interval has it and more than would be equal.
+    /// Perhaps equal: the interval contains the paper's figure but is too wide.
     Unsure,
 }
 
-/// A claim, judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judgement {
-    /// The claim's name.
     pub id: String,
-    /// The place in the paper.
     pub figure: &'static str,
-    /// The statement.
     pub claim: String,
-    /// The source of it.
     pub kind: ClaimKind,
     /// The paper's figure or direction, or our aim.
     pub paper: &'static str,
-    /// Ours, if there is any.
     pub ours: Option<f64>,
-    /// The unit of it.
     pub unit: &'static str,
-    /// Its 95 % confidence interval; none of a single run.
+    /// Its 95 % confidence interval; `None` for a single run.
     pub interval: Option<(f64, f64)>,
-    /// The verdict.
     pub verdict: ClaimVerdict,
-    /// By which amount, where a figure's statement holds and is not equal.
+    /// The amount, if a figure's statement holds and is not equal.
     pub amount: Option<Amount>,
-    /// Ours beside the paper's, and the reason of another amount.
+    /// Ours beside the paper's, and the reason of a different amount.
     pub why: String,
-    /// Number of seeds that it rests on.
     pub seeds: usize,
     #[serde(skip)]
     pub(super) show: StudyUnit,
 }
 
 impl Judgement {
-    /// The verdict in words.
     pub const fn words(&self) -> &'static str {
         match (self.verdict, self.kind, self.amount) {
             (ClaimVerdict::Equal, ..) => "equal",
@@ -93,12 +76,10 @@ impl Judgement {
         }
     }
 
-    /// Ours as people read it.
     pub fn ours_said(&self) -> String {
         self.ours.map_or_else(|| "–".to_owned(), |value| self.show.show(value))
     }
 
-    /// Both as people read them.
     pub(super) fn ours_and_interval(&self) -> String {
         match self.interval {
             Some((low, high)) => format!("{} ({})", self.ours_said(), self.show.range(low, high)),
@@ -106,45 +87,34 @@ impl Judgement {
         }
     }
 
-    /// Its interval as people read it.
     pub fn interval_said(&self) -> String {
         self.interval.map_or_else(|| "–".to_owned(), |(low, high)| self.show.range(low, high))
     }
 }
 
-/// Claims counted, each kind apart: an aim of our own is no finding of a paper.
+/// Counts of claims, by kind: an aim of our own is no finding of a paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClaimTally {
-    /// Figures that papers print, and of them those that are equal.
+    /// Figures that papers print, of which the next four fields count parts.
     pub figures: usize,
-    /// Of the figures.
     pub equal: usize,
-    /// Those whose statement holds by a better amount.
+    /// Figures whose statement holds by a better amount.
     pub better: usize,
-    /// By a worse one.
     pub worse: usize,
-    /// By one that is neither.
     pub other: usize,
-    /// By one that is perhaps the same: runs differ by more than the claim.
+    /// Figures that are perhaps equal: runs differ too much.
     pub unsure: usize,
-    /// Those whose statement does not hold.
     pub figures_not: usize,
-    /// Statements without a figure.
     pub directions: usize,
     /// Of the statements, those that hold.
     pub hold: usize,
-    /// Those that do not.
     pub directions_not: usize,
-    /// Aims of our own.
     pub ours: usize,
-    /// Of the aims, those that are met.
     pub met: usize,
-    /// Those that are not.
     pub ours_not: usize,
 }
 
 impl ClaimTally {
-    /// Of these.
     pub fn from_judgements<'a>(judgements: impl IntoIterator<Item = &'a Judgement>) -> Self {
         let mut tally = Self::default();
         for one in judgements {
@@ -176,7 +146,7 @@ impl ClaimTally {
         *of += 1;
     }
 
-    /// One sentence for each kind that there is.
+    /// One sentence for each kind that occurs.
     pub fn sentences(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.figures > 0 {
@@ -206,7 +176,7 @@ impl ClaimTally {
     }
 }
 
-/// The parts that are not empty; the first even if it is.
+/// Joins the parts with a count; the first part is kept even without one.
 fn joined(parts: &[(usize, &str)]) -> String {
     let told = parts.iter().enumerate().filter(|(place, (count, _))| *place == 0 || *count > 0);
     told.map(|(_, (count, what))| format!("{count} {what}")).collect::<Vec<_>>().join(", ")

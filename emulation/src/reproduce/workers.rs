@@ -1,5 +1,5 @@
-//! Who makes runs: in virtual time side by side, by threads that get what nobody else wants of
-//! the processors; in real time one after the other, the quick ones meanwhile.
+//! Threads that make runs: in virtual time in parallel, on processors that are otherwise idle; in real time one
+//! after the other, the quick ones beside those in virtual time.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -19,15 +19,12 @@ use crate::report;
 use crate::sim::growth;
 use crate::sim::{self, Detail, SimOutcome, SimulateError};
 
-/// How often it is looked whether somebody wants to interrupt, or whether others have ended.
+/// The interval at which an interrupt, or the end of other runs, is checked.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
-/// What has come of a task.
 pub(super) struct StudyTaskResult {
     pub(super) task: StudyTask,
-    /// How long it took.
     pub(super) took: Duration,
-    /// Nothing if somebody interrupted.
     pub(super) result: Result<Option<StoredRun>, String>,
 }
 
@@ -39,8 +36,8 @@ impl StudyTaskResult {
     }
 }
 
-/// Starts threads that make these runs in virtual time, the longest first, so that none is left alone at the
-/// end. They end when nobody hears them any more.
+/// Starts threads that make these runs in virtual time, the longest first, so that no single run is left at the
+/// end. They end when the receiver is gone.
 pub(super) fn simulate_all(mut tasks: Vec<StudyTask>, ended: &Sender<StudyTaskResult>) -> Vec<JoinHandle<()>> {
     tasks.sort_by(|a, b| b.cost().total_cmp(&a.cost()));
     let threads = thread::available_parallelism().map_or(1, usize::from).min(tasks.len());
@@ -48,7 +45,7 @@ pub(super) fn simulate_all(mut tasks: Vec<StudyTask>, ended: &Sender<StudyTaskRe
     let start = |_| {
         let (queue, ended) = (Arc::clone(&queue), ended.clone());
         thread::spawn(move || {
-            // What is measured in real time comes first. Where that is refused they are as others.
+            // Measurements in real time have priority. If the system refuses this, both share the processors.
             drop(kernel::become_idle());
             let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             while let Some(task) = next() {
@@ -62,7 +59,7 @@ pub(super) fn simulate_all(mut tasks: Vec<StudyTask>, ended: &Sender<StudyTaskRe
     (0..threads).map(start).collect()
 }
 
-/// Makes these in real time, one after the other; those that are to be alone when the `others` have ended.
+/// Makes these runs in real time, one after the other; those that must be alone wait for the `others` to end.
 pub(super) fn measure_all(
     mut tasks: Vec<StudyTask>,
     others: &[JoinHandle<()>],
@@ -100,7 +97,7 @@ fn simulate(task: &StudyTask) -> Result<StoredRun, SimulateError> {
         }),
     };
     let (outcome, results) = match made {
-        // That nobody can attach so far away is what was to be seen, and no fault of the run.
+        // That no node attaches at this distance is the expected result, and no fault of the run.
         Err(SimulateError::NotReady(_)) => return Ok(StoredRun::new(task.made_of.clone(), measures::empty_measures())),
         made => made?,
     };
@@ -112,7 +109,7 @@ fn simulate(task: &StudyTask) -> Result<StoredRun, SimulateError> {
     Ok(StoredRun { trace_hash, has_records: records.is_some(), ..kept })
 }
 
-/// A run in real time; `None` if somebody interrupted.
+/// Makes a run in real time; `None` after an interrupt.
 fn measure(task: &StudyTask, interrupt: &AtomicBool) -> Result<Option<StoredRun>, String> {
     let kept = |measures, reasons| StoredRun::new(task.made_of.clone(), measures).doubted(reasons);
     match &task.work {
@@ -123,7 +120,7 @@ fn measure(task: &StudyTask, interrupt: &AtomicBool) -> Result<Option<StoredRun>
                 .map(|StudyBenchResult { measures, reasons, lacks }| StoredRun { lacks, ..kept(measures, reasons) }))
         }
         Work::Emulate { prepared, plan, records, keeps } => {
-            // What somebody interrupts is no reason to lose the records that are there.
+            // An interrupt must not lose the existing records.
             let run = |part: &Path| match emulated::run(prepared, plan, task.seed, part, interrupt) {
                 Ok(run) => run.ok_or(None),
                 Err(error) => Err(Some(error)),
@@ -142,16 +139,16 @@ fn measure(task: &StudyTask, interrupt: &AtomicBool) -> Result<Option<StoredRun>
     }
 }
 
-/// Has records written beside where they are to be, and moved there when they are whole.
+/// Writes records beside their place, and moves them there when they are complete.
 fn recorded<T, E>(folder: &Path, write: impl FnOnce(&Path) -> Result<T, E>) -> Result<T, E> {
     let part = folder.with_extension("part");
-    // What is there broke off, or is of something else.
+    // The remains of a broken run, or of another one.
     let removed = std::fs::remove_dir_all(&part);
     drop(removed);
     let written = write(&part)?;
     let removed = std::fs::remove_dir_all(folder);
     drop(removed);
-    // Where they cannot be moved they are not there, and the run is made again.
+    // If the move fails the records are missing, and the run is repeated.
     let moved = std::fs::rename(&part, folder);
     drop(moved);
     Ok(written)

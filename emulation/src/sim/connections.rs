@@ -1,5 +1,4 @@
-//! Associations between machines: dials, both ends of each connection, and their
-//! packets on the wire.
+//! Connections between machines: dials, both ends of each connection, and their packets on the wire.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,25 +17,22 @@ use super::network::{AddressedPacket, SimArrival, SimNetwork};
 use crate::lab::carrier::HEADER_BYTES;
 use crate::topology::model::HostIndex;
 
-/// Where a machine is among all machines.
+/// The index of a machine among all machines.
 pub(super) type MachineId = usize;
 
-/// How long an attempt to reach an address is alone before the next begins, as
-/// in the transport.
+/// The time before the next address of a dial is tried beside the last one, as in the transport.
 const HEAD_START: Duration = Duration::from_millis(250);
-/// What the system keeps for a process that stands still, bytes: a socket's
-/// buffer, as it is by default.
+/// The buffer that the system keeps for a frozen process, bytes: the default of a socket.
 const SOCKET_BYTES: u64 = 208 * 1024;
 /// The headers of IPv4 and UDP, bytes.
 const UDP_HEADERS: u32 = 28;
 
-/// What connections tell a machine.
 #[derive(Clone, Debug)]
 pub(super) enum MachineInput {
     Up {
         connection: ConnectionId,
         dial: Option<DialId>,
-        peer: Remote,
+        remote: Remote,
         address: Address,
         rtt: Duration,
     },
@@ -63,19 +59,17 @@ pub(super) enum MachineInput {
     },
 }
 
-/// Where a machine is reached, and what its certificate would say.
+/// The host of a machine, and the content of its certificate.
 #[derive(Clone, Debug)]
 pub(super) struct MachineEndpoint {
     pub(super) host: HostIndex,
     pub(super) address: Ipv4Addr,
-    /// Its port of each transport.
     pub(super) port: fn(Scheme) -> u16,
     /// The port at which it receives and sends reflected streams.
     pub(super) media_port: u16,
     pub(super) identity: Remote,
 }
 
-/// A packet on the wire.
 #[derive(Clone, Debug)]
 pub(super) struct WirePacket {
     way: PacketDestination,
@@ -83,48 +77,52 @@ pub(super) struct WirePacket {
     content: Bytes,
 }
 
-/// Who a packet is for.
 #[derive(Clone, Copy, Debug)]
 enum PacketDestination {
-    /// The end of a connection.
-    Connection { from: MachineId, to: SocketAddrV4, scheme: Scheme, connection: ConnectionId, path: u8 },
-    /// All who take part in multicast, from this address.
+    Connection {
+        from: MachineId,
+        to: SocketAddrV4,
+        scheme: Scheme,
+        connection: ConnectionId,
+        path: u8,
+    },
+    /// All members of the multicast group, from this address.
     Group(Ipv4Addr),
     /// A media port.
-    Media { from: SocketAddrV4, to: SocketAddrV4 },
+    Media {
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+    },
 }
 
 type SocketAddrV4 = (Ipv4Addr, u16);
 
-/// Both ends of all connections.
 pub(super) struct SimConnections {
     wire: SimNetwork<WirePacket>,
     detail: Detail,
-    /// After how long a handshake is given up, if that does not follow the path.
+    /// The time-out of a handshake, if it does not depend on the path.
     handshake: Option<Duration>,
     sites: Vec<MachineEndpoint>,
     listeners: BTreeMap<SocketAddrV4, MachineId>,
-    /// Machines that run: packets for others are lost.
+    /// By machine, true while it runs: packets for others are lost.
     running: Vec<bool>,
-    /// By number; a connection's ends are an even number and the next.
+    /// By number. A connection's two ends have an even number and the next one.
     ends: Vec<Option<Box<SimConnectionEnd>>>,
     of_machine: Vec<BTreeSet<ConnectionId>>,
     pending_dials: BTreeMap<(MachineId, DialId), SimPendingDial>,
     timers: SimEventQueue<Timer>,
     news: VecDeque<(MachineId, MachineInput)>,
-    /// Ends that were given messages, which leave with [`SimConnections::flush`].
+    /// Ends with new messages, which leave with [`SimConnections::flush`].
     fresh: Vec<ConnectionId>,
-    /// Who takes part in multicast, by host.
+    /// The members of the multicast group, by host.
     group: BTreeMap<HostIndex, MachineId>,
-    /// What waits for machines that stand still.
     held: Vec<Option<Held>>,
     /// Bytes of packets that each machine sent and received.
     counted: Vec<[u64; 2]>,
-    /// What the packets of all machines were for.
+    /// The packets of all machines, by purpose.
     shares: TrafficBreakdown,
 }
 
-/// What has come for a machine that stands still.
 #[derive(Default)]
 struct Held {
     packets: Vec<WirePacket>,
@@ -135,27 +133,24 @@ struct Held {
 struct SimConnectionEnd {
     machine: MachineId,
     scheme: Scheme,
-    /// Where its packets go, by path.
     to: Vec<SocketAddrV4>,
     far: MachineId,
     state: ConnectionEnd,
     begun: Time,
     /// The dial that it is an attempt of, until it is up.
     dial: Option<DialId>,
-    /// Since when it is up.
     up_since: Option<Time>,
-    /// The time for which it is in the calendar.
+    /// The time of its entry in the event queue.
     armed: Option<Time>,
 }
 
 impl SimConnectionEnd {
-    /// Whether the system acts for it when its process does not.
+    /// True if the system acts for it while its process does not.
     fn is_of_system(&self) -> bool {
         self.scheme == Scheme::Tcp && self.up_since.is_some()
     }
 }
 
-/// A dial under way.
 struct SimPendingDial {
     expect: RoleSet,
     node: Option<NodeId>,
@@ -213,30 +208,27 @@ impl SimConnections {
         &mut self.wire
     }
 
-    /// Bytes of packets that a machine has sent and received.
     pub(super) fn counted(&self, machine: MachineId) -> [u64; 2] {
         self.counted[machine]
     }
 
-    /// What the packets of all machines were for, from their start on.
+    /// The packets of all machines since their start, by purpose.
     pub(super) const fn shares(&self) -> TrafficBreakdown {
         self.shares
     }
 
-    /// Since when a machine has had a connection to another over this transport, the
-    /// oldest of several.
+    /// The time since which a machine has had a connection to another over this transport; the oldest of
+    /// several.
     pub(super) fn up_since(&self, machine: MachineId, other: MachineId, scheme: Scheme) -> Option<Time> {
         let ends = self.of_machine[machine].iter().filter_map(|connection| self.ends[connection.0 as usize].as_ref());
         ends.filter(|end| end.far == other && end.scheme == scheme).filter_map(|end| end.up_since).min()
     }
 
-    /// A machine has started.
     pub(super) fn start(&mut self, machine: MachineId) {
         self.running[machine] = true;
     }
 
-    /// A machine's process is gone. The system closes what it had over TCP;
-    /// nobody hears of the rest.
+    /// Ends a machine's process. The system closes its TCP connections; remotes do not learn of the others.
     pub(super) fn end(&mut self, now: Time, machine: MachineId) {
         self.running[machine] = false;
         self.held[machine] = None;
@@ -251,13 +243,12 @@ impl SimConnections {
         self.pending_dials.retain(|(of, _), _| *of != machine);
     }
 
-    /// A machine's process stands still. The system goes on for it with what
-    /// it had over TCP, and keeps for it what comes, as much as it does.
+    /// Freezes a machine's process. The system goes on with its TCP connections, and buffers packets for it up
+    /// to a limit.
     pub(super) fn freeze(&mut self, machine: MachineId) {
         self.held[machine].get_or_insert_default();
     }
 
-    /// A machine's process goes on.
     pub(super) fn thaw(&mut self, now: Time, machine: MachineId) {
         let Some(held) = self.held[machine].take() else { return };
         self.news.extend(held.news.into_iter().map(|news| (machine, news)));
@@ -280,13 +271,13 @@ impl SimConnections {
         }
     }
 
-    /// A machine takes part in multicast on its host's links and LANs.
+    /// Adds a machine to the multicast group on its host's links and LANs.
     pub(super) fn join(&mut self, machine: MachineId) {
         self.group.insert(self.sites[machine].host, machine);
     }
 
-    /// Sends a message to all who take part in multicast next to a machine's
-    /// host; one that is too long is not sent.
+    /// Sends a message to all members of the multicast group next to a machine's host; a message that is too
+    /// long is dropped.
     pub(super) fn multicast(&mut self, now: Time, machine: MachineId, message: &Bytes) {
         let Some(bytes) = multicast_bytes(message.len()) else { return };
         self.counted[machine][0] += u64::from(bytes);
@@ -341,8 +332,8 @@ impl SimConnections {
         self.drive_end(now, connection);
     }
 
-    /// The ways of a connection from one machine to another: of QUIC's, each net that
-    /// both hosts are on, as for daemons that listen on all their addresses.
+    /// The paths of a connection from one machine to another. QUIC gets one for each net that both hosts are
+    /// on, as with daemons that listen on all their addresses.
     fn ways(&self, from: MachineId, to: MachineId, scheme: Scheme, first: Ipv4Addr) -> Vec<(Ipv4Addr, Ipv4Addr)> {
         let (from, to) = (self.sites[from].host, self.sites[to].host);
         let is_several = scheme == Scheme::Quic && self.detail == Detail::Packet && from != to;
@@ -351,12 +342,12 @@ impl SimConnections {
         ways
     }
 
-    /// Whether a dial has addresses that were not tried yet.
+    /// True if a dial has addresses that were not tried yet.
     fn has_more(&self, machine: MachineId, dial: DialId) -> bool {
         self.pending_dials.get(&(machine, dial)).is_some_and(|wish| !wish.addresses.is_empty())
     }
 
-    /// Tells that a dial came to nothing, when it has.
+    /// Reports a dial as failed once it has no attempt left.
     fn give_up(&mut self, machine: MachineId, dial: DialId) {
         if let Some(wish) = self.pending_dials.get(&(machine, dial)).filter(|wish| wish.attempts == 0) {
             self.news.push_back((machine, MachineInput::Unreachable { dial, reason: wish.reason.clone() }));
@@ -380,8 +371,8 @@ impl SimConnections {
         self.wire.send(now, site.host, AddressedPacket { to: to.0, bytes, hops: 0, packet });
     }
 
-    /// Gives an end a message, which leaves with [`Self::flush`]: what a machine
-    /// wants at one time is sent in one go, as by the tasks of the transport.
+    /// Gives an end a message, which leaves with [`Self::flush`]: messages of one time are sent together, as by
+    /// the tasks of the transport.
     pub(super) fn send(&mut self, now: Time, connection: ConnectionId, how: (Channel, Delivery), message: Bytes) {
         if let Some(end) = self.slot(connection) {
             end.state.send_as(now, how.0, &how.1, message);
@@ -391,7 +382,6 @@ impl SimConnections {
         }
     }
 
-    /// Sends what ends were given.
     pub(super) fn flush(&mut self, now: Time) {
         for connection in std::mem::take(&mut self.fresh) {
             self.drive_end(now, connection);
@@ -405,12 +395,11 @@ impl SimConnections {
         }
     }
 
-    /// When to call [`Self::work`].
     pub(super) fn deadline(&self) -> Option<Time> {
         [self.wire.deadline(), self.timers.next()].into_iter().flatten().min()
     }
 
-    /// Does one thing that is due by `now`, if there is one.
+    /// Handles one event that is due by `now`, if there is one.
     pub(super) fn work(&mut self, now: Time, trace: &mut RunFingerprint) {
         if let Some(arrival) = self.wire.poll(now, trace) {
             return self.arrive(arrival);
@@ -418,7 +407,7 @@ impl SimConnections {
         match self.timers.take_due(now) {
             Some(Timer::End(connection)) => self.time_out(now, connection),
             Some(Timer::NextAttempt(machine, dial)) if self.has_more(machine, dial) => {
-                // One that stands still goes on with it afterwards.
+                // A frozen machine continues with it after its thaw.
                 if self.held[machine].is_none() {
                     self.attempt(now, machine, dial);
                 }
@@ -440,17 +429,15 @@ impl SimConnections {
         }
     }
 
-    /// The next thing to tell a machine.
     pub(super) fn poll(&mut self) -> Option<(MachineId, MachineInput)> {
         self.news.pop_front()
     }
 
-    /// The machine at the other end of a connection.
     pub(super) fn far(&self, connection: ConnectionId) -> Option<MachineId> {
         self.ends.get(connection.0 as usize)?.as_ref().map(|end| end.far)
     }
 
-    /// The end of one machine of a connection to another.
+    /// The end that one machine has of a connection to another.
     #[cfg(test)]
     pub(super) fn between(&self, machine: MachineId, other: MachineId) -> Option<ConnectionId> {
         let leads_there = |connection: &&ConnectionId| {
@@ -460,11 +447,11 @@ impl SimConnections {
     }
 
     fn slot(&mut self, connection: ConnectionId) -> &mut Option<Box<SimConnectionEnd>> {
-        // Numbers are given out here only.
+        // Only this type assigns numbers, so that they are valid indices.
         &mut self.ends[connection.0 as usize]
     }
 
-    /// A packet has come to a host.
+    /// Handles a packet that has come to a host.
     fn arrive(&mut self, arrival: SimArrival<WirePacket>) {
         let SimArrival { at, host, packet } = arrival;
         let machine = match packet.way {
@@ -491,7 +478,6 @@ impl SimConnections {
         self.take_in(at, machine, packet);
     }
 
-    /// A machine takes a packet.
     fn take_in(&mut self, now: Time, machine: MachineId, packet: WirePacket) {
         let content = packet.content;
         let (from, to, scheme, connection, path) = match packet.way {
@@ -531,13 +517,13 @@ impl SimConnections {
             *self.slot(connection) = Some(Box::new(end));
             self.of_machine[machine].insert(connection);
         }
-        // What comes for a connection that is no more is not answered.
+        // A packet for a connection that is gone gets no answer.
         let Some(end) = self.slot(connection).as_mut().filter(|end| end.machine == machine) else { return };
         end.state.handle_packet(now, path, &content);
         self.drive_end(now, connection);
     }
 
-    /// Carries out what an end wants.
+    /// Sends an end's packets and reports its events.
     fn drive_end(&mut self, now: Time, connection: ConnectionId) {
         let Some(mut end) = self.slot(connection).take() else { return };
         while let Some(happening) = end.state.poll_event() {
@@ -560,7 +546,7 @@ impl SimConnections {
         *self.slot(connection) = Some(end);
     }
 
-    /// Puts what an end has to send on the wire.
+    /// Puts an end's packets on the wire.
     fn post(&mut self, now: Time, connection: ConnectionId, end: &mut SimConnectionEnd) {
         let site = &self.sites[end.machine];
         while let Some(parcel) = end.state.poll_packet(now) {
@@ -593,7 +579,7 @@ impl SimConnections {
         }
     }
 
-    /// Tells a machine what happened at an end of its own.
+    /// Passes an event of an end to its machine.
     fn notify_machine(&mut self, now: Time, connection: ConnectionId, end: &mut SimConnectionEnd, happening: EndEvent) {
         let news = match happening {
             EndEvent::Message(message) => MachineInput::Message { connection, message },
@@ -608,7 +594,7 @@ impl SimConnections {
                     let unexpected =
                         !wish.expect.contains(peer.role) || wish.node.is_some_and(|node| node != peer.node);
                     if unexpected {
-                        // The end goes when the farewell has left, and the attempt with it.
+                        // The end is removed when its farewell has left, and the attempt with it.
                         end.dial = Some(dial);
                         wish.reason = "another node answers there".to_owned();
                         return end.state.close(now, "you are not the node that was expected");
@@ -617,7 +603,7 @@ impl SimConnections {
                 }
                 end.up_since = Some(now);
                 let address = Address::single(end.scheme, SocketAddr::from(end.to[0]));
-                MachineInput::Up { connection, dial, peer, address, rtt }
+                MachineInput::Up { connection, dial, remote: peer, address, rtt }
             }
         };
         match (&mut self.held[end.machine], &news) {

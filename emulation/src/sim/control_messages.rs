@@ -1,30 +1,29 @@
-//! Messages from node to node that are no data, and the packets that they take.
+//! Messages from node to node other than data, and the packets that they take.
 
 use roost_proto::{Time, Traffic};
 
 use super::connections::MachineId;
 
-/// Data of no more bytes leaves room for a message beside it.
+/// Data of at most this many bytes leaves room for a message in its packet.
 const SHORT_BYTES: u64 = 512;
 
-/// From whom to whom, and the time.
+/// The sender, the receiver and the time.
 type MessageRoute = (MachineId, MachineId, Time);
 
-/// Messages from node to node that are no data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ControlMessages {
-    /// Those with a packet of their own.
+    /// Messages with a packet of their own.
     pub(super) alone: u64,
-    /// Those in a packet of others.
+    /// Messages in another message's packet.
     pub(super) shared: u64,
-    /// The bytes of both, without any header.
+    /// Bytes of both, without any header.
     pub(super) bytes: u64,
-    /// The way of the last message, while its packet is counted in `alone`.
+    /// The route of the last message, while its packet is counted in `alone`.
     open: Option<MessageRoute>,
 }
 
 impl ControlMessages {
-    /// Counts a message. Those that go the same way at the same time, one after another, share a packet.
+    /// Counts a message. Consecutive messages with the same route and time share a packet.
     pub(super) fn count(&mut self, way: MessageRoute, traffic: Traffic, bytes: u64) {
         let follows = self.open == Some(way);
         if traffic != Traffic::Payload {
@@ -43,8 +42,8 @@ impl ControlMessages {
 mod tests {
     use super::*;
 
-    /// Counts messages of ten bytes, `A`, beside short data, `P`, and long data, `L`. A digit is the
-    /// receiver from there on, a space is time that passes.
+    /// Counts messages of ten bytes, `A`, beside short data, `P`, and long data, `L`. A digit sets the
+    /// receiver, a space lets time pass.
     fn counted(story: &str) -> (u64, u64) {
         let (mut asides, mut to, mut now) = (ControlMessages::default(), 1, Time::ZERO);
         for step in story.chars() {

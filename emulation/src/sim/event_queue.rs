@@ -1,12 +1,11 @@
-//! What is due when.
+//! A priority queue of simulated events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use roost_proto::Time;
 
-/// Things by the time when they are due; at one time in the order in which
-/// they were entered.
+/// Events by due time; those of one time in the order in which they were added.
 #[derive(Clone, Debug)]
 pub(super) struct SimEventQueue<T> {
     entries: BinaryHeap<Reverse<(Time, u64, T)>>,
@@ -23,12 +22,11 @@ impl<T: Ord> SimEventQueue<T> {
         self.entries.push(Reverse((at, self.entered, what)));
     }
 
-    /// When the next thing is due.
     pub(super) fn next(&self) -> Option<Time> {
         self.entries.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// The next thing, if it is due by `now`.
+    /// Removes the next event, if it is due by `now`.
     pub(super) fn take_due(&mut self, now: Time) -> Option<T> {
         self.next().filter(|at| *at <= now)?;
         self.entries.pop().map(|Reverse((_, _, what))| what)

@@ -1,10 +1,9 @@
-//! A fingerprint of all that happened.
+//! A fingerprint of a run.
 
 use roost_proto::Time;
 
-/// The fingerprint: every packet that came out of a link, and every message
-/// that a machine was given, with their times. Two runs that differ in any of
-/// them differ in it.
+/// The fingerprint of every packet that came out of a link, and of every message for a machine, with their
+/// times. Two runs that differ in any of them differ in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RunFingerprint(u64);
 
@@ -15,18 +14,16 @@ impl Default for RunFingerprint {
 }
 
 impl RunFingerprint {
-    /// Something happened.
     pub(super) const fn record_event(&mut self, at: Time, place: u64, size: u64) {
         self.mix(at.as_nanos());
         self.mix(place << 32 ^ size);
     }
 
-    /// A machine was given a message.
     pub(super) fn message(&mut self, at: Time, machine: usize, message: &[u8]) {
         self.record_event(at, machine as u64, message.len() as u64);
         let mut words = message.chunks_exact(8);
         for word in &mut words {
-            // Each is eight bytes long.
+            // Each chunk is eight bytes long.
             self.mix(word.try_into().map_or(0, u64::from_le_bytes));
         }
         let rest = words.remainder().iter().fold(1, |rest, byte| rest << 8 | u64::from(*byte));

@@ -1,9 +1,9 @@
-//! What must not be, put into runs: each check finds it, and the seed repeats it.
+//! Injected violations: each check must find its own, and the seed must reproduce it.
 
 use bytes::Bytes;
 use roost_proto::machine::Transmit;
-use roost_proto::node::{NodeCommand, NodeEvent, ServiceRequest, Ticket};
-use roost_proto::wire::{Message, Reason, Renew};
+use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
+use roost_proto::wire::{Message, Reason, Renew, ServiceRequest};
 use roost_proto::{Area, Channel, Delivery, Service, Time, Traffic, Version};
 
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::experiment::Prepared;
 const HUB: usize = 0;
 const NODE: usize = 1;
 const OTHER: usize = 2;
-/// A ticket that no requester gets to.
+/// A ticket beyond those of any requester.
 const TICKET: Ticket = Ticket(1_000_000);
 
 /// The warm-up is longer than a lease.
@@ -33,15 +33,15 @@ timeout = '5s'
 idle = '100ms'
 ";
 
-/// A run of a seed into which `plant` puts something when its workload begins.
+/// Runs a seed, with `plant` called when its workload begins.
 fn planted(seed: u64, plant: fn(&mut SimWorld<'_>)) -> SimOutcome {
     let text = format!("{PLAN}seed = {seed}\n");
     let prepared = Prepared::from_text(&text, Path::new("p.toml")).unwrap();
     run_with_hook(&prepared, Detail::Packet, &mut Recorder::new(&prepared.topology), plant).unwrap()
 }
 
-/// What is said of a machine that a plant has made do wrong: of it alone, and
-/// the same when the seed is run again.
+/// The violations found in a machine that `plant` manipulates. Checks that no other machine has any, and that a
+/// repetition finds the same.
 fn found(seed: u64, machine: &str, plant: fn(&mut SimWorld<'_>)) -> Vec<String> {
     let first = planted(seed, plant);
     let again = planted(seed, plant);
@@ -96,7 +96,7 @@ fn hub_version_rollback_is_found() {
 
 #[test]
 fn hub_naming_dead_node_is_found() {
-    // To the checks it has been dead from the start; the hub knows nothing of that.
+    // The checks take it for dead from the start; the hub does not know.
     let what = found(5, "node1-hub", |world| world.checks.fell_silent(Time::ZERO, OTHER));
     assert!(!what.is_empty() && what.iter().all(|what| what.contains("dead for more than a lease")), "{what:?}");
 }
@@ -125,10 +125,10 @@ fn endless_request_is_found() {
         let hour = Duration::from_secs(3600);
         let wanted = ServiceRequest {
             duration: Some(hour),
-            deadline: 2 * hour,
+            timeout: Some(2 * hour),
             ..ServiceRequest::new(Service::Track, Area::Exact(cell))
         };
-        world.command(NODE, NodeCommand::Request { ticket: TICKET, request: wanted });
+        world.command(NODE, NodeCommand::Request { ticket: TICKET, request: wanted, provider: None });
     });
     assert_eq!(what, ["its request 1000000 has not ended with the run"]);
 }

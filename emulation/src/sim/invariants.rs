@@ -1,11 +1,10 @@
-//! What must hold in every run, looked at while it runs.
+//! Invariants of every run, checked while it runs.
 //!
-//! - An entry is answered only by a live owner, or less than a lease after it
-//!   was live: no hub names a node, or hands it a request, that has been dead
-//!   for longer.
+//! - A record is only used while its node lives, or less than a lease after its death: no hub names a node, or
+//!   forwards a request to it, that has been dead for longer.
 //! - No request is answered twice: each ends exactly once.
-//! - Versions never go back: neither those that a node publishes and renews,
-//!   nor those that a hub tells it that it holds.
+//! - Versions never go back: neither those that a node publishes and renews, nor those that a hub confirms to
+//!   it.
 //! - Tables and queues stay within their limits.
 //! - Every request ends: at the end of a run no machine waits for anything.
 
@@ -14,59 +13,53 @@ use std::time::Duration;
 
 use roost_proto::hub::{self, Hub};
 use roost_proto::node::{MAX_REQUESTS, Node, Ticket};
-use roost_proto::wire::Message;
+use roost_proto::wire::{Message, Request, Route};
 use roost_proto::{NodeId, Time, Traffic, Version};
 
 use super::connections::MachineId;
 
-/// How long a hub may still name the dead: a lease, and what may have been on
-/// its way when they died.
+/// The time after a lease for which a hub may still name a dead node: messages may have been in flight when it
+/// died.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often a machine that does something is looked at.
+/// The interval at which an active machine is checked.
 const LOOK: Duration = Duration::from_millis(100);
 /// The most violations that are kept; one is enough to fail.
 const MAX_KEPT: usize = 100;
 
-/// Something that must not be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violation {
-    /// When, seconds after the workload began.
+    /// Time after the start of the workload, seconds.
     pub t: f64,
-    /// Of which node or hub.
     pub machine: String,
-    /// What, in a sentence.
     pub what: String,
 }
 
 impl Violation {
-    /// All of it in a sentence.
     pub fn sentence(&self) -> String {
         format!("{} at {:.3} s: {}", self.machine, self.t, self.what)
     }
 }
 
-/// What has been seen so far.
 pub(super) struct InvariantChecker {
     lease: Duration,
     pub(super) limits: hub::Limits,
-    /// The most requests that each node may wait for.
+    /// By node: the most requests that it may wait for.
     pub(super) requests: Vec<usize>,
     machines: BTreeMap<NodeId, MachineId>,
-    /// Since when a machine is dead.
+    /// By machine: the time of its death.
     dead: Vec<Option<Time>>,
-    /// When a machine was looked at last.
+    /// By machine: the time of its last check.
     looked: Vec<Time>,
     /// The last version that each node published.
     published: Vec<Option<Version>>,
     /// The last version that a hub held, by hub and node.
     held: BTreeMap<(MachineId, MachineId), Version>,
-    /// Tickets that were given up, of which the machine has not yet said so.
+    /// Tickets that were given up and whose machine has not confirmed this.
     given_up: BTreeSet<(MachineId, Ticket)>,
     found: Vec<(Time, MachineId, String)>,
 }
 
 impl InvariantChecker {
-    /// For machines with these ids.
     pub(super) fn new(ids: impl Iterator<Item = NodeId>, lease: Duration, limits: hub::Limits) -> Self {
         let machines: BTreeMap<_, _> = ids.enumerate().map(|(machine, id)| (id, machine)).collect();
         let count = machines.len();
@@ -84,7 +77,6 @@ impl InvariantChecker {
         }
     }
 
-    /// What was found, by machine.
     pub(super) fn found(&self) -> &[(Time, MachineId, String)] {
         &self.found
     }
@@ -99,21 +91,21 @@ impl InvariantChecker {
         self.dead[machine] = None;
     }
 
-    /// A machine says nothing more for now: to others it is dead.
+    /// Marks a machine as dead to others: it sends nothing for now.
     pub(super) fn fell_silent(&mut self, now: Time, machine: MachineId) {
         self.dead[machine].get_or_insert(now);
     }
 
     pub(super) fn died(&mut self, now: Time, machine: MachineId) {
         self.fell_silent(now, machine);
-        // What it was asked died with it, and so did what it had said as a hub.
+        // Its requests died with it, and so did the versions it confirmed as a hub.
         self.given_up.retain(|(of, _)| *of != machine);
         self.held.retain(|(hub, _), _| *hub != machine);
     }
 
-    /// A machine sends a message to another.
+    /// Checks a message from one machine to another.
     pub(super) fn sent(&mut self, now: Time, from: MachineId, to: MachineId, traffic: Traffic, message: &[u8]) {
-        // Data has no versions and names nobody.
+        // Data has no versions and names no nodes.
         if traffic == Traffic::Payload {
             return;
         }
@@ -122,7 +114,7 @@ impl InvariantChecker {
             Ok(Message::Renew(renew)) => self.publishes(now, from, renew.version),
             Ok(Message::Adopt(adopt)) => self.publishes(now, from, adopt.version),
             Ok(Message::Lease { version, .. }) => self.holds(now, from, to, version),
-            Ok(Message::ProviderRequest(_)) => self.names(now, from, to),
+            Ok(Message::Request(Request { route: Some(Route { hop: None, .. }), .. })) => self.names(now, from, to),
             Ok(Message::LookupResult(found)) => {
                 for candidate in &found.candidates {
                     if let Some(named) = self.machines.get(&candidate.node).copied() {
@@ -159,19 +151,19 @@ impl InvariantChecker {
         }
     }
 
-    /// A ticket has ended; `current` is the one that is waited for.
+    /// Checks the end of a ticket; `current` is the one that is waited for.
     pub(super) fn ended(&mut self, now: Time, node: MachineId, ticket: Ticket, current: Option<Ticket>) {
         if current != Some(ticket) && !self.given_up.remove(&(node, ticket)) {
             self.violated(now, node, format!("its request {} ended twice", ticket.0));
         }
     }
 
-    /// A ticket is no longer waited for, and its machine was told.
+    /// Marks a ticket as given up; its machine knows.
     pub(super) fn gave_up(&mut self, node: MachineId, ticket: Ticket) {
         self.given_up.insert((node, ticket));
     }
 
-    /// Looks at a hub that has done something.
+    /// Checks a hub after it was active.
     pub(super) fn look_at_hub(&mut self, now: Time, machine: MachineId, hub: &Hub) {
         if !self.is_due(now, machine) {
             return;
@@ -190,7 +182,7 @@ impl InvariantChecker {
         }
     }
 
-    /// Looks at a node that has done something.
+    /// Checks a node after it was active.
     pub(super) fn look_at_node(&mut self, now: Time, machine: MachineId, node: &Node) {
         if !self.is_due(now, machine) {
             return;
@@ -209,7 +201,7 @@ impl InvariantChecker {
         is_due
     }
 
-    /// Looks at a node when the run is over and nothing is waited for any more.
+    /// Checks a node at the end of the run, when no request is waited for.
     pub(super) fn at_end(&mut self, now: Time, machine: MachineId, node: &Node) {
         let open: Vec<Ticket> = node.requests(now).iter().map(|request| request.ticket).collect();
         for ticket in open {

@@ -1,4 +1,4 @@
-//! A machine and its owner: what a daemon does around it, in virtual time.
+//! A machine with the parts of its daemon, in virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,14 +8,14 @@ use bytes::Bytes;
 use roost_proto::hub::{self, Hub, HubEvent};
 use roost_proto::machine::{Input, Machine as _};
 use roost_proto::node::{self, MAX_STREAM_DURATION, Node, NodeCommand, NodeEvent, SessionId, SourceOutput};
-use roost_proto::service::Form;
+use roost_proto::service::FlowKind;
 use roost_proto::{Deadline, Service, StreamId, Time, Transmit};
 use roost_reflection::{HubInput, HubOutput, HubReflection, NodeInput};
 
 use super::connections::MachineInput;
 use super::media::{MediaDatagram, MediaPort, MediaWish, NodeMedia};
 
-/// What the made-up services give: nobody looks at it, but it is digested.
+/// The data of synthetic services. Its content is irrelevant, but it is digested.
 static PAYLOAD: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0x5a; 128 * 1024]));
 
 /// A node or a hub, with the sources of its streams.
@@ -30,7 +30,6 @@ enum NodeOrHub {
     Hub { hub: Box<Hub>, media: Option<Box<MediaPort<HubReflection>>> },
 }
 
-/// A stream's source.
 #[derive(Debug)]
 struct SimSource {
     until: Time,
@@ -40,18 +39,15 @@ struct SimSource {
     stream: Option<StreamId>,
 }
 
-/// What a machine has its surroundings do.
+/// An output of a machine for its world to carry out.
 #[derive(Debug)]
 pub(super) enum MachineOutput {
-    /// See [`Transmit`].
     Transmit(Transmit),
-    /// Its media port sends something.
+    /// A datagram of its media port.
     Datagram(MediaDatagram),
-    /// It tells its owner something.
     Event(NodeEvent),
-    /// A source's next datagram is due at this time.
+    /// The next datagram of a source is due at this time.
     Tick(SessionId, Time),
-    /// It has left: its process ends.
     Left,
 }
 
@@ -66,7 +62,6 @@ impl Machine {
         Self { inner: NodeOrHub::Hub { hub, media }, sources: BTreeMap::new() }
     }
 
-    /// The node, if it is one.
     pub(super) fn as_node(&self) -> Option<&Node> {
         match &self.inner {
             NodeOrHub::Node { node, .. } => Some(node),
@@ -74,7 +69,6 @@ impl Machine {
         }
     }
 
-    /// The hub, if it is one.
     pub(super) fn as_hub(&self) -> Option<&Hub> {
         match &self.inner {
             NodeOrHub::Node { .. } => None,
@@ -130,7 +124,6 @@ impl Machine {
         }
     }
 
-    /// It is asked to leave.
     pub(super) fn leave(&mut self, now: Time) {
         match &mut self.inner {
             NodeOrHub::Node { node, .. } => node.handle(now, Input::Command(NodeCommand::Leave)),
@@ -141,7 +134,7 @@ impl Machine {
         }
     }
 
-    /// The next thing that it wants; what only concerns its sources is done here.
+    /// Returns the machine's next output; those that only concern its sources are handled here.
     pub(super) fn poll(&mut self, now: Time) -> Option<MachineOutput> {
         match &mut self.inner {
             NodeOrHub::Hub { hub, media } => poll_hub(now, hub, media.as_deref_mut()),
@@ -200,7 +193,7 @@ impl Machine {
                 None
             }
             NodeEvent::Data { ticket, payload } => {
-                // Whoever asked here reads at once.
+                // The requester reads at once.
                 self.command(now, NodeCommand::Consumed { ticket, bytes: payload.len() as u64 });
                 Some(MachineOutput::Event(NodeEvent::Data { ticket, payload }))
             }
@@ -208,17 +201,17 @@ impl Machine {
         }
     }
 
-    /// Starts the source of a session, as the made-up services of a node do.
+    /// Starts the source of a session, like the synthetic services of a node.
     fn open(&mut self, now: Time, session: SessionId, service: Service, duration: Duration) {
         let format = service.name().to_owned();
-        let opened = match service.form() {
-            Form::Stream { bits_per_second, packet_bytes } => {
+        let opened = match service.flow_kind() {
+            FlowKind::Stream { bits_per_second, packet_bytes } => {
                 let pause = pause(packet_bytes, bits_per_second);
                 let source = SimSource { until: now + duration, pause, bytes: packet_bytes as usize, stream: None };
                 self.sources.insert(session, source);
                 SourceOutput::Stream { bits_per_second, format }
             }
-            Form::Object { bytes } => {
+            FlowKind::Object { bytes } => {
                 let bytes = PAYLOAD.slice(..bytes as usize);
                 SourceOutput::Object { digest: roost_proto::flow::digest(&bytes), bytes, format }
             }
@@ -229,13 +222,13 @@ impl Machine {
     /// Starts the source of a session whose stream is reflected, for as long as the session lasts.
     fn publish(&mut self, now: Time, session: SessionId, service: Service) {
         let NodeOrHub::Node { media: Some(media), .. } = &mut self.inner else { return };
-        let Form::Stream { bits_per_second, packet_bytes } = service.form() else { return };
+        let FlowKind::Stream { bits_per_second, packet_bytes } = service.flow_kind() else { return };
         let stream = media.publish(now, session, (bits_per_second, service.name().to_owned()));
         let (until, pause) = (now + MAX_STREAM_DURATION, pause(packet_bytes, bits_per_second));
         self.sources.insert(session, SimSource { until, pause, bytes: packet_bytes as usize, stream });
     }
 
-    /// The next datagram of a source, or its end; when the one after it is due.
+    /// Sends the next datagram of a source, or its end; returns the due time of the following one.
     pub(super) fn tick(&mut self, now: Time, session: SessionId) -> Option<Time> {
         let source = self.sources.get(&session)?;
         if now >= source.until {
@@ -288,8 +281,8 @@ fn pause(packet_bytes: u32, bits_per_second: u32) -> Duration {
 /// The input of a machine; `None` for a datagram of its media port.
 fn input<C>(news: MachineInput) -> Option<Input<C>> {
     Some(match news {
-        MachineInput::Up { connection, dial, peer, address, rtt } => {
-            Input::ConnectionUp { connection, dial, peer, address, rtt }
+        MachineInput::Up { connection, dial, remote, address, rtt } => {
+            Input::ConnectionUp { connection, dial, remote, address, rtt }
         }
         MachineInput::Down { connection, reason } => Input::ConnectionDown { connection, reason, refused: false },
         MachineInput::Unreachable { dial, reason } => Input::DialFailed { dial, reason, refused: false },

@@ -1,29 +1,27 @@
 //! Simulation: a plan in virtual time.
 //!
-//! The machines of the daemons, over the transport's links, over the same
-//! [`netcore`](crate::netcore) that carries packets in emulation: what differs
-//! is that nobody waits. A run is faster than real time, it repeats exactly
-//! from its seed, and it is looked at after every step.
+//! It runs the machines of the daemons over the transport's connections and the same
+//! [`netcore`](crate::netcore) that carries packets in emulation, without waiting. A run is faster than real
+//! time, repeats exactly from its seed, and is checked after every step.
 //!
 //! | file | its part |
 //! |---|---|
 //! | `network` | packets from host to host, forwarding included |
-//! | `connections` | dials, both ends of each link, their packets and timers |
-//! | `machine` | a node or a hub with what its daemon does around it |
+//! | `connections` | dials, both ends of each connection, their packets and timers |
+//! | `machine` | a node or a hub with the parts of its daemon |
 //! | `media` | reflected streams: the media ports of nodes and hubs |
 //! | `world` | all machines, started, driven, frozen, killed |
 //! | `requester` | the workload |
 //! | `run` | a plan from its machines' start to its last request, with its faults |
-//! | `invariants` | what must hold in every run |
+//! | `invariants` | invariants of every run |
 //! | [`growth`] | one network in several sizes, measured |
 //! | `record` | the same records as a run in emulation |
 //!
-//! How detailed links are is a [`Detail`]: at packet level QUIC is quinn's own
-//! protocol machine, at message level all links are carried by the cheaper
-//! session of `udp://`.
+//! A [`Detail`] sets the detail of connections: at packet level QUIC is quinn's own protocol machine; at
+//! message level all connections use the cheaper session of `udp://`.
 //!
-//! What takes no time here: processors, the daemons' local API, disks. What
-//! takes no notice: that a certificate is revoked, since nobody has one.
+//! Processors, the daemons' local API and disks take no time here. Revoked certificates have no effect, since
+//! no machine has a certificate.
 
 mod connections;
 mod control_messages;
@@ -59,56 +57,52 @@ use crate::topology::addresses::AddressError;
 use crate::topology::wiring::WiringError;
 use record::Recorder;
 
-/// What came of a simulated run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimOutcome {
     /// The fingerprint of every packet and message and of their times.
     pub trace_hash: u64,
-    /// Requests made.
     pub requested: u64,
-    /// Requests completed.
     pub completed: u64,
-    /// How long the workload and its drain took in the run's own time, seconds.
+    /// Virtual time of the workload and its drain, seconds.
     pub virtual_s: f64,
     /// The part of it that was the drain.
     pub drain_s: f64,
-    /// How long it took to compute all of it, seconds.
+    /// Real time of the computation, seconds.
     pub wall_s: f64,
-    /// Hosts that request and provide.
     pub nodes: usize,
-    /// Things that happened: packets, timers, starts.
+    /// Events processed: packets, timers, starts.
     pub steps: u64,
-    /// How the requests for each service ended.
+    /// The outcome of the requests for each service.
     pub by_service: BTreeMap<String, ServiceCounts>,
-    /// What the packets of all machines were for.
+    /// The packets of all machines, by purpose.
     pub shares: TrafficBreakdown,
-    /// What must not have been; empty if all is well.
+    /// Violated invariants; empty if all is well.
     pub violations: Vec<Violation>,
-    /// Packets that the simulated network had no memory for: with any, it was
-    /// not the network of the plan.
+    /// Packets dropped at a limit of the simulated network. If there are any, the run does not show the plan's
+    /// network.
     pub overflows: u64,
 }
 
-/// What packets were for, in bytes with the headers of frames, counted where
-/// they were sent and from the machines' start on.
+/// Bytes of packets by purpose, with the headers of frames, counted at the sender and since the machines'
+/// start.
 ///
-/// It is told by where packets go, as the published experiments told it by
-/// ports: what goes to or from a hub finds services, unless the hub relays them.
+/// Packets are classified by destination, as the published experiments did by ports: packets to or from a hub
+/// are discovery, unless the hub relays data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficBreakdown {
-    /// Packets of associations with hubs, and of hubs with one another.
+    /// Packets of connections with hubs, and of hubs with one another.
     pub hub_bytes: u64,
-    /// Of that, data which hubs relayed, without any header.
+    /// The part of that which is relayed data, without any header.
     pub relayed_bytes: u64,
     /// Handshakes of nodes with one another.
     pub handshake_bytes: u64,
-    /// All else from node to node: data, its acknowledgements, and `control_messages`.
+    /// All other packets from node to node: data, its acknowledgements, and `control_messages`.
     pub node_bytes: u64,
-    /// Packets of multicast, once where they were sent.
+    /// Packets of multicast, counted once at the sender.
     pub multicast_bytes: u64,
-    /// Messages from node to node that are no data, acceptances above all: those with a packet of their own.
+    /// Messages from node to node other than data, mostly acceptances, in packets of their own.
     pub control_messages: u64,
-    /// Those that leave in the packet of another message, as they go the same way at the same time.
+    /// Such messages in another message's packet, with the same route and time.
     pub shared_control_messages: u64,
     /// The bytes of both, without any header.
     pub control_message_bytes: u64,
@@ -126,12 +120,12 @@ impl TrafficBreakdown {
 }
 
 impl SimOutcome {
-    /// Whether the run was that of the plan, and nothing was amiss.
+    /// True if the run matched the plan and violated no invariant.
     pub fn is_sound(&self) -> bool {
         self.violations.is_empty() && self.overflows == 0
     }
 
-    /// What there is to say of packets for which there was no memory.
+    /// Describes packets that a limit dropped.
     pub fn overflow(&self) -> Option<String> {
         let Self { overflows, .. } = self;
         (*overflows > 0).then(|| {
@@ -140,36 +134,26 @@ impl SimOutcome {
     }
 }
 
-/// Why a plan cannot be simulated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulateError {
-    /// There are not addresses for all.
     #[error(transparent)]
     Addresses(#[from] AddressError),
-    /// What is scheduled does not fit the network.
+    /// The schedule does not fit the network.
     #[error(transparent)]
     Schedule(#[from] WiringError),
-    /// A host has no interface.
     #[error("the host of {0} is on no link or LAN, so nobody reaches it")]
     Unreachable(String),
-    /// Not all nodes found a home.
     #[error("{0} has found no home within two minutes of the run's own time: can its host reach a hub?")]
     NotReady(String),
     /// A file of the results cannot be written.
     #[error("cannot write {}: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The results' folder cannot be used.
+    File { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
-/// Simulates a plan; nothing is written.
+/// Simulates a plan without writing results.
 ///
 /// # Errors
 /// When the plan does not fit its network.
@@ -177,7 +161,7 @@ pub fn simulate(prepared: &Prepared, detail: Detail) -> Result<SimOutcome, Simul
     run::run(prepared, detail, &mut Recorder::new(&prepared.topology))
 }
 
-/// Simulates a plan; what [`simulate_into`] would write is kept instead.
+/// Simulates a plan and keeps in memory the results that [`simulate_into`] would write.
 ///
 /// # Errors
 /// When the plan does not fit its network.
@@ -188,8 +172,8 @@ pub fn simulate_with_results(
     record::simulate_to_memory(prepared, detail)
 }
 
-/// Simulates a plan, and writes to `folder`, which must be empty or not be
-/// there, what `emulate run` would: the plan, the topology, the records.
+/// Simulates a plan, and writes the results of `emulate run` to `folder`, which must be empty or not exist: the
+/// plan, the topology, the records.
 ///
 /// # Errors
 /// When the plan does not fit its network, or a file cannot be written.
@@ -197,7 +181,7 @@ pub fn simulate_into(prepared: &Prepared, detail: Detail, folder: &Path) -> Resu
     record::simulate_to_folder(prepared, detail, folder, &BTreeMap::new(), None)
 }
 
-/// Simulates a run of a sweep, as [`simulate_into`] does; `varied` is what the sweep has varied, by name.
+/// Simulates a run of a sweep, as [`simulate_into`] does; `varied` holds the values of the sweep, by name.
 ///
 /// # Errors
 /// As [`simulate_into`].
@@ -209,7 +193,7 @@ pub fn simulate_varied(
     record::simulate_to_folder(prepared, Detail::default(), folder, varied, None)
 }
 
-/// Simulates a plan, into a folder if one is given, and tells how far it is: often, and at no set pace.
+/// Simulates a plan, into a folder if one is given, and reports the progress often and irregularly.
 ///
 /// # Errors
 /// As [`simulate_into`].

@@ -16,14 +16,13 @@ use crate::topology::model::{HostIndex, Topology};
 use crate::topology::routes::{self, HostRoute};
 use crate::topology::wiring::{self, Wiring, WiringError};
 
-/// How long a packet takes between two programs of one host.
+/// Time of a packet between two programs of one host.
 const LOOPBACK: Duration = Duration::from_micros(20);
-/// Where multicast goes, as it does by default.
+/// The default multicast group.
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 77, 5);
-/// How many hosts may forward a packet, as many as IP allows by default.
+/// The most hosts that may forward a packet: IP's default time to live.
 const HOPS: u8 = 64;
 
-/// A packet with its destination.
 #[derive(Clone, Debug)]
 pub(super) struct AddressedPacket<P> {
     pub(super) to: Ipv4Addr,
@@ -33,14 +32,14 @@ pub(super) struct AddressedPacket<P> {
     pub(super) packet: P,
 }
 
-/// The network, its hosts' routing tables, and what is inside.
+/// The network, its hosts' routing tables, and the packets inside.
 pub(super) struct SimNetwork<P> {
     network: Network<AddressedPacket<P>>,
     wiring: Wiring,
     members: HashMap<Ipv4Addr, SimInterface>,
-    /// Where a host sends packets that are not for its own nets.
+    /// A host's routes beyond its own nets.
     routes: Vec<Vec<HostRoute>>,
-    /// By port: whose it is, and its address.
+    /// The host and address of each port.
     hosts: Vec<HostIndex>,
     addresses: Vec<Ipv4Addr>,
     /// By host: its main address.
@@ -58,7 +57,6 @@ pub(super) struct SimArrival<P> {
     pub(super) packet: P,
 }
 
-/// Whose an address is.
 #[derive(Clone, Copy, Debug)]
 struct SimInterface {
     host: HostIndex,
@@ -97,7 +95,6 @@ impl<P: Clone> SimNetwork<P> {
         Ok(wire)
     }
 
-    /// A host's address, by which it is known.
     pub(super) fn address(&self, host: HostIndex) -> Option<Ipv4Addr> {
         self.mains.get(host).copied().flatten()
     }
@@ -107,8 +104,8 @@ impl<P: Clone> SimNetwork<P> {
         self.ports[host].iter().map(|(_, port)| self.addresses[port.index()])
     }
 
-    /// The ways between two hosts: their addresses on each net that both are on,
-    /// that of `first` before the others.
+    /// The paths between two hosts: their addresses on each net that both are on, that of `first` before the
+    /// others.
     pub(super) fn paths(&self, from: HostIndex, to: HostIndex, first: Ipv4Addr) -> Vec<(Ipv4Addr, Ipv4Addr)> {
         let address = |port: &Port| self.addresses[port.index()];
         let on = |net: usize| self.ports[to].iter().find(|(other, _)| *other == net);
@@ -118,22 +115,21 @@ impl<P: Clone> SimNetwork<P> {
         ways
     }
 
-    /// Schedules what the topology does to its nets, from `begin` on.
+    /// Schedules the topology's changes of its nets from `begin` on.
     pub(super) fn begin(&mut self, begin: Time) -> Result<(), WiringError> {
         self.wiring.begin(&mut self.network, begin)
     }
 
-    /// What went through every direction.
     pub(super) fn counters(&self) -> Vec<record::LinkRecord> {
         self.wiring.name(self.wiring.count(&self.network))
     }
 
-    /// Packets that a limit of the network itself has dropped.
+    /// Packets dropped at a limit of the network itself.
     pub(super) fn overflows(&self) -> u64 {
         self.network.overflows()
     }
 
-    /// A program on `host` sends a packet.
+    /// Sends a packet of a program on `host`.
     pub(super) fn send(&mut self, now: Time, host: HostIndex, packet: AddressedPacket<P>) {
         if self.members.get(&packet.to).is_some_and(|to| to.host == host) {
             self.local.push_back(SimArrival { at: now + LOOPBACK, host, packet: packet.packet });
@@ -142,8 +138,8 @@ impl<P: Clone> SimNetwork<P> {
         }
     }
 
-    /// A program on `host` sends a packet to all on the host's links and LANs;
-    /// nobody forwards it. `packet` makes it of the address that it leaves from.
+    /// Sends a packet of a program on `host` to the host's links and LANs; no host forwards it. `packet` makes
+    /// it from the address that it leaves from.
     pub(super) fn multicast(&mut self, now: Time, host: HostIndex, bytes: u32, packet: impl Fn(Ipv4Addr) -> P) {
         for (_, port) in self.ports[host].clone() {
             let from = self.addresses[port.index()];
@@ -152,7 +148,7 @@ impl<P: Clone> SimNetwork<P> {
         }
     }
 
-    /// Sends a packet on; one without a way is gone.
+    /// Forwards a packet; one without a route is dropped.
     fn forward(&mut self, now: Time, host: HostIndex, packet: AddressedPacket<P>) {
         if let Some((from, to)) = self.hop(host, packet.to) {
             let bytes = packet.bytes + HEADER_BYTES as u32;
@@ -160,7 +156,7 @@ impl<P: Clone> SimNetwork<P> {
         }
     }
 
-    /// By which port a packet leaves a host, and which it goes to.
+    /// The port by which a packet leaves a host, and the port it goes to.
     fn hop(&self, host: HostIndex, to: Ipv4Addr) -> Option<(Port, Port)> {
         let own = |net: usize| self.ports[host].iter().find(|(of, _)| *of == net).map(|(_, port)| *port);
         let target = self.members.get(&to)?;
@@ -173,8 +169,7 @@ impl<P: Clone> SimNetwork<P> {
         Some((own(route.net)?, gateway.port))
     }
 
-    /// The next packet that has come to a program by `now`, and when. Hosts on
-    /// its way have forwarded it at once.
+    /// The next packet for a program by `now`, with its time. Hosts on its path have forwarded it at once.
     pub(super) fn poll(&mut self, now: Time, trace: &mut RunFingerprint) -> Option<SimArrival<P>> {
         loop {
             let network = self.network.poll_deadline().filter(|at| *at <= now);
@@ -188,7 +183,7 @@ impl<P: Clone> SimNetwork<P> {
             trace.record_event(delivery.due, delivery.port.index() as u64, u64::from(delivery.bytes));
             let host = self.hosts[delivery.port.index()];
             let mut packet = delivery.packet;
-            // What is multicast has gone as far as it goes.
+            // Multicast packets are not forwarded.
             if packet.to == GROUP || self.members.get(&packet.to).is_some_and(|to| to.host == host) {
                 return Some(SimArrival { at: delivery.due, host, packet: packet.packet });
             }
@@ -199,7 +194,6 @@ impl<P: Clone> SimNetwork<P> {
         }
     }
 
-    /// When to call [`Self::poll`].
     pub(super) fn deadline(&self) -> Option<Time> {
         let local = self.local.front().map(|arrival| arrival.at);
         [self.network.poll_deadline(), local].into_iter().flatten().min()

@@ -1,4 +1,4 @@
-//! What a simulated run leaves behind: the same records as one in emulation.
+//! Records of a simulated run, the same as of one in emulation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -20,19 +20,16 @@ use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
 use crate::topology::model::NetKind;
 use crate::topology::{self, Topology};
 
-/// How the requests for one service ended.
+/// The outcome of the requests for one service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ServiceCounts {
-    /// Requests made.
     pub requested: u64,
-    /// Those that were completed.
     pub completed: u64,
-    /// Those that failed or ran out of time.
+    /// Failed or timed out.
     pub failed: u64,
-    /// Those that the end of the run cut.
+    /// Cut off by the end of the run.
     pub cut: u64,
-    /// Median latency, milliseconds: to the first byte of a stream, to the end
-    /// of an object.
+    /// Median latency, milliseconds: to the first byte of a stream, to the end of an object.
     pub p50_ms: Option<f64>,
     /// 95th percentile of the same.
     pub p95_ms: Option<f64>,
@@ -40,37 +37,29 @@ pub struct ServiceCounts {
     pub p99_ms: Option<f64>,
 }
 
-/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SimProgress {
-    /// Nodes find their homes.
     Joining {
-        /// Those that have one.
         joined: usize,
-        /// Of how many.
         of: usize,
     },
-    /// Nodes ask, until the duration is over; the drain comes after it.
+    /// The workload, up to the duration; the drain follows.
     Running {
-        /// The time of the run.
         now: Duration,
-        /// The plan's duration.
         of: Duration,
     },
 }
 
-/// The listener to progress.
 pub type ProgressListener = Box<dyn FnMut(SimProgress)>;
 
-/// Where records go.
 enum Sink {
     Nowhere,
     File(BufWriter<File>),
     Memory(Vec<Record>),
 }
 
-/// Counts, and writes to `events.jsonl` if there is to be one.
+/// Counts, and writes to `events.jsonl` if that is wanted.
 pub(super) struct Recorder {
     sink: Sink,
     tell: Option<ProgressListener>,
@@ -83,7 +72,6 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// One that only counts.
     pub(super) fn new(topology: &Topology) -> Self {
         let lans = topology.nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone());
         Self {
@@ -98,17 +86,14 @@ impl Recorder {
         }
     }
 
-    /// One that writes as well.
     pub(super) fn create(topology: &Topology, path: &Path) -> io::Result<Self> {
         Ok(Self { sink: Sink::File(BufWriter::new(File::create(path)?)), ..Self::new(topology) })
     }
 
-    /// One that keeps the records.
     fn keeping(topology: &Topology) -> Self {
         Self { sink: Sink::Memory(Vec::new()), ..Self::new(topology) }
     }
 
-    /// The same, who tells somebody how far the run is.
     pub(super) fn telling(self, tell: Option<ProgressListener>) -> Self {
         Self { tell, ..self }
     }
@@ -119,12 +104,11 @@ impl Recorder {
         }
     }
 
-    /// A node stands in a cell.
     pub(super) fn position(&mut self, position: PositionRecord) {
         self.write(Record::Position(position));
     }
 
-    /// Ends the file; the first error, if there was one.
+    /// Ends the file; returns the first error, if there was one.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.failure.map_or(Ok(()), Err)?;
         match &mut self.sink {
@@ -146,7 +130,6 @@ impl Recorder {
         }
     }
 
-    /// The workload begins.
     pub(super) fn begin(&mut self, world: &mut SimWorld<'_>) {
         self.nodes(world, 0.0);
         self.before = world.connections.wire().counters();
@@ -171,7 +154,6 @@ impl Recorder {
         self.write(Record::Incident { t: at.as_secs_f64(), object: object.to_owned(), what });
     }
 
-    /// Once a second, how it is going.
     pub(super) fn sample(&mut self, world: &mut SimWorld<'_>, t: Duration, active: u32) {
         if matches!(self.sink, Sink::Nowhere) {
             return;
@@ -183,7 +165,7 @@ impl Recorder {
         self.write(Record::Sample(SampleRecord {
             t: t.as_secs_f64(),
             offered_bytes: to_net().map(|link| link.bytes_in).sum(),
-            // A link has its traffic under `to-net`, a LAN what it delivers under `from-net`.
+            // A link records its traffic under `to-net`; a LAN records deliveries under `from-net`.
             delivered_bytes: crossed.chain(out).map(|link| link.bytes_out).sum(),
             active,
             completed: self.completed,
@@ -193,7 +175,6 @@ impl Recorder {
         }));
     }
 
-    /// The run is over.
     pub(super) fn end(&mut self, world: &mut SimWorld<'_>, ran: Duration) {
         self.nodes(world, ran.as_secs_f64());
         for link in self.links(world) {
@@ -230,7 +211,7 @@ impl Recorder {
         }
     }
 
-    /// How the requests for each service ended.
+    /// The outcome of the requests for each service.
     pub(super) fn by_service(&self) -> BTreeMap<String, ServiceCounts> {
         let summed = self.services.iter().map(|(name, (service, latencies))| {
             let latency = Distribution::from_values(latencies.clone());
@@ -242,7 +223,7 @@ impl Recorder {
     }
 }
 
-/// Simulates a plan and leaves in `folder` what a run in emulation would.
+/// Simulates a plan and writes the results of an emulated run to `folder`.
 pub(super) fn simulate_to_folder(
     prepared: &Prepared,
     detail: Detail,
@@ -275,7 +256,7 @@ pub(super) fn simulate_to_folder(
     Ok(outcome)
 }
 
-/// Simulates a plan and keeps what a run in emulation would leave.
+/// Simulates a plan and keeps the results of an emulated run.
 pub(super) fn simulate_to_memory(
     prepared: &Prepared,
     detail: Detail,
@@ -289,7 +270,7 @@ pub(super) fn simulate_to_memory(
     Ok((outcome, results))
 }
 
-/// `run.json` of a simulated run. It has no machine and was never late.
+/// `run.json` of a simulated run, which has no machine and no lateness.
 fn facts(prepared: &Prepared, detail: Detail, outcome: &super::SimOutcome) -> RunRecord {
     let Prepared { plan, placement, network, .. } = prepared;
     let text = |name: &str, value: String| (name.to_owned(), value);
@@ -324,7 +305,7 @@ fn facts(prepared: &Prepared, detail: Detail, outcome: &super::SimOutcome) -> Ru
     }
 }
 
-/// Whether the run can be trusted, and why not.
+/// The verdict on the run's validity, with reasons.
 fn verdict(outcome: &super::SimOutcome) -> RunVerdict {
     let mut reasons: Vec<String> = outcome.violations.iter().map(Violation::sentence).collect();
     reasons.extend(outcome.overflow());

@@ -1,47 +1,42 @@
-//! One node's requests: the workload of the experiments, asked of a machine
-//! instead of a daemon.
+//! The requests of one node: the workload of the experiments, sent to a machine instead of a daemon.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use roost_control::error::Code;
-use roost_proto::node::{NodeEvent, ReflectionPolicy, RequestSummary, ServiceRequest as Wish, Ticket};
+use roost_proto::node::{NodeEvent, RequestSummary, Ticket};
+use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
 
 use crate::experiment::mobility::Mobility;
 use crate::experiment::plan::TransportChoice;
 use crate::experiment::requester::{name_of, outcome_of};
 use crate::experiment::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
-use crate::experiment::{NodePlace, Placement};
+use crate::experiment::{PlacedNode, Placement};
 use crate::report::record::{RequestOutcome, RequestRecord};
 
-/// What all requesters know of the run.
 pub(super) struct SimRequestContext<'a> {
     pub(super) placement: &'a Placement,
     pub(super) transport: TransportChoice,
     pub(super) stream: Duration,
-    /// Whether super nodes reflect streams.
-    pub(super) reflect: Option<ReflectionPolicy>,
-    /// Where each node is in the placement.
+    /// The policy of requests for streams.
+    pub(super) reflect: ReflectionPolicy,
+    /// The index of each node in the placement.
     pub(super) places: &'a HashMap<NodeId, usize>,
-    /// Where each of them stands now.
     pub(super) walk: Mobility,
 }
 
-/// What is to be done for a requester.
 #[derive(Debug)]
 pub(super) enum RequesterAction {
-    /// Ask its machine for this, and look at this ticket again at this time.
-    Ask(Ticket, Box<Wish>, Time),
-    /// Nothing before this time.
+    /// Send this to its machine, and check this ticket again at this time.
+    Ask(Ticket, Box<ServiceRequest>, Time),
     Wait(Time),
-    /// Nothing before what is under way ends.
+    /// A request is in progress: wait for its end.
     Busy,
-    /// It is done.
     Done,
 }
 
-/// Asks for one node. Times are those of the run: 0 is when the workload begins.
+/// The requester of one node. Times are those of the run: 0 is the start of the workload.
 pub(super) struct SimRequester {
     node: usize,
     workload: Option<Workload>,
@@ -51,7 +46,7 @@ pub(super) struct SimRequester {
 
 struct ActiveRequest {
     ticket: Ticket,
-    wanted: WorkloadRequest,
+    request: WorkloadRequest,
     began: Time,
     provider: Option<NodeId>,
     scheme: Option<Scheme>,
@@ -63,17 +58,15 @@ struct ActiveRequest {
 }
 
 impl SimRequester {
-    /// One that asks for nothing yet.
     pub(super) const fn new(node: usize) -> Self {
         Self { node, workload: None, tickets: 0, under_way: None }
     }
 
-    /// Asks for what this says from now on. Nothing is under way.
+    /// Starts a workload. No request may be in progress.
     pub(super) fn start_workload(&mut self, workload: Workload) {
         self.workload = Some(workload);
     }
 
-    /// What to do now.
     pub(super) fn poll(&mut self, now: Time, stage: &SimRequestContext<'_>) -> RequesterAction {
         let Some(workload) = &mut self.workload else { return RequesterAction::Done };
         match workload.poll(now) {
@@ -89,7 +82,7 @@ impl SimRequester {
         let ticket = Ticket(self.tickets);
         self.under_way = Some(ActiveRequest {
             ticket,
-            wanted,
+            request: wanted,
             began: now,
             provider: None,
             scheme: None,
@@ -100,36 +93,32 @@ impl SimRequester {
             summary: None,
         });
         let is_stream = wanted.service.is_stream();
-        let wish = Wish {
+        let request = ServiceRequest {
             duration: is_stream.then_some(stage.stream),
             transports: SchemeSet::only(stage.transport.for_service(is_stream)),
-            deadline: wanted.deadline - now,
-            prolonged: false,
-            reflect: stage.reflect.filter(|_| is_stream),
-            ..Wish::new(wanted.service, Area::Exact(stage.walk.cell(wanted.target)))
+            timeout: Some(wanted.deadline - now),
+            reflect: if is_stream { stage.reflect } else { ReflectionPolicy::default() },
+            ..ServiceRequest::new(wanted.service, Area::Exact(stage.walk.cell(wanted.target)))
         };
-        RequesterAction::Ask(ticket, Box::new(wish), wanted.deadline)
+        RequesterAction::Ask(ticket, Box::new(request), wanted.deadline)
     }
 
-    /// The ticket under way.
     pub(super) fn ticket(&self) -> Option<Ticket> {
         self.under_way.as_ref().map(|under_way| under_way.ticket)
     }
 
-    /// When the request under way was made.
     pub(super) fn began(&self) -> Option<Time> {
         self.under_way.as_ref().map(|under_way| under_way.began)
     }
 
-    /// Takes note of whether requester and provider had not spoken before.
+    /// Records if requester and provider had no connection before.
     pub(super) fn record_contact(&mut self, first: Option<bool>) {
         if let Some(under_way) = &mut self.under_way {
             under_way.first_contact = first;
         }
     }
 
-    /// Takes note of what the machine tells of the request under way; its
-    /// record, if that has ended it.
+    /// Handles an event of the current request; returns its record if it has ended.
     pub(super) fn handle_event(
         &mut self,
         now: Time,
@@ -161,7 +150,7 @@ impl SimRequester {
         }
     }
 
-    /// Its time is up, or the run is over: the ticket is no longer waited for.
+    /// Gives up the ticket, because its time is up or the run is over.
     pub(super) fn give_up(
         &mut self,
         now: Time,
@@ -186,7 +175,6 @@ impl SimRequester {
         Some(under_way.record(self.node, now, outcome, error, stage))
     }
 
-    /// Asks for nothing from now on.
     pub(super) fn stop(&mut self, now: Time) {
         if let Some(workload) = &mut self.workload {
             workload.stop(now);
@@ -203,7 +191,7 @@ impl ActiveRequest {
         error: Option<&str>,
         stage: &SimRequestContext<'_>,
     ) -> RequestRecord {
-        let nodes: &[NodePlace] = &stage.placement.nodes;
+        let nodes: &[PlacedNode] = &stage.placement.nodes;
         let provider = self.provider.and_then(|id| stage.places.get(&id).copied());
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         let summary = self.summary.as_ref();
@@ -211,8 +199,8 @@ impl ActiveRequest {
             t: self.began.as_nanos() as f64 / 1e9,
             node: nodes[node].name.clone(),
             class: nodes[node].class.clone(),
-            service: self.wanted.service.name().to_owned(),
-            target: nodes[self.wanted.target].name.clone(),
+            service: self.request.service.name().to_owned(),
+            target: nodes[self.request.target].name.clone(),
             provider: provider.map(|place| nodes[place].name.clone()),
             outcome,
             error: error.map(str::to_owned),

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use roost_proto::node::{NodeCommand, NodeEvent, Provider, ReflectionPolicy, ServiceRequest, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, Provider, Ticket};
 use roost_proto::room::{RoomId, RoomMember};
+use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, NodeId, Service, Time};
 
 use super::Detail;
@@ -116,12 +117,12 @@ impl<'a> SimRoom<'a> {
         let ticket = Ticket(self.tickets);
         self.requests.insert((machine, ticket), member.node);
         let request = ServiceRequest {
-            provider: Some(Provider { node: member.node, addresses: Vec::new() }),
-            reflect: Some(ReflectionPolicy::Always),
+            reflect: ReflectionPolicy::Always,
             duration: Some(Duration::from_secs(3600)),
             ..ServiceRequest::new(Service::Video, Area::Exact(member.cell))
         };
-        self.world.command(machine, NodeCommand::Request { ticket, request });
+        let provider = Some(Provider { node: member.node, addresses: Vec::new() });
+        self.world.command(machine, NodeCommand::Request { ticket, request, provider });
     }
 
     /// Asserts that each of these nodes has the stream of each other one at this moment.

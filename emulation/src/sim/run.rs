@@ -18,16 +18,15 @@ use crate::experiment::plan::{DaemonAction, FaultKind};
 use crate::experiment::workload::Workload;
 use crate::report::record;
 
-/// How long machines may take until all nodes have a home.
+/// The longest time until all nodes have a home.
 const READY: Duration = Duration::from_secs(120);
-/// How long a cancelled request may take to say so, when all is over.
+/// The time for a cancelled request to end, after the run.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How long nothing happens between a warm-up and what counts, as in emulation.
+/// The pause between a warm-up and the workload, as in emulation.
 const WARM_UP_PAUSE: Duration = Duration::from_millis(200);
-/// Time between two samples.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// A run under way. Times of its own are counted from when the workload began.
+/// A run in progress. Its times count from the start of the workload.
 pub(super) struct SimRun<'a, 'r> {
     prepared: &'a Prepared,
     world: SimWorld<'a>,
@@ -35,9 +34,7 @@ pub(super) struct SimRun<'a, 'r> {
     requesters: Vec<SimRequester>,
     calendar: SimEventQueue<SimRunTimer>,
     recorder: &'r mut Recorder,
-    /// When the workload began.
     begin: Time,
-    /// Whether nothing counts yet.
     is_warm_up: bool,
     /// Nodes without a home, before the workload begins.
     without_home: usize,
@@ -46,23 +43,21 @@ pub(super) struct SimRun<'a, 'r> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SimRunTimer {
-    /// A fault, by its place in the plan.
+    /// A fault, by its index in the plan.
     Fault(usize),
-    /// A requester looks what to do.
+    /// A requester acts.
     Ask(usize),
-    /// A request's time is up.
+    /// A request times out.
     Late(usize, Ticket),
-    /// A node goes on to another cell.
     Move,
     Sample,
 }
 
-/// Runs a plan.
 pub(super) fn run(prepared: &Prepared, detail: Detail, recorder: &mut Recorder) -> Result<SimOutcome, SimulateError> {
     run_with_hook(prepared, detail, recorder, |_| {})
 }
 
-/// Runs a plan; `meddle` may do something to the world when the workload begins.
+/// Runs a plan; `meddle` may change the world when the workload begins.
 pub(super) fn run_with_hook(
     prepared: &Prepared,
     detail: Detail,
@@ -103,7 +98,6 @@ pub(super) fn run_with_hook(
 }
 
 impl SimRun<'_, '_> {
-    /// The time of the run.
     fn now(&self) -> Time {
         Time::ZERO + self.world.now.since(self.begin)
     }
@@ -112,8 +106,7 @@ impl SimRun<'_, '_> {
         self.world.participants()[machine].part.node()
     }
 
-    /// Starts all machines, and waits until every node that is to have a home
-    /// has one.
+    /// Starts all machines, and waits until every node that should have a home has one.
     fn attach(&mut self) -> Result<(), SimulateError> {
         let mut attached = vec![false; self.world.participants().len()];
         let until = self.world.now + READY;
@@ -137,8 +130,7 @@ impl SimRun<'_, '_> {
         Ok(())
     }
 
-    /// Lets nodes ask before anything is counted; goes on when all that was
-    /// under way has ended.
+    /// Runs the warm-up until its last request has ended. Nothing of it counts.
     fn warm_up(&mut self) {
         let plan = &self.prepared.plan;
         if plan.warm_up.is_zero() {
@@ -156,7 +148,6 @@ impl SimRun<'_, '_> {
         self.calendar = SimEventQueue::new();
     }
 
-    /// Has every node ask from now on for what its workload says.
     fn start_workloads(&mut self, workloads: Vec<Workload>) {
         for (place, workload) in workloads.into_iter().enumerate() {
             self.requesters[place].start_workload(workload);
@@ -164,7 +155,6 @@ impl SimRun<'_, '_> {
         }
     }
 
-    /// Time begins to count.
     fn begin(&mut self) -> Result<(), SimulateError> {
         self.begin = self.world.now;
         self.world.connections.wire().begin(self.begin)?;
@@ -185,8 +175,7 @@ impl SimRun<'_, '_> {
         Ok(())
     }
 
-    /// Goes on for as long as nodes ask, and until all requests have ended, or
-    /// the time is up.
+    /// Runs while requests are made, and then until all have ended or the time is up.
     fn run_until_drained(&mut self, asking: Duration, longest: Duration) {
         let (asking, longest) = (Time::ZERO + asking, self.begin + longest);
         loop {
@@ -230,13 +219,11 @@ impl SimRun<'_, '_> {
         }
     }
 
-    /// Writes down the cell of a node.
     fn record_position(&mut self, node: usize, cell: Cell) {
         let (t, name) = ((self.now() - Time::ZERO).as_secs_f64(), self.prepared.placement.nodes[node].name.clone());
         self.recorder.position(record::PositionRecord { t, node: name, x: cell.x, y: cell.y });
     }
 
-    /// Has nodes publish where they have moved to.
     fn move_nodes(&mut self) {
         while let Some((node, cell)) = self.stage.walk.step(self.now() - Time::ZERO) {
             let machine = self.world.machine_of(MachineRole::Node(node));
@@ -247,10 +234,9 @@ impl SimRun<'_, '_> {
         next.into_iter().for_each(|at| self.calendar.push(Time::ZERO + at, SimRunTimer::Move));
     }
 
-    /// Has a requester look what to do.
     fn ask(&mut self, place: usize) {
         let machine = self.world.machine_of(MachineRole::Node(place));
-        // While its daemon is dead a node does not ask; it looks again when that starts.
+        // A node sends no requests while its daemon is dead; it continues when the daemon starts.
         if !self.world.runs(machine) || self.requesters[place].ticket().is_some() {
             return;
         }
@@ -259,14 +245,13 @@ impl SimRun<'_, '_> {
             RequesterAction::Ask(ticket, wanted, deadline) => {
                 self.active += 1;
                 self.calendar.push(deadline, SimRunTimer::Late(place, ticket));
-                self.world.command(machine, NodeCommand::Request { ticket, request: *wanted });
+                self.world.command(machine, NodeCommand::Request { ticket, request: *wanted, provider: None });
             }
             RequesterAction::Wait(until) => self.calendar.push(until, SimRunTimer::Ask(place)),
             RequesterAction::Busy | RequesterAction::Done => {}
         }
     }
 
-    /// Takes note of what nodes tell.
     fn handle_events(&mut self) {
         while let Some((machine, event)) = self.world.poll() {
             let Some(place) = self.node(machine) else { continue };
@@ -289,7 +274,7 @@ impl SimRun<'_, '_> {
         }
     }
 
-    /// Whether the association with the provider came up since the request began.
+    /// True if the connection to the provider came up after the request began.
     fn is_first_contact(&self, machine: MachineId, place: usize, provider: NodeId, scheme: Scheme) -> Option<bool> {
         let provider = self.world.machine_of(MachineRole::Node(*self.stage.places.get(&provider)?));
         let up = self.world.connections.up_since(machine, provider, scheme)?;
@@ -308,7 +293,7 @@ impl SimRun<'_, '_> {
         }
     }
 
-    /// A request has ended, and the node goes on.
+    /// Ends a request; the node goes on.
     fn ended(&mut self, place: usize, mut request: record::RequestRecord) {
         self.active -= 1;
         request.drained = self.now() > Time::ZERO + self.prepared.plan.duration;
@@ -340,7 +325,7 @@ impl SimRun<'_, '_> {
         self.after_fault(machine);
     }
 
-    /// Who asked a machine that is gone hears nothing more; who can ask again does.
+    /// Ends the requests of a machine that is gone, and starts those of one that is back.
     fn after_fault(&mut self, machine: MachineId) {
         self.handle_events();
         let Some(place) = self.node(machine) else { return };
@@ -354,7 +339,7 @@ impl SimRun<'_, '_> {
         }
     }
 
-    /// Ends what is under way, looks at everything once more, and sums up.
+    /// Ends requests in progress, checks everything once more, and sums up.
     fn conclude(mut self, started: Instant) -> SimOutcome {
         let (ran, drained) = (self.world.now.since(self.begin), self.prepared.plan.duration);
         for place in 0..self.requesters.len() {
@@ -394,7 +379,7 @@ impl SimRun<'_, '_> {
     }
 }
 
-/// Which ticket an event is about, and whether it ends it.
+/// The ticket of an event, and true if the event ends it.
 const fn about(event: &NodeEvent) -> Option<(Ticket, bool)> {
     match event {
         NodeEvent::Accepted { ticket, .. } | NodeEvent::Data { ticket, .. } => Some((*ticket, false)),

@@ -5,7 +5,7 @@ use std::path::Path;
 use roost_proto::Cell;
 
 use super::*;
-use crate::experiment::{NodePlace, Targets};
+use crate::experiment::{PlacedNode, Targets};
 use crate::report;
 use crate::report::record;
 use crate::topology::model::{Host, Net, NetMember};
@@ -30,7 +30,7 @@ fn simulated(text: &str) -> SimOutcome {
     outcome
 }
 
-/// Simulates a plan into a folder, and reads what it has left there.
+/// Simulates a plan into a folder, and reads the results.
 fn records(text: &str) -> report::Results {
     let folder = tempfile::tempdir().unwrap();
     let results = folder.path().join("out");
@@ -49,7 +49,7 @@ fn a_quiet_network_completes_every_request() {
     }
 }
 
-/// A handshake of TLS with certificates of both sides, bytes.
+/// A TLS handshake with certificates of both sides, bytes.
 const HANDSHAKE_BYTES: u64 = 2048;
 
 #[test]
@@ -59,7 +59,7 @@ fn one_of_two_nodes_dials() {
     let outcome = simulated(star);
     let pairs = 8 * 7 / 2;
     let handshakes = outcome.shares.handshake_bytes / HANDSHAKE_BYTES;
-    // Two that ask one another at the same time both dial.
+    // Two nodes that request from each other at the same time both dial.
     assert!((pairs..=pairs + 2).contains(&handshakes), "{handshakes} handshakes of {pairs} pairs");
 }
 
@@ -84,7 +84,7 @@ fn moving_nodes_are_found_at_cell() {
         let text = STAR.replace("super-node", architecture).replace("20s", "2m") + "[movement]\nspeed = 6.0\n";
         let asked = records(&text).requests;
         let found = asked.iter().filter(|request| request.provider.as_ref() == Some(&request.target)).count();
-        // Those who take a step while they are being asked for are not.
+        // A node that steps while a request for its cell is on its way is not found.
         assert!(asked.len() > 50 && found * 100 >= asked.len() * 97, "{architecture}: {found} of {}", asked.len());
     }
 }
@@ -113,8 +113,8 @@ fn detail_levels_agree_without_load() {
 #[test]
 fn latencies_are_those_of_the_links() {
     let outcome = simulated(&STAR.replace("super_nodes = 2", "super_nodes = 1"));
-    // To the hub 20 ms, from there to the provider 20 ms, and 20 ms back; who is
-    // on the hub's host saves a third. A first contact takes a handshake more.
+    // To the hub 20 ms, from there to the provider 20 ms, and 20 ms back; a node on the hub's host saves a
+    // third. A first contact adds a handshake.
     let track = &outcome.by_service["track"];
     assert!((40.0..140.0).contains(&track.p50_ms.unwrap()), "{track:?}");
 }
@@ -171,11 +171,11 @@ fn killed_node_requests_after_restart() {
     let own = || results.requests.iter().filter(|request| request.node == "node3");
     assert!(own().all(|request| request.t <= 5.0 || request.t >= 9.0));
     assert!(own().any(|request| request.t >= 9.0 && request.outcome == record::RequestOutcome::Completed));
-    // Somebody asks it in vain meanwhile: it has a lease of a minute.
+    // Its record is used in vain meanwhile: the lease lasts a minute.
     assert!(results.requests.iter().any(|request| request.target == "node3" && request.t > 4.0));
 }
 
-/// The requests of each second of a run, and how many of them were completed.
+/// The number of requests in a time span, and of those completed.
 fn from_to(results: &report::Results, from: f64, to: f64) -> (usize, usize) {
     let within = results.requests.iter().filter(|request| request.t >= from && request.t < to);
     let is_completed = |request: &&record::RequestRecord| request.outcome == record::RequestOutcome::Completed;
@@ -190,7 +190,7 @@ fn frozen_home_is_replaced_and_resumes() {
         let text =
             STAR.replace("duration = '20s'", "duration = '30s'") + &format!("transport = '{transport}'\n{faults}");
         let results = records(&text);
-        // The standby serves; nobody had to register again.
+        // The standby serves without new registrations.
         let (completed, all) = from_to(&results, 8.0, 30.0);
         assert!(completed == all && all > 10, "{transport}: {completed} of {all}");
         let told: Vec<_> = results.incidents.iter().map(|incident| incident.what.as_str()).collect();
@@ -250,7 +250,7 @@ fn warm_up_keeps_only_connections() {
     };
     assert_eq!(asked(&warm), asked(&cold));
     assert!(warm.requests.iter().all(|request| request.t >= 0.0 && request.t <= 20.0));
-    // Nobody has to make a handshake any more.
+    // No request needs a handshake any more.
     let slowest = |results: &report::Results| {
         let tracks = results.requests.iter().filter(|request| request.service == "track");
         tracks.filter_map(|request| request.first_byte_ms).fold(0.0, f64::max)
@@ -299,8 +299,8 @@ fn invalid_plan_fails_before_run() {
     assert!(error.contains("is not empty: name another folder"), "{error}");
 }
 
-/// A star of so many nodes, of which each asks a hundred others: plans place
-/// every node against every other, which takes too long for ten thousand.
+/// A star of so many nodes in which each node has a hundred targets: plans relate every node to every other,
+/// which takes too long for ten thousand.
 fn crowd(nodes: usize) -> Prepared {
     let text = STAR.replace("nodes = 6", "nodes = 102").replace("duration = '20s'", "duration = '2s'");
     let mut prepared = prepared(&text);
@@ -315,7 +315,7 @@ fn crowd(nodes: usize) -> Prepared {
         let targets: Targets =
             (0..100).map(|step| (number + step * 37) % nodes).filter(|target| *target + 1 != number).collect();
         let hubs = if number % 2 == 0 { vec![0, 1] } else { vec![1, 0] };
-        let place = NodePlace { host: number, name, cell, targets, hubs, ..places[0].clone() };
+        let place = PlacedNode { host: number, name, cell, targets, hubs, ..places[0].clone() };
         prepared.placement.nodes.push(place);
     }
     prepared.network = prepared.topology.clone();
@@ -330,7 +330,7 @@ fn crowded_lan_violates_nothing() {
     assert!(requested > 200 && ended == requested, "{ended} of {requested}");
 }
 
-/// The same plan on a second LAN beside the first, which falls silent for a while.
+/// The same plan on two parallel LANs, of which the second falls silent for a while.
 #[test]
 fn silent_net_fails_over_to_other() {
     let text =

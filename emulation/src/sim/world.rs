@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use roost_proto::hub::{self, Hub, HubKind, Policy, ReflectionConfig};
+use roost_proto::hub::{self, Hub, HubKind, OverflowPolicy, ReflectionConfig};
 use roost_proto::machine::RemoteIdentity as Remote;
 use roost_proto::node::{Node, NodeCommand, NodeConfig, NodeEvent, SessionId, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
@@ -29,13 +29,13 @@ use frozen::Frozen;
 /// The ports of hubs and of nodes, which share hosts; QUIC has the next one, media the one after.
 const HUB_PORT: u16 = 7700;
 const NODE_PORT: u16 = 7710;
-/// When the first machine starts. Not 0, so that whatever is earlier has a time.
+/// The start of the first machine. It is not 0, so that earlier times exist.
 const DAWN: Time = Time::from_nanos(1_000_000_000);
-/// When the first node starts, after the hubs, and how long after it the next.
+/// The start of the first node after the hubs, and the interval between nodes.
 const NODES_AFTER: Duration = Duration::from_secs(1);
 const BETWEEN_NODES: Duration = Duration::from_millis(1);
 
-/// The machines, their connections and their owners' business.
+/// The machines, their connections, and the commands and events of their drivers.
 pub(super) struct SimWorld<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) now: Time,
@@ -44,22 +44,20 @@ pub(super) struct SimWorld<'a> {
     pub(super) connections: SimConnections,
     casts: Vec<SimParticipant>,
     machines: Vec<Option<Machine>>,
-    /// What waits for machines that stand still.
     frozen: Vec<Option<Frozen>>,
-    /// For when each machine is in the calendar.
+    /// The time of each machine's entry in the event queue.
     armed: Vec<Option<Time>>,
     calendar: SimEventQueue<SimWorldTimer>,
-    /// What nodes have told, for whoever asked.
     told: VecDeque<(MachineId, NodeEvent)>,
-    /// What has happened so far: how many things, and bytes by traffic.
+    /// Counters so far: events, and bytes by traffic.
     pub(super) steps: u64,
     pub(super) sent: Vec<BTreeMap<Traffic, u64>>,
-    /// By traffic: what all machines said.
+    /// Messages of all machines, by traffic.
     pub(super) said: [MessageCount; Traffic::ALL.len()],
-    /// The bytes of it that went from hub to hub.
+    /// The bytes of those from hub to hub.
     pub(super) between_hubs: BTreeMap<(MachineId, MachineId), [u64; Traffic::ALL.len()]>,
     asides: ControlMessages,
-    /// Bytes of data that went to or from hubs.
+    /// Bytes of data to or from hubs.
     relayed_bytes: u64,
 }
 
@@ -70,7 +68,6 @@ pub(super) struct MessageCount {
     pub(super) bytes: u64,
 }
 
-/// Which part a machine plays.
 #[derive(Clone, Debug)]
 pub(super) struct SimParticipant {
     pub(super) name: String,
@@ -79,11 +76,10 @@ pub(super) struct SimParticipant {
     pub(super) host: HostIndex,
     pub(super) id: NodeId,
     address: Ipv4Addr,
-    /// How often it has been started.
     starts: u32,
 }
 
-/// A hub or a node, by its place in the placement.
+/// A hub or a node, by its index in the placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MachineRole {
     Hub(usize),
@@ -91,7 +87,7 @@ pub(super) enum MachineRole {
 }
 
 impl MachineRole {
-    /// The node's place, if it is one.
+    /// The node's index, if it is one.
     pub(super) const fn node(self) -> Option<usize> {
         match self {
             Self::Hub(_) => None,
@@ -177,7 +173,6 @@ impl<'a> SimWorld<'a> {
         &self.casts
     }
 
-    /// The machine that plays a part.
     pub(super) fn machine_of(&self, part: MachineRole) -> MachineId {
         match part {
             MachineRole::Hub(place) => place,
@@ -185,12 +180,10 @@ impl<'a> SimWorld<'a> {
         }
     }
 
-    /// The hub that a machine is, if it is one and runs.
     pub(super) fn hub(&self, machine: MachineId) -> Option<&Hub> {
         self.machines[machine].as_ref().and_then(Machine::as_hub)
     }
 
-    /// The node that a machine is, if it is one and runs.
     pub(super) fn node(&self, machine: MachineId) -> Option<&Node> {
         self.machines[machine].as_ref().and_then(Machine::as_node)
     }
@@ -199,9 +192,9 @@ impl<'a> SimWorld<'a> {
         self.machines[machine].is_some()
     }
 
-    /// Looks at a machine when nothing is waited for any more.
+    /// Checks a machine when no request is waited for.
     pub(super) fn look_at_end(&mut self, machine: MachineId) {
-        // One that stands still cannot end anything.
+        // A frozen machine cannot end anything.
         if self.frozen[machine].is_none()
             && let Some(node) = self.machines[machine].as_ref().and_then(Machine::as_node)
         {
@@ -209,7 +202,7 @@ impl<'a> SimWorld<'a> {
         }
     }
 
-    /// What the packets of all machines were for.
+    /// The packets of all machines, by purpose.
     pub(super) fn shares(&self) -> TrafficBreakdown {
         let ControlMessages { alone, shared, bytes, .. } = self.asides;
         let (asides, shared_asides, aside_bytes) = (alone, shared, bytes);
@@ -222,12 +215,11 @@ impl<'a> SimWorld<'a> {
         }
     }
 
-    /// When the next thing happens.
     pub(super) fn deadline(&self) -> Option<Time> {
         [self.connections.deadline(), self.calendar.next()].into_iter().flatten().min()
     }
 
-    /// Does the next thing that is due by `until`; `false` if nothing is.
+    /// Processes the next event that is due by `until`; `false` if there is none.
     pub(super) fn step(&mut self, until: Time) -> bool {
         let Some(at) = self.deadline().filter(|at| *at <= until) else { return false };
         self.now = at.max(self.now);
@@ -240,7 +232,7 @@ impl<'a> SimWorld<'a> {
         true
     }
 
-    /// Tells machines what happened on their connections.
+    /// Passes events of connections to their machines.
     fn deliver_inputs(&mut self) {
         while let Some((machine, news)) = self.connections.poll() {
             self.deliver_input(machine, news);
@@ -257,12 +249,11 @@ impl<'a> SimWorld<'a> {
         }
     }
 
-    /// What a node has told since the last call.
+    /// The next event of a node since the last call.
     pub(super) fn poll(&mut self) -> Option<(MachineId, NodeEvent)> {
         self.told.pop_front()
     }
 
-    /// A node's owner wants something.
     pub(super) fn command(&mut self, machine: MachineId, command: NodeCommand) {
         if let Some(frozen) = &mut self.frozen[machine] {
             frozen.commands.push(command);
@@ -272,7 +263,6 @@ impl<'a> SimWorld<'a> {
         }
     }
 
-    /// Nobody waits for a ticket any more.
     pub(super) fn cancel(&mut self, machine: MachineId, ticket: Ticket) {
         if self.runs(machine) {
             self.checks.gave_up(machine, ticket);
@@ -280,15 +270,14 @@ impl<'a> SimWorld<'a> {
         }
     }
 
-    /// A node tells its owner something.
     #[cfg(test)]
     pub(super) fn push_event(&mut self, machine: MachineId, event: NodeEvent) {
         self.told.push_back((machine, event));
     }
 
-    // ---- what befalls machines ----
+    // ---- life and death of machines ----
 
-    /// A machine's process starts, unless it runs.
+    /// Starts a machine's process, unless it runs.
     pub(super) fn start(&mut self, machine: MachineId) {
         if self.runs(machine) {
             return;
@@ -313,7 +302,6 @@ impl<'a> SimWorld<'a> {
         self.drain(machine);
     }
 
-    /// A machine's process is killed.
     pub(super) fn kill(&mut self, machine: MachineId) {
         if self.machines[machine].take().is_some() {
             self.frozen[machine] = None;
@@ -323,7 +311,6 @@ impl<'a> SimWorld<'a> {
         }
     }
 
-    /// A machine is asked to leave.
     pub(super) fn leave(&mut self, machine: MachineId) {
         if let Some(frozen) = &mut self.frozen[machine] {
             frozen.leaves = true;
@@ -364,7 +351,7 @@ impl<'a> SimWorld<'a> {
         }
     }
 
-    /// Carries out what a machine wants, as the contract of machines says.
+    /// Carries out a machine's outputs, in the order of the machines' contract.
     fn drain(&mut self, machine: MachineId) {
         while let Some(wish) = self.machines[machine].as_mut().and_then(|drained| drained.poll(self.now)) {
             match wish {
@@ -430,7 +417,7 @@ impl<'a> SimWorld<'a> {
         }
     }
 
-    // ---- how machines are set up, as `emulate run` starts the daemons ----
+    // ---- configuration of machines, like that of the daemons of `emulate run` ----
 
     fn hub_config(&self, machine: MachineId, place: usize) -> hub::HubConfig {
         let kind = match hub_role(self.prepared) {
@@ -442,7 +429,7 @@ impl<'a> SimWorld<'a> {
         config.reflection = self.media_address(machine).map(|media| ReflectionConfig {
             media,
             layers: media::LAYERS,
-            policy: Policy::default(),
+            policy: OverflowPolicy::default(),
         });
         config.epoch = self.epoch(machine);
         let placement = &self.prepared.placement;
@@ -466,7 +453,7 @@ impl<'a> SimWorld<'a> {
             hubs: node.hubs.iter().map(|hub| self.addresses(*hub)).collect(),
             hub_role: hub_role(self.prepared),
             addresses: self.addresses(machine),
-            // All others may ask one node at once, and the publication knows no limit.
+            // All others may request from one node at once; the paper has no limit.
             max_streams: u16::try_from(placement.nodes.len().max(8)).unwrap_or(u16::MAX),
             uplink_kbps: u32::MAX,
             stream_duration: self.prepared.plan.stream,
@@ -506,7 +493,7 @@ impl<'a> SimWorld<'a> {
         (0..*starts).fold(0, |_, _| random.next_u64())
     }
 
-    /// Where a machine is reached, the transport that the plan prefers first.
+    /// The addresses of a machine; the transport that the plan prefers comes first.
     fn addresses(&self, machine: MachineId) -> Vec<Address> {
         let SimParticipant { part, address, .. } = &self.casts[machine];
         let port = if matches!(part, MachineRole::Hub(_)) { hub_port } else { node_port };

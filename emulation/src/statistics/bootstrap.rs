@@ -1,18 +1,17 @@
-//! Intervals from single runs, by drawing again from what was seen (Efron 1979).
+//! Intervals from single runs, by resampling (Efron 1979).
 
 use roost_proto::random::SplitMix64;
 
 use super::{Method, RatioInterval, mean, quantile};
 
-/// How often is drawn. Efron and Tibshirani (1993) ask for 1000 or more for
-/// the ends of an interval.
+/// The number of resamples. Efron and Tibshirani (1993) require 1000 or more for the ends of an interval.
 pub const RESAMPLES: usize = 2000;
-/// The length of a block of time, seconds: as long as a stream of the seed's
-/// workload, so that what hangs together stays together.
+/// The length of a block of time, seconds: as long as a stream of the published workload, so that correlated
+/// seconds stay together.
 const BLOCK: usize = 10;
-/// The fewest blocks that say anything.
+/// The fewest blocks that give an interval.
 const MIN_BLOCKS: usize = 6;
-/// The fewest requests that say anything.
+/// The fewest requests that give an interval.
 const MIN_REQUESTS: usize = 10;
 
 /// B over A for quantiles and mean of latencies, over the requests of one run
@@ -35,8 +34,8 @@ pub fn latencies(a: &[f64], b: &[f64], quantiles: &[f64], seed: u64) -> Vec<Opti
     intervals(&seen, &drawn, Method::Requests)
 }
 
-/// As many values as there are, each drawn at random, in ascending order: how
-/// often each came is counted, so nothing has to be sorted.
+/// Draws as many values as there are, with replacement, in ascending order. It counts how often each is drawn,
+/// so that nothing has to be sorted.
 fn draw_again(sorted: &[f64], random: &mut SplitMix64) -> Vec<f64> {
     let mut counts = vec![0_u32; sorted.len()];
     for _ in 0..sorted.len() {
@@ -45,12 +44,10 @@ fn draw_again(sorted: &[f64], random: &mut SplitMix64) -> Vec<f64> {
     sorted.iter().zip(counts).flat_map(|(value, count)| (0..count).map(|_| *value)).collect()
 }
 
-/// B over A for figures that are made from sums over the seconds of one run
-/// each. A row is a second, a column something that was counted in it;
-/// `figures` makes the figures from the sums of the columns. Blocks of 10
-/// seconds, wrapped around the end, are drawn: the circular block bootstrap of
-/// Politis and Romano (1992). With a dozen blocks such an interval holds the
-/// truth in about 92 of 100 runs, not 95. All `None` when a side is shorter than 60 s.
+/// B over A for figures that are made from sums over the seconds of one run each. A row is a second, a column a
+/// counter; `figures` computes the figures from the sums of the columns. Blocks of 10 seconds, wrapped around
+/// the end, are drawn: the circular block bootstrap of Politis and Romano (1992). With a dozen blocks such an
+/// interval holds the truth in about 92 of 100 runs, not 95. All `None` when a side is shorter than 60 s.
 pub fn blocks(
     a: &[Vec<f64>],
     b: &[Vec<f64>],
@@ -68,7 +65,7 @@ pub fn blocks(
     intervals(&seen, &drawn, Method::TimeBlocks)
 }
 
-/// The sums of the columns over as many seconds as there are, in blocks drawn at random.
+/// The sums of the columns over as many seconds as there are, in randomly drawn blocks.
 fn draw_blocks(rows: &[Vec<f64>], random: &mut SplitMix64) -> Vec<f64> {
     let mut left = rows.len();
     let mut chosen = Vec::with_capacity(left);
@@ -93,7 +90,7 @@ fn sums<'a>(rows: impl Iterator<Item = &'a Vec<f64>>) -> Vec<f64> {
 }
 
 fn below(random: &mut SplitMix64, limit: usize) -> usize {
-    // Below a usize, so it is one.
+    // Fits usize: it is below one.
     random.below(limit as u64) as usize
 }
 
@@ -101,12 +98,12 @@ fn over(a: &[f64], b: &[f64]) -> Vec<f64> {
     b.iter().zip(a).map(|(b, a)| b / a).collect()
 }
 
-/// The percentile interval of each column of what was drawn.
+/// The percentile interval of each drawn column.
 fn intervals(seen: &[f64], drawn: &[Vec<f64>], method: Method) -> Vec<Option<RatioInterval>> {
     let column = |index: usize| {
         let mut values: Vec<f64> = drawn.iter().map(|row| row[index]).filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
-        // Where one draw in twenty has nothing to divide by, the interval has no upper end.
+        // If more than one draw in twenty divides by zero, the interval has no upper end.
         let enough = values.len() * 20 >= drawn.len() * 19 && seen[index].is_finite();
         let interval = RatioInterval {
             ratio: seen[index],

@@ -10,21 +10,21 @@ pub use proportion::wilson;
 pub use ratio::{Method, RatioInterval, paired, welch};
 pub use student::two_sided;
 
-/// The mean; `None` of nothing.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The variance of what the values are a sample of (divided by n − 1); `None` of fewer than two.
+/// The variance of the population of which the values are a sample (divided by n − 1); `None` of fewer than
+/// two.
 pub fn variance(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (values.len() > 1).then(|| squares / (values.len() - 1) as f64)
 }
 
-/// The quantile `p` (0 to 1) of values in ascending order, interpolated
-/// between neighbours: type 7 of Hyndman and Fan, "Sample Quantiles in
-/// Statistical Packages" (1996), as R and NumPy do. `None` of nothing.
+/// The quantile `p` (0 to 1) of values in ascending order, interpolated between adjacent values: type 7 of
+/// Hyndman and Fan, "Sample Quantiles in Statistical Packages" (1996), as R and NumPy do. `None` if there are
+/// none.
 pub fn quantile(sorted: &[f64], p: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = p.clamp(0.0, 1.0) * last as f64;
@@ -34,8 +34,8 @@ pub fn quantile(sorted: &[f64], p: f64) -> Option<f64> {
     Some(low + (high - low) * (place - below))
 }
 
-/// The mean of a few runs and the half-width of its 95 % confidence interval,
-/// from Student's t distribution; no half-width of a single run.
+/// The mean of a few runs and the half-width of its 95 % confidence interval, from Student's t distribution; a
+/// single run has no half-width.
 pub fn mean_and_half_width(values: &[f64]) -> Option<(f64, Option<f64>)> {
     let n = values.len() as f64;
     let half = variance(values).map(|variance| two_sided(0.95, n - 1.0) * (variance / n).sqrt());

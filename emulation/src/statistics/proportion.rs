@@ -1,13 +1,13 @@
-//! Proportions: so many of so many.
+//! Confidence intervals of proportions.
 
 /// The 97.5 % point of the standard normal distribution.
 const Z: f64 = 1.959_963_985;
 
-/// The 95 % confidence interval of a proportion of which `part` of `whole` were seen; `None` of nothing.
+/// The 95 % confidence interval of a proportion with `part` of `whole` seen; `None` if `whole` is 0.
 ///
 /// It is the score interval of E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical
-/// Inference", Journal of the American Statistical Association 22 (1927), 209–212. It never leaves 0 to 1, and is
-/// no point where all or none were: of 381 that were all completed it begins at 99 %.
+/// Inference", Journal of the American Statistical Association 22 (1927), 209–212. It never leaves the range
+/// from 0 to 1, and is not a point if all or none were seen: for 381 of 381 it begins at 99 %.
 pub fn wilson(part: u64, whole: u64) -> Option<(f64, f64)> {
     if whole == 0 {
         return None;
@@ -40,7 +40,7 @@ mod tests {
     fn interval_stays_between_nothing_and_all() {
         assert_eq!(wilson(20, 20).map(|(_, high)| high), Some(1.0));
         assert_eq!(wilson(0, 3).map(|(low, _)| low), Some(0.0));
-        // So many without a failure show 99 of 100, and no fewer do.
+        // This many without a failure are needed to show 99 of 100.
         assert!(wilson(381, 381).unwrap().0 >= 0.99 && wilson(380, 380).unwrap().0 < 0.99);
     }
 }

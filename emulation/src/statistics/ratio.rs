@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{mean, two_sided, variance};
 
-/// How an interval was found, which is what it speaks about.
+/// The method of an interval, which determines its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -20,7 +20,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// What the interval covers, and what it does not, in one sentence.
+    /// States in one sentence what the interval covers, and what it does not.
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::PairedBySeed => "Student's t over the log ratios of runs with the same seed: covers the seeds.",
@@ -38,18 +38,14 @@ impl Method {
 /// A ratio with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RatioInterval {
-    /// The ratio.
     pub ratio: f64,
-    /// The interval's lower end.
     pub low: f64,
-    /// Its upper end.
     pub high: f64,
-    /// How it was found.
     pub method: Method,
 }
 
 impl RatioInterval {
-    /// Whether the interval leaves no difference out: 1 is not in it.
+    /// True if the interval does not contain 1: there is a difference.
     pub fn excludes_one(&self) -> bool {
         self.low > 1.0 || self.high < 1.0
     }

@@ -1,4 +1,4 @@
-//! Student's t distribution.
+//! Quantiles of Student's t distribution.
 
 /// The t that a variable of Student's distribution with `freedom` degrees
 /// stays within, on both sides of zero, with probability `confidence`: 12.706

@@ -1,43 +1,30 @@
-//! Addresses: those that a file gives, and free ones for the rest.
+//! Addresses of interfaces: those that a file gives, and free ones for the rest.
 //!
-//! A net without explicit addresses gets the first free `/24` from 10.1.1.0
-//! up (a shorter prefix if it has too many members), its members `.2`, `.3`…
-//! in their order, as Emulab does. Explicit addresses fix their net's subnet,
-//! and the other members take what is free in it.
+//! A net without explicit addresses gets the first free `/24` from 10.1.1.0 up (a shorter prefix if it has too
+//! many members), its members `.2`, `.3`… in their order, as Emulab does. Explicit addresses fix their net's
+//! subnet, and the other members take free addresses in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use super::model::{Net, Topology};
 
-/// Where the subnets that are chosen begin and end: 10.1.1.0 to 10.255.255.255.
+/// The range of automatic subnets: 10.1.1.0 to 10.255.255.255.
 const POOL: std::ops::RangeInclusive<u32> = 0x0a01_0100..=0x0aff_ffff;
-/// The host part that the first member of a net gets; `.1` is left to whoever wants a gateway there.
+/// The host part of a net's first member; `.1` is left for a gateway.
 const FIRST_HOST: u32 = 2;
 
-/// Why there are not addresses for all.
+/// The reason why some interface gets no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// The subnet that a net's explicit address fixes has no room for the others.
+    /// The subnet of a net's explicit address has no room for the other members.
     #[error("`{net}` has more members than {subnet}/{prefix} has addresses: give it a shorter prefix")]
-    Full {
-        /// The link or LAN.
-        net: String,
-        /// Its subnet.
-        subnet: Ipv4Addr,
-        /// The length of its prefix.
-        prefix: u8,
-    },
-    /// No free subnet is left.
+    Full { net: String, subnet: Ipv4Addr, prefix: u8 },
     #[error("no subnet is left for `{net}`: those from 10.1.1.0 to 10.255.255.255 are taken")]
-    Exhausted {
-        /// The link or LAN.
-        net: String,
-    },
+    Exhausted { net: String },
 }
 
 impl AddressError {
-    /// The link or LAN that has no addresses.
     pub fn net(&self) -> &str {
         match self {
             Self::Full { net, .. } | Self::Exhausted { net } => net,
@@ -45,10 +32,10 @@ impl AddressError {
     }
 }
 
-/// The same topology with an address for every interface.
+/// Returns the topology with an address for every interface.
 ///
-/// The choice depends on the topology alone, so that it repeats. Addresses
-/// are unique, except where the file itself gives one twice.
+/// The choice depends on the topology alone, so that it repeats. Addresses are unique, except where the file
+/// itself gives one twice.
 ///
 /// # Errors
 /// When a subnet or the pool of subnets is too small.
@@ -65,17 +52,16 @@ pub fn assign(topology: &Topology) -> Result<Topology, AddressError> {
     Ok(topology)
 }
 
-/// The network address of an address.
 pub fn network(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
     Ipv4Addr::from_bits(address.to_bits() & mask(prefix))
 }
 
-/// The last address of an address's subnet, its broadcast address.
+/// The last address of the subnet, its broadcast address.
 pub fn broadcast(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
     Ipv4Addr::from_bits(address.to_bits() | !mask(prefix))
 }
 
-/// Whether two subnets share an address.
+/// True if two subnets share an address.
 pub fn overlap(one: (Ipv4Addr, u8), other: (Ipv4Addr, u8)) -> bool {
     let prefix = one.1.min(other.1);
     network(one.0, prefix) == network(other.0, prefix)
@@ -85,11 +71,11 @@ fn mask(prefix: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0)
 }
 
-/// What is in use: explicit addresses, and subnets by their first address.
+/// Explicit addresses, and subnets by their first address.
 struct UsedAddresses {
     addresses: BTreeSet<u32>,
     subnets: BTreeMap<u32, u32>,
-    /// Where to look for the next free subnet, by prefix.
+    /// The position at which to search for the next free subnet, by prefix.
     next: BTreeMap<u8, u32>,
 }
 
@@ -105,8 +91,8 @@ impl UsedAddresses {
         taken
     }
 
-    /// Marks a subnet as in use. Two subnets are apart or one holds the other,
-    /// so keeping the larger one keeps the list free of overlaps.
+    /// Marks a subnet as in use. Two subnets are disjoint or one contains the other, so keeping the larger one
+    /// keeps the list free of overlaps.
     fn reserve(&mut self, first: u32, last: u32) {
         if self.blocked(first, last).is_some_and(|(begin, end)| begin <= first && last <= end) {
             return;
@@ -118,7 +104,7 @@ impl UsedAddresses {
         self.subnets.insert(first, last);
     }
 
-    /// A subnet in use that shares an address with this one.
+    /// Finds a subnet in use that shares an address with this one.
     fn blocked(&self, first: u32, last: u32) -> Option<(u32, u32)> {
         let (begin, end) = self.subnets.range(..=last).next_back()?;
         (*end >= first).then_some((*begin, *end))
@@ -127,7 +113,7 @@ impl UsedAddresses {
     /// Takes the first free subnet with this prefix.
     fn subnet(&mut self, prefix: u8) -> Option<u32> {
         let size = !mask(prefix) + 1;
-        // Subnets begin where a /24 does, so that the third number tells them apart.
+        // Subnets begin where a /24 does, so that their third numbers differ.
         let step = size.max(256);
         let mut first = self.next.get(&prefix).copied().unwrap_or_else(|| POOL.start().next_multiple_of(step));
         while let Some((_, end)) = self.blocked(first, first + (size - 1)) {
@@ -142,7 +128,7 @@ impl UsedAddresses {
     }
 }
 
-/// Gives the members without an address what is free in the subnet of one that has.
+/// Gives the members without an address free ones in the subnet of `address`.
 fn fill(net: &mut Net, address: Ipv4Addr, prefix: u8, taken: &mut UsedAddresses) -> Result<(), AddressError> {
     let (subnet, last) = (network(address, prefix), broadcast(address, prefix).to_bits());
     let mut next = subnet.to_bits() + FIRST_HOST;
@@ -162,7 +148,7 @@ fn fill(net: &mut Net, address: Ipv4Addr, prefix: u8, taken: &mut UsedAddresses)
 /// Gives all members addresses of a free subnet that is large enough.
 fn place(net: &mut Net, taken: &mut UsedAddresses) -> Result<(), AddressError> {
     let wanted = net.members.iter().map(|member| member.prefix).min().unwrap_or(24);
-    // The network's own address, the gateway's and the broadcast address are not for members.
+    // The network's own address, the gateway's and the broadcast address are reserved.
     let room = u32::try_from(net.members.len()).unwrap_or(u32::MAX).saturating_add(FIRST_HOST + 1);
     let fitting = 32_u8.saturating_sub(room.next_power_of_two().trailing_zeros() as u8);
     let prefix = wanted.min(fitting);

@@ -1,4 +1,4 @@
-//! A description, kept true while the network changes.
+//! Updates of a topology as the network changes.
 
 use std::time::Duration;
 
@@ -6,10 +6,9 @@ use super::model::{HostIndex, Leg, NetIndex, NetKind, Queue, Topology, TopologyC
 use super::wiring::legs;
 use crate::units::Rate;
 
-/// Takes a change of a link or LAN, or of one host's legs of it, over into the
-/// description, so that it describes the network after it. To be up or down is
-/// no part of a description. A net that is not there, or a host that is not on
-/// it, changes nothing.
+/// Applies a change of a link or LAN, or of one host's legs of it, to the topology, so that it describes the
+/// changed network. Up and down are no part of a topology. An unknown net, or a host that is not on it, changes
+/// nothing.
 pub fn amend(topology: &mut Topology, net: NetIndex, from: Option<HostIndex>, change: TopologyChange) {
     let Some(net) = topology.nets.get_mut(net) else { return };
     let concerned = |host: HostIndex| from.is_none_or(|from| from == host);
@@ -23,7 +22,7 @@ pub fn amend(topology: &mut Topology, net: NetIndex, from: Option<HostIndex>, ch
                 set(&mut net.members[place].to_net, to_net);
                 set(&mut net.members[place].from_net, from_net);
             }
-            // A direction is one pipe, which has the whole value.
+            // A direction is one pipe, and one leg holds its whole value.
             NetKind::Link => {
                 set(&mut net.members[place].to_net, change);
                 let others = net.members.iter_mut().enumerate().filter(|(other, _)| *other != place);
@@ -45,7 +44,7 @@ fn set(leg: &mut Leg, change: TopologyChange) {
     }
 }
 
-/// What adds nothing to the other leg.
+/// The neutral value for the other leg.
 const fn nothing(change: TopologyChange) -> TopologyChange {
     match change {
         TopologyChange::Up | TopologyChange::Down => change,
@@ -68,7 +67,7 @@ mod tests {
     use crate::topology::wiring::{self, Wiring};
     use crate::topology::{addresses, testing};
 
-    /// What every pipe is set to, losses rounded: the two ways add them up in different orders.
+    /// The settings of every pipe with rounded losses: the two ways add them up in different orders.
     fn pipes(network: &Network<()>, wiring: &Wiring, topology: &Topology) -> Vec<PipeConfig> {
         let places =
             topology.nets.iter().enumerate().flat_map(|(net, it)| (0..it.members.len()).map(move |at| (net, at)));

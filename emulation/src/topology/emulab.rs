@@ -1,9 +1,7 @@
-//! An experiment's events and programs as Emulab lists them, so that its
-//! listings and ours can be compared.
+//! An experiment's events and programs as Emulab lists them, so that its listings and ours can be compared.
 //!
-//! What was read from an NS file keeps the rows that Emulab's parser would
-//! have stored ([`EmulabFacts::events`]); for other topologies they are made from
-//! their [`Action`]s.
+//! A topology from an NS file keeps the rows that Emulab's parser would have stored ([`EmulabFacts::events`]);
+//! for other topologies they are made from their [`Action`]s.
 
 use std::time::Duration;
 
@@ -13,40 +11,36 @@ use super::model::{
 };
 use crate::units::{Rate, format_duration};
 
-/// What Emulab's listings show of an NS file and nothing here needs.
+/// Facts of an NS file that only Emulab's listings show.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EmulabFacts {
-    /// How it names the routing, where ours does not tell: `static-ddijk`.
+    /// Emulab's name of the routing, such as `static-ddijk`, if ours does not imply it.
     pub routing: Option<String>,
-    /// Nets of rate `~`, for which nothing is reserved: no limit here, 10 kbit/s in its tables.
+    /// Nets of rate `~`, for which nothing is reserved: unlimited here, 10 kbit/s in Emulab's tables.
     pub best_effort: Vec<NetIndex>,
-    /// Every event as it stores it, groups, sequences and timelines unopened;
-    /// empty for topologies that are not from an NS file.
+    /// Every event as Emulab stores it, with groups, sequences and timelines unexpanded; empty for topologies
+    /// that are not from an NS file.
     pub events: Vec<EmulabEvent>,
 }
 
-/// One event as Emulab stores it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EmulabEvent {
-    /// When; in a timeline since its start, in a sequence zero.
+    /// Time since the start of the run or of the timeline; zero in a sequence.
     pub at: Duration,
     /// The link, queue (`link1-n1`), program, agent, group, sequence or simulator.
     pub object: String,
     /// The host of a program or agent, `*` for all of them, or empty.
     pub node: String,
-    /// `LINK`, `PROGRAM`, `TRAFGEN`, `SEQUENCE`…
     pub kind: String,
-    /// `UP`, `MODIFY`, `START`…
     pub event: String,
-    /// `BANDWIDTH=1000`, `COMMAND=date`…
     pub args: String,
-    /// The sequence or timeline that it is a line of.
+    /// The sequence or timeline that this line belongs to.
     pub parent: Option<String>,
-    /// The line of the file; 0 where none can be named.
+    /// The line of the file, or 0 if it is unknown.
     pub line: u32,
 }
 
-/// Every event of `topology` as Emulab would list it.
+/// Lists every event of `topology` as Emulab would.
 pub fn events(topology: &Topology) -> Vec<EmulabEvent> {
     match topology.emulab.events.is_empty() {
         false => topology.emulab.events.clone(),
@@ -58,7 +52,7 @@ pub fn events(topology: &Topology) -> Vec<EmulabEvent> {
     }
 }
 
-/// How Emulab names the routing: `none`, `static`, `ospf`, `manual` or a variant.
+/// Emulab's name of the routing: `none`, `static`, `ospf`, `manual` or a variant.
 pub fn routing(topology: &Topology) -> &str {
     match (&topology.emulab.routing, topology.routing) {
         (Some(name), _) => name,
@@ -69,8 +63,7 @@ pub fn routing(topology: &Topology) -> &str {
     }
 }
 
-/// A program's command as Emulab stores it: a start command is wrapped so
-/// that its exit code is reported.
+/// A program's command as Emulab stores it. Emulab wraps a start command so that it reports the exit code.
 pub fn command(program: &HostProgram) -> String {
     match program.start_command {
         true => format!("({} ; /usr/local/etc/emulab/startcmddone $?)", program.command),
@@ -78,12 +71,11 @@ pub fn command(program: &HostProgram) -> String {
     }
 }
 
-/// Whole kbit/s, as Emulab stores rates.
+/// Emulab stores rates in whole kbit/s.
 pub fn kbps(rate: Rate) -> u64 {
     rate.bps() / 1000
 }
 
-/// One event of ours as Emulab would store it.
 pub fn event_row(topology: &Topology, event: &Event) -> EmulabEvent {
     let mut row = match &event.action {
         Action::Net { net, from, change } => {
@@ -125,7 +117,7 @@ fn change_args(change: &TopologyChange) -> (&'static str, String) {
         TopologyChange::Delay(delay) => ("MODIFY", format!("DELAY={}", format_duration(*delay))),
         TopologyChange::Loss(loss) => ("MODIFY", format!("PLR={loss}")),
         TopologyChange::Queue(queue) => ("MODIFY", queue_args(queue)),
-        // The last two are not in Emulab.
+        // Emulab has no events for the last two.
         TopologyChange::Burst(None) => ("MODIFY", "BURST=none".to_owned()),
         TopologyChange::Burst(Some(burst)) => {
             ("MODIFY", format!("BURST={},{},{}", burst.enter, burst.leave, burst.loss))

@@ -1,12 +1,9 @@
-//! Compares what `emulate check --json` prints with what is expected, such as
-//! a listing made with Emulab's own parser: everything that a file says, and
-//! nothing that it leaves to whoever reads it.
+//! Compares the output of `emulate check --json` with an expected listing, such as one made with Emulab's own
+//! parser. The expectation has everything that a file says, and nothing that it leaves open.
 //!
-//! Addresses that were chosen may differ: they must only be unique and in one
-//! subnet. The order of nodes, nets and of events at one time means nothing;
-//! that of members does. A delay below 2 ms may have lost its fraction in the
-//! expectation, as Emulab stores whole milliseconds. A queue that is left out
-//! is DropTail of 50 packets.
+//! Automatic addresses may differ: they must only be unique and in one subnet. The order of nodes, nets and of
+//! events at one time is ignored; that of members counts. A delay below 2 ms may have lost its fraction in the
+//! expectation, as Emulab stores whole milliseconds. A queue that is left out is DropTail of 50 packets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,20 +13,18 @@ use serde_json::Value;
 
 use super::load::LoadError;
 
-/// Whether two figures are the same.
 type Same = fn(f64, f64) -> bool;
 
-/// How far losses may be apart: listings have nine digits.
+/// The largest difference of two losses: listings have nine digits.
 const LOSS_TOLERANCE: f64 = 2e-9;
-/// How far times and delays may be apart, in their own units.
+/// The largest difference of times and delays, in their own units.
 const TOLERANCE: f64 = 1e-6;
-/// Delays below this may have lost their fraction, milliseconds.
+/// Delays below this, in milliseconds, may have lost their fraction.
 const WHOLE_FROM_MS: f64 = 2.0;
-/// The prefix of a net that does not say it.
+/// The default prefix of a net.
 const PREFIX: u64 = 24;
 
-/// One line for each difference between `ours` and `expected`; none if all is
-/// as expected. Only what `expected` has is looked at.
+/// Lists each difference between `ours` and `expected` in a line. Fields that `expected` lacks are ignored.
 pub fn differences(ours: &Value, expected: &Value) -> Vec<String> {
     let mut found = Differences::default();
     if expected["emulab_parser"] == "rejects" {
@@ -47,7 +42,7 @@ pub fn differences(ours: &Value, expected: &Value) -> Vec<String> {
     found.lines
 }
 
-/// What is wrong with how a file was refused that had to be: each mistake is on a line.
+/// Checks the refusal of a file that had to be refused: every mistake must name its line.
 pub fn refusal_differences(error: &LoadError) -> Vec<String> {
     match error {
         LoadError::Wrong { problems, .. } => {
@@ -77,7 +72,6 @@ impl Differences {
         });
     }
 
-    /// Compares two lists whose items have names.
     fn named(&mut self, list: &str, ours: &Value, expected: &Value, compare: fn(&mut Self, &str, &Value, &Value)) {
         let (ours, expected) = (by_name(ours), by_name(expected));
         for (name, expected) in &expected {
@@ -90,13 +84,12 @@ impl Differences {
         self.lines.extend(more.map(|name| format!("{list}.{name} is not expected")));
     }
 
-    /// Every field that is expected.
     fn fields(&mut self, place: &str, ours: &Value, expected: &Value) {
         for (key, expected) in expected.as_object().into_iter().flatten() {
             let ours = &ours[key];
             let same = match (number(ours), number(expected)) {
                 (Some(a), Some(b)) => (a - b).abs() < TOLERANCE,
-                // Emulab keeps the braces that it puts around a folder.
+                // Emulab keeps the braces that it adds around a folder.
                 _ if key == "dir" => text(ours) == unbraced(&text(expected)),
                 _ => text(ours) == text(expected),
             };
@@ -167,7 +160,7 @@ impl Differences {
         }
     }
 
-    /// Addresses that nobody gave are unique, and in their net's subnet.
+    /// Automatic addresses must be unique and in their net's subnet.
     fn chosen_addresses(&mut self, nets: &Value) {
         let mut given = BTreeSet::new();
         let mut chosen = Vec::new();
@@ -177,7 +170,7 @@ impl Differences {
             for member in items(&net["members"]) {
                 let Some(address) = member["ip"].as_str().and_then(|ip| ip.parse::<Ipv4Addr>().ok()) else { continue };
                 let prefix = member["prefix"].as_u64().unwrap_or(PREFIX).min(32);
-                // At most 32.
+                // The shift is at most 32.
                 let mask = u32::MAX.checked_shl(32 - prefix as u32).unwrap_or(0);
                 let is_new = subnets.insert(address.to_bits() & mask);
                 if member["ip_is_auto"] == true {
@@ -242,7 +235,7 @@ fn event_lines(events: &Value) -> Vec<EventLine> {
     let line = |event: &Value| EventLine {
         t: number(&event["t"]).unwrap_or(0.0),
         object: text(&event["object"]),
-        // Nobody in particular is written in two ways.
+        // "No host in particular" has two notations.
         node: text(&event["node"]).replace('*', ""),
         event: format!("{} {}", text(&event["type"]), text(&event["event"])),
         args: text(&event["args"]).trim().to_owned(),
@@ -262,17 +255,16 @@ fn same_rate(ours: f64, expected: f64) -> bool {
     (ours - expected).abs() < TOLERANCE
 }
 
-/// A delay as it was written: Emulab keeps its whole milliseconds.
+/// Compares a delay that Emulab may have stored in whole milliseconds.
 fn same_whole(ours: f64, expected: f64) -> bool {
     same_rate(ours, expected) || (ours < WHOLE_FROM_MS && same_rate(ours.floor(), expected))
 }
 
-/// Half of a delay.
 fn same_half(ours: f64, expected: f64) -> bool {
     same_whole(2.0 * ours, 2.0 * expected)
 }
 
-/// A leg of a LAN: half of the LAN's delay, or one of its own.
+/// Compares the delay of a LAN's leg: half of the LAN's delay, or the leg's own.
 fn same_lan_delay(ours: f64, expected: f64) -> bool {
     same_half(ours, expected) || same_whole(ours, expected)
 }
@@ -281,7 +273,7 @@ fn same_loss(ours: f64, expected: f64) -> bool {
     (ours - expected).abs() < LOSS_TOLERANCE
 }
 
-/// A queue with everything that is left out.
+/// A queue with its defaults filled in.
 fn queue(queue: &Value) -> BTreeMap<&'static str, String> {
     let or = |key: &str, default: &str| match number(&queue[key]) {
         Some(number) => number.to_string(),
@@ -305,7 +297,7 @@ fn queue(queue: &Value) -> BTreeMap<&'static str, String> {
     all
 }
 
-/// What stands between the braces, if there are some around it.
+/// Removes braces around the text, if there are any.
 fn unbraced(text: &str) -> &str {
     text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text)
 }

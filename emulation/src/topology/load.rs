@@ -1,4 +1,4 @@
-//! Reads a topology file, whatever its format.
+//! Reading of topology files in both formats.
 
 use std::fmt::Write as _;
 use std::io;
@@ -10,46 +10,29 @@ use crate::ns;
 
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 16 << 20;
-/// How many mistakes are told at once.
+/// The most mistakes that one error lists.
 const MAX_TOLD: usize = 20;
 
-/// Why a topology cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Neither its name nor what is in it tells what it is.
+    Unreadable { path: PathBuf, source: io::Error },
+    /// Neither the name of the file nor its content tells its format.
     #[error(
         "{} is neither our own format nor an NS file: the name of a topology ends in .toml, .ns or .tcl",
         path.display()
     )]
-    UnknownFormat {
-        /// The file.
-        path: PathBuf,
-    },
-    /// It is wrong.
+    UnknownFormat { path: PathBuf },
     #[error("{}", format_problems(path, problems))]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// All that is wrong, by line.
-        problems: Vec<Note>,
-    },
+    Wrong { path: PathBuf, problems: Vec<Note> },
 }
 
-/// Reads the topology in a file: `.toml` is our own format, `.ns` and `.tcl`
-/// Emulab's; with any other name what is in it tells.
+/// Reads the topology in a file: `.toml` is our own format, `.ns` and `.tcl` Emulab's; with any other name the
+/// content decides.
 ///
-/// Names, members, addresses and reach have been [looked over](super::validate);
-/// what is doubtful is in the topology's notes. Addresses that the file does not
-/// give are left open, for [`super::addresses::assign`].
+/// Names, members, addresses and reachability have been [checked](super::validate); doubtful parts are in the
+/// topology's notes. Addresses that the file does not give are left open, for [`super::addresses::assign`].
 ///
 /// # Errors
 /// When the file cannot be read, or is wrong: each mistake with its line.
@@ -64,7 +47,7 @@ pub fn load(path: &Path) -> Result<Topology, LoadError> {
     parse(path, &decoded(path, bytes).map_err(unreadable)?)
 }
 
-/// The text of a file. NS files may be older than UTF-8: what is not UTF-8 is Latin-1 there.
+/// Decodes the text of a file. NS files may be older than UTF-8; one that is not UTF-8 is read as Latin-1.
 fn decoded(path: &Path, bytes: Vec<u8>) -> io::Result<String> {
     match String::from_utf8(bytes) {
         Ok(text) => Ok(text),
@@ -75,7 +58,6 @@ fn decoded(path: &Path, bytes: Vec<u8>) -> io::Result<String> {
     }
 }
 
-/// What a topology is written in.
 #[derive(Clone, Copy)]
 enum TopologyFormat {
     Toml,
@@ -83,7 +65,7 @@ enum TopologyFormat {
 }
 
 impl TopologyFormat {
-    /// By the name, else by what only one of the formats has.
+    /// Goes by the name, or else by syntax that only one of the formats has.
     fn detect_format(path: &Path, text: &str) -> Option<Self> {
         let starts =
             |words: [&str; 2]| text.lines().any(|line| words.iter().any(|word| line.trim_start().starts_with(word)));
@@ -97,8 +79,8 @@ impl TopologyFormat {
     }
 }
 
-/// Reads a topology from the text of a file, as [`load`] does; `path` tells its
-/// format, and what it is called in messages.
+/// Reads a topology from the text of a file, as [`load`] does; `path` tells its format and names it in
+/// messages.
 ///
 /// # Errors
 /// When the text is wrong: each mistake with its line.
@@ -116,7 +98,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Topology, LoadError> {
     }
 }
 
-/// Every problem on a line of its own, as compilers write them.
+/// Formats each problem on a line of its own, as compilers do.
 fn format_problems(path: &Path, problems: &[Note]) -> String {
     let mut text = String::new();
     for (index, problem) in problems.iter().take(MAX_TOLD).enumerate() {

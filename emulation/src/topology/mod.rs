@@ -1,16 +1,16 @@
-//! What an experiment is: the network, and what happens in it.
+//! The description of a network and its schedule.
 //!
 //! - [`model`] is the description itself; both formats are read into it.
-//! - [`load()`] reads a file of either format, and [`validate`] looks it over.
+//! - [`load()`] reads a file of either format, and [`validate`] checks it.
 //! - [`mod@file`] is our own format.
 //! - [`generate`] makes the topologies of the published experiments.
 //! - [`addresses`] and [`routes`] fill in what a file leaves open.
-//! - [`describe`] shows it, to people and to programs.
+//! - [`describe`] shows it to people and programs.
 //! - [`export`] writes it for other systems.
 //! - [`emulab`] shows its events and programs as Emulab would.
-//! - [`expect`] compares what is shown with what is expected.
-//! - [`amend()`] keeps a description true while the network changes.
-//! - [`wiring`] makes the network that carries packets, and keeps the names.
+//! - [`expect`] compares such a listing with an expected one.
+//! - [`amend()`] updates a description as the network changes.
+//! - [`wiring`] makes the network that carries packets, and maps its ports to names.
 
 pub mod addresses;
 mod amend;

@@ -1,8 +1,7 @@
 //! Routes: the shortest path, by cost, from every host to every net.
 //!
-//! A host with more than one interface forwards. Costs are added up per net
-//! crossed; among equal paths the gateway that comes first, in the order of
-//! the nets and of their members, is taken, so that routes repeat.
+//! A host with more than one interface forwards. Costs are added up for each net crossed. Among equal paths the
+//! first gateway, in the order of the nets and their members, is taken, so that routes repeat.
 
 mod host_paths;
 
@@ -18,27 +17,21 @@ pub use host_paths::{Crossing, HostPaths};
 /// One line of a host's routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostRoute {
-    /// Where to: with `prefix` 0 everywhere.
     pub destination: Ipv4Addr,
-    /// The length of its prefix.
     pub prefix: u8,
-    /// The gateway; none where the destination is on the net itself, under
-    /// another subnet than the host's own.
+    /// The gateway; `None` if the destination is on the net itself, in a subnet that is not the host's own.
     pub via: Option<Ipv4Addr>,
-    /// The net that the packet leaves by.
     pub net: NetIndex,
-    /// The host's place among that net's members.
+    /// The host's index among that net's members.
     pub member: usize,
 }
 
-/// The routes of every host, besides those to its own subnets.
+/// Computes the routes of every host, besides those to its own subnets.
 ///
-/// A host whose packets all leave by one gateway on its only interface gets a
-/// default route; others get one route for each group of neighbouring
-/// subnets. With [`Routing::None`] and [`Routing::Manual`] there are none but
-/// those that the file gives, which come first whatever the routing is.
-/// Expects every address to be [assigned](super::addresses::assign); an
-/// interface without one takes no part.
+/// A host whose packets all leave by one gateway on its only interface gets a default route; others get one
+/// route for each group of adjacent subnets. With [`Routing::None`] and [`Routing::Manual`] there are only the
+/// explicit routes of the file, which come first with any routing. Every address should be
+/// [assigned](super::addresses::assign); an interface without one takes no part.
 pub fn compute(topology: &Topology) -> Vec<Vec<HostRoute>> {
     let map = RouteGraph::from_topology(topology);
     let mut tables = map.given(topology);
@@ -65,13 +58,13 @@ pub fn compute(topology: &Topology) -> Vec<Vec<HostRoute>> {
     tables
 }
 
-/// The topology as the search needs it.
+/// The topology in the form that the search needs.
 struct RouteGraph<'a> {
     nets: &'a [Net],
     interfaces: Vec<Vec<(NetIndex, usize)>>,
-    /// The places of those who forward, by net.
+    /// The indices of members that forward, by net.
     gateways: Vec<Vec<usize>>,
-    /// What a route to each net has to name.
+    /// The destinations that a route to each net needs.
     prefixes: Vec<Vec<(Ipv4Addr, u8)>>,
 }
 
@@ -88,12 +81,12 @@ impl<'a> RouteGraph<'a> {
         Self { nets: &topology.nets, interfaces, gateways, prefixes }
     }
 
-    /// Whether all that a host sends beyond its net goes through one gateway.
+    /// True if all packets of a host beyond its net go through one gateway.
     fn has_one_way_out(&self, host: HostIndex) -> bool {
         matches!(self.interfaces[host].as_slice(), [(net, _)] if self.gateways[*net].len() == 1)
     }
 
-    /// The routes that the file gives, as far as they lead over a neighbour.
+    /// The explicit routes whose gateway shares a net with the host.
     fn given(&self, topology: &Topology) -> Vec<Vec<HostRoute>> {
         let mut tables = vec![Vec::new(); self.interfaces.len()];
         for route in &topology.manual_routes {
@@ -112,7 +105,7 @@ impl<'a> RouteGraph<'a> {
         tables
     }
 
-    /// The step to a neighbour, as a route without its destination.
+    /// The hop to a host on the same net, as a route without a destination.
     fn hop_to(&self, host: HostIndex, neighbour: HostIndex) -> Option<HostRoute> {
         self.interfaces[host].iter().find_map(|&(net, member)| {
             let via =
@@ -121,7 +114,7 @@ impl<'a> RouteGraph<'a> {
         })
     }
 
-    /// Routes to those on the host's own nets whose address is not of its subnet.
+    /// Routes to members of the host's own nets whose address is outside its subnet.
     fn own_strangers(&self, host: HostIndex) -> Vec<HostRoute> {
         let mut routes = Vec::new();
         for &(net, member) in &self.interfaces[host] {
@@ -135,8 +128,7 @@ impl<'a> RouteGraph<'a> {
         routes
     }
 
-    /// What it costs each host to reach the nearest member of `target`;
-    /// infinite where no path leads there.
+    /// The cost from each host to the nearest member of `target`; infinite where no path leads there.
     fn distances(&self, target: NetIndex) -> Vec<f64> {
         let mut distances = vec![f64::INFINITY; self.interfaces.len()];
         let mut queue = BinaryHeap::new();
@@ -151,7 +143,7 @@ impl<'a> RouteGraph<'a> {
                 continue;
             }
             for &(net, _) in &self.interfaces[host] {
-                // The first to come by is the nearest gateway of that net.
+                // The first gateway of a net that is visited is the nearest.
                 if std::mem::replace(&mut crossed[net], true) {
                     continue;
                 }
@@ -159,7 +151,7 @@ impl<'a> RouteGraph<'a> {
                     let through = cost + self.nets[net].cost;
                     if through < distances[neighbour] {
                         distances[neighbour] = through;
-                        // No way leads through the others.
+                        // Hosts with a single interface do not forward.
                         if self.interfaces[neighbour].len() > 1 {
                             queue.push(Reverse((RouteCost(through), neighbour)));
                         }
@@ -170,14 +162,14 @@ impl<'a> RouteGraph<'a> {
         distances
     }
 
-    /// The first step of a host's way to a net, as a route without its destination.
+    /// The first hop from a host to a net, as a route without a destination.
     fn next_hop(&self, host: HostIndex, distances: &[f64]) -> Option<HostRoute> {
         let (net, member, gateway) = self.next_gateway(host, distances)?;
         let via = Some(self.nets[net].members[gateway].address?);
         Some(HostRoute { destination: Ipv4Addr::UNSPECIFIED, prefix: 0, via, net, member })
     }
 
-    /// The same as a net, the host's place on it and the gateway's.
+    /// The first hop as the net, the host's index on it and the gateway's.
     fn next_gateway(&self, host: HostIndex, distances: &[f64]) -> Option<(NetIndex, usize, usize)> {
         let own = distances[host];
         if own == 0.0 || own.is_infinite() {
@@ -191,7 +183,6 @@ impl<'a> RouteGraph<'a> {
         })
     }
 
-    /// Fewer routes to the same effect.
     fn compact(&self, host: HostIndex, routes: Vec<HostRoute>) -> Vec<HostRoute> {
         let Some(first) = routes.first().copied() else { return routes };
         let one_way = routes.iter().all(|route| (route.via, route.net) == (first.via, first.net));
@@ -203,7 +194,7 @@ impl<'a> RouteGraph<'a> {
     }
 }
 
-/// A cost that can be ordered; never NaN.
+/// A cost with a total order; never NaN.
 #[derive(Clone, Copy, PartialEq)]
 struct RouteCost(f64);
 
@@ -221,7 +212,6 @@ impl Ord for RouteCost {
     }
 }
 
-/// The subnets of a net's members, each once.
 fn subnets(net: &Net) -> Vec<(Ipv4Addr, u8)> {
     let mut subnets: Vec<(Ipv4Addr, u8)> = Vec::new();
     for member in &net.members {
@@ -234,13 +224,13 @@ fn subnets(net: &Net) -> Vec<(Ipv4Addr, u8)> {
     subnets
 }
 
-/// Which nets have a subnet that overlaps one of another net.
+/// True for each net with a subnet that overlaps one of another net.
 fn shared_subnets(subnets: &[Vec<(Ipv4Addr, u8)>]) -> Vec<bool> {
     let mut sorted: Vec<(Ipv4Addr, u8, NetIndex)> = Vec::new();
     for (net, of_net) in subnets.iter().enumerate() {
         sorted.extend(of_net.iter().map(|(address, prefix)| (*address, *prefix, net)));
     }
-    // A subnet comes right before those that it holds.
+    // After sorting, a subnet comes right before those that it contains.
     sorted.sort_unstable();
     let mut shared = vec![false; subnets.len()];
     let mut widest: Option<(Ipv4Addr, u8, NetIndex)> = None;
@@ -256,14 +246,12 @@ fn shared_subnets(subnets: &[Vec<(Ipv4Addr, u8)>]) -> Vec<bool> {
     shared
 }
 
-/// Every member's address on its own.
 fn singly(net: &Net) -> Vec<(Ipv4Addr, u8)> {
     net.members.iter().filter_map(|member| Some((member.address?, 32))).collect()
 }
 
-/// Joins neighbouring subnets that are reached the same way into shorter
-/// prefixes. A host's `own` subnets may be covered: its direct routes to them
-/// are longer, and win.
+/// Joins adjacent subnets with the same gateway into shorter prefixes. A host's `own` subnets may be covered:
+/// its direct routes to them are longer, and win.
 fn merge(routes: Vec<HostRoute>, own: impl Iterator<Item = (Ipv4Addr, u8)>) -> Vec<HostRoute> {
     let mut table: BTreeMap<(u8, u32), Option<HostRoute>> = BTreeMap::new();
     table.extend(own.map(|(address, prefix)| ((prefix, address.to_bits()), None)));

@@ -1,16 +1,16 @@
-//! What somebody probably meant.
+//! Suggestions for misspelt words.
 
-/// How alike two words must be for one to be offered for the other (Jaro–Winkler).
+/// The least similarity (Jaro–Winkler) of a word and its suggestion.
 const NEAR: f64 = 0.75;
 
-/// The candidate most like `word`, if one is like enough.
+/// Returns the candidate most like `word`, if it is similar enough.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = candidates.into_iter().map(|candidate| (strsim::jaro_winkler(word, candidate), candidate));
     let best = scored.reduce(|best, next| if next.0 > best.0 { next } else { best });
     best.filter(|(likeness, _)| *likeness >= NEAR).map(|(_, candidate)| candidate)
 }
 
-/// The end of a sentence about an unknown word: `; did you mean …?`, or nothing.
+/// The end of a sentence about an unknown word: `; did you mean …?`, or empty.
 pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }

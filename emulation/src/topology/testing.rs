@@ -1,4 +1,4 @@
-//! Topologies for tests: small ones by hand, random ones that use all there is.
+//! Topologies for tests: small ones by hand, and random ones with every feature.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(crate) fn address(text: &str) -> Ipv4Addr {
     text.parse().unwrap()
 }
 
-/// So many hosts `h0`, `h1`…, and nets `net0`… of those listed: two make a link.
+/// Makes `hosts` hosts `h0`, `h1`…, and nets `net0`… of the listed members: two make a link.
 pub(crate) fn nets(hosts: usize, members: &[&[usize]]) -> Topology {
     let host = |index: usize| Host { name: format!("h{index}"), ..Host::default() };
     let net = |(index, members): (usize, &&[usize])| Net {
@@ -37,8 +37,8 @@ fn plain_member(host: usize) -> NetMember {
     NetMember { host, address: None, prefix: 24, to_net, from_net }
 }
 
-/// Any topology that the readers accept, with everything that one can hold
-/// but notes: routing is static, so that no host is out of reach by mistake.
+/// Any topology that the readers accept, with everything but notes. Routing is static, so that no host is out
+/// of reach by mistake.
 pub(crate) fn any_topology() -> impl Strategy<Value = Topology> {
     hosts().prop_flat_map(|hosts| {
         let count = hosts.len();
@@ -82,7 +82,7 @@ fn with_events((hosts, nets, programs, traffic): TopologyParts) -> impl Strategy
     })
 }
 
-/// Lets the event after each run of a program wait for it.
+/// Makes the event after each run of a program wait for it.
 fn wait(events: &mut [Event]) {
     for index in 1..events.len() {
         let runs = matches!(&events[index - 1].action, Action::Program { what: ProgramAction::Run(_), .. });
@@ -108,7 +108,7 @@ fn hosts() -> impl Strategy<Value = Vec<Host>> {
     })
 }
 
-/// A net and whether its members have explicit addresses, and of what prefix.
+/// A net, a flag for each member that has an explicit address, and the prefix.
 fn any_net(hosts: usize) -> impl Strategy<Value = (Net, Vec<bool>, u8)> {
     let all: Vec<usize> = (0..hosts).collect();
     let subset = prop::sample::subsequence(all, 1..=hosts).prop_shuffle();
@@ -135,11 +135,11 @@ fn any_net(hosts: usize) -> impl Strategy<Value = (Net, Vec<bool>, u8)> {
     )
 }
 
-/// Names the nets, and gives the addresses that are explicit.
+/// Names the nets and sets the explicit addresses.
 fn finish_nets(nets: Vec<(Net, Vec<bool>, u8)>) -> Vec<Net> {
     let settle = |(index, (mut net, addressed, prefix)): (usize, (Net, Vec<bool>, u8))| {
         net.name = format!("net{index}");
-        // Links named by what they join are written more briefly.
+        // Links named after their ends have a shorter form.
         for (place, (member, addressed)) in net.members.iter_mut().zip(addressed).enumerate() {
             member.prefix = prefix;
             let own = Ipv4Addr::new(172, 16 + index as u8, 0, 3 + place as u8);
@@ -150,7 +150,7 @@ fn finish_nets(nets: Vec<(Net, Vec<bool>, u8)>) -> Vec<Net> {
     nets.into_iter().enumerate().map(settle).collect()
 }
 
-/// Legs as a link or LAN without exceptions has them.
+/// The legs of a link or LAN without exceptions.
 fn any_uniform(members: usize) -> BoxedStrategy<Vec<(Leg, Leg)>> {
     any_leg().prop_map(move |leg| vec![leg.halves(); members]).boxed()
 }

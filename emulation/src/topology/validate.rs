@@ -1,4 +1,4 @@
-//! What is wrong with a topology, and what is doubtful, whichever format it is from.
+//! Checks of a topology for errors and doubtful parts, for both formats.
 
 mod reach;
 
@@ -12,28 +12,21 @@ use super::model::{
     NetKind, Note, ProgramAction, Queue, Red, RouteTarget, Routing, Topology, TopologyChange,
 };
 
-/// The longest name of a host.
 const MAX_NAME: usize = 63;
 
-/// The lines that things are from; where a list is too short, no line can be named.
+/// The lines of a topology's parts in its file; where a list is too short, the line is unknown.
 #[derive(Clone, Debug, Default)]
 pub struct TopologyLines {
-    /// Where the routing is set.
     pub routing: u32,
-    /// Of each host.
     pub hosts: Vec<u32>,
-    /// Of each link and LAN.
     pub nets: Vec<u32>,
-    /// Of each route that is given.
     pub routes: Vec<u32>,
-    /// Of each program.
     pub programs: Vec<u32>,
-    /// Of each traffic agent.
     pub traffic: Vec<u32>,
 }
 
-/// What to make of things that Emulab lets pass, but that are hardly meant:
-/// hosts that cannot reach each other, addresses that do not fit their net.
+/// The treatment of mistakes that Emulab accepts: hosts that cannot reach each other, addresses that do not fit
+/// their net.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValidationPolicy {
     /// Errors.
@@ -42,16 +35,12 @@ pub enum ValidationPolicy {
     Lenient,
 }
 
-/// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// It cannot be used like this.
     pub errors: Vec<Note>,
-    /// Probably not what was meant.
     pub warnings: Vec<Note>,
 }
 
-/// Looks a topology over.
 pub fn check(topology: &Topology, lines: &TopologyLines, policy: ValidationPolicy) -> Findings {
     let mut check = TopologyCheck { topology, lines, policy, findings: Findings::default() };
     check.limits();
@@ -82,7 +71,7 @@ impl TopologyCheck<'_> {
         self.findings.warnings.push(Note { line, text: text.into() });
     }
 
-    /// An error, or a warning if Emulab lets it pass and so should we.
+    /// Reports an error, or a warning where Emulab accepts the topology.
     fn doubt(&mut self, line: u32, text: impl Into<String>) {
         match self.policy {
             ValidationPolicy::Strict => self.error(line, text),
@@ -110,7 +99,7 @@ impl TopologyCheck<'_> {
         }
     }
 
-    /// Names are what events, plans and people refer to: each stands for one thing.
+    /// Names must be unique, since events, plans and people refer to them.
     fn names(&mut self) {
         let (of, lines) = (self.topology, self.lines);
         let hosts = of.hosts.iter().map(|host| host.name.as_str()).zip(padded(&lines.hosts));
@@ -199,7 +188,7 @@ impl TopologyCheck<'_> {
         }
     }
 
-    /// All explicit addresses of a net are in one subnet.
+    /// All explicit addresses of a net must be in one subnet.
     fn subnet(&mut self, net: &Net, at: u32) {
         let mut given = net.members.iter().filter_map(|member| Some((member.address?, member.prefix)));
         let Some(first) = given.next() else { return };
@@ -210,7 +199,7 @@ impl TopologyCheck<'_> {
         }
     }
 
-    /// RED's probability climbs from the lower threshold to the upper one.
+    /// RED's probability grows from the lower threshold to the upper one, so their order matters.
     fn queues(&mut self, net: &Net, at: u32) {
         let legs = net.members.iter().flat_map(|member| [&member.to_net, &member.from_net]);
         if let Some(wrong) = legs.map(|leg| leg.queue).find_map(crossed) {
@@ -235,7 +224,7 @@ impl TopologyCheck<'_> {
         }
     }
 
-    /// A route leads over a neighbour.
+    /// The gateway of a route must share a net with the host.
     fn routes(&mut self) {
         for (index, route) in self.topology.manual_routes.iter().enumerate() {
             let near =
@@ -254,7 +243,7 @@ impl TopologyCheck<'_> {
         }
     }
 
-    /// An event waits for one before it that runs a program.
+    /// An event may only wait for an earlier one that runs a program.
     fn events(&mut self) {
         for (index, event) in self.topology.events.iter().enumerate() {
             if let Action::Net { change: TopologyChange::Queue(queue), .. } = event.action
@@ -271,7 +260,7 @@ impl TopologyCheck<'_> {
         }
     }
 
-    /// Whether packets find their way between hosts that are joined at all.
+    /// Packets must have a route between hosts that are connected.
     fn reach(&mut self) {
         let parts = parts(self.topology);
         let connected = |host: &HostIndex| parts.size[parts.of[*host]] > 1;
@@ -286,7 +275,7 @@ impl TopologyCheck<'_> {
         let word = match self.topology.routing {
             Routing::Static | Routing::Session => return,
             Routing::None => "none",
-            // Whoever gives routes knows best.
+            // With explicit routes the experimenter is responsible.
             Routing::Manual if !self.topology.manual_routes.is_empty() => return,
             Routing::Manual => "manual",
         };
@@ -309,7 +298,7 @@ impl TopologyCheck<'_> {
     }
 }
 
-/// What is wrong with the thresholds of a queue, if they are the wrong way round.
+/// Describes thresholds of a queue that are in the wrong order.
 fn crossed(queue: Queue) -> Option<String> {
     match queue.discipline {
         Discipline::Red(Red { min_threshold: min, max_threshold: max, .. }) if min >= max => {
@@ -319,7 +308,7 @@ fn crossed(queue: Queue) -> Option<String> {
     }
 }
 
-/// Whether a name can be a host's.
+/// True if a host may have this name.
 pub(crate) fn is_host_name(name: &str) -> bool {
     let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.len() <= MAX_NAME && name.chars().all(letters)

@@ -1,8 +1,7 @@
-//! From a description to pipes, and back to names.
+//! The pipes of a topology, and the names of their ports.
 //!
-//! Descriptions speak of what goes from host to host; pipes have values of
-//! their own. On a **link** each direction is one pipe, so the two are the
-//! same. On a **LAN** a packet crosses two pipes, so for all members together:
+//! Descriptions give values from host to host; pipes have values of their own. On a **link** each direction is
+//! one pipe, so the two are the same. On a **LAN** a packet crosses two pipes, so for all members together:
 //!
 //! | end to end | sender's `to_net` | receiver's `from_net` |
 //! |---|---|---|
@@ -11,11 +10,11 @@
 //! | jitter, burst | all of it | none |
 //! | rate, queue, up, down | the same | the same |
 //!
-//! which is how [`Leg::halves`] splits what a file says of a LAN.
+//! [`Leg::halves`] splits the values of a LAN in this way.
 //!
-//! A change of one member's legs gives each leg the value as it is, not
-//! halved, as Emulab's `tb-set-node-lan-delay` and its kin do. A LAN that is
-//! down loses what is on its way to the switch, at the receivers' legs.
+//! A change of one member's legs gives each leg the value unchanged, not halved, like Emulab's
+//! `tb-set-node-lan-delay` and its kin. A LAN that is down loses packets on their way to the switch, at the
+//! receivers' legs.
 
 use std::time::Duration;
 
@@ -28,31 +27,22 @@ use crate::report::record;
 #[cfg(test)]
 mod tests;
 
-/// Where the members of a topology's links and LANs are in the network, under
-/// which names, and what is scheduled for them.
+/// The map between the members of a topology's links and LANs and the ports of the network, with the schedule.
 #[derive(Clone, Debug)]
 pub struct Wiring {
     nets: Vec<WiredNet>,
-    /// By port: its net, and its place among the members.
+    /// By port: its net, and its index among the members.
     places: Vec<(NetIndex, usize)>,
     schedule: Vec<NetEvent>,
 }
 
-/// Why a change cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WiringError {
-    /// The topology has fewer nets.
     #[error("there is no link or LAN of number {0}")]
     NoSuchNet(NetIndex),
-    /// The host has no interface there.
     #[error("host number {host} is not on link or LAN number {net}")]
-    NotAMember {
-        /// The link or LAN.
-        net: NetIndex,
-        /// The host.
-        host: HostIndex,
-    },
-    /// Too much is scheduled at a time.
+    NotAMember { net: NetIndex, host: HostIndex },
+    /// Too many changes are scheduled at a time.
     #[error(transparent)]
     Full(#[from] ScheduleFull),
 }
@@ -81,9 +71,8 @@ struct NetEvent {
     change: TopologyChange,
 }
 
-/// Makes the network of a topology; its losses and jitter follow from `seed`.
-/// Nothing is scheduled before [`Wiring::begin`]. A link is expected to have
-/// two members; with another number it is wired as a LAN.
+/// Builds the network of a topology; its losses and jitter follow from `seed`. Nothing is scheduled before
+/// [`Wiring::begin`]. A link is expected to have two members; with another number it is wired as a LAN.
 pub fn build<P: Clone>(topology: &Topology, seed: u64) -> (Network<P>, Wiring) {
     let mut network = Network::new(seed);
     let mut wiring = Wiring { nets: Vec::new(), places: Vec::new(), schedule: schedule(topology) };
@@ -93,30 +82,28 @@ pub fn build<P: Clone>(topology: &Topology, seed: u64) -> (Network<P>, Wiring) {
     (network, wiring)
 }
 
-/// The pipe of a link's direction, from the sender's leg and the receiver's:
-/// the two [joined](Leg::joined), with both models of bursts.
+/// The pipe of a link's direction: the sender's leg and the receiver's [joined](Leg::joined), with both models
+/// of bursts.
 pub fn direction(to_net: &Leg, from_net: &Leg) -> PipeConfig {
     PipeConfig { burst: [to_net.burst, from_net.burst], ..PipeConfig::from(&to_net.joined(from_net)) }
 }
 
 impl Wiring {
-    /// Where the packets of a net's member, by its place in the description, go in and out.
+    /// The port of a net's member, which is given by its index in the description.
     pub fn port(&self, net: NetIndex, member: usize) -> Option<Port> {
         Some(self.nets.get(net)?.members.get(member)?.port)
     }
 
-    /// Whose port it is: the net, and the member's place in its description.
+    /// The net of a port, and the index of its member in the description.
     pub fn place(&self, port: Port) -> Option<(NetIndex, usize)> {
         self.places.get(port.index()).copied()
     }
 
-    /// Schedules what the topology does to its nets at given times, for a
-    /// workload that begins at `begin`. Events that wait for a program are left
-    /// to whoever sees it end.
+    /// Schedules the topology's timed changes of its nets, for a workload that begins at `begin`. Events that
+    /// wait for a program are left to the caller, who sees it end.
     ///
     /// # Errors
-    /// When an event is about a host that is not there, or there are too many;
-    /// nothing is scheduled then.
+    /// When an event is about an unknown host, or there are too many; nothing is scheduled then.
     pub fn begin<P: Clone>(&self, network: &mut Network<P>, begin: Time) -> Result<(), WiringError> {
         let mut changes = Vec::new();
         for event in &self.schedule {
@@ -126,7 +113,7 @@ impl Wiring {
         Ok(network.schedule_all(changes)?)
     }
 
-    /// What a change of a net, or of one host's legs of it, does to the pipes.
+    /// Translates a change of a net, or of one host's legs of it, into changes of pipes.
     ///
     /// # Errors
     /// When there is no such net, or the host is not on it.
@@ -156,8 +143,8 @@ impl Wiring {
         Ok(changes)
     }
 
-    /// What went through every direction, by net and member in their order:
-    /// numbers alone, which is quick. [`Self::name`] tells whose they are.
+    /// Counts every direction, by net and member in their order. This is quick, since it gives only numbers;
+    /// [`Self::name`] adds the names.
     pub fn count<P: Clone>(&self, network: &Network<P>) -> Vec<DirectionCounters> {
         let count = |pipe: PipeId| DirectionCounters {
             counters: network.counters(pipe),
@@ -167,13 +154,12 @@ impl Wiring {
         self.directions().map(|(_, _, _, pipe)| count(pipe)).collect()
     }
 
-    /// What was [counted](Self::count), under its names.
+    /// Adds names to the result of [`Self::count`].
     pub fn name(&self, counts: Vec<DirectionCounters>) -> Vec<record::LinkRecord> {
         let named = self.directions().zip(counts);
         named.map(|((net, member, direction, _), count)| count.named(net, member, direction)).collect()
     }
 
-    /// Every direction of every net.
     fn directions(&self) -> impl Iterator<Item = (&WiredNet, &WiredMember, &'static str, PipeId)> {
         self.nets.iter().flat_map(|net| net.members.iter().map(move |member| (net, member))).flat_map(
             |(net, member)| {
@@ -209,7 +195,7 @@ impl Wiring {
     }
 }
 
-/// What is to happen to links and LANs, whatever programs do.
+/// The scheduled changes of links and LANs that do not wait for a program.
 fn schedule(topology: &Topology) -> Vec<NetEvent> {
     let net_event = |event: &Event| match event.action {
         Action::Net { net, from, change } if event.after.is_none() => {
@@ -220,7 +206,7 @@ fn schedule(topology: &Topology) -> Vec<NetEvent> {
     topology.events.iter().filter_map(net_event).collect()
 }
 
-/// What each sender's and each receiver's leg of a LAN gets of a value from host to host.
+/// Splits a host-to-host value of a LAN into those of the sender's leg and the receiver's.
 pub(super) fn legs(change: TopologyChange) -> [TopologyChange; 2] {
     match change {
         TopologyChange::Delay(delay) => [TopologyChange::Delay(delay - delay / 2), TopologyChange::Delay(delay / 2)],
@@ -231,7 +217,7 @@ pub(super) fn legs(change: TopologyChange) -> [TopologyChange; 2] {
     }
 }
 
-/// What went through one direction of a net.
+/// The counters of one direction of a net.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectionCounters {
     counters: PipeCounters,
@@ -251,7 +237,8 @@ impl DirectionCounters {
             packets_out: total.delivered.packets,
             bytes_out: total.delivered.bytes,
             multicast_bytes_in: self.counters.multicast.arrived.bytes,
-            // The network's own limits are a queue too: the run says so by its overflows.
+            // Drops at the network's own limits count as queue drops; the run reports them as overflows as
+            // well.
             dropped_queue: total.dropped_queue.packets + total.dropped_limit.packets,
             dropped_loss: total.dropped_loss.packets,
             dropped_down: total.dropped_down.packets,

@@ -1,4 +1,4 @@
-//! Running the command.
+//! Helpers that run the command.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
@@ -11,7 +11,6 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder of topologies.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -22,17 +21,15 @@ impl Folder {
         folder
     }
 
-    /// Puts a file into it.
     pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.0.path().join(name), text).unwrap();
     }
 
-    /// Runs the command in it, away from any terminal.
+    /// Runs the command in it, without a terminal.
     pub(crate) fn emulate(&self, args: &[&str]) -> Output {
         self.command().args(args).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// The same with something to read.
     pub(crate) fn emulate_with(&self, args: &[&str], input: &str) -> Output {
         let mut command = self.command();
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -52,19 +49,18 @@ fn program() -> PathBuf {
     assert_cmd::cargo::cargo_bin!("emulate").to_owned()
 }
 
-/// What it said to people, but for what it says of every lab on this machine.
+/// The messages on stderr, without those about every lab on this machine.
 pub(crate) fn said(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let is_of_the_machine = |line: &str| line.starts_with("warning: ") && line.contains("this system");
     text.split_inclusive('\n').filter(|line| !is_of_the_machine(line)).collect()
 }
 
-/// One JSON value.
 pub(crate) fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(bytes)))
 }
 
-/// The command on a terminal, which `script` of util-linux makes.
+/// The command on a terminal, which `script` of util-linux provides.
 pub(crate) struct TestTerminal {
     child: Child,
     shown: Receiver<Vec<u8>>,
@@ -72,12 +68,11 @@ pub(crate) struct TestTerminal {
 }
 
 impl TestTerminal {
-    /// Starts the command in a folder.
     pub(crate) fn start(folder: &Folder, args: &[&str]) -> Self {
         Self::run(folder, &format!("exec EMULATE {}", args.join(" ")))
     }
 
-    /// Starts a line of the shell in a folder, in which `EMULATE` is the command.
+    /// Runs a line of `sh` in a folder; `EMULATE` is the path of the command.
     pub(crate) fn run(folder: &Folder, line: &str) -> Self {
         let line = line.replace("EMULATE", &Self::program());
         let mut script = Command::new("script");
@@ -97,17 +92,15 @@ impl TestTerminal {
         Self { child, shown, seen: String::new() }
     }
 
-    /// Where the command is.
     pub(crate) fn program() -> String {
         program().display().to_string()
     }
 
-    /// Types.
     pub(crate) fn send(&mut self, text: &str) {
         self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
-    /// Waits until this is shown, after what was waited for before.
+    /// Waits until this text appears, after the previous one.
     pub(crate) fn await_text(&mut self, text: &str) {
         loop {
             if let Some(at) = self.seen.find(text) {
@@ -121,7 +114,7 @@ impl TestTerminal {
         }
     }
 
-    /// Waits for its end; gives its exit code.
+    /// Waits for its end; returns its exit code.
     pub(crate) fn end(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -129,7 +122,7 @@ impl TestTerminal {
 
 impl Drop for TestTerminal {
     fn drop(&mut self) {
-        // Ended already, if all went well.
+        // It has ended already unless the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

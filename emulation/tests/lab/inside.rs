@@ -1,4 +1,4 @@
-//! What is checked in a sandbox.
+//! Tests that run in a sandbox.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -15,7 +15,7 @@ use roost_emulation::topology::model::HostIndex;
 
 use crate::topologies;
 
-/// Enters a sandbox and does there what `name` stands for.
+/// Enters a sandbox and runs the test or helper `name` there.
 pub(crate) fn run(name: &str, arguments: &[&str]) -> ExitCode {
     match sandbox::enter() {
         Ok(SandboxEntry::Inside) => {}
@@ -39,7 +39,7 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Says `ready` when a lab runs with a program in each host, and waits for its end.
+/// Prints `ready` when a lab runs with a program in each host, and waits for its end.
 #[expect(clippy::zombie_processes, reason = "they are to be killed with it")]
 fn hold() {
     let lab = start(&topologies::star(4));
@@ -52,13 +52,12 @@ fn hold() {
     }
 }
 
-/// Becomes a shell that says how often it is interrupted.
+/// Becomes `sh` with a script that prints each interrupt.
 fn keys() {
     let line = "trap 'echo got it' INT; echo ready; sleep 2; sleep 1; echo end";
     panic!("{}", Command::new("sh").args(["-c", line]).exec());
 }
 
-/// Says what it is told.
 fn read_a_line() {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
@@ -94,7 +93,7 @@ pub(crate) fn host_answers_on_each_interface() {
     assert!(fast >= 4.0 && packets(&lab, "net0") >= 6 && packets(&lab, "net1") == 0, "{fast} ms, one way only");
     let slow = ping(&lab, 0, "two-net1");
     assert!(slow >= 40.0 && packets(&lab, "net1") >= 6, "{slow} ms");
-    // What leaves by one interface may carry the other's address.
+    // Packets that leave by one interface may carry the other's address.
     let other_source = ["-n", "-c1", "-W5", "-I", "10.1.2.2", "10.1.1.3"];
     assert!(lab.run_in(0, || Command::new("ping").args(other_source).output().unwrap()).unwrap().status.success());
 }
@@ -107,7 +106,7 @@ pub(crate) fn hosts_have_one_congestion_control() {
         let read = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
         lab.run_in(host, read).unwrap().trim().to_owned()
     };
-    // Reno is in every kernel, and any namespace may have it.
+    // Reno is in every kernel, and any namespace may use it.
     let lab = start(TcpCongestion::Named("reno".to_owned())).unwrap();
     assert_eq!((seen(&lab, 0), seen(&lab, 1), lab.facts()["tcp"].as_str()), ("reno".into(), "reno".into(), "reno"));
     let lab = start(TcpCongestion::Cubic).unwrap();
@@ -124,7 +123,7 @@ pub(crate) fn hosts_have_one_congestion_control() {
 
 pub(crate) fn hosts_resolve_each_other_by_name() {
     let mut topology = topologies::hosts(&["near", "far"]);
-    // As many systems name themselves; only this sandbox sees the mount.
+    // Many systems have a line with their own name; only this sandbox sees the mount.
     let mut own = tempfile::NamedTempFile::new().unwrap();
     own.write_all(b"127.0.0.1 localhost\n127.0.1.1 far\n").unwrap();
     let own = own.into_temp_path();
@@ -162,7 +161,7 @@ pub(crate) fn outside_resolvers_are_not_asked() {
 
 pub(crate) fn multicast_reaches_other_lan_members() {
     for backend in backends() {
-        // Nothing is lost at the start either.
+        // No packet is lost at the start either.
         let lab = Lab::start(&topologies::star(3), &LabOptions { backend, ..LabOptions::default() }).unwrap();
         let group: SocketAddrV4 = "239.2.3.1:6969".parse().unwrap();
         let sockets = [1, 2].map(|host| lab.run_in(host, || member_of(group)).unwrap());
@@ -198,7 +197,7 @@ pub(crate) fn tcp_stream_is_complete_per_backend() {
             listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
         });
         assert!(received == sent, "{backend}: {} of {BYTES} bytes", received.len());
-        // Frames longer than the wire takes would be here.
+        // Frames longer than the limit would be counted here.
         assert!(lab.wires().iter().all(|wire| wire.malformed == 0), "{backend}: {:?}", lab.wires());
     }
 }
@@ -225,7 +224,7 @@ pub(crate) fn down_interface_losses_are_not_overruns() {
         let target = (lab.address(1).unwrap(), 7);
         let socket = lab.run_in(0, || UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
         let fate = || lab.wires()[1];
-        // The kernel needs a moment to tell the other end of a veth pair.
+        // The kernel needs a moment to inform the other end of a veth pair.
         let since = Instant::now();
         while fate().undeliverable == 0 {
             socket.send_to(b"nobody is there", target).unwrap();
@@ -248,7 +247,7 @@ pub(crate) fn down_interface_losses_are_not_overruns() {
     }
 }
 
-/// Whether a run listens to a hang-up that this process was told to ignore.
+/// Tests that a run ignores a hang-up that this process was told to ignore.
 fn listen() {
     let _interrupt = roost_emulation::experiment::Interrupt::listen().unwrap();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -276,14 +275,14 @@ pub(crate) fn idle_hosts_send_nothing() {
         let sent: u64 = lab.counters().unwrap().iter().map(|link| link.packets_in).sum();
         let read: u64 = lab.wires().iter().map(|wire| wire.read).sum();
         assert_eq!((sent, read), (0, 0), "{backend}");
-        // One that does something is seen, whatever it is.
+        // Any activity must be visible.
         ping(&lab, 0, "host1");
         assert!(packets(&lab, "net0") >= 6 && lab.wires()[0].read >= 3, "{backend}: {:?}", lab.wires()[0]);
     }
 }
 
 pub(crate) fn interfaces_end_with_their_namespace() {
-    // Those that went by themselves would do so one by one, 20 ms each.
+    // Interfaces that end one by one would take 20 ms each.
     for backend in backends() {
         let lab = Lab::start(&topologies::star(2), &LabOptions { backend, ..LabOptions::default() }).unwrap();
         let mut later = Command::new("sh");
@@ -308,12 +307,12 @@ fn start(topology: &Topology) -> Lab {
     Lab::start(topology, &LabOptions::default()).unwrap()
 }
 
-/// What hosts have sent into a link or LAN.
+/// Packets that hosts have sent into a link or LAN.
 fn packets(lab: &Lab, net: &str) -> u64 {
     lab.counters().unwrap().iter().filter(|link| link.link == net).map(|link| link.packets_in).sum()
 }
 
-/// Both, where there are TAP devices.
+/// Both kinds, where TAP devices exist.
 fn backends() -> impl Iterator<Item = DeviceBackend> {
     let tap = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     tap.ok().map(|_| DeviceBackend::Tap).into_iter().chain([DeviceBackend::Veth])

@@ -1,10 +1,9 @@
-//! Labs as they are used: real namespaces, real programs in them.
+//! Labs in real use: real namespaces, real programs in them.
 //!
-//! Where a machine cannot make namespaces these tests fail with the reason;
-//! they do not pass. The program runs as the test runner and, started again
-//! with `inside NAME`, as the program that runs in the sandbox.
+//! On a machine without namespaces these tests fail with the reason; they do not pass. The program runs as the
+//! test runner and, started again with `inside NAME`, as the program that runs in the sandbox.
 
-// Tests all of it, without libtest's attribute.
+// A runner of its own, without libtest's attribute.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod inside;
@@ -14,7 +13,7 @@ mod topologies;
 
 use std::process::ExitCode;
 
-/// What runs in a sandbox of its own and says with a panic what is wrong.
+/// Tests that run in a sandbox of their own and panic on failure.
 const INSIDE: &[(&str, fn())] = &[
     ("ping_takes_twice_link_delay", inside::ping_takes_twice_link_delay),
     ("routers_forward_packets", inside::routers_forward_packets),
@@ -32,7 +31,7 @@ const INSIDE: &[(&str, fn())] = &[
     ("one_lab_follows_another", inside::one_lab_follows_another),
 ];
 
-/// What looks at a sandbox from outside.
+/// Tests that observe a sandbox from outside.
 const OUTSIDE: &[(&str, fn())] = &[
     ("lab_is_refused_outside_sandbox", outside::lab_is_refused_outside_sandbox),
     ("process_name_alone_is_not_inside", outside::process_name_alone_is_not_inside),

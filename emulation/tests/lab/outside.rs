@@ -1,4 +1,4 @@
-//! What is checked from outside, and the runner of all.
+//! Tests from outside, and the runner of all tests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::panic;
@@ -10,10 +10,9 @@ use roost_emulation::lab::{Lab, LabOptions};
 
 use crate::{processes, topologies};
 
-/// How long anything may take here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Options of libtest that are followed by a value; all options are ignored.
+/// Options of libtest that have a value; all options are ignored.
 const WITH_VALUE: [&str; 5] = ["--test-threads", "--format", "--color", "--logfile", "-Z"];
 
 /// Runs every test whose name contains one of the words among the options, or all.
@@ -90,7 +89,7 @@ pub(crate) fn terminal_key_reaches_inside_once() {
 }
 
 pub(crate) fn background_job_can_come_to_foreground() {
-    // It wants to read, and stops for that, as any job does.
+    // It reads, and so stops in the background like any job.
     let script = "\"$0\" inside read & for i in $(seq 300); do [ -n \"$(jobs -s)\" ] && break; sleep 0.1; done; \
                   [ -n \"$(jobs -s)\" ] && echo ready && fg";
     let mut terminal = Command::new("script");
@@ -114,7 +113,7 @@ pub(crate) fn ignored_hangup_keeps_running() {
 pub(crate) fn waiting_for_init_uses_no_cpu() {
     let mut outer = hold();
     let init = processes::family(outer.id())[1];
-    // A namespace ends when its last process is waited for: here by one that is stopped.
+    // A namespace ends when its last process is reaped: here the reaping process is stopped.
     let mut command = Command::new("nsenter");
     command.args(["-t", &init.to_string(), "-p"]).args(if is_root() {
         &[][..]
@@ -153,7 +152,7 @@ pub(crate) fn killing_any_process_ends_all() {
         assert_eq!(code, if place == 0 { None } else { Some(128 + 9) }, "{who}");
         let remaining = processes::remaining_in(&networks.into_iter().collect(), PATIENCE);
         assert!(remaining.is_empty(), "after {who} was killed: {remaining:?}");
-        // And the same can be had again, at once.
+        // The same works again at once.
         expect_success(itself(&["inside", "ping_takes_twice_link_delay"]));
     }
 }
@@ -174,8 +173,8 @@ pub(crate) fn too_few_open_files_is_reported() {
 }
 
 pub(crate) fn missing_user_namespaces_are_reported() {
-    // A user namespace of its own is a system with other limits; without
-    // capabilities its root is a user like any other.
+    // A new user namespace acts as a system with other limits; without capabilities its root is an ordinary
+    // user.
     let script =
         "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all \"$0\" \"$@\"";
     let mut command = Command::new("unshare");
@@ -195,7 +194,7 @@ fn hold() -> Child {
     outer
 }
 
-/// Waits for its end: its exit code, if it was not killed itself.
+/// Waits for its end; returns its exit code, if it was not killed.
 fn end_of(outer: &mut Child) -> Option<i32> {
     let since = Instant::now();
     loop {
@@ -223,14 +222,13 @@ fn expect_success(mut command: Command) {
     assert!(code == Some(0), "{command:?}: {code:?}: {text}");
 }
 
-/// This program, with other arguments.
 fn itself(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(arguments);
     command
 }
 
-/// The same, as a user without any rights: this one, unless it is root.
+/// This program as an unprivileged user: this user, unless it is root.
 fn unprivileged(arguments: &[&str]) -> Command {
     if !is_root() {
         return itself(arguments);

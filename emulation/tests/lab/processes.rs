@@ -1,4 +1,4 @@
-//! Processes as `/proc` shows them.
+//! Processes in `/proc`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,12 +19,11 @@ pub(crate) fn family(root: u32) -> Vec<u32> {
     family
 }
 
-/// The network namespaces of these processes.
 pub(crate) fn networks(of: &[u32]) -> BTreeSet<PathBuf> {
     of.iter().filter_map(|pid| network(*pid)).collect()
 }
 
-/// Waits until no process is in any of these namespaces; those that still are.
+/// Waits until no process is in any of these namespaces; returns those that remain.
 pub(crate) fn remaining_in(networks: &BTreeSet<PathBuf>, patience: Duration) -> Vec<u32> {
     let since = Instant::now();
     loop {
@@ -36,7 +35,7 @@ pub(crate) fn remaining_in(networks: &BTreeSet<PathBuf>, patience: Duration) -> 
     }
 }
 
-/// How long a process has run, in hundredths of a second.
+/// The processor time of a process, in hundredths of a second.
 pub(crate) fn processor_ticks(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roost_emulation::topology::model::{Host, Leg, Net, NetKind, NetMember, Routing, Topology};
 
-/// Hosts of these names, not yet connected, with routes that are computed.
+/// Unconnected hosts of these names, with computed routes.
 pub(crate) fn hosts(names: &[&str]) -> Topology {
     let host = |name: &&str| Host { name: (*name).to_owned(), ..Host::default() };
     Topology { hosts: names.iter().map(host).collect(), routing: Routing::Static, ..Topology::default() }
@@ -20,7 +20,6 @@ pub(crate) fn lan(topology: &mut Topology, members: &[usize], delay: Duration) {
     net(topology, NetKind::Lan, members, delay / 2);
 }
 
-/// A LAN of so many hosts.
 pub(crate) fn star(count: usize) -> Topology {
     let names: Vec<String> = (0..count).map(|number| format!("host{number}")).collect();
     let mut topology = hosts(&names.iter().map(String::as_str).collect::<Vec<_>>());

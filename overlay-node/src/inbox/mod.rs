@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use roost_daemon::driver::Mailbox;
-use roost_daemon::naming::Names;
+use roost_daemon::naming::NodeNames;
 use roost_daemon::{DaemonContext, LogLimiter};
-use roost_proto::node::{Node, NodeCommand, Provider, ServiceRequest};
-use roost_proto::wire::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint};
+use roost_proto::node::{Node, NodeCommand, Provider};
+use roost_proto::wire::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint, ServiceRequest};
 use roost_proto::{Area, NodeId, Service};
 use roost_services::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, SinkError};
 
@@ -61,7 +61,7 @@ pub(crate) struct InboxService {
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) mailbox: Mailbox<Node>,
     pub(crate) shared: Arc<DaemonContext>,
-    pub(crate) names: Arc<Names>,
+    pub(crate) names: Arc<NodeNames>,
     /// Of lines about what is not taken: one member may offer thousands a second.
     pub(crate) refusals: Arc<LogLimiter>,
 }
@@ -199,17 +199,18 @@ impl Incoming {
     /// Asks for what was offered, from where the part ends, and gives it its name.
     async fn receive(mut self, desk: &InboxService, push: &Push) -> PushState {
         let offset = self.come();
-        let wanted = ServiceRequest {
-            deadline: PATIENCE,
-            provider: Some(Provider { node: self.from, addresses: push.addresses.clone() }),
+        let request = ServiceRequest {
+            timeout: Some(PATIENCE),
             resume: Some(ResumePoint { digest: push.digest, offset }),
             pushed: true,
             ..ServiceRequest::new(Service::Image, Area::Anywhere)
         };
+        let provider = Some(Provider { node: self.from, addresses: push.addresses.clone() });
         let purpose = Purpose::Request(Service::Image, RequestMode::Forward);
         let asked = open_ticket(&desk.tickets, &desk.mailbox, purpose, |ticket| NodeCommand::Request {
             ticket,
-            request: wanted,
+            request,
+            provider,
         })
         .await;
         let Ok(mut replies) = asked else { return PushState::Busy };
@@ -217,7 +218,7 @@ impl Incoming {
         loop {
             match replies.next().await {
                 Some(Reply::Accepted(accepted)) => {
-                    if !is_offered(&accepted.offer, push, offset) {
+                    if !is_offered(&accepted.flow, push, offset) {
                         return PushState::Interrupted;
                     }
                     is_accepted = true;
@@ -321,8 +322,8 @@ impl Drop for Incoming {
 
 /// True if the sender accepts with the object that it has offered, for which
 /// there is room, from `offset` on.
-fn is_offered(offer: &FlowDescription, push: &Push, offset: u64) -> bool {
-    let FlowDescription::Object { bytes, digest, offset: at, .. } = offer else { return false };
+fn is_offered(flow: &FlowDescription, push: &Push, offset: u64) -> bool {
+    let FlowDescription::Object { bytes, digest, offset: at, .. } = flow else { return false };
     (*bytes, *digest, *at) == (push.bytes, push.digest, Some(offset))
 }
 

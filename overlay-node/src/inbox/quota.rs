@@ -52,7 +52,7 @@ struct Kept {
 
 /// Space that is kept free for an object under way.
 #[derive(Debug)]
-struct Claim {
+struct QuotaClaim {
     from: NodeId,
     bytes: u64,
 }
@@ -69,7 +69,7 @@ pub(super) struct InboxQuota {
     /// Number of those files from each sender.
     sent: BTreeMap<NodeId, usize>,
     parts: BTreeMap<String, Kept>,
-    claims: BTreeMap<String, Claim>,
+    claims: BTreeMap<String, QuotaClaim>,
     /// Files and parts that have come since the folder began to be read, which the reading may have missed.
     fresh: BTreeSet<String>,
 }
@@ -135,7 +135,7 @@ impl InboxQuota {
             return false;
         }
         let bytes = self.parts.remove(object).map_or(0, |kept| kept.bytes);
-        self.claims.insert(object.to_owned(), Claim { from, bytes });
+        self.claims.insert(object.to_owned(), QuotaClaim { from, bytes });
         true
     }
 
@@ -153,7 +153,7 @@ impl InboxQuota {
         if !fits(bytes) {
             return None;
         }
-        self.claims.insert(object.to_owned(), Claim { from, bytes });
+        self.claims.insert(object.to_owned(), QuotaClaim { from, bytes });
         Some(self.make_way(used + bytes, from))
     }
 

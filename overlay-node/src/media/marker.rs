@@ -1,9 +1,9 @@
 //! Readers of the formats whose frames subscribers need to know.
 
 use roost_reflection::packet::MAX_PAYLOAD_BYTES;
-use roost_reflection::publication::{FrameMarker, FrameMarks, OpaqueMarker};
+use roost_reflection::publication::{self, FrameMarker, OpaqueMarker};
 use roost_services::format;
-use roost_services::video::keyframes::{Marks, RtpH264, TransportStream};
+use roost_services::video::keyframes::{FrameMarks, RtpH264, TransportStream};
 use roost_services::video::ts;
 
 /// The reader of a source's format.
@@ -27,7 +27,7 @@ pub(super) fn too_long(bytes: usize) -> String {
 struct TransportStreamMarker(TransportStream);
 
 impl FrameMarker for TransportStreamMarker {
-    fn mark(&mut self, datagram: &[u8]) -> FrameMarks {
+    fn mark(&mut self, datagram: &[u8]) -> publication::FrameMarks {
         frame_marks(self.0.mark(datagram))
     }
 
@@ -45,7 +45,7 @@ impl FrameMarker for TransportStreamMarker {
 struct RtpMarker(RtpH264);
 
 impl FrameMarker for RtpMarker {
-    fn mark(&mut self, datagram: &[u8]) -> FrameMarks {
+    fn mark(&mut self, datagram: &[u8]) -> publication::FrameMarks {
         frame_marks(self.0.mark(datagram))
     }
 
@@ -58,9 +58,9 @@ impl FrameMarker for RtpMarker {
     }
 }
 
-fn frame_marks(marks: Marks) -> FrameMarks {
-    let Marks { key_frame, parameters, frame_end, frame } = marks;
-    FrameMarks { key_frame, parameters, frame_end, frame }
+fn frame_marks(marks: FrameMarks) -> publication::FrameMarks {
+    let FrameMarks { key_frame, parameters, frame_end, frame } = marks;
+    publication::FrameMarks { key_frame, parameters, frame_end, frame }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Pictures from a folder.
+//! Pictures from a folder: the newest, or one after the other.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,22 +10,20 @@ use crate::files::blocking;
 use crate::stored::Digests;
 use crate::{OpenedSource, SourceError, StoredFile, format};
 
-/// The most entries of a folder that are looked at.
+/// The most entries of a folder that are read.
 const MAX_ENTRIES: usize = 100_000;
 
-/// The most pictures that are tried before giving up: more are not being
-/// written at once.
+/// The most pictures tried before giving up: more than this are not being written at once.
 const MAX_TRIES: usize = 32;
 
-/// What is looked at of a picture's beginning, bytes.
+/// Bytes read from a picture's beginning to tell its format.
 const HEAD_BYTES: u64 = 4;
 
-/// Which picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pick {
-    /// The one that was changed last.
+    /// The picture with the latest change.
     Newest,
-    /// The one whose name comes after that of the last one given.
+    /// The picture whose name follows that of the last one given.
     Next,
 }
 
@@ -48,7 +46,6 @@ struct Entry {
     changed: SystemTime,
 }
 
-/// The picture to give.
 pub(super) async fn open(
     folder: &Path,
     pick: Pick,
@@ -65,7 +62,7 @@ pub(super) async fn open(
     Err(SourceError::NoPicture { path: folder.display().to_string() })
 }
 
-/// The names in the order in which they are to be tried.
+/// Returns the names in the order in which to try them.
 fn order(mut entries: Vec<Entry>, pick: Pick, last: Option<OsString>) -> Vec<OsString> {
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     match pick {
@@ -78,7 +75,6 @@ fn order(mut entries: Vec<Entry>, pick: Pick, last: Option<OsString>) -> Vec<OsS
     entries.into_iter().map(|entry| entry.name).collect()
 }
 
-/// The JPEGs of a folder.
 fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
     let unreadable = |error: std::io::Error| SourceError::unreadable(folder, &error);
     let mut entries = Vec::new();
@@ -89,7 +85,7 @@ fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
         if !["jpg", "jpeg"].contains(&extension.to_ascii_lowercase().as_str()) {
             continue;
         }
-        // A file that is gone by now is none of ours. Connections are followed.
+        // The file may be gone by now. Symbolic links are followed.
         let Ok(found) = std::fs::metadata(&path) else { continue };
         if found.is_file() {
             entries
@@ -99,7 +95,7 @@ fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
     Ok(entries)
 }
 
-/// The picture, if it is a whole JPEG that nobody is writing to.
+/// Opens the picture if it is a whole JPEG that nobody is writing to.
 async fn picture(path: &Path, digests: &Digests) -> Option<OpenedSource> {
     let whole = async {
         let file = StoredFile::open(path, digests).await?;

@@ -1,13 +1,12 @@
-//! Is this a whole JPEG?
+//! A test for complete JPEG files.
 
-/// How many bytes of padding may follow the picture's end; some cameras fill
-/// up their blocks.
+/// Bytes of padding that may follow the picture's end; some cameras fill up their blocks.
 const MAX_PADDING: usize = 64 * 1024;
 
-/// How much of a picture's end [`is_complete`] looks at, bytes.
+/// The bytes at a picture's end that [`is_complete`] looks at.
 pub(super) const TAIL_BYTES: u64 = MAX_PADDING as u64 + 2;
 
-/// Whether `bytes` begin and end as a JPEG does. What is between is not looked at.
+/// True if `bytes` begin and end as a JPEG does. The content between is not checked.
 pub fn is_complete(bytes: &[u8]) -> bool {
     if bytes.len() < 4 || !bytes.starts_with(&[0xff, 0xd8, 0xff]) {
         return false;

@@ -2,13 +2,12 @@
 //!
 //! | source | what it does |
 //! |---|---|
-//! | `file:PATH` | the file, of any size and format, as it is when somebody asks |
+//! | `file:PATH` | the file, of any size and format, as it is at the time of the request |
 //! | `dir:FOLDER` | the newest JPEG in the folder; `?pick=next` gives them one after the other, by name, over and over |
 //! | `command:COMMAND` | what the command (run by `sh -c`) writes to its standard output, a JPEG or a PNG: `command:fswebcam -q -` |
 //!
-//! A picture still being written (it has no end, or has just changed) is passed
-//! over. What is larger than a megabyte stays where it is and is read piece by
-//! piece while it is sent.
+//! A picture that is still being written (it has no end, or has just changed) is passed over. A picture larger
+//! than a megabyte stays on disk and is read chunk by chunk while it is sent.
 
 pub mod jpeg;
 
@@ -23,9 +22,9 @@ use crate::stored::{self, Digests};
 use crate::{MAX_HELD_BYTES, OpenedSource, SourceError, StoredFile, command, files, format};
 use folder::{Cursor, Pick};
 
-pub(crate) const FORMS: &str = "synthetic, file:PATH, dir:FOLDER, dir:FOLDER?pick=newest|next or command:COMMAND";
+pub(crate) const SYNTAX: &str = "synthetic, file:PATH, dir:FOLDER, dir:FOLDER?pick=newest|next or command:COMMAND";
 
-/// What is larger is not held in memory while it is sent, bytes.
+/// A larger picture is not held in memory while it is sent, bytes.
 const MAX_WHOLE_BYTES: u64 = 1 << 20;
 
 #[derive(Clone, Debug)]
@@ -90,15 +89,15 @@ impl ImageSource {
         }
     }
 
-    /// Reads through what will take long when it is asked for.
+    /// Computes ahead of time the digest of a large file.
     pub(crate) async fn prepare(&self) {
         if let Self::File { path, digests } = self {
-            // What is wrong with it is said to whoever asks.
+            // An error here comes again when somebody requests the file.
             let _ = StoredFile::open(path, digests).await;
         }
     }
 
-    /// The file or folder can be read; a folder may still be empty.
+    /// Checks that the file or folder can be read; a folder may still be empty.
     pub(crate) async fn check(&self) -> Result<(), SourceError> {
         match self {
             Self::File { path, .. } => files::blocking(path, |path| stored::opened(path).map(drop)).await,
@@ -111,7 +110,7 @@ impl ImageSource {
     }
 }
 
-/// A file whole, or piece by piece if it is large.
+/// Returns a small file as bytes and a large one as a [`StoredFile`].
 async fn give(file: StoredFile, format: &str) -> Result<OpenedSource, SourceError> {
     let format = format.to_owned();
     if file.length() > MAX_WHOLE_BYTES {
@@ -120,7 +119,7 @@ async fn give(file: StoredFile, format: &str) -> Result<OpenedSource, SourceErro
     Ok(OpenedSource::Object { bytes: file.read(0, file.length()).await?, format })
 }
 
-/// The media type of a file that begins so.
+/// Tells the media type from the first bytes of a file.
 fn format_of(head: &[u8]) -> &'static str {
     match head {
         [0xff, 0xd8, 0xff, ..] => format::JPEG,
@@ -130,7 +129,7 @@ fn format_of(head: &[u8]) -> &'static str {
     }
 }
 
-/// The media type of a complete picture.
+/// Tells the media type of a complete picture.
 fn media_type(bytes: &[u8]) -> Option<&'static str> {
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
     if jpeg::is_complete(bytes) {

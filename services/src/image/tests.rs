@@ -16,7 +16,7 @@ async fn open(spec: &SourceSpec) -> Result<(Bytes, String), SourceError> {
     })
 }
 
-/// A whole JPEG with a number in it.
+/// Makes a whole JPEG that contains `number`.
 fn picture(number: u8) -> Vec<u8> {
     let mut bytes = synthetic::object(Service::Image).to_vec();
     bytes[100] = number;

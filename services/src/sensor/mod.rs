@@ -2,7 +2,7 @@
 //!
 //! | source | what it does |
 //! |---|---|
-//! | `file:READING.json` | the file as it is when somebody asks |
+//! | `file:READING.json` | the file as it is at the time of the request |
 //! | `command:COMMAND` | what the command (run by `sh -c`) writes to its standard output |
 //!
 //! The pack is checked ([`senml::check`]) and passed on unchanged.
@@ -15,9 +15,8 @@ use bytes::Bytes;
 
 use crate::{OpenedSource, SourceError, command, files, format};
 
-pub(crate) const FORMS: &str = "synthetic, file:READING.json or command:COMMAND";
+pub(crate) const SYNTAX: &str = "synthetic, file:READING.json or command:COMMAND";
 
-/// The largest pack, bytes.
 const MAX_PACK_BYTES: usize = 4 * 1024 * 1024;
 
 #[derive(Clone, Debug)]

@@ -1,14 +1,13 @@
-//! SenML packs in JSON (RFC 8428): is this one, and is it sound?
+//! A checker for SenML packs in JSON (RFC 8428).
 
 use serde::Deserialize;
 
-/// The most records in one pack.
 pub const MAX_RECORDS: usize = 100_000;
 
 /// The version of SenML that this understands (section 4.4).
 const VERSION: u64 = 10;
 
-/// A record's fields, section 4. Fields of extensions are let through.
+/// Fields of a record, section 4. Unknown fields of extensions are accepted.
 #[derive(Deserialize)]
 struct SenmlRecord {
     bn: Option<String>,
@@ -33,7 +32,7 @@ struct SenmlRecord {
 /// Checks a pack and returns its number of records.
 ///
 /// # Errors
-/// What makes it no valid pack, with the record's number where there is one.
+/// The pack is not valid; the message names the record if there is one.
 pub fn check(pack: impl AsRef<[u8]>) -> Result<usize, String> {
     let records: Vec<SenmlRecord> = serde_json::from_slice(pack.as_ref())
         .map_err(|error| format!("it is not a JSON array of records ({error})"))?;
@@ -72,7 +71,7 @@ fn check_record(record: &SenmlRecord, base: &str) -> Result<(), String> {
     check_name(base, record.n.as_deref().unwrap_or_default())
 }
 
-/// Section 4.5.1: base and name together are the name.
+/// Section 4.5.1: the name is the base name followed by the record's name.
 fn check_name(base: &str, name: &str) -> Result<(), String> {
     let mut letters = base.bytes().chain(name.bytes());
     let Some(first) = letters.next() else {
@@ -86,7 +85,7 @@ fn check_name(base: &str, name: &str) -> Result<(), String> {
 }
 
 impl SenmlRecord {
-    /// A value of its own, a sum, or a base value that stands for one.
+    /// True if the record has a value or a sum, or a base value in place of one.
     const fn has_value(&self) -> bool {
         self.v.is_some()
             || self.vs.is_some()
@@ -97,7 +96,7 @@ impl SenmlRecord {
             || self.bs.is_some()
     }
 
-    /// Whether it only sets what later records build on.
+    /// True if the record only sets base fields for later records.
     const fn is_base_only(&self) -> bool {
         let base = self.bn.is_some() || self.bt.is_some() || self.bu.is_some() || self.bver.is_some();
         base && self.n.is_none() && self.t.is_none() && self.u.is_none() && self.ut.is_none()

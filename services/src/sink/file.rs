@@ -1,4 +1,4 @@
-//! A file in the making: it gets its name when it is complete.
+//! A draft file, which gets its final name when it is complete.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,31 +10,29 @@ use tokio::io::{AsyncWriteExt, BufWriter};
 use super::Finished;
 use crate::SinkError;
 
-/// Bytes that are gathered before they are written: each write is a task on another thread.
+/// Bytes gathered before a write: each write is a task on another thread.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// The time for which bytes wait to be written: whoever looks at the file sees a slow stream come.
+/// The longest time that gathered bytes wait, so that somebody who looks at the file sees a slow stream grow.
 const PIECE_TIME: Duration = Duration::from_secs(1);
 
-/// A file under a hidden name, which no other transfer uses, in the folder of
-/// the final one.
+/// A file under a hidden name that no other transfer uses, in the folder of the final one.
 #[derive(Debug)]
 pub(super) struct Draft {
     file: Option<BufWriter<File>>,
-    /// The time of the last write; `None` before the first one.
+    /// The time of the last write; `None` before the first.
     written: Option<Instant>,
     draft: PathBuf,
     target: PathBuf,
-    /// Whether an incomplete file is worth keeping, as `TARGET.part`.
+    /// True if an incomplete file is worth keeping, as `TARGET.part`.
     keep_part: bool,
-    /// The draft has got another name.
+    /// True once the draft was renamed or removed.
     settled: bool,
 }
 
 impl Draft {
-    /// Creates the draft for `path`.
     pub(super) async fn create(path: &Path, keep_part: bool) -> Result<Self, SinkError> {
-        // A connection stays a connection: what it points to is replaced.
+        // A symbolic link is kept: the file it points to is replaced.
         let target = tokio::fs::canonicalize(path).await.unwrap_or_else(|_| path.to_owned());
         let draft = hidden(&target);
         let file = tokio::fs::OpenOptions::new().write(true).create_new(true).open(&draft).await;
@@ -50,7 +48,7 @@ impl Draft {
         self.flush_if_due().await
     }
 
-    /// Writes what has waited for a second.
+    /// Writes the gathered bytes once they have waited for [`PIECE_TIME`].
     pub(super) async fn flush_if_due(&mut self) -> Result<(), SinkError> {
         let Some(file) = &mut self.file else { return Ok(()) };
         if file.buffer().is_empty() || self.written.is_some_and(|written| written.elapsed() < PIECE_TIME) {
@@ -61,18 +59,18 @@ impl Draft {
         result.map_err(|error| self.unwritable(&error))
     }
 
-    /// The failure to write, with the name that what came has in the end.
+    /// Describes a failed write by the path that the user finds in the end: the part or the target.
     fn unwritable(&self, error: &std::io::Error) -> SinkError {
         let name = if self.keep_part { part(&self.target) } else { self.target.clone() };
         SinkError::unwritable(name.display().to_string(), error)
     }
 
-    /// Puts everything on disk and gives the file its name, if it is complete.
+    /// Syncs the draft to disk and gives it its final name, if it is complete.
     pub(super) async fn finish(mut self, complete: bool, bytes: u64) -> Result<Finished, SinkError> {
         let Some(mut file) = self.file.take() else { return Ok(Finished::Discarded) };
         let unwritable = |path: &Path, error: std::io::Error| SinkError::unwritable(path.display().to_string(), &error);
         if self.keep_part && bytes == 0 {
-            // Of a stream that brought nothing nothing replaces what is there.
+            // A stream without data must not replace an earlier file.
             self.keep_part = false;
             return Ok(Finished::Discarded);
         }
@@ -90,7 +88,7 @@ impl Draft {
         tokio::fs::rename(&self.draft, &self.target).await.map_err(|error| unwritable(&self.target, error))?;
         self.settled = true;
         if self.keep_part {
-            // The part of an earlier try, if there is one, is of no use now.
+            // The part of an earlier attempt is obsolete now.
             let _ = tokio::fs::remove_file(part(&self.target)).await;
         }
         let target = self.target.clone();
@@ -101,10 +99,9 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // An empty part is worth nothing, and takes no other's place.
+        // An empty part is worthless and must not replace an earlier one.
         let is_worth = self.keep_part && std::fs::metadata(&self.draft).is_ok_and(|found| found.len() > 0);
-        // Nothing more can be done about a file that cannot be moved or
-        // removed; its name tells what it is.
+        // A file that can be neither moved nor removed stays; its name tells that it is a part.
         let _ = match (self.settled, is_worth) {
             (true, _) => Ok(()),
             (false, true) => std::fs::rename(&self.draft, part(&self.target)),
@@ -113,8 +110,8 @@ impl Drop for Draft {
     }
 }
 
-/// Makes the new name survive a power cut. Not every file system can, and the
-/// content is on disk already, so a failure changes nothing for the caller.
+/// Makes the new name survive a power cut. Some file systems cannot, and the content is on disk already, so a
+/// failure is ignored.
 pub(super) fn sync_folder(target: &Path) {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if let Ok(folder) = std::fs::File::open(folder) {
@@ -122,14 +119,13 @@ pub(super) fn sync_folder(target: &Path) {
     }
 }
 
-/// `NAME.part`, which the last transfer that broke off has.
+/// `NAME.part`, the name under which the last broken transfer is kept.
 pub(super) fn part(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(".part");
     PathBuf::from(name)
 }
 
-/// `.NAME.PID-COUNT.part`, which no other transfer uses.
 fn hidden(target: &Path) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let mut name = std::ffi::OsString::from(".");

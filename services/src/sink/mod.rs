@@ -1,7 +1,7 @@
-//! Where what arrives is written to.
+//! Outputs of a transfer.
 //!
-//! A stream is written as it comes; under its final name only when it is
-//! complete. An object appears only when it is complete and verified.
+//! A stream is written as it comes, and gets its final name only when it is complete. An object appears only
+//! when it is complete and verified.
 
 mod file;
 mod output;
@@ -24,19 +24,17 @@ use file::Draft;
 use output::{Output, blocking};
 pub use part::{MIN_PART_BYTES, ObjectIdentity, PartialFile};
 
-const FORMS: &str = "- for standard output, a file's name, udp://HOST:PORT or rtp://HOST:PORT";
+const SYNTAX: &str = "- for standard output, a file's name, udp://HOST:PORT or rtp://HOST:PORT";
 
-/// Where to write: `-` (standard output), a file's name, or `udp://HOST:PORT` or
-/// `rtp://HOST:PORT` for a player on this machine or a multicast group.
+/// The target of a transfer: `-` (standard output), a file's name, or `udp://HOST:PORT` or `rtp://HOST:PORT`
+/// for a player on this machine or a multicast group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkSpec {
-    /// Standard output.
     Stdout,
-    /// A file.
     File(PathBuf),
-    /// Datagrams to `HOST:PORT`, in the sizes in which they came.
+    /// Datagrams to `HOST:PORT`, in the sizes in which they arrive.
     Udp(String),
-    /// Video as RTP to `HOST:PORT`: MPEG-TS is packed, RTP goes out as it came.
+    /// Video as RTP to `HOST:PORT`: MPEG-TS is packed, RTP passes unchanged.
     Rtp(String),
 }
 
@@ -48,7 +46,7 @@ impl FromStr for SinkSpec {
             text: text.to_owned(),
             what: "sink".to_owned(),
             reason: reason.to_owned(),
-            expected: FORMS,
+            expected: SYNTAX,
         };
         if text == "-" {
             return Ok(Self::Stdout);
@@ -81,19 +79,19 @@ impl fmt::Display for SinkSpec {
     }
 }
 
-/// In which form track records are written.
+/// The form in which track records are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TrackForm {
+pub enum TrackFormat {
     /// One JSON record a line, the same for every kind of source.
     #[default]
     JsonLines,
-    /// The same, and under `raw` what the provider's source gave.
+    /// JSON lines, with the original data of the provider's source under `raw`.
     Full,
-    /// As the provider's source gave it: gpsd JSON, CoT XML, NMEA sentences.
+    /// The original data of the provider's source: gpsd JSON, CoT XML, NMEA sentences.
     Raw,
 }
 
-impl FromStr for TrackForm {
+impl FromStr for TrackFormat {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -111,59 +109,48 @@ impl FromStr for TrackForm {
     }
 }
 
-/// Whether a sink wants more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SinkState {
-    /// It does.
     Open,
-    /// The reader of the pipe has gone, satisfied: stop, with success.
+    /// The reader has closed the pipe. The transfer stops with success.
     Closed,
 }
 
-/// What became of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finished {
-    /// Everything is where it was asked to go.
+    /// The output is complete and at its target.
     Written {
-        /// Bytes written of the stream or the object: reports beside a stream are none of it.
+        /// Bytes written of the stream or object, without reports beside a stream.
         bytes: u64,
-        /// The file, if it is one.
         path: Option<PathBuf>,
     },
-    /// The reader of the pipe went before it had everything.
+    /// The reader closed the pipe before the end.
     ReaderGone,
-    /// The stream broke off: what came is kept under another name.
+    /// The stream broke off; the data so far is kept under another name.
     KeptPart {
-        /// Where.
         path: PathBuf,
-        /// Bytes written.
         bytes: u64,
     },
-    /// Nothing was left behind.
     Discarded,
 }
 
-/// One transfer's output.
 #[derive(Debug)]
 pub struct Sink {
-    form: Form,
+    encoding: SinkEncoding,
     output: Output,
     bytes: u64,
-    left_out: u64,
+    skipped_lines: u64,
     reader_gone: bool,
 }
 
 #[derive(Debug)]
-enum Form {
-    /// Payload as it comes.
+enum SinkEncoding {
     Stream,
-    /// RTP as it comes, and RTCP beside it.
     Packets,
-    /// Payload of MPEG-TS in RTP packets: how, since when, and room for one.
+    /// MPEG-TS that is packed into RTP: the packer, the start, and a buffer for one packet.
     Rtp(Packer, Instant, Vec<u8>),
-    /// Records, line by line.
-    Records(TrackForm),
-    /// Held back until it is complete; `None` where a draft file holds it.
+    Records(TrackFormat),
+    /// An object held in memory until it is complete; `None` if a draft file holds it.
     Object(Option<BytesMut>),
 }
 
@@ -173,7 +160,12 @@ impl Sink {
     ///
     /// # Errors
     /// The output cannot be created, or cannot take this service.
-    pub async fn open(service: Service, format: &str, spec: &SinkSpec, form: TrackForm) -> Result<Self, SinkError> {
+    pub async fn open(
+        service: Service,
+        format: &str,
+        spec: &SinkSpec,
+        track_format: TrackFormat,
+    ) -> Result<Self, SinkError> {
         let to_rtp = matches!(spec, SinkSpec::Rtp(_));
         let to_udp = to_rtp || matches!(spec, SinkSpec::Udp(_));
         if !service.is_stream() && to_udp {
@@ -189,21 +181,20 @@ impl Sink {
             return Err(SinkError::Unsuitable { what: format!("a {service} stream"), to: spec.to_string(), instead });
         }
         let output = Output::open(spec, service.is_stream()).await?;
-        let form = match service {
+        let track_format = match service {
             Service::Video if to_rtp && format != format::RTP_H264 => {
-                Form::Rtp(Packer::new(seed()), Instant::now(), Vec::new())
+                SinkEncoding::Rtp(Packer::new(seed()), Instant::now(), Vec::new())
             }
-            Service::Video if format == format::RTP_H264 => Form::Packets,
-            Service::Video => Form::Stream,
-            Service::Track => Form::Records(form),
-            Service::Image | Service::Sensor => Form::Object((!output.is_draft()).then(BytesMut::new)),
+            Service::Video if format == format::RTP_H264 => SinkEncoding::Packets,
+            Service::Video => SinkEncoding::Stream,
+            Service::Track => SinkEncoding::Records(track_format),
+            Service::Image | Service::Sensor => SinkEncoding::Object((!output.is_draft()).then(BytesMut::new)),
         };
-        Ok(Self { form, output, bytes: 0, left_out: 0, reader_gone: false })
+        Ok(Self { encoding: track_format, output, bytes: 0, skipped_lines: 0, reader_gone: false })
     }
 
-    /// Opens the output for a large object into a file, of which `part` may be
-    /// there from an earlier transfer; the data goes on from where that ends,
-    /// unless it is `anew`: then the first data takes the place of what is there.
+    /// Opens the output for a large object. It continues `part`, which an earlier transfer may have left; with
+    /// `anew` the first data replaces the part instead.
     ///
     /// # Errors
     /// The part cannot be written, or another transfer writes it.
@@ -224,10 +215,10 @@ impl Sink {
         let part = part.await?;
         let bytes = if anew { 0 } else { part.bytes() };
         let output = Output::Part(Some(part));
-        Ok(Self { form: Form::Object(None), output, bytes, left_out: 0, reader_gone: false })
+        Ok(Self { encoding: SinkEncoding::Object(None), output, bytes, skipped_lines: 0, reader_gone: false })
     }
 
-    /// The part that it was opened with, if it has one.
+    /// Gives back the part with which the sink was opened.
     pub fn into_part(self) -> Option<PartialFile> {
         match self.output {
             Output::Part(part) => part,
@@ -235,14 +226,14 @@ impl Sink {
         }
     }
 
-    /// Somebody else has found that all that came is the object: a part needs no check of its own.
+    /// Tells the sink that the caller has verified the object's digest, so that a part is not hashed again.
     pub const fn mark_verified(&mut self) {
         if let Output::Part(Some(part)) = &mut self.output {
             part.mark_verified();
         }
     }
 
-    /// Takes the payload of one datagram, or one piece of an object.
+    /// Takes the payload of one datagram, or one chunk of an object.
     ///
     /// # Errors
     /// It cannot be written; call [`Sink::finish`] with `complete: false` then.
@@ -256,25 +247,25 @@ impl Sink {
         if payload.is_empty() {
             return Ok(SinkState::Open);
         }
-        match &mut self.form {
-            Form::Stream => {
+        match &mut self.encoding {
+            SinkEncoding::Stream => {
                 self.bytes += payload.len() as u64;
                 self.output.put(payload).await
             }
-            Form::Packets if is_control(payload) => self.output.put_beside(payload).await,
-            Form::Packets => {
+            SinkEncoding::Packets if is_control(payload) => self.output.send_rtcp(payload).await,
+            SinkEncoding::Packets => {
                 self.bytes += payload.len() as u64;
                 self.output.put(payload).await
             }
-            Form::Rtp(packer, start, packet) => {
+            SinkEncoding::Rtp(packer, start, packet) => {
                 self.bytes += payload.len() as u64;
                 packer.pack(start.elapsed(), payload, packet);
                 self.output.put(packet).await
             }
-            Form::Records(form) => {
+            SinkEncoding::Records(track_format) => {
                 for line in payload.split_inclusive(|byte| *byte == b'\n') {
-                    let Some(line) = records::convert(line, *form) else {
-                        self.left_out += u64::from(!line.trim_ascii().is_empty());
+                    let Some(line) = records::convert(line, *track_format) else {
+                        self.skipped_lines += u64::from(!line.trim_ascii().is_empty());
                         continue;
                     };
                     self.bytes += line.len() as u64;
@@ -284,7 +275,7 @@ impl Sink {
                 }
                 Ok(SinkState::Open)
             }
-            Form::Object(held) => {
+            SinkEncoding::Object(held) => {
                 self.bytes += payload.len() as u64;
                 let Some(held) = held else { return self.output.put(payload).await };
                 if self.bytes > MAX_HELD_BYTES as u64 {
@@ -296,7 +287,7 @@ impl Sink {
         }
     }
 
-    /// Writes what waits for more; to be called once a second while nothing comes.
+    /// Writes gathered data; call it once a second while no data comes.
     ///
     /// # Errors
     /// As for [`Sink::write`].
@@ -304,31 +295,30 @@ impl Sink {
         self.output.flush_if_due().await
     }
 
-    /// A session description of what goes to a player, from the stream's first
-    /// datagram; `None` if nothing goes out as RTP.
+    /// Makes a session description for the player from the stream's first datagram; `None` if the output is not
+    /// RTP.
     pub fn describe(&self, format: &str, first: &[u8]) -> Option<String> {
-        let is_rtp = matches!(self.form, Form::Rtp(..) | Form::Packets);
+        let is_rtp = matches!(self.encoding, SinkEncoding::Rtp(..) | SinkEncoding::Packets);
         match &self.output {
             Output::Udp(to, ..) if is_rtp => rtp::describe(format, *to, first),
             _ => None,
         }
     }
 
-    /// Lines of a track that were no records, and so were not written.
-    pub const fn left_out(&self) -> u64 {
-        self.left_out
+    /// Lines of a track that were no records and were left out.
+    pub const fn skipped_lines(&self) -> u64 {
+        self.skipped_lines
     }
 
-    /// Ends the transfer. `complete` says that everything that was promised
-    /// has come and, for an object, that its digest matches. Only then does a
-    /// file get its final name. Dropping a sink instead is the same as `false`.
-    /// A part ([`Sink::resume`]) judges for itself, by its own length and, unless it is told
-    /// ([`Sink::mark_verified`]), its digest.
+    /// Ends the transfer. `complete` says that everything that was promised has come and, for an object, that
+    /// its digest matches. Only then does a file get its final name. Dropping a sink is the same as `false`. A
+    /// part ([`Sink::resume`]) decides by its own length and digest; [`Sink::mark_verified`] spares it the
+    /// digest.
     ///
     /// # Errors
     /// The last bytes cannot be written, or the file cannot be renamed.
     pub async fn finish(mut self, complete: bool) -> Result<Finished, SinkError> {
-        if let Form::Object(Some(held)) = &mut self.form {
+        if let SinkEncoding::Object(Some(held)) = &mut self.encoding {
             if !complete {
                 return Ok(Finished::Discarded);
             }
@@ -342,7 +332,7 @@ impl Sink {
     }
 }
 
-/// Random enough to tell streams apart: the standard library draws keys of hash tables at random.
+/// Random enough to tell streams apart: the standard library seeds its hash tables at random.
 fn seed() -> [u8; 10] {
     let keys = RandomState::new();
     let mut seed = [0; 10];

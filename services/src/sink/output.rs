@@ -14,16 +14,13 @@ use crate::SinkError;
 
 #[derive(Debug)]
 pub(super) enum Output {
-    /// Standard output.
     Stdout(Stdout),
-    /// Something that is there already and is no regular file: a device, a
-    /// named pipe. It is written to and never replaced.
+    /// An existing path that is no regular file: a device or a named pipe. It is written to and never replaced.
     Device(String, File),
-    /// A file in the making.
     Draft(Draft),
-    /// A large object in the making; `None` while it is being written to.
+    /// A large object in progress; `None` while a task writes to it.
     Part(Option<PartialFile>),
-    /// A player's port, and the one after it if that takes RTCP.
+    /// A player's port, and the next one if it takes RTCP.
     Udp(SocketAddr, UdpSocket, Option<SocketAddr>),
 }
 
@@ -43,12 +40,12 @@ impl Output {
         }
     }
 
-    /// Whether what is written appears only when it is complete.
+    /// True if the output appears only when it is complete.
     pub(super) const fn is_draft(&self) -> bool {
         matches!(self, Self::Draft(_) | Self::Part(_))
     }
 
-    /// Writes, and flushes where somebody may be waiting for it.
+    /// Writes, and flushes if a reader may be waiting.
     pub(super) async fn put(&mut self, bytes: &[u8]) -> Result<SinkState, SinkError> {
         let (name, result) = match self {
             Self::Stdout(stdout) => ("standard output", write_through(stdout, bytes).await),
@@ -64,7 +61,7 @@ impl Output {
         }
     }
 
-    /// Writes what waits for more, if it has waited long enough.
+    /// Writes the gathered bytes once they have waited long enough.
     pub(super) async fn flush_if_due(&mut self) -> Result<(), SinkError> {
         match self {
             Self::Draft(draft) => draft.flush_if_due().await,
@@ -72,8 +69,8 @@ impl Output {
         }
     }
 
-    /// Sends what is said beside the stream to where a player takes such.
-    pub(super) async fn put_beside(&mut self, bytes: &[u8]) -> Result<SinkState, SinkError> {
+    /// Sends RTCP to the port at which a player takes it.
+    pub(super) async fn send_rtcp(&mut self, bytes: &[u8]) -> Result<SinkState, SinkError> {
         match self {
             Self::Udp(_, socket, Some(after)) => send(socket, bytes, *after).await,
             _ => Ok(SinkState::Open),
@@ -90,7 +87,7 @@ impl Output {
     }
 }
 
-/// Does work that may block on a thread where it may.
+/// Runs blocking work on a thread that may block.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, SinkError> + Send + 'static,
 ) -> Result<T, SinkError> {
@@ -100,7 +97,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 async fn send(socket: &UdpSocket, bytes: &[u8], to: SocketAddr) -> Result<SinkState, SinkError> {
     match socket.send_to(bytes, to).await {
-        // Nobody may listen there yet, or no longer; a player that comes later gets the rest.
+        // The player may not listen yet, or any more. One that starts later gets the rest.
         Err(error) if error.kind() != ErrorKind::ConnectionRefused => {
             Err(SinkError::unwritable(to.to_string(), &error))
         }

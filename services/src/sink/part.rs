@@ -1,5 +1,5 @@
-//! A large object on its way: `FILE.part`, which survives whatever stops the
-//! transfer, with `FILE.part.json` beside it that says of what it is a part.
+//! A large object in progress: `FILE.part`, which survives an interrupted transfer, and `FILE.part.json`, which
+//! names the object.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -15,65 +15,61 @@ use super::file::{part, sync_folder};
 use super::output::blocking;
 use crate::SinkError;
 
-/// A smaller object is worth no part: it is asked for anew. Bytes.
+/// Smaller objects, in bytes, keep no part: they are requested again from the start.
 pub const MIN_PART_BYTES: u64 = 1 << 20;
 
 /// The largest sidecar that is read, bytes.
 const MAX_NOTE_BYTES: u64 = 4096;
 
-/// How often a part is opened that is renamed or removed meanwhile.
+/// Attempts to open a part that another transfer keeps renaming or removing.
 const MAX_TRIES: u32 = 16;
 
-/// How much of a part is read at once to compute its digest, bytes.
+/// Bytes read at once to compute a digest.
 const HASH_BYTES: usize = 256 * 1024;
 
-/// Bytes that are gathered before they are written: each write is a task on another thread.
+/// Bytes gathered before a write: each write is a task on another thread.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Which object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectIdentity {
-    /// Its SHA-256.
     pub digest: [u8; 32],
-    /// Its length, bytes.
     pub length: u64,
 }
 
-/// What the sidecar says.
+/// The content of the sidecar `FILE.part.json`.
 #[derive(Debug, Serialize, Deserialize)]
-struct Note {
+struct PartNote {
     sha256: String,
     bytes: u64,
 }
 
-/// The beginning of an object that an earlier transfer has left, and nobody
-/// else writes to as long as this lives. Or a new one.
+/// The first bytes of an object, new or left by an earlier transfer. It holds a lock, so that nobody else
+/// writes to the file.
 #[derive(Debug)]
 pub struct PartialFile {
     file: File,
     target: PathBuf,
     path: PathBuf,
     of: ObjectIdentity,
-    /// Of as much from the beginning on, bytes.
+    /// The hash of the first `hashed` bytes.
     hash: Sha256,
     hashed: u64,
-    /// What is there, bytes.
     bytes: u64,
-    /// Data that comes after those bytes and is not written yet.
+    /// Data that follows those bytes and is not written yet.
     gathered: Vec<u8>,
-    /// The object whose first data throws away what is there.
+    /// The object whose first data will replace the content.
     anew: Option<ObjectIdentity>,
 }
 
 impl PartialFile {
-    /// What an earlier transfer has left of `path`, if there is a part of a
-    /// known object. Reads it through; `heard` is told of each piece. Blocks.
+    /// Opens the part of a known object that an earlier transfer left at `path`, if there is one. Hashes it;
+    /// `heard` gets the length of each block. Blocks.
     ///
     /// # Errors
     /// Another transfer writes to it, or it cannot be read.
     pub fn find(path: &Path, mut heard: impl FnMut(u64)) -> Result<Option<Self>, SinkError> {
         let target = canonical(path);
-        let Some(of) = Note::read(&note_path_for(&target)) else { return Ok(None) };
+        let Some(of) = PartNote::read(&note_path_for(&target)) else { return Ok(None) };
         let at = part(&target);
         let failed = |error: Error| SinkError::unwritable(at.display().to_string(), &error);
         let Some(mut file) = open(&at, false)? else { return Ok(None) };
@@ -82,7 +78,7 @@ impl PartialFile {
         Ok(Some(Self { file, target, path: at, of, hash, hashed: bytes, bytes, gathered: Vec::new(), anew: None }))
     }
 
-    /// Begins a part of `path`, in place of one that was there. Blocks.
+    /// Creates a part for `path`, in place of an earlier one. Blocks.
     ///
     /// # Errors
     /// Another transfer writes to it, or it cannot be written.
@@ -96,41 +92,39 @@ impl PartialFile {
         Ok(this)
     }
 
-    /// Another object is to come, or none other. Its first data throws away what
-    /// is there; if none comes, that stays.
+    /// Expects the object `by` from now on, or none. Its first data replaces the content; without data the
+    /// content stays.
     pub const fn replace(&mut self, by: Option<ObjectIdentity>) {
         self.anew = by;
     }
 
     fn restart(&mut self, of: ObjectIdentity) -> Result<(), SinkError> {
         (self.of, self.hash, self.hashed, self.bytes) = (of, Sha256::new(), 0, 0);
-        let note = Note { sha256: digest_text(&of.digest), bytes: of.length };
+        let note = PartNote { sha256: digest_text(&of.digest), bytes: of.length };
         let written = self.file.set_len(0).and_then(|()| self.file.rewind());
-        // Numbers and texts only, which always have a JSON form.
+        // The note has numbers and texts only, which always have a JSON form.
         let json = serde_json::to_vec(&note).unwrap_or_default();
         written.and_then(|()| write_note(&self.note_path(), &json)).map_err(|error| self.unwritable(&error))
     }
 
-    /// Of which object.
     pub const fn object(&self) -> ObjectIdentity {
         self.of
     }
 
-    /// How much of it is there, bytes.
+    /// The length of the part so far, bytes.
     pub const fn bytes(&self) -> u64 {
         self.bytes + self.gathered.len() as u64
     }
 
-    /// Somebody else has found that what came is the object: it is not hashed here again.
+    /// Tells the part that the caller has verified the digest, so that it is not hashed again.
     pub const fn mark_verified(&mut self) {
         self.hashed = u64::MAX;
     }
 
-    /// Adds what comes next. Blocks.
+    /// Appends data. Blocks.
     ///
     /// # Errors
-    /// It cannot be written, as when the disk is full, or it is more than the
-    /// object has; what came before stays.
+    /// It cannot be written, as when the disk is full, or the object is shorter; the earlier content stays.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
         if let Some(of) = self.anew.take() {
             self.restart(of)?;
@@ -143,11 +137,11 @@ impl PartialFile {
         Ok(())
     }
 
-    /// The same in large pieces, off the runtime. A part whose writing is given up
-    /// in the middle is gone from here, and kept on disk.
+    /// Appends like [`Self::write`], in large blocks and off the runtime. If the call is dropped while it
+    /// writes, `slot` stays empty and the file stays on disk.
     ///
     /// # Errors
-    /// As for [`Self::write`], perhaps about what came before.
+    /// As for [`Self::write`], perhaps about earlier data.
     pub async fn add(slot: &mut Option<Self>, bytes: &[u8]) -> Result<(), SinkError> {
         let Some(part) = slot.as_mut() else { return Ok(()) };
         let fits = part.bytes() + bytes.len() as u64 <= part.of.length;
@@ -171,7 +165,7 @@ impl PartialFile {
         if gathered.is_empty() { Ok(()) } else { self.write(&gathered) }
     }
 
-    /// True if the file has the object's digest, or somebody else has found that it does.
+    /// True if the file has the object's digest, or the caller has verified it.
     fn is_sound(&mut self) -> std::io::Result<bool> {
         if self.hashed > self.of.length {
             return Ok(true);
@@ -181,9 +175,8 @@ impl PartialFile {
         Ok(<[u8; 32]>::from(std::mem::take(&mut self.hash).finalize()) == self.of.digest)
     }
 
-    /// Ends the transfer: what is whole and has the object's digest is put on
-    /// disk and gets its name, what is whole and has another is removed, and
-    /// what is not is kept. Blocks.
+    /// Ends the transfer. A whole part with the right digest is synced and renamed, one with another digest is
+    /// removed, and an incomplete one is kept. Blocks.
     ///
     /// # Errors
     /// It is damaged, or the last steps failed.
@@ -191,8 +184,8 @@ impl PartialFile {
         self.finish_as(|part, target| std::fs::rename(part, target).map(|()| target.to_owned()))
     }
 
-    /// The same, with a say in how it gets its name: `name` moves the first path
-    /// to the second, or beside it, and answers where it is.
+    /// Ends the transfer like [`Self::finish`]. `name` moves the first path to the second, or to a name beside
+    /// it, and returns the path.
     ///
     /// # Errors
     /// As for [`Self::finish`].
@@ -209,7 +202,7 @@ impl PartialFile {
             self.discard();
             return Err(SinkError::Damaged { path: self.path.display().to_string() });
         }
-        // An earlier part may have been longer than the object.
+        // An earlier part may be longer than the object.
         let named = self.file.set_len(bytes).and_then(|()| self.file.sync_all());
         let named = named.and_then(|()| name(&self.path, &self.target)).map_err(|error| self.unwritable(&error))?;
         let _ = std::fs::remove_file(self.note_path());
@@ -217,9 +210,8 @@ impl PartialFile {
         Ok(Finished::Written { bytes, path: Some(named) })
     }
 
-    /// Removes it.
     pub fn discard(&self) {
-        // Nothing more can be done about what cannot be removed; its name tells what it is.
+        // A file that cannot be removed stays; its name tells that it is a part.
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(self.note_path());
     }
@@ -233,7 +225,7 @@ impl PartialFile {
     }
 }
 
-/// Hashes so much of what is to be read, or all if that is less; answers how much that was.
+/// Hashes at most `most` bytes and returns the number read.
 fn hash_up_to(most: u64, file: &mut File, hash: &mut Sha256, heard: &mut impl FnMut(u64)) -> std::io::Result<u64> {
     let (mut buffer, mut bytes) = (vec![0; HASH_BYTES], 0);
     while bytes < most {
@@ -251,12 +243,12 @@ fn hash_up_to(most: u64, file: &mut File, hash: &mut Sha256, heard: &mut impl Fn
 
 impl Drop for PartialFile {
     fn drop(&mut self) {
-        // A transfer that is given up goes on from here; what cannot be written comes again.
+        // The next transfer continues from here; data that cannot be written is requested again.
         let _ = self.write_gathered();
     }
 }
 
-impl Note {
+impl PartNote {
     fn read(path: &Path) -> Option<ObjectIdentity> {
         let mut json = Vec::new();
         let file = OpenOptions::new().read(true).custom_flags(NO_CONNECTION).open(path).ok()?;
@@ -266,19 +258,18 @@ impl Note {
     }
 }
 
-/// A connection stays a connection: what it points to is replaced.
+/// Resolves symbolic links, so that the file is replaced and the link stays.
 fn canonical(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// `NAME.part.json`.
 fn note_path_for(target: &Path) -> PathBuf {
     let mut name = part(target).into_os_string();
     name.push(".json");
     PathBuf::from(name)
 }
 
-/// A connection that somebody has put there is not followed.
+/// Symbolic links are not followed: another user may have put one there.
 const NO_CONNECTION: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 fn write_note(path: &Path, json: &[u8]) -> std::io::Result<()> {
@@ -286,8 +277,7 @@ fn write_note(path: &Path, json: &[u8]) -> std::io::Result<()> {
     options.write(true).create(true).truncate(true).custom_flags(NO_CONNECTION).open(path)?.write_all(json)
 }
 
-/// The file at `path`, which nobody else writes to as long as it is open;
-/// `None` if there is none and none is to be made. Blocks.
+/// Opens the file at `path` and locks it; `None` if there is none and `make` is false. Blocks.
 fn open(path: &Path, make: bool) -> Result<Option<File>, SinkError> {
     for _ in 0..MAX_TRIES {
         let mut options = OpenOptions::new();
@@ -304,8 +294,8 @@ fn open(path: &Path, make: bool) -> Result<Option<File>, SinkError> {
     Err(SinkError::InUse { path: path.display().to_string() })
 }
 
-/// Locks a file that was opened at `path`. Whether it is still there: before it
-/// had the lock another transfer may have renamed it, complete, or removed it.
+/// Locks a file that was opened at `path`. Returns false if the path names another file by now: before the lock
+/// was taken, another transfer may have renamed or removed the file.
 fn claim(file: &File, path: &Path) -> Result<bool, SinkError> {
     let failed = |error: &Error| SinkError::unwritable(path.display().to_string(), error);
     match file.try_lock() {
@@ -440,7 +430,7 @@ mod tests {
     fn overlong_object_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("survey.tif");
-        // Who sends more than was announced does not get it kept, though the digest would fit.
+        // A sender that sends more than it announced loses the part, even if the digest would fit.
         let mut part = PartialFile::create(&path, ObjectIdentity { length: 5, ..whole(b"whole file") }).unwrap();
         part.write(b"whole").unwrap();
         assert!(matches!(part.write(b" file"), Err(SinkError::Overlong { length: 5, .. })));
@@ -458,7 +448,7 @@ mod tests {
         assert!(matches!(claim(&late, &at), Err(SinkError::InUse { .. })));
         part.finish().unwrap();
         assert!(!claim(&late, &at).unwrap(), "it is the finished file");
-        // Nor when another part has come in its place.
+        // The same if another part has taken its place.
         let fresh = PartialFile::create(&path, whole(b"another")).unwrap();
         assert!(!claim(&late, &at).unwrap());
         fresh.discard();

@@ -1,13 +1,13 @@
-//! Track records on their way out.
+//! Conversion of track records for output.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::TrackForm;
+use super::TrackFormat;
 
-/// The longest line that is looked into, bytes.
+/// The longest line that is parsed, bytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
 #[derive(Deserialize)]
@@ -16,10 +16,10 @@ struct RawLine<'a> {
     raw: Option<Cow<'a, str>>,
 }
 
-/// A line in the form asked for, with its line end; `None` if it is no record.
+/// Converts a line, with its line end, to the wanted form; `None` if it is no record.
 ///
-/// A record without an original form (a synthetic one) stays what it is.
-pub(super) fn convert(line: &[u8], form: TrackForm) -> Option<Cow<'_, [u8]>> {
+/// A synthetic record has no original form and stays unchanged.
+pub(super) fn convert(line: &[u8], format: TrackFormat) -> Option<Cow<'_, [u8]>> {
     if line.len() > MAX_LINE_BYTES {
         return None;
     }
@@ -28,16 +28,16 @@ pub(super) fn convert(line: &[u8], form: TrackForm) -> Option<Cow<'_, [u8]>> {
         return None; // an array would do for a struct as well
     }
     let record: RawLine<'_> = serde_json::from_slice(line).ok()?;
-    let text = match (form, record.raw) {
-        (TrackForm::Raw, Some(raw)) => raw.as_bytes().trim_ascii_end().to_vec(),
-        (TrackForm::JsonLines, Some(_)) => without_raw(line),
-        (TrackForm::Raw | TrackForm::JsonLines, None) | (TrackForm::Full, _) => line.to_vec(),
+    let text = match (format, record.raw) {
+        (TrackFormat::Raw, Some(raw)) => raw.as_bytes().trim_ascii_end().to_vec(),
+        (TrackFormat::JsonLines, Some(_)) => without_raw(line),
+        (TrackFormat::Raw | TrackFormat::JsonLines, None) | (TrackFormat::Full, _) => line.to_vec(),
     };
     Some(Cow::Owned([text.as_slice(), b"\n"].concat()))
 }
 
-/// A record without its member `raw`; all else stays as it came. A quotation mark within a text has a
-/// backslash before it, so that the name with its marks cannot be a part of one.
+/// Removes the member `raw` from a record and keeps all other bytes. A quotation mark within a string is
+/// escaped, so that the quoted name cannot occur inside one.
 fn without_raw(line: &[u8]) -> Vec<u8> {
     const NAME: &[u8] = br#""raw""#;
     let begins = |at: &usize| line[*at..].starts_with(NAME) && matches!(line[*at - 1], b'{' | b',' | b' ');
@@ -63,9 +63,9 @@ mod tests {
     #[test]
     fn raw_is_what_the_source_gave() {
         let line = br#"{"lat":1,"raw":"<event a=\"1\"/>"}"#;
-        assert_eq!(convert(line, TrackForm::Raw).unwrap(), &b"<event a=\"1\"/>\n"[..]);
-        assert_eq!(convert(line, TrackForm::Full).unwrap(), &[&line[..], b"\n"].concat()[..]);
-        assert_eq!(convert(b"{\"lat\":1}\n", TrackForm::Raw).unwrap(), &b"{\"lat\":1}\n"[..]);
+        assert_eq!(convert(line, TrackFormat::Raw).unwrap(), &b"<event a=\"1\"/>\n"[..]);
+        assert_eq!(convert(line, TrackFormat::Full).unwrap(), &[&line[..], b"\n"].concat()[..]);
+        assert_eq!(convert(b"{\"lat\":1}\n", TrackFormat::Raw).unwrap(), &b"{\"lat\":1}\n"[..]);
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod tests {
             (r#"{"raw":"x"}"#, "{}"),
             (r#"{"lat":1}"#, r#"{"lat":1}"#),
         ] {
-            let written = convert(line.as_bytes(), TrackForm::JsonLines).unwrap();
+            let written = convert(line.as_bytes(), TrackFormat::JsonLines).unwrap();
             assert_eq!(String::from_utf8_lossy(&written).trim_end(), left, "{line}");
         }
     }
@@ -86,15 +86,15 @@ mod tests {
     #[test]
     fn invalid_records_are_skipped() {
         for line in [&b""[..], b"\n", b"nonsense", b"[1]", b"[\"x\"]", b"{\"raw\":", b"7"] {
-            assert_eq!(convert(line, TrackForm::JsonLines), None);
+            assert_eq!(convert(line, TrackFormat::JsonLines), None);
         }
     }
 
     proptest! {
         #[test]
         fn never_panics(line in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = convert(&line, TrackForm::Raw);
-            let _ = convert(&[b"{\"raw\":", &line[..], b"}"].concat(), TrackForm::JsonLines);
+            let _ = convert(&line, TrackFormat::Raw);
+            let _ = convert(&[b"{\"raw\":", &line[..], b"}"].concat(), TrackFormat::JsonLines);
         }
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 async fn open(service: Service, path: &std::path::Path) -> Result<Sink, SinkError> {
-    Sink::open(service, "", &SinkSpec::File(path.to_owned()), TrackForm::Raw).await
+    Sink::open(service, "", &SinkSpec::File(path.to_owned()), TrackFormat::Raw).await
 }
 
 fn names(folder: &tempfile::TempDir) -> Vec<String> {
@@ -37,7 +37,7 @@ fn specs() {
         let error = portless.parse::<SinkSpec>().unwrap_err().to_string();
         assert!(error.contains("it has no port"), "{error}");
     }
-    assert!("xml".parse::<TrackForm>().unwrap_err().to_string().contains("json, full or raw"));
+    assert!("xml".parse::<TrackFormat>().unwrap_err().to_string().contains("json, full or raw"));
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn broken_stream_spares_old_file() {
     assert_eq!(names(&folder), ["clip.ts"]);
 }
 
-/// The length of the hidden file in which a stream is written, bytes.
+/// The length of the hidden draft file, bytes.
 fn drafted(folder: &tempfile::TempDir) -> u64 {
     let name = names(folder).into_iter().find(|name| name.starts_with('.')).unwrap();
     std::fs::metadata(folder.path().join(name)).unwrap().len()
@@ -152,15 +152,15 @@ async fn unsuitable_sinks_are_rejected() {
     let error = open(Service::Image, &folder.path().join("no/such")).await.unwrap_err().to_string();
     assert!(error.contains("no such file or directory;"), "{error}");
     let udp = "udp://127.0.0.1:5000".parse().unwrap();
-    assert!(Sink::open(Service::Image, "", &udp, TrackForm::Raw).await.is_err());
-    assert!(Sink::open(Service::Video, format::RTP_H264, &SinkSpec::Stdout, TrackForm::Raw).await.is_err());
+    assert!(Sink::open(Service::Image, "", &udp, TrackFormat::Raw).await.is_err());
+    assert!(Sink::open(Service::Video, format::RTP_H264, &SinkSpec::Stdout, TrackFormat::Raw).await.is_err());
 }
 
 #[tokio::test]
 async fn datagrams_keep_their_sizes() {
     let player = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let spec = format!("udp://{}", player.local_addr().unwrap()).parse().unwrap();
-    let mut sink = Sink::open(Service::Video, format::MPEG_TS, &spec, TrackForm::Raw).await.unwrap();
+    let mut sink = Sink::open(Service::Video, format::MPEG_TS, &spec, TrackFormat::Raw).await.unwrap();
     for size in [1316, 188] {
         sink.write(&Bytes::from(vec![0x47; size])).await.unwrap();
         let mut buffer = [0; 2000];
@@ -175,7 +175,7 @@ async fn track_lines_written_invalid_ones_skipped() {
     let mut sink = open(Service::Track, &path).await.unwrap();
     sink.write(&Bytes::from_static(b"{\"raw\":\"$GPRMC\"}\nrubbish\n\n{\"n\":1}")).await.unwrap();
     sink.write(&Bytes::new()).await.unwrap();
-    assert_eq!(sink.left_out(), 1);
+    assert_eq!(sink.skipped_lines(), 1);
     sink.finish(true).await.unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "$GPRMC\n{\"n\":1}\n");
 }
@@ -201,7 +201,7 @@ async fn player_gets_rtp() {
     let spec = SinkSpec::Rtp(player.local_addr().unwrap().to_string());
     let mut buffer = [0; 2000];
     let datagram = Bytes::from([&[0x47][..], &[1; 187]].concat());
-    let mut sink = Sink::open(Service::Video, format::MPEG_TS, &spec, TrackForm::Raw).await.unwrap();
+    let mut sink = Sink::open(Service::Video, format::MPEG_TS, &spec, TrackFormat::Raw).await.unwrap();
     assert!(sink.describe(format::MPEG_TS, &datagram).unwrap().contains("RTP/AVP 33"));
     sink.write(&datagram).await.unwrap();
     let length = player.recv(&mut buffer).await.unwrap();
@@ -209,11 +209,11 @@ async fn player_gets_rtp() {
     assert_eq!((packet.payload_type, packet.payload), (rtp::MP2T, &datagram[..]));
 
     let packet = Bytes::from([&[0x80, 96][..], &[7; 30]].concat());
-    let mut sink = Sink::open(Service::Video, format::RTP_H264, &spec, TrackForm::Raw).await.unwrap();
+    let mut sink = Sink::open(Service::Video, format::RTP_H264, &spec, TrackFormat::Raw).await.unwrap();
     sink.write(&packet).await.unwrap();
     let length = player.recv(&mut buffer).await.unwrap();
     assert_eq!(buffer[..length], packet[..]);
-    let refused = Sink::open(Service::Track, format::JSON_LINES, &spec, TrackForm::Raw).await;
+    let refused = Sink::open(Service::Track, format::JSON_LINES, &spec, TrackFormat::Raw).await;
     assert!(matches!(refused, Err(SinkError::Unsuitable { .. })));
 }
 
@@ -230,7 +230,7 @@ async fn rtcp_goes_to_next_player_port() {
         }
     };
     let spec = SinkSpec::Rtp(player.local_addr().unwrap().to_string());
-    let mut sink = Sink::open(Service::Video, format::RTP_H264, &spec, TrackForm::Raw).await.unwrap();
+    let mut sink = Sink::open(Service::Video, format::RTP_H264, &spec, TrackFormat::Raw).await.unwrap();
     let report = Bytes::from([&[0x80, 200, 0, 6][..], &[7; 24]].concat());
     assert_eq!(sink.describe(format::RTP_H264, &report), None, "it does not tell what comes");
     sink.write(&report).await.unwrap();

@@ -1,5 +1,5 @@
-//! Made-up data of exactly the rates and sizes of Sproull et al. 2007, in the
-//! real formats: a valid transport stream, JSON lines, a JPEG, SenML.
+//! Synthetic data of exactly the rates and sizes of Sproull et al. 2007, in the real formats: a valid transport
+//! stream, JSON lines, a JPEG, SenML.
 //!
 //! Nothing here does I/O or reads a clock; the same input gives the same bytes.
 
@@ -12,15 +12,14 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::service::{Form, Service};
+use roost_proto::service::{FlowKind, Service};
 
 use crate::pace::{Due, Schedule};
 
-/// A stream service's datagrams and when they are due; empty for a service
-/// whose data is an object.
+/// The datagrams of a stream service with their due times; empty for a service whose data is an object.
 ///
-/// `started_ms` is the start of the stream in milliseconds of the Unix epoch:
-/// the time stamps of the track's records count from there.
+/// `started_ms` is the start of the stream in milliseconds of the Unix epoch: the time stamps of the track's
+/// records count from there.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,16 +30,16 @@ use crate::pace::{Due, Schedule};
 /// assert_eq!(bytes, 50_000);
 /// ```
 pub fn stream(service: Service, duration: Duration, started_ms: u64) -> SyntheticStream {
-    let schedule = match service.form() {
-        Form::Stream { bits_per_second, packet_bytes } => Schedule::new(bits_per_second, packet_bytes, duration),
-        Form::Object { .. } => Schedule::new(0, 0, duration),
+    let schedule = match service.flow_kind() {
+        FlowKind::Stream { bits_per_second, packet_bytes } => Schedule::new(bits_per_second, packet_bytes, duration),
+        FlowKind::Object { .. } => Schedule::new(0, 0, duration),
     };
     SyntheticStream { service, schedule, started_ms }
 }
 
-/// An object service's object; empty for a service whose data is a stream.
+/// The object of an object service; empty for a service whose data is a stream.
 pub fn object(service: Service) -> Bytes {
-    // Made once: a provider that is asked often should not pay for each.
+    // Made once: every request gets a cheap clone.
     static PICTURE: LazyLock<Bytes> = LazyLock::new(picture::jpeg);
     static READING: LazyLock<Bytes> = LazyLock::new(reading::senml);
     match service {
@@ -50,7 +49,7 @@ pub fn object(service: Service) -> Bytes {
     }
 }
 
-/// The media type of what [`stream`] and [`object`] make.
+/// The media type of the data of [`stream`] and [`object`].
 pub const fn format(service: Service) -> &'static str {
     match service {
         Service::Video => crate::format::MPEG_TS,
@@ -60,7 +59,6 @@ pub const fn format(service: Service) -> &'static str {
     }
 }
 
-/// See [`stream`].
 #[derive(Clone, Debug)]
 pub struct SyntheticStream {
     service: Service,

@@ -11,7 +11,7 @@ const HEIGHT: u16 = 480;
 /// The most that one comment segment carries.
 const MAX_COMMENT: usize = 65_533;
 
-/// The picture. ITU-T T.81, baseline, one component, constant blocks only.
+/// Encodes the picture: ITU-T T.81, baseline, one component, constant blocks only.
 pub(super) fn jpeg() -> Bytes {
     let scan = scan();
     let mut out = BytesMut::with_capacity(BYTES);
@@ -25,7 +25,6 @@ pub(super) fn jpeg() -> Bytes {
     out.freeze()
 }
 
-/// Comments until `out` has `end` bytes.
 fn put_comments(out: &mut BytesMut, end: usize) {
     while out.len() < end {
         let rest = end - out.len() - 4;
@@ -35,7 +34,7 @@ fn put_comments(out: &mut BytesMut, end: usize) {
     }
 }
 
-/// Tables and headers up to the coded data.
+/// Tables and headers before the coded data.
 fn frame() -> Vec<u8> {
     let mut out = BytesMut::new();
     let mut quantisation = [1; 65];
@@ -58,8 +57,7 @@ fn put_segment(out: &mut BytesMut, marker: u8, body: &[u8]) {
     out.put_slice(body);
 }
 
-/// The coded data: of each block only its grey level, as the difference to
-/// the block before.
+/// The coded data: each block is only its grey level, as the difference to the block before.
 fn scan() -> Vec<u8> {
     let mut bits = Bits::default();
     let mut before = 0;
@@ -74,13 +72,13 @@ fn scan() -> Vec<u8> {
     bits.finish()
 }
 
-/// The grey level of a block, around 0.
+/// The grey level of a block; 0 is medium grey.
 fn level(x: u16, y: u16) -> i32 {
     let square = (30..40).contains(&x) && (20..30).contains(&y);
     if square { 120 } else { i32::from(x + y) - 70 }
 }
 
-/// Category (number of bits), then the bits; negative numbers less one.
+/// Writes the category (the number of bits) and then the bits; a negative number is reduced by one first.
 fn put_difference(bits: &mut Bits, difference: i32) {
     let category = 32 - difference.unsigned_abs().leading_zeros();
     let coded = if difference < 0 { difference - 1 } else { difference };
@@ -111,7 +109,6 @@ impl Bits {
         }
     }
 
-    /// Fills the last byte with ones.
     fn finish(mut self) -> Vec<u8> {
         if self.count > 0 {
             let width = 8 - self.count;

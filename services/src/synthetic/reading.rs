@@ -8,8 +8,7 @@ const BYTES: usize = 10_000;
 
 const MEASUREMENTS: u32 = 160;
 
-/// The pack: temperature and humidity over some minutes, then a note that
-/// fills it up.
+/// Temperature and humidity over some minutes, and a note that fills the pack up.
 pub(super) fn senml() -> Bytes {
     let mut pack = String::with_capacity(BYTES);
     pack.push_str(r#"[{"bn":"urn:dev:ops:roost-synthetic:","bt":1.7e9,"n":"battery","u":"%EL","v":87}"#);

@@ -12,7 +12,7 @@ const TABLES_EVERY: u64 = 6;
 
 const PROGRAM_PID: u16 = 0x0100;
 
-/// The datagram of `slot`: six transport packets, cut to the slot's size.
+/// Makes the datagram of `slot`: six transport packets, cut to the slot's size.
 pub(super) fn datagram(slot: Slot) -> Bytes {
     let mut out = BytesMut::with_capacity(PACKETS_PER_DATAGRAM * PACKET_BYTES);
     if slot.sequence.is_multiple_of(TABLES_EVERY) {
@@ -29,8 +29,8 @@ pub(super) fn datagram(slot: Slot) -> Bytes {
     out.freeze()
 }
 
-/// A null packet: receivers skip its content, which is its number over and
-/// over, so that a test can tell packets apart.
+/// Appends a null packet. Receivers skip its content; it repeats the packet's number, so that a test can tell
+/// packets apart.
 fn put_null(out: &mut BytesMut, number: u64) {
     out.put_slice(&header(NULL_PID, false, 0));
     for _ in 0..(PACKET_BYTES - 4) / 8 {
@@ -51,19 +51,19 @@ fn header(pid: u16, starts: bool, counter: u64) -> [u8; 4] {
     [SYNC, high | u8::from(starts) << 6, low, 0x10 | (counter & 0x0f) as u8]
 }
 
-/// Program connection table: program 1 is described at [`PROGRAM_PID`].
+/// Program association table: program 1 is described at [`PROGRAM_PID`].
 fn connection() -> Vec<u8> {
     let [high, low] = PROGRAM_PID.to_be_bytes();
     section(0x00, &[0x00, 0x01, 0xe0 | high, low])
 }
 
-/// Program map table: no clock, and one stream of private data that has none.
+/// Program map table: no clock, and one stream of private data.
 fn program() -> Vec<u8> {
     let [high, low] = (PROGRAM_PID + 1).to_be_bytes();
     section(0x02, &[0xe0 | (NULL_PID >> 8) as u8, NULL_PID as u8, 0xf0, 0x00, 0x06, 0xe0 | high, low, 0xf0, 0x00])
 }
 
-/// A section of one part with table id extension 1 and version 0.
+/// Wraps a table in a section of one part, with table id extension 1 and version 0.
 fn section(table: u8, body: &[u8]) -> Vec<u8> {
     let length = 5 + body.len() + 4; // from after the length field to the checksum; far below 256
     let mut out = vec![table, 0xb0, length as u8, 0x00, 0x01, 0xc1, 0x00, 0x00];
@@ -72,7 +72,7 @@ fn section(table: u8, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// CRC-32 as ISO/IEC 13818-1 annex A has it.
+/// CRC-32 of ISO/IEC 13818-1, annex A.
 fn checksum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte) << 24, |crc, _| crc << 1 ^ if crc >> 31 == 1 { 0x04c1_1db7 } else { 0 })

@@ -1,5 +1,4 @@
-//! A target that flies in circles: one JSON record per datagram, padded to
-//! the datagram's size.
+//! A target that flies in circles: one JSON record for each datagram, padded to the datagram's size.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,14 +6,14 @@ use bytes::Bytes;
 
 use crate::pace::Slot;
 
-/// One turn of the circle, records.
+/// Records for one turn of the circle.
 const TURN: u64 = 1200;
 
-/// Of the circle, degrees.
+/// The circle's radius in degrees.
 const RADIUS: f64 = 0.01;
 
-/// The record of `slot`, a line of JSON of exactly the slot's size. A slot too
-/// small for a record (only the last of a stream can be) is a blank line.
+/// Makes the record of `slot`, a JSON line of exactly the slot's size. Only the last slot of a stream can be
+/// too small for a record; it gets a blank line.
 pub(super) fn record(slot: Slot, started_ms: u64) -> Bytes {
     let size = slot.bytes as usize;
     let time = SystemTime::UNIX_EPOCH

@@ -1,4 +1,4 @@
-//! Cursor on Target: XML events (MIL-STD-6090 / MITRE's base schema 2.0).
+//! Cursor on Target: XML events of MIL-STD-6090 and MITRE's base schema 2.0.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -11,16 +11,16 @@ const MAX_XML_EVENTS: usize = 1000;
 
 const END: &str = "</event>";
 
-/// "Unknown" in altitudes and errors.
+/// The value for "unknown" in altitudes and errors.
 const UNKNOWN: f64 = 9_999_999.0;
 
 /// Reads one event.
 ///
 /// # Errors
-/// Why it is none, in a few words.
+/// The XML is no event; the text gives the reason.
 pub fn parse(xml: &str) -> Result<TrackRecord, &'static str> {
     let mut reader = Reader::from_str(xml);
-    let mut found = Found::default();
+    let mut found = CotFields::default();
     for _ in 0..MAX_XML_EVENTS {
         match reader.read_event().map_err(|_| "it is not well-formed XML")? {
             Event::Start(tag) | Event::Empty(tag) => found.read(&tag)?,
@@ -32,7 +32,7 @@ pub fn parse(xml: &str) -> Result<TrackRecord, &'static str> {
 }
 
 #[derive(Default)]
-struct Found {
+struct CotFields {
     uid: Option<String>,
     time: Option<std::time::SystemTime>,
     lat: Option<f64>,
@@ -42,8 +42,7 @@ struct Found {
     course: Option<f64>,
 }
 
-impl Found {
-    /// Takes what matters from an element's attributes.
+impl CotFields {
     fn read(&mut self, tag: &BytesStart<'_>) -> Result<(), &'static str> {
         let name = tag.name();
         if !matches!(name.as_ref(), "event" | "point" | "track") {
@@ -85,8 +84,7 @@ impl Found {
     }
 }
 
-/// The events of a file that holds one after the other, without what is
-/// between them.
+/// Splits a file of concatenated events; the text between them is left out.
 pub fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(END).filter_map(|piece| {
         let start = piece.find("<event")?;

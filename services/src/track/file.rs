@@ -16,14 +16,13 @@ use crate::{MAX_DATAGRAM_BYTES, SourceError, files};
 /// The largest file, bytes: it is held in memory.
 const MAX_FILE_BYTES: usize = 64 * 1024 * 1024;
 
-/// The time to the next record where time stamps do not tell, and from the
-/// last one to the first.
+/// The gap after a record without a time stamp, and between the last record and the first.
 const USUAL_GAP: Duration = Duration::from_secs(1);
 
-/// Longer gaps are cut to this.
+/// Longer gaps between records are cut to this.
 const MAX_GAP: Duration = Duration::from_secs(60);
 
-/// Reads the file and plans its replay, which has no end.
+/// Reads the file and plans its endless replay.
 pub(super) async fn open(path: &Path, id: &str) -> Result<Replay, SourceError> {
     let id = id.to_owned();
     files::blocking(path, move |path| {
@@ -42,12 +41,12 @@ fn no_track(path: &Path) -> SourceError {
     }
 }
 
-/// A record's time, if it has one, and its line.
+/// A record's time, if it has one, and its JSON line.
 type Dated = (Option<SystemTime>, Bytes);
 
-/// The records of a file of whatever format; what is none is left out.
+/// Parses a file of any format; lines that are no records are left out.
 fn parse(text: &str, id: &str, now: SystemTime) -> Vec<Dated> {
-    // Records of CoT in other formats carry its XML as well.
+    // JSON records of CoT contain XML as well, so only the first character decides.
     if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
         let records = cot::split(text).filter_map(|event| cot::parse(event).ok());
         return records.map(|record| (record.time, record.line(now))).collect();
@@ -72,7 +71,7 @@ fn parse_line(line: &str, sentences: &mut Sentences, now: SystemTime) -> Option<
     Some((record.time, record.line(now)))
 }
 
-/// A common record goes on as it is.
+/// Passes a record in the common form on unchanged.
 fn parse_common(line: &str) -> Option<Dated> {
     #[derive(Deserialize)]
     struct Common {
@@ -85,7 +84,7 @@ fn parse_common(line: &str) -> Option<Dated> {
     sound.then(|| (t.as_deref().and_then(time), Bytes::from(format!("{line}\n"))))
 }
 
-/// The records over and over, each when it is due.
+/// An endless repetition of the records with their due times.
 #[derive(Debug)]
 pub(super) struct Replay {
     records: Vec<Dated>,

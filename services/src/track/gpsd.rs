@@ -1,11 +1,11 @@
-//! The JSON of gpsd: reports of class TPV.
+//! The JSON protocol of gpsd: reports of class TPV.
 
 use serde::Deserialize;
 
 use super::MAX_ID_BYTES;
 use super::record::{Origin, TrackRecord, time};
 
-/// What makes gpsd send its reports.
+/// The request after which gpsd sends its reports.
 pub const WATCH: &[u8] = b"?WATCH={\"enable\":true,\"json\":true};\n";
 
 /// The longest report, bytes; longer ones are skipped. gpsd's own limit is 10 240.
@@ -27,16 +27,14 @@ struct Tpv {
     track: Option<f64>,
 }
 
-/// What one line of gpsd's output is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
-    /// A position.
     Position(TrackRecord),
     /// A report of another class, or one without a fix.
     Other,
 }
 
-/// Reads one line; `None` if it is not a report.
+/// Parses one line; `None` if it is no report.
 pub fn parse(line: &str) -> Option<Report> {
     let tpv: Tpv = serde_json::from_str(line).ok()?;
     let (true, Some(lat), Some(lon)) = (tpv.class == "TPV", tpv.lat, tpv.lon) else {
@@ -60,13 +58,13 @@ pub fn parse(line: &str) -> Option<Report> {
 #[derive(Debug, Default)]
 pub struct Lines {
     held: Vec<u8>,
-    /// The line under way is too long: it is skipped to its end.
+    /// True while a line is too long: it is skipped to its end.
     skipping: bool,
 }
 
 impl Lines {
-    /// Takes what was read and calls `each` with every line that is complete,
-    /// or with `None` for one that was too long or is not UTF-8.
+    /// Takes received bytes and calls `each` with every complete line, or with `None` for one that was too long
+    /// or is not UTF-8.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Option<&str>)) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if !self.skipping {

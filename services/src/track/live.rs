@@ -17,7 +17,7 @@ use crate::shared_reader::{Outlet, SourceReader};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A host that has gone without a word is noticed some probes after this.
+/// The idle time before TCP keepalive probes, which detect a host that vanished.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// Connects to a gpsd and asks for its reports.
@@ -58,7 +58,6 @@ impl SourceReader for Gpsd {
     }
 }
 
-/// Listens for CoT events.
 pub(super) async fn cot(port: &Port) -> Result<Datagrams<CotDecoder>, SourceError> {
     Ok(Datagrams { socket: port.listen().await?, address: port.address.clone(), decoder: CotDecoder })
 }
@@ -75,7 +74,6 @@ impl Decode for CotDecoder {
     }
 }
 
-/// Listens for NMEA sentences.
 pub(super) async fn nmea(port: &Port, id: &str) -> Result<Datagrams<NmeaDecoder>, SourceError> {
     let decoder = NmeaDecoder(Sentences::new(id));
     Ok(Datagrams { socket: port.listen().await?, address: port.address.clone(), decoder })

@@ -7,12 +7,11 @@
 //! | `nmea+udp://HOST:PORT` | listens there for NMEA 0183 sentences; `?id=NAME` names the target |
 //! | `file:TRACK` | replays JSON lines, gpsd JSON, NMEA or CoT by its time stamps (a record a second where there are none), over and over |
 //!
-//! `?interface=ADDRESS` says where to join a multicast group, `?rate=64kbit/s`
-//! announces another rate than 40 kbit/s.
+//! `?interface=ADDRESS` is the network on which to join a multicast group; `?rate=64kbit/s` announces another
+//! rate than 40 kbit/s.
 //!
-//! Whatever the source, each datagram is one line of JSON, see [`record`]; it
-//! is not padded. A source without news for 2 s sends an empty datagram, so
-//! that the requester knows it is alive.
+//! Whatever the source, each datagram is one line of JSON, see [`record`]; it is not padded. A source without
+//! news for 2 s sends an empty datagram, so that the requester knows that it is alive.
 
 pub mod cot;
 pub mod gpsd;
@@ -32,10 +31,10 @@ use crate::options::Options;
 use crate::shared_reader::ReaderSlot;
 use crate::{Feed, OpenedSource, SourceError, format};
 
-pub(crate) const FORMS: &str =
+pub(crate) const SYNTAX: &str =
     "synthetic, gpsd://HOST:PORT, cot+udp://HOST:PORT, nmea+udp://HOST:PORT or file:TRACK.jsonl|.nmea|.xml";
 
-/// Requesters take a stream for dead after 5 s.
+/// Requesters give a stream up after 5 s of silence.
 const KEEPALIVE: Duration = Duration::from_secs(2);
 
 /// The longest name of a target, bytes.
@@ -44,7 +43,7 @@ const MAX_ID_BYTES: usize = 128;
 #[derive(Clone, Debug)]
 pub(crate) struct TrackSource {
     bits_per_second: u32,
-    /// The target's name where the data has none.
+    /// The target's name for data without one.
     id: String,
     kind: TrackInput,
 }

@@ -7,39 +7,37 @@ use nmea::{ParseResult, parse_str};
 
 use super::record::{Origin, TrackRecord, time};
 
-/// The longest sentence, bytes. The standard says 82; some talkers say more.
+/// The longest sentence, bytes. The standard says 82; some talkers send more.
 pub const MAX_SENTENCE_BYTES: usize = 256;
 
-/// Sentences kept to go with the next position, bytes; the oldest go first.
+/// Bytes of sentences kept to go with the next position; the oldest are dropped.
 const MAX_HELD_BYTES: usize = 2048;
 
 const METRES_PER_SECOND_IN_KNOT: f64 = 1852.0 / 3600.0;
 
-/// Decimals of a latitude and longitude: a centimetre, finer than any talker says.
+/// Decimals of a latitude and longitude: a centimetre, finer than any talker gives.
 const PLACE_DECIMALS: i32 = 7;
 
 /// Decimals of metres, metres per second and degrees of course.
 const MOTION_DECIMALS: i32 = 3;
 
-/// What one sentence is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sentence {
-    /// It gives a position.
     Position(TrackRecord),
-    /// It gives none, or has no fix.
+    /// The sentence gives no position, or has no fix.
     Other,
     /// It is malformed or its checksum is wrong.
     Malformed,
 }
 
-/// A talker's sentences in their order.
+/// Parses a talker's sentences in order.
 ///
-/// Each position (RMC, GGA, GLL) becomes a record; its raw form has the
-/// sentences since the last one as well, so that nothing is lost.
+/// Each position (RMC, GGA, GLL) becomes a record; its raw form includes the sentences since the last one, so
+/// that nothing is lost.
 #[derive(Clone, Debug)]
 pub struct Sentences {
     id: String,
-    /// The last date heard, `YYYY-MM-DD`; only RMC and ZDA have one.
+    /// The last date received, `YYYY-MM-DD`; only RMC and ZDA carry one.
     date: Option<String>,
     alt_m: Option<f64>,
     held: String,
@@ -54,12 +52,11 @@ struct Fix {
 }
 
 impl Sentences {
-    /// The sentences of a target called `id`.
     pub fn new(id: &str) -> Self {
         Self { id: id.to_owned(), date: None, alt_m: None, held: String::new() }
     }
 
-    /// Takes a sentence heard at `now`, whose date stands in until one was heard.
+    /// Takes a sentence received at `now`; the date of `now` stands in until a sentence carries one.
     pub fn push(&mut self, sentence: &str, now: SystemTime) -> Sentence {
         let sentence = sentence.trim();
         if sentence.len() > MAX_SENTENCE_BYTES {
@@ -88,7 +85,7 @@ impl Sentences {
         if record.is_sound() { Sentence::Position(record) } else { Sentence::Malformed }
     }
 
-    /// The position that a sentence gives, if it has a fix.
+    /// Returns the position of a sentence, if it has a fix.
     fn fix(&mut self, parsed: ParseResult) -> Option<Fix> {
         let fix = match parsed {
             ParseResult::RMC(rmc) => {
@@ -126,14 +123,14 @@ impl Sentences {
         }
     }
 
-    /// The time at which the clock, `HH:MM:SS.fff`, showed this.
+    /// The time at which the talker's clock showed `HH:MM:SS.fff`.
     fn time(&self, clock: &str, now: SystemTime) -> Option<SystemTime> {
         if let Some(date) = &self.date {
             return time(&format!("{date}T{clock}Z"));
         }
         let today = humantime::format_rfc3339_seconds(now.max(SystemTime::UNIX_EPOCH)).to_string();
         let read = time(&format!("{}T{clock}Z", today.split('T').next()?))?;
-        // Around midnight the nearest day is meant, not today's.
+        // Around midnight the clock may belong to yesterday or tomorrow: the nearest day is meant.
         const DAY: Duration = Duration::from_secs(24 * 3600);
         match (read.duration_since(now), now.duration_since(read)) {
             (Ok(ahead), _) if ahead > DAY / 2 => read.checked_sub(DAY),
@@ -143,7 +140,7 @@ impl Sentences {
     }
 }
 
-/// A number without the digits that only its conversion has made.
+/// Rounds off the digits that only the conversion has added.
 fn rounded(number: f64, decimals: i32) -> f64 {
     let scale = 10_f64.powi(decimals);
     (number * scale).round() / scale

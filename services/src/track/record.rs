@@ -1,9 +1,9 @@
 //! The common record of a position: a line of JSON.
 //!
 //! `{"t":"2026-05-01T12:00:00.000Z","id":"uav-7","lat":27.1,"lon":92.4,
-//! "alt_m":1200.0,"speed_mps":117.0,"course_deg":90.0,"source":"cot","raw":"…"}`:
-//! UTC (RFC 3339), WGS 84 degrees, metres, metres per second, degrees from
-//! true north; what is unknown is left out. `raw` is what the source gave.
+//! "alt_m":1200.0,"speed_mps":117.0,"course_deg":90.0,"source":"cot","raw":"…"}`: UTC (RFC 3339), WGS 84
+//! degrees, metres, metres per second, degrees from true north; unknown values are left out. `raw` is the
+//! source's original data.
 
 use std::time::SystemTime;
 
@@ -12,24 +12,19 @@ use serde::Serialize;
 
 use crate::MAX_DATAGRAM_BYTES;
 
-/// Who gave a position.
+/// The format in which a position was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// A gpsd.
     Gpsd,
-    /// Cursor on Target.
     Cot,
-    /// NMEA 0183.
     Nmea,
 }
 
-/// One position of one target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrackRecord {
-    /// When; `None` if the source does not say.
+    /// Time of the position; `None` if the source does not say.
     pub time: Option<SystemTime>,
-    /// The target's name.
     pub id: String,
     /// Latitude, degrees north.
     pub lat: f64,
@@ -41,9 +36,8 @@ pub struct TrackRecord {
     pub speed_mps: Option<f64>,
     /// Course over ground, degrees from true north.
     pub course_deg: Option<f64>,
-    /// Who gave it.
     pub source: Origin,
-    /// What it gave.
+    /// Original data of the source.
     pub raw: String,
 }
 
@@ -65,13 +59,12 @@ struct TrackLine<'a> {
 }
 
 impl TrackRecord {
-    /// Whether the place is one on Earth.
     pub fn is_sound(&self) -> bool {
         (-90.0..=90.0).contains(&self.lat) && (-180.0..=180.0).contains(&self.lon)
     }
 
-    /// The line, with its end. The present time stands in for a missing one;
-    /// `raw` is left out if the line would not fit a datagram.
+    /// Serializes the record with a line end. The present time stands in for a missing one; `raw` is left out
+    /// if the line would not fit a datagram.
     pub fn line(&self, now: SystemTime) -> Bytes {
         let time = self.time.unwrap_or(now).max(SystemTime::UNIX_EPOCH);
         let finite = |number: Option<f64>| number.filter(|number| number.is_finite());
@@ -96,13 +89,13 @@ impl TrackRecord {
 }
 
 fn to_line(line: &TrackLine<'_>) -> Vec<u8> {
-    // Only maps with other keys than strings cannot be written, and there are none.
+    // Serialization fails only for maps whose keys are no strings, and there are none.
     let mut text = serde_json::to_vec(line).unwrap_or_default();
     text.push(b'\n');
     text
 }
 
-/// A time as gpsd and CoT write it (RFC 3339 in UTC).
+/// Parses a time as gpsd and CoT write it (RFC 3339 in UTC).
 pub(super) fn time(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339(text).ok()
 }

@@ -1,4 +1,4 @@
-//! A transport stream from a file, over and over.
+//! A transport stream from a file, repeated without end.
 
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
@@ -11,19 +11,18 @@ use super::ts::{PACKET_BYTES, SYNC};
 use crate::pace::Due;
 use crate::{Feed, SourceError, files};
 
-/// How much is read at once, and looked into for the first packet, bytes.
+/// Bytes read at once, and searched for the first packet.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Datagrams read ahead: two seconds at 1 Mbit/s.
+/// Datagrams that are read ahead: two seconds at 1 Mbit/s.
 const READ_AHEAD: usize = 200;
 
-/// Starts reading the file.
 pub(super) async fn open(path: &Path, looped: bool, length: Duration) -> Result<Feed, SourceError> {
     check(path).await?;
     let (sender, receiver) = mpsc::channel(READ_AHEAD);
     let reader = ClipReader { path: path.to_owned(), looped, length, sender };
-    // A thread of its own, for it blocks on the disk and on the full channel;
-    // it ends when the feed is dropped.
+    // The reader has its own thread, since it blocks on the disk and on the full channel; it ends when the feed
+    // is dropped.
     let spawned = std::thread::Builder::new().name("video-file".to_owned()).spawn(move || reader.run());
     spawned.map_err(|error| SourceError::unreadable(path, &error))?;
     Ok(Feed::read(receiver, length))
@@ -40,9 +39,8 @@ pub(super) async fn check(path: &Path) -> Result<(), SourceError> {
     .await
 }
 
-/// Whether packets make up at least half of the start of a file: a recording
-/// off the air may be damaged in places, and other formats have the odd packet
-/// by chance.
+/// True if packets make up at least half of the start of a file: a recording off the air may be damaged in
+/// places, and other formats have the odd packet by chance.
 fn is_mostly_packets(start: &[u8]) -> bool {
     let mut packets = Packets::new(start);
     let count = std::iter::from_fn(|| packets.next().ok().flatten()).count();
@@ -67,12 +65,12 @@ struct ClipReader {
 impl ClipReader {
     fn run(self) {
         if let Err(error) = self.send_all() {
-            // Nobody may be left to hear it, and then nobody needs to.
+            // The receiver may be gone already, and the error with it.
             let _ = self.sender.blocking_send(Err(error));
         }
     }
 
-    /// Sends until the time is up, the file ends for good or nobody listens.
+    /// Sends until the time is up, the file ends for good or the receiver is gone.
     fn send_all(&self) -> Result<(), SourceError> {
         let unreadable = |error: std::io::Error| SourceError::unreadable(&self.path, &error);
         let mut file = files::open(&self.path)?;
@@ -100,17 +98,17 @@ impl ClipReader {
         }
     }
 
-    /// Whether to go on.
+    /// Returns false once the receiver is gone.
     fn send(&self, out: &mut Vec<Due>) -> bool {
         out.drain(..).all(|due| due.at < self.length && self.sender.blocking_send(Ok(due)).is_ok())
     }
 }
 
-/// The packets of a file; what is between packets is skipped.
+/// Iterates over the packets of a file; bytes between packets are skipped.
 struct Packets<R> {
     input: R,
     buffer: Vec<u8>,
-    /// What is not yet looked at begins here.
+    /// Offset of the first byte that is not parsed yet.
     position: usize,
     ended: bool,
 }
@@ -130,7 +128,7 @@ impl<R: Read> Packets<R> {
             let Some((packet, after)) = rest.split_first_chunk::<PACKET_BYTES>() else {
                 return Ok(None);
             };
-            // A sync byte counts only if the next packet has one as well.
+            // A sync byte counts only if the next packet also starts with one.
             if packet[0] == SYNC && after.first().is_none_or(|next| *next == SYNC) {
                 let packet = *packet;
                 self.position += PACKET_BYTES;

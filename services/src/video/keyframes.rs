@@ -1,32 +1,32 @@
-//! Where key frames begin: for those who join a stream in its middle.
+//! Detection of key frames, for subscribers that join a stream in its middle.
 //!
-//! One reader for each form. It sees every datagram in order, and tells of each
-//! whether decoding can start there, and whether it has what decoding needs
-//! before that. Of other forms nothing is known: their joiners begin with what comes next.
+//! Each form has one reader. It sees every datagram in order, and tells of each whether decoding can start
+//! there, and whether it has the data that decoding needs first. Other forms have no reader: their subscribers
+//! begin with the next datagram.
 
 use super::{rtp, ts};
 
-/// What a datagram is to those who join.
+/// The marks of a datagram that matter to new subscribers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
-    /// A key frame begins here.
+pub struct FrameMarks {
+    /// True if a key frame begins here.
     pub key_frame: bool,
-    /// Has tables or parameter sets.
+    /// True if it has tables or parameter sets.
     pub parameters: bool,
-    /// The last of its frame. Transport streams do not tell.
+    /// True for the last datagram of a frame. Always false for transport streams.
     pub frame_end: bool,
-    /// The number of the frame, or of the last that begins here; wraps around.
+    /// The number of the frame that begins here, or of the last one that began; wraps around.
     pub frame: u16,
 }
 
 const PAT_PID: u16 = 0;
-/// Flags of an adaptation field, and of a packet's second byte.
+/// Flags of an adaptation field and of a packet's second byte.
 const RANDOM_ACCESS: u8 = 0x40;
 const UNIT_START: u8 = 0x40;
-/// Types of streams in a PMT that are video: MPEG-1 and 2, MPEG-4, H.264, H.265, H.266.
+/// Stream types of a PMT that are video: MPEG-1 and 2, MPEG-4, H.264, H.265, H.266.
 const VIDEO_TYPES: [u8; 6] = [0x01, 0x02, 0x10, 0x1b, 0x24, 0x33];
 const H264_TYPE: u8 = 0x1b;
-/// Length of a PAT's or PMT's header up to its loop, and of the check sum at its end.
+/// Length of the header of a PAT or PMT up to its loop, and of the checksum at its end.
 const PAT_HEAD: usize = 8;
 const PMT_HEAD: usize = 12;
 const CHECK_SUM: usize = 4;
@@ -38,8 +38,8 @@ const PPS: u8 = 8;
 const STAP_A: u8 = 24;
 const FU_A: u8 = 28;
 
-/// Reads MPEG transport streams (ISO/IEC 13818-1): a key frame is where the
-/// multiplexer says that access is random, or where H.264 has an IDR picture or a sequence's parameters.
+/// Reads MPEG transport streams (ISO/IEC 13818-1). A key frame begins where the multiplexer signals random
+/// access, or where H.264 has an IDR picture or a sequence parameter set.
 #[derive(Clone, Debug, Default)]
 pub struct TransportStream {
     table: Option<u16>,
@@ -48,9 +48,8 @@ pub struct TransportStream {
 }
 
 impl TransportStream {
-    /// What the next datagram is.
-    pub fn mark(&mut self, datagram: &[u8]) -> Marks {
-        let mut marks = Marks::default();
+    pub fn mark(&mut self, datagram: &[u8]) -> FrameMarks {
+        let mut marks = FrameMarks::default();
         for packet in datagram.chunks_exact(ts::PACKET_BYTES) {
             self.read(packet, &mut marks);
         }
@@ -58,13 +57,13 @@ impl TransportStream {
         marks
     }
 
-    /// Bytes of the next datagram that come before its key frame and the tables right before that: they belong to
-    /// frames that a subscriber that joins there cannot decode. 0 if no key frame begins in it.
+    /// Bytes of the next datagram before its key frame and the tables right before that. They belong to frames
+    /// that a subscriber that joins here cannot decode. 0 if no key frame begins in it.
     pub fn before_key_frame(&self, datagram: &[u8]) -> usize {
         let mut ahead = self.clone();
         let mut begin = 0;
         for (number, packet) in datagram.chunks_exact(ts::PACKET_BYTES).enumerate() {
-            let mut marks = Marks::default();
+            let mut marks = FrameMarks::default();
             ahead.read(packet, &mut marks);
             if marks.key_frame {
                 return begin * ts::PACKET_BYTES;
@@ -77,7 +76,7 @@ impl TransportStream {
         0
     }
 
-    fn read(&mut self, packet: &[u8], marks: &mut Marks) {
+    fn read(&mut self, packet: &[u8], marks: &mut FrameMarks) {
         let Some(ts::Header { pid, .. }) = ts::header(packet) else { return };
         let starts = packet[1] & UNIT_START != 0;
         let Some(payload) = payload(packet) else { return };
@@ -99,28 +98,29 @@ impl TransportStream {
     }
 }
 
-/// What follows a packet's header and adaptation field.
+/// Strips a packet's header and adaptation field.
 fn payload(packet: &[u8]) -> Option<&[u8]> {
     let has_payload = packet[3] & 0x10 != 0;
     let start = if packet[3] & 0x20 != 0 { 5 + usize::from(packet[4]) } else { 4 };
     packet.get(start..).filter(|_| has_payload)
 }
 
-/// A table's section, from its table id on, without the check sum. One that goes on in the next packet is none.
+/// Returns a table's section from its table id on, without the checksum; `None` if it continues in the next
+/// packet.
 fn section(payload: &[u8]) -> Option<&[u8]> {
     let section = payload.get(1 + usize::from(*payload.first()?)..)?;
     let length = usize::from(u16::from_be_bytes([*section.get(1)? & 0x0f, *section.get(2)?]));
     section.get(..(3 + length).checked_sub(CHECK_SUM)?)
 }
 
-/// The PMT's packets in a PAT: those of its first programme that is not the network.
+/// Returns the PID of the PMT from a PAT: that of the first programme that is not the network.
 fn first_table(section: &[u8]) -> Option<u16> {
     let mut programmes = section.get(PAT_HEAD..)?.chunks_exact(4);
     let programme = programmes.find(|entry| entry[..2] != [0, 0])?;
     Some(u16::from_be_bytes([programme[2] & 0x1f, programme[3]]))
 }
 
-/// The first video in a PMT: its packets and its type.
+/// Returns the PID and the type of the first video in a PMT.
 fn video_stream(section: &[u8]) -> Option<(u16, u8)> {
     let length =
         |entry: &[u8], at: usize| Some(usize::from(u16::from_be_bytes([*entry.get(at)? & 0x0f, *entry.get(at + 1)?])));
@@ -135,7 +135,7 @@ fn video_stream(section: &[u8]) -> Option<(u16, u8)> {
     None
 }
 
-/// The types of NAL units that begin here, after start codes.
+/// Finds the types of the NAL units that begin here, by their start codes.
 fn units(bytes: &[u8]) -> impl Iterator<Item = u8> {
     bytes.windows(4).filter(|window| window[..3] == [0, 0, 1]).map(|window| window[3] & 0x1f)
 }
@@ -144,15 +144,16 @@ fn units(bytes: &[u8]) -> impl Iterator<Item = u8> {
 #[derive(Clone, Debug, Default)]
 pub struct RtpH264 {
     frame: u16,
-    /// The time of the frame that is under way, and whether it was seen to be a key frame.
+    /// The timestamp of the current frame, and true if it is a key frame.
     present: Option<([u8; 4], bool)>,
 }
 
 impl RtpH264 {
-    /// What the next datagram is.
-    pub fn mark(&mut self, datagram: &[u8]) -> Marks {
-        let Some(packet) = rtp::parse(datagram) else { return Marks { frame: self.frame, ..Marks::default() } };
-        // Bytes 4 to 7 of what has a whole header.
+    pub fn mark(&mut self, datagram: &[u8]) -> FrameMarks {
+        let Some(packet) = rtp::parse(datagram) else {
+            return FrameMarks { frame: self.frame, ..FrameMarks::default() };
+        };
+        // A whole header has the timestamp in bytes 4 to 7.
         let time = [datagram[4], datagram[5], datagram[6], datagram[7]];
         let is_known = match self.present {
             Some((present, is_key)) if present == time => is_key,
@@ -164,8 +165,8 @@ impl RtpH264 {
         let units = begun(packet.payload);
         let is_key = units.contains(&IDR);
         self.present = Some((time, is_known || is_key));
-        Marks {
-            // A key frame of several slices begins once.
+        FrameMarks {
+            // A key frame of several slices begins only once.
             key_frame: is_key && !is_known,
             parameters: units.iter().any(|unit| [SPS, PPS].contains(unit)),
             frame_end: datagram[1] & 0x80 != 0,
@@ -174,7 +175,7 @@ impl RtpH264 {
     }
 }
 
-/// The types of units that begin in a payload.
+/// The types of the NAL units that begin in a payload.
 fn begun(payload: &[u8]) -> Vec<u8> {
     let Some((&first, rest)) = payload.split_first() else { return Vec::new() };
     match first & 0x1f {
@@ -199,7 +200,7 @@ mod tests {
     const TABLE_PID: u16 = 0x1000;
     const VIDEO_PID: u16 = 0x100;
 
-    /// A transport packet whose unit starts here; with flags of an adaptation field.
+    /// A transport packet in which a unit starts, with optional flags of an adaptation field.
     fn packet(pid: u16, flags: Option<u8>, payload: &[u8]) -> Vec<u8> {
         let [high, low] = pid.to_be_bytes();
         let mut out = vec![ts::SYNC, high | UNIT_START, low, 0x10];
@@ -214,14 +215,14 @@ mod tests {
 
     fn pat() -> Vec<u8> {
         let [high, low] = TABLE_PID.to_be_bytes();
-        // Network first, then programme 1; a check sum that nobody looks at.
+        // The network first, then programme 1; nobody checks the checksum.
         let entries = [[0, 0, 0xe0, 0x10], [0, 1, 0xe0 | high, low]].concat();
         packet(PAT_PID, None, &[&[0, 0, 0xb0, 17, 0, 1, 0xc1, 0, 0][..], &entries, &[0; 4]].concat())
     }
 
     fn pmt() -> Vec<u8> {
         let [high, low] = VIDEO_PID.to_be_bytes();
-        // Sound with a descriptor of two bytes, then video.
+        // Audio with a descriptor of two bytes, then video.
         let streams = [&[0x0f, 0xe1, 1, 0xf0, 2, 9, 9][..], &[H264_TYPE, 0xe0 | high, low, 0xf0, 0]].concat();
         let head = [2, 0xb0, (9 + streams.len() + 4) as u8, 0, 1, 0xc1, 0, 0, 0xe1, 0, 0xf0, 0];
         packet(TABLE_PID, None, &[&[0][..], &head, &streams, &[0; 4]].concat())
@@ -231,16 +232,16 @@ mod tests {
     fn transport_stream_key_frames_need_tables() {
         let mut reader = TransportStream::default();
         let announced = packet(VIDEO_PID, Some(RANDOM_ACCESS), &[0, 0, 1, 0xe0]);
-        assert_eq!(reader.mark(&announced), Marks::default(), "nobody knows yet that it is video");
+        assert_eq!(reader.mark(&announced), FrameMarks::default(), "nobody knows yet that it is video");
         let tables = reader.mark(&[pat(), pmt()].concat());
-        assert_eq!(tables, Marks { parameters: true, ..Marks::default() });
-        assert_eq!(reader.mark(&announced), Marks { key_frame: true, frame: 1, ..Marks::default() });
+        assert_eq!(tables, FrameMarks { parameters: true, ..FrameMarks::default() });
+        assert_eq!(reader.mark(&announced), FrameMarks { key_frame: true, frame: 1, ..FrameMarks::default() });
         let other = packet(VIDEO_PID, None, &[0, 0, 1, 0xe0, 0, 0, 0, 1, 9, 0xf0, 0, 0, 1, 0x41]);
-        assert_eq!(reader.mark(&other), Marks { frame: 2, ..Marks::default() });
+        assert_eq!(reader.mark(&other), FrameMarks { frame: 2, ..FrameMarks::default() });
         let unannounced = packet(VIDEO_PID, Some(0), &[0, 0, 1, 0xe0, 0, 0, 0, 1, 9, 0xf0, 0, 0, 1, 0x65]);
-        assert_eq!(reader.mark(&unannounced), Marks { key_frame: true, frame: 3, ..Marks::default() });
+        assert_eq!(reader.mark(&unannounced), FrameMarks { key_frame: true, frame: 3, ..FrameMarks::default() });
         let all = reader.mark(&[pat(), pmt(), announced].concat());
-        assert_eq!(all, Marks { key_frame: true, parameters: true, frame: 4, frame_end: false });
+        assert_eq!(all, FrameMarks { key_frame: true, parameters: true, frame: 4, frame_end: false });
     }
 
     #[test]
@@ -271,19 +272,25 @@ mod tests {
     fn rtp_key_frames_found_despite_packing() {
         let mut reader = RtpH264::default();
         let stap = [STAP_A, 0, 2, 0x67, 1, 0, 2, 0x68, 2];
-        assert_eq!(reader.mark(&rtp(1, false, &stap)), Marks { parameters: true, frame: 1, ..Marks::default() });
+        assert_eq!(
+            reader.mark(&rtp(1, false, &stap)),
+            FrameMarks { parameters: true, frame: 1, ..FrameMarks::default() }
+        );
         let fragment = |head, ends| rtp(1, ends, &[0x60 | FU_A, head, 7, 7]);
-        let key = Marks { key_frame: true, frame: 1, ..Marks::default() };
+        let key = FrameMarks { key_frame: true, frame: 1, ..FrameMarks::default() };
         assert_eq!(reader.mark(&fragment(0x80 | IDR, false)), key);
-        let within = Marks { frame: 1, ..Marks::default() };
+        let within = FrameMarks { frame: 1, ..FrameMarks::default() };
         assert_eq!(reader.mark(&fragment(IDR, false)), within);
         assert_eq!(reader.mark(&fragment(0x80 | IDR, false)), within, "a second slice");
-        assert_eq!(reader.mark(&fragment(0x40 | IDR, true)), Marks { frame_end: true, ..within });
-        assert_eq!(reader.mark(&rtp(2, true, &[0x41])), Marks { frame_end: true, frame: 2, ..Marks::default() });
+        assert_eq!(reader.mark(&fragment(0x40 | IDR, true)), FrameMarks { frame_end: true, ..within });
+        assert_eq!(
+            reader.mark(&rtp(2, true, &[0x41])),
+            FrameMarks { frame_end: true, frame: 2, ..FrameMarks::default() }
+        );
         let whole = reader.mark(&rtp(3, true, &[0x65, 1, 2]));
-        assert_eq!(whole, Marks { key_frame: true, frame_end: true, frame: 3, parameters: false });
+        assert_eq!(whole, FrameMarks { key_frame: true, frame_end: true, frame: 3, parameters: false });
         let together = [&stap[..], &[0, 2, 0x65, 1]].concat();
-        let all = Marks { key_frame: true, parameters: true, frame: 4, frame_end: false };
+        let all = FrameMarks { key_frame: true, parameters: true, frame: 4, frame_end: false };
         assert_eq!(reader.mark(&rtp(4, false, &together)), all);
     }
 

@@ -1,4 +1,4 @@
-//! Video that somebody sends to a local port.
+//! Video that another program sends to a local port.
 
 use std::net::SocketAddr;
 
@@ -10,17 +10,15 @@ use crate::SourceError;
 use crate::net::{Datagrams, Decode, Port};
 use crate::shared_reader::{Outlet, SourceReader};
 
-/// So many RTP packets of another type, and none of the right one, and the
-/// source is another one than the spec says.
+/// After this many RTP packets of another type, and none of the right one, the source does not match its spec.
 const MAX_STRANGERS: u32 = 20;
 
-/// Listens on the port.
 pub(super) async fn start(port: &Port, packing: Packing) -> Result<Video, SourceError> {
     let socket = port.listen().await?;
     let (address, stream) = (port.address.clone(), RtpSender::default());
     let control = match packing {
         Packing::MpegTs => None,
-        // The packets of a transport stream have its clock, and lose their RTP header.
+        // A transport stream has its own clock in its packets, and loses its RTP header.
         Packing::RtpMpegTs => Control::start(port, stream.clone(), false).await,
         Packing::RtpH264 => Control::start(port, stream.clone(), true).await,
     };
@@ -28,7 +26,7 @@ pub(super) async fn start(port: &Port, packing: Packing) -> Result<Video, Source
     Ok(Video { datagrams: Datagrams { socket, address, decoder }, control })
 }
 
-/// Video that comes to a port, and for RTP the port beside it.
+/// The socket of a video source and, for RTP, the RTCP port beside it.
 pub(super) struct Video {
     datagrams: Datagrams<Decoder>,
     control: Option<Control>,
@@ -47,7 +45,7 @@ impl SourceReader for Video {
 pub(super) struct Decoder {
     packing: Packing,
     address: String,
-    /// RTP packets of another type; `None` once the right type was seen.
+    /// Counts RTP packets of another type; `None` once the right type was seen.
     strangers: Option<u32>,
     stream: RtpSender,
 }

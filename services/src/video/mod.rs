@@ -4,15 +4,15 @@
 //! |---|---|
 //! | `file:CLIP.ts` | sends the file by its own clock (PCR), 6 × 188 bytes a datagram, over and over; `?loop=no` sends it once; a file without a clock goes at 700 kbit/s |
 //! | `udp://HOST:PORT` | listens there (a local address or a multicast group) for MPEG-TS, as `ffmpeg -f mpegts udp://…` sends it; datagrams pass through unchanged |
-//! | `rtp://HOST:PORT` | the same for RTP of static payload type 33 (MP2T, RFC 2250): the RTP header is taken off, what goes on is MPEG-TS |
+//! | `rtp://HOST:PORT` | the same for RTP of static payload type 33 (MP2T, RFC 2250): the RTP header is removed, and MPEG-TS is sent |
 //! | `rtp://HOST:PORT?encoding=h264` | RTP packets of a dynamic type (H.264, RFC 6184) pass through whole, as [`crate::format::RTP_H264`]; only `rtp://` and `udp://` sinks take them |
 //!
-//! A source of `rtp://` takes RTCP at the port after its own, and asks a sender that is heard
-//! there for a key frame when a receiver of a reflected stream needs one (PLI, RFC 4585).
+//! A source of `rtp://` takes RTCP at the port after its own, and asks a sender that is heard there for a key
+//! frame when a receiver of a reflected stream needs one (PLI, RFC 4585).
 //!
-//! `?rate=2Mbit/s` announces another rate than 700 kbit/s, by which hubs plan
-//! a node's uplink; `?interface=ADDRESS` says where to join a multicast group.
-//! A live source starts with what comes next, and has failed after 4 s of silence.
+//! `?rate=2Mbit/s` announces another rate than 700 kbit/s, by which hubs plan a node's uplink;
+//! `?interface=ADDRESS` is the network on which to join a multicast group. A live source starts with the next
+//! datagram, and fails after 4 s of silence.
 
 pub mod keyframes;
 pub mod rtcp;
@@ -33,11 +33,11 @@ use crate::options::Options;
 use crate::shared_reader::ReaderSlot;
 use crate::{Feed, OpenedSource, SourceError, format};
 
-pub(crate) const FORMS: &str =
+pub(crate) const SYNTAX: &str =
     "synthetic, file:CLIP.ts, udp://HOST:PORT or rtp://HOST:PORT, with ?rate=2Mbit/s or the like if need be";
 
-/// A live source has failed when nothing came for this long: shorter than the
-/// requester's own patience, so that the requester hears why.
+/// A live source fails after this much silence. It is shorter than the requester's own timeout, so that the
+/// requester learns the reason.
 const SILENCE: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ enum VideoInput {
     Live { port: Port, packing: Packing, shared: ReaderSlot },
 }
 
-/// How the datagrams of a live source hold the stream.
+/// The packing of a live stream in its datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packing {
     MpegTs,

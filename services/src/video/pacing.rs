@@ -1,4 +1,4 @@
-//! When which packet of a transport stream is due, by the stream's own clock.
+//! Due times of transport packets, by the stream's own clock.
 
 use std::time::Duration;
 
@@ -7,28 +7,26 @@ use bytes::BytesMut;
 use super::ts::{self, Clock, PACKET_BYTES, PACKETS_PER_DATAGRAM};
 use crate::pace::Due;
 
-/// Packets held until the next clock value tells their time; more than that
-/// are let go at the rate so far. A clock comes at least every 100 ms in a
-/// sound stream, which leaves room for 120 Mbit/s.
+/// Packets held until the next clock value tells their time; beyond that they leave at the rate so far. A sound
+/// stream has a clock value at least every 100 ms, which leaves room for 120 Mbit/s.
 const MAX_HELD: usize = 8192;
 
-/// A longer step of the clock is a jump, not time that passed.
+/// A longer step of the clock is a jump, not elapsed time.
 const MAX_STEP: Duration = Duration::from_secs(2);
 
-/// The time of a packet is at least this, so that a broken clock cannot make
-/// a stream of unlimited rate.
+/// The least time of a packet, so that a broken clock cannot make a stream of unlimited rate.
 const MIN_PACKET_TIME: Duration = Duration::from_micros(1);
 
-/// The time of a packet while no clock was seen: 700 kbit/s.
+/// The time of a packet before any clock value was seen: 700 kbit/s.
 const NOMINAL_PACKET_TIME: Duration = Duration::from_nanos(PACKET_BYTES as u64 * 8 * 1_000_000_000 / 700_000);
 
-/// Puts packets into datagrams of six and dates them: packets between two
-/// clock values are spread evenly over the time between these.
+/// Puts packets into datagrams of six and sets their due times: packets between two clock values are spread
+/// evenly.
 #[derive(Debug, Default)]
 pub(super) struct Pacing {
-    /// The time of the first packet held.
+    /// The time of the first packet that is held.
     base: Duration,
-    /// Packets whose time the clock told, and that time together.
+    /// The packets timed by the clock, and their total time.
     measured: (u32, Duration),
     clock_pid: Option<u16>,
     clock: Option<Clock>,
@@ -38,7 +36,7 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
-    /// Takes the next packet and appends to `out` the datagrams that are complete.
+    /// Takes the next packet and appends complete datagrams to `out`.
     pub(super) fn push(&mut self, packet: &[u8; PACKET_BYTES], out: &mut Vec<Due>) {
         let header = ts::header(packet);
         let ours = header.filter(|header| self.clock_pid.is_none_or(|pid| pid == header.pid));
@@ -52,15 +50,15 @@ impl Pacing {
         self.held.push(*packet);
     }
 
-    /// The stream starts again from its beginning: what is held goes on at the
-    /// rate so far, and the clock may jump.
+    /// Continues with the start of a repeated stream: held packets leave at the rate so far, and the clock may
+    /// jump.
     pub(super) fn restart(&mut self, out: &mut Vec<Due>) {
         self.release(self.usual_time(), out);
         self.clock = None;
         self.clock_pid = None;
     }
 
-    /// The stream is at its end: the last datagram may be short.
+    /// Ends the stream: the last datagram may be short.
     pub(super) fn finish(&mut self, out: &mut Vec<Due>) {
         self.release(self.usual_time(), out);
         if !self.datagram.is_empty() {
@@ -81,8 +79,8 @@ impl Pacing {
         self.clock = Some(clock);
     }
 
-    /// The average time of a packet so far, for those of which the clock does
-    /// not tell. (The last interval would not do: key frames come in bursts.)
+    /// The average time of a packet so far, for packets that the clock does not time. The last interval would
+    /// not do: key frames come in bursts.
     fn usual_time(&self) -> Duration {
         let (count, time) = self.measured;
         if count == 0 { NOMINAL_PACKET_TIME } else { time / count }
@@ -111,7 +109,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A packet, with a clock value in milliseconds if there is one.
+    /// A packet, with a clock value in milliseconds if one is given.
     fn packet(clock_ms: Option<u64>) -> [u8; PACKET_BYTES] {
         let mut packet = [0xff; PACKET_BYTES];
         packet[..4].copy_from_slice(&[ts::SYNC, 1, 0, 0x10]);

@@ -1,6 +1,6 @@
-//! RTCP (RFC 3550, section 6) at the port after that of RTP. The host that sends the
-//! stream is asked for key frames there, and what it says of this stream's clock goes on with
-//! it; what it says of others, and what others say, is dropped.
+//! RTCP (RFC 3550, section 6) at the port after that of RTP. The sender of the stream receives requests for key
+//! frames, and its reports on this stream pass with the stream. Reports on other streams or from other hosts
+//! are dropped.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -15,23 +15,22 @@ use super::rtp;
 use crate::net::Port;
 use crate::shared_reader::Outlet;
 
-/// A sender is asked no more often.
+/// The least time between two requests to a sender.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a sender says goes on no more often: many times as often as senders say it.
+/// The least time between two reports that pass; senders report far less often.
 const REPORT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a sender says is no longer.
 const MAX_REPORT_BYTES: usize = 1200;
 
-/// The number by which this side calls itself: it sends no stream, and there is no other one.
+/// The SSRC of this side, which sends no stream and is the only receiver.
 const RECEIVER: u32 = 1;
 
-/// A sender's report (RFC 3550, section 6.4.1): with it, what it says begins.
+/// The packet type of a sender report (RFC 3550, section 6.4.1), the first in a compound packet.
 const SENDER_REPORT: u8 = 200;
 
-/// A request for a key frame of the stream of this number: a picture was lost
-/// (PLI, RFC 4585, section 6.3.1), after the empty report that has to come first.
+/// Requests a key frame of the stream with this SSRC: a picture loss indication (PLI, RFC 4585, section 6.3.1)
+/// after the empty receiver report that has to come first.
 pub fn picture_loss(stream: u32) -> [u8; 20] {
     let mut packet = [0; 20];
     packet[..4].copy_from_slice(&[0x80, 201, 0, 1]);
@@ -42,12 +41,11 @@ pub fn picture_loss(stream: u32) -> [u8; 20] {
     packet
 }
 
-/// Whether a datagram is RTCP: in one of version 2 the second byte tells (RFC 5761, section 4).
+/// True if a datagram is RTCP: with version 2 the second byte tells (RFC 5761, section 4).
 pub(crate) fn is_control(datagram: &[u8]) -> bool {
     matches!(datagram, [first, 192..=223, ..] if first >> 6 == 2)
 }
 
-/// The stream that comes: who sends it, and the number that its packets say.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RtpSender(Arc<Mutex<Option<(SocketAddr, u32)>>>);
 
@@ -60,8 +58,8 @@ impl RtpSender {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this is said by the host that sends the stream, of the stream: one host may send
-    /// several. What is said comes after a head of four bytes and the number of whose it is.
+    /// True if the sender of the stream sent this RTCP about the stream: a host may send several. The SSRC
+    /// follows a header of four bytes.
     fn is_of(&self, from: SocketAddr, said: &[u8]) -> bool {
         self.get().is_some_and(|(sender, number)| {
             sender.ip() == from.ip() && said.get(4..8) == Some(&number.to_be_bytes()[..])
@@ -69,11 +67,10 @@ impl RtpSender {
     }
 }
 
-/// The RTCP of one source.
 pub(super) struct Control {
     socket: UdpSocket,
     stream: RtpSender,
-    /// Whether reports go on with the stream.
+    /// True if reports pass with the stream.
     passes: bool,
     sender: Option<SocketAddr>,
     asked: Option<Instant>,
@@ -81,7 +78,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Listens at the port after `port`; without it a source does as well.
+    /// Listens at the port after `port`. A source works without it, so a failure is only logged.
     pub(super) async fn start(port: &Port, stream: RtpSender, passes: bool) -> Option<Self> {
         let next = port.next()?;
         match next.listen().await {
@@ -100,10 +97,10 @@ impl Control {
             tokio::select! {
                 heard = self.socket.recv_from(&mut buffer) => match heard {
                     Ok((length, from)) => self.handle_rtcp(from, &buffer[..length], &outlet),
-                    // Such as that an earlier request came to nobody.
+                    // An ICMP error for an earlier request, for instance.
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 },
-                () = wanted.asked() => self.ask().await,
+                () = wanted.wait_for_request() => self.ask().await,
             }
         }
     }
@@ -125,7 +122,7 @@ impl Control {
         if self.asked.is_some_and(|asked| asked.elapsed() < PAUSE) {
             return;
         }
-        // One that has not been heard yet takes RTCP at the port after its own (RFC 3550, section 11).
+        // A sender from which no RTCP came yet takes it at the port after its own (RFC 3550, section 11).
         let heard = self.sender.filter(|sender| sender.ip() == from.ip());
         let sender = heard.unwrap_or(SocketAddr::new(from.ip(), from.port().saturating_add(1)));
         self.asked = Some(Instant::now());

@@ -1,4 +1,4 @@
-//! RTP packets (RFC 3550, section 5.1), and how a player is told of them.
+//! RTP packets (RFC 3550, section 5.1) and their session description.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,18 +11,16 @@ pub const MP2T: u8 = 33;
 
 const HEADER_BYTES: usize = 12;
 
-/// What of an RTP packet matters here.
+/// The fields of an RTP packet that are used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// What the payload is.
     pub payload_type: u8,
-    /// The stream's number (SSRC).
     pub source: u32,
-    /// Without header, extension and padding.
+    /// The payload without header, extension and padding.
     pub payload: &'a [u8],
 }
 
-/// The packet in `datagram`; `None` if it is not RTP of version 2, or RTCP.
+/// Parses `datagram`; `None` if it is not RTP of version 2, or if it is RTCP.
 pub fn parse(datagram: &[u8]) -> Option<Packet<'_>> {
     let (header, mut rest) = datagram.split_at_checked(HEADER_BYTES)?;
     if header[0] >> 6 != 2 || is_control(datagram) {
@@ -50,8 +48,8 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// The stream's number, the first packet's and the beginning of its clock come from the
-    /// seed: at random, as RFC 3550 wants them.
+    /// The seed gives the SSRC, the first sequence number and the first timestamp; RFC 3550 requires random
+    /// ones.
     pub const fn new(seed: [u8; 10]) -> Self {
         let [a, b, c, d, e, f, g, h, i, j] = seed;
         Self {
@@ -61,10 +59,9 @@ impl Packer {
         }
     }
 
-    /// Puts the packet of transport packets that leave so long after the start in place of what
-    /// is in `packet`.
+    /// Replaces `packet` with an RTP packet of `payload`, sent `since_start` after the start.
     pub fn pack(&mut self, since_start: Duration, payload: &[u8], packet: &mut Vec<u8>) {
-        // A clock of 90 kHz, which wraps after 13 hours.
+        // The clock of 90 kHz wraps after 13 hours.
         let ticks = (since_start.as_nanos() * 9 / 100_000) as u32;
         packet.clear();
         packet.extend_from_slice(&[0x80, MP2T]);
@@ -76,8 +73,8 @@ impl Packer {
     }
 }
 
-/// A session description (SDP, RFC 8866) for players at `to`, of a stream of
-/// this format whose first datagram is `first`; `None` for what does not go over RTP.
+/// Writes a session description (SDP, RFC 8866) for players at `to`, from the first datagram of the stream;
+/// `None` for a format that does not go over RTP.
 pub fn describe(format: &str, to: SocketAddr, first: &[u8]) -> Option<String> {
     let (payload_type, attributes) = match format {
         format::MPEG_TS => (MP2T, format!("a=rtpmap:{MP2T} MP2T/90000\r\n")),

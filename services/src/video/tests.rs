@@ -15,7 +15,7 @@ async fn feed(text: &str, duration: Duration) -> (Feed, String) {
     }
 }
 
-/// A second of a real encoder's transport stream.
+/// A second of a transport stream from a real encoder.
 fn clip(folder: &tempfile::TempDir) -> PathBuf {
     let path = folder.path().join("clip.ts");
     let status = std::process::Command::new("ffmpeg")
@@ -160,9 +160,9 @@ fn ffmpeg_reads_synthetic_stream() {
     assert!(text.contains("program_num=1") && text.contains("pmt_pid=256"), "{text}{probe:?}");
 }
 
-/// A source of RTP with H.264, its port, and one who sends to it from ports of its own.
+/// A source of RTP with H.264, its port, and two sockets of a sender.
 async fn h264() -> (Feed, u16, UdpSocket, UdpSocket) {
-    // The port after one that is free may be taken: then another.
+    // The port after a free one may be taken: try another.
     let port = loop {
         let port = UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
         if std::net::UdpSocket::bind(("127.0.0.1", port.saturating_add(1))).is_ok() {
@@ -178,7 +178,7 @@ async fn h264() -> (Feed, u16, UdpSocket, UdpSocket) {
     (live, port, sender, control)
 }
 
-/// A sender's report on its stream, with nothing in it.
+/// An empty sender report on the stream.
 const REPORT: [u8; 28] = {
     let mut report = [0; 28];
     (report[0], report[1], report[3]) = (0x80, 200, 6);
@@ -186,7 +186,7 @@ const REPORT: [u8; 28] = {
     report
 };
 
-/// Asks for a key frame until a request comes here, for a while.
+/// Requests key frames until a request arrives at `at`, or for a limited time.
 async fn asked(live: &Feed, at: &UdpSocket) -> Option<Vec<u8>> {
     let mut buffer = [0; 100];
     for _ in 0..40 {
@@ -244,7 +244,7 @@ async fn rtcp_of_other_stream_is_ignored() {
 
 #[tokio::test]
 async fn silent_sender_asked_at_next_port() {
-    // The port after the sender's may be taken, by a test beside this one: then another.
+    // Another test may hold the port after the sender's: try another.
     let (live, _sender, next) = loop {
         let (live, _, sender, _) = h264().await;
         let next = sender.local_addr().unwrap().port().saturating_add(1);

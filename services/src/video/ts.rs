@@ -1,29 +1,25 @@
-//! Reading MPEG transport packets (ISO/IEC 13818-1): just enough to pace a
-//! file by its clock.
+//! Parsing of MPEG transport packets (ISO/IEC 13818-1), enough to pace a file by its clock.
 
 use std::time::Duration;
 
-/// The size of a transport packet.
+/// Size of a transport packet, in bytes.
 pub const PACKET_BYTES: usize = 188;
 
-/// Transport packets in a datagram, as everyone sends them: the most that fit
-/// an Ethernet frame.
+/// Transport packets in a datagram: the most that fit an Ethernet frame, and the usual number.
 pub const PACKETS_PER_DATAGRAM: usize = 6;
 
-/// The first byte of every packet.
 pub const SYNC: u8 = 0x47;
 
-/// The packet identifier of stuffing.
 pub const NULL_PID: u16 = 0x1fff;
 
-/// What of a packet's header matters here.
+/// The fields of a packet's header that pacing needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Packet identifier, 13 bits.
     pub pid: u16,
-    /// The programme clock, if the packet carries one.
+    /// The programme clock, if the packet has one.
     pub clock: Option<Clock>,
-    /// Whether the clock starts anew here.
+    /// True if the clock starts again here.
     pub discontinuity: bool,
 }
 
@@ -32,7 +28,7 @@ pub struct Header {
 pub struct Clock(u64);
 
 impl Clock {
-    /// The clock starts again from 0 here, after 26.5 hours.
+    /// The clock wraps to 0 here, after 26.5 hours.
     pub const WRAP: u64 = (1 << 33) * 300;
 
     /// The time from `earlier` to this, across a wrap if there was one.
@@ -43,7 +39,7 @@ impl Clock {
     }
 }
 
-/// The header of a packet; `None` if `packet` is none.
+/// Parses a packet's header; `None` if `packet` is no transport packet.
 pub fn header(packet: &[u8]) -> Option<Header> {
     let packet: &[u8; PACKET_BYTES] = packet.try_into().ok()?;
     if packet[0] != SYNC {
@@ -63,7 +59,7 @@ fn clock(field: &[u8]) -> Clock {
     Clock((base * 300 + extension) % Clock::WRAP)
 }
 
-/// Whether a datagram consists of whole transport packets.
+/// True if a datagram consists of whole transport packets.
 pub fn is_datagram(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.len().is_multiple_of(PACKET_BYTES) && bytes.chunks(PACKET_BYTES).all(|p| p[0] == SYNC)
 }

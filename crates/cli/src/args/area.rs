@@ -50,7 +50,7 @@ pub(crate) enum AreaChoice {
 
 impl AreaArgs {
     /// What the flags say; anywhere if they say nothing.
-    pub(crate) fn wanted(&self) -> AreaChoice {
+    pub(crate) fn choice(&self) -> AreaChoice {
         let area = match (self.at, self.near, self.within, self.rect) {
             (Some(cell), ..) => Area::Exact(cell),
             (_, Some(centre), Some(radius), _) => Area::Radius { center: centre, radius },
@@ -93,7 +93,7 @@ mod tests {
 
     fn read(flags: &[&str]) -> Option<AreaChoice> {
         let line = ["command"].iter().chain(flags);
-        AreaCommand::try_parse_from(line).ok().map(|command| command.area.wanted())
+        AreaCommand::try_parse_from(line).ok().map(|command| command.area.choice())
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The command line, from which help, man pages and completions are made as well.
 
-mod alone;
 mod area;
 mod request;
 mod room;
+mod single_command;
 mod tools;
 mod value;
 
@@ -15,10 +15,10 @@ use roost_proto::{Cell, NodeSelector, Scheme, Scope, Service};
 use roost_services::SinkSpec;
 use roost_terminal::{OutputArgs, generate};
 
-pub(crate) use alone::read;
 pub(crate) use area::{AreaArgs, AreaChoice};
-pub(crate) use request::{Form, Mode, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs};
+pub(crate) use request::{Mode, OutputFormat, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs};
 pub(crate) use room::RoomArgs;
+pub(crate) use single_command::read;
 pub(crate) use tools::{
     BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, Daemon, DemoArgs, GroupArgs,
     GroupCommand, ManArgs,
@@ -75,7 +75,7 @@ impl GlobalArgs {
     /// The daemon's socket: the one named, else where an overlay node of this
     /// user, or of the system, has its own.
     pub(crate) fn socket(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(|| first_there(&default_sockets()))
+        self.socket.clone().unwrap_or_else(|| first_existing(&default_sockets()))
     }
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn default_sockets() -> Vec<PathBuf> {
 }
 
 /// The first that exists, else the first.
-fn first_there(sockets: &[PathBuf]) -> PathBuf {
+fn first_existing(sockets: &[PathBuf]) -> PathBuf {
     let there = sockets.iter().find(|socket| socket.exists());
     there.or(sockets.first()).cloned().unwrap_or_default()
 }
@@ -257,7 +257,7 @@ pub(crate) struct TraceArgs {
     #[command(flatten)]
     pub(crate) area: AreaArgs,
     /// Ask this node directly, by name, id or the beginning of its id
-    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::called,
+    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::parse_selector,
         conflicts_with_all = area::FLAGS)]
     pub(crate) provider: Option<NodeSelector>,
     /// Directly from the provider, or through the hub
@@ -308,7 +308,7 @@ pub(crate) struct MoveArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PingArgs {
     /// The remote, one of `roost connections`, by name, id or the beginning of its id [default: the hub]
-    #[arg(value_parser = value::called)]
+    #[arg(value_parser = value::parse_selector)]
     pub(crate) node: Option<NodeSelector>,
     /// The number of pings
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -347,11 +347,11 @@ mod tests {
     fn user_socket_precedes_system_socket() {
         let dir = tempfile::tempdir().unwrap();
         let sockets = ["user", "system"].map(|name| dir.path().join(name));
-        assert_eq!(first_there(&sockets), sockets[0]);
+        assert_eq!(first_existing(&sockets), sockets[0]);
         std::fs::write(&sockets[1], "").unwrap();
-        assert_eq!(first_there(&sockets), sockets[1]);
+        assert_eq!(first_existing(&sockets), sockets[1]);
         std::fs::write(&sockets[0], "").unwrap();
-        assert_eq!(first_there(&sockets), sockets[0]);
+        assert_eq!(first_existing(&sockets), sockets[0]);
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use roost_proto::node::ReflectionPolicy;
-use roost_proto::{Endpoint, NodeSelector, Scheme, Scope, Service};
+use roost_proto::wire::{ReflectionPolicy, RequestMode, ServiceRequest};
+use roost_proto::{Area, Endpoint, NodeSelector, Scheme, SchemeSet, Scope, Service};
 use roost_services::SinkSpec;
 
 #[cfg(doc)]
 use super::Command;
-use super::{AreaArgs, area, value};
+use super::{AreaArgs, TraceArgs, area, value};
 
 /// See [`Command::Request`].
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub(crate) struct RequestArgs {
     #[command(flatten)]
     pub(crate) area: AreaArgs,
     /// Ask this node directly, by name, id or the beginning of its id; `roost lookup` prints them
-    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::called,
+    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::parse_selector,
         conflicts_with_all = area::FLAGS)]
     pub(crate) provider: Option<NodeSelector>,
     /// Consider at most this many providers
@@ -61,8 +61,9 @@ pub(crate) struct ReceiveArgs {
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     pub(crate) timeout: Option<Duration>,
     /// The transfer ends after this time without progress; until then it resumes by itself
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = value::time)]
-    pub(crate) patience: Duration,
+    /// [default: 30s, or longer over a long path]
+    #[arg(long, value_name = "TIME", value_parser = value::time)]
+    pub(crate) patience: Option<Duration>,
     /// Where the data goes: a file, - for stdout, udp://HOST:PORT or, for video, rtp://HOST:PORT;
     /// without it the data is received, checked and measured only
     #[arg(short, long, value_name = "TO")]
@@ -71,8 +72,8 @@ pub(crate) struct ReceiveArgs {
     #[arg(long, value_name = "FILE", requires = "output")]
     pub(crate) sdp: Option<PathBuf>,
     /// The format of a written track: JSON lines, or the format of its source
-    #[arg(long, value_enum, default_value_t = Form::Json, requires = "output")]
-    pub(crate) form: Form,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Json, requires = "output")]
+    pub(crate) form: OutputFormat,
     /// With --json: print the progress as one line each second
     #[arg(long)]
     pub(crate) progress: bool,
@@ -85,6 +86,15 @@ pub(crate) enum Mode {
     Forward,
     /// Answer and data come through the hub
     Relay,
+}
+
+impl From<Mode> for RequestMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Forward => Self::Forward,
+            Mode::Relay => Self::Relay,
+        }
+    }
 }
 
 /// See [`RequestArgs::profile`].
@@ -140,12 +150,12 @@ pub(crate) enum Reflect {
     Never,
 }
 
-impl From<Reflect> for Option<ReflectionPolicy> {
+impl From<Reflect> for ReflectionPolicy {
     fn from(reflect: Reflect) -> Self {
         match reflect {
-            Reflect::Always => Some(ReflectionPolicy::Always),
-            Reflect::IfBusy => Some(ReflectionPolicy::IfBusy),
-            Reflect::Never => None,
+            Reflect::Always => Self::Always,
+            Reflect::IfBusy => Self::IfBusy,
+            Reflect::Never => Self::Never,
         }
     }
 }
@@ -159,7 +169,7 @@ pub(crate) struct SubscribeArgs {
     #[command(flatten)]
     pub(crate) area: AreaArgs,
     /// This node's stream, by name, id or the beginning of its id; `roost lookup` prints them
-    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::called,
+    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::parse_selector,
         conflicts_with_all = area::FLAGS)]
     pub(crate) provider: Option<NodeSelector>,
     /// How long to watch [default: until Ctrl-C, or the provider ends it]
@@ -174,9 +184,43 @@ pub(crate) struct SubscribeArgs {
 }
 
 impl RequestArgs {
+    /// The request that the flags describe.
+    pub(crate) fn service_request(&self, area: Area) -> ServiceRequest {
+        ServiceRequest {
+            provider: self.provider,
+            count: self.count.unwrap_or(0),
+            mode: self.mode.into(),
+            scope: self.scope,
+            duration: self.duration,
+            transports: self.transport.map_or(SchemeSet::ALL, SchemeSet::only),
+            profile: self.profile.map(Into::into),
+            class: self.class.map(Into::into),
+            reflect: self.reflect.into(),
+            timeout: self.receive.timeout,
+            patience: self.receive.patience,
+            ..ServiceRequest::new(self.service, area)
+        }
+    }
+
     /// Whether its stream lasts until somebody ends it.
     pub(crate) fn is_endless(&self) -> bool {
         self.reflect == Reflect::Always && self.duration.is_none()
+    }
+}
+
+impl TraceArgs {
+    /// The request whose way is traced, of a stream for this long.
+    pub(crate) fn service_request(&self, area: Area, duration: Duration) -> ServiceRequest {
+        ServiceRequest {
+            provider: self.provider,
+            mode: self.mode.into(),
+            scope: self.scope,
+            duration: self.service.is_stream().then_some(duration),
+            transports: self.transport.map_or(SchemeSet::ALL, SchemeSet::only),
+            timeout: self.timeout,
+            trace: true,
+            ..ServiceRequest::new(self.service, area)
+        }
     }
 }
 
@@ -202,7 +246,7 @@ impl From<&SubscribeArgs> for RequestArgs {
 
 /// See [`ReceiveArgs::form`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum OutputFormat {
     /// One JSON object per line
     Json,
     /// One JSON object per line, with the source's own record under `raw`
@@ -217,7 +261,7 @@ pub(crate) struct SendArgs {
     /// The file
     pub(crate) file: PathBuf,
     /// The node that receives the file, by name, id or the beginning of its id
-    #[arg(value_parser = value::called)]
+    #[arg(value_parser = value::parse_selector)]
     pub(crate) node: NodeSelector,
     /// What to call it there [default: its name here]
     #[arg(long)]

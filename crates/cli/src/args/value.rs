@@ -18,9 +18,9 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads which node is meant.
-pub(super) fn called(text: &str) -> Result<NodeSelector, String> {
+pub(super) fn parse_selector(text: &str) -> Result<NodeSelector, String> {
     match text.parse::<NodeSelector>() {
-        Ok(called) if !called.is_everybody() => Ok(called),
+        Ok(selector) if !selector.is_everybody() => Ok(selector),
         Ok(_) => Err("it is empty: expected a node's name, its id, or the beginning of its id".to_owned()),
         Err(error) => Err(error.to_string()),
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use roost_proto::wire::{Message, Reason, Request, RequestMode};
+use roost_proto::wire::{Message, Reason, Request, RequestMode, ServiceRequest};
 use roost_proto::{Area, Nonce, RequestId, Service};
 use tokio::task::JoinSet;
 
-use super::node::{BenchNode, Maker};
+use super::node::{BenchNode, NodeFactory};
 use super::population::place;
 use super::probe::Probe;
 use crate::failure::{Code, Failure, Outcome};
@@ -47,14 +47,14 @@ pub(super) struct Lookups {
 }
 
 /// Fails if the hub rate-limits lookups per node: said before the population is there.
-pub(super) async fn check(maker: &Arc<Maker>, nodes: u32, in_flight: u32) -> Outcome {
+pub(super) async fn check(maker: &Arc<NodeFactory>, nodes: u32, in_flight: u32) -> Outcome {
     run(maker, nodes, (in_flight, 1), WARM_UP, None).await.map(drop)
 }
 
 /// Looks nodes of the population up by place and service for `seconds`, with `in_flight` lookups
 /// shared out among at most `requesters` nodes.
 pub(super) async fn run(
-    maker: &Arc<Maker>,
+    maker: &Arc<NodeFactory>,
     nodes: u32,
     (in_flight, requesters): (u32, u32),
     seconds: Duration,
@@ -179,18 +179,9 @@ impl Requester {
         let service = Service::ALL[(self.cursor >> 7) as usize % Service::ALL.len()];
         let id = RequestId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
-        let request = Request {
-            id,
-            nonce: Nonce::from_u64(self.cursor),
-            service,
-            area: Area::Exact(place(number)),
-            mode: RequestMode::Lookup,
-            deadline_ms: 2_000,
-            count: 0,
-            params: None,
-            scope: None,
-            selector: None,
-        };
+        let area = Area::Exact(place(number));
+        let spec = ServiceRequest { mode: RequestMode::Lookup, ..ServiceRequest::new(service, area) };
+        let request = Request::new(id, Nonce::from_u64(self.cursor), spec, 2_000);
         self.waiting.insert(id, Instant::now());
         self.node.send(self.node.hub, &Message::Request(request));
     }

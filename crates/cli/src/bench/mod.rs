@@ -23,7 +23,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::{BenchArgs, BenchCommand, BenchHubArgs};
 use crate::failure::{Code, Failure, Outcome};
-use node::{BenchNode, Maker};
+use node::{BenchNode, NodeFactory};
 use population::Population;
 use probe::Probe;
 use report::{BenchReport, Memory};
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &BenchArgs, output: Output) -> Outcome {
 }
 
 /// Nodes and identities that the bench removes from the hub, also after an error or Ctrl-C.
-struct Guests {
+struct BenchNodes {
     sample: Vec<BenchNode>,
     population: Population,
     silent: Vec<Arc<Identity>>,
@@ -56,9 +56,9 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
     let address = resolve(args).await?;
     let nodes = args.entries.div_ceil(SERVICES_PER_NODE);
     let kept = kept(nodes, address.scheme, raise_file_limit())?;
-    let maker = Arc::new(Maker::new(group, address));
+    let maker = Arc::new(NodeFactory::new(group, address));
     let steps = Steps::start(output, "attaching nodes", nodes as usize);
-    let mut guests = Guests { sample: Vec::new(), population: Population::new(), silent: Vec::new() };
+    let mut guests = BenchNodes { sample: Vec::new(), population: Population::new(), silent: Vec::new() };
     let measured = tokio::select! {
         measured = measure(args, &maker, (nodes, kept), &mut guests, &steps) => measured,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(Code::Interrupted, "interrupted; its nodes have left the hub")),
@@ -75,9 +75,9 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
 
 async fn measure(
     args: &BenchHubArgs,
-    maker: &Arc<Maker>,
+    maker: &Arc<NodeFactory>,
     (nodes, kept): (u32, u32),
-    guests: &mut Guests,
+    guests: &mut BenchNodes,
     steps: &Steps,
 ) -> Outcome<BenchReport> {
     let probe = args.pid.map(Probe::new).transpose()?;

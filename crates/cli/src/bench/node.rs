@@ -30,7 +30,7 @@ pub(super) const RETRY: Duration = Duration::from_millis(300);
 const BATCH: usize = 256;
 
 /// Makes nodes for one hub.
-pub(super) struct Maker {
+pub(super) struct NodeFactory {
     group: Group,
     hub: Address,
     made: AtomicU64,
@@ -52,7 +52,7 @@ pub(super) struct BenchNode {
     scheme: Scheme,
 }
 
-impl Maker {
+impl NodeFactory {
     /// Makes nodes of `group` for the hub at `hub`.
     pub(super) fn new(group: Group, hub: Address) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -11,7 +11,7 @@ use roost_transport::{Event, Transport};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::node::{BenchNode, Maker, wire_bytes};
+use super::node::{BenchNode, NodeFactory, wire_bytes};
 use roost_terminal::Steps;
 
 use crate::failure::{Failure, Outcome};
@@ -53,7 +53,7 @@ pub(super) struct Joins {
 
 /// Lets a few nodes join, one by one: first contact, mutual authentication,
 /// four services published. They stay in `sample`.
-pub(super) async fn sample_joins(maker: &Maker, nodes: u32, sample: &mut Vec<BenchNode>) -> Outcome<Joins> {
+pub(super) async fn sample_joins(maker: &NodeFactory, nodes: u32, sample: &mut Vec<BenchNode>) -> Outcome<Joins> {
     let count = SAMPLE.min(nodes);
     let (mut bytes, mut millis) = (0, 0.0);
     for number in 0..count {
@@ -110,7 +110,7 @@ impl Population {
     /// Takes the sample in, and attaches the rest of the population without publishing anything.
     pub(super) async fn attach(
         &mut self,
-        maker: &Arc<Maker>,
+        maker: &Arc<NodeFactory>,
         sample: Vec<BenchNode>,
         count: u32,
         steps: &Steps,
@@ -208,7 +208,7 @@ impl Member {
     async fn wait(&mut self, stage: &mut watch::Receiver<Stage>) -> Outcome {
         while *stage.borrow_and_update() == Stage::Attached {
             tokio::select! {
-                event = self.node.next(self.renew.unwrap_or_else(far)) => self.renew_if_due(event.as_ref()),
+                event = self.node.next(self.renew.unwrap_or_else(far_future)) => self.renew_if_due(event.as_ref()),
                 _ = stage.changed() => {}
             }
         }
@@ -225,7 +225,7 @@ impl Member {
     async fn live(&mut self, stage: &mut watch::Receiver<Stage>) -> bool {
         while *stage.borrow_and_update() != Stage::Leaving {
             tokio::select! {
-                event = self.node.next(self.renew.unwrap_or_else(far)) => {
+                event = self.node.next(self.renew.unwrap_or_else(far_future)) => {
                     if matches!(event, Some(Event::Down { .. })) {
                         return false;
                     }
@@ -250,7 +250,7 @@ impl Member {
 /// descriptor for them to stay. Over UDP the hub does not notice, so their
 /// entries last as long as a lease, which is longer than the measurements. They are in `silent`.
 pub(super) async fn publish_and_fall_silent(
-    maker: &Arc<Maker>,
+    maker: &Arc<NodeFactory>,
     numbers: Range<u32>,
     silent: &mut Vec<Arc<Identity>>,
     steps: &Steps,
@@ -270,7 +270,7 @@ pub(super) async fn publish_and_fall_silent(
 }
 
 /// Lets those that have fallen silent withdraw, as far as the hub lets them in again.
-pub(super) async fn recall(maker: &Arc<Maker>, silent: Vec<Arc<Identity>>) {
+pub(super) async fn recall(maker: &Arc<NodeFactory>, silent: Vec<Arc<Identity>>) {
     let (mut leaving, mut silent) = (JoinSet::new(), silent.into_iter());
     loop {
         while leaving.len() < FALLING_SILENT
@@ -290,7 +290,7 @@ pub(super) async fn recall(maker: &Arc<Maker>, silent: Vec<Arc<Identity>>) {
     }
 }
 
-async fn publish_once(maker: Arc<Maker>, number: u32) -> Outcome<Arc<Identity>> {
+async fn publish_once(maker: Arc<NodeFactory>, number: u32) -> Outcome<Arc<Identity>> {
     let mut node = maker.attach(maker.lonely_host(number)).await?;
     node.publish(place(number), ServiceSet::ALL).await?;
     // The hub gives up a connection that leaves something unacknowledged.
@@ -306,6 +306,6 @@ fn phase(index: u32, count: u32) -> Duration {
 }
 
 /// Later than any bench lasts.
-fn far() -> Instant {
+fn far_future() -> Instant {
     Instant::now() + Duration::from_secs(24 * 60 * 60)
 }

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hdrhistogram::Histogram;
-use roost_proto::wire::{Accept, FlowDescription, Message, ProviderRequest, Reason, Request, RequestMode};
+use roost_proto::wire::{Accept, FlowDescription, Message, Reason, Request, ServiceRequest};
 use roost_proto::{Area, Cell, ConnectionId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
 use roost_transport::Transport;
 use tokio::sync::oneshot;
 
 use super::lookups::THROTTLED;
-use super::node::{BenchNode, Maker, PATIENCE, RETRY, header_bytes};
+use super::node::{BenchNode, NodeFactory, PATIENCE, RETRY, header_bytes};
 use crate::failure::{Code, Failure, Outcome};
 
 /// Requests that are measured: fewer than a hub relays for one node at a time.
@@ -35,7 +35,7 @@ pub(super) struct Warm {
 }
 
 /// Requests an empty object from a provider again and again.
-pub(super) async fn run(maker: &Arc<Maker>) -> Outcome<Warm> {
+pub(super) async fn run(maker: &Arc<NodeFactory>) -> Outcome<Warm> {
     let place = place(maker.epoch);
     let mut requester = maker.attach(Some(maker.host()?)).await?;
     requester.publish(place, ServiceSet::EMPTY).await?;
@@ -104,18 +104,8 @@ async fn measure(mut requester: BenchNode, provider: BenchNode, direct: Connecti
 
 /// Asks once and gives the connection over which the acceptance came.
 async fn request(requester: &mut BenchNode, place: Cell, round: u32) -> Outcome<ConnectionId> {
-    let request = Request {
-        id: RequestId(round + 1),
-        nonce: Nonce::from_u64(u64::from(round)),
-        service: Service::Sensor,
-        area: Area::Exact(place),
-        mode: RequestMode::Forward,
-        deadline_ms: 2_000,
-        count: 0,
-        params: None,
-        scope: None,
-        selector: None,
-    };
+    let spec = ServiceRequest::new(Service::Sensor, Area::Exact(place));
+    let request = Request::new(RequestId(round + 1), Nonce::from_u64(u64::from(round)), spec, 2_000);
     let id = request.id;
     let request = Message::Request(request);
     let give_up = Instant::now() + PATIENCE;
@@ -153,8 +143,8 @@ async fn serve(
             _ = &mut stop => return provider,
         };
         // Silence changes nothing.
-        if let Some((hub, Message::ProviderRequest(forward))) = message {
-            let relayed = forward.reply_to.is_empty();
+        if let Some((hub, Message::Request(forward))) = message {
+            let relayed = forward.reply_to().is_empty();
             let to = if relayed { hub } else { direct };
             provider.send(to, &acceptance(&provider, &forward, place, relayed));
             provider.transport.flush();
@@ -162,22 +152,15 @@ async fn serve(
     }
 }
 
-fn acceptance(provider: &BenchNode, forward: &ProviderRequest, place: Cell, relayed: bool) -> Message {
+fn acceptance(provider: &BenchNode, forward: &Request, place: Cell, relayed: bool) -> Message {
     /// SHA-256 of nothing.
     const EMPTY_DIGEST: [u8; 32] = [
         0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae,
         0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
     ];
     let format = "application/senml+json".to_owned();
-    let offer =
+    let flow =
         FlowDescription::Object { bytes: 0, digest: EMPTY_DIGEST, format, inline: Some(Bytes::new()), offset: None };
     let provider = relayed.then_some(provider.id);
-    Message::Accept(Accept {
-        id: forward.id,
-        nonce: forward.nonce,
-        flow: offer,
-        cell: place,
-        provider,
-        stream_keys: None,
-    })
+    Message::Accept(Accept { id: forward.id, nonce: forward.nonce, flow, cell: place, provider, stream_keys: None })
 }

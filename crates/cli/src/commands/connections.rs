@@ -20,19 +20,19 @@ pub(crate) async fn run(socket: &Path, paths: bool, output: Output) -> Outcome {
     let columns =
         ["NAME", "ROLE", "STANDS", "NODE", "ADDRESS", "DIALLED BY", ">RTT", ">SENT", ">RECEIVED", ">RESENT", ">UP"];
     let mut table = Table::new(&columns);
-    for peer in &answer.connections {
+    for connection in &answer.connections {
         table.row([
-            peer.name.clone(),
-            peer.role.to_string(),
-            stands(peer),
-            format!("{:?}", peer.node),
-            peer.address.clone(),
-            if peer.dialed { "us" } else { "them" }.to_owned(),
-            format!("{:.2} ms", peer.rtt_ms),
-            bytes(peer.sent_bytes),
-            bytes(peer.received_bytes),
-            peer.retransmissions.to_string(),
-            seconds(peer.since_s),
+            connection.name.clone(),
+            connection.role.to_string(),
+            stands(connection),
+            format!("{:?}", connection.node),
+            connection.address.clone(),
+            if connection.dialed { "us" } else { "them" }.to_owned(),
+            format!("{:.2} ms", connection.rtt_ms),
+            bytes(connection.sent_bytes),
+            bytes(connection.received_bytes),
+            connection.retransmissions.to_string(),
+            seconds(connection.since_s),
         ]);
     }
     output.table(&table)?;
@@ -40,7 +40,7 @@ pub(crate) async fn run(socket: &Path, paths: bool, output: Output) -> Outcome {
     Ok(())
 }
 
-fn show_paths(peers: &[ConnectionRow], output: Output) -> Outcome {
+fn show_paths(connections: &[ConnectionRow], output: Output) -> Outcome {
     let columns = [
         "NAME",
         "NODE",
@@ -56,10 +56,10 @@ fn show_paths(peers: &[ConnectionRow], output: Output) -> Outcome {
         ">LOST",
     ];
     let mut table = Table::new(&columns);
-    for (peer, path) in peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
+    for (connection, path) in connections.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
         table.row([
-            peer.name.clone(),
-            format!("{:?}", peer.node),
+            connection.name.clone(),
+            format!("{:?}", connection.node),
             path.local.clone().unwrap_or_else(|| "-".to_owned()),
             path.remote.clone(),
             if path.answers { "yes" } else { "no" }.to_owned(),
@@ -76,8 +76,8 @@ fn show_paths(peers: &[ConnectionRow], output: Output) -> Outcome {
 }
 
 /// How a super node stands to this one.
-fn stands(peer: &ConnectionRow) -> String {
-    match (peer.relation, peer.tier) {
+fn stands(connection: &ConnectionRow) -> String {
+    match (connection.relation, connection.tier) {
         (Some(relation), Some(tier)) => format!("{} of tier {tier}", relation.name()),
         (Some(relation), None) => relation.name().to_owned(),
         (None, _) => "-".to_owned(),

@@ -47,7 +47,7 @@ fn issue(dir: &Path, name: &str, role: Role, valid: Duration, target: &Path, out
         std::fs::create_dir_all(parent).map_err(|error| Failure::file("create", parent, &error))?;
     }
     let is_cut = is_cut(&group, valid);
-    let issued = group.issue(name, role, validity(&group, valid), target).map_err(elsewhere)?;
+    let issued = group.issue(name, role, validity(&group, valid), target).map_err(explain_existing_identity)?;
     if output.is_json() {
         return Ok(output.json(&json!({
             "schema": SCHEMA, "dir": target, "certificate": certificate(&issued), "cut_to_group": is_cut
@@ -89,7 +89,7 @@ fn say_cut(is_cut: bool, until: &str, output: Output) {
 }
 
 /// Says how a member that has an identity gets another one.
-fn elsewhere(error: GroupError) -> Failure {
+fn explain_existing_identity(error: GroupError) -> Failure {
     match error {
         GroupError::Exists { path } => {
             let path = path.display();

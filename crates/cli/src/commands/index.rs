@@ -61,7 +61,7 @@ fn totals(index: &Index, limit: u32) -> String {
     let all = totals.nodes + totals.replicas;
     let standing_by = match totals.replicas {
         0 => String::new(),
-        mirrored => format!(" at home here, {mirrored} more as a standby"),
+        replicas => format!(" at home here, {replicas} more as a standby"),
     };
     let next = index.nodes.last().map(|last| format!("; for the next ones --after {}", last.node));
     let next = next.filter(|_| shown >= u64::from(limit)).unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 /// Asks the hub and prints who offers the service, the best first.
 pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
-    let area = area(args.area.wanted(), &client).await?;
+    let area = area(args.area.choice(), &client).await?;
     let query = LookupQuery {
         count: args.count.unwrap_or(0),
         timeout: args.timeout,
@@ -26,14 +26,14 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
         output.json(&found)?;
     }
     if found.candidates.is_empty() {
-        let (code, but) = nobody(&found.coverage);
+        let (code, but) = explain_not_found(&found.coverage);
         return Err(Failure::of_kind(code, format!("nobody offers {} {area}{but}", args.service)));
     }
     if output.is_json() {
         return Ok(());
     }
     output.table(&candidates(&found.candidates, Some(area)))?;
-    if let Some(why) = there_may_be_more(&found.coverage) {
+    if let Some(why) = explain_partial(&found.coverage) {
         output.say(format!("There may be more: {why}."));
     }
     output.detail(format!("Answered in {:.2} ms.", found.elapsed_ms));
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
 
 /// What it means that nobody was found: that there is nobody only where the
 /// answer is a whole one.
-fn nobody(coverage: &str) -> (Code, &'static str) {
+fn explain_not_found(coverage: &str) -> (Code, &'static str) {
     match coverage {
         "complete" => (Code::NotFound, ""),
         "own" => (Code::NotFound, " in this hub's own directory; a node's socket asks the other hubs too"),
@@ -56,7 +56,7 @@ fn nobody(coverage: &str) -> (Code, &'static str) {
 }
 
 /// Why an answer is not a whole one.
-fn there_may_be_more(coverage: &str) -> Option<&'static str> {
+fn explain_partial(coverage: &str) -> Option<&'static str> {
     match coverage {
         "complete" => None,
         "first_match" => {
@@ -83,15 +83,15 @@ mod tests {
             ("partial", Code::TimedOut, 6),
             ("of a later version", Code::TimedOut, 6),
         ] {
-            let (code, but) = nobody(coverage);
+            let (code, but) = explain_not_found(coverage);
             assert_eq!((code, code.exit_code()), (kind, exit), "{coverage}");
             assert_eq!(but.is_empty(), coverage == "complete", "{coverage}");
-            assert_eq!(there_may_be_more(coverage).is_none(), coverage == "complete", "{coverage}");
+            assert_eq!(explain_partial(coverage).is_none(), coverage == "complete", "{coverage}");
         }
     }
 
     #[test]
     fn first_coverage_suggests_area() {
-        assert!(there_may_be_more("first_match").unwrap().contains("--within"));
+        assert!(explain_partial("first_match").unwrap().contains("--within"));
     }
 }

@@ -37,8 +37,8 @@ async fn connect(socket: &Path) -> Outcome<Client> {
 }
 
 /// The area that is meant: around the node, if no other centre was given.
-async fn area(wanted: AreaChoice, client: &Client) -> Outcome<Area> {
-    match wanted {
+async fn area(choice: AreaChoice, client: &Client) -> Outcome<Area> {
+    match choice {
         AreaChoice::Area(area) => Ok(area),
         AreaChoice::AroundHere { radius } => {
             let here = client.status().await?.cell;

@@ -9,7 +9,7 @@ use roost_proto::Service;
 use roost_proto::flow::parse_digest;
 use roost_proto::wire::ResumePoint;
 use roost_services::{
-    Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkError, SinkSpec, SinkState, TrackForm,
+    Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkError, SinkSpec, SinkState, TrackFormat,
 };
 use roost_terminal::Output;
 
@@ -21,7 +21,7 @@ use crate::progress::Progress;
 pub(crate) struct OutputWriter<'a> {
     service: Service,
     spec: Option<&'a SinkSpec>,
-    form: TrackForm,
+    track_format: TrackFormat,
     output: Output,
     /// What an earlier request has left, until a provider says what it has.
     part: Option<PartialFile>,
@@ -50,7 +50,7 @@ impl<'a> OutputWriter<'a> {
     pub(crate) async fn begin(
         service: Service,
         spec: Option<&'a SinkSpec>,
-        form: TrackForm,
+        track_format: TrackFormat,
         output: Output,
     ) -> Outcome<Self> {
         let part = match file(service, spec) {
@@ -59,7 +59,7 @@ impl<'a> OutputWriter<'a> {
         };
         let (sink, verifies, resumed_at, kept) = (None, false, None, None);
         let (sdp, format) = (None, String::new());
-        Ok(Self { service, spec, form, output, part, sink, sdp, format, verifies, resumed_at, kept })
+        Ok(Self { service, spec, track_format, output, part, sink, sdp, format, verifies, resumed_at, kept })
     }
 
     /// The same, with a file that tells players of the stream.
@@ -89,7 +89,7 @@ impl<'a> OutputWriter<'a> {
             }
             _ => {
                 self.verifies = false;
-                let sink = Sink::open(self.service, &accepted.format, spec, self.form).await;
+                let sink = Sink::open(self.service, &accepted.format, spec, self.track_format).await;
                 sink.map_err(|error| unwritten(&error))?
             }
         };
@@ -166,7 +166,7 @@ impl<'a> OutputWriter<'a> {
 
     pub(crate) async fn close(&mut self, complete: bool) -> Outcome {
         if let Some(sink) = self.sink.take() {
-            let left_out = sink.left_out();
+            let left_out = sink.skipped_lines();
             let finished = sink.finish(complete).await.map_err(|error| unwritten(&error))?;
             let verified = self.verifies && matches!(finished, Finished::Written { .. });
             self.kept = Some(WrittenOutput { finished, left_out, verified });
@@ -249,7 +249,7 @@ mod tests {
 
     async fn begin(spec: &SinkSpec) -> OutputWriter<'_> {
         let keeping =
-            OutputWriter::begin(Service::Image, Some(spec), TrackForm::Raw, Output::new(false, true, false, true))
+            OutputWriter::begin(Service::Image, Some(spec), TrackFormat::Raw, Output::new(false, true, false, true))
                 .await;
         keeping.map_err(|failure| failure.to_string()).unwrap()
     }

@@ -4,22 +4,20 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use roost_control::{
-    Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestQuery, RequestStream, Summary,
-};
-use roost_proto::wire::RequestMode as WireMode;
+use roost_control::{Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestStream, TransferSummary};
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Service};
-use roost_services::{Finished, SinkSpec, SinkState, TrackForm};
+use roost_services::{Finished, SinkSpec, SinkState, TrackFormat};
 
 use super::output_writer::OutputWriter;
 use super::summary::{PartialTransfer, report};
 use super::{area, area_flags, connect};
 use roost_terminal::Output;
 
-use crate::args::{Form, Mode, RequestArgs};
+use crate::args::{OutputFormat, RequestArgs};
 use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
-use crate::signals::{Signals, reader_goes};
+use crate::signals::{Signals, wait_for_reader_exit};
 
 /// Said of a stream that has ended well and empty.
 const EMPTY: &str = "the stream has ended without data: check that its provider's source sends data";
@@ -35,27 +33,27 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
         return Err(Failure::usage("--sdp tells players of RTP: send it to one with -o rtp://HOST:PORT"));
     }
     let client = connect(socket).await?;
-    let area = area(args.area.wanted(), &client).await?;
+    let area = area(args.area.choice(), &client).await?;
     let asking = match args.provider {
         Some(provider) => format!("asking {provider} for {}", args.service),
         None => format!("asking for {} {area}", args.service),
     };
     let form = match args.receive.form {
-        Form::Json => TrackForm::JsonLines,
-        Form::Full => TrackForm::Full,
-        Form::Raw => TrackForm::Raw,
+        OutputFormat::Json => TrackFormat::JsonLines,
+        OutputFormat::Full => TrackFormat::Full,
+        OutputFormat::Raw => TrackFormat::Raw,
     };
     let keeping = OutputWriter::begin(args.service, args.receive.output.as_ref(), form, output).await?;
     let keeping = keeping.telling(args.receive.sdp.as_deref());
     let progress = Progress::start(output, asking);
-    let stream = client.request(&RequestQuery { resume: keeping.resume(), ..query(args, area) }).await?;
+    let stream = client.request(&ServiceRequest { resume: keeping.resume(), ..args.service_request(area) }).await?;
     let endless = OnceLock::new();
     let mut transfer = Transfer { args, output, progress, keeping, early: PartialTransfer::begin(), endless: &endless };
     let ended = tokio::select! {
         biased;
         ended = transfer.receive(stream) => ended,
         interrupted = broken_off(&client, &endless) => interrupted.map(|()| TransferEnd::Interrupted),
-        () = reader_goes(), if args.receive.output == Some(SinkSpec::Stdout) => Ok(TransferEnd::Reader),
+        () = wait_for_reader_exit(), if args.receive.output == Some(SinkSpec::Stdout) => Ok(TransferEnd::Reader),
     };
     transfer.progress.end();
     let Transfer { mut keeping, early, .. } = transfer;
@@ -132,27 +130,6 @@ fn suits_output(service: Service, output: Option<&SinkSpec>, terminal: bool) -> 
     Err(Failure::usage(message))
 }
 
-fn query(args: &RequestArgs, area: Area) -> RequestQuery {
-    let mode = match args.mode {
-        Mode::Forward => WireMode::Forward,
-        Mode::Relay => WireMode::Relay,
-    };
-    RequestQuery {
-        provider: args.provider,
-        count: args.count.unwrap_or(0),
-        mode,
-        scope: args.scope,
-        duration: args.duration,
-        transport: args.transport,
-        profile: args.profile.map(Into::into),
-        class: args.class.map(Into::into),
-        reflect: args.reflect.into(),
-        timeout: args.receive.timeout,
-        patience: args.receive.patience,
-        ..RequestQuery::new(args.service, area)
-    }
-}
-
 /// One request under way.
 struct Transfer<'a> {
     args: &'a RequestArgs,
@@ -167,9 +144,9 @@ struct Transfer<'a> {
 /// How a transfer ended.
 enum TransferEnd {
     /// Everything came.
-    Finished(Summary),
+    Finished(TransferSummary),
     /// Something did not.
-    Failed(Failure, Option<Summary>),
+    Failed(Failure, Option<TransferSummary>),
     /// Whoever reads our output has enough.
     Reader,
     /// A signal has ended it before its time.

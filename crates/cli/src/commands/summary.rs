@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use roost_control::{Accepted, Summary};
+use roost_control::{Accepted, TransferSummary};
 use roost_proto::format_node;
 use roost_services::{Finished, SinkSpec};
 use roost_terminal::{Output, SCHEMA};
@@ -27,11 +27,16 @@ struct RequestReport<'a> {
     /// Bytes that were there before, of an object that went on.
     #[serde(skip_serializing_if = "Option::is_none")]
     resumed_at: Option<u64>,
-    summary: &'a Summary,
+    summary: &'a TransferSummary,
 }
 
 /// Prints the summary: on stdout, unless the data went there.
-pub(super) fn report(args: &RequestArgs, summary: &Summary, keeping: &OutputWriter<'_>, output: Output) -> Outcome {
+pub(super) fn report(
+    args: &RequestArgs,
+    summary: &TransferSummary,
+    keeping: &OutputWriter<'_>,
+    output: Output,
+) -> Outcome {
     let data_on_stdout = args.receive.output == Some(SinkSpec::Stdout);
     if output.is_json() {
         let report = RequestReport {
@@ -55,7 +60,7 @@ pub(super) fn report(args: &RequestArgs, summary: &Summary, keeping: &OutputWrit
     Ok(output.data(&text)?)
 }
 
-fn describe(args: &RequestArgs, summary: &Summary, keeping: &OutputWriter<'_>) -> String {
+fn describe(args: &RequestArgs, summary: &TransferSummary, keeping: &OutputWriter<'_>) -> String {
     let way = match (summary.reflected, summary.relayed) {
         (true, _) => "reflected by super nodes".to_owned(),
         (false, true) => format!("through the hub over {}", summary.transport),
@@ -126,7 +131,7 @@ fn destination(args: &RequestArgs, kept: Option<&WrittenOutput>) -> Option<Strin
 
 /// Payload bits per second: of a stream from its first byte on, of an object
 /// from the request on.
-fn rate(args: &RequestArgs, summary: &Summary) -> f64 {
+fn rate(args: &RequestArgs, summary: &TransferSummary) -> f64 {
     let before = summary.first_byte_ms.filter(|_| args.service.is_stream()).unwrap_or(0.0);
     let seconds = (summary.elapsed_ms - before) / 1e3;
     if seconds > 0.0 { summary.bytes as f64 * 8.0 / seconds } else { 0.0 }

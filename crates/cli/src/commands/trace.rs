@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use roost_control::{Error, Frame, RequestEvent, RequestQuery, RequestStream, Summary, Trace, TraceHop};
-use roost_proto::wire::RequestMode as WireMode;
+use roost_control::{Error, Frame, RequestEvent, RequestStream, Trace, TraceHop, TransferSummary};
 use roost_proto::{Area, format_node};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
 use super::{area, connect};
-use crate::args::{Mode, TraceArgs};
+use crate::args::TraceArgs;
 use crate::failure::{Code, Failure, Outcome};
 
 /// What the times mean, and what they cannot tell.
@@ -25,9 +24,9 @@ pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outc
     let client = connect(socket).await?;
     let area = match args.provider {
         Some(_) => Area::Anywhere,
-        None => area(args.area.wanted(), &client).await?,
+        None => area(args.area.choice(), &client).await?,
     };
-    let traced = receive(client.request(&query(args, area)).await?).await?;
+    let traced = receive(client.request(&args.service_request(area, STREAM)).await?).await?;
     if output.is_json() {
         output.json(&report(args, &traced))?;
     } else {
@@ -41,29 +40,16 @@ pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outc
     }
 }
 
-fn query(args: &TraceArgs, area: Area) -> RequestQuery {
-    RequestQuery {
-        provider: args.provider,
-        mode: if args.mode == Mode::Relay { WireMode::Relay } else { WireMode::Forward },
-        scope: args.scope,
-        duration: args.service.is_stream().then_some(STREAM),
-        transport: args.transport,
-        timeout: args.timeout,
-        trace: true,
-        ..RequestQuery::new(args.service, area)
-    }
-}
-
 /// What came of a request.
 #[derive(Default)]
-struct Traced {
+struct TraceOutcome {
     trace: Trace,
-    summary: Option<Summary>,
+    summary: Option<TransferSummary>,
     error: Option<Error>,
 }
 
-async fn receive(mut stream: RequestStream) -> Outcome<Traced> {
-    let mut traced = Traced::default();
+async fn receive(mut stream: RequestStream) -> Outcome<TraceOutcome> {
+    let mut traced = TraceOutcome::default();
     while let Some(frame) = stream.next().await? {
         match frame {
             Frame::Event(RequestEvent::Traced(trace)) => traced.trace = trace,
@@ -87,11 +73,11 @@ struct TraceReport<'a> {
     schema: u32,
     service: &'static str,
     trace: &'a Trace,
-    summary: Option<&'a Summary>,
+    summary: Option<&'a TransferSummary>,
     error: Option<&'a Error>,
 }
 
-fn report<'a>(args: &TraceArgs, traced: &'a Traced) -> TraceReport<'a> {
+fn report<'a>(args: &TraceArgs, traced: &'a TraceOutcome) -> TraceReport<'a> {
     TraceReport {
         schema: SCHEMA,
         service: args.service.name(),
@@ -124,6 +110,7 @@ fn did(hop: &TraceHop) -> String {
         "looked-up" => "asked other hubs what they have".to_owned(),
         "declined" => format!("heard from {other}: {reason}"),
         "silent" => format!("heard nothing from {other}"),
+        "refused" if reason == "too many" => "declined it: too many".to_owned(),
         "refused" => format!("had nobody left to try: {reason}"),
         "reused" => "answered over a connection that was up".to_owned(),
         "dialed" => {
@@ -134,7 +121,7 @@ fn did(hop: &TraceHop) -> String {
     }
 }
 
-fn totals(traced: &Traced) -> String {
+fn totals(traced: &TraceOutcome) -> String {
     let mut lines = Vec::new();
     lines.extend(traced.trace.accepted_ms.map(|after| format!("accepted    after {}", millis(after))));
     if let Some((summary, first)) = traced.summary.as_ref().and_then(|summary| Some((summary, summary.first_byte_ms?)))
@@ -182,6 +169,8 @@ mod tests {
             assert!(did(&hop(step)).contains("n7"), "{step}");
         }
         assert_eq!(did(&hop("declined")), "heard from n7: source failed");
+        let declined = TraceHop { reason: Some("too_many".to_owned()), ..hop("refused") };
+        assert_eq!(did(&declined), "declined it: too many");
         assert_eq!(did(&hop("dialed")), "answered over a new connection (21.40 ms)");
         assert_eq!(did(&hop("later")), "later", "a step of a later version is shown as it is");
     }
@@ -191,7 +180,7 @@ mod tests {
         let trace = Trace { sent: 2, accepted_ms: Some(40.0), hops: vec![hop("handed")] };
         let text = table(&trace).render(str::to_owned);
         assert!(text.contains("sn1") && text.contains("handed it to n7") && text.contains("0.05 ms"), "{text}");
-        let totals = totals(&Traced { trace, summary: None, error: None });
+        let totals = totals(&TraceOutcome { trace, summary: None, error: None });
         assert!(totals.contains("after 40.00 ms") && totals.contains("2 times"), "{totals}");
     }
 }

@@ -11,12 +11,12 @@ use roost_terminal::Output;
 
 use crate::args::WatchArgs;
 use crate::failure::{Code, Failure, Outcome};
-use crate::signals::reader_goes;
+use crate::signals::wait_for_reader_exit;
 
 /// Prints changes until it is interrupted or the daemon ends it.
 pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
-    let area = area(args.area.wanted(), &client).await?;
+    let area = area(args.area.choice(), &client).await?;
     let mut changes = client.watch(&WatchQuery { services: services(&args.services), area, names: true }).await?;
     output.say(format!("Watching {area}: + new, ~ moved or changed, - gone; Ctrl-C ends it."));
     let mut seen = KnownNodes::default();
@@ -29,7 +29,7 @@ pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outc
                 None => return Err(Failure::new(Code::Unreachable, "the daemon has ended the watch: it is leaving")),
             },
             _ = &mut interrupted => return Ok(()),
-            () = reader_goes() => return Err(Failure::ClosedPipe),
+            () = wait_for_reader_exit() => return Err(Failure::ClosedPipe),
         }
     }
 }
@@ -58,7 +58,7 @@ const REMEMBERED: usize = 65_536;
 
 /// A node when it was last heard of.
 #[derive(Clone)]
-struct Last {
+struct LastSeen {
     name: Option<String>,
     cell: Cell,
     services: Vec<Service>,
@@ -67,7 +67,7 @@ struct Last {
 /// Each node when it was last heard of.
 #[derive(Default)]
 pub(super) struct KnownNodes {
-    nodes: BTreeMap<NodeId, Last>,
+    nodes: BTreeMap<NodeId, LastSeen>,
 }
 
 impl KnownNodes {
@@ -83,7 +83,7 @@ impl KnownNodes {
         let name = name.map(str::to_owned).or_else(|| before.as_ref()?.name.clone());
         let is = format_node(node, name.as_deref());
         if before.is_some() || self.nodes.len() < REMEMBERED {
-            self.nodes.insert(node, Last { name, cell, services: services.to_vec() });
+            self.nodes.insert(node, LastSeen { name, cell, services: services.to_vec() });
         }
         let place = cell.to_string();
         match before {

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use roost_control::{Frame, RequestEvent, RequestQuery, Status};
+use roost_control::{Frame, RequestEvent, Status};
 use roost_identity::group::Group;
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Cell, Role, Service};
 
 use super::process::Process;
@@ -21,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Two super nodes that stand by for each other, and two nodes.
-pub(super) struct Pair {
+pub(super) struct FailoverNetwork {
     hubs: Vec<(String, Process)>,
     nodes: Vec<Process>,
 }
@@ -37,7 +38,7 @@ pub(super) struct Failover {
     pub(super) moved: Duration,
 }
 
-impl Pair {
+impl FailoverNetwork {
     /// Starts everything and waits until the requester has a home and a standby.
     pub(super) async fn start(group: &Group, folder: &Path) -> Outcome<Self> {
         let (mut hubs, mut endpoints) = (Vec::new(), Vec::<String>::new());
@@ -74,8 +75,9 @@ impl Pair {
     /// Gets a picture.
     pub(super) async fn picture(&self) -> Outcome<Vec<u8>> {
         let client = self.viewer()?.client()?;
-        let query = RequestQuery { timeout: Some(PATIENCE), ..RequestQuery::new(Service::Image, Area::Exact(THERE)) };
-        let mut stream = client.request(&query).await?;
+        let request =
+            ServiceRequest { timeout: Some(PATIENCE), ..ServiceRequest::new(Service::Image, Area::Exact(THERE)) };
+        let mut stream = client.request(&request).await?;
         let mut picture = Vec::new();
         while let Some(frame) = stream.next().await? {
             match frame {

@@ -21,10 +21,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::DemoArgs;
 use crate::failure::{Code, Failure, Outcome};
-use failover::{Failover, Pair};
+use failover::{Failover, FailoverNetwork};
 use report::{DemoReport, Scenes};
 use row::DemoRow;
-use world::{Architecture, World};
+use world::{Architecture, DemoNetwork};
 
 /// Runs the demo and takes everything down again, however it ends.
 pub(crate) async fn run(args: &DemoArgs, output: Output) -> Outcome {
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &DemoArgs, output: Output) -> Outcome {
     let folder = folder.map_err(|error| Failure::failed(format!("cannot make a temporary folder: {error}")))?;
     let (mut worlds, mut pair) = (Vec::new(), None);
     let rows = tokio::select! {
-        rows = perform(args, folder.path(), (&mut worlds, &mut pair), output) => rows,
+        rows = run_scenes(args, folder.path(), (&mut worlds, &mut pair), output) => rows,
         interrupted = interrupted() => interrupted.and(Ok(Vec::new())),
     };
     if let Some(pair) = pair {
@@ -57,10 +57,10 @@ async fn interrupted() -> Outcome {
     Err(Failure::new(Code::Interrupted, "interrupted; everything has been stopped"))
 }
 
-async fn perform(
+async fn run_scenes(
     args: &DemoArgs,
     folder: &Path,
-    (worlds, pair): (&mut Vec<World>, &mut Option<Pair>),
+    (worlds, pair): (&mut Vec<DemoNetwork>, &mut Option<FailoverNetwork>),
     output: Output,
 ) -> Outcome<Vec<DemoRow>> {
     let steps = Steps::start(output, "starting", Architecture::ALL.len() * Scheme::ALL.len() * Service::ALL.len());
@@ -68,25 +68,31 @@ async fn perform(
     let scenes = show(&group, folder, pair, output, &steps).await?;
     say(output, &steps, "Starting twelve more daemons: a super node and a server, each with five nodes.".to_owned());
     for mode in Architecture::ALL {
-        worlds.push(World::start(mode, &group, folder).await?);
+        worlds.push(DemoNetwork::start(mode, &group, folder).await?);
     }
-    let [peer, central] = worlds.as_mut_slice() else { return Ok(Vec::new()) };
-    tokio::try_join!(peer.ready(), central.ready())?;
+    let [overlay, central] = worlds.as_mut_slice() else { return Ok(Vec::new()) };
+    tokio::try_join!(overlay.ready(), central.ready())?;
     let every = "Asking for every service over every transport, through the super node and through the server.";
     say(output, &steps, every.to_owned());
-    let (direct, relayed) = tokio::try_join!(ask(peer, args, &steps, output), ask(central, args, &steps, output))?;
+    let (direct, relayed) = tokio::try_join!(ask(overlay, args, &steps, output), ask(central, args, &steps, output))?;
     let rows = [direct, relayed].concat();
     // Objects over the transport that nodes prefer for control: nothing has to be set up any more.
-    let warm = peer.measure(Service::Sensor, Scheme::Udp, args.duration).await?;
+    let warm = overlay.measure(Service::Sensor, Scheme::Udp, args.duration).await?;
     steps.end();
     DemoReport::new(&rows, &warm, &scenes).print(output)?;
     Ok(rows)
 }
 
 /// Gets a picture and keeps it, then kills a super node.
-async fn show(group: &Group, folder: &Path, pair: &mut Option<Pair>, output: Output, steps: &Steps) -> Outcome<Scenes> {
+async fn show(
+    group: &Group,
+    folder: &Path,
+    pair: &mut Option<FailoverNetwork>,
+    output: Output,
+    steps: &Steps,
+) -> Outcome<Scenes> {
     say(output, steps, "Starting two super nodes, a node with a camera, and a node that watches.".to_owned());
-    let pair = pair.insert(Pair::start(group, folder).await?);
+    let pair = pair.insert(FailoverNetwork::start(group, folder).await?);
     say(output, steps, "Getting a picture from the camera.".to_owned());
     let picture = keep_picture(&pair.picture().await?)?;
     say(output, steps, format!("The picture is {}: look at it.", picture.display()));
@@ -124,7 +130,7 @@ fn say(output: Output, steps: &Steps, what: String) {
 
 /// Asks for everything, one after the other, so that what is counted belongs
 /// to one request.
-async fn ask(world: &World, args: &DemoArgs, steps: &Steps, output: Output) -> Outcome<Vec<DemoRow>> {
+async fn ask(world: &DemoNetwork, args: &DemoArgs, steps: &Steps, output: Output) -> Outcome<Vec<DemoRow>> {
     let mut rows = Vec::new();
     for service in Service::ALL {
         for transport in Scheme::ALL {
@@ -140,7 +146,7 @@ async fn ask(world: &World, args: &DemoArgs, steps: &Steps, output: Output) -> O
     Ok(rows)
 }
 
-async fn keep(worlds: &[World], output: Output) -> Outcome {
+async fn keep(worlds: &[DemoNetwork], output: Output) -> Outcome {
     let mut text = String::from("Everything is still running. Try, in another terminal:\n");
     for world in worlds {
         text.push_str(&world.guide());

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use roost_control::{Client, Frame, RequestEvent, RequestQuery, Summary};
-use roost_proto::{Area, Cell, Form, Scheme, Service};
+use roost_control::{Client, Frame, RequestEvent, TransferSummary};
+use roost_proto::wire::ServiceRequest;
+use roost_proto::{Area, Cell, FlowKind, Scheme, SchemeSet, Service};
 
 use super::world::Architecture;
 use crate::failure::{Code, Failure, Outcome};
@@ -35,7 +36,7 @@ pub(super) struct DemoRow {
 pub(super) struct Received {
     bytes: u64,
     expected: u64,
-    summary: Option<Summary>,
+    summary: Option<TransferSummary>,
     failure: Option<Failure>,
 }
 
@@ -51,13 +52,13 @@ pub(super) async fn receive(
     transport: Scheme,
     duration: Duration,
 ) -> Outcome<Received> {
-    let query = RequestQuery {
-        transport: Some(transport),
+    let request = ServiceRequest {
+        transports: SchemeSet::only(transport),
         duration: service.is_stream().then_some(duration),
-        ..RequestQuery::new(service, Area::Exact(place))
+        ..ServiceRequest::new(service, Area::Exact(place))
     };
     let mut received = Received { bytes: 0, expected: expected(service, duration), summary: None, failure: None };
-    let mut stream = match client.request(&query).await {
+    let mut stream = match client.request(&request).await {
         Ok(stream) => stream,
         Err(error) => return Ok(Received { failure: Some(error.into()), ..received }),
     };
@@ -82,9 +83,9 @@ pub(super) async fn receive(
 
 /// What the synthetic source sends, bytes.
 fn expected(service: Service, duration: Duration) -> u64 {
-    match service.form() {
-        Form::Stream { bits_per_second, .. } => (f64::from(bits_per_second) / 8.0 * duration.as_secs_f64()) as u64,
-        Form::Object { bytes } => u64::from(bytes),
+    match service.flow_kind() {
+        FlowKind::Stream { bits_per_second, .. } => (f64::from(bits_per_second) / 8.0 * duration.as_secs_f64()) as u64,
+        FlowKind::Object { bytes } => u64::from(bytes),
     }
 }
 

@@ -52,7 +52,7 @@ impl Architecture {
 }
 
 /// The processes of one mode.
-pub(super) struct World {
+pub(super) struct DemoNetwork {
     mode: Architecture,
     hub: Process,
     nodes: Vec<Process>,
@@ -60,7 +60,7 @@ pub(super) struct World {
     folder: std::path::PathBuf,
 }
 
-impl World {
+impl DemoNetwork {
     /// Issues the identities and starts the hub. The nodes follow in
     /// [`World::ready`], when the hub's ports are known.
     pub(super) async fn start(mode: Architecture, group: &Group, folder: &Path) -> Outcome<Self> {

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use roost_proto::flow::{digest_text, parse_digest};
+use roost_proto::wire::DEFAULT_TIMEOUT;
 use roost_proto::{Endpoint, NodeSelector};
 
-use super::{DEFAULT_TIMEOUT, Params, QueryError, escaped, push_duration};
+use super::{Params, QueryError, escaped, push_duration};
 
 /// The query of `POST /v1/send`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl SendQuery {
         let digest = params.required::<String>("sha256")?;
         let wrong = || QueryError(format!("sha256={digest}: expected 64 hexadecimal digits"));
         Ok(Self {
-            node: params.called("node")?.ok_or_else(|| QueryError("parameter \"node\" is missing".to_owned()))?,
+            node: params.selector("node")?.ok_or_else(|| QueryError("parameter \"node\" is missing".to_owned()))?,
             addresses: params.get("address").map_or(Ok(Vec::new()), endpoints)?,
             name: params.required("name")?,
             bytes: params.required("bytes")?,

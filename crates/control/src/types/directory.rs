@@ -25,9 +25,9 @@ pub struct Index {
 pub struct Lookup {
     /// The version of this object, [`crate::SCHEMA`].
     pub schema: u32,
-    /// How far the answer reaches: `whole`, `first` (who was found first in the
+    /// How far the answer reaches: `complete`, `first_match` (who was found first in the
     /// cell; hubs that may know others were not waited for), `own` (only the directory of the hub
-    /// that was asked, where there are others), `warming_up` (a hub started less than
+    /// that was asked, where there are others), `hub_starting` (a hub started less than
     /// a lease ago), `partial` (a hub did not answer in time, or only the connection
     /// was asked), `unreachable_above` (the super nodes above could not be asked).
     pub coverage: String,

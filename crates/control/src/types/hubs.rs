@@ -54,7 +54,7 @@ pub enum Relation {
     /// Beside: another top, or another home of the same area.
     Sibling,
     /// None of these: one stands by for nodes of the other.
-    Aside,
+    StandbyOnly,
     /// A relation of a later version.
     #[serde(other)]
     Unknown,
@@ -67,7 +67,7 @@ impl Relation {
             Self::Parent => "parent",
             Self::Child => "child",
             Self::Sibling => "sibling",
-            Self::Aside => "aside",
+            Self::StandbyOnly => "standby-only",
             Self::Unknown => "unknown",
         }
     }

@@ -21,7 +21,7 @@ pub use hubs::{HubConnection, Relation};
 pub use room::{Member, Roster};
 pub use send::SendEvent;
 pub use streams::{DownstreamRow, StreamRow, Streams, UpstreamRow};
-pub use transfer::{Accepted, Progress, RequestEvent, Summary, Trace, TraceHop};
+pub use transfer::{Accepted, Progress, RequestEvent, Trace, TraceHop, TransferSummary};
 
 use crate::text;
 

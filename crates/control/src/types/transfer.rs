@@ -21,14 +21,14 @@ pub enum RequestEvent {
     /// The way that the request took, if it was to be traced; the last event follows.
     Traced(Trace),
     /// All of it has come; the last event.
-    Finished(Summary),
+    Finished(TransferSummary),
     /// It will not come, or not all of it; the last event.
     Failed {
         /// Why.
         error: Error,
         /// What did come, if it had begun.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        summary: Option<Summary>,
+        summary: Option<TransferSummary>,
     },
 }
 
@@ -89,7 +89,7 @@ pub struct Progress {
 
 /// What came, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct TransferSummary {
     /// Who provided.
     #[serde(with = "text")]
     pub provider: NodeId,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{ConfigError, Origin, ResolvedSetting, Setting, Settings};
+use super::{ConfigError, ResolvedSetting, Setting, SettingOrigin, Settings};
 
 /// How alike two keys must be for one to be offered for the other (Jaro–Winkler).
 const NEAR: f64 = 0.75;
@@ -104,7 +104,7 @@ pub fn default_file(daemon: &str) -> Option<PathBuf> {
 
 impl ResolvedSetting {
     fn with_default(setting: Setting) -> Self {
-        Self { values: setting.default_texts(), setting, origin: Origin::Default }
+        Self { values: setting.default_texts(), setting, origin: SettingOrigin::Default }
     }
 }
 
@@ -123,7 +123,7 @@ impl Builder {
             }
         };
         match text.parse::<toml::Table>() {
-            Ok(table) => self.lay_table(&Origin::File(path.to_owned()), "", &table),
+            Ok(table) => self.lay_table(&SettingOrigin::File(path.to_owned()), "", &table),
             Err(error) => {
                 let (line, column) = position(&text, error.span().map_or(0, |span| span.start));
                 let reason = error.message().trim_end().replace('\n', ", ");
@@ -132,7 +132,7 @@ impl Builder {
         }
     }
 
-    fn lay_table(&mut self, origin: &Origin, prefix: &str, table: &toml::Table) {
+    fn lay_table(&mut self, origin: &SettingOrigin, prefix: &str, table: &toml::Table) {
         for (name, value) in table {
             let key = format!("{prefix}{name}");
             let known = self.rows.iter().any(|row| row.setting.key == key);
@@ -155,7 +155,7 @@ impl Builder {
     fn lay_environment(&mut self, environment: &[(String, String)]) {
         for (name, value) in environment {
             let matching = self.rows.iter().find(|row| row.setting.variable() == *name);
-            let origin = Origin::Environment(name.clone());
+            let origin = SettingOrigin::Environment(name.clone());
             if let Some((key, texts)) = matching.map(|row| (row.setting.key, row.setting.kind.split(value))) {
                 self.set(key, texts, origin);
             } else if name.starts_with("ROOST_") && !ROOST_VARIABLES.contains(&name.as_str()) {
@@ -172,13 +172,13 @@ impl Builder {
             let given = flags.iter().filter(|(name, _)| name == key);
             let texts: Vec<String> = given.flat_map(|(_, text)| kind.split(text)).collect();
             if flags.iter().any(|(name, _)| name == key) {
-                self.set(key, texts, Origin::Flag(flag));
+                self.set(key, texts, SettingOrigin::Flag(flag));
             }
         }
     }
 
     /// Replaces a setting's values, if they are of its kind.
-    fn set(&mut self, key: &str, values: Vec<String>, origin: Origin) {
+    fn set(&mut self, key: &str, values: Vec<String>, origin: SettingOrigin) {
         let Some(row) = self.rows.iter_mut().find(|row| row.setting.key == key) else { return };
         if values.len() > 1 && !row.setting.kind.is_list() {
             return self.refuse(key, &values.join(" "), &origin, "expected a single value");
@@ -193,12 +193,12 @@ impl Builder {
         }
     }
 
-    fn refuse(&mut self, key: &str, value: &str, origin: &Origin, reason: &str) {
+    fn refuse(&mut self, key: &str, value: &str, origin: &SettingOrigin, reason: &str) {
         let (key, value, origin) = (key.to_owned(), value.to_owned(), origin.clone());
         self.errors.push(ConfigError::Value { key, value, origin, reason: reason.to_owned() });
     }
 
-    fn unknown(&mut self, key: String, origin: Origin) {
+    fn unknown(&mut self, key: String, origin: SettingOrigin) {
         let likeness = |row: &ResolvedSetting| strsim::jaro_winkler(&key.replace('-', "_"), row.setting.key);
         let best = self.rows.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
         let nearest = best.filter(|row| likeness(row) >= NEAR).map(|row| row.setting.key.to_owned());
@@ -278,9 +278,9 @@ mod tests {
         };
         let settings = layers.read(table()).unwrap();
         assert_eq!(settings.text("drain"), Some("3s"));
-        assert_eq!(settings.origin("drain"), Origin::Flag("drain".to_owned()));
+        assert_eq!(settings.origin("drain"), SettingOrigin::Flag("drain".to_owned()));
         assert_eq!(settings.text("max_streams"), Some("2"));
-        assert_eq!(settings.origin("max_streams"), Origin::Environment("ROOST_MAX_STREAMS".to_owned()));
+        assert_eq!(settings.origin("max_streams"), SettingOrigin::Environment("ROOST_MAX_STREAMS".to_owned()));
         assert_eq!(settings.texts("listen"), ["udp://a:1", "tcp://a:1"]);
         assert_eq!(settings.text("sources.video"), Some("file"));
         let defaults = Layers::default().read(table()).unwrap();

@@ -26,7 +26,7 @@ pub use setting::{Kind, Setting};
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum SettingOrigin {
     /// The table of settings.
     Default,
     /// This file.
@@ -37,7 +37,7 @@ pub enum Origin {
     Flag(String),
 }
 
-impl std::fmt::Display for Origin {
+impl std::fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -78,7 +78,7 @@ pub enum ConfigError {
         /// The key as written.
         key: String,
         /// Where.
-        origin: Origin,
+        origin: SettingOrigin,
         /// The known key that is most like it.
         nearest: Option<String>,
     },
@@ -90,7 +90,7 @@ pub enum ConfigError {
         /// The value as written.
         value: String,
         /// Where it came from.
-        origin: Origin,
+        origin: SettingOrigin,
         /// What was expected.
         reason: String,
     },
@@ -110,14 +110,17 @@ pub enum ConfigError {
 impl ConfigError {
     /// Whether the fault lies in the command line rather than in the configuration.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Unknown { origin: Origin::Flag(_), .. } | Self::Value { origin: Origin::Flag(_), .. })
+        matches!(
+            self,
+            Self::Unknown { origin: SettingOrigin::Flag(_), .. } | Self::Value { origin: SettingOrigin::Flag(_), .. }
+        )
     }
 }
 
 /// An unknown key and where it stands; a variable stands nowhere else.
-fn described(key: &str, origin: &Origin) -> String {
+fn described(key: &str, origin: &SettingOrigin) -> String {
     match origin {
-        Origin::Environment(variable) => format!("variable {variable:?}"),
+        SettingOrigin::Environment(variable) => format!("variable {variable:?}"),
         _ => format!("setting {key:?} in {origin}"),
     }
 }
@@ -136,7 +139,7 @@ pub struct Settings {
 struct ResolvedSetting {
     setting: Setting,
     values: Vec<String>,
-    origin: Origin,
+    origin: SettingOrigin,
 }
 
 impl Settings {
@@ -151,8 +154,8 @@ impl Settings {
     }
 
     /// Where a setting's value came from.
-    pub fn origin(&self, key: &str) -> Origin {
-        self.row(key).map_or(Origin::Default, |row| row.origin.clone())
+    pub fn origin(&self, key: &str) -> SettingOrigin {
+        self.row(key).map_or(SettingOrigin::Default, |row| row.origin.clone())
     }
 
     /// The value of a setting.

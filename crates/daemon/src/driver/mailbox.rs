@@ -4,7 +4,7 @@ use roost_proto::Time;
 use roost_proto::machine::Machine;
 use tokio::sync::oneshot;
 
-use crate::command_queue::{self, Receiver, Sender, command_queue};
+use crate::command_queue::{self, CommandReceiver, CommandSender, command_queue};
 
 /// Something for the machine.
 pub(super) enum MachineMessage<M: Machine> {
@@ -18,7 +18,7 @@ pub(super) enum MachineMessage<M: Machine> {
 type MachineInspection<M> = Box<dyn FnOnce(&M, Time) + Send>;
 
 /// The receiving end.
-pub(super) struct MachineQueue<M: Machine>(Receiver<MachineMessage<M>>);
+pub(super) struct MachineQueue<M: Machine>(CommandReceiver<MachineMessage<M>>);
 
 impl<M: Machine> MachineQueue<M> {
     /// Waits for letters; for ever once nobody can send any more.
@@ -47,7 +47,7 @@ impl From<command_queue::QueueClosed> for DriverStopped {
 
 /// Reaches a machine that a driver runs. Clones reach the same one.
 pub struct Mailbox<M: Machine> {
-    sender: Sender<MachineMessage<M>>,
+    sender: CommandSender<MachineMessage<M>>,
 }
 
 impl<M: Machine> Clone for Mailbox<M> {

@@ -52,9 +52,9 @@ pub enum LoopControl {
 /// Drives one machine. See the module's documentation.
 pub struct Driver<M: Machine, O, N> {
     machine: M,
-    owner: O,
+    event_handler: O,
     network: N,
-    letters: MachineQueue<M>,
+    commands: MachineQueue<M>,
     traffic: Arc<TrafficBytes>,
     started: Instant,
     given_up: LogLimiter,
@@ -67,7 +67,7 @@ pub struct Driver<M: Machine, O, N> {
 /// the machine's owner may need too.
 pub fn driver<M, O, N>(
     machine: M,
-    owner: impl FnOnce(&Mailbox<M>) -> O,
+    event_handler: impl FnOnce(&Mailbox<M>) -> O,
     network: N,
     traffic: Arc<TrafficBytes>,
 ) -> (Driver<M, O, N>, Mailbox<M>)
@@ -76,11 +76,11 @@ where
     O: EventHandler<M>,
     N: Network,
 {
-    let (mailbox, letters) = mailbox::mailbox();
-    let owner = owner(&mailbox);
+    let (mailbox, commands) = mailbox::mailbox();
+    let event_handler = event_handler(&mailbox);
     let (started, given_up, sleep) =
         (Instant::now(), LogLimiter::default(), SuspendDetector::new(Box::new(SystemClocks)));
-    (Driver { machine, owner, network, letters, traffic, started, given_up, sleep, wall_clock: 0 }, mailbox)
+    (Driver { machine, event_handler, network, commands, traffic, started, given_up, sleep, wall_clock: 0 }, mailbox)
 }
 
 impl<M: Machine, O, N> Driver<M, O, N> {
@@ -97,7 +97,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
     pub async fn run(mut self, stop: CancellationToken, leave: M::Command) {
         let mut leave = Some(leave);
         let mut events = Vec::with_capacity(BATCH);
-        let mut letters = Vec::with_capacity(BATCH);
+        let mut commands = Vec::with_capacity(BATCH);
         let timer = tokio::time::sleep(Duration::ZERO);
         let stopped = stop.cancelled();
         tokio::pin!(timer, stopped);
@@ -112,7 +112,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
             armed = deadline;
             tokio::select! {
                 _ = self.network.recv_many(&mut events, BATCH) => {}
-                _ = self.letters.recv_many(&mut letters, BATCH) => {}
+                _ = self.commands.recv_many(&mut commands, BATCH) => {}
                 () = timer.as_mut(), if armed.is_some() => armed = None,
                 _ = looks.tick() => {}
                 () = stopped.as_mut(), if leave.is_some() => {
@@ -121,7 +121,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
                     }
                 }
             }
-            if self.wake(&mut events, &mut letters) == LoopControl::Stop {
+            if self.wake(&mut events, &mut commands) == LoopControl::Stop {
                 self.network.flush();
                 return;
             }
@@ -132,7 +132,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
     }
 
     /// Works off what has come, and what is due.
-    fn wake(&mut self, events: &mut Vec<Event>, letters: &mut Vec<MachineMessage<M>>) -> LoopControl {
+    fn wake(&mut self, events: &mut Vec<Event>, commands: &mut Vec<MachineMessage<M>>) -> LoopControl {
         if let Some(slept) = self.sleep.look() {
             tracing::info!(seconds = slept.as_secs(), "the host was suspended: earlier messages may be out of date");
             self.machine.handle(self.now(), Input::HostSuspended(slept));
@@ -147,8 +147,8 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
                 return LoopControl::Stop;
             }
         }
-        for letter in letters.drain(..) {
-            match letter {
+        for machine_message in commands.drain(..) {
+            match machine_message {
                 MachineMessage::Command(command) => self.machine.handle(self.now(), Input::Command(command)),
                 MachineMessage::Inspect(look) => look(&self.machine, self.now()),
             }
@@ -178,20 +178,20 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
     fn drain(&mut self) -> LoopControl {
         loop {
             while let Some(transmit) = self.machine.poll_transmit() {
-                self.carry_out(transmit);
+                self.perform(transmit);
             }
             let Some(event) = self.machine.poll_event() else { return LoopControl::Continue };
-            if self.owner.handle_event(event) == LoopControl::Stop {
+            if self.event_handler.handle_event(event) == LoopControl::Stop {
                 // What it sent on leaving still goes out.
                 while let Some(transmit) = self.machine.poll_transmit() {
-                    self.carry_out(transmit);
+                    self.perform(transmit);
                 }
                 return LoopControl::Stop;
             }
         }
     }
 
-    fn carry_out(&mut self, transmit: Transmit) {
+    fn perform(&mut self, transmit: Transmit) {
         match transmit {
             Transmit::Message { connection, channel, delivery, traffic, message } => {
                 self.traffic.add(traffic, message.len());
@@ -239,8 +239,8 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
 
 fn input<C>(event: Event) -> Input<C> {
     match event {
-        Event::Up { connection, dial, remote: peer, address, rtt } => {
-            Input::ConnectionUp { connection, dial, peer, address, rtt }
+        Event::Up { connection, dial, remote, address, rtt } => {
+            Input::ConnectionUp { connection, dial, remote, address, rtt }
         }
         Event::Moved { connection, address } => Input::ConnectionMoved { connection, address },
         Event::Presence { scheme, at, is_there } => Input::LocalAddress { scheme, at, is_there },

@@ -54,8 +54,8 @@ fn leaving(gone: DriverStopped) -> ApiError {
 async fn index(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let params = Params::new(&pairs, &["limit", "after"], false)?;
     let limit = params.parsed::<usize>("limit")?.unwrap_or(DEFAULT_INDEX).min(MAX_INDEX);
-    let after = match params.called("after")? {
-        Some(called) => Some(meant(&hub, called).await?),
+    let after = match params.selector("after")? {
+        Some(selector) => Some(resolve_meant_node(&hub, selector).await?),
         None => None,
     };
     let entries = hub.index(after, limit).await.map_err(leaving)?;
@@ -66,19 +66,19 @@ async fn index(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Res
 }
 
 /// The node of the index that is meant; an id need not be there.
-async fn meant(hub: &HubService, called: NodeSelector) -> Result<NodeId, ApiError> {
+async fn resolve_meant_node(hub: &HubService, selector: NodeSelector) -> Result<NodeId, ApiError> {
     let mut known = BTreeMap::new();
     let mut after = None;
-    while called.as_str().parse::<NodeId>().is_err() {
+    while selector.as_str().parse::<NodeId>().is_err() {
         let step = hub.index(after, COUNT_STEP).await.map_err(leaving)?;
         after = step.last().map(|last| last.node);
-        let fits = step.iter().filter(|entry| called.matches(entry.node, entry.name.as_deref()));
+        let fits = step.iter().filter(|entry| selector.matches(entry.node, entry.name.as_deref()));
         known.extend(fits.map(|entry| (entry.node, entry.name.clone())));
         if step.len() < COUNT_STEP {
             break;
         }
     }
-    resolve_node(&called, &known, || ApiError::new(Code::NotFound, format!("no node {called} is in this index")))
+    resolve_node(&selector, &known, || ApiError::new(Code::NotFound, format!("no node {selector} is in this index")))
 }
 
 fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Candidate {
@@ -147,9 +147,9 @@ async fn services(State(hub): State<HubService>) -> Result<Response, ApiError> {
 /// The round trip to a connected remote, as its connection measured it last.
 async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let none = || ApiError::new(Code::Usage, "a hub has no hub of its own: name the node to ping");
-    let called = Params::new(&pairs, &["node"], false)?.called("node")?.ok_or_else(none)?;
-    let none = || ApiError::new(Code::NotFound, format!("no connection with {called} is up"));
-    let node = resolve_node(&called, &connected(&hub.shared), none)?;
+    let selector = Params::new(&pairs, &["node"], false)?.selector("node")?.ok_or_else(none)?;
+    let none = || ApiError::new(Code::NotFound, format!("no connection with {selector} is up"));
+    let node = resolve_node(&selector, &connected(&hub.shared), none)?;
     let connections = hub.shared.transport.connections();
     let connection =
         connections.iter().filter(|connection| connection.remote.node == node).min_by_key(|connection| connection.rtt);

@@ -14,19 +14,20 @@ use crate::driver::{EventHandler, LoopControl};
 use crate::log_dedup::LogDedup;
 use crate::log_limiter::LogLimiter;
 use crate::media::RelayMailbox;
-use crate::naming::Names;
+use crate::naming::NodeNames;
 use crate::shared::DaemonContext;
 
 /// Owns a hub's machine.
 pub(super) struct HubEventHandler {
     shared: Arc<DaemonContext>,
     /// Of other hubs, also while they are gone.
-    names: Names,
+    names: NodeNames,
     refused: LogLimiter,
+    limits: LogLimiter,
     later: LogLimiter,
     twins: LogLimiter,
     doubles: LogLimiter,
-    peers: LogLimiter,
+    remote_log: LogLimiter,
     members: LogLimiter,
     unreachable: LogDedup,
     relay: Option<RelayMailbox<HubRelayHandler>>,
@@ -36,12 +37,13 @@ impl HubEventHandler {
     pub(super) fn new(shared: Arc<DaemonContext>, relay: Option<RelayMailbox<HubRelayHandler>>) -> Self {
         Self {
             shared,
-            names: Names::default(),
+            names: NodeNames::default(),
             refused: LogLimiter::default(),
+            limits: LogLimiter::default(),
             later: LogLimiter::default(),
             twins: LogLimiter::default(),
             doubles: LogLimiter::default(),
-            peers: LogLimiter::default(),
+            remote_log: LogLimiter::default(),
             members: LogLimiter::default(),
             unreachable: LogDedup::default(),
             relay,
@@ -52,8 +54,8 @@ impl HubEventHandler {
 impl EventHandler<Hub> for HubEventHandler {
     fn handle_event(&mut self, event: HubEvent) -> LoopControl {
         match event {
-            HubEvent::Attached { peer, address } => {
-                tracing::debug!(node = ?peer.node, name = peer.name, %address, "a node is connected");
+            HubEvent::Attached { remote, address } => {
+                tracing::debug!(node = ?remote.node, name = remote.name, %address, "a node is connected");
             }
             HubEvent::Detached { node, reason } => {
                 tracing::debug!(name = self.name(node), ?node, reason, "a node is no longer connected")
@@ -68,7 +70,7 @@ impl EventHandler<Hub> for HubEventHandler {
                 }
             }
             HubEvent::Left => return LoopControl::Stop,
-            event => self.tell_of_others(event),
+            event => self.log_remote_event(event),
         }
         LoopControl::Continue
     }
@@ -76,7 +78,7 @@ impl EventHandler<Hub> for HubEventHandler {
 
 impl HubEventHandler {
     /// A list of super nodes that is the same on all of them names each itself, too.
-    fn tell_of_double(&mut self, hub: &str, address: &Address) {
+    fn log_duplicate_hub(&mut self, hub: &str, address: &Address) {
         let bound = address.primary().map(|at| UdpSocket::bind((at.ip(), 0)));
         let is_elsewhere = matches!(bound, Some(Err(error)) if error.kind() == ErrorKind::AddrNotAvailable);
         if is_elsewhere && let Some(suppressed) = self.doubles.admit() {
@@ -87,19 +89,19 @@ impl HubEventHandler {
     }
 
     /// Logs news of other hubs, and of remotes that break rules.
-    fn tell_of_others(&mut self, event: HubEvent) {
+    fn log_remote_event(&mut self, event: HubEvent) {
         // Other hubs are of the same role.
         let hub = self.shared.role().title();
         match event {
-            HubEvent::HubUp { peer, .. } => {
+            HubEvent::HubUp { remote, .. } => {
                 self.unreachable.clear();
-                self.names.record_name(peer.node, &peer.name);
-                if let Some(suppressed) = self.peers.admit() {
-                    tracing::info!(name = peer.name, node = ?peer.node, suppressed, "a {hub} is connected");
+                self.names.record_name(remote.node, &remote.name);
+                if let Some(suppressed) = self.remote_log.admit() {
+                    tracing::info!(name = remote.name, node = ?remote.node, suppressed, "a {hub} is connected");
                 }
             }
             HubEvent::HubDown { node, reason } => {
-                if let Some(suppressed) = self.peers.admit() {
+                if let Some(suppressed) = self.remote_log.admit() {
                     let name = self.name(node);
                     tracing::warn!(name, ?node, reason, suppressed, "a {hub} is no longer connected");
                 }
@@ -129,7 +131,13 @@ impl HubEventHandler {
                     tracing::warn!(name = self.name(node), ?node, what, suppressed, "a remote was refused");
                 }
             }
-            HubEvent::SameIdentity { address } => self.tell_of_double(hub, &address),
+            HubEvent::OverLimit { node, limit } => {
+                if let Some(suppressed) = self.limits.admit() {
+                    let cause = limit.name();
+                    tracing::warn!(name = self.name(node), ?node, cause, suppressed, "a remote has met a limit");
+                }
+            }
+            HubEvent::SameIdentity { address } => self.log_duplicate_hub(hub, &address),
             HubEvent::DuplicateIdentity { node, name } => {
                 if let Some(suppressed) = self.twins.admit() {
                     tracing::warn!(?node, name, suppressed, "another daemon uses this identity");

@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 8 << 20;
 
 /// The file of the daemon with this control socket: in the folder to which a service may write,
 /// else beside the socket.
-pub(super) fn place(socket: &Path) -> PathBuf {
+pub(super) fn file_path(socket: &Path) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();
     name.push(".links");
     let beside = PathBuf::from(name);
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_file_is_never_the_socket() {
         for socket in ["/run/roost/supernode.sock", "/run/hub", "/run/hub.links"] {
-            let file = place(Path::new(socket));
+            let file = file_path(Path::new(socket));
             assert_eq!(
                 file.file_name().unwrap().to_str(),
                 Some(&*format!("{}.links", socket.rsplit('/').next().unwrap()))

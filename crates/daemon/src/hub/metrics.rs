@@ -2,7 +2,7 @@
 
 use prometheus::{Error, IntCounterVec, IntGauge, Opts};
 use roost_proto::Service;
-use roost_proto::hub::{HubCounters, HubStatus, Outcome, Relation};
+use roost_proto::hub::{HubCounters, HubLimit, HubStatus, Relation, RequestOutcome};
 use roost_proto::wire::RequestMode;
 
 use super::status_rows::connected;
@@ -13,6 +13,7 @@ use crate::metrics::{CounterSet, Metrics, Total, follow};
 pub(super) struct HubMetrics {
     gauges: Vec<(IntGauge, Size)>,
     counters: CounterSet<HubCounters>,
+    over_limit: IntCounterVec,
     requests: IntCounterVec,
     outcomes: IntCounterVec,
 }
@@ -42,12 +43,12 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_children", "Super nodes below this one.", |s| connected(s, |r| matches!(r, Relation::Child(_)))),
     ("roost_hub_parents", "Parents connected.", |s| connected(s, |r| r == Relation::Parent)),
     ("roost_hub_tier", "In which tier the hub stands.", |s| s.tier.into()),
-    ("roost_hub_block_services", "Block services known from other super nodes.", |s| s.patches),
+    ("roost_hub_block_services", "Block services known from other super nodes.", |s| s.block_services),
     ("roost_hub_cut_off", "1 while no configured parent is connected.", |s| usize::from(s.cut_off)),
     ("roost_hub_warming_up", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
+const COUNTERS: [(&str, &str, Total<HubCounters>); 44] = [
     ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -64,12 +65,6 @@ const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
     ("roost_hub_refused_by_role_total", "Messages that the sender's role does not allow.", |c| c.refused_by_role),
     ("roost_hub_foreign_publishes_total", "Records that somebody else tried to publish.", |c| c.foreign_records),
     ("roost_hub_unknown_flow_total", "Messages of flows that the hub does not know.", |c| c.stray),
-    (
-        "roost_hub_over_limit_total",
-        "Requests, watches, flows and publications declined or dropped because of a limit.",
-        |c| c.over_limit,
-    ),
-    ("roost_hub_throttled_total", "Requests and lookups refused because a node asks too much.", |c| c.throttled),
     ("roost_hub_forwards_total", "Requests handed to providers.", |c| c.forwards),
     ("roost_hub_repeats_total", "Requests handed to the same provider again.", |c| c.repeats),
     ("roost_hub_suspensions_total", "Providers held back because they stayed silent.", |c| c.suspensions),
@@ -85,8 +80,10 @@ const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
     ("roost_hub_hedges_total", "Requests that a super node did not confirm in time.", |c| c.hop_timeouts),
     ("roost_hub_cache_hits_total", "Lookups that a cache answered from what the server had told it.", |c| c.cache_hits),
     ("roost_hub_negative_cache_hits_total", "Requests answered by \"there is none\" from memory.", |c| c.negatives),
-    ("roost_hub_summaries_sent_total", "Summaries sent to parents and owners.", |c| c.summaries_sent),
-    ("roost_hub_block_services_sent_total", "Block services in sent summaries.", |c| c.patches_sent),
+    ("roost_hub_summaries_sent_total", "Summaries sent to parents and to the roots that own a block.", |c| {
+        c.summaries_sent
+    }),
+    ("roost_hub_block_services_sent_total", "Block services in sent summaries.", |c| c.block_services_sent),
     ("roost_hub_summaries_received_total", "Summaries received from children and roots.", |c| c.summaries_heard),
     ("roost_hub_relayed_flows_total", "Flows relayed.", |c| c.relays),
     ("roost_hub_relayed_messages_total", "Messages relayed.", |c| c.relayed_messages),
@@ -114,11 +111,13 @@ impl HubMetrics {
             .into_iter()
             .map(|(name, help, value)| Ok((metrics.register(IntGauge::new(name, help)?)?, value)))
             .collect::<Result<_, Error>>()?;
+        let over_limit = Opts::new("roost_hub_over_limit_total", "Declined or dropped because of a limit, the cause.");
         let requests = Opts::new("roost_hub_requests_total", "Requests received.");
         let outcomes = Opts::new("roost_hub_request_outcomes_total", "Outcomes of requests.");
         Ok(Self {
             gauges,
             counters: CounterSet::register(metrics, &COUNTERS)?,
+            over_limit: metrics.register(IntCounterVec::new(over_limit, &["cause"])?)?,
             requests: metrics.register(IntCounterVec::new(requests, &["service", "mode"])?)?,
             outcomes: metrics.register(IntCounterVec::new(outcomes, &["service", "mode", "outcome"])?)?,
         })
@@ -130,6 +129,9 @@ impl HubMetrics {
             gauge.set(value(status) as i64);
         }
         self.counters.update(counters);
+        for limit in HubLimit::ALL {
+            follow(&self.over_limit.with_label_values(&[limit.name()]), counters.over_limit(limit));
+        }
         for service in Service::ALL {
             for (mode, name) in MODES {
                 self.update_requests(counters, service, mode, name);
@@ -139,7 +141,7 @@ impl HubMetrics {
 
     fn update_requests(&self, counters: &HubCounters, service: Service, mode: RequestMode, name: &str) {
         follow(&self.requests.with_label_values(&[service.name(), name]), counters.requests(service, mode));
-        for outcome in Outcome::ALL {
+        for outcome in RequestOutcome::ALL {
             let total = counters.outcomes(service, mode, outcome);
             // Most combinations never happen.
             if total > 0 {

@@ -26,14 +26,14 @@ use crate::config::{ConfigError, Setting, Settings};
 use crate::driver::{DriverStopped, Mailbox, Sockets, driver};
 use crate::media::{MediaMetrics, MediaSocket, RelayMailbox, rows};
 use crate::naming::certified;
-use crate::resolve::{EndpointResolver, leads_here, resolve_all};
+use crate::resolve::{EndpointResolver, is_own_address, resolve_all};
 use crate::shared::millis;
 use crate::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 
 use event_handler::HubEventHandler;
 use media::HubRelayHandler;
 use metrics::HubMetrics;
-pub use settings::HubConfig;
+pub use settings::HubSettings;
 
 /// Where hubs listen by default.
 const PORT: u16 = 7700;
@@ -70,15 +70,15 @@ impl<H: HubProgram> Program for HubDaemon<H> {
     const PORT: u16 = PORT;
     const ROLE: Role = H::KIND.role();
     const STATE: State = State::Listening;
-    type Config = HubConfig;
+    type Config = HubSettings;
     type Service = HubService;
 
     fn settings() -> Vec<Setting> {
         settings::table(H::KIND)
     }
 
-    fn configure(settings: &Settings) -> Result<HubConfig, ConfigError> {
-        HubConfig::read(settings)
+    fn configure(settings: &Settings) -> Result<HubSettings, ConfigError> {
+        HubSettings::read(settings)
     }
 
     fn admit() -> RoleSet {
@@ -86,24 +86,24 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         RoleSet::only(Role::Node).with(Self::ROLE)
     }
 
-    async fn check(_: &HubConfig, _: bool) -> Result<(), Failure> {
+    async fn check(_: &HubSettings, _: bool) -> Result<(), Failure> {
         Ok(())
     }
 
-    async fn spawn(config: HubConfig, base: Base) -> Result<Running<HubService>, Failure> {
+    async fn spawn(config: HubSettings, base: Base) -> Result<Running<HubService>, Failure> {
         let Base { common, identity, events, shared, stop } = base;
         let (redial, mut parents) = EndpointResolver::resolve(&[&config.parents[..], &config.siblings].concat()).await;
         let mut peers = parents.split_off(config.parents.len());
         let listening = shared.transport.local_addresses();
-        peers.retain(|addresses| !leads_here(addresses, listening));
+        peers.retain(|addresses| !is_own_address(addresses, listening));
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
-        if H::KIND == HubKind::Server && parents.iter().any(|server| leads_here(server, listening)) {
+        if H::KIND == HubKind::Server && parents.iter().any(|server| is_own_address(server, listening)) {
             let itself =
                 "cache_of names this very server: name the central one, or leave it out if this is the central one";
             return Err(Failure::config(itself));
         }
         let addresses = if advertised.is_empty() { listening.to_vec() } else { advertised };
-        let bound = config.relay.place.bind(listening)?;
+        let bound = config.relay.address.bind(listening)?;
         // A clock before 1970 has failed the check of the certificate's dates already.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let machine = Hub::new(hub::HubConfig {
@@ -122,18 +122,18 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         let metrics = HubMetrics::register(&shared.metrics).map_err(Failure::failed)?;
         let network = Sockets::new(shared.transport.clone(), events, redial.clone());
         let mut relay = Ok(None);
-        let owner = |mailbox: &Mailbox<Hub>| {
+        let event_handler = |mailbox: &Mailbox<Hub>| {
             let start = |bound| start_relay(bound, config.relay.config(), mailbox, &shared, &stop);
             relay = bound.map(start).transpose();
             let media = relay.as_ref().ok().and_then(Option::as_ref).map(|(media, _)| media.clone());
             HubEventHandler::new(Arc::clone(&shared), media)
         };
-        let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
+        let (driver, mailbox) = driver(machine, event_handler, network, Arc::clone(&shared.traffic));
         let relay = relay.map_err(Failure::failed)?;
         let media_metrics = relay.as_ref().map(|_| MediaMetrics::register(&shared.metrics));
         let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
         tokio::spawn(known_remotes::remember(
-            known_remotes::place(&common.socket),
+            known_remotes::file_path(&common.socket),
             shared.transport.clone(),
             stop.clone(),
         ));
@@ -190,15 +190,15 @@ impl HubService {
     }
 
     /// Another hub with its round trip as it was measured last.
-    fn hub_connection(&self, peer: &hub::RemoteHubStatus) -> HubConnection {
+    fn hub_connection(&self, hub: &hub::RemoteHubStatus) -> HubConnection {
         let connections = self
             .shared
             .transport
             .connections()
             .into_iter()
-            .filter(|connection| Some(connection.remote.node) == peer.node);
+            .filter(|connection| Some(connection.remote.node) == hub.node);
         let rtt_ms = connections.map(|connection| connection.rtt).min().map(millis);
-        HubConnection { rtt_ms, ..status_rows::hub_connection(peer, &self.redial) }
+        HubConnection { rtt_ms, ..status_rows::hub_connection(hub, &self.redial) }
     }
 
     /// At most `limit` nodes of the index after `after`.
@@ -214,7 +214,7 @@ impl DaemonService for HubService {
 
     async fn status(&self) -> Result<Status, DriverStopped> {
         let machine = self.machine_status().await?;
-        let hubs = machine.hubs.iter().map(|peer| self.hub_connection(peer)).collect();
+        let hubs = machine.hubs.iter().map(|hub| self.hub_connection(hub)).collect();
         Ok(Status { index: Some(status_rows::totals(&machine)), hubs, ..self.shared.status() })
     }
 

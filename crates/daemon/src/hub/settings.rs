@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_proto::Endpoint;
-use roost_proto::hub::{HubKind, Limits, Policy, ReflectionConfig};
+use roost_proto::hub::{HubKind, Limits, OverflowPolicy, ReflectionConfig};
 use roost_reflection::relay;
 
 use crate::config::{ConfigError, Kind as Value, Setting, Settings};
@@ -12,7 +12,7 @@ use crate::media::MediaAddress;
 
 /// A hub's own settings, read.
 #[derive(Clone, Debug)]
-pub struct HubConfig {
+pub struct HubSettings {
     /// The super nodes beside this one, each with its endpoints.
     pub siblings: Vec<Vec<Endpoint>>,
     /// The super nodes above, each with its endpoints; of a cache its server.
@@ -26,23 +26,23 @@ pub struct HubConfig {
     /// How much the hub takes on.
     pub limits: Limits,
     /// How it reflects streams.
-    pub relay: RelayConfig,
+    pub relay: RelaySettings,
 }
 
 /// How a hub reflects streams.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RelayConfig {
+pub struct RelaySettings {
     /// Where.
-    pub place: MediaAddress,
+    pub address: MediaAddress,
     /// Uplink for copies, kbit/s; `u32::MAX` sets no limit.
     pub uplink_kbps: u32,
     /// See [`ReflectionConfig::layers`].
     pub layers: u8,
     /// See [`ReflectionConfig::policy`].
-    pub policy: Policy,
+    pub policy: OverflowPolicy,
 }
 
-impl RelayConfig {
+impl RelaySettings {
     /// For the machine.
     pub(super) fn reflection(self, media: SocketAddr) -> ReflectionConfig {
         ReflectionConfig { media, layers: self.layers, policy: self.policy }
@@ -86,7 +86,7 @@ pub(super) fn table(kind: HubKind) -> Vec<Setting> {
             1_000_000,
             limits.relays,
             "The maximum number of flows that the hub relays at once; it declines further requests.",
-            "What the hub's own links carry.",
+            "Capacity of the hub's own network interface.",
         ),
         limit(
             "max_requests_per_node",
@@ -119,7 +119,7 @@ pub(super) fn table(kind: HubKind) -> Vec<Setting> {
     ];
     match kind {
         HubKind::SuperNode => {
-            table.extend(places(row));
+            table.extend(hierarchy_rows(row));
             table.extend(reflection(row));
         }
         HubKind::Server => table.push(row(
@@ -134,7 +134,7 @@ pub(super) fn table(kind: HubKind) -> Vec<Setting> {
 }
 
 /// The rows that say where a super node stands among others.
-fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) -> Setting) -> [Setting; 5] {
+fn hierarchy_rows(row: impl Fn(&'static str, Value, String, &'static str, &'static str) -> Setting) -> [Setting; 5] {
     [
         row(
             "tier",
@@ -204,22 +204,22 @@ fn reflection(row: impl Fn(&'static str, Value, String, &'static str, &'static s
     ]
 }
 
-impl RelayConfig {
+impl RelaySettings {
     /// A server lacks these settings.
     fn read(settings: &Settings) -> Result<Self, ConfigError> {
         let Some(place) = settings.optional("media")? else {
-            return Ok(Self { place: MediaAddress::Off, ..Self::default() });
+            return Ok(Self { address: MediaAddress::Off, ..Self::default() });
         };
         let policy = match settings.required("media_subscribers")? {
-            0 => Policy::Residual,
-            count => Policy::Count(count),
+            0 => OverflowPolicy::Residual,
+            count => OverflowPolicy::Count(count),
         };
         let (uplink_kbps, layers) = (settings.rate_kbps("media_uplink")?, settings.required("media_layers")?);
-        Ok(Self { place, uplink_kbps, layers, policy })
+        Ok(Self { address: place, uplink_kbps, layers, policy })
     }
 }
 
-impl HubConfig {
+impl HubSettings {
     /// Reads a hub's own settings.
     ///
     /// # Errors
@@ -242,7 +242,7 @@ impl HubConfig {
         parents.extend(settings.hubs_up_to("cache_of", 1)?);
         let rate = settings.text("summary_rate").map(|_| settings.rate_bps("summary_rate")).transpose()?;
         let summary_bits_per_second = rate.unwrap_or(1_000);
-        let relay = RelayConfig::read(settings)?;
+        let relay = RelaySettings::read(settings)?;
         Ok(Self { siblings: peers, parents, tier, summary_bits_per_second, lease, limits, relay })
     }
 }
@@ -252,11 +252,11 @@ mod tests {
     use super::*;
     use crate::config::Layers;
 
-    fn read(kind: HubKind, flags: &[(&str, &str)]) -> Result<HubConfig, String> {
+    fn read(kind: HubKind, flags: &[(&str, &str)]) -> Result<HubSettings, String> {
         let flags = flags.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
         let settings =
             Layers { flags, ..Layers::default() }.read(table(kind)).map_err(|errors| errors[0].to_string())?;
-        HubConfig::read(&settings).map_err(|error| error.to_string())
+        HubSettings::read(&settings).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) fn totals(status: &HubStatus) -> IndexTotals {
         warming_up: status.young,
         tier: status.tier,
         parents: connected(status, |relation| relation == Parent) as u64,
-        parents_configured: status.hubs.iter().filter(|peer| peer.relation == Parent).count() as u64,
+        parents_configured: status.hubs.iter().filter(|hub| hub.relation == Parent).count() as u64,
         children: connected(status, |relation| matches!(relation, Child(_))) as u64,
         cut_off: status.cut_off,
     }
@@ -27,7 +27,7 @@ pub(super) fn totals(status: &HubStatus) -> IndexTotals {
 
 /// How many other hubs are connected that stand so to this one.
 pub(super) fn connected(status: &HubStatus, which: fn(hub::Relation) -> bool) -> usize {
-    status.hubs.iter().filter(|peer| peer.up.is_some() && which(peer.relation)).count()
+    status.hubs.iter().filter(|hub| hub.up.is_some() && which(hub.relation)).count()
 }
 
 /// How another hub stands to this one, and the tier of a child.
@@ -36,27 +36,27 @@ pub(super) const fn relation(relation: hub::Relation) -> (Relation, Option<u8>) 
         hub::Relation::Parent => (Relation::Parent, None),
         hub::Relation::Child(tier) => (Relation::Child, Some(tier)),
         hub::Relation::Sibling => (Relation::Sibling, None),
-        hub::Relation::StandbyOnly => (Relation::Aside, None),
+        hub::Relation::StandbyOnly => (Relation::StandbyOnly, None),
     }
 }
 
 /// Another hub, where it is as the configuration says; without the round trip.
-pub(super) fn hub_connection(peer: &RemoteHubStatus, redial: &EndpointResolver) -> HubConnection {
-    let (relation, tier) = relation(peer.relation);
-    let mut endpoints: Vec<String> = peer.addresses.iter().map(|address| redial.name(address)).collect();
+pub(super) fn hub_connection(hub: &RemoteHubStatus, redial: &EndpointResolver) -> HubConnection {
+    let (relation, tier) = relation(hub.relation);
+    let mut endpoints: Vec<String> = hub.addresses.iter().map(|address| redial.name(address)).collect();
     // A name with several addresses is still one endpoint.
     endpoints.dedup();
     HubConnection {
         relation,
         tier,
-        node: peer.node,
-        name: peer.name.clone(),
+        node: hub.node,
+        name: hub.name.clone(),
         endpoints,
         rtt_ms: None,
-        up_s: peer.up.map(|up| up.as_secs_f64()),
-        down_s: peer.down.map(|down| down.as_secs_f64()),
-        reason: peer.reason.clone(),
-        protocol: peer.protocol.map(|protocol| protocol.to_string()),
-        clock_ahead_s: peer.clock_ahead_s,
+        up_s: hub.up.map(|up| up.as_secs_f64()),
+        down_s: hub.down.map(|down| down.as_secs_f64()),
+        reason: hub.reason.clone(),
+        protocol: hub.protocol.map(|protocol| protocol.to_string()),
+        clock_ahead_s: hub.clock_ahead_s,
     }
 }

@@ -18,7 +18,7 @@ use roost_proto::Time;
 use roost_reflection::ReflectionMachine;
 use tokio::sync::oneshot;
 
-use crate::command_queue::{QueueClosed, Sender, command_queue};
+use crate::command_queue::{CommandSender, QueueClosed, command_queue};
 
 pub use media_address::MediaAddress;
 pub use metrics::MediaMetrics;
@@ -61,7 +61,7 @@ enum RelayMessage<H: RelayHandler> {
 
 /// Reaches a relay that runs. Clones reach the same one; it stops once all are gone.
 pub struct RelayMailbox<H: RelayHandler> {
-    letters: Sender<RelayMessage<H>>,
+    letters: CommandSender<RelayMessage<H>>,
     passed: Arc<Passed>,
     clock: RelayClock,
 }

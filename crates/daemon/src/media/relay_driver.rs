@@ -13,7 +13,7 @@ use tokio::net::UdpSocket;
 use super::metrics::Passed;
 use super::socket::Socket;
 use super::{RelayHandler, RelayMessage};
-use crate::command_queue::Receiver;
+use crate::command_queue::CommandReceiver;
 
 /// The most letters of one wake.
 const BATCH: usize = 64;
@@ -65,7 +65,7 @@ impl<H: RelayHandler> RelayEnds<H> {
 pub(super) struct RelayDriver<H: RelayHandler> {
     socket: Socket,
     ends: RelayEnds<H>,
-    letters: Receiver<RelayMessage<H>>,
+    letters: CommandReceiver<RelayMessage<H>>,
     passed: Arc<Passed>,
     clock: RelayClock,
     /// True while the system has no room for the next datagram.
@@ -80,7 +80,7 @@ impl<H: RelayHandler> RelayDriver<H> {
     pub(super) fn new(
         socket: Socket,
         ends: RelayEnds<H>,
-        letters: Receiver<RelayMessage<H>>,
+        letters: CommandReceiver<RelayMessage<H>>,
         (passed, clock): (Arc<Passed>, RelayClock),
     ) -> Self {
         Self { socket, ends, letters, passed, clock, is_full: false, has_more: false, failures: 0 }

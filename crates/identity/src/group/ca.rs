@@ -1,4 +1,4 @@
-//! The signing side of the CA: making certificates and revocation lists.
+//! The signing side of the CA: makes certificates and revocation lists.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,27 +12,28 @@ use rcgen::{
 use crate::certificate::{Authority, Serial};
 use crate::subject::Subject;
 
-/// A new CA certificate is valid this long.
+/// The validity of a new CA certificate: ten years. Its end is the end of the group, since no certificate outlives the
+/// CA.
 pub(crate) const CA_VALIDITY: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
-/// Bytes of a serial number. Random, so that two copies of a group directory
-/// that both issue do not give one number twice.
+/// Bytes of a serial number. It is random, so that two copies of a group directory that both issue certificates do not
+/// use a number twice.
 const SERIAL_BYTES: usize = 16;
 
-/// The CA's key, with the name it signs under.
+/// The CA's key, with the name under which it signs.
 pub(crate) struct Signer {
     issuer: Issuer<'static, KeyPair>,
     authority: Arc<Authority>,
 }
 
-/// A certificate just made, with its key.
+/// A certificate that was just made, with its key.
 pub(crate) struct Made {
     pub(crate) certificate: Certificate,
     pub(crate) key: KeyPair,
 }
 
 impl Signer {
-    /// Makes the CA of a new group.
+    /// Makes the certificate and the key of a new group's CA.
     pub(crate) fn generate(group: &str, not_before: SystemTime, not_after: SystemTime) -> Result<Made, rcgen::Error> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let mut params = params(group, not_before, not_after)?;
@@ -41,7 +42,7 @@ impl Signer {
         Ok(Made { certificate: params.self_signed(&key)?, key })
     }
 
-    /// The signer with this key; `None` if the key is not the authority's.
+    /// Makes the signer with this key. `None` if the key does not belong to the authority.
     pub(crate) fn new(authority: Arc<Authority>, pkcs8: &[u8]) -> Result<Option<Self>, rcgen::Error> {
         let key = KeyPair::from_pkcs8_der_and_sign_algo(&pkcs8.into(), &PKCS_ECDSA_P256_SHA256)?;
         if key.subject_public_key_info() != authority.spki() {
@@ -55,7 +56,7 @@ impl Signer {
         &self.authority
     }
 
-    /// Makes a member's certificate and key.
+    /// Makes a certificate for a new key of a member.
     pub(crate) fn issue(
         &self,
         subject: &Subject,
@@ -66,7 +67,7 @@ impl Signer {
         Ok(Made { certificate: self.certify(&key, subject, (not_before, not_after))?, key })
     }
 
-    /// Makes a further certificate for a member's key.
+    /// Makes a further certificate for the key that a member has.
     pub(crate) fn certify(
         &self,
         key: &impl PublicKeyData,
@@ -80,8 +81,8 @@ impl Signer {
         params.signed_by(key, &self.issuer)
     }
 
-    /// Signs a revocation list and returns it as PEM. It expires with the CA:
-    /// its number, not its age, tells which of two lists counts.
+    /// Signs a revocation list and returns it as PEM. The list expires with the CA: its number, not its age, decides
+    /// which of two lists is in force.
     pub(crate) fn sign_list<'a>(
         &self,
         number: u64,
@@ -118,7 +119,7 @@ fn params(name: &str, not_before: SystemTime, not_after: SystemTime) -> Result<C
     Ok(params)
 }
 
-/// A positive number of full length: the first bit clear, the second set.
+/// A positive number of full length: the first bit is clear and the second is set.
 fn random_serial() -> Result<SerialNumber, rcgen::Error> {
     let mut bytes = [0; SERIAL_BYTES];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| rcgen::Error::RingUnspecified)?;

@@ -1,4 +1,4 @@
-//! Why an operation on a group failed.
+//! Errors of an operation on a group, in one sentence each.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,42 +7,30 @@ use crate::error::LoadError;
 use crate::refusal::Refusal;
 use crate::subject::NameError;
 
-/// Why an operation on a group failed, in one sentence. Nothing has changed
-/// unless the variant says so.
+/// An operation on a group failed. Nothing has changed unless the variant says so.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// The name cannot be used.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A directory or file of that name is there already. Nothing is ever
-    /// written over.
+    /// A directory or file of that name exists already. Nothing is ever overwritten.
     #[error("{} exists already: choose another place or remove it", path.display())]
-    Exists {
-        /// What exists.
-        path: PathBuf,
-    },
-    /// There is no group at that place.
+    Exists { path: PathBuf },
     #[error("there is no group in {}: run roost group init {} --name NAME", path.display(), path.display())]
     NoGroup {
-        /// Where it was looked for.
+        /// The directory that should hold the group.
         path: PathBuf,
     },
     /// A file of the group or of a bundle cannot be used.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The CA's key is not that of its certificate.
+    /// The CA's key does not belong to its certificate.
     #[error("the key {} does not belong to the group's certificate: restore it from a backup", path.display())]
-    WrongKey {
-        /// The key's file.
-        path: PathBuf,
-    },
-    /// The index cannot be read or added to.
+    WrongKey { path: PathBuf },
     #[error("cannot use the group's index {}: {source}", path.display())]
     Index {
-        /// The index.
         path: PathBuf,
-        /// What the system says, or which line is damaged.
+        /// The system's error, or one that names the damaged line.
         source: io::Error,
     },
     /// The revocation list in the group's directory is not its newest.
@@ -51,51 +39,37 @@ pub enum GroupError {
         path.display()
     )]
     ListTooOld {
-        /// The list.
         path: PathBuf,
-        /// Its number.
+        /// The number of the list in the directory.
         found: u64,
-        /// The greatest number in the index.
+        /// The greatest number of a list in the index.
         expected: u64,
     },
-    /// The revocation list has as many entries as a host reads.
+    /// The list has `MAX_REVOKED` entries, the most that a host reads.
     #[error("the revocation list is full: make a new group and issue its members' bundles anew")]
     ListFull,
-    /// A file or directory cannot be written. What was written so far is
-    /// removed; the index may list a certificate that nobody has.
+    /// A file or directory cannot be written. All that the operation has written is removed, except that the index may
+    /// list a certificate that nobody has.
     #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// Which.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The validity asked for is empty, before 1970 or longer than the CA's.
+    Write { path: PathBuf, source: io::Error },
+    /// The requested validity is empty, begins before 1970 or ends after that of the CA.
     #[error("the validity asked for is not possible: {0}")]
     Validity(&'static str),
-    /// No certificate of this group matches.
     #[error("the group has issued no certificate with the name, node id or serial number {0:?}: see roost group show")]
     NotIssued(String),
-    /// The beginning of an id is that of several members.
+    /// Several members have an id that begins with these digits.
     #[error("{which} may mean {members}: give as much of the id as tells them apart")]
     Several {
-        /// The beginning.
+        /// The digits with which the operator meant one member.
         which: String,
-        /// Their names and ids.
+        /// The names and ids of the members, to choose from.
         members: String,
     },
-    /// All matching certificates are revoked already.
     #[error("every certificate of {0:?} is revoked already")]
     AlreadyRevoked(String),
-    /// The certificate is none that the group would issue again.
+    /// The group would not issue this certificate again.
     #[error("the certificate {} cannot be renewed: {refusal}", path.display())]
-    NotRenewable {
-        /// The certificate's file.
-        path: PathBuf,
-        /// Why.
-        refusal: Refusal,
-    },
-    /// The CA's software failed.
+    NotRenewable { path: PathBuf, refusal: Refusal },
     #[error("making the certificate failed: {0}")]
     Crypto(#[from] rcgen::Error),
 }

@@ -1,13 +1,12 @@
-//! The group's index: a plain file to which a line is added for every
-//! certificate issued and every revocation list signed.
+//! The group's index: a plain file to which a line is added for every certificate issued and every revocation list
+//! signed.
 //!
 //! ```text
 //! issued<TAB>SERIAL<TAB>NODE<TAB>ROLE<TAB>NAME<TAB>NOT_BEFORE<TAB>NOT_AFTER
 //! list<TAB>NUMBER
 //! ```
-//! Times are seconds of the Unix epoch. Which certificates are revoked is in
-//! the revocation list alone; the index remembers only that list's number, so
-//! that an old list put back in its place is noticed.
+//! Times are seconds of the Unix epoch. Only the revocation list says which certificates are revoked. The index keeps
+//! the list's number, so that an old list put back in its place is noticed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -21,31 +20,30 @@ use super::Issued;
 /// The largest index that is read, in bytes: some 400 000 certificates.
 const MAX_INDEX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The index, open and locked: one process at a time issues or revokes.
+/// The index, open and locked, so that one process at a time issues or revokes.
 pub(crate) struct Index {
     path: PathBuf,
     file: File,
 }
 
-/// What an index says.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entries {
-    /// Certificates in the order in which they were issued; `revoked` is unset.
+    /// Certificates in the order of issue. The index does not know of revocations, so `revoked` is `None`.
     pub(crate) issued: Vec<Issued>,
     /// The greatest number of a revocation list.
     pub(crate) list_number: u64,
 }
 
 impl Index {
-    /// Opens the index at `path`, waiting while another process holds it.
+    /// Opens the index at `path`. It waits while another process holds the lock.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).append(true).open(path)?;
         file.lock()?;
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Reads all of it; `Err` with `InvalidData` names the first bad line. A last line without its
-    /// end was never written as a whole: what it stood for has not happened.
+    /// Reads the whole index. An error with `InvalidData` names the first bad line. A last line that does not end in a
+    /// newline was cut short while it was written, and is skipped.
     pub(crate) fn read(&mut self) -> io::Result<Entries> {
         let mut entries = Entries::default();
         for (number, line) in self.whole_lines()?.lines().enumerate() {

@@ -8,8 +8,8 @@
 //! | `multicast.key` | the secret that the nodes share, mode 0600; every node's bundle has a copy |
 //! | `issued.tsv` | every certificate issued |
 //!
-//! A bundle, which goes to one host, holds `identity.pem`, `identity.key`
-//! (0600), `group.pem`, `revoked.pem` and, if it is a node's, `multicast.key`.
+//! A bundle, which goes to one host, holds `identity.pem`, `identity.key` (0600), `group.pem`, `revoked.pem` and, for a
+//! node, `multicast.key`.
 
 mod ca;
 mod error;
@@ -43,29 +43,21 @@ use crate::subject::{Subject, check_name};
 pub use self::error::GroupError;
 pub use self::revocation::Revocation;
 
-/// New certificates are valid from this long ago, for hosts whose clocks are
-/// behind.
+/// A new certificate is valid from this long before its issue, for hosts whose clocks are behind.
 pub const BACKDATED: Duration = Duration::from_secs(5 * 60);
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// How long a certificate is to be valid.
+/// The period in which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// From now (less [`BACKDATED`]) for this many days, at most to the end of
-    /// the CA's own validity.
+    /// For this many days from now, and since [`BACKDATED`] ago. It ends with the CA's own validity at the latest.
     Days(u32),
     /// From one moment to another, both included, in whole seconds.
-    Between {
-        /// The first second.
-        not_before: SystemTime,
-        /// The last second.
-        not_after: SystemTime,
-    },
+    Between { not_before: SystemTime, not_after: SystemTime },
 }
 
 impl Default for Validity {
-    /// A year.
     fn default() -> Self {
         Self::Days(365)
     }
@@ -74,19 +66,16 @@ impl Default for Validity {
 /// A certificate that the group has issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issued {
-    /// Its holder's name. Renewing gives several certificates one name.
+    /// The holder's name. After a renewal several certificates have the same name.
     pub name: String,
-    /// As what its holder may act.
     pub role: Role,
-    /// The digest of its public key.
     pub node: NodeId,
-    /// Its serial number, hexadecimal.
+    /// Hexadecimal, in the form that [`Group::revoke`] accepts.
     pub serial: String,
-    /// The first second of its validity.
     pub not_before: SystemTime,
-    /// The last second of its validity.
+    /// The last second of the validity, which belongs to it.
     pub not_after: SystemTime,
-    /// When it was revoked, if it was.
+    /// The time of its revocation, if it was revoked.
     pub revoked: Option<SystemTime>,
 }
 
@@ -96,23 +85,22 @@ impl Issued {
             name: leaf.subject.name.clone(),
             role: leaf.subject.role,
             node: leaf.node,
-            serial: leaf.standing.serial.to_string(),
-            not_before: leaf.standing.not_before,
-            not_after: leaf.standing.not_after,
+            serial: leaf.status.serial.to_string(),
+            not_before: leaf.status.not_before,
+            not_after: leaf.status.not_after,
             revoked: None,
         }
     }
 }
 
-/// What the group says of a bundle.
+/// The answer of [`Group::verify`] about one bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Its holder's certificate.
     pub certificate: Issued,
-    /// Why the group's members refuse it; `None` if they accept it.
+    /// The reason for which the group's members refuse it. `None` if they accept it.
     pub refusal: Option<Refusal>,
-    /// Whether the bundle's own revocation list is older than the group's, so
-    /// that its holder would accept a certificate revoked since.
+    /// True if the bundle's own revocation list is older than the group's, so that its holder would accept a
+    /// certificate revoked since.
     pub list_outdated: bool,
 }
 
@@ -123,11 +111,11 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a new group called `name` in `dir`, which must not exist or be
-    /// empty: CA, empty revocation list number 1, empty index.
+    /// Makes a new group called `name` in `dir`, which must be empty or not exist: CA, empty revocation list number 1,
+    /// empty index.
     ///
     /// # Errors
-    /// If the name or the place cannot be used.
+    /// The name or the directory cannot be used.
     pub fn init(dir: &Path, name: &str) -> Result<Self, GroupError> {
         check_name(name)?;
         let now = SystemTime::now();
@@ -149,7 +137,7 @@ impl Group {
     /// Opens the group in `dir`.
     ///
     /// # Errors
-    /// If there is none, or its key is missing, exposed or another's.
+    /// There is none, or its key is missing, exposed or belongs to another group.
     pub fn open(dir: &Path) -> Result<Self, GroupError> {
         let authority = read_authority(&dir.join(GROUP_CERTIFICATE)).map_err(|error| match error {
             LoadError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
@@ -165,7 +153,6 @@ impl Group {
         }
     }
 
-    /// The group's name.
     pub fn name(&self) -> &str {
         self.signer.authority().group()
     }
@@ -175,12 +162,11 @@ impl Group {
         self.signer.authority().not_after()
     }
 
-    /// Issues a certificate with a fresh key and writes the bundle to `out`,
-    /// a directory that must not exist or be empty. A name may be issued
-    /// again, which is how a certificate is renewed.
+    /// Issues a certificate with a fresh key and writes the bundle to `out`, a directory that must be empty or not
+    /// exist. The same name may be issued again, with another key and thus another node id.
     ///
     /// # Errors
-    /// If the name, the validity or the place cannot be used.
+    /// The name, the validity or the directory cannot be used.
     pub fn issue(&self, name: &str, role: Role, validity: Validity, out: &Path) -> Result<Issued, GroupError> {
         let (made, leaf) = self.make(name, role, validity)?;
         let issued = Issued::new(&leaf);
@@ -194,12 +180,11 @@ impl Group {
         Ok(issued)
     }
 
-    /// Issues an identity that is written nowhere, not even to the index: a
-    /// throw-away member for load generators and tests, valid for a year. It
-    /// cannot be revoked.
+    /// Issues an identity that is written nowhere, not even to the index: a throw-away member for load generators and
+    /// tests, valid for a year. It cannot be revoked.
     ///
     /// # Errors
-    /// If the name cannot be used or the group's list cannot be read.
+    /// The name cannot be used or the group's list cannot be read.
     pub fn issue_in_memory(&self, name: &str, role: Role) -> Result<Identity, GroupError> {
         self.issue_in_memory_with(name, role, Validity::default())
     }
@@ -217,10 +202,10 @@ impl Group {
             .ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))
     }
 
-    /// Every certificate issued, in the order of issue.
+    /// Lists every certificate issued, in the order of issue.
     ///
     /// # Errors
-    /// If the index or the revocation list cannot be read.
+    /// The index or the revocation list cannot be read.
     pub fn show(&self) -> Result<Vec<Issued>, GroupError> {
         let (entries, list) = self.state(&mut self.index()?)?;
         let mut issued = entries.issued;
@@ -230,19 +215,19 @@ impl Group {
         Ok(issued)
     }
 
-    /// Says whether the group's members accept the bundle in `bundle` at
-    /// `now`, by the group's CA and newest list rather than the bundle's own.
+    /// Says if the group's members accept the bundle in `bundle` at `now`, by the group's CA and newest list rather
+    /// than the bundle's own.
     ///
     /// # Errors
-    /// If a file of the bundle is missing or damaged, or the key is exposed or
-    /// another's; a certificate that is merely refused is no error.
+    /// A file of the bundle is missing or damaged, or the key is exposed or belongs to another certificate. A
+    /// certificate that members would refuse is not an error.
     pub fn verify(&self, bundle: &Path, now: SystemTime) -> Result<Verdict, GroupError> {
         let identity = Identity::load(bundle)?;
         let (_, newest) = self.state(&mut self.index()?)?;
-        // The group's authority, not the bundle's, which may be of another group.
+        // The bundle's own authority may be that of another group.
         let policy = crate::Policy::from_parts(self.signer.authority(), &newest, &self.dir.join(REVOCATION_LIST));
         let leaf = identity.leaf();
-        let revoked = newest.revoked_at(&leaf.standing.serial);
+        let revoked = newest.revoked_at(&leaf.status.serial);
         let certificate = Issued { revoked, ..Issued::new(&leaf) };
         let refusal = policy.verify(&identity.certificate_der(), RoleSet::ALL, now).err();
         let list_outdated = identity.list().number() < newest.number();
@@ -292,8 +277,7 @@ impl Group {
         write(&out.join(MULTICAST_KEY), |path| GroupKey::copy(&shared, path))
     }
 
-    /// Where the nodes' shared secret is. A group that was made before there
-    /// was one gets it now.
+    /// The file of the nodes' shared secret. It is made now for a group that was made before groups had one.
     fn multicast_key(&self) -> Result<PathBuf, GroupError> {
         let path = self.dir.join(MULTICAST_KEY);
         if GroupKey::read(&path)?.is_none() {
@@ -307,7 +291,7 @@ impl Group {
         Index::open(&path).map_err(|source| GroupError::Index { path, source })
     }
 
-    /// What the group's files say, after checking that the list is the newest.
+    /// Reads the group's files and checks that the list is the newest.
     fn state(&self, index: &mut Index) -> Result<(Entries, Arc<RevocationList>), GroupError> {
         let entries = index.read().map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
         let path = self.dir.join(REVOCATION_LIST);
@@ -325,11 +309,11 @@ impl Group {
     }
 }
 
-/// Makes the directory `dir` and fills it; if that fails nothing is left of it.
+/// Makes the directory `dir` and fills it. If that fails, the directory is removed.
 fn make_filled(dir: &Path, fill: impl FnOnce() -> Result<(), GroupError>) -> Result<(), GroupError> {
     write(dir, make_private_dir)?;
     fill().inspect_err(|_| {
-        // It was empty, so all that is in it is ours.
+        // The directory was empty before, so all its content is ours.
         drop(fs::remove_dir_all(dir));
     })
 }

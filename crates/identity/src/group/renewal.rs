@@ -1,4 +1,4 @@
-//! A new certificate for a member's key.
+//! Renewal: a new certificate for the key that a member has.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use crate::policy::member;
 use crate::refusal::Refusal;
 
 impl Group {
-    /// Issues a certificate for the key, name and role of the one in `bundle`, puts it in its place,
-    /// and the newest revocation list beside it. The member keeps its id; its daemon takes the
-    /// certificate on SIGHUP. The key itself need not be there.
+    /// Issues a certificate for the key, name and role of the one in `bundle` and replaces it there, together with the
+    /// revocation list. The member keeps its id. Its daemon loads the certificate on SIGHUP. The private key need not
+    /// be in `bundle`.
     ///
     /// # Errors
-    /// If the certificate is not of this group or is revoked, or the files cannot be read or written.
+    /// The certificate is not of this group or is revoked, or the files cannot be read or written.
     pub fn renew(&self, bundle: &Path, validity: Validity) -> Result<Issued, GroupError> {
         let path = bundle.join(LEAF_CERTIFICATE);
         let old: CertificateDer<'_> = read_pem(&path, MAX_PEM_BYTES, "certificate")?;
@@ -25,7 +25,7 @@ impl Group {
         let leaf = member(&old, self.signer.authority()).map_err(refused)?;
         let mut index = self.index()?;
         let (_, list) = self.state(&mut index)?;
-        if list.contains(&leaf.standing.serial) {
+        if list.contains(&leaf.status.serial) {
             return Err(refused(Refusal::Revoked));
         }
         let parsed = Certificate::parse(&old).ok_or(refused(Refusal::Malformed))?;

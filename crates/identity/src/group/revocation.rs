@@ -1,4 +1,4 @@
-//! Revoking certificates.
+//! Revocation of members' certificates, by name, id or serial number.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -10,23 +10,21 @@ use crate::certificate::Serial;
 use crate::files::{REVOCATION_LIST, replace_public};
 use crate::revocation::MAX_REVOKED;
 
-/// What a revocation did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revocation {
-    /// The certificates that are revoked now and were not before.
+    /// The certificates that were not revoked before.
     pub revoked: Vec<Issued>,
-    /// The number of the new list.
     pub number: u64,
-    /// The new list, which the operator copies over `revoked.pem` of every
-    /// host's bundle and makes its daemons re-read (SIGHUP).
+    /// The new list. The operator copies it over `revoked.pem` of every host's bundle, and the daemons read it on
+    /// SIGHUP.
     pub list: PathBuf,
 }
 
-/// Fewest digits of an id by which a member is revoked, so that no slip of the hand revokes one.
+/// Fewest digits of an id by which a member is revoked, so that a slip of the hand does not revoke one.
 const MIN_DIGITS: usize = 4;
 
-/// The certificates of the member that is meant: by its name, its id or a serial number, else by the
-/// beginning of its id, at least [`MIN_DIGITS`].
+/// The certificates of the member with this name, id or serial number, or else of the only member whose id begins with
+/// these digits, at least [`MIN_DIGITS`].
 fn matching(issued: Vec<Issued>, which: &str) -> Result<Vec<Issued>, GroupError> {
     let is_named = |issued: &Issued| issued.name == which || issued.serial == which || issued.node.to_string() == which;
     if issued.iter().any(is_named) {
@@ -46,13 +44,11 @@ fn matching(issued: Vec<Issued>, which: &str) -> Result<Vec<Issued>, GroupError>
 }
 
 impl Group {
-    /// Revokes every certificate with the name, node id or serial number
-    /// `which` and signs the next revocation list.
+    /// Revokes every certificate with the name, node id or serial number `which` and signs the next revocation list.
     ///
     /// # Errors
-    /// If none matches, all that match are revoked already, or the files
-    /// cannot be written. If only adding the new list's number to the index
-    /// fails, the revocation has happened nevertheless.
+    /// No certificate matches, all that match are revoked already, or the files cannot be written. If only adding the
+    /// new list's number to the index fails, the revocation has happened nevertheless.
     pub fn revoke(&self, which: &str) -> Result<Revocation, GroupError> {
         let mut index = self.index()?;
         let (entries, list) = self.state(&mut index)?;

@@ -96,7 +96,7 @@ fn a_failed_bundle_leaves_nothing_behind() {
 fn a_failed_group_leaves_nothing_behind() {
     const MAX_PATH_BYTES: usize = 4095;
     let world = GroupFixture::new();
-    // Room for the directory, but not for a file in it.
+    // The path has room for the directory but not for a file in it.
     let mut dir = world.dir.path().to_owned();
     while MAX_PATH_BYTES - 5 - dir.as_os_str().len() > 255 {
         dir.push("d".repeat(100));

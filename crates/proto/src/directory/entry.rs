@@ -7,7 +7,7 @@ use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::record::{Capacity, Record, Version};
-use crate::service::{Form, Service, ServiceSet};
+use crate::service::{FlowKind, Service, ServiceSet};
 use crate::time::Time;
 use crate::wire::Candidate;
 
@@ -31,7 +31,7 @@ pub(super) struct Slot {
     pub(super) suspended: bool,
     /// Whether one of the addresses means something on the node's own machine only.
     pub(super) confined: bool,
-    pub(super) standing: ProviderHealth,
+    pub(super) health: ProviderHealth,
 }
 
 /// What an entry was before it changed or went.
@@ -68,7 +68,7 @@ impl Slot {
             services: record.services,
             suspended: false,
             confined: record.addresses.iter().any(Address::has_local_host),
-            standing: ProviderHealth::default(),
+            health: ProviderHealth::default(),
         }
     }
 
@@ -103,7 +103,7 @@ impl Slot {
     }
 
     pub(super) fn deduct(&mut self, service: Service) {
-        if let Form::Stream { bits_per_second, .. } = service.form() {
+        if let FlowKind::Stream { bits_per_second, .. } = service.flow_kind() {
             self.left.streams = self.left.streams.saturating_sub(1);
             self.left.uplink_kbps = self.left.uplink_kbps.saturating_sub(bits_per_second.div_ceil(1_000));
         }
@@ -158,7 +158,7 @@ impl DirectoryEntry<'_> {
 
     /// Whether it has failed of late.
     pub fn is_doubtful(&self) -> bool {
-        self.slot.standing.is_doubtful(self.now)
+        self.slot.health.is_doubtful(self.now)
     }
 
     /// When its lease ends unless it is heard.

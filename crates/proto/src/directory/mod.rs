@@ -243,21 +243,21 @@ impl Directory {
     pub fn record_failure(&mut self, node: NodeId) {
         let now = self.now;
         if let Some(slot) = self.slot_mut(node) {
-            slot.standing.record_failure(now);
+            slot.health.record_failure(now);
         }
     }
 
     /// The provider has done what it was asked for: its failures are forgotten.
     pub fn record_success(&mut self, node: NodeId) {
         if let Some(slot) = self.slot_mut(node) {
-            slot.standing.record_success();
+            slot.health.record_success();
         }
     }
 
     /// The provider has answered after this long.
     pub fn record_response_time(&mut self, node: NodeId, after: Duration) {
         if let Some(slot) = self.slot_mut(node) {
-            slot.standing.record_response_time(after);
+            slot.health.record_response_time(after);
         }
     }
 

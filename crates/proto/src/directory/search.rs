@@ -11,7 +11,7 @@ use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::node_selector::NodeSelector;
 use crate::record::Capacity;
-use crate::service::{Form, Service};
+use crate::service::{FlowKind, Service};
 use crate::time::Time;
 
 /// Rows of blocks looked into one by one before a search rather reads through
@@ -97,13 +97,9 @@ impl Rank {
     }
 
     /// The rank in the light of what was seen of the provider.
-    pub(super) fn seen(self, standing: &ProviderHealth, now: Time) -> Self {
-        let doubtful = self.state == ProviderAvailability::Free && standing.is_doubtful(now);
-        Self {
-            state: if doubtful { ProviderAvailability::Doubtful } else { self.state },
-            pace: standing.pace(),
-            ..self
-        }
+    pub(super) fn seen(self, health: &ProviderHealth, now: Time) -> Self {
+        let doubtful = self.state == ProviderAvailability::Free && health.is_doubtful(now);
+        Self { state: if doubtful { ProviderAvailability::Doubtful } else { self.state }, pace: health.pace(), ..self }
     }
 
     /// Whose rank it is.
@@ -138,9 +134,11 @@ impl Rank {
 
 /// Whether a provider that has this much left could not take one more.
 fn is_full(service: Service, left: Capacity) -> bool {
-    match service.form() {
-        Form::Stream { bits_per_second, .. } => left.streams == 0 || left.uplink_kbps < bits_per_second.div_ceil(1_000),
-        Form::Object { .. } => false,
+    match service.flow_kind() {
+        FlowKind::Stream { bits_per_second, .. } => {
+            left.streams == 0 || left.uplink_kbps < bits_per_second.div_ceil(1_000)
+        }
+        FlowKind::Object { .. } => false,
     }
 }
 
@@ -364,7 +362,7 @@ impl DirectorySearch<'_> {
             return;
         }
         let rank = Rank::new(self.query.service, self.centre, cell, entry.capacity(), suspended, node);
-        let hit = Hit { rank: rank.seen(&entry.slot.standing, self.directory.now), slot: key.slot() };
+        let hit = Hit { rank: rank.seen(&entry.slot.health, self.directory.now), slot: key.slot() };
         let place = self.best.partition_point(|better| better.rank.precedes(&hit.rank, self.query.aim));
         if place < self.query.count {
             self.best.truncate(self.query.count - 1);

@@ -41,7 +41,7 @@ enum Content {
 #[derive(Clone, Debug, Default)]
 struct Ahead {
     /// From what was sent on.
-    pieces: VecDeque<Bytes>,
+    chunks: VecDeque<Bytes>,
     bytes: u64,
     /// Where the piece begins that the owner is reading, and its length.
     reading: Option<(u64, u64)>,
@@ -132,7 +132,7 @@ impl ObjectSender {
     }
 
     /// What the owner has read; it may be less than was asked for, and not more.
-    pub fn piece(&mut self, offset: u64, bytes: Bytes) {
+    pub fn supply(&mut self, offset: u64, bytes: Bytes) {
         let Content::Read(ahead) = &mut self.content else { return };
         if ahead.reading.is_none_or(|(of, length)| of != offset || bytes.len() as u64 > length) {
             return;
@@ -141,7 +141,7 @@ impl ObjectSender {
         // After an interruption it may be of no use any more.
         if offset == self.sent + ahead.bytes && !bytes.is_empty() {
             ahead.bytes += bytes.len() as u64;
-            ahead.pieces.push_back(bytes);
+            ahead.chunks.push_back(bytes);
         }
     }
 
@@ -198,10 +198,10 @@ impl ObjectSender {
 
 impl Ahead {
     fn take_read_ahead(&mut self, length: usize) -> Option<Bytes> {
-        let front = self.pieces.front_mut()?;
+        let front = self.chunks.front_mut()?;
         let taken = front.split_to(front.len().min(length));
         if front.is_empty() {
-            self.pieces.pop_front();
+            self.chunks.pop_front();
         }
         self.bytes -= taken.len() as u64;
         Some(taken)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::HubLimit;
 use super::reflection::ReflectedStream;
 use crate::address::Address;
 use crate::grid::Cell;
@@ -42,7 +43,7 @@ pub enum HubEvent {
     /// A node's first connection is up.
     Attached {
         /// Who.
-        peer: RemoteIdentity,
+        remote: RemoteIdentity,
         /// From where.
         address: Address,
     },
@@ -72,7 +73,7 @@ pub enum HubEvent {
     /// A peer's first connection is up.
     HubUp {
         /// Who.
-        peer: RemoteIdentity,
+        remote: RemoteIdentity,
         /// Where.
         address: Address,
     },
@@ -110,6 +111,14 @@ pub enum HubEvent {
         node: NodeId,
         /// What, in words.
         what: &'static str,
+    },
+    /// The hub has declined or dropped something of a remote because of a limit, which the remote has
+    /// met for the first time since it is connected.
+    OverLimit {
+        /// The remote at the other end of the connection.
+        node: NodeId,
+        /// The limit, of which metrics count each meeting.
+        limit: HubLimit,
     },
     /// A remote has said something of a later version for the first time. That
     /// was skipped, as all further such messages are.

@@ -38,7 +38,7 @@ const MAX_VAIN_LOOKS: usize = 16;
 /// Who was sent elsewhere, and who is still to go.
 #[derive(Debug, Default)]
 pub(super) struct Balance {
-    sent: BTreeMap<NodeId, Sent>,
+    sent: BTreeMap<NodeId, SentNode>,
     shares: BTreeMap<NodeId, Share>,
     /// The last node that was looked at.
     cursor: Option<NodeId>,
@@ -46,7 +46,7 @@ pub(super) struct Balance {
 
 /// A node that was sent elsewhere.
 #[derive(Debug)]
-struct Sent {
+struct SentNode {
     /// Until when it is taken in if it comes (back).
     until: Time,
     /// Where it has not arrived yet.
@@ -104,7 +104,7 @@ impl Hub {
         if addresses.is_empty() || self.balance.sent.len() >= MAX_SENT {
             return false;
         }
-        self.balance.sent.insert(from.node, Sent { until: now + self.config.lease, to: Some(target) });
+        self.balance.sent.insert(from.node, SentNode { until: now + self.config.lease, to: Some(target) });
         if let Some(reach) = self.members.get_mut(target) {
             reach.on_the_way += 1;
         }
@@ -130,7 +130,7 @@ impl Hub {
 
     /// A near hub has joined: it gets its share of this hub's nodes.
     pub(super) fn share_with(&mut self, now: Time, hub: NodeId) {
-        self.give(now, hub, self.leases() / (self.members.len() + 1));
+        self.schedule_share(now, hub, self.leases() / (self.members.len() + 1));
     }
 
     /// A node has come back here from `home`, which lives: where hubs are near this one had its share
@@ -143,12 +143,12 @@ impl Hub {
         match self.balance.shares.get_mut(&home) {
             // When it gets them stays as it is.
             Some(share) => share.left = leases.min(share.left + 1),
-            None => self.give(now, home, 1),
+            None => self.schedule_share(now, home, 1),
         }
     }
 
     /// So many nodes are still to go to a hub, if it is near.
-    fn give(&mut self, now: Time, hub: NodeId, left: usize) {
+    fn schedule_share(&mut self, now: Time, hub: NodeId, left: usize) {
         let leases = self.leases();
         let near = self.rtt_to(hub).is_some_and(|rtt| rtt <= NEAR);
         if left > 0 && near && self.leaving.is_none() {

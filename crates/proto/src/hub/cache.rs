@@ -10,7 +10,7 @@
 //! what they request, and relays what comes back, also between two nodes of its
 //! own: data goes through the server, as without a cache.
 
-use super::{Hub, HubKind};
+use super::{Hub, HubKind, HubLimit};
 use crate::directory::{DirectoryQuery, PublishOutcome};
 use crate::grid::Area;
 use crate::ids::NodeId;
@@ -70,7 +70,7 @@ impl Hub {
         let Candidate { node, version, cell, services, capacity, ref addresses, ref name } = *candidate;
         let record = Record { node, version, cell, services, capacity, addresses: addresses.clone() };
         if self.cached.publish(now, &record) == PublishOutcome::Full {
-            self.counters.over_limit += 1;
+            self.counters.count_over_limit(HubLimit::CachedNodes);
         } else if let Some(name) = name {
             self.cached_names.insert(node, name.clone());
         }
@@ -79,23 +79,23 @@ impl Hub {
     /// The copies that answer a lookup: any at the place that it names, or wherever. Only the
     /// server knows which is nearest, all that there is, and who has a certain name.
     pub(super) fn cached_for(&mut self, area: Area, query: &DirectoryQuery) -> Vec<(NodeId, Candidate)> {
-        let is_by_name = query.names.is_some_and(|called| !called.is_everybody());
+        let is_by_name = query.names.is_some_and(|selector| !selector.is_everybody());
         if !self.is_cache() || is_by_name || !matches!(area, Area::Exact(_) | Area::Anywhere) {
             return Vec::new();
         }
         let mut hits = Vec::new();
         self.cached.find(query, &mut hits);
         let candidates = hits.iter().map(|hit| self.cached.hit(*hit).candidate());
-        let copies: Vec<Candidate> = match query.names {
+        let cached: Vec<Candidate> = match query.names {
             Some(_) => candidates.filter_map(|candidate| self.with_cached_name(candidate)).collect(),
             None => candidates.collect(),
         };
         // Some were named to a program, without their names: the server tells them.
-        if copies.len() < hits.len() {
+        if cached.len() < hits.len() {
             return Vec::new();
         }
-        self.counters.cache_hits += u64::from(!copies.is_empty());
-        copies.into_iter().map(|candidate| (self.config.node, candidate)).collect()
+        self.counters.cache_hits += u64::from(!cached.is_empty());
+        cached.into_iter().map(|candidate| (self.config.node, candidate)).collect()
     }
 
     fn with_cached_name(&self, candidate: Candidate) -> Option<Candidate> {

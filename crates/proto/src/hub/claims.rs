@@ -43,7 +43,7 @@ pub(super) struct Claim {
     pub(super) home: NodeId,
     pub(super) version: Version,
     /// The record, if that hub has this one keep a replica of it.
-    pub(super) copy: Option<Record>,
+    pub(super) record: Option<Record>,
 }
 
 impl Claims {
@@ -59,13 +59,14 @@ impl Claims {
             return;
         };
         if asked.claim.as_ref().is_none_or(|known| known.version <= claim.version) {
-            let copy = asked.claim.take().filter(|known| known.version == claim.version).and_then(|known| known.copy);
-            asked.claim = Some(Claim { copy: claim.copy.or(copy), ..claim });
+            let record =
+                asked.claim.take().filter(|known| known.version == claim.version).and_then(|known| known.record);
+            asked.claim = Some(Claim { record: claim.record.or(record), ..claim });
         }
     }
 
     /// The node has published this version here. True if somebody had claimed it.
-    fn vouched(&mut self, now: Time, node: NodeId, version: Version) -> bool {
+    fn confirm_claimed_node(&mut self, now: Time, node: NodeId, version: Version) -> bool {
         let Some(asked) = self.nodes.get_mut(&node).filter(|asked| asked.times > 0) else { return false };
         let was_claimed = asked.claim.is_some();
         // A word from before a move may come after it: it is asked again.
@@ -101,10 +102,10 @@ impl Hub {
             return;
         }
         if self.is_contested(now, node, claim.home) {
-            return self.replicas.contest(node, claim);
+            return self.replicas.record_contested_claim(node, claim);
         }
         if self.replicas.holds(node) || !self.remotes.is_up(node) {
-            return self.yield_to(now, node, claim);
+            return self.release_to(now, node, claim);
         }
         self.claims.record_claim(now, node, claim);
         self.poll_claims(now);
@@ -112,7 +113,7 @@ impl Hub {
 
     /// A node has published here, so it is nobody else's.
     pub(super) fn confirm_home(&mut self, now: Time, node: NodeId, version: Version) {
-        if self.claims.vouched(now, node, version) {
+        if self.claims.confirm_claimed_node(now, node, version) {
             self.claim(node, version);
         }
     }
@@ -120,13 +121,13 @@ impl Hub {
     /// A node has gone: where it went counts that another hub has said.
     pub(super) fn apply_pending_claim(&mut self, now: Time, node: NodeId) {
         if let Some(claim) = self.claims.take_claim(node) {
-            self.yield_to(now, node, claim);
+            self.release_to(now, node, claim);
         }
     }
 
     /// Drops the record of a node that another hub has now.
-    fn yield_to(&mut self, now: Time, node: NodeId, claim: Claim) {
-        let Claim { home, version, copy } = claim;
+    fn release_to(&mut self, now: Time, node: NodeId, claim: Claim) {
+        let Claim { home, version, record } = claim;
         if let Some(place) = self.directory.claim(node, version)
             && !self.replicas.release(node)
         {
@@ -134,8 +135,8 @@ impl Hub {
             self.on_record_removed(now, place, "claimed");
             self.note_moved(now, node, home);
         }
-        if let Some(copy) = copy {
-            self.store_replica(now, home, &copy);
+        if let Some(record) = record {
+            self.store_replica(now, home, &record);
         }
     }
 

@@ -135,7 +135,7 @@ pub struct Limits {
     pub standby_connections: usize,
     /// Patches (a service in a block of 8 × 8 cells) known of each other hub,
     /// about 40 bytes each. Default 262 144.
-    pub patches_per_hub: usize,
+    pub block_services_per_hub: usize,
 }
 
 impl Default for Limits {
@@ -153,7 +153,7 @@ impl Default for Limits {
             joins_per_second: 2_000,
             lookups_per_second: 5_000,
             standby_connections: 64,
-            patches_per_hub: 262_144,
+            block_services_per_hub: 262_144,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What a hub counts.
 
+use super::HubLimit;
 use crate::service::Service;
 use crate::wire::{Reason, RequestMode};
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// Handed to a provider. If that comes to nothing, a refusal is counted too.
     Handed = 0,
     /// Answered with providers.
@@ -28,14 +29,14 @@ pub enum Outcome {
     /// The hub is leaving.
     Leaving = 9,
     /// Any other refusal.
-    Refused = 10,
+    Declined = 10,
     /// The way to the hubs above is cut.
     UnreachableAbove = 11,
     /// A super node has no room to reflect it.
     Saturated = 12,
 }
 
-impl Outcome {
+impl RequestOutcome {
     /// All of them.
     pub const ALL: [Self; 13] = [
         Self::Handed,
@@ -48,7 +49,7 @@ impl Outcome {
         Self::TooMany,
         Self::TimedOut,
         Self::Leaving,
-        Self::Refused,
+        Self::Declined,
         Self::UnreachableAbove,
         Self::Saturated,
     ];
@@ -66,14 +67,14 @@ impl Outcome {
             Self::TooMany => "too_many",
             Self::TimedOut => "timed_out",
             Self::Leaving => "leaving",
-            Self::Refused => "refused",
+            Self::Declined => "refused",
             Self::UnreachableAbove => "unreachable_above",
             Self::Saturated => "saturated",
         }
     }
 }
 
-impl From<Reason> for Outcome {
+impl From<Reason> for RequestOutcome {
     fn from(reason: Reason) -> Self {
         match reason {
             Reason::NotFound => Self::NotFound,
@@ -92,7 +93,7 @@ impl From<Reason> for Outcome {
             | Reason::Protocol
             | Reason::Reflected
             | Reason::Unspecified
-            | Reason::UnsupportedVersion => Self::Refused,
+            | Reason::UnsupportedVersion => Self::Declined,
         }
     }
 }
@@ -101,7 +102,8 @@ impl From<Reason> for Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HubCounters {
     requests: [[u64; 3]; 4],
-    outcomes: [[[u64; Outcome::ALL.len()]; 3]; 4],
+    outcomes: [[[u64; RequestOutcome::ALL.len()]; 3]; 4],
+    over_limit: [u64; HubLimit::ALL.len()],
     /// Searches of the directory.
     pub searches: u64,
     /// Records that were new or had changed.
@@ -142,10 +144,6 @@ pub struct HubCounters {
     pub foreign_records: u64,
     /// Answers and data of flows that the hub does not know (any more).
     pub stray: u64,
-    /// Requests, watches, flows and publications declined or dropped because of a limit.
-    pub over_limit: u64,
-    /// Requests, lookups, watches and searches refused because their remote asks too much.
-    pub throttled: u64,
     /// Requests handed on, each provider counted.
     pub forwards: u64,
     /// Requests handed to the same provider again because the requester repeated them.
@@ -173,7 +171,7 @@ pub struct HubCounters {
     /// Summaries sent to parents and owners.
     pub summaries_sent: u64,
     /// Patches in them.
-    pub patches_sent: u64,
+    pub block_services_sent: u64,
     /// Summaries heard from children and tops.
     pub summaries_heard: u64,
     /// Flows relayed.
@@ -207,15 +205,24 @@ impl HubCounters {
     }
 
     /// How many of them ended, or went on, in this way.
-    pub fn outcomes(&self, service: Service, mode: RequestMode, outcome: Outcome) -> u64 {
+    pub fn outcomes(&self, service: Service, mode: RequestMode, outcome: RequestOutcome) -> u64 {
         self.outcomes[service as usize][mode_index(mode)][outcome as usize]
+    }
+
+    /// Messages, connections and records declined or dropped because of this limit.
+    pub fn over_limit(&self, limit: HubLimit) -> u64 {
+        self.over_limit[limit as usize]
+    }
+
+    pub(super) fn count_over_limit(&mut self, limit: HubLimit) {
+        self.over_limit[limit as usize] += 1;
     }
 
     pub(super) fn count_request(&mut self, service: Service, mode: RequestMode) {
         self.requests[service as usize][mode_index(mode)] += 1;
     }
 
-    pub(super) fn count_outcome(&mut self, service: Service, mode: RequestMode, outcome: Outcome) {
+    pub(super) fn count_outcome(&mut self, service: Service, mode: RequestMode, outcome: RequestOutcome) {
         self.outcomes[service as usize][mode_index(mode)][outcome as usize] += 1;
     }
 }

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use super::Hub;
+use super::{Hub, HubLimit};
 use crate::address::Address;
 use crate::address_filter;
 use crate::ids::{ConnectionId, NodeId};
@@ -44,7 +44,9 @@ impl Hub {
         let Some(remote) = self.remotes.get_mut(node) else { return false };
         let payer = (node, &mut remote.debt.allowance);
         let admitted = self.targets.admit(now, payer, (address.scheme, host), turn == DialAttempt::Standby);
-        self.counters.over_limit += u64::from(!admitted);
+        if !admitted {
+            self.over_limit(node, HubLimit::Dials);
+        }
         admitted
     }
 

@@ -22,7 +22,7 @@ impl Hub {
 
     /// Those of others' addresses that the remote at `connection` can use.
     pub(super) fn shareable(&self, connection: ConnectionId, addresses: Vec<Address>) -> Vec<Address> {
-        if self.is_here(connection) { addresses } else { abroad(addresses) }
+        if self.is_here(connection) { addresses } else { without_local_hosts(addresses) }
     }
 
     /// Adds where the remote at `connection` is seen, if it listens there as well: a translator of
@@ -64,7 +64,7 @@ impl Hub {
 }
 
 /// What of the addresses is of use on other machines.
-pub(super) fn abroad(addresses: Vec<Address>) -> Vec<Address> {
+pub(super) fn without_local_hosts(addresses: Vec<Address>) -> Vec<Address> {
     addresses.into_iter().filter_map(Address::without_local_hosts).collect()
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use crate::grid::Area;
     use crate::record::Record;
     use crate::service::{Role, ServiceSet};
-    use crate::wire::{Message, Reason, RequestMode, RouteRequest, Watch};
+    use crate::wire::{Message, Reason, RequestMode, Watch};
 
     fn udp(host: [u8; 4], port: u16) -> Address {
         Address::single(Scheme::Udp, SocketAddr::from((host, port)))
@@ -99,10 +99,13 @@ mod tests {
             let provider = attach(&mut bench, 1, udp(host, 9), vec![udp(host, 9)]);
             let requester = attach(&mut bench, 2, udp(LOOPBACK, 10), vec![udp([0, 0, 0, 0], 10)]);
             let (connection, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
-            assert_eq!((connection, forward.reply_to.is_empty(), forward.id.is_of_hub()), (provider, relayed, relayed));
+            assert_eq!(
+                (connection, forward.reply_to().is_empty(), forward.id.is_of_hub()),
+                (provider, relayed, relayed)
+            );
             // The repetition goes the same way.
             let (_, again) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
-            assert_eq!((again.id, again.reply_to), (forward.id, forward.reply_to));
+            assert_eq!((again.id, again.reply_to()), (forward.id, forward.reply_to()));
         }
     }
 
@@ -111,7 +114,7 @@ mod tests {
         let mut bench = Bench::new();
         attach(&mut bench, 1, address(1), vec![address(1)]);
         let requester = attach(&mut bench, 2, address(2), vec![udp(LOOPBACK, 10), address(2)]);
-        assert_eq!(forwarded(&bench.ask(requester, request(1, RequestMode::Forward))).1.reply_to, [address(2)]);
+        assert_eq!(forwarded(&bench.ask(requester, request(1, RequestMode::Forward))).1.reply_to(), [address(2)]);
     }
 
     #[test]
@@ -119,8 +122,8 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up_over(100, Role::SuperNode, udp(LOOPBACK, 100), None);
         let provider = bench.provider(1);
-        let carry = RouteRequest { reply_to: vec![udp(LOOPBACK, 50)], ..carried(5) };
-        let sent = bench.say(peer, &Message::RouteRequest(carry));
+        let carry = carried(5).with_reply_to(vec![udp(LOOPBACK, 50)]);
+        let sent = bench.say(peer, &Message::Request(carry));
         assert!(
             matches!(&sent[..], [_, (connection, Message::Decline(decline))]
                 if *connection == peer && decline.reason == Reason::NoTransport && decline.requester == Some(node(50))),

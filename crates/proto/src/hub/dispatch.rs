@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::claims::Claim;
+use super::requests::PassedRequest;
 use super::{Hub, HubEvent, Sender};
 use crate::ids::ConnectionId;
 use crate::machine::{Channel, Traffic};
@@ -20,21 +21,21 @@ impl Hub {
         if from.role == Role::Node {
             self.directory.mark_heard(now, from.node);
         }
-        self.remotes.heard(from.node, bytes.len());
+        self.remotes.record_heard(from.node, bytes.len());
         if self.relay_data(now, from, bytes) {
             return;
         }
         match Message::decode(bytes) {
-            Ok(Message::Hello(hello)) => self.greeted(now, from, hello),
+            Ok(Message::Hello(hello)) => self.on_hello(now, from, hello),
             Err(WireError::LaterVersion(message)) => self.skip_unknown(from, message, bytes),
-            Ok(message) if self.admit_message(now, from, &message) => self.hear_priced(now, from, message),
+            Ok(message) if self.admit_message(now, from, &message) => self.dispatch_and_charge(now, from, message),
             Ok(_) => {}
             Err(_) => self.counters.malformed += 1,
         }
     }
 
     /// Hears a message, and charges for what was looked at for it.
-    fn hear_priced(&mut self, now: Time, from: Sender, message: Message) {
+    fn dispatch_and_charge(&mut self, now: Time, from: Sender, message: Message) {
         let price = Self::price(&message);
         if from.role.is_hub() {
             self.dispatch_hub(now, from, message);
@@ -47,7 +48,7 @@ impl Hub {
     }
 
     /// The other end says which version it speaks.
-    fn greeted(&mut self, now: Time, from: Sender, hello: Hello) {
+    fn on_hello(&mut self, now: Time, from: Sender, hello: Hello) {
         if let Some(connection) = self.remotes.connections.get_mut(&from.connection) {
             connection.hello = hello;
             connection.clock = hello.clock_s.map(|unix_s| WallClock::new(now, unix_s));
@@ -82,7 +83,7 @@ impl Hub {
             }
             Message::HomeChanged(moved) => self.node_moved(now, from, moved),
             Message::Adopt(adopt) => self.adopt(now, from, adopt),
-            Message::Request(request) => self.request(now, from, request),
+            Message::Request(request) if request.route.is_none() => self.request(now, from, request),
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::JoinRoom(join) => self.room_joined(now, from, join),
@@ -97,7 +98,7 @@ impl Hub {
             | Message::ResyncRequest(_)
             | Message::RegisterChild { .. }
             | Message::Summary(_)
-            | Message::RouteRequest(_)
+            | Message::Request(_)
             | Message::RequestAck { .. }
             | Message::Gossip(_)
             | Message::Roster(_)
@@ -115,10 +116,10 @@ impl Hub {
         match message {
             Message::Claim { node, version } => {
                 self.count_arrival(from.node, node);
-                self.handle_claim(now, node, Claim { home: from.node, version, copy: None });
+                self.handle_claim(now, node, Claim { home: from.node, version, record: None });
             }
-            Message::ReplicaUpdate(copy) => self.handle_replica_update(now, from, copy),
-            Message::ResyncRequest(wish) => self.handle_resync_request(now, from, &wish),
+            Message::ReplicaUpdate(update) => self.handle_replica_update(now, from, update),
+            Message::ResyncRequest(resync) => self.handle_resync_request(now, from, &resync),
             Message::HomeChanged(moved) => self.hub_moved(now, from, moved),
             Message::StandbyOnly(is_only) => self.set_standby_only(now, from.node, is_only),
             Message::Gossip(message) => self.handle_gossip(now, from, &message),
@@ -127,7 +128,10 @@ impl Hub {
             Message::LookupResult(found) => self.handle_lookup_result(now, from, found),
             Message::RegisterChild { tier } => self.register_child(now, from, tier),
             Message::Summary(summary) => self.summary(from, summary),
-            Message::RouteRequest(carry) => self.handle_routed_request(now, from, carry),
+            Message::Request(request) => match PassedRequest::new(request) {
+                Some(request) => self.handle_passed_request(now, from, request),
+                None => self.refused(from.node, "only a node may say that"),
+            },
             Message::RequestAck { id, requester, provider } => {
                 self.handle_request_ack(now, from, (id, requester), provider)
             }
@@ -141,7 +145,6 @@ impl Hub {
             Message::Publish(_)
             | Message::Renew(_)
             | Message::Withdraw(_)
-            | Message::Request(_)
             | Message::SetStandby { .. }
             | Message::Adopt(_) => self.refused(from.node, "only a node may say that"),
             Message::Lease { .. }

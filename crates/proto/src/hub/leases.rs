@@ -1,7 +1,7 @@
 //! What nodes publish, and how long it stays.
 
 use super::remotes::PUBLICATION;
-use super::{Hub, HubEvent, MAX_PER_WAKE, Sender};
+use super::{Hub, HubEvent, HubLimit, MAX_PER_WAKE, Sender};
 use crate::address::Address;
 use crate::address_filter;
 use crate::directory::{PreviousEntry, PublishOutcome};
@@ -74,7 +74,7 @@ impl Hub {
             return false;
         }
         if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::WorkRate);
             return false;
         }
         self.may_join(now, from)
@@ -135,9 +135,9 @@ impl Hub {
         if self.leaving.is_some() {
             return;
         }
-        let mirrored = self.replicas.holds(from.node);
+        let replicas = self.replicas.holds(from.node);
         let has_moved = self.remotes.connections.get(&from.connection).is_some_and(|connection| connection.has_moved);
-        if !mirrored && !has_moved && self.directory.renew(now, from.node, renew.version, renew.capacity) {
+        if !replicas && !has_moved && self.directory.renew(now, from.node, renew.version, renew.capacity) {
             self.counters.renews += 1;
             if renew.capacity.is_some() {
                 self.record_change(now, from.node);
@@ -174,7 +174,7 @@ impl Hub {
             self.on_record_removed(now, place, "withdrawn");
         }
         self.apply_pending_claim(now, from.node);
-        self.let_go(now, from);
+        self.close_departed_node(now, from);
     }
 
     /// True if the version of a node that another hub tells can be true. It is counted if not.

@@ -46,7 +46,7 @@ impl Hub {
     }
 
     /// A node has turned to another hub, or leaves.
-    pub(super) fn let_go(&mut self, now: Time, from: Sender) {
+    pub(super) fn close_departed_node(&mut self, now: Time, from: Sender) {
         if self.leaving.is_some() && !self.relays.connections().contains(&from.connection) {
             self.close(now, from.connection, REASON);
         }
@@ -54,14 +54,14 @@ impl Hub {
 
     /// Whether something goes through this hub: relayed, or reflected, whose
     /// receivers find another way meanwhile.
-    fn carries_on(&self) -> bool {
+    fn has_traffic(&self) -> bool {
         self.relays.len() > 0 || self.reflection.is_busy()
     }
 
     /// When the drain ends at the latest; `None` unless it is under way.
     pub(super) fn drain_due(&self) -> Option<Time> {
         let since = self.leaving.filter(|_| !self.left)?;
-        Some(since + if self.carries_on() { DRAIN } else { HAND_OVER })
+        Some(since + if self.has_traffic() { DRAIN } else { HAND_OVER })
     }
 
     /// Says goodbye when every node has gone and nothing is relayed any more,
@@ -69,7 +69,7 @@ impl Hub {
     pub(super) fn end_drain(&mut self, now: Time) {
         let Some(due) = self.drain_due() else { return };
         let nodes_may_go = self.remotes.hub_count() > 0 && self.remotes.has_nodes();
-        let waits = self.carries_on() || nodes_may_go;
+        let waits = self.has_traffic() || nodes_may_go;
         if waits && now < due {
             return;
         }
@@ -128,7 +128,7 @@ mod tests {
         let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.input(Input::Command(HubCommand::Leave));
         bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
-        assert_eq!(forwarded(&bench.say(peer, &Message::RouteRequest(carried(5)))[1..]).0, connection);
+        assert_eq!(forwarded(&bench.say(peer, &Message::Request(carried(5)))[1..]).0, connection);
     }
 
     #[test]

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
 
-use super::disclose::abroad;
+use super::disclose::without_local_hosts;
 use super::hub_lookup::Waiter;
 use super::route::RoutePlan;
-use super::{Hub, Outcome, Sender};
+use super::{Hub, RequestOutcome, Sender};
 use crate::delivery::Delivery;
 use crate::directory::{Directory, DirectoryQuery, Hit, Rank, SearchPurpose};
 use crate::grid::{Area, Cell};
@@ -26,30 +26,29 @@ const DEFAULT_LISTED: usize = 16;
 
 impl Hub {
     pub(super) fn answer_lookup(&mut self, now: Time, from: Sender, request: &Request) {
-        let names = request.selector;
+        let names = request.spec.provider;
         let query =
             DirectoryQuery { aim: SearchPurpose::List, names, ..self.query(from.node, request, DEFAULT_LISTED) };
-        let mut hits = self.search_within(now, request.scope.unwrap_or_default(), &query);
-        let course = RoutePlan::from_scope(request.scope.unwrap_or_default());
-        let area = course.and_then(|course| Some((self.hub_lookup_area(now, request, &query, &hits)?, course)));
-        let cached = area.map(|_| self.cached_for(request.area, &query)).unwrap_or_default();
+        let mut hits = self.search_within(now, request.spec.scope, &query);
+        let plan = RoutePlan::from_scope(request.spec.scope);
+        let area = plan.and_then(|plan| Some((self.hub_lookup_area(now, request, &query, &hits)?, plan)));
+        let cached = area.map(|_| self.cached_for(request.spec.area, &query)).unwrap_or_default();
         if !cached.is_empty() {
             let coverage = self.coverage(now, Coverage::FirstMatch);
-            let scope = request.scope.unwrap_or_default();
+            let scope = request.spec.scope;
             self.answer_merged_lookup(now, (from.connection, request.id), (&query, scope), &cached, coverage);
-        } else if let Some((area, course)) = area {
+        } else if let Some((area, plan)) = area {
             let waiter = Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query };
             let patience = self.time_to_answer(from.connection, request.deadline_ms);
-            if !self.start_lookup(now, DirectoryQuery { area, ..query }, course, waiter, patience) {
-                self.counters.over_limit += 1;
+            if !self.start_lookup(now, DirectoryQuery { area, ..query }, plan, waiter, patience) {
                 self.decline_request(from.connection, request, Reason::TooMany);
             }
         } else {
-            let are_first = request.area.wants_any() && !hits.is_empty() && course.is_some() && self.has_others();
+            let are_first = request.spec.area.wants_any() && !hits.is_empty() && plan.is_some() && self.has_others();
             let coverage = self.coverage(now, if are_first { Coverage::FirstMatch } else { Coverage::Complete });
             if names.is_some() {
                 self.hits = hits;
-                let scope = request.scope.unwrap_or_default();
+                let scope = request.spec.scope;
                 return self.answer_merged_lookup(now, (from.connection, request.id), (&query, scope), &[], coverage);
             }
             self.count_listed(query.service, hits.len());
@@ -112,24 +111,24 @@ impl Hub {
     }
 
     fn count_listed(&mut self, service: Service, listed: usize) {
-        let outcome = if listed == 0 { Outcome::NotFound } else { Outcome::Found };
+        let outcome = if listed == 0 { RequestOutcome::NotFound } else { RequestOutcome::Found };
         self.counters.count_outcome(service, RequestMode::Lookup, outcome);
     }
 
     /// The search for what `node` requests. Anywhere means near the one who
     /// asks, as far as the hub knows where that is.
     pub(super) fn query(&self, node: NodeId, request: &Request, default: usize) -> DirectoryQuery {
-        let count = match request.count {
+        let count = match request.spec.count {
             0 => default,
             count => usize::from(count).min(MAX_CANDIDATES),
         };
         let origin = self.directory.get(node).map_or(Cell::new(0, 0), |entry| entry.cell());
-        let area = match request.area {
+        let area = match request.spec.area {
             Area::Anywhere => Area::Nearest(origin),
             area => area,
         };
         DirectoryQuery {
-            service: request.service,
+            service: request.spec.service,
             area,
             origin,
             count,
@@ -143,8 +142,8 @@ impl Hub {
     pub(super) fn search(&mut self, query: &DirectoryQuery) -> Vec<Hit> {
         self.counters.searches += 1;
         let mut hits = std::mem::take(&mut self.hits);
-        match query.names.filter(|called| !called.is_everybody()) {
-            Some(called) => self.examined += self.find_called(query, called, &mut hits),
+        match query.names.filter(|selector| !selector.is_everybody()) {
+            Some(selector) => self.examined += self.find_selected(query, selector, &mut hits),
             None => self.examined += self.directory.find(query, &mut hits),
         }
         hits
@@ -152,13 +151,13 @@ impl Hub {
 
     /// Searches for one node by its id, else among those that are connected, whose names are known.
     /// Gives how many it has looked at.
-    fn find_called(&self, query: &DirectoryQuery, called: NodeSelector, into: &mut Vec<Hit>) -> usize {
+    fn find_selected(&self, query: &DirectoryQuery, selector: NodeSelector, into: &mut Vec<Hit>) -> usize {
         into.clear();
-        if let Ok(node) = called.as_str().parse() {
+        if let Ok(node) = selector.as_str().parse() {
             into.extend(self.directory.find_one(query, node));
             return 1;
         }
-        into.extend(self.remotes.called(called).filter_map(|node| self.directory.find_one(query, node)));
+        into.extend(self.remotes.nodes_selected_by(selector).filter_map(|node| self.directory.find_one(query, node)));
         into.sort_unstable_by_key(|hit| hit.rank);
         into.truncate(query.count);
         self.remotes.count()
@@ -182,7 +181,7 @@ impl Hub {
     /// only, otherwise as far as something there would be listed before what
     /// this hub has.
     fn hub_lookup_area(&mut self, now: Time, request: &Request, query: &DirectoryQuery, hits: &[Hit]) -> Option<Area> {
-        match request.area {
+        match request.spec.area {
             _ if !self.has_others() => None,
             area if area.wants_any() && !hits.is_empty() => None,
             Area::Exact(cell) if !self.is_cut_off() && self.summaries.is_none(now, query.service, cell) => {
@@ -237,7 +236,7 @@ fn write_found<W: Write>(
         if here || !entry.is_confined() {
             e.writer_mut().write_all(entry.encoded_addresses()).map_err(Error::write)?;
         } else {
-            e.encode(abroad(entry.addresses()))?;
+            e.encode(without_local_hosts(entry.addresses()))?;
         }
     }
     e.encode(coverage)?.ok()

@@ -92,10 +92,10 @@ impl Mesh {
     pub(super) fn new(config: &HubConfig) -> Self {
         let own = |addresses: &&Vec<Address>| addresses.iter().any(|address| config.addresses.contains(address));
         let parents = config.parents.iter().map(|addresses| (Relation::Parent, addresses));
-        let peers = config.siblings.iter().map(|addresses| (Relation::Sibling, addresses));
+        let siblings = config.siblings.iter().map(|addresses| (Relation::Sibling, addresses));
         let state = HubDialState::Waiting(Time::ZERO);
         let hubs = parents
-            .chain(peers)
+            .chain(siblings)
             .filter(|(relation, _)| config.kind == HubKind::SuperNode || *relation == Relation::Parent)
             .filter(|(_, addresses)| !own(addresses))
             .map(|(relation, addresses)| ConfiguredHub {
@@ -151,7 +151,7 @@ impl Mesh {
     }
 
     /// A dial has led to this hub itself, so it is not dialled again.
-    pub(super) fn found_itself(&mut self, dial: Option<DialId>) {
+    pub(super) fn on_self_dialed(&mut self, dial: Option<DialId>) {
         let Some(DialPurpose::Hub(index)) = dial.and_then(|dial| self.dials.remove(&dial)) else { return };
         if let Some(hub) = self.hubs.get_mut(index) {
             (hub.state, hub.down) = (HubDialState::Own, None);
@@ -170,12 +170,12 @@ impl Mesh {
 
     /// How many peers there should be, as far as the configuration says and
     /// they have not said goodbye.
-    pub(super) fn peer_count(&self) -> usize {
+    pub(super) fn sibling_count(&self) -> usize {
         self.hubs.iter().filter(|hub| hub.relation == Relation::Sibling && !hub.left).count()
     }
 
     /// A hub says that it leaves, and that nobody is to miss it, or that it is back.
-    pub(super) fn says_goodbye(&mut self, node: NodeId, left: bool) {
+    pub(super) fn set_departing(&mut self, node: NodeId, left: bool) {
         for hub in self.hubs.iter_mut().filter(|hub| hub.state == HubDialState::Up(node)) {
             hub.left = left;
         }
@@ -185,14 +185,14 @@ impl Mesh {
 impl Hub {
     /// Sends a message that must not be lost to every peer that is up.
     pub(super) fn send_to_siblings(&mut self, message: &Message) {
-        let peers: Vec<NodeId> = self.siblings_up().collect();
-        for peer in peers {
-            self.send_to_hub(peer, message);
+        let hubs: Vec<NodeId> = self.siblings_up().collect();
+        for hub in hubs {
+            self.send_to_hub(hub, message);
         }
     }
 
-    pub(super) fn send_to_hub(&mut self, peer: NodeId, message: &Message) {
-        if let Some(connection) = self.remotes.best_connection(peer, SchemeSet::ALL) {
+    pub(super) fn send_to_hub(&mut self, hub: NodeId, message: &Message) {
+        if let Some(connection) = self.remotes.best_connection(hub, SchemeSet::ALL) {
             self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Mesh, message);
         }
     }
@@ -207,7 +207,7 @@ impl Hub {
             }
         }
         if self.mesh.next_ping.is_some_and(|at| at <= now) {
-            self.ping_peers(now);
+            self.ping_hubs(now);
         }
     }
 
@@ -221,15 +221,15 @@ impl Hub {
         self.ping_pause() / 2 * LIVE_SILENCE + Duration::from_secs(1)
     }
 
-    fn ping_peers(&mut self, now: Time) {
-        let peers: Vec<NodeId> = self.remotes.hubs().collect();
+    fn ping_hubs(&mut self, now: Time) {
+        let hubs: Vec<NodeId> = self.remotes.hubs().collect();
         let pause = self.ping_pause();
         self.mesh.token = self.mesh.token.wrapping_add(1);
         let token = self.mesh.token;
         let silence = pause * MAX_SILENCE + Duration::from_secs(1);
-        self.mesh.next_ping = (!peers.is_empty()).then(|| now + self.random.jitter(pause));
+        self.mesh.next_ping = (!hubs.is_empty()).then(|| now + self.random.jitter(pause));
         for connection in
-            peers.iter().flat_map(|peer| self.remotes.connections_of(*peer).to_vec()).collect::<Vec<ConnectionId>>()
+            hubs.iter().flat_map(|hub| self.remotes.connections_of(*hub).to_vec()).collect::<Vec<ConnectionId>>()
         {
             let longest = |connection: &RemoteConnection| silence.max(connection.rtt.pto() * MAX_SILENCE);
             let silent = self
@@ -337,12 +337,12 @@ impl Hub {
 
     /// Notes that a hub is down, and why; the event that goes with a dial in vain.
     fn redial_later(&mut self, now: Time, index: usize, reason: &str) -> Option<HubEvent> {
-        let peer = self.mesh.hubs.get_mut(index)?;
-        let retry_in = peer.backoff.record_failure(now, &mut self.random);
-        peer.state = HubDialState::Waiting(now + retry_in);
-        let since = peer.down.as_ref().map_or(now, |down| down.since);
-        peer.down = Some(Down { since, reason: reason.to_owned() });
-        Some(HubEvent::HubUnreachable { addresses: peer.addresses.clone(), reason: reason.to_owned(), retry_in })
+        let hub = self.mesh.hubs.get_mut(index)?;
+        let retry_in = hub.backoff.record_failure(now, &mut self.random);
+        hub.state = HubDialState::Waiting(now + retry_in);
+        let since = hub.down.as_ref().map_or(now, |down| down.since);
+        hub.down = Some(Down { since, reason: reason.to_owned() });
+        Some(HubEvent::HubUnreachable { addresses: hub.addresses.clone(), reason: reason.to_owned(), retry_in })
     }
 
     /// One of the connections with a peer is gone, and with it perhaps some of
@@ -350,11 +350,11 @@ impl Hub {
     pub(super) fn resend_state(&mut self, now: Time, node: NodeId) {
         self.forget_changes_of(node);
         self.resync_if_stale(now, node);
-        self.tell_all_again(now, node);
+        self.resend_summary(now, node);
     }
 
     /// A peer's last connection is gone; it was there for as long as it `stayed`.
-    pub(super) fn peer_lost(&mut self, now: Time, node: NodeId, stayed: Duration, reason: &str) {
+    pub(super) fn on_hub_lost(&mut self, now: Time, node: NodeId, stayed: Duration, reason: &str) {
         if self.leaving.is_some() {
             self.mesh.hubs.retain(|hub| hub.state != HubDialState::Up(node));
         }
@@ -373,7 +373,7 @@ impl Hub {
         self.requests_lost_hub(now, node);
         self.on_hub_disconnected(now, node);
         self.standby_dial_failed(now, node);
-        self.continue_without(now, node);
+        self.drop_silent_hub(now, node);
         self.forget_changes_of(node);
     }
 }

@@ -41,6 +41,7 @@ mod departed_usage;
 mod dialable;
 mod disclose;
 mod dispatch;
+mod hub_limit;
 mod hub_lookup;
 mod join_limiter;
 mod leases;
@@ -56,11 +57,11 @@ mod reflection;
 mod relay;
 mod remotes;
 mod replica_sync;
+mod replicas;
 mod replication;
 mod requests;
 mod rooms;
 mod route;
-mod standby;
 mod standby_connections;
 mod status;
 mod summaries;
@@ -86,10 +87,11 @@ use crate::wire::{Hello, Message};
 
 pub use api::{HubCommand, HubEvent};
 pub use config::{HubConfig, HubKind, Limits};
-pub use counters::{HubCounters, Outcome};
+pub use counters::{HubCounters, RequestOutcome};
+pub use hub_limit::HubLimit;
 pub use leave::DRAIN;
 pub use members::MemberStatus;
-pub use reflection::{MAX_RECEIVERS, MAX_REFLECTED_STREAMS, Policy, ReflectedStream, ReflectionConfig};
+pub use reflection::{MAX_RECEIVERS, MAX_REFLECTED_STREAMS, OverflowPolicy, ReflectedStream, ReflectionConfig};
 pub use status::{HubStatus, IndexEntry, RemoteHubStatus};
 pub use tree::Relation;
 
@@ -103,10 +105,10 @@ use moved::MovedNodes;
 use reflection::ReflectionState;
 use relay::Relays;
 use remotes::{LostConnection, Remotes};
+use replicas::Replicas;
 use replication::ReplicaSenders;
 use requests::RequestTable;
 use rooms::RoomDirectory;
-use standby::Replicas;
 use standby_connections::StandbyConnections;
 use summaries::Summaries;
 use watches::WatchTable;
@@ -256,21 +258,21 @@ impl Hub {
         &mut self,
         now: Time,
         up: (ConnectionId, Option<DialId>),
-        peer: RemoteIdentity,
+        remote: RemoteIdentity,
         address: Address,
         rtt: Duration,
     ) {
         let (connection, dial) = up;
-        if let Some(reason) = self.unwelcome(&peer, dial.is_some()) {
+        if let Some(reason) = self.unwelcome(&remote, dial.is_some()) {
             self.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
-            if peer.node == self.config.node {
-                self.mesh.found_itself(dial);
+            if remote.node == self.config.node {
+                self.mesh.on_self_dialed(dial);
                 self.events.push_back(HubEvent::SameIdentity { address });
             }
             return self.dial_ended(now, dial, Err(reason));
         }
-        let (node, role) = (peer.node, peer.role);
-        let first = self.remotes.up(now, connection, peer.clone(), address.clone(), rtt);
+        let (node, role) = (remote.node, remote.role);
+        let first = self.remotes.add_connection(now, connection, remote.clone(), address.clone(), rtt);
         self.directory.mark_heard(now, node);
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(now));
         self.send(
@@ -283,8 +285,8 @@ impl Hub {
             self.close(now, spare, "one connection too many");
         }
         match (role.is_hub(), first) {
-            (true, true) => self.events.push_back(HubEvent::HubUp { peer, address }),
-            (false, true) => self.events.push_back(HubEvent::Attached { peer, address }),
+            (true, true) => self.events.push_back(HubEvent::HubUp { remote, address }),
+            (false, true) => self.events.push_back(HubEvent::Attached { remote, address }),
             (_, false) => {}
         }
         self.dial_ended(now, dial, Ok(node));
@@ -301,23 +303,23 @@ impl Hub {
 
     /// Why a connection with `peer`, which this hub has `dialled` or not, is
     /// not wanted.
-    fn unwelcome(&mut self, peer: &RemoteIdentity, dialled: bool) -> Option<&'static str> {
-        if peer.node == self.config.node {
+    fn unwelcome(&mut self, remote: &RemoteIdentity, dialled: bool) -> Option<&'static str> {
+        if remote.node == self.config.node {
             return Some("this is the hub itself");
         }
-        if peer.role.is_hub() && peer.role != self.config.kind.role() {
-            self.refused(peer.node, "its role may not attach here");
+        if remote.role.is_hub() && remote.role != self.config.kind.role() {
+            self.refused(remote.node, "its role may not attach here");
             return Some("this hub does not admit the role in your certificate");
         }
-        if peer.role == Role::Server && self.is_cache() && !dialled {
-            self.refused(peer.node, "it would be the cache of a cache");
+        if remote.role == Role::Server && self.is_cache() && !dialled {
+            self.refused(remote.node, "it would be the cache of a cache");
             return Some("this is a cache itself: a cache attaches to the central server");
         }
         if self.leaving.is_some() {
             return Some("the hub is leaving");
         }
         if self.remotes.connections.len() >= self.config.limits.connections {
-            self.counters.over_limit += 1;
+            self.counters.count_over_limit(HubLimit::Connections);
             return Some("the hub has too many connections");
         }
         None
@@ -342,7 +344,7 @@ impl Hub {
         if role.is_hub() {
             self.apply_contested_claims(now, node);
             self.events.push_back(HubEvent::HubDown { node, reason: reason.to_owned() });
-            self.peer_lost(now, node, now.since(remote.since), reason);
+            self.on_hub_lost(now, node, now.since(remote.since), reason);
             self.suspend_registered(node);
         } else {
             self.directory.suspend(node);
@@ -382,8 +384,8 @@ impl Machine for Hub {
         self.knows_since.get_or_insert(now);
         self.directory.tick(now);
         match input {
-            Input::ConnectionUp { connection, dial, peer, address, rtt } => {
-                self.connection_up(now, (connection, dial), peer, address, rtt)
+            Input::ConnectionUp { connection, dial, remote, address, rtt } => {
+                self.connection_up(now, (connection, dial), remote, address, rtt)
             }
             Input::ConnectionMoved { connection, address } => self.connection_moved(connection, address),
             Input::ConnectionDown { connection, reason, .. } => self.connection_down(now, connection, &reason),
@@ -403,7 +405,7 @@ impl Machine for Hub {
             }
             Input::Command(HubCommand::ReflectedStreams { streams }) => self.record_streams(now, streams),
         }
-        self.tell_load(now);
+        self.announce_load(now);
         self.end_drain(now);
     }
 

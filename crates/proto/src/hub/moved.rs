@@ -12,7 +12,7 @@ use super::claims::Claim;
 use super::remotes::MOVE;
 use super::route::{HOPS, RoutePlan};
 use super::tree::Relation;
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::block::BlockService;
 use crate::ids::NodeId;
 use crate::time::Time;
@@ -52,48 +52,49 @@ impl Hub {
 
     /// A node of this hub says where it was before. Peers have heard of it
     /// already ([`Message::Claim`]).
-    pub(super) fn node_moved(&mut self, now: Time, from: Sender, word: Word) {
+    pub(super) fn node_moved(&mut self, now: Time, from: Sender, moved: Word) {
         let held = self.directory.get(from.node).filter(|_| !self.replicas.holds(from.node));
-        let Some(version) = held.map(|entry| entry.version()).filter(|_| word.node == from.node) else {
+        let Some(version) = held.map(|entry| entry.version()).filter(|_| moved.node == from.node) else {
             self.counters.stray += 1;
             return;
         };
         // A node says it once. The old home that does not hear of it keeps its copy for a lease.
         if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, MOVE)) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
-        if self.relation(word.old_home) != Some(Relation::Sibling) && word.old_home != self.config.node {
-            let word = Word { version, new: self.config.node, hops_left: HOPS, ..word };
-            self.pass_on(word, RoutePlan::BEGIN);
+        if self.relation(moved.old_home) != Some(Relation::Sibling) && moved.old_home != self.config.node {
+            let moved = Word { version, new: self.config.node, hops_left: HOPS, ..moved };
+            self.pass_on(moved, RoutePlan::BEGIN);
         }
     }
 
     /// Another hub passes on that a node has moved.
-    pub(super) fn hub_moved(&mut self, now: Time, from: Sender, word: Word) {
-        if word.old_home == self.config.node {
-            let claim = Claim { home: word.new, version: word.version, copy: None };
-            return self.handle_claim(now, word.node, claim);
+    pub(super) fn hub_moved(&mut self, now: Time, from: Sender, moved: Word) {
+        if moved.old_home == self.config.node {
+            let claim = Claim { home: moved.new, version: moved.version, record: None };
+            return self.handle_claim(now, moved.node, claim);
         }
         let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
-        let way = if word.direction == RouteDirection::Up && !enrolled { RouteDirection::Down } else { word.direction };
-        self.pass_on(word, RoutePlan::from(way, from.node));
+        let way =
+            if moved.direction == RouteDirection::Up && !enrolled { RouteDirection::Down } else { moved.direction };
+        self.pass_on(moved, RoutePlan::from(way, from.node));
     }
 
     /// Tells those who are nearer to the old home. Reliably, hop by hop; what
     /// is lost nevertheless ends with the lease.
-    fn pass_on(&mut self, word: Word, course: RoutePlan) {
-        let Some(hops) = word.hops_left.checked_sub(1) else { return };
-        let mut route = self.route(BlockService::from_cell(word.service, word.cell), course);
-        if self.remotes.is_up(word.old_home) {
-            route = vec![(word.old_home, RouteDirection::Down)];
+    fn pass_on(&mut self, moved: Word, plan: RoutePlan) {
+        let Some(hops) = moved.hops_left.checked_sub(1) else { return };
+        let mut route = self.route(BlockService::from_cell(moved.service, moved.cell), plan);
+        if self.remotes.is_up(moved.old_home) {
+            route = vec![(moved.old_home, RouteDirection::Down)];
         }
         // One parent passes it on; two would tell everybody twice.
         let above = route.iter().position(|(_, way)| *way == RouteDirection::Up);
         let chosen =
             route.into_iter().enumerate().filter(|(n, (_, way))| *way != RouteDirection::Up || Some(*n) == above);
         for (_, (hub, way)) in chosen.collect::<Vec<_>>() {
-            self.send_to_hub(hub, &Message::HomeChanged(Word { direction: way, hops_left: hops, ..word.clone() }));
+            self.send_to_hub(hub, &Message::HomeChanged(Word { direction: way, hops_left: hops, ..moved.clone() }));
         }
     }
 }
@@ -114,10 +115,10 @@ mod tests {
         let connection = bench.provider(1);
         bench.say(new, &Message::Claim { node: node(1), version: version(2) });
         bench.down(connection);
-        let sent = bench.say(requester, &Message::RouteRequest(carried(1)));
+        let sent = bench.say(requester, &Message::Request(carried(1)));
         let followed = |sent: &[(_, Message)]| {
             sent.iter().any(|(connection, message)| {
-                *connection == new && matches!(message, Message::RouteRequest(on) if on.hops_left == 2)
+                *connection == new && matches!(message, Message::Request(on) if on.hop().unwrap().hops_left == 2)
             })
         };
         assert!(followed(&sent), "{sent:?}");
@@ -126,7 +127,7 @@ mod tests {
             bench.say(new, &Message::Ping(0));
             bench.wait(Duration::from_secs(10));
         }
-        let sent = bench.say(requester, &Message::RouteRequest(carried(2)));
+        let sent = bench.say(requester, &Message::Request(carried(2)));
         assert!(!followed(&sent) && sent.len() == 2, "{sent:?}");
     }
 
@@ -136,7 +137,7 @@ mod tests {
         let (requester, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.say(requester, &Message::HomeChanged(word(200, 101)));
         bench.down(connection);
-        let sent = bench.say(requester, &Message::RouteRequest(carried(1)));
+        let sent = bench.say(requester, &Message::Request(carried(1)));
         assert!(
             matches!(&sent[..], [_, (_, Message::Decline(decline))] if decline.reason == Reason::Leaving),
             "{sent:?}"

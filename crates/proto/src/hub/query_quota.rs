@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
 use crate::wire::{Decline, Message, Reason, RequestMode};
@@ -27,8 +27,9 @@ impl Hub {
     /// The price of a message that makes the hub search, beside the search.
     pub(super) fn price(message: &Message) -> Option<usize> {
         match message {
-            Message::Request(request) if request.mode != RequestMode::Lookup => Some(REQUEST),
-            Message::Request(_) | Message::Watch(_) | Message::HubLookup(_) | Message::RouteRequest(_) => Some(1),
+            Message::Request(request) if request.route.is_some() => Some(1),
+            Message::Request(request) if request.spec.mode != RequestMode::Lookup => Some(REQUEST),
+            Message::Request(_) | Message::Watch(_) | Message::HubLookup(_) => Some(1),
             _ => None,
         }
     }
@@ -40,16 +41,21 @@ impl Hub {
         if ahead <= BURST || Self::price(message).is_none() {
             return true;
         }
-        self.counters.throttled += 1;
+        self.over_limit(from.node, HubLimit::QueryRate);
         self.refuse_question(from, message, ahead.saturating_sub(BURST));
         false
     }
 
     fn refuse_question(&mut self, from: Sender, message: &Message, wait: Duration) {
         let (id, requester) = match message {
-            Message::Request(request) => (request.id, None),
+            Message::Request(request) => {
+                let route = request.route.as_ref().filter(|route| !route.reply_to.is_empty());
+                if request.route.is_none() {
+                    self.report_declined(from.connection, request, Reason::TooMany);
+                }
+                (request.id, route.map(|route| route.requester))
+            }
             Message::Watch(watch) if !from.role.is_hub() => (watch.id, None),
-            Message::RouteRequest(carry) => (carry.id, (!carry.reply_to.is_empty()).then_some(carry.requester)),
             // A hub that is not answered asks others, and again.
             _ => return,
         };
@@ -78,7 +84,6 @@ mod tests {
     use crate::ids::ConnectionId;
     use crate::record::Record;
     use crate::service::Role;
-    use crate::wire::Request;
 
     fn bench(per_second: u32) -> Bench {
         let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
@@ -87,7 +92,7 @@ mod tests {
     }
 
     fn lookup(id: u32, area: Area) -> Message {
-        Message::Request(Request { area, ..request(id, RequestMode::Lookup) })
+        Message::Request(request(id, RequestMode::Lookup).with(|spec| spec.area = area))
     }
 
     /// Counts the lookups of so many that are answered, and gives the last wait that was told.
@@ -145,7 +150,7 @@ mod tests {
         let hub = bench.up(100, Role::SuperNode);
         let mut refused = 0;
         for id in 0..200 {
-            let said = bench.say(hub, &Message::RouteRequest(carried(id)));
+            let said = bench.say(hub, &Message::Request(carried(id)));
             let is_refused = |message: &Message| matches!(message, Message::Decline(Decline { reason: Reason::TooMany, requester: Some(of), .. }) if *of == node(50));
             refused += said.iter().filter(|(_, message)| is_refused(message)).count();
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::HubLimit;
 use super::departed_usage::{DepartedUsage, QuotaUsage};
 use super::requests::RequestKey;
 use super::tree::Relation;
@@ -96,6 +97,8 @@ pub(super) struct Remote {
     relation: Relation,
     /// Whether it has left a question unanswered and was not heard since.
     doubtful: bool,
+    /// The limits that it has met: a bit for each.
+    limits_met: u32,
 }
 
 /// What the end of a connection means.
@@ -109,15 +112,15 @@ pub(super) struct LostConnection {
 
 impl Remotes {
     /// Adds a connection. True if it is the remote's first.
-    pub(super) fn up(
+    pub(super) fn add_connection(
         &mut self,
         now: Time,
         connection: ConnectionId,
-        peer: RemoteIdentity,
+        identity: RemoteIdentity,
         address: Address,
         rtt: Duration,
     ) -> bool {
-        let RemoteIdentity { node, role, name } = peer;
+        let RemoteIdentity { node, role, name } = identity;
         let entry = RemoteConnection {
             node,
             role,
@@ -150,6 +153,7 @@ impl Remotes {
             // Servers have caches below them and nobody beside them.
             relation: if role == Role::Server { Relation::Child(0) } else { Relation::Sibling },
             doubtful: false,
+            limits_met: 0,
         });
         remote.connections.push(connection);
         fresh
@@ -205,9 +209,9 @@ impl Remotes {
     }
 
     /// The nodes that may be called so.
-    pub(super) fn called(&self, called: NodeSelector) -> impl Iterator<Item = NodeId> + '_ {
+    pub(super) fn nodes_selected_by(&self, selector: NodeSelector) -> impl Iterator<Item = NodeId> + '_ {
         let nodes = self.nodes.iter().filter(|(_, remote)| remote.role == Role::Node);
-        nodes.filter(move |(node, remote)| called.matches(**node, Some(&remote.name))).map(|(node, _)| *node)
+        nodes.filter(move |(node, remote)| selector.matches(**node, Some(&remote.name))).map(|(node, _)| *node)
     }
 
     pub(super) fn is_up(&self, node: NodeId) -> bool {
@@ -243,7 +247,7 @@ impl Remotes {
     }
 
     /// Takes any word from a remote, of so many bytes, as a sign of life.
-    pub(super) fn heard(&mut self, node: NodeId, bytes: usize) {
+    pub(super) fn record_heard(&mut self, node: NodeId, bytes: usize) {
         if let Some(remote) = self.nodes.get_mut(&node) {
             remote.doubtful = false;
             remote.debt.allowance.record_received(bytes);
@@ -322,6 +326,14 @@ impl Remote {
             self.debt.charged = charged;
         }
         allowed
+    }
+
+    /// Notes that the remote has met a limit. True if for the first time.
+    pub(super) fn meet_limit(&mut self, limit: HubLimit) -> bool {
+        let bit = 1 << limit as u32;
+        let is_first = self.limits_met & bit == 0;
+        self.limits_met |= bit;
+        is_first
     }
 
     /// How many of something the remote may have, if a node may have `per_node`.

@@ -64,7 +64,7 @@ struct ReplicatedNode {
     cell: Cell,
     capacity: Capacity,
     /// Whether the standby lacks it.
-    wanted: bool,
+    is_missing: bool,
 }
 
 /// What a standby is to hear now.
@@ -130,7 +130,7 @@ impl ReplicaSender {
     }
 
     /// Takes those of whom the standby is to hear now: [`MAX_TOLD`] at most, all in turn.
-    pub(super) fn take_news(&mut self) -> Vec<NodeId> {
+    pub(super) fn take_batch(&mut self) -> Vec<NodeId> {
         let after = self.turn.map_or(Unbounded, Excluded);
         let batch: Vec<NodeId> = self.pending.range((after, Unbounded)).take(MAX_TOLD).copied().collect();
         self.turn = batch.last().copied().filter(|_| batch.len() == MAX_TOLD);
@@ -141,7 +141,7 @@ impl ReplicaSender {
     }
 
     /// Whether anything is to be told.
-    pub(super) fn has_news(&self) -> bool {
+    pub(super) fn has_changes(&self) -> bool {
         self.connection.is_none() || !self.pending.is_empty()
     }
 
@@ -151,7 +151,7 @@ impl ReplicaSender {
     }
 
     /// Whether a node has at most moved, or has another capacity, since it was told of.
-    pub(super) fn knows_but_place(&self, node: NodeId, entry: &DirectoryEntry<'_>) -> bool {
+    pub(super) fn can_send_difference(&self, node: NodeId, entry: &DirectoryEntry<'_>) -> bool {
         self.told.get(&node).is_some_and(|told| told.is_base_of(entry))
     }
 
@@ -176,11 +176,11 @@ impl ReplicaSender {
             return false;
         }
         match base.filter(|told| told.is_base_of(entry)) {
-            Some(told) => changes.tell_difference(&told, entry),
+            Some(told) => changes.add_difference(&told, entry),
             None => changes.records.push(ReplicaRecord { node: number, record: whole(entry.record()) }),
         }
         let (version, cell, capacity) = (entry.version(), entry.cell(), entry.told_capacity());
-        self.told.insert(node, ReplicatedNode { number, version, cell, capacity, wanted: false });
+        self.told.insert(node, ReplicatedNode { number, version, cell, capacity, is_missing: false });
         true
     }
 
@@ -254,7 +254,7 @@ impl ReplicaSender {
         }
         let nodes: BTreeSet<u32> = nodes.iter().copied().collect();
         for (node, told) in self.told.iter_mut().filter(|(_, told)| nodes.contains(&told.number)) {
-            told.wanted = true;
+            told.is_missing = true;
             self.pending.insert(*node);
         }
     }
@@ -268,12 +268,12 @@ impl ReplicatedNode {
     /// Whether a node's entry differs from it in place and capacity at most.
     fn is_base_of(&self, entry: &DirectoryEntry<'_>) -> bool {
         let (old, new) = (self.version, entry.version());
-        !self.wanted && old.epoch == new.epoch && old <= new && entry.unchanged_since() <= old
+        !self.is_missing && old.epoch == new.epoch && old <= new && entry.unchanged_since() <= old
     }
 }
 
 impl ReplicaChanges {
-    fn tell_difference(&mut self, told: &ReplicatedNode, entry: &DirectoryEntry<'_>) {
+    fn add_difference(&mut self, told: &ReplicatedNode, entry: &DirectoryEntry<'_>) {
         let versions = entry.version().sequence - told.version.sequence;
         if versions > 0 {
             let (x, y) = (entry.cell().x - told.cell.x, entry.cell().y - told.cell.y);
@@ -294,7 +294,7 @@ pub(super) struct ReplicaReceiver {
     number: u32,
     /// Whether nothing was missed since all was told.
     open: bool,
-    lines: BTreeMap<u32, ReplicaEntry>,
+    entries: BTreeMap<u32, ReplicaEntry>,
     /// The most lines, for the time being.
     limit: usize,
 }
@@ -308,20 +308,20 @@ pub(super) struct ReplicaEntry {
 
 impl ReplicaReceiver {
     pub(super) const fn new(connection: ConnectionId) -> Self {
-        Self { connection, number: 0, open: false, lines: BTreeMap::new(), limit: 0 }
+        Self { connection, number: 0, open: false, entries: BTreeMap::new(), limit: 0 }
     }
 
     /// Whether a message that has come over `connection` follows on what was told before.
-    pub(super) fn accept_next(&mut self, connection: ConnectionId, copy: &ReplicaUpdate) -> bool {
-        if copy.starts_resync == Some(true) && !self.is_late(connection, copy.sequence) {
-            self.lines.clear();
+    pub(super) fn accept_next(&mut self, connection: ConnectionId, update: &ReplicaUpdate) -> bool {
+        if update.starts_resync == Some(true) && !self.is_late(connection, update.sequence) {
+            self.entries.clear();
             (self.connection, self.open) = (connection, true);
         } else if connection != self.connection {
             return false;
         } else {
-            self.open &= copy.sequence == self.number.wrapping_add(1);
+            self.open &= update.sequence == self.number.wrapping_add(1);
         }
-        self.number = copy.sequence;
+        self.number = update.sequence;
         self.open
     }
 
@@ -334,7 +334,7 @@ impl ReplicaReceiver {
     /// What was told over this connection holds no longer, as that is gone.
     pub(super) fn close(&mut self, connection: ConnectionId) {
         if self.connection == connection {
-            self.lines.clear();
+            self.entries.clear();
             self.open = false;
         }
     }
@@ -346,50 +346,50 @@ impl ReplicaReceiver {
 
     /// How many nodes have a number.
     pub(super) fn len(&self) -> usize {
-        self.lines.len()
+        self.entries.len()
     }
 
     /// Whether another node can get a number.
     pub(super) fn has_room(&self) -> bool {
-        self.lines.len() < self.limit
+        self.entries.len() < self.limit
     }
 
     /// Takes note of a node with its number; false if there is no room for it.
-    pub(super) fn enter(&mut self, number: u32, line: ReplicaEntry) -> bool {
-        let fits = self.has_room() || self.lines.contains_key(&number);
+    pub(super) fn insert(&mut self, number: u32, line: ReplicaEntry) -> bool {
+        let fits = self.has_room() || self.entries.contains_key(&number);
         if fits {
-            self.lines.insert(number, line);
+            self.entries.insert(number, line);
         }
         fits
     }
 
     /// Takes a node out, whatever its number is.
-    pub(super) fn strike_node(&mut self, node: NodeId) {
-        self.lines.retain(|_, line| line.node != node);
+    pub(super) fn remove_node(&mut self, node: NodeId) {
+        self.entries.retain(|_, line| line.node != node);
     }
 
     /// The node with this number.
-    pub(super) fn line(&self, number: u32) -> Option<ReplicaEntry> {
-        self.lines.get(&number).copied()
+    pub(super) fn get(&self, number: u32) -> Option<ReplicaEntry> {
+        self.entries.get(&number).copied()
     }
 
     /// A node has moved on by so many versions: what was told of it before, and
     /// its version now.
-    pub(super) fn turn(&mut self, number: u32, versions: u32) -> Option<(ReplicaEntry, Version)> {
-        let line = self.lines.get_mut(&number)?;
+    pub(super) fn advance_version(&mut self, number: u32, versions: u32) -> Option<(ReplicaEntry, Version)> {
+        let line = self.entries.get_mut(&number)?;
         let before = *line;
         line.version.sequence = line.version.sequence.checked_add(versions)?;
         Some((before, line.version))
     }
 
     /// The number is nobody's any more.
-    pub(super) fn strike(&mut self, number: u32) -> Option<ReplicaEntry> {
-        self.lines.remove(&number)
+    pub(super) fn remove(&mut self, number: u32) -> Option<ReplicaEntry> {
+        self.entries.remove(&number)
     }
 
     /// Everybody who has a number.
     pub(super) fn nodes(&self) -> BTreeSet<NodeId> {
-        self.lines.values().map(|line| line.node).collect()
+        self.entries.values().map(|line| line.node).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::remotes::PUBLICATION;
 use super::replica_sync::{ReplicaChanges, ReplicaSender};
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::address::Address;
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
@@ -76,7 +76,7 @@ impl Hub {
             return;
         }
         if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         self.set_standby(now, from.node, hub);
@@ -98,10 +98,10 @@ impl Hub {
     pub(super) fn record_change(&mut self, now: Time, node: NodeId) {
         let Some(hub) = self.replica_senders.named.get(&node).copied() else { return };
         let (entry, is_cache) = (self.directory.get(node), self.is_cache());
-        let ledger = self.replica_senders.sender_to(hub);
-        ledger.pending.insert(node);
+        let sender = self.replica_senders.sender_to(hub);
+        sender.pending.insert(node);
         // A server knows of a cache's nodes what the cache tells, and nothing else.
-        let waits = !is_cache && entry.as_ref().is_some_and(|entry| ledger.knows_but_place(node, entry));
+        let waits = !is_cache && entry.as_ref().is_some_and(|entry| sender.can_send_difference(node, entry));
         if entry.is_none() {
             self.replica_senders.named.remove(&node);
         }
@@ -124,7 +124,7 @@ impl Hub {
     fn has_live_sender(&self, hub: NodeId) -> bool {
         let heard =
             |connection: ConnectionId| self.remotes.connections.get(&connection).map(|connection| connection.heard);
-        let told = self.replica_senders.senders.get(&hub).and_then(|ledger| ledger.connection).and_then(heard);
+        let told = self.replica_senders.senders.get(&hub).and_then(|sender| sender.connection).and_then(heard);
         let best = self.connection_to(hub).and_then(heard);
         told.zip(best).is_some_and(|(told, best)| best.since(told) < self.longest_silence())
     }
@@ -135,10 +135,10 @@ impl Hub {
         }
         if self.replica_senders.next_sign.is_some_and(|at| at <= now) {
             let pause = self.sign_pause();
-            let due = |ledger: &ReplicaSender| ledger.signed + pause <= now;
-            let due = self.replica_senders.senders.iter().filter(|(_, ledger)| due(ledger)).map(|(hub, _)| *hub);
+            let due = |sender: &ReplicaSender| sender.signed + pause <= now;
+            let due = self.replica_senders.senders.iter().filter(|(_, sender)| due(sender)).map(|(hub, _)| *hub);
             for hub in due.collect::<Vec<_>>() {
-                self.tell_standby(now, hub);
+                self.update_standby(now, hub);
             }
             let idle = self.replica_senders.named.is_empty() && self.replica_senders.senders.is_empty();
             self.replica_senders.next_sign = (!idle).then_some(now + pause / 2);
@@ -152,29 +152,29 @@ impl Hub {
     /// Tells the standbys what has changed.
     pub(super) fn flush_replicas(&mut self, now: Time) {
         self.replica_senders.flush = None;
-        let due = self.replica_senders.senders.iter().filter(|(_, ledger)| ledger.has_news()).map(|(hub, _)| *hub);
+        let due = self.replica_senders.senders.iter().filter(|(_, sender)| sender.has_changes()).map(|(hub, _)| *hub);
         for hub in due.collect::<Vec<_>>() {
-            self.tell_standby(now, hub);
+            self.update_standby(now, hub);
         }
     }
 
     /// Tells one standby what has changed, and who lives if that is due.
-    fn tell_standby(&mut self, now: Time, hub: NodeId) {
+    fn update_standby(&mut self, now: Time, hub: NodeId) {
         let is_told = self.has_live_sender(hub);
-        let Some(mut ledger) = self.replica_senders.senders.remove(&hub) else { return };
+        let Some(mut sender) = self.replica_senders.senders.remove(&hub) else { return };
         let keeps = match self.connection_to(hub) {
-            Some(_) if is_told => self.send_replica_changes(now, hub, &mut ledger),
-            Some(connection) => self.send_full_resync(now, hub, connection, &mut ledger),
+            Some(_) if is_told => self.send_replica_changes(now, hub, &mut sender),
+            Some(connection) => self.send_full_resync(now, hub, connection, &mut sender),
             // It hears of everything when it is back, for as long as it has copies.
             None => {
-                ledger.connection = None;
-                ledger.signed + self.config.lease > now
+                sender.connection = None;
+                sender.signed + self.config.lease > now
             }
         };
         if keeps {
-            self.replica_senders.senders.insert(hub, ledger);
+            self.replica_senders.senders.insert(hub, sender);
         } else {
-            self.replica_senders.number = self.replica_senders.number.max(ledger.number());
+            self.replica_senders.number = self.replica_senders.number.max(sender.number());
         }
     }
 
@@ -184,41 +184,41 @@ impl Hub {
         now: Time,
         hub: NodeId,
         connection: ConnectionId,
-        ledger: &mut ReplicaSender,
+        sender: &mut ReplicaSender,
     ) -> bool {
-        if let Some(due) = ledger.resync_blocked_until(now) {
-            ledger.connection = None;
+        if let Some(due) = sender.resync_blocked_until(now) {
+            sender.connection = None;
             self.replica_senders.flush_by(due);
             return true;
         }
-        ledger.begin_resync(now, connection, self.replica_senders.nodes_of(hub), &mut self.random);
-        self.send_replica_changes(now, hub, ledger)
+        sender.begin_resync(now, connection, self.replica_senders.nodes_of(hub), &mut self.random);
+        self.send_replica_changes(now, hub, sender)
     }
 
     /// Tells what has changed. False if there is nothing more to be known of this ledger.
-    fn send_replica_changes(&mut self, now: Time, hub: NodeId, ledger: &mut ReplicaSender) -> bool {
-        let Some(connection) = ledger.connection else { return true };
+    fn send_replica_changes(&mut self, now: Time, hub: NodeId, sender: &mut ReplicaSender) -> bool {
+        let Some(connection) = sender.connection else { return true };
         let mut changes = ReplicaChanges::default();
-        for node in ledger.take_news() {
+        for node in sender.take_batch() {
             let is_here = self.replica_senders.named.get(&node) == Some(&hub) && !self.replicas.holds(node);
             let entry = self.directory.get(node).filter(|_| is_here);
             let whole = |record: Record| Record { addresses: self.shareable(connection, record.addresses), ..record };
-            if !ledger.record_change(node, entry.as_ref(), &mut changes, whole) {
-                self.counters.over_limit += 1;
-                ledger.pending.insert(node);
+            if !sender.record_change(node, entry.as_ref(), &mut changes, whole) {
+                self.over_limit(hub, HubLimit::Replicas);
+                sender.pending.insert(node);
             }
         }
-        if !ledger.pending.is_empty() {
+        if !sender.pending.is_empty() {
             self.replica_senders.flush_by(now + GATHER);
         }
-        if ledger.signed + self.sign_pause() <= now {
-            ledger.add_liveness(now, &self.directory, &mut changes);
+        if sender.signed + self.sign_pause() <= now {
+            sender.add_liveness(now, &self.directory, &mut changes);
         }
         // Whom a young hub does not know may yet come back to it.
-        for message in ledger.messages(changes, !self.is_young(now)) {
+        for message in sender.messages(changes, !self.is_young(now)) {
             self.send_replica_update(connection, message);
         }
-        !ledger.is_empty()
+        !sender.is_empty()
     }
 
     fn send_replica_update(&mut self, connection: ConnectionId, copy: wire::ReplicaUpdate) {
@@ -227,17 +227,17 @@ impl Hub {
     }
 
     /// A standby could not follow what it was told.
-    pub(super) fn handle_resync_request(&mut self, now: Time, from: Sender, wish: &ResyncRequest) {
-        let ledger = self
+    pub(super) fn handle_resync_request(&mut self, now: Time, from: Sender, request: &ResyncRequest) {
+        let sender = self
             .replica_senders
             .senders
             .get_mut(&from.node)
-            .filter(|ledger| ledger.connection == Some(from.connection));
-        let Some(ledger) = ledger else {
+            .filter(|sender| sender.connection == Some(from.connection));
+        let Some(sender) = sender else {
             self.counters.stray += 1;
             return;
         };
-        ledger.mark_missing(wish.number, &wish.nodes);
+        sender.mark_missing(request.number, &request.nodes);
         self.replica_senders.flush_by(now + GATHER);
     }
 }

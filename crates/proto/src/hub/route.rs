@@ -81,18 +81,18 @@ impl RoutePlan {
 }
 
 /// The owners of a patch among `tops`. When one goes, only its patches change owners.
-pub(super) fn owners(tops: &[NodeId], patch: BlockService) -> Vec<NodeId> {
-    greatest(tops, patch.number())
+pub(super) fn owners(roots: &[NodeId], block_service: BlockService) -> Vec<NodeId> {
+    greatest(roots, block_service.number())
 }
 
 /// The hubs with the greatest hash of themselves and `number` (highest random weight).
-pub(super) fn greatest(tops: &[NodeId], number: u64) -> Vec<NodeId> {
+pub(super) fn greatest(roots: &[NodeId], number: u64) -> Vec<NodeId> {
     let weight = |top: &NodeId| {
         let halves = top.as_bytes().chunks_exact(8).map(|half| half.iter().fold(0, |n, b| n << 8 | u64::from(*b)));
         halves.fold(number, |state, half| SplitMix64::new(state ^ half).next_u64())
     };
     let mut first: [Option<(u64, NodeId)>; OWNERS] = [None; OWNERS];
-    for top in tops {
+    for top in roots {
         let mut next = Some((weight(top), *top));
         for held in &mut first {
             (*held, next) = ((*held).max(next), (*held).min(next));
@@ -107,8 +107,8 @@ impl Hub {
         self.siblings_up().chain([self.config.node]).collect()
     }
 
-    pub(super) fn owners(&self, patch: BlockService) -> Vec<NodeId> {
-        owners(&self.roots(), patch)
+    pub(super) fn owners(&self, block_service: BlockService) -> Vec<NodeId> {
+        owners(&self.roots(), block_service)
     }
 
     /// Whether there is anybody to ask besides this hub, now or once it is up.
@@ -118,34 +118,34 @@ impl Hub {
 
     /// Whether a top is not there that should be: what it has is not known.
     pub(super) fn is_root_missing(&self) -> bool {
-        self.is_root() && self.siblings_up().count() < self.mesh.peer_count().max(self.members.len())
+        self.is_root() && self.siblings_up().count() < self.mesh.sibling_count().max(self.members.len())
     }
 
     /// The hubs to which a request for a patch goes on, one after the other.
-    pub(super) fn route(&self, patch: BlockService, course: RoutePlan) -> Vec<(NodeId, RouteDirection)> {
-        let mut below: Vec<(NodeId, u32)> = self.summaries.having(patch, true).collect();
+    pub(super) fn route(&self, block_service: BlockService, plan: RoutePlan) -> Vec<(NodeId, RouteDirection)> {
+        let mut below: Vec<(NodeId, u32)> = self.summaries.having(block_service, true).collect();
         below.sort_unstable_by_key(|(hub, count)| (Reverse(*count), *hub));
         let mut route: Vec<(NodeId, RouteDirection)> =
             below.into_iter().map(|(hub, _)| (hub, RouteDirection::Down)).collect();
-        match course.way {
+        match plan.way {
             RouteDirection::Down | RouteDirection::Overflow => {}
             RouteDirection::Up if !self.is_root() => {
-                route.extend(self.parents().into_iter().map(|hub| (hub, course.up())))
+                route.extend(self.parents().into_iter().map(|hub| (hub, plan.up())))
             }
-            RouteDirection::Up if course.near => {}
+            RouteDirection::Up if plan.near => {}
             RouteDirection::Up => {
-                let owners = self.owners(patch);
+                let owners = self.owners(block_service);
                 if owners.contains(&self.config.node) {
-                    route.extend(self.roots_holding(patch));
+                    route.extend(self.roots_holding(block_service));
                 }
                 route.extend(self.trusted(owners).map(|hub| (hub, RouteDirection::Across)));
             }
-            RouteDirection::Across => route.extend(self.roots_holding(patch)),
+            RouteDirection::Across => route.extend(self.roots_holding(block_service)),
         }
         // A top that has the patch and owns it, too, is asked once.
         let mut asked = vec![self.config.node];
         route.retain(|(hub, _)| {
-            let fresh = Some(*hub) != course.from && !asked.contains(hub) && self.remotes.is_up(*hub);
+            let fresh = Some(*hub) != plan.from && !asked.contains(hub) && self.remotes.is_up(*hub);
             asked.push(*hub);
             fresh
         });
@@ -159,8 +159,8 @@ impl Hub {
     }
 
     /// The tops that have something in a patch, as far as this one owns it.
-    fn roots_holding(&self, patch: BlockService) -> impl Iterator<Item = (NodeId, RouteDirection)> + '_ {
-        self.summaries.having(patch, false).map(|(hub, _)| (hub, RouteDirection::Down))
+    fn roots_holding(&self, block_service: BlockService) -> impl Iterator<Item = (NodeId, RouteDirection)> + '_ {
+        self.summaries.having(block_service, false).map(|(hub, _)| (hub, RouteDirection::Down))
     }
 
     /// The hubs that are asked at the same time for what there is in an area,
@@ -171,7 +171,7 @@ impl Hub {
         &self,
         service: Service,
         area: Area,
-        course: RoutePlan,
+        plan: RoutePlan,
     ) -> (RoutePlan, Vec<HubQuery>, Coverage) {
         let mut asks = HubQueryBuilder { hub: self, list: Vec::new() };
         let below = self.summaries.below_in(service, area);
@@ -181,28 +181,32 @@ impl Hub {
         // Without a top that should be there its patches may have owners that
         // do not know them yet: then all that are left are asked.
         let few = BlockService::few(service, area, FEW)
-            .filter(|_| course.way == RouteDirection::Across || !self.is_root_missing());
-        match (course.way, few) {
+            .filter(|_| plan.way == RouteDirection::Across || !self.is_root_missing());
+        match (plan.way, few) {
             (RouteDirection::Up, _) if !self.is_root() => match self.parents().split_first() {
-                Some((primary, others)) => asks.add(*primary, course.up(), others.to_vec()),
+                Some((primary, others)) => asks.add(*primary, plan.up(), others.to_vec()),
                 None => coverage = coverage.with(Coverage::UnreachableAbove),
             },
-            (RouteDirection::Up, _) if course.near => {}
+            (RouteDirection::Up, _) if plan.near => {}
             (RouteDirection::Up, None) => {
                 self.siblings_up().for_each(|hub| asks.add(hub, RouteDirection::Down, Vec::new()))
             }
-            (RouteDirection::Up, Some(patches)) => patches.into_iter().for_each(|patch| asks.owners_of(patch)),
-            (RouteDirection::Across, Some(patches)) => patches.into_iter().for_each(|patch| asks.holders_of(patch)),
+            (RouteDirection::Up, Some(block_services)) => {
+                block_services.into_iter().for_each(|block_service| asks.owners_of(block_service))
+            }
+            (RouteDirection::Across, Some(block_services)) => {
+                block_services.into_iter().for_each(|block_service| asks.holders_of(block_service))
+            }
             (RouteDirection::Across, None) | (RouteDirection::Down | RouteDirection::Overflow, _) => {}
         }
-        if course.is_everywhere() && self.is_root_missing() {
+        if plan.is_everywhere() && self.is_root_missing() {
             coverage = coverage.with(Coverage::Partial);
         }
         let mut asks = asks.list;
         let all = asks.len();
-        asks.retain(|ask| Some(ask.hub) != course.from);
-        let from = course.from.filter(|_| asks.len() < all);
-        (RoutePlan { from, ..course }, asks, coverage)
+        asks.retain(|ask| Some(ask.hub) != plan.from);
+        let from = plan.from.filter(|_| asks.len() < all);
+        (RoutePlan { from, ..plan }, asks, coverage)
     }
 
     /// How a request reaches a provider that a neighbouring hub has named.
@@ -232,10 +236,10 @@ impl HubQueryBuilder<'_> {
         }
     }
 
-    fn owners_of(&mut self, patch: BlockService) {
-        let owners = self.hub.owners(patch);
+    fn owners_of(&mut self, block_service: BlockService) {
+        let owners = self.hub.owners(block_service);
         if owners.contains(&self.hub.config.node) {
-            return self.holders_of(patch);
+            return self.holders_of(block_service);
         }
         let mut owners = self.hub.trusted(owners);
         if let Some(first) = owners.next() {
@@ -243,8 +247,8 @@ impl HubQueryBuilder<'_> {
         }
     }
 
-    fn holders_of(&mut self, patch: BlockService) {
-        for (hub, way) in self.hub.roots_holding(patch) {
+    fn holders_of(&mut self, block_service: BlockService) {
+        for (hub, way) in self.hub.roots_holding(block_service) {
             self.add(hub, way, Vec::new());
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::dialable::DialAttempt;
 use super::mesh::DialPurpose;
 use super::tree::Relation;
-use super::{Hub, MAX_PER_WAKE, Sender};
+use super::{Hub, HubLimit, MAX_PER_WAKE, Sender};
 use crate::address::Address;
 use crate::address_filter;
 use crate::backoff::Backoff;
@@ -64,7 +64,7 @@ impl Hub {
         if self.standby_connections.hubs.len() >= self.config.limits.standby_connections
             && !self.drop_unreachable_standby()
         {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::StandbyConnections);
             return;
         }
         let backoff = Backoff::new(FIRST_PAUSE, MAX_PAUSE);

@@ -62,7 +62,7 @@ pub struct HubStatus {
     /// Whether it should have a parent and none is up.
     pub cut_off: bool,
     /// Patches (a service in a block of 8 × 8 cells) known of other hubs.
-    pub patches: usize,
+    pub block_services: usize,
     /// Patches in which this hub, or one below it, has something.
     pub announced: usize,
     /// The other super nodes of the group, as the group knows them.
@@ -148,10 +148,10 @@ impl Hub {
             hub_lookups: self.hub_lookups.len(),
             tier: self.config.tier,
             cut_off: self.is_cut_off(),
-            patches: self.summaries.len(),
+            block_services: self.summaries.len(),
             announced: self.summaries.announced(),
             members: self.members(),
-            hubs: self.peers(now),
+            hubs: self.hub_statuses(now),
         }
     }
 
@@ -207,29 +207,33 @@ impl Hub {
         Some(connection.clock?.ahead_of(self.wall_clock?, now))
     }
 
-    fn peers(&self, now: Time) -> Vec<RemoteHubStatus> {
+    fn hub_statuses(&self, now: Time) -> Vec<RemoteHubStatus> {
         let mut all = Vec::new();
         for ((relation, addresses, node), down) in self.mesh.configured().zip(self.mesh.downs()) {
             let (since, reason) = (down.map(|down| now.since(down.since)), down.map(|down| down.reason.clone()));
-            all.push(RemoteHubStatus { down: since, reason, ..self.peer(now, relation, node, addresses.to_vec()) });
+            all.push(RemoteHubStatus {
+                down: since,
+                reason,
+                ..self.hub_status(now, relation, node, addresses.to_vec())
+            });
         }
         for node in self.remotes.hubs() {
-            if !all.iter().any(|peer| peer.node == Some(node)) {
+            if !all.iter().any(|hub| hub.node == Some(node)) {
                 let relation = self.relation(node).unwrap_or(Relation::Sibling);
-                all.push(self.peer(now, relation, Some(node), Vec::new()));
+                all.push(self.hub_status(now, relation, Some(node), Vec::new()));
             }
         }
         all
     }
 
-    fn peer(
+    fn hub_status(
         &self,
         now: Time,
         relation: Relation,
         node: Option<NodeId>,
         mut addresses: Vec<Address>,
     ) -> RemoteHubStatus {
-        let remote = node.and_then(|node| self.remotes.get(node)).filter(|peer| peer.role.is_hub());
+        let remote = node.and_then(|node| self.remotes.get(node)).filter(|hub| hub.role.is_hub());
         let connection = node.and_then(|node| self.remotes.best_connection(node, SchemeSet::ALL));
         let connection = connection.and_then(|connection| self.remotes.connections.get(&connection));
         if addresses.is_empty() {
@@ -238,10 +242,10 @@ impl Hub {
         RemoteHubStatus {
             relation,
             node,
-            name: remote.map(|peer| peer.name.clone()),
+            name: remote.map(|hub| hub.name.clone()),
             addresses,
             rtt: connection.map(|connection| connection.rtt.smoothed()),
-            up: remote.map(|peer| now.since(peer.since)),
+            up: remote.map(|hub| now.since(hub.since)),
             down: None,
             reason: None,
             protocol: connection.map(|connection| connection.hello.protocol),

@@ -12,8 +12,8 @@ use crate::record::{Capacity, Record, Version};
 use crate::service::{Role, Service, ServiceSet};
 use crate::time::Time;
 use crate::wire::{
-    Decline, Message, ProviderRequest, Reason, ReplicaRecord, ReplicaUpdate, Request, RequestMode, RequestParams,
-    RouteDirection, RouteRequest,
+    Decline, HubHop, Message, Reason, ReplicaRecord, ReplicaUpdate, Request, RequestMode, Route, RouteDirection,
+    ServiceRequest,
 };
 
 /// The place where test nodes are unless they say otherwise.
@@ -55,34 +55,37 @@ pub(super) fn record(number: u8) -> Record {
 }
 
 pub(super) fn request(id: u32, mode: RequestMode) -> Request {
-    Request {
-        id: RequestId(id),
-        nonce: Nonce::from_u64(u64::from(id)),
-        service: Service::Track,
-        area: Area::Exact(HERE),
-        mode,
-        deadline_ms: 5_000,
-        count: 0,
-        params: None,
-        scope: None,
-        selector: None,
-    }
+    let spec = ServiceRequest { mode, ..ServiceRequest::new(Service::Track, Area::Exact(HERE)) };
+    Request::new(RequestId(id), Nonce::from_u64(u64::from(id)), spec, 5_000)
 }
 
-/// A request of node 50 for node 1, which another hub hands to this one.
-pub(super) fn carried(id: u32) -> RouteRequest {
-    RouteRequest {
-        id: RequestId(id),
-        nonce: Nonce::from_u64(u64::from(id)),
-        service: Service::Track,
-        cell: HERE,
-        requester: node(50),
-        reply_to: vec![address(50)],
-        deadline_ms: 5_000,
-        direction: RouteDirection::Down,
-        hops_left: 3,
-        provider: Some(node(1)),
-        params: None,
+/// A request of node 50 for node 1, which another hub passes to this one.
+pub(super) fn carried(id: u32) -> Request {
+    let hop = HubHop { cell: HERE, direction: RouteDirection::Down, hops_left: 3, provider: Some(node(1)) };
+    let route = Route { requester: node(50), reply_to: vec![address(50)], hop: Some(hop) };
+    Request { route: Some(route), ..request(id, RequestMode::Forward) }
+}
+
+/// Changes to a request, and the parts of its route.
+impl Request {
+    pub(super) fn with(self, change: impl FnOnce(&mut ServiceRequest)) -> Self {
+        let mut spec = ServiceRequest::clone(&self.spec);
+        change(&mut spec);
+        Self { spec: spec.into(), ..self }
+    }
+
+    pub(super) fn with_hop(mut self, change: impl FnOnce(&mut HubHop)) -> Self {
+        change(self.route.as_mut().and_then(|route| route.hop.as_mut()).unwrap());
+        self
+    }
+
+    pub(super) fn with_reply_to(mut self, addresses: Vec<Address>) -> Self {
+        self.route.as_mut().unwrap().reply_to = addresses;
+        self
+    }
+
+    pub(super) fn requester(&self) -> NodeId {
+        self.route.as_ref().unwrap().requester
     }
 }
 
@@ -98,20 +101,16 @@ pub(super) fn copies(records: Vec<Record>) -> ReplicaUpdate {
     }
 }
 
-pub(super) fn over(scheme: Scheme) -> Option<RequestParams> {
-    Some(RequestParams { transports: Some(crate::address::SchemeSet::only(scheme)), ..RequestParams::default() })
-}
-
 /// What a provider says to its hub about a request that it was to answer directly.
-pub(super) fn decline(forward: &ProviderRequest, reason: Reason) -> Message {
-    let requester = (!forward.reply_to.is_empty()).then_some(forward.requester);
+pub(super) fn decline(forward: &Request, reason: Reason) -> Message {
+    let requester = (!forward.reply_to().is_empty()).then_some(forward.requester());
     Message::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester })
 }
 
 /// The only message, which is a `Forward`, and over which connection it went.
-pub(super) fn forwarded(sent: &[(ConnectionId, Message)]) -> (ConnectionId, ProviderRequest) {
+pub(super) fn forwarded(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Request) {
     match sent {
-        [(connection, Message::ProviderRequest(forward))] => (*connection, forward.clone()),
+        [(connection, Message::Request(forward))] if forward.hop().is_none() => (*connection, forward.clone()),
         other => panic!("expected one forward, not {other:?}"),
     }
 }
@@ -197,7 +196,7 @@ impl Bench {
         self.connections += 1;
         let connection = ConnectionId(self.connections);
         let peer = RemoteIdentity { node: node(number), role, name: format!("n{number}") };
-        self.input(Input::ConnectionUp { connection, dial, peer, address, rtt: self.rtt });
+        self.input(Input::ConnectionUp { connection, dial, remote: peer, address, rtt: self.rtt });
         connection
     }
 

@@ -80,7 +80,7 @@ impl OutgoingRequests {
         }
         if let Some(ProviderAddress { node, addresses }) = provider {
             let addresses = core.told(connection, addresses);
-            asked.will_meet(core, id, connection, ProviderAddress { node, addresses });
+            asked.await_provider(core, id, connection, ProviderAddress { node, addresses });
         }
     }
 

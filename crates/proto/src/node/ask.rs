@@ -10,7 +10,7 @@ use super::timers::Timer;
 use crate::ids::{ConnectionId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Reason, RequestMode};
+use crate::wire::{Message, Reason, RequestMode};
 
 impl OutgoingRequests {
     /// Sends a request to the home, or reaches for the home over a transport
@@ -27,7 +27,7 @@ impl OutgoingRequests {
         let Some(entry) = core.connections.get(home) else { return };
         let schemes = asked.request.transports;
         let relayed = asked.request.mode == RequestMode::Relay || core.hub_role == Role::Server;
-        let hub = entry.peer.node;
+        let hub = entry.remote.node;
         let connection =
             if relayed && asked.request.mode != RequestMode::Lookup && !schemes.contains(entry.address.scheme) {
                 core.connections.between(core.now, hub, schemes, &[])
@@ -54,8 +54,8 @@ impl OutgoingRequests {
         let Some(standby) = attach.standby().filter(|standby| asked.may_go_over(core, *standby)) else { return };
         core.counters.hedges += u64::from(asked.hedge.is_none());
         asked.hedge = Some(standby);
-        let (request, ticket) = (asked.message(core, id), asked.ticket);
-        core.send(standby, &request);
+        let (request, ticket) = (asked.wire_request(core, id), asked.ticket);
+        core.send(standby, &Message::Request(request));
         core.trace_sent(ticket, id, standby);
     }
 
@@ -84,7 +84,7 @@ impl OutgoingRequests {
 
     /// The requests that wait for the home to be reached in this way.
     fn reaching_home(&self, core: &Core, attach: &HomeRegistration, way: DialTarget) -> Vec<RequestId> {
-        let home = attach.home().and_then(|home| core.connections.get(home)).map(|connection| connection.peer.node);
+        let home = attach.home().and_then(|home| core.connections.get(home)).map(|connection| connection.remote.node);
         if home != Some(way.node) {
             return Vec::new();
         }

@@ -1,13 +1,13 @@
 //! Which part a command is for, and what becomes of all when the node leaves.
 
 use super::Node;
-use super::api::{Discovery, NodeCommand, NodeEvent, ServiceRequest};
+use super::api::{Discovery, NodeCommand, NodeEvent};
 use crate::address::SchemeSet;
-use crate::wire::{Reason, RequestMode};
+use crate::wire::{Reason, RequestMode, ServiceRequest};
 
 impl Node {
     pub(super) fn on_command(&mut self, command: NodeCommand) {
-        if needs_home(&command) && self.attach.hasten(&mut self.core) {
+        if needs_home(&command) && self.attach.depart_now(&mut self.core) {
             self.drain_home_events();
         }
         if matches!(command, NodeCommand::Request { .. } | NodeCommand::Lookup { .. }) {
@@ -15,10 +15,16 @@ impl Node {
         }
         let Self { core, attach, requests, provide, watches, pings, pushes, receptions, rooms, .. } = self;
         match command {
-            NodeCommand::Request { ticket, request: wanted } => requests.request(core, attach, ticket, wanted),
+            NodeCommand::Request { ticket, request, provider } => {
+                requests.request(core, attach, ticket, (request, provider));
+            }
             NodeCommand::Lookup { ticket, service, area, count, names } => {
-                let wanted =
-                    ServiceRequest { mode: RequestMode::Lookup, count, names, ..ServiceRequest::new(service, area) };
+                let wanted = ServiceRequest {
+                    mode: RequestMode::Lookup,
+                    count,
+                    provider: names,
+                    ..ServiceRequest::new(service, area)
+                };
                 requests.lookup(core, attach, ticket, wanted);
             }
             NodeCommand::Watch { ticket, .. } if requests.discovery == Discovery::Multicast => {
@@ -47,7 +53,7 @@ impl Node {
                 }
             }
             NodeCommand::EndSubscription { ticket } => requests.end(core, ticket),
-            NodeCommand::Push { ticket, to, place, name, length, digest, deadline } => {
+            NodeCommand::Push { ticket, to, published_service: place, name, length, digest, deadline } => {
                 let addresses = attach.record().addresses.clone();
                 pushes.push(core, ticket, (to, place), (name, length, digest), (addresses, deadline));
             }
@@ -55,11 +61,11 @@ impl Node {
             NodeCommand::PushEnded { from, id, state: reception } => receptions.received(core, from, id, reception),
             NodeCommand::Move { cell } => {
                 provide.cell = cell;
-                attach.relocate(core, cell);
+                attach.set_cell(core, cell);
                 rooms.say_all(core, attach);
             }
             NodeCommand::SourceOpened { session, opened } => provide.on_opened(core, session, opened),
-            NodeCommand::ObjectRead { session, offset, bytes } => provide.on_piece(core, session, offset, bytes),
+            NodeCommand::ObjectRead { session, offset, bytes } => provide.on_bytes_read(core, session, offset, bytes),
             NodeCommand::Consumed { ticket, bytes } => requests.taken(core, ticket, bytes),
             NodeCommand::SourceFailed { session, .. } => provide.on_open_failed(core, session),
             NodeCommand::Data { session, payload } => provide.on_payload(core, session, payload),

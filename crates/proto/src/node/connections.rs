@@ -82,7 +82,7 @@ impl<'a> ConnectionLoss<'a> {
 #[derive(Debug)]
 pub(super) struct NodeConnection {
     /// Who is there.
-    pub(super) peer: Remote,
+    pub(super) remote: Remote,
     /// Where.
     pub(super) address: Address,
     /// How far away.
@@ -104,7 +104,7 @@ pub(super) struct NodeConnection {
     /// Acceptances of a node that did not show the request's nonce.
     pub(super) guesses: u8,
     /// The hub through which it goes, if it is but a way of requests.
-    pub(super) through: Option<HubTunnel>,
+    pub(super) tunnel: Option<HubTunnel>,
 }
 
 /// The most such acceptances of a connection: more are guesses.
@@ -113,7 +113,7 @@ const MAX_GUESSES: u8 = 2;
 impl NodeConnection {
     /// True if a node guesses secrets of requests here. What a hub passes on is the guess of somebody else.
     pub(super) fn has_guessed(&self) -> bool {
-        self.guesses > MAX_GUESSES && self.through.is_none() && self.peer.role == Role::Node
+        self.guesses > MAX_GUESSES && self.tunnel.is_none() && self.remote.role == Role::Node
     }
 }
 
@@ -129,9 +129,9 @@ pub(super) struct HubTunnel {
 
 impl NodeConnection {
     /// A connection that is up now.
-    pub(super) fn new(now: Time, peer: Remote, address: Address, rtt: Rtt) -> Self {
+    pub(super) fn new(now: Time, remote: Remote, address: Address, rtt: Rtt) -> Self {
         Self {
-            peer,
+            remote,
             address,
             rtt,
             used: now,
@@ -142,13 +142,13 @@ impl NodeConnection {
             clock: None,
             said_later: false,
             guesses: 0,
-            through: None,
+            tunnel: None,
         }
     }
 
     /// How long it may carry nothing, if this node dialled it.
     pub(super) fn idle_limit(&self) -> Duration {
-        let costs_nothing = self.peer.role == Role::Node && self.address.scheme != Scheme::Quic;
+        let costs_nothing = self.remote.role == Role::Node && self.address.scheme != Scheme::Quic;
         if costs_nothing { IDLE } else { FRESH }
     }
 
@@ -234,8 +234,8 @@ impl Connections {
     ) -> Option<ConnectionId> {
         let fits = |connection: &NodeConnection| {
             let may_live = !connection.is_quiet(now) || connection.is_to(addresses);
-            connection.through.is_none()
-                && connection.peer.node == node
+            connection.tunnel.is_none()
+                && connection.remote.node == node
                 && schemes.contains(connection.address.scheme)
                 && may_live
         };
@@ -244,18 +244,18 @@ impl Connections {
 
     /// True if there is a connection with a node; a way through hubs does not count.
     pub(super) fn is_with(&self, node: NodeId) -> bool {
-        self.connections.values().any(|connection| connection.through.is_none() && connection.peer.node == node)
+        self.connections.values().any(|connection| connection.tunnel.is_none() && connection.remote.node == node)
     }
 
     /// The way through hubs to a node.
     pub(super) fn way_to(&self, node: NodeId) -> Option<ConnectionId> {
-        let leads = |connection: &NodeConnection| connection.through.is_some() && connection.peer.node == node;
+        let leads = |connection: &NodeConnection| connection.tunnel.is_some() && connection.remote.node == node;
         self.connections.iter().rev().find(|(_, connection)| leads(connection)).map(|(id, _)| *id)
     }
 
     /// The ways through hubs of which `which` holds.
     pub(super) fn ways(&self, which: impl Fn(HubTunnel) -> bool) -> Vec<ConnectionId> {
-        let ways = self.connections.iter().filter(|(_, connection)| connection.through.is_some_and(&which));
+        let ways = self.connections.iter().filter(|(_, connection)| connection.tunnel.is_some_and(&which));
         ways.map(|(id, _)| *id).collect()
     }
 
@@ -270,7 +270,7 @@ impl Connections {
         let of_node = || {
             self.connections
                 .iter()
-                .filter(|(_, connection)| connection.peer.node == node && connection.through.is_none())
+                .filter(|(_, connection)| connection.remote.node == node && connection.tunnel.is_none())
         };
         let oldest = of_node().filter(|(id, _)| **id != new).min_by_key(|(id, connection)| (connection.heard, **id));
         oldest.filter(|_| of_node().count() > MAX_CONNECTIONS_EACH).map(|(id, _)| *id)
@@ -279,7 +279,7 @@ impl Connections {
     /// Which connection with a node is to be closed because too many are quiet.
     pub(super) fn quietest(&self, now: Time) -> Option<ConnectionId> {
         let is_quiet = |connection: &NodeConnection| {
-            connection.peer.role == Role::Node && connection.through.is_none() && connection.is_quiet(now)
+            connection.remote.role == Role::Node && connection.tunnel.is_none() && connection.is_quiet(now)
         };
         let quiet = || self.connections.iter().filter(|(_, connection)| is_quiet(connection));
         let longest = quiet().min_by_key(|(id, connection)| (connection.used, **id));

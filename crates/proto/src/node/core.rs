@@ -18,7 +18,7 @@ use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::random::SplitMix64;
 use crate::rtt::{LONGEST_ROUND_TRIP, PACE_TRIPS};
-use crate::service::{Form, Role, RoleSet, Service};
+use crate::service::{FlowKind, Role, RoleSet, Service};
 use crate::time::Time;
 use crate::wall::WallClock;
 use crate::wire::{Hello, MediaAddress, Message, Reason};
@@ -28,9 +28,9 @@ const CAPACITY_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a stream takes at most: a home to which less is known to be left may
 /// hold this node back. Video is the widest.
-const MOST_KBPS: u32 = match Service::Video.form() {
-    Form::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
-    Form::Object { .. } => 0,
+const MOST_KBPS: u32 = match Service::Video.flow_kind() {
+    FlowKind::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
+    FlowKind::Object { .. } => 0,
 };
 
 /// Shared by the parts; each gets it by reference when it is called.
@@ -51,7 +51,7 @@ pub(super) struct Core {
     /// Source address of reflected streams from the hub that told it last, over this connection.
     media_of_home: Option<(ConnectionId, SocketAddr)>,
     /// What multicast shows of the connection.
-    pub(super) crowd: MulticastLoad,
+    pub(super) multicast_load: MulticastLoad,
     /// Dials at addresses of which only hubs have told.
     advice: HubDialBudget,
     /// Those under way, and the bytes that each takes.
@@ -89,7 +89,7 @@ impl Core {
             reckoned_streams: 0,
             reckoned_kbps: 0,
             media_of_home: None,
-            crowd: MulticastLoad::default(),
+            multicast_load: MulticastLoad::default(),
             advice: HubDialBudget::default(),
             advised: Vec::new(),
             told_capacity: Time::ZERO,
@@ -119,7 +119,7 @@ impl Core {
     pub(super) fn greet(&mut self, connection: ConnectionId, channel: Channel) {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
         let hello = Message::Hello(Hello { clock_s, ..Hello::OWN });
-        let Some(entry) = self.connections.get_mut(connection).filter(|entry| entry.through.is_none()) else { return };
+        let Some(entry) = self.connections.get_mut(connection).filter(|entry| entry.tunnel.is_none()) else { return };
         entry.has_greeted = true;
         match channel {
             Channel::Datagram => self.send(connection, &hello),
@@ -141,7 +141,7 @@ impl Core {
         let Some(entry) = self.connections.get_mut(connection) else { return };
         entry.used = now;
         let (traffic, encoded) = (traffic_of(message), message.encode());
-        let (connection, channel, message) = match entry.through {
+        let (connection, channel, message) = match entry.tunnel {
             // All in order: what is said there has no datagrams.
             Some(HubTunnel { connection, id, .. }) => {
                 (connection, Channel::Reliable { flow: id.0 }, Message::Tunneled { id, message: encoded }.encode())
@@ -206,7 +206,7 @@ impl Core {
     pub(super) fn close(&mut self, connection: ConnectionId, reason: &str) {
         let gone = self.connections.remove(connection);
         self.timers.clear(Timer::Idle(connection));
-        if let Some(HubTunnel { connection, id, .. }) = gone.and_then(|gone| gone.through) {
+        if let Some(HubTunnel { connection, id, .. }) = gone.and_then(|gone| gone.tunnel) {
             return self.send_reliably(connection, id, &Message::Stop { id, reason: Reason::Cancelled });
         }
         self.request_close(connection, reason);
@@ -274,7 +274,7 @@ impl Core {
     /// Whether the remote at `connection` is certified as a hub of the kind that
     /// this node uses.
     pub(super) fn is_hub(&self, connection: ConnectionId) -> bool {
-        self.connections.get(connection).is_some_and(|connection| connection.peer.role == self.hub_role)
+        self.connections.get(connection).is_some_and(|connection| connection.remote.role == self.hub_role)
     }
 
     /// Those of others' addresses, of which the remote at `connection` tells, that somebody can be at.
@@ -284,7 +284,7 @@ impl Core {
 
     /// Whether the same remote is at both ends.
     pub(super) fn are_same(&self, a: ConnectionId, b: ConnectionId) -> bool {
-        let at = |connection| self.connections.get(connection).map(|connection| connection.peer.node);
+        let at = |connection| self.connections.get(connection).map(|connection| connection.remote.node);
         a == b || (at(a).is_some() && at(a) == at(b))
     }
 

@@ -1,7 +1,7 @@
 //! Asking a provider that the node knows, without a hub: the same message, over
 //! a connection with the provider itself.
 
-use super::api::{Provider, ReflectionPolicy, ServiceRequest};
+use super::api::Provider;
 use super::connections::{ConnectionLoss, DialTarget};
 use super::core::Core;
 use super::outgoing_request::{OutgoingRequest, RequestPhase, for_people};
@@ -10,24 +10,24 @@ use super::timers::Timer;
 use crate::address::Address;
 use crate::ids::{ConnectionId, RequestId};
 use crate::service::Role;
-use crate::wire::{Reason, RequestMode};
+use crate::wire::{Reason, ReflectionPolicy, RequestMode, ServiceRequest};
 
 /// Why a request cannot name its provider; `None` if it can, or does not.
-pub(super) fn objection(core: &Core, wanted: &ServiceRequest) -> Option<&'static str> {
-    let provider = wanted.provider.as_ref().filter(|_| wanted.reflect != Some(ReflectionPolicy::Always))?;
+pub(super) fn objection(core: &Core, request: &ServiceRequest, provider: Option<&Provider>) -> Option<&'static str> {
+    let provider = provider.filter(|_| request.reflect != ReflectionPolicy::Always)?;
     if core.hub_role == Role::Server {
         return Some("with a server every request goes through it, so the provider cannot be asked directly");
     }
-    if wanted.mode != RequestMode::Forward {
+    if request.mode != RequestMode::Forward {
         return Some("a provider that is asked directly cannot answer through a hub");
     }
     (provider.node == core.node).then_some("a node does not ask itself")
 }
 
 /// Why a request to a known provider failed, for people; `None` if it is as for any other.
-pub(super) fn sentence(reason: Reason, wanted: &ServiceRequest) -> Option<String> {
-    let ServiceRequest { service, .. } = wanted;
-    let deadline = for_people(wanted.deadline);
+pub(super) fn sentence(reason: Reason, request: &ServiceRequest) -> Option<String> {
+    let ServiceRequest { service, .. } = request;
+    let deadline = for_people(request.timeout());
     match reason {
         Reason::NotFound => Some(format!("that node does not offer {service}")),
         Reason::Busy => Some(format!("that provider of {service} is busy")),
@@ -47,13 +47,13 @@ impl OutgoingRequests {
         // After so much silence the connection may be dead without a word.
         let is_doubted =
             |connection| asked.tries == core.connections.doubtful_tries(core.now, connection) && !addresses.is_empty();
-        let through = || core.connections.way_to(way.node).filter(|_| asked.request.pushed);
-        let connection = core.connections.between(core.now, way.node, way.schemes, &addresses).or_else(through);
+        let tunnel = || core.connections.way_to(way.node).filter(|_| asked.request.pushed);
+        let connection = core.connections.between(core.now, way.node, way.schemes, &addresses).or_else(tunnel);
         if let Some(connection) = connection.filter(|connection| !is_doubted(*connection)) {
             return asked.send(core, id, connection);
         }
         if addresses.is_empty() {
-            let unknown = asked.request.provider.as_ref().is_none_or(|provider| provider.addresses.is_empty());
+            let unknown = asked.provider.as_ref().is_none_or(|provider| provider.addresses.is_empty());
             return self.fail(core, id, if unknown { Reason::Unreachable } else { Reason::NoTransport });
         }
         asked.phase = RequestPhase::Reaching;
@@ -93,7 +93,7 @@ impl OutgoingRequests {
 /// The provider that a request names, and where it can be dialled over a
 /// transport that the request allows.
 fn way_of(asked: &OutgoingRequest) -> Option<(DialTarget, Vec<Address>)> {
-    let Provider { node, addresses } = asked.request.provider.as_ref().filter(|_| asked.is_direct())?;
+    let Provider { node, addresses } = asked.provider.as_ref().filter(|_| asked.is_direct())?;
     let schemes = asked.request.transports;
     let fits = |address: &&Address| schemes.contains(address.scheme);
     Some((DialTarget { node: *node, schemes }, addresses.iter().filter(fits).cloned().collect()))
@@ -101,6 +101,6 @@ fn way_of(asked: &OutgoingRequest) -> Option<(DialTarget, Vec<Address>)> {
 
 /// Whether a request goes this way.
 fn goes(asked: &OutgoingRequest, way: DialTarget) -> bool {
-    let node = asked.request.provider.as_ref().map(|provider| provider.node).filter(|_| asked.is_direct());
+    let node = asked.provider.as_ref().map(|provider| provider.node).filter(|_| asked.is_direct());
     node == Some(way.node) && asked.request.transports == way.schemes
 }

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use super::api::NodeEvent;
 use super::connections::{ConnectionLoss, NodeConnection};
 use super::core::Core;
-use super::multicast::Parts;
+use super::multicast::ResponderParts;
 use super::{Node, liveness, multicast};
 use crate::ids::ConnectionId;
-use crate::wire::{Decline, Message, RequestParams, WireError};
+use crate::wire::{Decline, Message, MulticastRequest, Request, WireError};
 
 /// The reason for which a connection ends whose node tries to answer the requests of others.
 const GUESSES: &str = "it accepts requests without their secrets";
@@ -23,7 +23,7 @@ impl Core {
         let Some(entry) = self.connections.get_mut(connection) else { return };
         (entry.heard, entry.used) = (self.now, self.now);
         if !std::mem::replace(&mut entry.said_later, true) {
-            let (node, protocol) = (entry.peer.node, entry.hello.protocol);
+            let (node, protocol) = (entry.remote.node, entry.hello.protocol);
             self.emit(NodeEvent::LaterVersion { node, protocol, message });
         }
     }
@@ -62,7 +62,7 @@ impl Node {
         if let Message::Hello(hello) = message {
             return self.on_hello(connection, hello);
         }
-        if self.belongs_to_way(connection, &message) {
+        if self.is_tunnel_message(connection, &message) {
             return;
         }
         let Self { core, attach, requests, provide, watches, pushes, receptions, rooms, .. } = self;
@@ -87,14 +87,7 @@ impl Node {
             Message::Handover if core.is_hub(connection) => attach.on_handover(core, connection),
             Message::Ping(token) => core.send(connection, &Message::Pong(token)),
             Message::Pong(_) => {}
-            Message::ProviderRequest(forward) if RequestParams::connect_to(forward.params).is_some() => {
-                pushes.calls.on_provider_request(core, &mut provide.unreached, connection, forward);
-            }
-            Message::ProviderRequest(forward) => provide.on_provider_request(core, connection, forward),
-            Message::Request(request) => {
-                let pushed = pushes.offered(core, connection, &request);
-                provide.on_request(core, connection, request, pushed);
-            }
+            Message::Request(request) => self.on_request(connection, request),
             Message::Push(push) => receptions.on_push(core, connection, push),
             Message::PushStatus { id, state: reception } => pushes.on_push_status(core, connection, id, reception),
             Message::Accept(accept) => requests.on_accept(core, attach, connection, accept),
@@ -137,7 +130,6 @@ impl Node {
             | Message::HubLookup(_)
             | Message::RegisterChild { .. }
             | Message::Summary(_)
-            | Message::RouteRequest(_)
             | Message::RequestAck { .. } => core.counters.refused += 1,
             // Of a way that is none any more.
             Message::Tunneled { .. } => core.counters.stale += 1,
@@ -159,7 +151,9 @@ impl Node {
             Err(error) => return core.counters.unread(&error),
         };
         let said_by = match &message {
-            Message::MulticastRequest(inquiry) => inquiry.requester,
+            Message::MulticastRequest(MulticastRequest { request: Request { route: Some(route), .. }, .. }) => {
+                route.requester
+            }
             Message::MulticastSuppression(taken) => taken.sender,
             Message::MulticastCandidate(present) => present.candidate.node,
             _ => {
@@ -170,10 +164,10 @@ impl Node {
         if said_by == core.node {
             return;
         }
-        core.crowd.record_message(core.now, said_by);
+        core.multicast_load.record_message(core.now, said_by);
         match message {
-            Message::MulticastRequest(inquiry) => {
-                multicast.on_multicast_request(Parts { core, attach, provide }, from, inquiry)
+            Message::MulticastRequest(request) => {
+                multicast.on_multicast_request(ResponderParts { core, attach, provide }, from, request)
             }
             Message::MulticastSuppression(taken) => {
                 multicast.on_multicast_suppression(core, taken);
@@ -185,6 +179,21 @@ impl Node {
                 requests.on_multicast_candidate(core, present);
             }
             _ => {}
+        }
+    }
+
+    /// A hub hands a request over, or a node asks without a hub.
+    fn on_request(&mut self, connection: ConnectionId, mut request: Request) {
+        let Self { core, provide, pushes, .. } = self;
+        match request.route.take() {
+            Some(route) if request.connect_to.is_some() => {
+                pushes.calls.on_call(core, &mut provide.unreached, connection, &request, route);
+            }
+            Some(route) => provide.on_routed_request(core, connection, request, route),
+            None => {
+                let pushed = pushes.offered(core, connection, &request);
+                provide.on_direct_request(core, connection, request, pushed);
+            }
         }
     }
 

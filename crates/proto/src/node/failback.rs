@@ -137,7 +137,7 @@ impl HomeRegistration {
         core.counters.returns += u64::from(self.failback.end(index));
         self.state =
             RegistrationState::Linked(HomeConnection { attached: Some(core.now), ..HomeConnection::new(connection) });
-        self.notices.push_back(HomeEvent::Attached(connection));
+        self.events.push_back(HomeEvent::Attached(connection));
         let held = self.record.version;
         self.record.version = held.next();
         self.ask(core, HomeRequest::Return(held), 1, core.now);

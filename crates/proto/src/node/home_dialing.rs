@@ -66,9 +66,9 @@ impl HomeRegistration {
         // The reason names the addresses that were tried.
         let reason = format!("cannot reach the hub: {reason}");
         if !core.connections.is_dialling(NodeDialPurpose::Home) {
-            return self.go_on(core, None, reason);
+            return self.try_next_home(core, None, reason);
         }
-        self.notices.push_back(HomeEvent::Lost { connection: None, reason });
+        self.events.push_back(HomeEvent::Lost { connection: None, reason });
         if self.hubs.has_untried() {
             self.dial_next(core);
         }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::api::{RequestSummary, ServiceRequest};
+use super::api::RequestSummary;
 use super::core::Core;
 use super::resume::ProviderProbe;
-use super::subscribe::{Subscription, still_wanted};
+use super::subscribe::{Subscription, renewal_report};
 use super::timers::Timer;
 use crate::address::Scheme;
 use crate::delivery::Profile;
@@ -17,7 +17,7 @@ use crate::flow::{
 use crate::grid::Cell;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{Chunk, Datagram, FlowDescription, Message, Reason, ResumePoint, StreamKeys};
+use crate::wire::{Chunk, Datagram, FlowDescription, Message, Reason, ResumePoint, ServiceRequest, StreamKeys};
 
 /// A pause of a stream that counts as an interruption.
 const GAP: Duration = Duration::from_secs(2);
@@ -120,12 +120,12 @@ impl IncomingFlow {
         id: RequestId,
         origin: FlowOrigin,
         cell: Cell,
-        offer: &FlowDescription,
-        (until, wanted): (Option<Time>, &ServiceRequest),
+        description: &FlowDescription,
+        (until, request): (Option<Time>, &ServiceRequest),
     ) -> Self {
         let FlowOrigin { provider, relayed, scheme, reflected } = origin;
-        let (profile, patience) = (wanted.profile, wanted.patience);
-        let flow = match offer {
+        let (profile, patience) = (request.profile, request.patience());
+        let flow = match description {
             FlowDescription::Stream { .. } if let Some(reflected) = &reflected => {
                 FlowReceiver::Reflected(Subscription::new(reflected))
             }
@@ -188,8 +188,8 @@ impl IncomingFlow {
     }
 
     /// Whether a provider that offers this may go on with it.
-    pub(super) fn may_go_on_with(&self, offer: &FlowDescription) -> bool {
-        match (&self.flow, offer) {
+    pub(super) fn may_go_on_with(&self, flow: &FlowDescription) -> bool {
+        match (&self.flow, flow) {
             (FlowReceiver::Object(object), FlowDescription::Object { bytes, digest, .. }) => {
                 object.is_of(*bytes, digest)
             }
@@ -241,22 +241,22 @@ impl IncomingFlow {
 
     /// The provider repeats its acceptance: over a new connection, or because
     /// it has not heard of us.
-    pub(super) fn again(&mut self, core: &mut Core, id: RequestId, connection: ConnectionId) {
+    pub(super) fn on_accept_repeated(&mut self, core: &mut Core, id: RequestId, connection: ConnectionId) {
         self.connection = connection;
         self.measure(core);
         self.has_been_heard(core.now);
         let message = match &mut self.flow {
             FlowReceiver::Stream(stream) => Message::Report(stream.report()),
             FlowReceiver::Object(object) => Message::Report(object.report()),
-            FlowReceiver::Reflected(_) => still_wanted(id),
+            FlowReceiver::Reflected(_) => renewal_report(id),
         };
         core.send_reliably(connection, id, &message);
     }
 
     /// Whether what comes over `connection` may belong to it.
-    pub(super) fn comes_over(&self, core: &Core, connection: ConnectionId) -> bool {
+    pub(super) fn may_come_over(&self, core: &Core, connection: ConnectionId) -> bool {
         let Some(entry) = core.connections.get(connection) else { return false };
-        if self.relayed { connection == self.connection } else { entry.peer.node == self.provider }
+        if self.relayed { connection == self.connection } else { entry.remote.node == self.provider }
     }
 
     /// The provider has said something.
@@ -320,7 +320,7 @@ impl IncomingFlow {
     }
 
     /// The reader has taken so many bytes more of an object.
-    pub(super) fn taken(&mut self, core: &mut Core, id: RequestId, bytes: u64) {
+    pub(super) fn record_read(&mut self, core: &mut Core, id: RequestId, bytes: u64) {
         let was_awaited = self.waits_for_reader();
         let FlowReceiver::Object(object) = &mut self.flow else { return };
         object.read(bytes);
@@ -379,7 +379,7 @@ impl IncomingFlow {
                 let report = Message::Report(object.report());
                 core.send_reliably(self.connection, id, &report);
             }
-            FlowReceiver::Reflected(_) => core.send_reliably(self.connection, id, &still_wanted(id)),
+            FlowReceiver::Reflected(_) => core.send_reliably(self.connection, id, &renewal_report(id)),
             // Its provider is to know that it is waited for.
             FlowReceiver::Object(object) => core.send(self.connection, &Message::Report(object.report())),
         }

@@ -55,12 +55,12 @@ impl IncomingPush {
 impl IncomingPushes {
     /// A node offers an object.
     pub(super) fn on_push(&mut self, core: &mut Core, connection: ConnectionId, mut push: Push) {
-        let Some(entry) = core.connections.get(connection).filter(|connection| connection.peer.role == Role::Node)
+        let Some(entry) = core.connections.get(connection).filter(|connection| connection.remote.role == Role::Node)
         else {
             core.counters.refused += 1;
             return;
         };
-        let from = entry.peer.node;
+        let from = entry.remote.node;
         // Another host than that where it is seen is of no use: the connection shows that this one is.
         push.addresses = entry.there(std::mem::take(&mut push.addresses));
         let (key, id) = ((from, push.id), push.id);
@@ -70,7 +70,7 @@ impl IncomingPushes {
         let known = self.under_way(from, &push);
         let has_place = match &known {
             Some((_, numbers)) => *numbers < MAX_NUMBERS,
-            None => self.has_place(core, from),
+            None => self.make_room(core, from),
         };
         if !has_place {
             return core.send(connection, &Message::PushStatus { id, state: PushState::Busy });
@@ -112,7 +112,7 @@ impl IncomingPushes {
     }
 
     /// True if one more of this node may be under way, for which another one may have to give way.
-    fn has_place(&mut self, core: &mut Core, from: NodeId) -> bool {
+    fn make_room(&mut self, core: &mut Core, from: NodeId) -> bool {
         let held = self.held();
         let own = held.get(&from).copied().unwrap_or(0);
         if own >= MAX_RECEPTIONS_FROM_ONE {
@@ -122,7 +122,7 @@ impl IncomingPushes {
             return true;
         }
         let holds = |node| held.get(&node).copied().unwrap_or(0);
-        let under_way = self.places();
+        let under_way = self.receptions();
         let greedy = under_way.filter(|((node, _), offered)| holds(*node) > own + usize::from(offered.has_begun));
         let loser =
             greedy.max_by_key(|((node, _), offered)| (!offered.has_begun, holds(*node), std::cmp::Reverse(offered.at)));
@@ -137,14 +137,14 @@ impl IncomingPushes {
     }
 
     /// The objects under way, each once.
-    fn places(&self) -> impl Iterator<Item = (&(NodeId, RequestId), &IncomingPush)> {
+    fn receptions(&self) -> impl Iterator<Item = (&(NodeId, RequestId), &IncomingPush)> {
         self.offers.iter().filter(|((_, id), offered)| offered.is_under_way() && offered.owned_as == *id)
     }
 
     /// Counts the objects that each node has under way.
     fn held(&self) -> BTreeMap<NodeId, usize> {
         let mut held = BTreeMap::new();
-        for ((node, _), _) in self.places() {
+        for ((node, _), _) in self.receptions() {
             *held.entry(*node).or_default() += 1;
         }
         held

@@ -70,7 +70,7 @@ impl HomeRegistration {
     }
 
     pub(super) fn on_renew_timer(&mut self, core: &mut Core) {
-        if self.hasten(core) {
+        if self.depart_now(core) {
             return;
         }
         let RegistrationState::Linked(home) = &mut self.state else { return };
@@ -95,7 +95,7 @@ impl HomeRegistration {
         }
         if exchange.tries >= if answers { PATIENT_PROBES } else { LAST_PROBE } {
             core.close(connection, "no answer");
-            return self.go_on(core, Some(connection), "the hub does not answer".to_owned());
+            return self.try_next_home(core, Some(connection), "the hub does not answer".to_owned());
         }
         if exchange.tries + 1 >= PROBES {
             self.standby.ping(core);

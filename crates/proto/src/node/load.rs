@@ -8,44 +8,48 @@ use super::provider_sessions::{MAX_OBJECT_SESSIONS, ProviderSessions, ServeReque
 use super::publish::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER};
 use super::session::{Session, SessionPhase};
 use crate::record::Capacity;
-use crate::service::{Form, Service};
+use crate::service::{FlowKind, Service};
 
 impl ProviderSessions {
     /// Whether a request is one more than this node takes on. What its session has is not counted.
-    pub(super) fn is_busy(&self, wish: &ServeRequest) -> bool {
-        self.is_too_much(wish, &self.load_besides(Some(wish.key)))
+    pub(super) fn is_busy(&self, request: &ServeRequest) -> bool {
+        self.is_too_much(request, &self.load_besides(Some(request.key)))
     }
 
     /// True if a request is too much beside so much else.
-    pub(super) fn is_too_much(&self, wish: &ServeRequest, load: &ProviderLoad) -> bool {
-        let published = wish.reflect.and_then(|reflect| Some((reflect.to, self.publications.rate(wish.service)?)));
-        match (wish.service.form(), published) {
-            (Form::Stream { .. }, Some((to, kbps))) => {
-                !self.has_place(wish) || !self.has_room_for_copy(wish, to, load, kbps)
+    pub(super) fn is_too_much(&self, request: &ServeRequest, load: &ProviderLoad) -> bool {
+        let published =
+            request.reflect.and_then(|reflect| Some((reflect.to, self.publications.rate(request.spec.service)?)));
+        match (request.spec.service.flow_kind(), published) {
+            (FlowKind::Stream { .. }, Some((to, kbps))) => {
+                !self.has_room_for_member(request) || !self.has_room_for_copy(request, to, load, kbps)
             }
-            (form @ Form::Stream { .. }, None) => !self.has_room(load, usual_kbps(form)),
-            (Form::Object { .. }, _) => load.objects >= MAX_OBJECT_SESSIONS,
+            (form @ FlowKind::Stream { .. }, None) => !self.has_room(load, usual_kbps(form)),
+            (FlowKind::Object { .. }, _) => load.objects >= MAX_OBJECT_SESSIONS,
         }
     }
 
     /// The streams of a service that are sent to one requester each, if without them there is room
     /// for one that all of them can have instead; none if there is room anyway. Where no super node
     /// reflects they would take as much as before.
-    pub(super) fn giving_way(&self, wish: &ServeRequest) -> Vec<SessionId> {
-        let is_reflected = wish.reflect.is_some_and(|reflect| reflect.hops > 0);
-        if !is_reflected || self.publications.find_publication(wish.service).is_some() || !self.is_busy(wish) {
+    pub(super) fn giving_way(&self, request: &ServeRequest) -> Vec<SessionId> {
+        let is_reflected = request.reflect.is_some_and(|reflect| reflect.hops > 0);
+        if !is_reflected || self.publications.find_publication(request.spec.service).is_some() || !self.is_busy(request)
+        {
             return Vec::new();
         }
         let gives_way = |session: &Session| {
-            let other = &session.wish;
-            matches!(session.phase, SessionPhase::Streaming(_)) && other.service == wish.service && other.reflectable
+            let other = &session.request;
+            matches!(session.phase, SessionPhase::Streaming(_))
+                && other.spec.service == request.spec.service
+                && other.spec.is_reflectable()
         };
-        let mut load = self.load_besides(Some(wish.key));
+        let mut load = self.load_besides(Some(request.key));
         let giving_way = self.live_where(gives_way);
         for session in giving_way.iter().filter_map(|id| self.sessions.get(id)) {
             load.leave(&ProviderLoad::of_stream(session.kbps));
         }
-        if self.has_room(&load, usual_kbps(wish.service.form())) { giving_way } else { Vec::new() }
+        if self.has_room(&load, usual_kbps(request.spec.service.flow_kind())) { giving_way } else { Vec::new() }
     }
 
     /// Whether there is room for one more stream.
@@ -54,20 +58,21 @@ impl ProviderSessions {
     }
 
     /// Whether there is a place for one more request of a publication.
-    fn has_place(&self, wish: &ServeRequest) -> bool {
+    fn has_room_for_member(&self, request: &ServeRequest) -> bool {
         let (mut all, mut own) = (0, 0);
-        for (_, member) in self.members(wish.service).filter(|(_, member)| member.wish.key != wish.key) {
+        for (_, member) in self.members(request.spec.service).filter(|(_, member)| member.request.key != request.key) {
             all += 1;
-            own += usize::from(member.wish.requester == wish.requester);
+            own += usize::from(member.request.requester == request.requester);
         }
         all < MAX_MEMBERS / 2 || all < MAX_MEMBERS && own < MAX_MEMBERS_PER_REQUESTER
     }
 
     /// Whether there is room for the copy that a member is to be sent, if it is one of its own. Who has one and
     /// asks for another way has two for a moment: for one of all who do so there is room beyond the limits.
-    fn has_room_for_copy(&self, wish: &ServeRequest, to: SocketAddr, load: &ProviderLoad, kbps: u32) -> bool {
-        let copies = self.copies(wish.service, |other| other.key != wish.key);
-        let own = self.copies(wish.service, |other| other.key != wish.key && other.requester == wish.requester);
+    fn has_room_for_copy(&self, request: &ServeRequest, to: SocketAddr, load: &ProviderLoad, kbps: u32) -> bool {
+        let copies = self.copies(request.spec.service, |other| other.key != request.key);
+        let own =
+            self.copies(request.spec.service, |other| other.key != request.key && other.requester == request.requester);
         let without_own =
             || ProviderLoad { streams: load.streams.saturating_sub(1), kbps: load.kbps.saturating_sub(kbps), ..*load };
         copies.is_empty()
@@ -78,8 +83,8 @@ impl ProviderSessions {
 
     /// Where copies of a service's publication go for members of which `which` holds.
     fn copies(&self, service: Service, which: impl Fn(&ServeRequest) -> bool) -> BTreeSet<SocketAddr> {
-        let joined = self.members(service).filter(|(_, member)| member.has_joined() && which(&member.wish));
-        joined.filter_map(|(_, member)| Some(member.wish.reflect?.to)).collect()
+        let joined = self.members(service).filter(|(_, member)| member.has_joined() && which(&member.request));
+        joined.filter_map(|(_, member)| Some(member.request.reflect?.to)).collect()
     }
 
     /// What is left of the node's limits.
@@ -104,13 +109,13 @@ impl ProviderSessions {
         let mut load = ProviderLoad::default();
         for (service, kbps) in self.publications.rates() {
             // Its source runs also while nobody has joined yet, and when everybody has left.
-            let copies = self.copies(service, |wish| Some(wish.key) != except).len().max(1);
+            let copies = self.copies(service, |request| Some(request.key) != except).len().max(1);
             load.streams += copies;
             load.kbps = load.kbps.saturating_add(kbps.saturating_mul(u32::try_from(copies).unwrap_or(u32::MAX)));
         }
-        let counts = |session: &Session| session.wish.reflect.is_none() && Some(session.wish.key) != except;
+        let counts = |session: &Session| session.request.reflect.is_none() && Some(session.request.key) != except;
         for (_, session) in self.under_way().filter(|(_, session)| counts(session)) {
-            if session.wish.service.is_stream() {
+            if session.request.spec.service.is_stream() {
                 load.streams += 1;
                 load.kbps = load.kbps.saturating_add(session.kbps);
             } else {
@@ -147,9 +152,9 @@ impl ProviderLoad {
 }
 
 /// What a stream of this form usually takes, kbit/s.
-pub(super) fn usual_kbps(form: Form) -> u32 {
+pub(super) fn usual_kbps(form: FlowKind) -> u32 {
     match form {
-        Form::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
-        Form::Object { .. } => 0,
+        FlowKind::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
+        FlowKind::Object { .. } => 0,
     }
 }

@@ -83,7 +83,7 @@ use std::time::Duration;
 use self::connections::{ConnectionLoss, MAX_CONNECTIONS, NodeConnection, NodeDialPurpose};
 use self::core::Core;
 use self::incoming_pushes::IncomingPushes;
-use self::multicast::{MulticastResponder, Parts};
+use self::multicast::{MulticastResponder, ResponderParts};
 use self::outgoing_pushes::OutgoingPushes;
 use self::ping::Pings;
 use self::provider_sessions::ProviderSessions;
@@ -104,8 +104,8 @@ use crate::wall::WallClock;
 use crate::wire::Hello;
 
 pub use api::{
-    Discovery, NodeCommand, NodeConfig, NodeEvent, Provider, ReflectionPolicy, RequestSummary, ServiceRequest,
-    SessionId, SourceOutput, Ticket, Trace, TracedHop,
+    Discovery, NodeCommand, NodeConfig, NodeEvent, Provider, RequestSummary, SessionId, SourceOutput, Ticket, Trace,
+    TracedHop,
 };
 pub use connections::IDLE;
 pub use hubs::MAX_HUBS;
@@ -177,7 +177,7 @@ impl Node {
         &mut self,
         connection: ConnectionId,
         dial: Option<DialId>,
-        peer: Remote,
+        remote: Remote,
         address: Address,
         rtt: Duration,
     ) {
@@ -185,12 +185,12 @@ impl Node {
         while let Some(quiet) = self.core.connections.quietest(self.core.now) {
             self.give_up(quiet, "quiet, and others came");
         }
-        if !self.is_welcome(&peer, purpose) {
-            self.core.close(connection, "not wanted");
-            return self.on_unreached(purpose, ConnectionLoss::new("the connection is not wanted"));
+        if !self.is_welcome(&remote, purpose) {
+            self.core.close(connection, "not admitted");
+            return self.on_unreached(purpose, ConnectionLoss::new("the connection is not admitted"));
         }
-        let (node, role, now) = (peer.node, peer.role, self.core.now);
-        self.core.connections.insert(connection, NodeConnection::new(now, peer, address, Rtt::new(rtt)));
+        let (node, role, now) = (remote.node, remote.role, self.core.now);
+        self.core.connections.insert(connection, NodeConnection::new(now, remote, address, Rtt::new(rtt)));
         if role != Role::Node {
             self.core.greet(connection, Channel::Reliable { flow: 0 });
         }
@@ -220,11 +220,11 @@ impl Node {
         }
     }
 
-    fn is_welcome(&self, peer: &Remote, purpose: Option<NodeDialPurpose>) -> bool {
-        let fits = peer.role == Role::Node || peer.role == self.core.hub_role;
+    fn is_welcome(&self, remote: &Remote, purpose: Option<NodeDialPurpose>) -> bool {
+        let fits = remote.role == Role::Node || remote.role == self.core.hub_role;
         // Nobody's connections can keep the node from its home.
         let room = self.core.connections.len() < MAX_CONNECTIONS || purpose == Some(NodeDialPurpose::Home);
-        !self.left && fits && room && peer.node != self.core.node
+        !self.left && fits && room && remote.node != self.core.node
     }
 
     fn on_dial_failed(&mut self, dial: DialId, loss: ConnectionLoss<'_>) {
@@ -261,7 +261,7 @@ impl Node {
     /// What depended on a connection looks for another way.
     fn on_connection_gone(&mut self, connection: ConnectionId, loss: ConnectionLoss<'_>) {
         for way in self.core.connections.ways(|way| way.connection == connection) {
-            self.on_way_gone(way, loss);
+            self.on_tunnel_gone(way, loss);
         }
         self.requests.on_connection_down(&mut self.core, &self.attach, connection, loss);
         self.provide.on_connection_down(&mut self.core, connection, loss);
@@ -290,7 +290,7 @@ impl Node {
                 }
             }
             Timer::Depart(connection) => attach.depart(core, connection),
-            Timer::Meet(id) => requests.on_meet_timer(core, id),
+            Timer::Meet(id) => requests.on_provider_late(core, id),
             Timer::Deadline(id) => requests.on_deadline(core, id),
             Timer::Report(id) => requests.on_report_timer(core, id),
             Timer::Receive(id) => requests.on_receive_timer(core, attach, id),
@@ -310,7 +310,7 @@ impl Node {
             Timer::Trace(ticket) => core.tell_trace(ticket),
             Timer::Idle(connection) => self.on_idle_timer(connection),
             Timer::MulticastSearch(id) => requests.on_multicast_search_timer(core, attach, id),
-            Timer::MulticastReply(node, id) => multicast.on_timer(Parts { core, attach, provide }, (node, id)),
+            Timer::MulticastReply(node, id) => multicast.on_timer(ResponderParts { core, attach, provide }, (node, id)),
         }
     }
 
@@ -350,11 +350,11 @@ impl Node {
 
     /// Passes on what has become of the home.
     fn drain_home_events(&mut self) {
-        while let Some(notice) = self.attach.poll() {
-            match notice {
+        while let Some(event) = self.attach.poll() {
+            match event {
                 HomeEvent::Attached(connection) => {
                     if let Some(entry) = self.core.connections.get(connection) {
-                        let (hub, address) = (entry.peer.clone(), entry.address.clone());
+                        let (hub, address) = (entry.remote.clone(), entry.address.clone());
                         self.core.emit(NodeEvent::Attached { hub, address });
                     }
                     self.provide.unreached.clear();
@@ -388,13 +388,13 @@ impl Machine for Node {
             self.attach.set_capacity(self.provide.capacity());
         }
         match input {
-            Input::ConnectionUp { connection, dial, peer, address, rtt } => {
-                self.on_connection_up(connection, dial, peer, address, rtt)
+            Input::ConnectionUp { connection, dial, remote, address, rtt } => {
+                self.on_connection_up(connection, dial, remote, address, rtt)
             }
             Input::LocalAddress { scheme, at, is_there } => {
                 if self.hosts.update_presence(scheme, at, is_there) {
                     self.provide.unreached.clear();
-                    self.attach.readdress(&mut self.core, self.hosts.present());
+                    self.attach.set_addresses(&mut self.core, self.hosts.present());
                 }
             }
             Input::ConnectionMoved { connection, address } => {

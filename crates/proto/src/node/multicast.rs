@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::core::Core;
-use super::provider_sessions::{ProviderSessions, ServeRequest, schemes};
+use super::provider_sessions::{ProviderSessions, ServeRequest};
 use super::registration::HomeRegistration;
 use super::timers::Timer;
 use crate::address::Address;
@@ -20,12 +20,12 @@ use crate::ids::{NodeId, RequestId};
 use crate::record::Record;
 use crate::time::Time;
 use crate::wire::{
-    Candidate, MAX_CANDIDATES, Message, MulticastCandidate, MulticastRequest, MulticastSuppression, RequestMode,
-    RequestParams,
+    Candidate, MAX_CANDIDATES, Message, MulticastCandidate, MulticastRequest, MulticastSuppression, Request,
+    RequestMode, Route,
 };
 
 /// What answering takes of the machine.
-pub(super) struct Parts<'a> {
+pub(super) struct ResponderParts<'a> {
     pub(super) core: &'a mut Core,
     pub(super) attach: &'a HomeRegistration,
     pub(super) provide: &'a mut ProviderSessions,
@@ -47,7 +47,8 @@ pub(super) struct MulticastResponder {
 
 #[derive(Debug)]
 struct MulticastEntry {
-    request: MulticastRequest,
+    request: Request,
+    attempt: u8,
     until: Time,
     stage: ReplyStage,
     /// How many others have said that they are here.
@@ -71,16 +72,18 @@ impl MulticastResponder {
     }
 
     /// Somebody on the link asks.
-    pub(super) fn on_multicast_request(&mut self, ctx: Parts<'_>, from: IpAddr, mut inquiry: MulticastRequest) {
+    pub(super) fn on_multicast_request(&mut self, ctx: ResponderParts<'_>, from: IpAddr, inquiry: MulticastRequest) {
         let core = &mut *ctx.core;
-        let key = (inquiry.requester, inquiry.id);
-        let is_meant = inquiry.selector.is_none_or(|called| called.matches(core.node, Some(&self.name)));
-        if inquiry.requester == core.node || !is_meant || !ctx.provide.offers(inquiry.service, inquiry.area) {
+        let MulticastRequest { mut request, attempt } = inquiry;
+        let Some(Route { requester, reply_to, .. }) = &mut request.route else { return };
+        let (key, spec) = ((*requester, request.id), &request.spec);
+        let is_meant = spec.provider.is_none_or(|selector| selector.matches(core.node, Some(&self.name)));
+        if key.0 == core.node || !is_meant || !ctx.provide.offers(spec.service, spec.area) {
             return;
         }
-        let again = match self.heard.get(&key).filter(|heard| heard.request.nonce == inquiry.nonce) {
+        let again = match self.heard.get(&key).filter(|heard| heard.request.nonce == request.nonce) {
             // Heard before, or overtaken, or its turn has not come yet.
-            Some(heard) if inquiry.attempt <= heard.request.attempt || heard.stage == ReplyStage::Waiting => return,
+            Some(heard) if attempt <= heard.attempt || heard.stage == ReplyStage::Waiting => return,
             Some(heard) => heard.stage == ReplyStage::Answered,
             None if self.heard.len() >= MAX_MULTICAST_REQUESTS => {
                 core.counters.multicast_requests_ignored += 1;
@@ -88,10 +91,10 @@ impl MulticastResponder {
             }
             None => false,
         };
-        reachable(&mut inquiry.reply_to, from);
-        let until = core.now + Duration::from_millis(inquiry.deadline_ms.into()).min(MAX_DEADLINE);
-        let window = core.crowd.window(core.now, inquiry.area);
-        self.heard.insert(key, MulticastEntry { request: inquiry, until, stage: ReplyStage::Waiting, present: 0 });
+        reachable(reply_to, from);
+        let until = core.now + Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE);
+        let window = core.multicast_load.window(core.now, spec.area);
+        self.heard.insert(key, MulticastEntry { request, attempt, until, stage: ReplyStage::Waiting, present: 0 });
         if again || window.is_zero() {
             return self.answer(ctx, key);
         }
@@ -104,7 +107,7 @@ impl MulticastResponder {
     pub(super) fn on_multicast_suppression(&mut self, core: &mut Core, taken: MulticastSuppression) {
         let key = (taken.requester, taken.id);
         let Some(heard) = self.heard.get_mut(&key) else { return };
-        if heard.stage == ReplyStage::Waiting && heard.request.attempt <= taken.attempt {
+        if heard.stage == ReplyStage::Waiting && heard.attempt <= taken.attempt {
             core.counters.suppressed += 1;
             self.rest(core, key, ReplyStage::Silent);
         }
@@ -115,7 +118,7 @@ impl MulticastResponder {
         let key = (present.requester, present.id);
         let Some(heard) = self.heard.get_mut(&key).filter(|heard| heard.stage == ReplyStage::Waiting) else { return };
         heard.present += 1;
-        let wanted = match heard.request.count {
+        let wanted = match heard.request.spec.count {
             0 => MAX_CANDIDATES,
             count => usize::from(count),
         };
@@ -126,7 +129,7 @@ impl MulticastResponder {
     }
 
     /// Its turn has come, or the inquiry can be forgotten.
-    pub(super) fn on_timer(&mut self, ctx: Parts<'_>, key: (NodeId, RequestId)) {
+    pub(super) fn on_timer(&mut self, ctx: ResponderParts<'_>, key: (NodeId, RequestId)) {
         match self.heard.get(&key) {
             Some(heard) if heard.stage == ReplyStage::Waiting && ctx.core.now < heard.until => self.answer(ctx, key),
             _ => {
@@ -135,34 +138,20 @@ impl MulticastResponder {
         }
     }
 
-    fn answer(&mut self, ctx: Parts<'_>, key: (NodeId, RequestId)) {
-        let Parts { core, attach, provide } = ctx;
-        let Some(MulticastEntry { request: inquiry, until, .. }) = self.heard.get(&key) else { return };
-        let (requester, id, attempt) = (key.0, key.1, inquiry.attempt);
-        if inquiry.mode == RequestMode::Lookup {
-            let name = inquiry.selector.map(|_| self.name.clone());
+    fn answer(&mut self, ctx: ResponderParts<'_>, key: (NodeId, RequestId)) {
+        let ResponderParts { core, attach, provide } = ctx;
+        let Some(MulticastEntry { request, attempt, until, .. }) = self.heard.get(&key) else { return };
+        let (requester, id, attempt) = (key.0, key.1, *attempt);
+        if request.spec.mode == RequestMode::Lookup {
+            let name = request.spec.provider.map(|_| self.name.clone());
             let candidate = candidate(attach.record(), name);
             core.multicast(&Message::MulticastCandidate(MulticastCandidate { requester, id, candidate }));
             return self.rest(core, key, ReplyStage::Answered);
         }
-        let deadline = until.since(core.now);
         let wish = ServeRequest {
-            key,
-            relayed: false,
-            asked_by: None,
-            requester,
-            nonce: inquiry.nonce,
-            service: inquiry.service,
-            addresses: inquiry.reply_to.clone(),
-            schemes: schemes(inquiry.params),
-            traced: false,
-            terms: provide.terms(inquiry.service, inquiry.params),
-            resume: RequestParams::resume_point(inquiry.params),
-            pushed: None,
-            reflect: None,
-            reflectable: false,
-            duration: provide.duration(inquiry.service, inquiry.params),
-            deadline,
+            addresses: request.reply_to().to_vec(),
+            deadline: until.since(core.now),
+            ..provide.serve_request(key, None, request)
         };
         let takes = provide.knows(key) || provide.takes(core, &wish);
         if takes {

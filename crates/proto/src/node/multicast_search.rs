@@ -19,7 +19,7 @@ use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{
     Candidate, Coverage, LookupResult, MAX_CANDIDATES, Message, MulticastCandidate, MulticastRequest,
-    MulticastSuppression, Reason, RequestMode, RequestParams,
+    MulticastSuppression, Reason, ReflectionPolicy, Request, RequestMode, Route, ServiceRequest,
 };
 
 /// How often an inquiry is put that nobody answers.
@@ -77,18 +77,18 @@ impl SearchMethods {
 
 impl OutgoingRequests {
     /// Why a request cannot go as far, or as near, as it is to; `None` if it can.
-    pub(super) fn out_of_scope(&self, wanted: &super::api::ServiceRequest) -> Option<&'static str> {
+    pub(super) fn out_of_scope(&self, request: &ServiceRequest) -> Option<&'static str> {
         let connection_alone = self.multicast && self.discovery == Discovery::Multicast;
-        match wanted.scope {
+        match request.scope {
             Scope::Subnet if !self.multicast => {
                 Some("this node does not use multicast, so it cannot search its subnet")
             }
-            Scope::Subnet if wanted.mode == RequestMode::Relay => Some("without a hub nobody relays"),
+            Scope::Subnet if request.mode == RequestMode::Relay => Some("without a hub nobody relays"),
             Scope::Home | Scope::Area if connection_alone => {
                 Some("this node finds others by multicast alone and has no home")
             }
-            Scope::Cell if matches!(wanted.area, Area::Rectangle { .. }) => Some("a rectangle is not one cell"),
-            _ if connection_alone && wanted.mode == RequestMode::Relay => Some("without a hub nobody relays"),
+            Scope::Cell if matches!(request.area, Area::Rectangle { .. }) => Some("a rectangle is not one cell"),
+            _ if connection_alone && request.mode == RequestMode::Relay => Some("without a hub nobody relays"),
             _ => None,
         }
     }
@@ -115,24 +115,24 @@ impl OutgoingRequests {
         id: RequestId,
     ) -> (bool, bool, Option<DiscoveryMethod>) {
         let Some(asked) = self.asked.get(&id) else { return (true, false, None) };
-        let wanted = &asked.request;
+        let request = &asked.request;
         let hub_alone = asked.is_direct()
             || !self.multicast
             || core.hub_role == Role::Server
-            || wanted.mode == RequestMode::Relay
-            || asked.subscription.wanted
-            || matches!(wanted.scope, Scope::Home | Scope::Area);
+            || request.mode == RequestMode::Relay
+            || asked.subscription.is_requested
+            || matches!(request.scope, Scope::Home | Scope::Area);
         match self.discovery {
-            _ if wanted.scope == Scope::Subnet => (false, true, None),
+            _ if request.scope == Scope::Subnet => (false, true, None),
             Discovery::Multicast if self.multicast && !asked.is_direct() => (false, true, None),
             _ if hub_alone => (true, false, None),
             // One answer that tells all is worth more than two.
-            _ if wanted.mode == RequestMode::Lookup => (true, false, None),
+            _ if request.mode == RequestMode::Lookup => (true, false, None),
             Discovery::SuperNode => (true, false, None),
             Discovery::Both => (true, true, None),
             Discovery::Multicast | Discovery::Auto => {
-                let quiet = core.crowd.is_quiet(core.now);
-                let kind = discovery_policy::discovery_key(wanted.service, wanted.area);
+                let quiet = core.multicast_load.is_quiet(core.now);
+                let kind = discovery_policy::discovery_key(request.service, request.area);
                 match self.judge.first(core.now, kind, attach.record().cell, quiet) {
                     DiscoveryMethod::Multicast => (false, true, Some(DiscoveryMethod::Multicast)),
                     DiscoveryMethod::Hub => (true, attach.home().is_none(), Some(DiscoveryMethod::Hub)),
@@ -144,27 +144,17 @@ impl OutgoingRequests {
     /// Asks the connection.
     fn send_multicast_request(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
-        let wanted = &asked.request;
-        let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let fits = |address: &&crate::address::Address| wanted.transports.contains(address.scheme);
-        let (params, due) = (asked.params(), asked.due());
+        let (area, transports) = (asked.request.area, asked.request.transports);
+        let fits = |address: &&crate::address::Address| transports.contains(address.scheme);
+        let reply_to = attach.record().addresses.iter().filter(fits).cloned().collect();
+        let route = Route { requester: core.node, reply_to, hop: None };
+        let request = asked.wire_request(core, id);
+        let spec = ServiceRequest { reflect: ReflectionPolicy::Never, ..ServiceRequest::clone(&request.spec) };
+        let request = Request { spec: spec.into(), route: Some(route), copy_target: None, ..request };
         let inquiring = asked.ways.multicast.get_or_insert_default();
-        let inquiry = MulticastRequest {
-            id,
-            nonce: asked.nonce,
-            service: wanted.service,
-            area: wanted.area,
-            mode: wanted.mode,
-            requester: core.node,
-            reply_to: attach.record().addresses.iter().filter(fits).cloned().collect(),
-            deadline_ms: millis(due.since(core.now)),
-            attempt: inquiring.attempts,
-            count: wanted.count,
-            params: Some(params).filter(|params| *params != RequestParams::default()),
-            selector: wanted.names,
-        };
+        let inquiry = MulticastRequest { request, attempt: inquiring.attempts };
         (inquiring.sent, inquiring.taken, inquiring.over) = (core.now, None, false);
-        inquiring.window = core.crowd.window(core.now, wanted.area);
+        inquiring.window = core.multicast_load.window(core.now, area);
         let patience = inquiring.window + PATIENCE * (1 << inquiring.attempts.min(4));
         inquiring.attempts += 1;
         core.counters.multicast_requests += 1;
@@ -190,7 +180,7 @@ impl OutgoingRequests {
             // Loss or nobody: the hub is asked as well.
             self.turn_to_hub(core, attach, id);
         }
-        self.conclude_inquiry(core, attach, id);
+        self.conclude_multicast_search(core, attach, id);
     }
 
     fn turn_to_hub(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
@@ -202,7 +192,7 @@ impl OutgoingRequests {
 
     /// If nobody on the link will answer any more and no hub is asked, the
     /// request has its final answer.
-    fn conclude_inquiry(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
+    fn conclude_multicast_search(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         if asked.ways.is_inquiring() {
             return;

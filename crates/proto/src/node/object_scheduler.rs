@@ -64,9 +64,9 @@ impl ObjectLoad {
 
 impl ProviderSessions {
     /// A piece of an object has been read.
-    pub(super) fn on_piece(&mut self, core: &mut Core, id: SessionId, offset: u64, bytes: Bytes) {
+    pub(super) fn on_bytes_read(&mut self, core: &mut Core, id: SessionId, offset: u64, bytes: Bytes) {
         let Some(Session { phase: SessionPhase::Sending(object), .. }) = self.sessions.get_mut(&id) else { return };
-        object.piece(offset, bytes);
+        object.supply(offset, bytes);
         self.pump(core);
     }
 
@@ -88,8 +88,8 @@ impl ProviderSessions {
             };
             let share = (MAX_WINDOW_BYTES / load.objects).min(MAX_WINDOWS_BYTES / all.objects);
             let left = (MAX_WINDOW_BYTES.saturating_sub(load.bytes)).min(MAX_WINDOWS_BYTES.saturating_sub(all.bytes));
-            let is_through = core.connections.get(connection_of).is_some_and(|connection| connection.through.is_some());
-            let share = if session.wish.relayed || is_through { share.min(WINDOW_BYTES) } else { share };
+            let is_through = core.connections.get(connection_of).is_some_and(|connection| connection.tunnel.is_some());
+            let share = if session.request.relayed || is_through { share.min(WINDOW_BYTES) } else { share };
             let sent = session.pump(core, id, SendBudget { share, left });
             load.bytes += sent;
             all.bytes += sent;

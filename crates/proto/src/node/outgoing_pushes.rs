@@ -16,7 +16,7 @@ use crate::grid::Cell;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::service::{Role, Service};
 use crate::time::Time;
-use crate::wire::{MAX_OBJECT_NAME_BYTES, Message, Push, PushState, Reason, Request, RequestParams};
+use crate::wire::{MAX_OBJECT_NAME_BYTES, Message, Push, PushState, Reason, Request};
 
 /// The most objects that are offered at once.
 pub const MAX_PUSHES: usize = 64;
@@ -42,7 +42,7 @@ struct OutgoingPush {
     ticket: Ticket,
     to: Provider,
     /// A service of its and where, by which hubs find it.
-    place: Option<(Service, Cell)>,
+    published_service: Option<(Service, Cell)>,
     push: Push,
     /// When it is given up, unless more is heard.
     until: Time,
@@ -95,7 +95,16 @@ impl OutgoingPushes {
         let until = core.now + deadline;
         self.out.insert(
             id,
-            OutgoingPush { ticket, to, place, push, until, tries: 0, is_waiting: false, was_taken_on: false },
+            OutgoingPush {
+                ticket,
+                to,
+                published_service: place,
+                push,
+                until,
+                tries: 0,
+                is_waiting: false,
+                was_taken_on: false,
+            },
         );
         self.offer(core, id);
     }
@@ -120,12 +129,12 @@ impl OutgoingPushes {
     pub(super) fn on_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let Some(outgoing) = self.out.get(&id) else { return };
         if core.now < outgoing.until {
-            let OutgoingPush { to, place, tries, .. } = outgoing;
+            let OutgoingPush { to, published_service: place, tries, .. } = outgoing;
             // Nothing has come of a dial, or nothing comes over what is there.
             let is_reached = core.connections.way_to(to.node).is_some()
                 || core.connections.is_with(to.node) && *tries <= DOUBTFUL_TRIES;
             if let Some(place) = place.filter(|_| !is_reached) {
-                self.calls.call(core, attach.home(), to.node, place);
+                self.calls.request_connect(core, attach.home(), to.node, place);
             }
             return self.offer(core, id);
         }
@@ -167,7 +176,7 @@ impl OutgoingPushes {
         id: RequestId,
         reception: PushState,
     ) {
-        let from = core.connections.get(connection).map(|connection| connection.peer.node);
+        let from = core.connections.get(connection).map(|connection| connection.remote.node);
         let Some(outgoing) = self.out.get_mut(&id).filter(|outgoing| from == Some(outgoing.to.node)) else { return };
         outgoing.is_waiting = reception == PushState::Busy;
         match reception {
@@ -191,9 +200,8 @@ impl OutgoingPushes {
 
     /// The object that a node asks for because it was offered it.
     pub(super) fn offered(&self, core: &Core, connection: ConnectionId, request: &Request) -> Option<PushedObject> {
-        let digest =
-            RequestParams::resume_point(request.params).filter(|_| RequestParams::is_pushed(request.params))?.digest;
-        let node = core.connections.get(connection)?.peer.node;
+        let digest = request.spec.resume.filter(|_| request.spec.pushed)?.digest;
+        let node = core.connections.get(connection)?.remote.node;
         let wanted = |outgoing: &&OutgoingPush| outgoing.to.node == node && outgoing.push.digest == digest;
         let OutgoingPush { ticket, push, .. } = self.out.values().find(wanted)?;
         Some(PushedObject { ticket: *ticket, length: push.bytes, digest })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::api::{ServiceRequest, Ticket};
+use super::api::{Provider, Ticket};
 use super::core::Core;
 use super::direct;
 use super::incoming_flow::IncomingFlow;
@@ -11,12 +11,10 @@ use super::provider_dialing::ProviderDial;
 use super::requests::SHORT_PAUSE;
 use super::subscribe::SubscriptionState;
 use super::timers::Timer;
-use crate::address::SchemeSet;
 use crate::grid::Area;
 use crate::ids::{ConnectionId, Nonce, RequestId};
-use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{Message, Reason, Request, RequestMode, RequestParams};
+use crate::wire::{Message, Reason, ReflectionPolicy, Request, RequestMode, RequestSpec, ServiceRequest};
 
 /// How long a request waits for a hub that has just started to hear of everyone.
 const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
@@ -40,6 +38,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 pub(super) struct OutgoingRequest {
     pub(super) ticket: Ticket,
     pub(super) request: ServiceRequest,
+    /// The provider that it names.
+    pub(super) provider: Option<Provider>,
     pub(super) nonce: Nonce,
     pub(super) commanded: Time,
     /// Until when an acceptance is of use.
@@ -83,10 +83,17 @@ pub(super) enum RequestPhase {
 
 impl OutgoingRequest {
     /// One that nobody has been asked yet.
-    pub(super) fn new(ticket: Ticket, wanted: ServiceRequest, now: Time, deadline: Duration) -> Self {
+    pub(super) fn new(
+        ticket: Ticket,
+        request: ServiceRequest,
+        provider: Option<Provider>,
+        now: Time,
+        deadline: Duration,
+    ) -> Self {
         Self {
             ticket,
-            request: wanted,
+            request,
+            provider,
             nonce: Nonce::from_u64(0),
             commanded: now,
             deadline: now + deadline,
@@ -107,17 +114,17 @@ impl OutgoingRequest {
 
     /// Whether it goes to a known provider, without a hub.
     pub(super) fn is_direct(&self) -> bool {
-        self.request.provider.is_some() && !self.subscription.wanted
+        self.provider.is_some() && !self.subscription.is_requested
     }
 
     /// Whether nothing at all has come from the hub since the request was made.
-    fn is_unheard(&self, core: &Core) -> bool {
+    fn is_hub_silent(&self, core: &Core) -> bool {
         let heard = self.via.and_then(|connection| core.connections.get(connection)).map(|connection| connection.heard);
         heard.is_none_or(|heard| heard <= self.commanded)
     }
 
     /// True if it waits for a home, and not for the moment to ask that one again.
-    fn is_homeless(&self) -> bool {
+    fn waits_for_home(&self) -> bool {
         matches!(self.phase, RequestPhase::NoHub) && self.last.is_none()
     }
 
@@ -148,23 +155,18 @@ impl OutgoingRequest {
         self.subscription.replaces.is_some()
     }
 
-    /// What is asked of a provider beyond the service's name.
-    pub(super) fn params(&self) -> RequestParams {
-        let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let transports = Some(self.request.transports).filter(|schemes| *schemes != SchemeSet::ALL);
-        let trace = self.request.trace.then_some(true);
-        RequestParams {
-            duration_ms: self.request.duration.map(millis),
-            transports,
-            trace,
-            profile: self.request.profile,
-            resume: self.request.resume,
-            pushed: self.request.pushed.then_some(true),
-            copy_target: self.subscription.reflect(&self.request),
-            reflectable: (self.subscription.able && !self.subscription.wanted).then_some(true),
-            delivery_class: self.request.class,
-            connect_to: None,
-        }
+    /// The wish as it is sent now: without what stays at this node, aimed where the provider is.
+    fn spec(&self) -> RequestSpec {
+        let is_lookup = self.request.mode == RequestMode::Lookup;
+        let is_reflectable = self.subscription.able && !self.subscription.is_requested;
+        let mut request = self.request.clone();
+        request.area = self.subscription.aim.map_or(request.area, |(_, cell)| Area::Exact(cell));
+        request.provider = request.provider.filter(|_| is_lookup);
+        request.reflect = match request.reflect {
+            ReflectionPolicy::IfBusy if !is_reflectable && !is_lookup => ReflectionPolicy::Never,
+            reflect => reflect,
+        };
+        request.into()
     }
 
     /// Whether the hub could not relay for want of an allowed transport to this
@@ -180,13 +182,13 @@ impl OutgoingRequest {
 
     /// Sends the request over `connection` and waits.
     pub(super) fn send(&mut self, core: &mut Core, id: RequestId, connection: ConnectionId) {
-        let request = self.message(core, id);
-        core.send(connection, &request);
+        let request = self.wire_request(core, id);
+        core.send(connection, &Message::Request(request));
         core.trace_sent(self.ticket, id, connection);
         core.set(Timer::Ask(id), pause(self.first_pause(core, connection), self.tries, self.due().since(core.now)));
         self.phase = RequestPhase::Waiting;
         self.via = Some(connection);
-        self.subscription.hub = core.connections.get(connection).map(|connection| connection.peer.node);
+        self.subscription.hub = core.connections.get(connection).map(|connection| connection.remote.node);
         self.sent = core.now;
         if self.tries == 0 {
             self.first_sent = core.now;
@@ -214,22 +216,17 @@ impl OutgoingRequest {
     }
 
     /// The request as it is put now.
-    pub(super) fn message(&self, core: &Core, id: RequestId) -> Message {
-        let wanted = &self.request;
-        let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let params = self.params();
-        Message::Request(Request {
+    pub(super) fn wire_request(&self, core: &Core, id: RequestId) -> Request {
+        let deadline = self.due().since(core.now);
+        Request {
             id,
             nonce: self.nonce,
-            service: wanted.service,
-            area: self.subscription.aim.map_or(wanted.area, |(_, cell)| Area::Exact(cell)),
-            mode: wanted.mode,
-            deadline_ms: millis(self.due().since(core.now)),
-            count: wanted.count,
-            params: Some(params).filter(|params| *params != RequestParams::default()),
-            scope: Some(wanted.scope).filter(|scope| *scope != Scope::Anywhere),
-            selector: wanted.names,
-        })
+            spec: self.spec(),
+            deadline_ms: u32::try_from(deadline.as_millis()).unwrap_or(u32::MAX),
+            route: None,
+            copy_target: self.copy_target(),
+            connect_to: None,
+        }
     }
 
     /// Whether it was put over `connection` and an answer may come over it.
@@ -263,20 +260,20 @@ pub(super) fn for_people(duration: Duration) -> Duration {
 
 /// Why a request failed, for people.
 pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> String {
-    let wanted = &asked.request;
-    let ServiceRequest { service, area, .. } = wanted;
-    let deadline = for_people(wanted.deadline);
-    if let Some(detail) = wanted.provider.as_ref().and_then(|_| direct::sentence(reason, wanted)) {
+    let request = &asked.request;
+    let ServiceRequest { service, area, .. } = request;
+    let deadline = for_people(request.timeout());
+    if let Some(detail) = asked.provider.as_ref().and_then(|_| direct::sentence(reason, request)) {
         return detail;
     }
     match reason {
         Reason::NotFound if asked.ways.is_multicast_only() => {
             format!("nobody in this subnet can serve {service} {area}")
         }
-        Reason::Unreachable | Reason::TimedOut if asked.is_homeless() => {
+        Reason::Unreachable | Reason::TimedOut if asked.waits_for_home() => {
             format!("no hub could be reached within {deadline:?}")
         }
-        Reason::TimedOut if asked.is_unheard(core) => format!("the hub has not answered within {deadline:?}"),
+        Reason::TimedOut if asked.is_hub_silent(core) => format!("the hub has not answered within {deadline:?}"),
         Reason::NotFound => format!("nobody offers {service} {area}"),
         Reason::NotYetKnown => {
             format!("nobody is known yet to offer {service} {area}: the hub has just started")
@@ -327,7 +324,7 @@ mod tests {
             OutgoingRequest {
                 numbers,
                 subscription: taking,
-                ..OutgoingRequest::new(Ticket(1), wanted.clone(), now, Duration::from_secs(10))
+                ..OutgoingRequest::new(Ticket(1), wanted.clone(), None, now, Duration::from_secs(10))
             }
         };
         let pauses = |replaces, most| (1..=most).map(move |numbers| asked(numbers, replaces).pause_after_refusal());

@@ -31,7 +31,7 @@ pub(super) struct ProviderDial {
 
 impl OutgoingRequest {
     /// A hub says where the provider is that has the request.
-    pub(super) fn will_meet(
+    pub(super) fn await_provider(
         &mut self,
         core: &mut Core,
         id: RequestId,
@@ -65,7 +65,7 @@ impl OutgoingRequest {
 
 impl OutgoingRequests {
     /// A provider has had its time to reach this node.
-    pub(super) fn on_meet_timer(&mut self, core: &mut Core, id: RequestId) {
+    pub(super) fn on_provider_late(&mut self, core: &mut Core, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id).filter(|asked| !matches!(asked.phase, RequestPhase::Receiving(_)))
         else {
             return;

@@ -12,16 +12,14 @@ use super::session::{Session, SessionPhase};
 use super::status::SessionStatus;
 use super::timers::Timer;
 use super::unreachable::UnreachableNodes;
-use crate::address::SchemeSet;
+use crate::address::Address;
 use crate::address_filter;
 use crate::delivery::{DeliveryClasses, DeliveryPreferences};
 use crate::grid::{Area, Cell};
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::service::{Form, Role, Service, ServiceSet};
+use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
+use crate::service::{FlowKind, Role, Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{
-    CopyTarget, Decline, Message, ProviderRequest, Reason, Request, RequestMode, RequestParams, ResumePoint,
-};
+use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RequestMode, RequestSpec, Route};
 
 /// The most objects that are sent at once; streams have [`NodeConfig::max_streams`]. One
 /// requester may have them all until another one asks.
@@ -75,23 +73,18 @@ pub(super) struct ServeRequest {
     /// The hub or node that asks; `None` if it asks by multicast.
     pub(super) asked_by: Option<ConnectionId>,
     pub(super) requester: NodeId,
-    pub(super) nonce: crate::ids::Nonce,
-    pub(super) service: Service,
-    pub(super) addresses: Vec<crate::address::Address>,
-    pub(super) schemes: SchemeSet,
+    pub(super) nonce: Nonce,
+    pub(super) spec: RequestSpec,
+    /// Addresses at which the requester may be dialed.
+    pub(super) addresses: Vec<Address>,
+    /// The length of the stream: the requester's, or this node's default.
     pub(super) duration: Option<Duration>,
     pub(super) deadline: Duration,
-    /// Whether the requester wants to know how it is served.
-    pub(super) traced: bool,
     pub(super) terms: DeliveryPreferences,
-    /// What the requester has of an object already.
-    pub(super) resume: Option<ResumePoint>,
     /// The object that is wanted, if it was offered.
     pub(super) pushed: Option<PushedObject>,
     /// Where a copy of the reflected stream is wanted, if that is what is wanted.
     pub(super) reflect: Option<CopyTarget>,
-    /// Whether the requester can do with the reflected stream instead.
-    pub(super) reflectable: bool,
 }
 
 impl ProviderSessions {
@@ -115,125 +108,120 @@ impl ProviderSessions {
     }
 
     /// A hub hands over a request.
-    pub(super) fn on_provider_request(&mut self, core: &mut Core, connection: ConnectionId, forward: ProviderRequest) {
-        let Some(entry) = core.connections.get(connection).filter(|entry| entry.peer.role == core.hub_role) else {
+    pub(super) fn on_routed_request(
+        &mut self,
+        core: &mut Core,
+        connection: ConnectionId,
+        request: Request,
+        route: Route,
+    ) {
+        let Some(entry) = core.connections.get(connection).filter(|entry| entry.remote.role == core.hub_role) else {
             core.counters.refused += 1;
             return;
         };
-        let relayed = forward.reply_to.is_empty();
-        let asked = forward.params.filter(|_| !relayed);
-        let reflect = self.publications.wanted(forward.service, asked, entry);
-        let addresses = address_filter::few(entry.told(forward.reply_to));
-        let answers = if relayed { entry.peer.node } else { forward.requester };
-        let wish = ServeRequest {
-            key: (answers, forward.id),
+        let relayed = route.reply_to.is_empty();
+        let request = Request { copy_target: request.copy_target.filter(|_| !relayed), ..request };
+        let reflect = self.publications.checked_copy_target(&request, entry);
+        let answers = if relayed { entry.remote.node } else { route.requester };
+        let serve_request = ServeRequest {
             relayed,
-            asked_by: Some(connection),
-            requester: forward.requester,
-            nonce: forward.nonce,
-            service: forward.service,
-            addresses,
-            schemes: schemes(forward.params),
-            duration: self.duration(forward.service, forward.params),
-            deadline: Duration::from_millis(forward.deadline_ms.into()).min(MAX_DEADLINE),
-            traced: RequestParams::is_traced(forward.params),
-            terms: self.terms(forward.service, forward.params),
-            resume: RequestParams::resume_point(forward.params),
-            pushed: None,
+            requester: route.requester,
+            addresses: address_filter::few(entry.told(route.reply_to)),
             reflect: reflect.unwrap_or_default(),
-            reflectable: RequestParams::is_reflectable(forward.params),
+            ..self.serve_request((answers, request.id), Some(connection), &request)
         };
         if let Err(reason) = reflect {
-            return decline(core, &wish, reason, None);
+            return decline(core, &serve_request, reason, None);
         }
-        self.consider(core, wish);
+        self.consider(core, serve_request);
     }
 
     /// A node asks without a hub.
-    pub(super) fn on_request(
+    pub(super) fn on_direct_request(
         &mut self,
         core: &mut Core,
         connection: ConnectionId,
         request: Request,
         pushed: Option<PushedObject>,
     ) {
-        let Some(entry) = core.connections.get(connection).filter(|entry| entry.peer.role == Role::Node) else {
+        let Some(entry) = core.connections.get(connection).filter(|entry| entry.remote.role == Role::Node) else {
             core.counters.refused += 1;
             return;
         };
-        let requester = entry.peer.node;
-        let reflect = self.publications.wanted(request.service, request.params, entry);
-        let wish = ServeRequest {
-            key: (requester, request.id),
-            relayed: false,
-            asked_by: Some(connection),
-            requester,
-            nonce: request.nonce,
-            service: request.service,
-            addresses: Vec::new(),
-            schemes: schemes(request.params),
-            duration: self.duration(request.service, request.params),
-            deadline: Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE),
-            traced: RequestParams::is_traced(request.params),
-            terms: self.terms(request.service, request.params),
-            resume: RequestParams::resume_point(request.params),
+        let reflect = self.publications.checked_copy_target(&request, entry);
+        let serve_request = ServeRequest {
             pushed,
             reflect: reflect.unwrap_or_default(),
-            reflectable: RequestParams::is_reflectable(request.params),
+            ..self.serve_request((entry.remote.node, request.id), Some(connection), &request)
         };
-        if pushed.is_none() && RequestParams::is_pushed(request.params) {
-            return decline(core, &wish, Reason::NotFound, None);
+        if pushed.is_none() && request.spec.pushed {
+            return decline(core, &serve_request, Reason::NotFound, None);
         }
-        if request.mode == RequestMode::Lookup || reflect.is_err() {
-            return decline(core, &wish, Reason::NotAllowed, None);
+        if request.spec.mode == RequestMode::Lookup || reflect.is_err() {
+            return decline(core, &serve_request, Reason::NotAllowed, None);
         }
-        self.consider(core, wish);
+        self.consider(core, serve_request);
     }
 
-    pub(super) fn duration(&self, service: Service, params: Option<RequestParams>) -> Option<Duration> {
-        let asked = params.and_then(|params| params.duration_ms).map(|millis| Duration::from_millis(millis.into()));
-        service.is_stream().then(|| asked.unwrap_or(self.stream_duration).min(MAX_STREAM_DURATION))
-    }
-
-    /// How the data that is asked for is delivered.
-    pub(super) fn terms(&self, service: Service, params: Option<RequestParams>) -> DeliveryPreferences {
-        RequestParams::delivery_preferences(params).or_class(self.classes.for_service(service))
+    /// A request with this node's defaults, from a requester that this node has no addresses of.
+    pub(super) fn serve_request(
+        &self,
+        key: SessionFlowKey,
+        asked_by: Option<ConnectionId>,
+        request: &Request,
+    ) -> ServeRequest {
+        let service = request.spec.service;
+        let duration = request.spec.duration.unwrap_or(self.stream_duration).min(MAX_STREAM_DURATION);
+        ServeRequest {
+            key,
+            relayed: false,
+            asked_by,
+            requester: key.0,
+            nonce: request.nonce,
+            spec: request.spec.clone(),
+            addresses: Vec::new(),
+            duration: service.is_stream().then_some(duration),
+            deadline: Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE),
+            terms: request.spec.delivery_preferences().or_class(self.classes.for_service(service)),
+            pushed: None,
+            reflect: None,
+        }
     }
 
     /// Takes a request on, or says why not.
-    pub(super) fn consider(&mut self, core: &mut Core, wish: ServeRequest) {
-        if let Some(session) = self.index.get(&wish.key).copied() {
-            let same = self.sessions.get(&session).filter(|known| known.wish.nonce == wish.nonce);
+    pub(super) fn consider(&mut self, core: &mut Core, request: ServeRequest) {
+        if let Some(session) = self.index.get(&request.key).copied() {
+            let same = self.sessions.get(&session).filter(|known| known.request.nonce == request.nonce);
             if same.is_some_and(Session::has_given_way) {
                 // Packets of its stream may still come to the requester, which would take them for
                 // the beginning of a second stream of this number.
-                return decline(core, &wish, Reason::Busy, self.until_free(core.now));
+                return decline(core, &request, Reason::Busy, self.until_free(core.now));
             }
             if same.is_some_and(|known| !known.was_missed()) {
-                return self.repeat(core, session, (wish.asked_by, wish.reflect));
+                return self.repeat(core, session, (request.asked_by, request.reflect));
             }
             // The requester never heard of it, or has started anew and counts from elsewhere.
             self.finish(core, session, Some(Reason::Cancelled));
             self.remove(core, session);
         }
-        if self.goes_on(core, &wish) {
+        if self.resume_session(core, &request) {
             return;
         }
-        self.make_room(core, &wish);
-        if let Err(reason) = self.admit(core, &wish) {
-            let busy = reason == Reason::Busy && wish.service.is_stream();
+        self.make_room(core, &request);
+        if let Err(reason) = self.admit(core, &request) {
+            let busy = reason == Reason::Busy && request.spec.service.is_stream();
             let retry_after = self.until_free(core.now).filter(|_| busy);
-            self.refused_member(core, &wish);
-            return decline(core, &wish, reason, retry_after);
+            self.on_member_refused(core, &request);
+            return decline(core, &request, reason, retry_after);
         }
-        if let Form::Stream { bits_per_second, .. } = wish.service.form() {
+        if let FlowKind::Stream { bits_per_second, .. } = request.spec.service.flow_kind() {
             core.reckoned_streams = core.reckoned_streams.saturating_sub(1);
             core.reckoned_kbps = core.reckoned_kbps.saturating_sub(bits_per_second.div_ceil(1000));
         }
         let session = self.number();
-        core.set(Timer::Expire(session), wish.deadline);
-        self.index.insert(wish.key, session);
-        self.sessions.insert(session, Session::new(wish, core.now));
+        core.set(Timer::Expire(session), request.deadline);
+        self.index.insert(request.key, session);
+        self.sessions.insert(session, Session::new(request, core.now));
         self.live.insert(session);
         self.leave_keys(core, session);
         self.reach(core, session);
@@ -246,16 +234,16 @@ impl ProviderSessions {
     }
 
     /// True if this node provides the service of a request, or has offered its object.
-    pub(super) fn provides(&self, core: &Core, wish: &ServeRequest) -> bool {
-        wish.requester != core.node && (wish.pushed.is_some() || self.services.contains(wish.service))
+    pub(super) fn provides(&self, core: &Core, request: &ServeRequest) -> bool {
+        request.requester != core.node && (request.pushed.is_some() || self.services.contains(request.spec.service))
     }
 
-    fn admit(&self, core: &mut Core, wish: &ServeRequest) -> Result<(), Reason> {
-        if !self.provides(core, wish) {
+    fn admit(&self, core: &mut Core, request: &ServeRequest) -> Result<(), Reason> {
+        if !self.provides(core, request) {
             return Err(Reason::NotFound);
         }
-        let is_busy = self.is_busy(wish) && self.giving_way(wish).is_empty();
-        if is_busy && self.displaced(core.now, wish).is_empty() {
+        let is_busy = self.is_busy(request) && self.giving_way(request).is_empty();
+        if is_busy && self.displaced(core.now, request).is_empty() {
             core.counters.declined_busy += 1;
             core.reckoned_streams = 0;
             return Err(Reason::Busy);
@@ -274,15 +262,18 @@ impl ProviderSessions {
     }
 
     /// Whether a request that nobody has to be told "no" for would be served.
-    pub(super) fn takes(&self, core: &mut Core, wish: &ServeRequest) -> bool {
-        let has_way = core.connections.between(core.now, wish.requester, wish.schemes, &wish.addresses).is_some()
-            || self.can_dial(core.now, wish);
-        has_way && self.admit(core, wish).is_ok()
+    pub(super) fn takes(&self, core: &mut Core, request: &ServeRequest) -> bool {
+        let has_way = core
+            .connections
+            .between(core.now, request.requester, request.spec.transports, &request.addresses)
+            .is_some()
+            || self.can_dial(core.now, request);
+        has_way && self.admit(core, request).is_ok()
     }
 
     /// How long the stream that ends first goes on.
     fn until_free(&self, now: Time) -> Option<Duration> {
-        let lasting = self.under_way().filter_map(|(_, session)| Some(session.started + session.wish.duration?));
+        let lasting = self.under_way().filter_map(|(_, session)| Some(session.started + session.request.duration?));
         lasting.min().map(|end| end.since(now).clamp(SHORTEST_RETRY, LONGEST_RETRY))
     }
 
@@ -295,13 +286,13 @@ impl ProviderSessions {
         (asked_by, reflect): (Option<ConnectionId>, Option<CopyTarget>),
     ) {
         if let Some(session) = self.sessions.get_mut(&id) {
-            session.wish.asked_by = asked_by.or(session.wish.asked_by);
-            session.wish.reflect = session.wish.reflect.and(reflect).or(session.wish.reflect);
+            session.request.asked_by = asked_by.or(session.request.asked_by);
+            session.request.reflect = session.request.reflect.and(reflect).or(session.request.reflect);
             session.repeats += 1;
             session.repeat_accept(core);
             // The connection may be dead without a word.
             let doubtful = session.connection.map(|connection| core.connections.doubtful_tries(core.now, connection));
-            if doubtful.is_some_and(|tries| session.repeats + 1 == tries) && !session.wish.relayed {
+            if doubtful.is_some_and(|tries| session.repeats + 1 == tries) && !session.request.relayed {
                 self.dial(core, id);
             }
         }
@@ -314,10 +305,10 @@ impl ProviderSessions {
     /// without a hub hears from us anyway.
     pub(super) fn tell_pending(&self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
-        let wish = &session.wish;
-        if let Some(hub) = wish.asked_by.filter(|connection| core.is_hub(*connection)) {
-            let requester = Some(wish.requester).filter(|_| !wish.relayed);
-            core.send(hub, &Message::Pending { id: wish.key.1, requester, provider: None });
+        let request = &session.request;
+        if let Some(hub) = request.asked_by.filter(|connection| core.is_hub(*connection)) {
+            let requester = Some(request.requester).filter(|_| !request.relayed);
+            core.send(hub, &Message::Pending { id: request.key.1, requester, provider: None });
         }
     }
 
@@ -325,7 +316,7 @@ impl ProviderSessions {
     pub(super) fn refuse(&mut self, core: &mut Core, id: SessionId, reason: Reason) {
         self.finish(core, id, Some(reason));
         if let Some(session) = self.remove(core, id) {
-            decline(core, &session.wish, reason, None);
+            decline(core, &session.request, reason, None);
         }
     }
 
@@ -348,7 +339,7 @@ impl ProviderSessions {
         let session = self.sessions.remove(&id)?;
         self.live.remove(&id);
         self.done.remove(&id);
-        self.index.remove(&session.wish.key);
+        self.index.remove(&session.request.key);
         for timer in [Timer::Reach(id), Timer::Accept(id), Timer::Expire(id), Timer::Serve(id)] {
             core.timers.clear(timer);
         }
@@ -357,7 +348,7 @@ impl ProviderSessions {
 
     /// The session whose flow `id` the remote at `connection` takes.
     pub(super) fn find(&self, core: &Core, connection: ConnectionId, id: RequestId) -> Option<SessionId> {
-        let node = core.connections.get(connection)?.peer.node;
+        let node = core.connections.get(connection)?.remote.node;
         self.index.get(&(node, id)).copied()
     }
 
@@ -370,9 +361,9 @@ impl ProviderSessions {
     pub(super) fn status(&self, now: Time) -> Vec<SessionStatus> {
         let one = |(id, session): (SessionId, &Session)| SessionStatus {
             session: id,
-            service: session.wish.service,
-            requester: session.wish.requester,
-            relayed: session.wish.relayed,
+            service: session.request.spec.service,
+            requester: session.request.requester,
+            relayed: session.request.relayed,
             bytes: session.bytes(),
             age: now.since(session.started),
         };
@@ -389,15 +380,11 @@ impl ProviderSessions {
     }
 }
 
-pub(super) fn schemes(params: Option<RequestParams>) -> SchemeSet {
-    params.and_then(|params| params.transports).unwrap_or_default()
-}
-
-fn decline(core: &mut Core, wish: &ServeRequest, reason: Reason, retry_after: Option<Duration>) {
+fn decline(core: &mut Core, request: &ServeRequest, reason: Reason, retry_after: Option<Duration>) {
     // Who asks the whole connection hears from another one, or asks again.
-    let Some(asked_by) = wish.asked_by else { return };
-    let requester = Some(wish.requester).filter(|_| !wish.relayed && core.is_hub(asked_by));
+    let Some(asked_by) = request.asked_by else { return };
+    let requester = Some(request.requester).filter(|_| !request.relayed && core.is_hub(asked_by));
     let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());
-    let decline = Decline { id: wish.key.1, reason, retry_after_ms, requester };
+    let decline = Decline { id: request.key.1, reason, retry_after_ms, requester };
     core.send(asked_by, &Message::Decline(decline));
 }

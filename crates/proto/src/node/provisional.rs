@@ -63,7 +63,8 @@ impl OutgoingRequests {
         let is_its_own = opening.stream_keys.stream.is_of(provider);
         let asked = self.asked.get_mut(&id);
         let Some(asked) = asked.filter(|asked| is_its_own && asked.awaits(provider)) else { return };
-        let (Some((_, tag)), Some(via)) = (asked.subscription.leg, asked.via.and_then(|via| core.connections.get(via)))
+        let (Some((_, tag)), Some(via)) =
+            (asked.subscription.copy_target, asked.via.and_then(|via| core.connections.get(via)))
         else {
             return;
         };
@@ -74,17 +75,10 @@ impl OutgoingRequests {
         core.timers.set(Timer::Deadline(id), asked.due());
         let before = asked.subscription.foretold.provider.replace(provider);
         if before != Some(provider) {
-            let duration_ms = asked.params().duration_ms.unwrap_or_default();
-            let offer = FlowDescription::Stream { duration_ms, bits_per_second, format };
-            core.emit(NodeEvent::Accepted {
-                ticket,
-                provider,
-                cell,
-                flow: offer,
-                scheme,
-                relayed: false,
-                reflected: true,
-            });
+            let duration = asked.request.duration.unwrap_or_default();
+            let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+            let flow = FlowDescription::Stream { duration_ms, bits_per_second, format };
+            core.emit(NodeEvent::Accepted { ticket, provider, cell, flow, scheme, relayed: false, reflected: true });
         }
         let (stream, epoch, secret) = (reflected.stream, reflected.epoch, reflected.secret);
         core.emit(NodeEvent::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed: false });
@@ -107,9 +101,13 @@ impl OutgoingRequest {
 
     /// Whether a reflected stream of this provider would be an answer, and there is none yet.
     fn awaits(&self, provider: NodeId) -> bool {
-        let taking = &self.subscription;
+        let subscription = &self.subscription;
         let is_open = matches!(self.phase, RequestPhase::Waiting | RequestPhase::Pending);
-        is_open && taking.wanted && taking.replaces.is_none() && taking.leg.is_some() && self.may_be_of(provider)
+        is_open
+            && subscription.is_requested
+            && subscription.replaces.is_none()
+            && subscription.copy_target.is_some()
+            && self.may_be_of(provider)
     }
 }
 
@@ -117,14 +115,14 @@ impl OutgoingRequest {
 mod tests {
     use super::*;
     use crate::grid::Area;
-    use crate::node::ServiceRequest;
     use crate::service::Service;
+    use crate::wire::ServiceRequest;
 
     #[test]
     fn provisional_key_shortens_deadline_until_confirmed() {
         let (now, deadline) = (Time::ZERO, Duration::from_secs(30));
         let mut asked =
-            OutgoingRequest::new(Ticket(1), ServiceRequest::new(Service::Video, Area::Anywhere), now, deadline);
+            OutgoingRequest::new(Ticket(1), ServiceRequest::new(Service::Video, Area::Anywhere), None, now, deadline);
         asked.subscription.foretold.until = Some(now + CONFIRMATION);
         assert_eq!(asked.due(), now + CONFIRMATION);
         asked.confirm();

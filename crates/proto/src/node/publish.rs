@@ -25,7 +25,7 @@ use crate::ids::NodeId;
 use crate::reflection::{Epoch, EpochSecret, StreamId};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{CopyTarget, Message, Reason, Rekey, RequestParams, StreamKeys};
+use crate::wire::{CopyTarget, Message, Reason, Rekey, Request, StreamKeys};
 
 /// The most requests that one publication serves: each costs a message per epoch.
 pub const MAX_MEMBERS: usize = 1_024;
@@ -106,13 +106,12 @@ impl Publications {
     }
 
     /// Where a copy is wanted, as seen from here, if it can be had. On an error none may go there.
-    pub(super) fn wanted(
+    pub(super) fn checked_copy_target(
         &self,
-        service: Service,
-        params: Option<RequestParams>,
+        request: &Request,
         from: &NodeConnection,
     ) -> Result<Option<CopyTarget>, Reason> {
-        let wanted = RequestParams::copy_target(params).filter(|_| self.able && service.is_stream());
+        let wanted = request.copy_target.filter(|_| self.able && request.spec.service.is_stream());
         let Some(mut reflect) = wanted else { return Ok(None) };
         let seen = from.address.primary().map(|seen| seen.ip());
         if let Some(seen) = seen.filter(|_| reflect.to.ip().is_unspecified()) {
@@ -120,7 +119,7 @@ impl Publications {
         }
         let host = reflect.to.ip().to_canonical();
         // A hub has judged the address of whom it asks for; a node is to name its own.
-        let is_its_own = from.peer.role.is_hub() || from.address.hosts.iter().any(|seen| seen.to_canonical() == host);
+        let is_its_own = from.remote.role.is_hub() || from.address.hosts.iter().any(|seen| seen.to_canonical() == host);
         let is_here = seen.is_some_and(|seen| seen.to_canonical().is_loopback());
         let may_go = is_its_own && address_filter::is_destination(host, is_here);
         may_go.then_some(Some(reflect)).ok_or(Reason::NotAllowed)
@@ -142,7 +141,7 @@ impl Publications {
     }
 
     /// What opens a service's publication has been sealed anew. Returns the service.
-    pub(super) fn deposit(&mut self, id: SessionId, sealed: Bytes) -> Option<Service> {
+    pub(super) fn set_sealed_keys(&mut self, id: SessionId, sealed: Bytes) -> Option<Service> {
         let publication = self.all.get_mut(&id)?;
         publication.sealed = Some(sealed);
         Some(publication.service)
@@ -170,7 +169,8 @@ impl Publications {
 impl ProviderSessions {
     /// The sessions that are members of a service's publication, or become one.
     pub(super) fn members(&self, service: Service) -> impl Iterator<Item = (SessionId, &Session)> {
-        self.under_way().filter(move |(_, session)| session.wish.reflect.is_some() && session.wish.service == service)
+        self.under_way()
+            .filter(move |(_, session)| session.request.reflect.is_some() && session.request.spec.service == service)
     }
 
     fn member_ids(&self, service: Service, which: impl Fn(&SessionPhase) -> bool) -> Vec<SessionId> {
@@ -179,11 +179,11 @@ impl ProviderSessions {
 
     /// There is a way to who wants a reflected stream.
     pub(super) fn join_publication(&mut self, core: &mut Core, id: SessionId) {
-        let Some(Session { wish, .. }) = self.sessions.get(&id) else { return };
-        let (service, requester) = (wish.service, wish.requester);
-        let (is_busy, giving_way) = (self.is_busy(wish), self.giving_way(wish));
+        let Some(Session { request, .. }) = self.sessions.get(&id) else { return };
+        let (service, requester) = (request.spec.service, request.requester);
+        let (is_busy, giving_way) = (self.is_busy(request), self.giving_way(request));
         let is_full = is_busy && giving_way.is_empty();
-        let displaced = if is_full { self.displaced(core.now, wish) } else { Vec::new() };
+        let displaced = if is_full { self.displaced(core.now, request) } else { Vec::new() };
         if is_full && displaced.is_empty() {
             core.counters.declined_busy += 1;
             return self.refuse(core, id, Reason::Busy);
@@ -198,7 +198,7 @@ impl ProviderSessions {
             self.stop_requester(core, direct, Reason::Reflected);
         }
         let session = self.number();
-        let kbps = usual_kbps(service.form());
+        let kbps = usual_kbps(service.flow_kind());
         let publication = Publication { service, kbps, live: None, sealed: None, has_strangers: false };
         self.publications.all.insert(session, publication);
         core.emit(NodeEvent::OpenSource { session, service, duration: None, requester, reflected: true });
@@ -225,7 +225,7 @@ impl ProviderSessions {
             self.start_member(core, member);
         }
         self.seal(core, id);
-        self.mind_members(core, service);
+        self.stop_without_members(core, service);
     }
 
     /// Gives a member what opens the stream, and has the stream sent its way,
@@ -233,7 +233,7 @@ impl ProviderSessions {
     fn start_member(&mut self, core: &mut Core, id: SessionId) {
         let cell = self.cell;
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let publication = self.publications.by_service(session.wish.service);
+        let publication = self.publications.by_service(session.request.spec.service);
         let Some(live) = publication.and_then(|(_, publication)| publication.live.as_ref()) else { return };
         core.counters.accepted += 1;
         core.timers.clear(Timer::Expire(id));
@@ -243,9 +243,9 @@ impl ProviderSessions {
 
     /// Has the owner offer the stream to where a member wants it.
     pub(super) fn offer_to(&mut self, core: &mut Core, id: SessionId) {
-        let Some(Session { wish, phase: SessionPhase::Member, .. }) = self.sessions.get(&id) else { return };
-        let publication = self.publications.by_service(wish.service);
-        if let (Some((session, Publication { live: Some(live), .. })), Some(reflect)) = (publication, wish.reflect) {
+        let Some(Session { request, phase: SessionPhase::Member, .. }) = self.sessions.get(&id) else { return };
+        let publication = self.publications.by_service(request.spec.service);
+        if let (Some((session, Publication { live: Some(live), .. })), Some(reflect)) = (publication, request.reflect) {
             core.emit(NodeEvent::Reflect { session, stream: live.stream, to: reflect.to, tag: reflect.tag });
         }
     }
@@ -260,9 +260,9 @@ impl ProviderSessions {
         }
         for member in self.live.iter() {
             let Some(session) = self.sessions.get_mut(member) else { continue };
-            if matches!(session.phase, SessionPhase::Member) && session.wish.service == *service {
-                session.give_keys(core, cell, live);
-                let id = session.wish.key.1;
+            if matches!(session.phase, SessionPhase::Member) && session.request.spec.service == *service {
+                session.set_stream_keys(core, cell, live);
+                let id = session.request.key.1;
                 session.send_reliably(core, &Message::Rekey(Rekey { id, stream, epoch, secret: secret.clone() }));
             }
         }
@@ -271,29 +271,29 @@ impl ProviderSessions {
 
     /// A member, or who was to become one, is gone.
     pub(super) fn member_gone(&mut self, core: &mut Core, id: SessionId, service: Service, could_open: bool) {
-        let Some(wish) = self.sessions.get(&id).map(|session| &session.wish) else { return };
+        let Some(request) = self.sessions.get(&id).map(|session| &session.request) else { return };
         let Some(publication) = self.publications.find_publication(service) else { return };
-        let to = wish.reflect.map(|reflect| reflect.to);
-        if !self.members(service).any(|(_, other)| other.wish.reflect.map(|reflect| reflect.to) == to) {
+        let to = request.reflect.map(|reflect| reflect.to);
+        if !self.members(service).any(|(_, other)| other.request.reflect.map(|reflect| reflect.to) == to) {
             core.stream_freed();
         }
-        if !self.is_member(service, wish.requester) {
+        if !self.is_member(service, request.requester) {
             match could_open {
                 true => self.draw_epoch(core, publication),
-                false => self.shut_out(core, publication),
+                false => self.rekey_against_stranger(core, publication),
             }
         }
-        self.mind_members(core, service);
+        self.stop_without_members(core, service);
     }
 
     /// Whether a node has the stream by some request; one that is still to join may yet come to nothing.
     pub(super) fn is_member(&self, service: Service, requester: NodeId) -> bool {
         let has_joined = |session: &Session| matches!(session.phase, SessionPhase::Member);
-        self.members(service).any(|(_, member)| has_joined(member) && member.wish.requester == requester)
+        self.members(service).any(|(_, member)| has_joined(member) && member.request.requester == requester)
     }
 
     /// Has the source stop in a while if nobody wants it any more.
-    fn mind_members(&self, core: &mut Core, service: Service) {
+    fn stop_without_members(&self, core: &mut Core, service: Service) {
         if let Some(publication) =
             self.publications.find_publication(service).filter(|_| self.members(service).next().is_none())
         {
@@ -332,7 +332,7 @@ impl ProviderSessions {
                 (SessionPhase::Opening, reason) => self.refuse(core, member, reason.unwrap_or(Reason::SourceFailed)),
                 (_, Some(reason)) => self.stop_requester(core, member, reason),
                 (_, None) => {
-                    let id = session.wish.key.1;
+                    let id = session.request.key.1;
                     // Nobody counts what the others have sent on.
                     session.send_reliably(core, &Message::End { id, packets: 0, bytes: 0, digest: [0; 32] });
                     self.finish(core, member, None);

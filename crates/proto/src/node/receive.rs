@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::api::{NodeEvent, ReflectionPolicy};
+use super::api::NodeEvent;
 use super::connections::ConnectionLoss;
 use super::core::Core;
 use super::incoming_flow::{FlowOrigin, IncomingFlow};
@@ -18,7 +18,7 @@ use crate::flow::REPORT_INTERVAL;
 use crate::ids::{ConnectionId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Accept, Chunk, Datagram, FlowDescription, Message, Reason, ResumePoint};
+use crate::wire::{Accept, Chunk, Datagram, FlowDescription, Message, Reason, ReflectionPolicy, ResumePoint};
 
 /// How long a stream may go on beyond what it was to last before it is ended
 /// here: sources start late and clocks differ. A long path has more time.
@@ -59,13 +59,13 @@ impl OutgoingRequests {
             if !same {
                 return stop(core, connection, id, Reason::Cancelled);
             }
-            receiving.again(core, id, connection);
+            receiving.on_accept_repeated(core, id, connection);
             let (ticket, keys) =
                 (asked.ticket, origin.reflected.map_or(Vec::new(), |reflected| receiving.keys(&reflected)));
             keys.into_iter().for_each(|(epoch, secret)| core.emit(NodeEvent::Key { ticket, epoch, secret }));
             return;
         }
-        let checked = check(asked, scheme, &accept.flow);
+        let checked = check_flow_matches(asked, scheme, &accept.flow);
         if checked.is_ok() && !self.fits_what_it_replaces(id, &accept.flow) {
             stop(core, connection, id, Reason::Cancelled);
             return self.has_changed(core, id, provider);
@@ -78,7 +78,7 @@ impl OutgoingRequests {
         }
         // What opens it is for nobody between the two.
         let is_wanted = origin.reflected.as_ref().is_none_or(|reflected| {
-            asked.subscription.wanted && !relayed && asked.may_be_of(provider) && reflected.stream.is_of(provider)
+            asked.subscription.is_requested && !relayed && asked.may_be_of(provider) && reflected.stream.is_of(provider)
         });
         if let Err(reason) = checked.and(if is_wanted { Ok(()) } else { Err(Reason::Protocol) }) {
             core.counters.refused += 1;
@@ -95,7 +95,7 @@ impl OutgoingRequests {
 
     /// The first acceptance: what follows belongs to its provider.
     fn begin(&mut self, core: &mut Core, connection: ConnectionId, accept: Accept, origin: FlowOrigin) {
-        let Accept { id, flow: mut offer, cell, .. } = accept;
+        let Accept { id, mut flow, cell, .. } = accept;
         let FlowOrigin { provider, relayed, scheme, reflected } = origin.clone();
         self.end_search(core, id, provider, relayed);
         let before = self.replace(core, id);
@@ -103,14 +103,14 @@ impl OutgoingRequests {
         let goes_on = before.is_some() && reflected.is_none();
         let provided = before.as_ref().map(|before| before.provider).or(asked.subscription.foretold.provider);
         asked.confirm();
-        let (whole, is_resumed) = match &mut offer {
+        let (whole, is_resumed) = match &mut flow {
             FlowDescription::Object { inline, offset, .. } => (inline.take(), offset.is_some()),
             FlowDescription::Stream { .. } => (None, false),
         };
-        let ends = asked.subscription.ends.or(lasts(asked, &offer).map(|span| core.now + span));
+        let ends = asked.subscription.ends.or(stream_duration(asked, &flow).map(|span| core.now + span));
         asked.subscription.ends = ends;
         let until = ends.map(|ends| ends + core.scaled_timeout(connection, OVERRUN)).filter(|_| reflected.is_none());
-        let mut receiving = IncomingFlow::new(core.now, connection, id, origin, cell, &offer, (until, &asked.request));
+        let mut receiving = IncomingFlow::new(core.now, connection, id, origin, cell, &flow, (until, &asked.request));
         receiving.measure(core);
         // The source of a reflected stream does not know when one subscriber has enough.
         let looked_at = if reflected.is_some() { ends } else { Some(core.now + LOOK) };
@@ -120,11 +120,11 @@ impl OutgoingRequests {
         }
         let ticket = asked.ticket;
         core.trace_accepted(ticket, provider);
-        let is_stream = matches!(offer, FlowDescription::Stream { .. });
+        let is_stream = matches!(flow, FlowDescription::Stream { .. });
         // That the same stream has another way is told by what follows.
         if !goes_on && (reflected.is_none() || provided != Some(provider)) {
             let reflected = reflected.is_some();
-            core.emit(NodeEvent::Accepted { ticket, provider, cell, flow: offer, scheme, relayed, reflected });
+            core.emit(NodeEvent::Accepted { ticket, provider, cell, flow, scheme, relayed, reflected });
         }
         // The first report tells a stream's provider that its acceptance has come.
         if is_stream || goes_on {
@@ -168,7 +168,7 @@ impl OutgoingRequests {
         let RequestPhase::Receiving(receiving) = &mut asked.phase else {
             return self.early.keep(id, connection, message);
         };
-        if !receiving.comes_over(core, connection) {
+        if !receiving.may_come_over(core, connection) {
             core.counters.refused += 1;
             return stop(core, connection, id, Reason::Cancelled);
         }
@@ -342,11 +342,11 @@ fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, looked_at: Opt
 fn flow_origin(core: &Core, connection: ConnectionId, accept: &Accept) -> Option<FlowOrigin> {
     let entry = core.connections.get(connection)?;
     let (scheme, reflected) = (entry.address.scheme, accept.stream_keys.clone());
-    if entry.peer.role == core.hub_role {
+    if entry.remote.role == core.hub_role {
         return accept.provider.map(|provider| FlowOrigin { provider, relayed: true, scheme, reflected });
     }
-    (entry.peer.role == Role::Node).then_some(FlowOrigin {
-        provider: entry.peer.node,
+    (entry.remote.role == Role::Node).then_some(FlowOrigin {
+        provider: entry.remote.node,
         relayed: false,
         scheme,
         reflected,
@@ -354,11 +354,11 @@ fn flow_origin(core: &Core, connection: ConnectionId, accept: &Accept) -> Option
 }
 
 /// Whether the offer is what was asked for.
-fn check(asked: &OutgoingRequest, scheme: Scheme, offer: &FlowDescription) -> Result<(), Reason> {
+fn check_flow_matches(asked: &OutgoingRequest, scheme: Scheme, flow: &FlowDescription) -> Result<(), Reason> {
     if !asked.request.transports.contains(scheme) {
         return Err(Reason::NoTransport);
     }
-    let fits = match offer {
+    let fits = match flow {
         FlowDescription::Stream { .. } => asked.request.service.is_stream(),
         FlowDescription::Object { bytes, digest, offset, .. } => {
             let has =
@@ -371,9 +371,9 @@ fn check(asked: &OutgoingRequest, scheme: Scheme, offer: &FlowDescription) -> Re
 
 /// How long a stream is to last: as the provider says, but no longer than it
 /// was asked to. `None` for an object, and for a subscription without an end.
-fn lasts(asked: &OutgoingRequest, offer: &FlowDescription) -> Option<Duration> {
-    let FlowDescription::Stream { duration_ms, .. } = offer else { return None };
-    if asked.request.duration.is_none() && asked.request.reflect == Some(ReflectionPolicy::Always) {
+fn stream_duration(asked: &OutgoingRequest, flow: &FlowDescription) -> Option<Duration> {
+    let FlowDescription::Stream { duration_ms, .. } = flow else { return None };
+    if asked.request.duration.is_none() && asked.request.reflect == ReflectionPolicy::Always {
         return None;
     }
     let longest = asked.request.duration.unwrap_or(MAX_STREAM_DURATION);

@@ -128,7 +128,7 @@ impl HomeRegistration {
         });
         if was_home {
             core.counters.redirects += 1;
-            self.notices.push_back(HomeEvent::Attached(connection));
+            self.events.push_back(HomeEvent::Attached(connection));
         }
         self.publish_anew(core);
     }

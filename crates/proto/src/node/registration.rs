@@ -66,7 +66,7 @@ pub(super) struct HomeRegistration {
     pub(super) redirect: Redirect,
     pub(super) failback: Failback,
     again: RepublishLimiter,
-    pub(super) notices: VecDeque<HomeEvent>,
+    pub(super) events: VecDeque<HomeEvent>,
 }
 
 /// Where the node's record is, as it was last told.
@@ -138,11 +138,11 @@ impl HomeRegistration {
         }
         let (standby, notices) = (StandbyHub::default(), VecDeque::new());
         let (former, confirmed) = (None, None);
-        let (redirect, homing) = (Redirect::default(), Failback::default());
+        let (redirect, failback) = (Redirect::default(), Failback::default());
         let again = RepublishLimiter::default();
         let epoch = record.version.epoch;
         let state = RegistrationState::Waiting;
-        Self { hubs, epoch, record, state, standby, former, confirmed, redirect, failback: homing, again, notices }
+        Self { hubs, epoch, record, state, standby, former, confirmed, redirect, failback, again, events: notices }
     }
 
     /// Any connection has gone.
@@ -181,7 +181,7 @@ impl HomeRegistration {
             // has held a record of this run, another daemon is this node as
             // well. Go on from there.
             if home.attached.is_some() {
-                self.notices.push_back(HomeEvent::Displaced);
+                self.events.push_back(HomeEvent::Displaced);
             }
             self.record.version = held;
             return self.publish_once_more(core, Duration::ZERO);
@@ -209,7 +209,7 @@ impl HomeRegistration {
         if home.attached.is_none() {
             home.attached = Some(core.now);
             self.hubs.succeeded();
-            self.notices.push_back(HomeEvent::Attached(connection));
+            self.events.push_back(HomeEvent::Attached(connection));
             self.schedule_failback(core);
         }
         self.name_standby(core);
@@ -224,7 +224,7 @@ impl HomeRegistration {
     /// The home at `connection` holds the record. Returns what it is to tell the home
     /// before, if that was another one: nobody else knows where that is.
     fn confirm(&mut self, core: &Core, connection: ConnectionId) -> Option<HomeChanged> {
-        let hub = core.connections.get(connection)?.peer.node;
+        let hub = core.connections.get(connection)?.remote.node;
         let Record { node, version, cell, services, .. } = self.record;
         let now = Confirmed { hub, cell, service: services.iter().next() };
         let before = self.confirmed.replace(now).filter(|before| before.hub != hub)?;
@@ -307,13 +307,13 @@ impl HomeRegistration {
     }
 
     /// The node is elsewhere.
-    pub(super) fn relocate(&mut self, core: &mut Core, cell: Cell) {
+    pub(super) fn set_cell(&mut self, core: &mut Core, cell: Cell) {
         self.record.cell = cell;
         self.publish_anew(core);
     }
 
     /// The node is reached at other addresses.
-    pub(super) fn readdress(&mut self, core: &mut Core, addresses: Vec<Address>) {
+    pub(super) fn set_addresses(&mut self, core: &mut Core, addresses: Vec<Address>) {
         if self.record.addresses != addresses {
             self.record.addresses = addresses;
             self.publish_anew(core);
@@ -349,7 +349,7 @@ impl HomeRegistration {
     }
 
     /// The home, or a candidate for it, has failed: on to the next.
-    pub(super) fn go_on(&mut self, core: &mut Core, connection: Option<ConnectionId>, reason: String) {
+    pub(super) fn try_next_home(&mut self, core: &mut Core, connection: Option<ConnectionId>, reason: String) {
         self.drop_standby(core);
         self.drop_redirect(core);
         let stayed = match &self.state {
@@ -364,7 +364,7 @@ impl HomeRegistration {
             core.counters.failovers += 1;
             core.unsettled_until = core.now + UNSETTLED;
         }
-        self.notices.push_back(HomeEvent::Lost { connection, reason });
+        self.events.push_back(HomeEvent::Lost { connection, reason });
         if stayed.is_some_and(|stayed| stayed >= SHORT_STAY) {
             self.hubs.lost();
             return self.dial(core);
@@ -376,7 +376,7 @@ impl HomeRegistration {
     }
 
     pub(super) fn poll(&mut self) -> Option<HomeEvent> {
-        self.notices.pop_front()
+        self.events.pop_front()
     }
 
     /// The connection with the home, once the hub holds the record.

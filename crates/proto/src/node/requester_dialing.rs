@@ -24,13 +24,13 @@ const HANDSHAKE_TRIPS: u32 = 4;
 impl ServeRequest {
     /// Where the requester can be dialled over an allowed transport.
     fn dialable(&self) -> Vec<Address> {
-        let fits = |address: &&Address| self.schemes.contains(address.scheme);
+        let fits = |address: &&Address| self.spec.transports.contains(address.scheme);
         self.addresses.iter().filter(fits).cloned().collect()
     }
 
     /// How the requester is reached.
     fn way(&self) -> DialTarget {
-        DialTarget { node: self.requester, schemes: self.schemes }
+        DialTarget { node: self.requester, schemes: self.spec.transports }
     }
 }
 
@@ -38,24 +38,24 @@ impl ProviderSessions {
     /// Finds the way to the requester: a connection that is up, or a dial.
     pub(super) fn reach(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
-        let wish = &session.wish;
-        let direct = wish.addresses.is_empty() || wish.relayed;
+        let request = &session.request;
+        let direct = request.addresses.is_empty() || request.relayed;
         let connection = if direct {
-            let fits = |connection: &NodeConnection| wish.schemes.contains(connection.address.scheme);
-            wish.asked_by.filter(|asked_by| core.connections.get(*asked_by).is_some_and(fits))
+            let fits = |connection: &NodeConnection| request.spec.transports.contains(connection.address.scheme);
+            request.asked_by.filter(|asked_by| core.connections.get(*asked_by).is_some_and(fits))
         } else {
-            core.connections.between(core.now, wish.requester, wish.schemes, &wish.addresses)
+            core.connections.between(core.now, request.requester, request.spec.transports, &request.addresses)
         };
         if let Some(connection) = connection {
             return self.open(core, id, connection);
         }
-        if self.unreached.holds(core.now, wish.requester, &wish.dialable()) {
+        if self.unreached.holds(core.now, request.requester, &request.dialable()) {
             return self.refuse(core, id, Reason::Unreachable);
         }
         // At least half of the time is left to the hub.
-        let asked_by = wish.asked_by.and_then(|connection| core.connections.get(connection));
+        let asked_by = request.asked_by.and_then(|connection| core.connections.get(connection));
         let trips = asked_by.map_or(Duration::ZERO, |connection| connection.rtt.smoothed() * HANDSHAKE_TRIPS);
-        let patience = (REACH_TIME + trips).min(wish.deadline / 2);
+        let patience = (REACH_TIME + trips).min(request.deadline / 2);
         if self.dial(core, id) {
             core.set(Timer::Reach(id), patience);
             return self.tell_pending(core, id);
@@ -65,21 +65,21 @@ impl ProviderSessions {
 
     /// Whether the requester has an address over an allowed transport at which
     /// dialling it has not failed lately.
-    pub(super) fn can_dial(&self, now: Time, wish: &ServeRequest) -> bool {
-        let addresses = wish.dialable();
-        !addresses.is_empty() && !self.unreached.holds(now, wish.requester, &addresses)
+    pub(super) fn can_dial(&self, now: Time, request: &ServeRequest) -> bool {
+        let addresses = request.dialable();
+        !addresses.is_empty() && !self.unreached.holds(now, request.requester, &addresses)
     }
 
     /// Dials the requester, if there is an address over an allowed transport.
     pub(super) fn dial(&mut self, core: &mut Core, id: SessionId) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };
-        let wish = &session.wish;
-        let addresses = wish.dialable();
+        let request = &session.request;
+        let addresses = request.dialable();
         if addresses.is_empty() {
             return false;
         }
         session.dialling = true;
-        core.dial_node(wish.way(), addresses);
+        core.dial_node(request.way(), addresses);
         true
     }
 
@@ -89,13 +89,14 @@ impl ProviderSessions {
         session.reached = core.now;
         session.phase = SessionPhase::Opening;
         core.timers.clear(Timer::Reach(id));
-        let ServeRequest { service, duration, requester, pushed, .. } = session.wish;
+        let ServeRequest { duration, requester, pushed, .. } = session.request;
+        let service = session.request.spec.service;
         match pushed {
             Some(PushedObject { length, digest, .. }) => {
                 let format = String::new();
                 self.on_opened(core, id, SourceOutput::Stored { length, digest, format });
             }
-            None if session.wish.reflect.is_some() => self.join_publication(core, id),
+            None if session.request.reflect.is_some() => self.join_publication(core, id),
             None => core.emit(NodeEvent::OpenSource { session: id, service, duration, requester, reflected: false }),
         }
     }
@@ -110,7 +111,7 @@ impl ProviderSessions {
 
     /// The sessions for which this dial was, which is over.
     fn end_dial(&mut self, way: DialTarget) -> Vec<SessionId> {
-        let meant = |session: &Session| session.dialling && session.wish.way() == way;
+        let meant = |session: &Session| session.dialling && session.request.way() == way;
         let sessions = self.sessions.iter_mut().filter(|(_, session)| meant(session));
         let ended = sessions.map(|(id, session)| {
             session.dialling = false;
@@ -124,7 +125,9 @@ impl ProviderSessions {
         self.unreached.forget(node);
         let Some(scheme) = core.connections.get(connection).map(|connection| connection.address.scheme) else { return };
         let waits = |session: &Session| {
-            session.waits_for_connection() && session.wish.requester == node && session.wish.schemes.contains(scheme)
+            session.waits_for_connection()
+                && session.request.requester == node
+                && session.request.spec.transports.contains(scheme)
         };
         for id in self.live_where(waits) {
             if let Some(session) = self.sessions.get_mut(&id) {
@@ -166,8 +169,8 @@ impl ProviderSessions {
     /// A dial takes so long that the hub had better relay. It goes on: a
     /// later request may find the connection that it leads to.
     pub(super) fn on_reach_timer(&mut self, core: &mut Core, id: SessionId) {
-        let Some(way) = self.sessions.get(&id).map(|session| session.wish.way()) else { return };
-        let waits = |session: &Session| matches!(session.phase, SessionPhase::Reaching) && session.wish.way() == way;
+        let Some(way) = self.sessions.get(&id).map(|session| session.request.way()) else { return };
+        let waits = |session: &Session| matches!(session.phase, SessionPhase::Reaching) && session.request.way() == way;
         for id in self.live_where(waits) {
             self.leave_to_hub(core, id);
         }
@@ -176,7 +179,7 @@ impl ProviderSessions {
     /// The requester cannot be dialled, which is remembered.
     fn leave_to_hub(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
-        self.unreached.record_failure(core.now, session.wish.requester, session.wish.dialable());
+        self.unreached.record_failure(core.now, session.request.requester, session.request.dialable());
         self.refuse(core, id, Reason::Unreachable);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::api::{Discovery, NodeConfig, NodeEvent, ReflectionPolicy, ServiceRequest, Ticket};
+use super::api::{Discovery, NodeConfig, NodeEvent, Provider, Ticket};
 use super::core::Core;
 use super::direct;
 use super::discovery_policy::DiscoveryPolicy;
@@ -19,7 +19,7 @@ use crate::flow::STALL_TIMEOUT;
 use crate::ids::{ConnectionId, Nonce, RequestId};
 use crate::random::SecretRng;
 use crate::time::Time;
-use crate::wire::{MAX_CANDIDATES, Message, Reason, RequestMode};
+use crate::wire::{DEFAULT_TIMEOUT, MAX_CANDIDATES, Message, Reason, ReflectionPolicy, RequestMode, ServiceRequest};
 
 /// The most requests and lookups at once. Each stream that is lost may be asked for again beyond that.
 pub const MAX_REQUESTS: usize = 256;
@@ -78,19 +78,19 @@ impl OutgoingRequests {
         core: &mut Core,
         attach: &HomeRegistration,
         ticket: Ticket,
-        mut wanted: ServiceRequest,
+        (mut request, provider): (ServiceRequest, Option<Provider>),
     ) {
-        let refusal = if wanted.mode == RequestMode::Lookup || !wanted.area.is_valid() {
+        let refusal = if request.mode == RequestMode::Lookup || request.check().is_err() {
             Some((Reason::NotAllowed, "the request is malformed"))
-        } else if let Some(objection) = direct::objection(core, &wanted) {
+        } else if let Some(objection) = direct::objection(core, &request, provider.as_ref()) {
             Some((Reason::NotAllowed, objection))
-        } else if let Some(objection) = self.not_reflected(core, &wanted) {
+        } else if let Some(objection) = self.not_reflected(core, &request, provider.as_ref()) {
             Some((Reason::NotAllowed, objection))
-        } else if let Some(objection) = self.out_of_scope(&wanted) {
+        } else if let Some(objection) = self.out_of_scope(&request) {
             Some((Reason::NotAllowed, objection))
         } else if self.asked.len() >= MAX_REQUESTS {
             Some((Reason::TooMany, "this node has too many requests under way"))
-        } else if wanted.trace && !core.begin_trace(ticket) {
+        } else if request.trace && !core.begin_trace(ticket) {
             Some((Reason::TooMany, "this node traces too many requests already"))
         } else {
             None
@@ -98,16 +98,12 @@ impl OutgoingRequests {
         if let Some((reason, detail)) = refusal {
             return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
-        wanted.area = multicast_search::narrowed(wanted.scope, wanted.area, attach.record().cell);
+        request.area = multicast_search::narrowed(request.scope, request.area, attach.record().cell);
         if let Some(home) = attach.home() {
-            if wanted.prolonged {
-                wanted.deadline = prolonged(core, home, wanted.deadline);
-            }
-            if wanted.patience == STALL_TIMEOUT {
-                wanted.patience = core.scaled_timeout(home, STALL_TIMEOUT);
-            }
+            request.timeout.get_or_insert_with(|| prolonged(core, home, DEFAULT_TIMEOUT));
+            request.patience.get_or_insert_with(|| core.scaled_timeout(home, STALL_TIMEOUT));
         }
-        let id = self.insert(core, ticket, wanted);
+        let id = self.insert(core, ticket, request, provider);
         self.begin_search(core, attach, id);
     }
 
@@ -117,32 +113,38 @@ impl OutgoingRequests {
         core: &mut Core,
         attach: &HomeRegistration,
         ticket: Ticket,
-        wanted: ServiceRequest,
+        request: ServiceRequest,
     ) {
-        if self.asked.len() >= MAX_REQUESTS || !wanted.area.is_valid() {
+        if self.asked.len() >= MAX_REQUESTS || !request.area.is_valid() {
             let (reason, detail) = (Reason::TooMany, "the lookup is malformed or one too many".to_owned());
             return core.emit(NodeEvent::Failed { ticket, reason, detail, retry_after: None });
         }
-        let count = wanted.count.min(MAX_CANDIDATES as u8);
+        let count = request.count.min(MAX_CANDIDATES as u8);
         let deadline = match attach.home() {
             Some(home) => prolonged(core, home, LOOKUP_DEADLINE),
             None => HOMELESS_LOOKUP,
         };
-        let wanted = ServiceRequest { count, deadline, ..wanted };
-        let id = self.insert(core, ticket, wanted);
+        let request = ServiceRequest { count, timeout: Some(deadline), ..request };
+        let id = self.insert(core, ticket, request, None);
         self.begin_search(core, attach, id);
     }
 
-    fn insert(&mut self, core: &mut Core, ticket: Ticket, wanted: ServiceRequest) -> RequestId {
-        let taking = SubscriptionState {
-            able: self.can_take(core, &wanted),
-            wanted: wanted.reflect == Some(ReflectionPolicy::Always),
+    fn insert(
+        &mut self,
+        core: &mut Core,
+        ticket: Ticket,
+        request: ServiceRequest,
+        provider: Option<Provider>,
+    ) -> RequestId {
+        let subscription = SubscriptionState {
+            able: self.can_take(core, &request, provider.as_ref()),
+            is_requested: request.reflect == ReflectionPolicy::Always && request.mode != RequestMode::Lookup,
             ..SubscriptionState::default()
         };
-        let deadline = wanted.deadline;
+        let deadline = request.timeout();
         self.number(
             core,
-            OutgoingRequest { subscription: taking, ..OutgoingRequest::new(ticket, wanted, core.now, deadline) },
+            OutgoingRequest { subscription, ..OutgoingRequest::new(ticket, request, provider, core.now, deadline) },
         )
     }
 
@@ -155,7 +157,7 @@ impl OutgoingRequests {
         asked.numbers += 1;
         asked.phase = RequestPhase::NoHub;
         core.timers.set(Timer::Deadline(id), asked.due());
-        self.draw_leg(core, &mut asked);
+        self.draw_copy_target(core, &mut asked);
         if asked.subscription.replaces.is_none() {
             self.tickets.insert(asked.ticket, id);
         }
@@ -224,7 +226,7 @@ impl OutgoingRequests {
     pub(super) fn taken(&mut self, core: &mut Core, ticket: Ticket, bytes: u64) {
         let Some(id) = self.tickets.get(&ticket).copied() else { return };
         if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
-            receiving.taken(core, id, bytes);
+            receiving.record_read(core, id, bytes);
         }
     }
 

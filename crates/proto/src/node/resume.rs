@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use super::api::ServiceRequest;
 use super::core::Core;
 use super::incoming_flow::{IncomingFlow, Pace};
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
@@ -14,7 +13,7 @@ use super::subscribe::SubscriptionState;
 use super::timers::Timer;
 use crate::ids::{NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{FlowDescription, Message, Reason};
+use crate::wire::{FlowDescription, Message, Reason, ServiceRequest};
 
 /// The pause before the second attempt; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -74,33 +73,35 @@ impl OutgoingRequests {
         }
         let Some(OutgoingRequest {
             ticket,
-            request: wanted,
+            request,
+            provider,
             nonce,
             commanded,
             phase: RequestPhase::Receiving(receiving),
-            subscription: taking,
+            subscription,
             ..
         }) = self.asked.get(&id)
         else {
             return;
         };
-        let left = taking.ends.map(|ends| ends.since(core.now));
+        let left = subscription.ends.map(|ends| ends.since(core.now));
         if left.is_some_and(|left| left.is_zero()) {
             let reason = receiving.why_it_ends();
             self.stop_provider(core, id, reason);
             return self.finish(core, id, Some(reason));
         }
         // Whoever is next may have the same, and its provider may be elsewhere now.
-        let aim = Some((receiving.provider, receiving.cell())).filter(|_| taking.tries.is_multiple_of(2));
-        let taking = SubscriptionState { aim, replaces: Some(id), ends: taking.ends, ..SubscriptionState::default() };
-        let duration = left.filter(|_| wanted.service.is_stream()).or(wanted.duration);
-        let wanted = ServiceRequest { trace: false, duration, resume: receiving.has(), ..wanted.clone() };
+        let aim = Some((receiving.provider, receiving.cell())).filter(|_| subscription.tries.is_multiple_of(2));
+        let subscription =
+            SubscriptionState { aim, replaces: Some(id), ends: subscription.ends, ..SubscriptionState::default() };
+        let duration = left.filter(|_| request.service.is_stream()).or(request.duration);
+        let request = ServiceRequest { trace: false, duration, resume: receiving.has(), ..request.clone() };
         let patience = receiving.gives_up_at().since(core.now);
-        let (nonce, commanded) = (*nonce, *commanded);
+        let (provider, nonce, commanded) = (provider.clone(), *nonce, *commanded);
         let again = OutgoingRequest {
             commanded,
-            subscription: taking,
-            ..OutgoingRequest::new(*ticket, wanted, core.now, patience)
+            subscription,
+            ..OutgoingRequest::new(*ticket, request, provider, core.now, patience)
         };
         let again = self.number(core, again);
         if let Some(asked) = self.asked.get_mut(&again) {
@@ -143,10 +144,10 @@ impl OutgoingRequests {
     pub(super) fn comes_again(&mut self, core: &mut Core, id: RequestId) {
         core.timers.clear(Timer::Resubscribe(id));
         self.drop_replacement(core, id);
-        if let Some(OutgoingRequest { subscription: taking, phase: RequestPhase::Receiving(receiving), .. }) =
+        if let Some(OutgoingRequest { subscription, phase: RequestPhase::Receiving(receiving), .. }) =
             self.asked.get_mut(&id)
         {
-            taking.tries = 0;
+            subscription.tries = 0;
             core.timers.set(Timer::Receive(id), receiving.gives_up_at().min(core.now + LOOK));
         }
     }
@@ -160,11 +161,11 @@ impl OutgoingRequests {
     }
 
     /// Whether what is offered goes on with what request `id` is to replace. Another object does not.
-    pub(super) fn fits_what_it_replaces(&self, id: RequestId, offer: &FlowDescription) -> bool {
+    pub(super) fn fits_what_it_replaces(&self, id: RequestId, flow: &FlowDescription) -> bool {
         let old =
             self.asked.get(&id).and_then(|asked| asked.subscription.replaces).and_then(|old| self.asked.get(&old));
         match old.map(|old| &old.phase) {
-            Some(RequestPhase::Receiving(receiving)) => receiving.may_go_on_with(offer),
+            Some(RequestPhase::Receiving(receiving)) => receiving.may_go_on_with(flow),
             _ => true,
         }
     }

@@ -44,9 +44,9 @@ impl ProviderSessions {
         if sealed.len() > MAX_SEALED_BYTES {
             return;
         }
-        let Some(service) = self.publications.deposit(id, sealed) else { return };
+        let Some(service) = self.publications.set_sealed_keys(id, sealed) else { return };
         let mut hubs: Vec<ConnectionId> =
-            self.members(service).filter_map(|(_, member)| member.wish.asked_by).collect();
+            self.members(service).filter_map(|(_, member)| member.request.asked_by).collect();
         hubs.sort_unstable();
         hubs.dedup();
         hubs.into_iter().for_each(|hub| self.leave_keys_with(core, hub, service));
@@ -55,8 +55,8 @@ impl ProviderSessions {
     /// A hub has handed over a request for a stream. It may have forgotten what was left with it, so
     /// it comes with each.
     pub(super) fn leave_keys(&self, core: &mut Core, id: SessionId) {
-        let wish = self.sessions.get(&id).map(|session| &session.wish).filter(|wish| wish.reflect.is_some());
-        if let Some((hub, service)) = wish.and_then(|wish| Some((wish.asked_by?, wish.service))) {
+        let request = self.sessions.get(&id).map(|session| &session.request).filter(|wish| wish.reflect.is_some());
+        if let Some((hub, service)) = request.and_then(|request| Some((request.asked_by?, request.spec.service))) {
             self.leave_keys_with(core, hub, service);
         }
     }
@@ -70,16 +70,17 @@ impl ProviderSessions {
     }
 
     /// A request was refused of whose node a hub may have let it open the stream.
-    pub(super) fn refused_member(&mut self, core: &mut Core, wish: &ServeRequest) {
-        let publication = self.publications.find_publication(wish.service).filter(|_| wish.reflect.is_some());
-        if let Some(publication) = publication.filter(|_| !self.is_member(wish.service, wish.requester)) {
-            self.shut_out(core, publication);
+    pub(super) fn on_member_refused(&mut self, core: &mut Core, request: &ServeRequest) {
+        let publication =
+            self.publications.find_publication(request.spec.service).filter(|_| request.reflect.is_some());
+        if let Some(publication) = publication.filter(|_| !self.is_member(request.spec.service, request.requester)) {
+            self.rekey_against_stranger(core, publication);
         }
     }
 
     /// Has the next epoch drawn because of one that was never a member, if a hub may have given it what
     /// opens this one. Anybody can ask and be refused, so not because of each.
-    pub(super) fn shut_out(&mut self, core: &mut Core, id: SessionId) {
+    pub(super) fn rekey_against_stranger(&mut self, core: &mut Core, id: SessionId) {
         let publication = self.publications.all.get_mut(&id);
         let Some(publication) = publication.filter(|publication| publication.sealed.is_some()) else { return };
         publication.has_strangers = true;

@@ -42,13 +42,13 @@ impl ProviderSessions {
         };
         let Some(session) = self.sessions.get(&id).filter(|s| matches!(s.phase, SessionPhase::Opening)) else { return };
         let is_stream = matches!(opened, SourceOutput::Stream { .. });
-        if session.wish.service.is_stream() != is_stream || bytes > MAX_HELD_BYTES {
+        if session.request.spec.service.is_stream() != is_stream || bytes > MAX_HELD_BYTES {
             return self.refuse(core, id, Reason::SourceFailed);
         }
         let excess = (held + bytes).saturating_sub(MAX_OBJECT_MEMORY) as u64;
         let displaced = match excess {
             0 => Vec::new(),
-            excess => self.displaced_from_memory(core.now, &session.wish, bytes as u64, excess),
+            excess => self.displaced_from_memory(core.now, &session.request, bytes as u64, excess),
         };
         let has_memory = excess == 0 || !displaced.is_empty();
         self.displace(core, &displaced);
@@ -140,7 +140,7 @@ impl ProviderSessions {
             return;
         };
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        if core.now >= session.is_doubted_at(core) && session.wish.reflect.is_none() {
+        if core.now >= session.is_doubted_at(core) && session.request.reflect.is_none() {
             // After such a silence what was under way may be lost, whatever the connection says.
             session.interrupt();
         }
@@ -192,7 +192,7 @@ impl ProviderSessions {
         }
         session.repeat_accept(core);
         session.wait_for_confirmation(core, id);
-        if session.tries == core.connections.doubtful_tries(core.now, connection) && !session.wish.relayed {
+        if session.tries == core.connections.doubtful_tries(core.now, connection) && !session.request.relayed {
             self.dial(core, id);
         }
     }
@@ -204,8 +204,8 @@ impl ProviderSessions {
         if core.now >= silent_at {
             return self.stop_requester(core, id, Reason::TimedOut);
         }
-        let (doubted_at, wish) = (session.is_doubted_at(core), &session.wish);
-        if wish.relayed || wish.reflect.is_some() || wish.addresses.is_empty() {
+        let (doubted_at, request) = (session.is_doubted_at(core), &session.request);
+        if request.relayed || request.reflect.is_some() || request.addresses.is_empty() {
             return core.timers.set(Timer::Serve(id), silent_at);
         }
         if core.now < doubted_at {
@@ -218,11 +218,11 @@ impl ProviderSessions {
 
     /// Ends what silent requesters hold, the one that was silent for longest first, until there
     /// is room for a request, and then what others hold beyond their share. Who comes back asks anew.
-    pub(super) fn make_room(&mut self, core: &mut Core, wish: &ServeRequest) {
-        if self.provides(core, wish) && self.is_busy(wish) {
-            self.end_silent(core, wish);
-            if self.is_busy(wish) && self.giving_way(wish).is_empty() {
-                let displaced = self.displaced(core.now, wish);
+    pub(super) fn make_room(&mut self, core: &mut Core, request: &ServeRequest) {
+        if self.provides(core, request) && self.is_busy(request) {
+            self.end_silent(core, request);
+            if self.is_busy(request) && self.giving_way(request).is_empty() {
+                let displaced = self.displaced(core.now, request);
                 self.displace(core, &displaced);
             }
         }
@@ -231,8 +231,8 @@ impl ProviderSessions {
     /// Ends sessions whose places others get: their requesters may go on elsewhere, or later.
     pub(super) fn displace(&mut self, core: &mut Core, sessions: &[SessionId]) {
         for id in sessions {
-            let Some(Session { wish, phase, .. }) = self.sessions.get(id) else { continue };
-            let publication = wish.reflect.and_then(|_| self.publications.find_publication(wish.service));
+            let Some(Session { request, phase, .. }) = self.sessions.get(id) else { continue };
+            let publication = request.reflect.and_then(|_| self.publications.find_publication(request.spec.service));
             core.counters.displaced += 1;
             match phase {
                 SessionPhase::Reaching | SessionPhase::Opening => self.refuse(core, *id, Reason::Busy),
@@ -244,14 +244,14 @@ impl ProviderSessions {
         }
     }
 
-    fn end_silent(&mut self, core: &mut Core, wish: &ServeRequest) {
+    fn end_silent(&mut self, core: &mut Core, request: &ServeRequest) {
         for _ in 0..self.live.len() {
             let is_of_kind = |session: &Session| {
-                session.gives_way(core) && session.wish.service.is_stream() == wish.service.is_stream()
+                session.gives_way(core) && session.request.spec.service.is_stream() == request.spec.service.is_stream()
             };
             let silent = self.under_way().filter(|(_, session)| is_of_kind(session));
             let Some(id) = silent.min_by_key(|(id, session)| (session.heard, *id)).map(|(id, _)| id) else { return };
-            if !self.is_busy(wish) {
+            if !self.is_busy(request) {
                 return;
             }
             self.stop_requester(core, id, Reason::TimedOut);
@@ -260,22 +260,23 @@ impl ProviderSessions {
 
     /// A requester has lost what it is served and asks under another number: it goes on under
     /// the one before. Returns whether there is such a session.
-    pub(super) fn goes_on(&mut self, core: &mut Core, wish: &ServeRequest) -> bool {
+    pub(super) fn resume_session(&mut self, core: &mut Core, request: &ServeRequest) -> bool {
         let is_same = |session: &Session| {
-            let old = &session.wish;
+            let old = &session.request;
             matches!(session.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_))
-                && (old.requester, old.nonce, old.service) == (wish.requester, wish.nonce, wish.service)
+                && (old.requester, old.nonce, old.spec.service)
+                    == (request.requester, request.nonce, request.spec.service)
                 && !old.relayed
-                && !wish.relayed
+                && !request.relayed
         };
         let Some(id) = self.live_where(is_same).first().copied() else { return false };
         let Some(session) = self.sessions.get_mut(&id) else { return false };
-        if !wish.addresses.is_empty() {
-            session.wish.addresses.clone_from(&wish.addresses);
+        if !request.addresses.is_empty() {
+            session.request.addresses.clone_from(&request.addresses);
         }
-        if let Some(hub) = wish.asked_by.filter(|connection| core.is_hub(*connection)) {
-            core.send(hub, &Message::Pending { id: wish.key.1, requester: Some(wish.requester), provider: None });
-        } else if let Some(connection) = wish.asked_by {
+        if let Some(hub) = request.asked_by.filter(|connection| core.is_hub(*connection)) {
+            core.send(hub, &Message::Pending { id: request.key.1, requester: Some(request.requester), provider: None });
+        } else if let Some(connection) = request.asked_by {
             self.resume(core, id, connection);
             return true;
         }
@@ -301,7 +302,7 @@ impl ProviderSessions {
                 self.finish(core, id, Some(Reason::NotAllowed));
                 continue;
             }
-            if session.wish.relayed {
+            if session.request.relayed {
                 self.finish(core, id, Some(Reason::Unreachable));
                 continue;
             }
@@ -338,16 +339,18 @@ impl ProviderSessions {
                 true
             }
         };
-        let member =
-            session.wish.reflect.map(|_| (session.wish.service, matches!(session.phase, SessionPhase::Member)));
-        let expires = session.started + session.wish.deadline;
+        let member = session
+            .request
+            .reflect
+            .map(|_| (session.request.spec.service, matches!(session.phase, SessionPhase::Member)));
+        let expires = session.started + session.request.deadline;
         if !session.is_inline() {
             session.accept = None;
         }
         let unwanted = matches!(reason, Some(Reason::Cancelled | Reason::Leaving));
         let missed = opened && !session.confirmed && session.accept.is_none() && !unwanted;
         session.phase = SessionPhase::Done { bytes, reason, missed };
-        let (was_stream, was_pushed) = (session.wish.service.is_stream(), session.wish.pushed.is_some());
+        let (was_stream, was_pushed) = (session.request.spec.service.is_stream(), session.request.pushed.is_some());
         self.live.remove(&id);
         self.done.insert(id);
         session.dialling = false;
@@ -379,14 +382,14 @@ impl ProviderSessions {
         if let Some(session) = self.sessions.get(&id)
             && let SessionPhase::Streaming(_) | SessionPhase::Sending(_) | SessionPhase::Member = &session.phase
         {
-            session.send_reliably(core, &Message::Stop { id: session.wish.key.1, reason });
+            session.send_reliably(core, &Message::Stop { id: session.request.key.1, reason });
         }
         self.finish(core, id, Some(reason));
     }
 
     /// An object that was offered is offered no longer.
     pub(super) fn cancel_pushed(&mut self, core: &mut Core, ticket: Ticket) {
-        for id in self.live_where(|session| session.wish.pushed.is_some_and(|pushed| pushed.ticket == ticket)) {
+        for id in self.live_where(|session| session.request.pushed.is_some_and(|pushed| pushed.ticket == ticket)) {
             self.stop_requester(core, id, Reason::Cancelled);
         }
     }

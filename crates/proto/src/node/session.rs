@@ -14,7 +14,7 @@ use crate::flow::{ObjectSender, SILENCE_TIMEOUT, STALL_TIMEOUT, SendBudget, Stre
 use crate::grid::Cell;
 use crate::ids::{ConnectionId, RequestId};
 use crate::machine::Channel;
-use crate::service::Form;
+use crate::service::FlowKind;
 use crate::time::Time;
 use crate::wire::{Accept, FlowDescription, Hop, HopAction, HopReport, Message, Reason, Report};
 
@@ -30,7 +30,7 @@ pub(super) const REDIAL_PAUSE: Duration = Duration::from_millis(500);
 /// One request being served, or served already.
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) wish: ServeRequest,
+    pub(super) request: ServeRequest,
     pub(super) phase: SessionPhase,
     /// The way to the requester; `None` while it is being reached (again).
     pub(super) connection: Option<ConnectionId>,
@@ -78,13 +78,13 @@ pub(super) enum SessionPhase {
 }
 
 impl Session {
-    pub(super) fn new(wish: ServeRequest, now: Time) -> Self {
-        let kbps = match wish.service.form() {
-            Form::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
-            Form::Object { .. } => 0,
+    pub(super) fn new(request: ServeRequest, now: Time) -> Self {
+        let kbps = match request.spec.service.flow_kind() {
+            FlowKind::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
+            FlowKind::Object { .. } => 0,
         };
         Self {
-            wish,
+            request,
             phase: SessionPhase::Reaching,
             connection: None,
             dialling: false,
@@ -105,7 +105,7 @@ impl Session {
     pub(super) fn patience(&self, core: &Core) -> Duration {
         // Over a long path a requester has more patience, too.
         let patience = self.at_its_pace(core, STALL_TIMEOUT) + REDIAL_TIME;
-        if self.wish.reflect.is_some() { MEMBER_SILENCE } else { patience }
+        if self.request.reflect.is_some() { MEMBER_SILENCE } else { patience }
     }
 
     fn at_its_pace(&self, core: &Core, usual: Duration) -> Duration {
@@ -141,7 +141,7 @@ impl Session {
 
     /// Sends a message of the flow to the requester, exactly once and in order.
     pub(super) fn send_reliably(&self, core: &mut Core, message: &Message) {
-        self.send_over(core, Channel::Reliable { flow: self.wish.key.1.0 }, message);
+        self.send_over(core, Channel::Reliable { flow: self.request.key.1.0 }, message);
     }
 
     /// Sends a datagram of its stream, reliably if that must come whole.
@@ -154,7 +154,12 @@ impl Session {
 
     fn send_over(&self, core: &mut Core, channel: Channel, message: &Message) {
         if let Some(connection) = self.connection {
-            core.transmit(connection, channel, Delivery::for_request(self.wish.service, self.wish.terms), message);
+            core.transmit(
+                connection,
+                channel,
+                Delivery::for_request(self.request.spec.service, self.request.terms),
+                message,
+            );
         }
     }
 
@@ -194,7 +199,7 @@ impl Session {
     /// True for a stream whose place went to another one without the requester's knowledge.
     pub(super) fn has_given_way(&self) -> bool {
         let gave_way = matches!(self.phase, SessionPhase::Done { missed: true, reason: Some(Reason::Busy), .. });
-        gave_way && self.wish.service.is_stream()
+        gave_way && self.request.spec.service.is_stream()
     }
 
     /// Memory that the object under way takes as long as it is, bytes.
@@ -266,7 +271,7 @@ impl Session {
         if let SessionPhase::Sending(object) = &mut self.phase
             && let Some((offset, length)) = object.next_read()
         {
-            let pushed = self.wish.pushed.map(|pushed| pushed.ticket);
+            let pushed = self.request.pushed.map(|pushed| pushed.ticket);
             core.emit(NodeEvent::ReadObject { session: id, pushed, offset, length });
         }
         before - room.left
@@ -284,7 +289,7 @@ impl Session {
     /// Tells a requester that traces its request how it is served, ahead of the
     /// acceptance.
     fn report(&self, core: &mut Core) {
-        let Some(connection) = self.connection.filter(|_| self.wish.traced) else { return };
+        let Some(connection) = self.connection.filter(|_| self.request.spec.trace) else { return };
         let micros = |at: Time| u32::try_from(at.since(self.started).as_micros()).unwrap_or(u32::MAX);
         let hop = Hop {
             node: core.node,
@@ -298,7 +303,7 @@ impl Session {
             round_trip_us: None,
             connected_us: Some(micros(self.reached)),
         };
-        core.send(connection, &Message::HopReport(HopReport { id: self.wish.key.1, requester: None, hop }));
+        core.send(connection, &Message::HopReport(HopReport { id: self.request.key.1, requester: None, hop }));
     }
 
     pub(super) fn start_stream(
@@ -310,13 +315,13 @@ impl Session {
         format: String,
     ) {
         self.kbps = bits_per_second.div_ceil(1000);
-        let duration = self.wish.duration.unwrap_or_default();
+        let duration = self.request.duration.unwrap_or_default();
         let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let offer = FlowDescription::Stream { duration_ms, bits_per_second, format };
-        self.accept = Some(self.acceptance(core, cell, offer));
-        let is_whole = self.wish.terms.is_whole();
+        let flow = FlowDescription::Stream { duration_ms, bits_per_second, format };
+        self.accept = Some(self.acceptance(core, cell, flow));
+        let is_whole = self.request.terms.is_whole();
         let make = if is_whole { StreamSender::reliable } else { StreamSender::new };
-        self.phase = SessionPhase::Streaming(make(self.wish.key.1, core.now));
+        self.phase = SessionPhase::Streaming(make(self.request.key.1, core.now));
         self.report(core);
         if is_whole {
             // Ahead of the datagrams on their own flow.
@@ -329,7 +334,7 @@ impl Session {
 
     /// Accepts with a stream that is reflected.
     pub(super) fn start_member(&mut self, core: &mut Core, id: SessionId, cell: Cell, live: &LiveStream) {
-        self.give_keys(core, cell, live);
+        self.set_stream_keys(core, cell, live);
         self.phase = SessionPhase::Member;
         self.report(core);
         self.send_accept(core);
@@ -337,14 +342,13 @@ impl Session {
     }
 
     /// Has the acceptance, whenever it is sent, say what opens the stream now.
-    pub(super) fn give_keys(&mut self, core: &Core, cell: Cell, live: &LiveStream) {
-        let duration = self.wish.duration.unwrap_or_default();
+    pub(super) fn set_stream_keys(&mut self, core: &Core, cell: Cell, live: &LiveStream) {
+        let duration = self.request.duration.unwrap_or_default();
         let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         let (bits_per_second, format) = (live.bits_per_second, live.format.clone());
-        let offer = FlowDescription::Stream { duration_ms, bits_per_second, format };
-        let (id, nonce, reflected) = (self.wish.key.1, self.wish.nonce, Some(live.keys(core.now)));
-        self.accept =
-            Some(Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: reflected }));
+        let flow = FlowDescription::Stream { duration_ms, bits_per_second, format };
+        let (id, nonce, reflected) = (self.request.key.1, self.request.nonce, Some(live.keys(core.now)));
+        self.accept = Some(Message::Accept(Accept { id, nonce, flow, cell, provider: None, stream_keys: reflected }));
     }
 
     /// Accepts with an object of `length` bytes; `make` makes its sender.
@@ -356,15 +360,15 @@ impl Session {
         (length, digest, format): (u64, [u8; 32], String),
         make: impl FnOnce(RequestId) -> ObjectSender,
     ) {
-        let resume = self.wish.resume.filter(|has| has.digest == digest && has.offset <= length);
+        let resume = self.request.spec.resume.filter(|has| has.digest == digest && has.offset <= length);
         let offset = resume.map(|has| has.offset);
-        let offer = FlowDescription::Object { bytes: length, digest, format, inline: None, offset };
-        let accept = self.acceptance(core, cell, offer);
+        let flow = FlowDescription::Object { bytes: length, digest, format, inline: None, offset };
+        let accept = self.acceptance(core, cell, flow);
         self.report(core);
         // Ahead of the chunks on their own flow, so that they cannot overtake it.
         self.send_reliably(core, &accept);
         self.accept = Some(accept);
-        self.phase = SessionPhase::Sending(make(self.wish.key.1).starting_at(offset.unwrap_or(0)));
+        self.phase = SessionPhase::Sending(make(self.request.key.1).starting_at(offset.unwrap_or(0)));
         self.await_requester(core, id);
     }
 
@@ -374,19 +378,19 @@ impl Session {
         cell: Cell,
         (object, digest, format): (Bytes, [u8; 32], String),
     ) {
-        let offer =
+        let flow =
             FlowDescription::Object { bytes: object.len() as u64, digest, format, inline: Some(object), offset: None };
-        self.accept = Some(self.acceptance(core, cell, offer));
+        self.accept = Some(self.acceptance(core, cell, flow));
         self.report(core);
         self.send_accept(core);
     }
 
-    fn acceptance(&self, core: &Core, cell: Cell, offer: FlowDescription) -> Message {
-        let provider = Some(core.node).filter(|_| self.wish.relayed);
+    fn acceptance(&self, core: &Core, cell: Cell, flow: FlowDescription) -> Message {
+        let provider = Some(core.node).filter(|_| self.request.relayed);
         Message::Accept(Accept {
-            id: self.wish.key.1,
-            nonce: self.wish.nonce,
-            flow: offer,
+            id: self.request.key.1,
+            nonce: self.request.nonce,
+            flow,
             cell,
             provider,
             stream_keys: None,

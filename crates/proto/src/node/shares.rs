@@ -64,12 +64,12 @@ pub(super) fn select_evicted(
 
 impl ProviderSessions {
     /// The sessions of others that end so that a request has a place.
-    pub(super) fn displaced(&self, now: Time, wish: &ServeRequest) -> Vec<SessionId> {
-        let places = if wish.service.is_stream() { self.stream_places(now) } else { self.object_places(now) };
-        let mut load = self.load_besides(Some(wish.key));
-        select_evicted(places, (wish.requester, 1), |place| {
+    pub(super) fn displaced(&self, now: Time, request: &ServeRequest) -> Vec<SessionId> {
+        let places = if request.spec.service.is_stream() { self.stream_slots(now) } else { self.object_slots(now) };
+        let mut load = self.load_besides(Some(request.key));
+        select_evicted(places, (request.requester, 1), |place| {
             load.leave(&place.load);
-            !self.is_too_much(wish, &load)
+            !self.is_too_much(request, &load)
         })
     }
 
@@ -77,40 +77,41 @@ impl ProviderSessions {
     pub(super) fn displaced_from_memory(
         &self,
         now: Time,
-        wish: &ServeRequest,
+        request: &ServeRequest,
         bytes: u64,
         excess: u64,
     ) -> Vec<SessionId> {
-        let mut places = self.object_places(now);
+        let mut places = self.object_slots(now);
         places.retain_mut(|place| {
             let held = place.sessions.iter().filter_map(|id| self.sessions.get(id)).map(Session::held_bytes);
             place.amount = held.sum::<usize>() as u64;
             place.amount > 0
         });
         let mut freed = 0;
-        select_evicted(places, (wish.requester, bytes), |place| {
+        select_evicted(places, (request.requester, bytes), |place| {
             freed += place.amount;
             freed >= excess
         })
     }
 
-    fn object_places(&self, now: Time) -> Vec<ProviderSlot> {
-        let objects = self.under_way().filter(|(_, session)| !session.wish.service.is_stream());
-        objects.map(|(id, session)| place(now, id, session)).collect()
+    fn object_slots(&self, now: Time) -> Vec<ProviderSlot> {
+        let objects = self.under_way().filter(|(_, session)| !session.request.spec.service.is_stream());
+        objects.map(|(id, session)| provider_slot(now, id, session)).collect()
     }
 
     /// A stream for one requester is a place; so is a copy that one requester alone has.
-    fn stream_places(&self, now: Time) -> Vec<ProviderSlot> {
-        let is_single = |session: &Session| session.wish.service.is_stream() && session.wish.reflect.is_none();
+    fn stream_slots(&self, now: Time) -> Vec<ProviderSlot> {
+        let is_single =
+            |session: &Session| session.request.spec.service.is_stream() && session.request.reflect.is_none();
         let streams = self.under_way().filter(|(_, session)| is_single(session));
-        let mut places: Vec<ProviderSlot> = streams.map(|(id, session)| place(now, id, session)).collect();
+        let mut places: Vec<ProviderSlot> = streams.map(|(id, session)| provider_slot(now, id, session)).collect();
         for (service, kbps) in self.publications.rates() {
             let mut copies = BTreeMap::<_, Vec<(SessionId, &Session)>>::new();
             for (id, member) in self.members(service).filter(|(_, member)| member.has_joined()) {
-                copies.entry(member.wish.reflect.map(|reflect| reflect.to)).or_default().push((id, member));
+                copies.entry(member.request.reflect.map(|reflect| reflect.to)).or_default().push((id, member));
             }
             for members in copies.into_values() {
-                let holders: BTreeSet<NodeId> = members.iter().map(|(_, member)| member.wish.requester).collect();
+                let holders: BTreeSet<NodeId> = members.iter().map(|(_, member)| member.request.requester).collect();
                 if let (Some(holder), 1) = (holders.first().copied(), holders.len()) {
                     let sessions = members.iter().map(|(id, _)| *id).collect();
                     let load = ProviderLoad::of_stream(kbps);
@@ -122,14 +123,14 @@ impl ProviderSessions {
     }
 }
 
-fn place(now: Time, id: SessionId, session: &Session) -> ProviderSlot {
+fn provider_slot(now: Time, id: SessionId, session: &Session) -> ProviderSlot {
     ProviderSlot {
-        holder: session.wish.requester,
+        holder: session.request.requester,
         sessions: vec![id],
         amount: 1,
         is_used: session.is_used(now),
         bytes: session.bytes(),
-        load: if session.wish.service.is_stream() {
+        load: if session.request.spec.service.is_stream() {
             ProviderLoad::of_stream(session.kbps)
         } else {
             ProviderLoad::of_object()

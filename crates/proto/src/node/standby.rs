@@ -167,7 +167,7 @@ impl HomeRegistration {
             StandbyState::Up(up) => {
                 let connection = up.connection;
                 core.close(connection, "no answer");
-                self.notices.push_back(HomeEvent::StandbyLost(connection));
+                self.events.push_back(HomeEvent::StandbyLost(connection));
                 self.standby_lost(core, connection);
             }
         }
@@ -191,7 +191,7 @@ impl HomeRegistration {
 
     /// A dial has led to a hub, which may be the home under another address.
     pub(super) fn on_standby_up(&mut self, core: &mut Core, connection: ConnectionId) {
-        let hub_at = |connection: ConnectionId| core.connections.get(connection).map(|entry| entry.peer.node);
+        let hub_at = |connection: ConnectionId| core.connections.get(connection).map(|entry| entry.remote.node);
         let (StandbyState::Dialling(index), Some(hub)) = (&self.standby.search, hub_at(connection)) else {
             return core.close(connection, "no longer needed");
         };
@@ -245,7 +245,7 @@ impl HomeRegistration {
 
     /// The hub at the other end, which is this one of the list, stands by.
     pub(super) fn accept_standby(&mut self, core: &mut Core, connection: ConnectionId, index: usize) {
-        let Some(hub) = core.connections.get(connection).map(|entry| entry.peer.node) else { return };
+        let Some(hub) = core.connections.get(connection).map(|entry| entry.remote.node) else { return };
         let now = core.now;
         self.standby.search = StandbyState::Up(ActiveStandby {
             connection,
@@ -265,7 +265,7 @@ impl HomeRegistration {
         core.connections.forget(NodeDialPurpose::Standby);
         if let StandbyState::Up(up) = std::mem::take(&mut self.standby.search) {
             core.close(up.connection, "the home is lost");
-            self.notices.push_back(HomeEvent::StandbyLost(up.connection));
+            self.events.push_back(HomeEvent::StandbyLost(up.connection));
         }
     }
 
@@ -281,7 +281,7 @@ impl HomeRegistration {
     pub(super) fn move_on(&mut self, core: &mut Core, lost: Option<ConnectionId>, reason: String) {
         let was_home = self.home().is_some();
         let Some(ActiveStandby { connection, index, .. }) = self.standby.up().copied().filter(|_| was_home) else {
-            return self.go_on(core, lost, reason);
+            return self.try_next_home(core, lost, reason);
         };
         self.drop_redirect(core);
         for timer in [Timer::HomeReply, Timer::Renew, Timer::Standby] {
@@ -295,7 +295,7 @@ impl HomeRegistration {
         core.unsettled_until = core.now + UNSETTLED;
         self.state =
             RegistrationState::Linked(HomeConnection { attached: Some(core.now), ..HomeConnection::new(connection) });
-        self.notices.extend([HomeEvent::Lost { connection: lost, reason }, HomeEvent::Attached(connection)]);
+        self.events.extend([HomeEvent::Lost { connection: lost, reason }, HomeEvent::Attached(connection)]);
         let held = self.record.version;
         self.record.version = held.next();
         self.ask(core, HomeRequest::Adopt(held), 1, core.now);
@@ -320,7 +320,7 @@ impl HomeRegistration {
     }
 
     /// A home is needed: one that leaves is left now. Returns whether it was.
-    pub(super) fn hasten(&mut self, core: &mut Core) -> bool {
+    pub(super) fn depart_now(&mut self, core: &mut Core) -> bool {
         let leaving = self.home().filter(|home| core.timers.is_set(Timer::Depart(*home)));
         leaving.inspect(|home| self.depart(core, *home)).is_some()
     }
@@ -335,7 +335,7 @@ impl HomeRegistration {
             self.move_on(core, None, "the hub is leaving".to_owned());
         } else if self.standby.connection() == Some(connection) {
             core.close(connection, "no longer needed");
-            self.notices.push_back(HomeEvent::StandbyLost(connection));
+            self.events.push_back(HomeEvent::StandbyLost(connection));
             self.standby_lost(core, connection);
         }
     }

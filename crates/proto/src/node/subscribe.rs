@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::api::{Discovery, NodeEvent, Provider, ReflectionPolicy, ServiceRequest, Ticket};
+use super::api::{Discovery, NodeEvent, Provider, Ticket};
 use super::core::Core;
 use super::incoming_flow::IncomingFlow;
 use super::multicast_search::SearchMethods;
@@ -22,7 +22,7 @@ use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use crate::scope::Scope;
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{CopyTarget, Message, Reason, Rekey, RequestMode, StreamKeys};
+use crate::wire::{CopyTarget, Message, Reason, ReflectionPolicy, Rekey, RequestMode, ServiceRequest, StreamKeys};
 
 /// Between two reports to the provider of a reflected stream, which only say
 /// that it is still wanted.
@@ -52,10 +52,10 @@ pub(super) struct SubscriptionState {
     /// Whether this node can take one in answer.
     pub(super) able: bool,
     /// Whether one is asked for.
-    pub(super) wanted: bool,
+    pub(super) is_requested: bool,
     /// Where it is to go, and by which tag it is recognised; another one for
     /// each number of the request.
-    pub(super) leg: Option<(SocketAddr, StreamTag)>,
+    pub(super) copy_target: Option<(SocketAddr, StreamTag)>,
     /// The only provider that is meant, and where it is.
     pub(super) aim: Option<(NodeId, Cell)>,
     /// The hub that was asked.
@@ -72,16 +72,6 @@ pub(super) struct SubscriptionState {
     pub(super) tries: u32,
     /// What a hub has handed over before anybody has accepted.
     pub(super) foretold: ProvisionalKey,
-}
-
-impl SubscriptionState {
-    /// Where a copy is wanted, in the words of requests.
-    pub(super) fn reflect(&self, wanted: &ServiceRequest) -> Option<CopyTarget> {
-        let (to, tag) = self.leg?;
-        let named = wanted.provider.as_ref().map(|provider| provider.node);
-        let provider = self.aim.map(|(node, _)| node).or(named);
-        Some(CopyTarget { to, tag, hops: 0, provider, is_resuming: self.resumes.then_some(true) })
-    }
 }
 
 /// A reflected stream, as the provider has told of it.
@@ -124,15 +114,30 @@ impl IncomingFlow {
     }
 }
 
+impl OutgoingRequest {
+    /// The destination of a copy of the reflected stream, if one is wanted.
+    pub(super) fn copy_target(&self) -> Option<CopyTarget> {
+        let (to, tag) = self.subscription.copy_target?;
+        let named = self.provider.as_ref().map(|provider| provider.node);
+        let provider = self.subscription.aim.map(|(node, _)| node).or(named);
+        Some(CopyTarget { to, tag, hops: 0, provider, is_resuming: self.subscription.resumes.then_some(true) })
+    }
+}
+
 impl OutgoingRequests {
     /// Why a request for a reflected stream cannot be made; `None` if it can,
     /// or is none.
-    pub(super) fn not_reflected(&self, core: &Core, wanted: &ServiceRequest) -> Option<&'static str> {
-        if wanted.reflect != Some(ReflectionPolicy::Always) || self.can_take(core, wanted) {
+    pub(super) fn not_reflected(
+        &self,
+        core: &Core,
+        request: &ServiceRequest,
+        provider: Option<&Provider>,
+    ) -> Option<&'static str> {
+        if request.reflect != ReflectionPolicy::Always || self.can_take(core, request, provider) {
             return None;
         }
         Some(match () {
-            () if !wanted.service.is_stream() => "only streams are reflected",
+            () if !request.service.is_stream() => "only streams are reflected",
             () if core.hub_role == Role::Server => "a server reflects no streams: request it instead",
             () if self.media.is_none() => "this node takes no reflected streams",
             () => "super nodes reflect a stream: it is neither relayed nor limited to the subnet",
@@ -140,24 +145,24 @@ impl OutgoingRequests {
     }
 
     /// Whether a request may be answered by a reflected stream.
-    pub(super) fn can_take(&self, core: &Core, wanted: &ServiceRequest) -> bool {
-        let is_direct = wanted.provider.is_some() && wanted.reflect != Some(ReflectionPolicy::Always);
-        wanted.reflect.is_some()
+    pub(super) fn can_take(&self, core: &Core, request: &ServiceRequest, provider: Option<&Provider>) -> bool {
+        let is_direct = provider.is_some() && request.reflect != ReflectionPolicy::Always;
+        request.reflect != ReflectionPolicy::Never
             && self.media.is_some()
             && core.hub_role == Role::SuperNode
-            && wanted.mode == RequestMode::Forward
-            && wanted.service.is_stream()
-            && wanted.scope != Scope::Subnet
+            && request.mode == RequestMode::Forward
+            && request.service.is_stream()
+            && request.scope != Scope::Subnet
             && !(self.multicast && self.discovery == Discovery::Multicast)
             && !is_direct
     }
 
     /// Draws a tag for a request that has a new number, and tells the owner.
-    pub(super) fn draw_leg(&mut self, core: &mut Core, asked: &mut OutgoingRequest) {
-        asked.subscription.leg = None;
-        if let Some(to) = self.media.filter(|_| asked.subscription.wanted) {
+    pub(super) fn draw_copy_target(&mut self, core: &mut Core, asked: &mut OutgoingRequest) {
+        asked.subscription.copy_target = None;
+        if let Some(to) = self.media.filter(|_| asked.subscription.is_requested) {
             let tag = StreamTag(self.tags.next_u64());
-            asked.subscription.leg = Some((to, tag));
+            asked.subscription.copy_target = Some((to, tag));
             core.emit(NodeEvent::ExpectTag { ticket: asked.ticket, tag, door: core.media_of_home() });
         }
     }
@@ -165,11 +170,12 @@ impl OutgoingRequests {
     /// Every provider is busy: asks for what one of them sends already, if that
     /// may be. Returns whether it does.
     pub(super) fn asks_for_reflected(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> bool {
-        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.subscription.able && !asked.subscription.wanted)
+        let Some(asked) =
+            self.asked.get_mut(&id).filter(|asked| asked.subscription.able && !asked.subscription.is_requested)
         else {
             return false;
         };
-        asked.subscription.wanted = true;
+        asked.subscription.is_requested = true;
         let id = self.renumber(core, id);
         if let Some(asked) = self.asked.get_mut(&id) {
             asked.ways = SearchMethods::default();
@@ -181,12 +187,14 @@ impl OutgoingRequests {
     /// A reflected stream is accepted: its packets come under the tag that was
     /// drawn for this number.
     pub(super) fn tell_reflected(&self, core: &mut Core, id: RequestId, reflected: &StreamKeys) {
-        let Some(OutgoingRequest { ticket, subscription: taking, phase: RequestPhase::Receiving(receiving), .. }) =
+        let Some(OutgoingRequest { ticket, subscription, phase: RequestPhase::Receiving(receiving), .. }) =
             self.asked.get(&id)
         else {
             return;
         };
-        let (ticket, Some((_, tag)), provider) = (*ticket, taking.leg, receiving.provider) else { return };
+        let (ticket, Some((_, tag)), provider) = (*ticket, subscription.copy_target, receiving.provider) else {
+            return;
+        };
         let StreamKeys { stream, epoch, secret, next } = reflected.clone();
         core.emit(NodeEvent::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed: true });
         if let Some((epoch, secret)) = next {
@@ -227,19 +235,20 @@ impl OutgoingRequests {
         }
         let Some(OutgoingRequest {
             ticket,
-            request: wanted,
+            request,
+            provider,
             commanded,
             phase: RequestPhase::Receiving(receiving),
-            subscription: taking,
+            subscription,
             ..
         }) = self.asked.get(&id)
         else {
             return;
         };
-        let aim = Some((receiving.provider, receiving.cell())).filter(|_| taking.tries.is_multiple_of(2));
-        let (ends, resumes) = (taking.ends, taking.lost.is_none());
-        let taking = SubscriptionState {
-            wanted: true,
+        let aim = Some((receiving.provider, receiving.cell())).filter(|_| subscription.tries.is_multiple_of(2));
+        let (ends, resumes) = (subscription.ends, subscription.lost.is_none());
+        let subscription = SubscriptionState {
+            is_requested: true,
             able: true,
             aim,
             replaces: Some(id),
@@ -247,11 +256,11 @@ impl OutgoingRequests {
             ends,
             ..SubscriptionState::default()
         };
-        let wanted = ServiceRequest { trace: false, ..wanted.clone() };
+        let request = ServiceRequest { trace: false, ..request.clone() };
         let again = OutgoingRequest {
             commanded: *commanded,
-            subscription: taking,
-            ..OutgoingRequest::new(*ticket, wanted, core.now, PATIENCE)
+            subscription,
+            ..OutgoingRequest::new(*ticket, request, provider.clone(), core.now, PATIENCE)
         };
         core.counters.resubscribed += 1;
         let again = self.number(core, again);
@@ -275,14 +284,14 @@ impl OutgoingRequests {
         if !asked.is_subscribed() && asked.subscription.lost.is_none() {
             return self.nobody_goes_on(core, id, reason, after);
         }
-        let taking = &mut asked.subscription;
-        taking.tries += 1;
-        let is_over = taking.lost.is_some_and(|since| core.now.since(since) >= LOST_PATIENCE);
-        if is_over || taking.lost.is_some() && reason == Reason::NotAllowed {
+        let subscription = &mut asked.subscription;
+        subscription.tries += 1;
+        let is_over = subscription.lost.is_some_and(|since| core.now.since(since) >= LOST_PATIENCE);
+        if is_over || subscription.lost.is_some() && reason == Reason::NotAllowed {
             return self.finish(core, id, Some(reason));
         }
-        if taking.lost.is_some() || taking.tries < TRIES {
-            let pause = (FIRST_PAUSE * (1 << taking.tries.min(6))).min(LONGEST_PAUSE);
+        if subscription.lost.is_some() || subscription.tries < TRIES {
+            let pause = (FIRST_PAUSE * (1 << subscription.tries.min(6))).min(LONGEST_PAUSE);
             core.set(Timer::Resubscribe(id), pause.max(after.unwrap_or_default().min(LONGEST_PAUSE)));
         }
     }
@@ -309,22 +318,21 @@ impl OutgoingRequests {
     }
 
     pub(super) fn on_resubscribe_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
-        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), subscription: taking, .. }) =
-            self.asked.get(&id)
+        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), subscription, .. }) = self.asked.get(&id)
         else {
             return;
         };
-        if receiving.may_be_resumed() && taking.lost.is_none() {
+        if receiving.may_be_resumed() && subscription.lost.is_none() {
             return self.on_pause_over(core, attach, id);
         }
-        if receiving.is_broken() || taking.lost.is_some() || taking.tries > 0 {
+        if receiving.is_broken() || subscription.lost.is_some() || subscription.tries > 0 {
             self.find_another_way(core, attach, id);
         }
     }
 
     /// There is another home: what is reflected comes through it from now on.
     pub(super) fn resubscribe_all(&mut self, core: &mut Core, attach: &HomeRegistration, home: ConnectionId) {
-        let Some(hub) = core.connections.get(home).map(|connection| connection.peer.node) else { return };
+        let Some(hub) = core.connections.get(home).map(|connection| connection.remote.node) else { return };
         let away =
             |asked: &OutgoingRequest| asked.is_subscribed() && asked.subscription.hub.is_some_and(|asked| asked != hub);
         for id in self.asked.iter().filter(|(_, asked)| away(asked)).map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -365,12 +373,12 @@ impl OutgoingRequest {
 
     /// Whether `provider` is one that it means.
     pub(super) fn may_be_of(&self, provider: NodeId) -> bool {
-        let named = self.request.provider.as_ref().map(|Provider { node, .. }| *node);
+        let named = self.provider.as_ref().map(|Provider { node, .. }| *node);
         named.is_none_or(|named| named == provider)
     }
 }
 
 /// The message that keeps a member of a stream one.
-pub(super) fn still_wanted(id: RequestId) -> Message {
+pub(super) fn renewal_report(id: RequestId) -> Message {
     Message::Report(crate::wire::Report { id, ..Default::default() })
 }

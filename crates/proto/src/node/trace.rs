@@ -98,7 +98,7 @@ impl Core {
 
     /// A request was sent under this number.
     pub(super) fn trace_sent(&mut self, ticket: Ticket, id: RequestId, connection: ConnectionId) {
-        let to = self.connections.get(connection).map(|connection| connection.peer.node);
+        let to = self.connections.get(connection).map(|connection| connection.remote.node);
         let (Some(tracing), Some(to)) = (self.traces.0.get_mut(&ticket), to) else { return };
         tracing.trace.sent += 1;
         if tracing.questions.len() < MAX_QUESTIONS {
@@ -116,8 +116,8 @@ impl Core {
     /// A hub tells what has become of a request there or further on; or a
     /// provider, how it answers.
     pub(super) fn on_hop_report(&mut self, connection: ConnectionId, traced: HopReport) {
-        let Some(peer) = self.connections.get(connection).map(|connection| &connection.peer) else { return };
-        let (from, role, name) = (peer.node, peer.role, peer.name.clone());
+        let Some(remote) = self.connections.get(connection).map(|connection| &connection.remote) else { return };
+        let (from, role, name) = (remote.node, remote.role, remote.name.clone());
         let HopReport { id, mut hop, .. } = traced;
         let meant = |tracing: &Tracing| tracing.questions.iter().any(|question| question.id == id);
         let Some((ticket, tracing)) = self.traces.0.iter_mut().find(|(_, tracing)| meant(tracing)) else {

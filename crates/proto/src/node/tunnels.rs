@@ -18,10 +18,7 @@ use crate::machine::RemoteIdentity as Remote;
 use crate::random::SecretRng;
 use crate::rtt::Rtt;
 use crate::service::{Role, Service};
-use crate::wire::{
-    Accept, Decline, FlowDescription, Message, ProtocolVersion, ProviderAddress, ProviderRequest, Reason, Request,
-    RequestMode, RequestParams,
-};
+use crate::wire::{Accept, Decline, FlowDescription, Message, ProviderAddress, Reason, Request, Route, ServiceRequest};
 
 /// Time that hubs try for a call.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -33,14 +30,14 @@ const REACH_TIME: Duration = Duration::from_secs(2);
 const MAX_CALLED: usize = 16;
 
 /// The most ways through hubs at once.
-const MAX_WAYS: usize = 64;
+const MAX_TUNNELS: usize = 64;
 
 /// Both sides.
 #[derive(Debug)]
 pub(super) struct ConnectRequests {
     /// As many as objects are offered.
-    out: BTreeMap<RequestId, OutgoingConnect>,
-    called: BTreeMap<NodeId, IncomingConnect>,
+    outgoing: BTreeMap<RequestId, OutgoingConnect>,
+    incoming: BTreeMap<NodeId, IncomingConnect>,
     nonces: SecretRng,
 }
 
@@ -58,55 +55,59 @@ struct OutgoingConnect {
 /// A call of somebody who is being dialled.
 #[derive(Debug)]
 struct IncomingConnect {
+    /// The hub's connection.
     by: ConnectionId,
-    request: ProviderRequest,
+    id: RequestId,
+    requester: NodeId,
+    /// True if the hub passes on what the two say.
+    is_relayed: bool,
+}
+
+impl IncomingConnect {
+    fn decline(&self, core: &mut Core, reason: Reason) {
+        let requester = Some(self.requester).filter(|_| !self.is_relayed);
+        core.send(self.by, &Message::Decline(Decline { id: self.id, reason, retry_after_ms: None, requester }));
+    }
 }
 
 impl ConnectRequests {
     pub(super) fn new(config: &NodeConfig) -> Self {
-        Self { out: BTreeMap::new(), called: BTreeMap::new(), nonces: SecretRng::new(config.secret, "call") }
+        Self { outgoing: BTreeMap::new(), incoming: BTreeMap::new(), nonces: SecretRng::new(config.secret, "call") }
     }
 
     /// Calls a node, or says so again.
-    pub(super) fn call(
+    pub(super) fn request_connect(
         &mut self,
         core: &mut Core,
         home: Option<ConnectionId>,
         node: NodeId,
         (service, cell): (Service, Cell),
     ) {
-        // An older hub would have the service provided.
-        let knows_calls = |home: &ConnectionId| {
-            core.connections.get(*home).is_some_and(|home| home.hello.protocol >= ProtocolVersion::CONNECT_TO)
-        };
-        let Some(home) = home.filter(knows_calls) else { return };
-        let known = self.out.iter().find(|(_, call)| call.node == node).map(|(id, _)| *id);
+        let Some(home) = home else { return };
+        let known = self.outgoing.iter().find(|(_, call)| call.node == node).map(|(id, _)| *id);
         let id = known.unwrap_or_else(|| {
             let (id, nonce) = (core.next_request(), Nonce::from_u64(self.nonces.next_u64()));
-            self.out.insert(id, OutgoingConnect { node, service, cell, nonce, dialled: false });
+            self.outgoing.insert(id, OutgoingConnect { node, service, cell, nonce, dialled: false });
             id
         });
-        let Some(OutgoingConnect { service, cell, nonce, .. }) = self.out.get(&id) else { return };
+        let Some(OutgoingConnect { service, cell, nonce, .. }) = self.outgoing.get(&id) else { return };
         core.send(
             home,
             &Message::Request(Request {
                 id,
                 nonce: *nonce,
-                service: *service,
-                area: Area::Exact(*cell),
-                mode: RequestMode::Forward,
+                spec: ServiceRequest { count: 1, ..ServiceRequest::new(*service, Area::Exact(*cell)) }.into(),
                 deadline_ms: DEADLINE.as_millis() as u32,
-                count: 1,
-                params: Some(RequestParams { connect_to: Some(node), ..RequestParams::default() }),
-                scope: None,
-                selector: None,
+                route: None,
+                copy_target: None,
+                connect_to: Some(node),
             }),
         );
     }
 
     /// Nothing is wanted of a node any more.
     pub(super) fn end(&mut self, core: &mut Core, node: NodeId) {
-        self.out.retain(|_, call| call.node != node);
+        self.outgoing.retain(|_, call| call.node != node);
         if let Some(way) = core.connections.way_to(node) {
             core.close(way, "no longer needed");
         }
@@ -114,8 +115,8 @@ impl ConnectRequests {
 
     /// A node is there: who was called, or who called.
     pub(super) fn on_node_up(&mut self, core: &mut Core, node: NodeId) {
-        self.out.retain(|_, call| call.node != node);
-        if self.called.remove(&node).is_some() {
+        self.outgoing.retain(|_, call| call.node != node);
+        if self.incoming.remove(&node).is_some() {
             core.timers.clear(Timer::IncomingConnect(node));
         }
     }
@@ -128,44 +129,45 @@ impl ConnectRequests {
     /// The caller was not reached in time: the hub is to pass messages on.
     pub(super) fn on_timer(&mut self, core: &mut Core, node: NodeId) {
         core.timers.clear(Timer::IncomingConnect(node));
-        if let Some(IncomingConnect { by, request: forward }) = self.called.remove(&node) {
-            decline(core, by, &forward, Reason::Unreachable);
+        if let Some(call) = self.incoming.remove(&node) {
+            call.decline(core, Reason::Unreachable);
         }
     }
 
     /// A node calls this one.
-    pub(super) fn on_provider_request(
+    pub(super) fn on_call(
         &mut self,
         core: &mut Core,
         unreached: &mut UnreachableNodes,
         connection: ConnectionId,
-        forward: ProviderRequest,
+        request: &Request,
+        route: Route,
     ) {
-        let way = DialTarget { node: forward.requester, schemes: SchemeSet::ALL };
-        let node = forward.requester;
-        if !core.is_hub(connection) || node == core.node || RequestParams::connect_to(forward.params) != Some(core.node)
-        {
+        let node = route.requester;
+        if !core.is_hub(connection) || node == core.node || request.connect_to != Some(core.node) {
             core.counters.refused += 1;
             return;
         }
-        if forward.reply_to.is_empty() {
-            return open(core, connection, &forward);
+        let call =
+            IncomingConnect { by: connection, id: request.id, requester: node, is_relayed: route.reply_to.is_empty() };
+        if call.is_relayed {
+            return open(core, &call, request.nonce);
         }
-        let addresses = core.told(connection, forward.reply_to.clone());
+        let addresses = core.told(connection, route.reply_to);
         if addresses.is_empty() || unreached.holds(core.now, node, &addresses) {
-            return decline(core, connection, &forward, Reason::Unreachable);
+            return call.decline(core, Reason::Unreachable);
         }
-        if self.called.len() >= MAX_CALLED && !self.called.contains_key(&node) {
-            return decline(core, connection, &forward, Reason::Busy);
+        if self.incoming.len() >= MAX_CALLED && !self.incoming.contains_key(&node) {
+            return call.decline(core, Reason::Busy);
         }
-        if !self.called.contains_key(&node) {
-            if !core.dial_as_told(way, addresses) {
-                return decline(core, connection, &forward, Reason::Unreachable);
+        if !self.incoming.contains_key(&node) {
+            if !core.dial_as_told(DialTarget { node, schemes: SchemeSet::ALL }, addresses) {
+                return call.decline(core, Reason::Unreachable);
             }
             core.set(Timer::IncomingConnect(node), REACH_TIME);
         }
-        core.send(connection, &Message::Pending { id: forward.id, requester: Some(node), provider: None });
-        self.called.insert(node, IncomingConnect { by: connection, request: forward });
+        core.send(connection, &Message::Pending { id: request.id, requester: Some(node), provider: None });
+        self.incoming.insert(node, call);
     }
 
     /// Takes a hub's answer to a call and returns the node called, once there is a way to it.
@@ -176,7 +178,7 @@ impl ConnectRequests {
         else {
             return None;
         };
-        let call = self.out.get_mut(id)?;
+        let call = self.outgoing.get_mut(id)?;
         if !core.is_hub(connection) {
             // Only a hub was asked: a node that answers is to stop.
             core.send_reliably(connection, *id, &Message::Stop { id: *id, reason: Reason::Cancelled });
@@ -185,7 +187,7 @@ impl ConnectRequests {
         match message {
             Message::Accept(accept) if accept.provider == Some(call.node) && accept.nonce == call.nonce => {
                 let node = call.node;
-                self.out.remove(id);
+                self.outgoing.remove(id);
                 return Some(enter(core, connection, node, *id).then_some(node));
             }
             Message::Accept(_) => core.counters.refused += 1,
@@ -195,7 +197,7 @@ impl ConnectRequests {
                 let addresses = core.told(connection, addresses.clone());
                 call.dialled = core.dial_as_told(DialTarget { node: *node, schemes: SchemeSet::ALL }, addresses);
             }
-            Message::Decline(_) => drop(self.out.remove(id)),
+            Message::Decline(_) => drop(self.outgoing.remove(id)),
             _ => {}
         }
         Some(None)
@@ -203,50 +205,42 @@ impl ConnectRequests {
 }
 
 /// Accepts that what a node says comes through a hub.
-fn open(core: &mut Core, connection: ConnectionId, forward: &ProviderRequest) {
-    let ProviderRequest { id, nonce, requester, .. } = forward;
+fn open(core: &mut Core, call: &IncomingConnect, nonce: Nonce) {
+    let IncomingConnect { by: connection, id, requester, .. } = *call;
     let is_known = core.connections.get(connection).is_some_and(|entry| {
-        let hub = entry.peer.node;
-        !core.connections.ways(|way| (way.hub, way.id) == (hub, *id)).is_empty()
+        let hub = entry.remote.node;
+        !core.connections.ways(|way| (way.hub, way.id) == (hub, id)).is_empty()
     });
-    if !is_known && !enter(core, connection, *requester, *id) {
-        return decline(core, connection, forward, Reason::Busy);
+    if !is_known && !enter(core, connection, requester, id) {
+        return call.decline(core, Reason::Busy);
     }
     let nothing =
         FlowDescription::Object { bytes: 0, digest: [0; 32], format: String::new(), inline: None, offset: None };
-    let (offer, cell, provider) = (nothing, Cell::new(0, 0), Some(core.node));
-    core.send(
-        connection,
-        &Message::Accept(Accept { id: *id, nonce: *nonce, flow: offer, cell, provider, stream_keys: None }),
-    );
+    let (flow, cell, provider) = (nothing, Cell::new(0, 0), Some(core.node));
+    core.send(connection, &Message::Accept(Accept { id, nonce, flow, cell, provider, stream_keys: None }));
 }
 
 /// Takes a way through a hub for a connection with a node; false if there are too many.
 fn enter(core: &mut Core, connection: ConnectionId, node: NodeId, id: RequestId) -> bool {
     let Some(entry) = core.connections.get(connection) else { return false };
-    if core.connections.ways(|_| true).len() >= MAX_WAYS {
+    if core.connections.ways(|_| true).len() >= MAX_TUNNELS {
         return false;
     }
-    let through = Some(HubTunnel { connection, hub: entry.peer.node, id });
+    let tunnel = Some(HubTunnel { connection, hub: entry.remote.node, id });
     let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
-    let peer = Remote { node, role: Role::Node, name: String::new() };
+    let remote = Remote { node, role: Role::Node, name: String::new() };
     let way = core.connections.number_way();
-    let entry = NodeConnection { through, ..NodeConnection::new(now, peer, address, rtt) };
+    let entry = NodeConnection { tunnel, ..NodeConnection::new(now, remote, address, rtt) };
     core.connections.insert(way, entry);
     true
 }
 
-fn decline(core: &mut Core, connection: ConnectionId, forward: &ProviderRequest, reason: Reason) {
-    let requester = Some(forward.requester).filter(|_| !forward.reply_to.is_empty());
-    core.send(connection, &Message::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester }));
-}
-
 impl Node {
     /// True if a message is about a way through hubs, or may not be sent over one.
-    pub(super) fn belongs_to_way(&mut self, connection: ConnectionId, message: &Message) -> bool {
+    pub(super) fn is_tunnel_message(&mut self, connection: ConnectionId, message: &Message) -> bool {
         let Some(entry) = self.core.connections.get(connection) else { return true };
-        if entry.through.is_some() {
-            let refused = !is_of_files(message);
+        if entry.tunnel.is_some() {
+            let refused = !is_push_message(message);
             self.core.counters.refused += u64::from(refused);
             return refused;
         }
@@ -266,8 +260,9 @@ impl Node {
             }
             Message::Stop { id, .. } => {
                 let ways = way_of(&self.core, *id);
-                ways.iter()
-                    .for_each(|way| self.on_way_gone(*way, ConnectionLoss::new("the hub passes nothing on any more")));
+                ways.iter().for_each(|way| {
+                    self.on_tunnel_gone(*way, ConnectionLoss::new("the hub passes nothing on any more"))
+                });
                 !ways.is_empty()
             }
             _ => false,
@@ -275,7 +270,7 @@ impl Node {
     }
 
     /// A way through hubs is none any more.
-    pub(super) fn on_way_gone(&mut self, way: ConnectionId, loss: ConnectionLoss<'_>) {
+    pub(super) fn on_tunnel_gone(&mut self, way: ConnectionId, loss: ConnectionLoss<'_>) {
         if self.core.connections.remove(way).is_some() {
             self.on_connection_gone(way, loss);
         }
@@ -284,13 +279,13 @@ impl Node {
 
 /// The hub at the other end of a connection.
 fn entry_hub(core: &Core, connection: ConnectionId) -> Option<NodeId> {
-    core.connections.get(connection).filter(|_| core.is_hub(connection)).map(|entry| entry.peer.node)
+    core.connections.get(connection).filter(|_| core.is_hub(connection)).map(|entry| entry.remote.node)
 }
 
 /// True if two nodes may send it to one another through hubs: transfers of files need it.
-fn is_of_files(message: &Message) -> bool {
+fn is_push_message(message: &Message) -> bool {
     match message {
-        Message::Request(request) => RequestParams::is_pushed(request.params),
+        Message::Request(request) => request.spec.pushed,
         Message::Push(_)
         | Message::PushStatus { .. }
         | Message::Accept(_)

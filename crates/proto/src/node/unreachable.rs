@@ -18,11 +18,11 @@ const MAX_UNREACHED: usize = 256;
 /// Requesters that could not be dialled, and where.
 #[derive(Debug, Default)]
 pub(super) struct UnreachableNodes {
-    nodes: BTreeMap<NodeId, Failure>,
+    nodes: BTreeMap<NodeId, DialFailure>,
 }
 
 #[derive(Debug)]
-struct Failure {
+struct DialFailure {
     /// Over which transport to which host, whatever the port.
     ways: BTreeSet<(Scheme, IpAddr)>,
     until: Time,
@@ -38,7 +38,7 @@ impl UnreachableNodes {
             self.nodes.remove(&oldest);
         }
         let ways = ways(&addresses).collect();
-        self.nodes.insert(node, Failure { ways, until: now + MEMORY });
+        self.nodes.insert(node, DialFailure { ways, until: now + MEMORY });
     }
 
     /// The node's own way into the network is another one, or has been away: what failed before says nothing now.
@@ -53,7 +53,7 @@ impl UnreachableNodes {
 
     /// Whether dialling `node` has failed lately, at each of `addresses`.
     pub(super) fn holds(&self, now: Time, node: NodeId, addresses: &[Address]) -> bool {
-        let failed = |failure: &&Failure| ways(addresses).all(|way| failure.ways.contains(&way));
+        let failed = |failure: &&DialFailure| ways(addresses).all(|way| failure.ways.contains(&way));
         !addresses.is_empty() && self.nodes.get(&node).filter(failed).is_some_and(|failure| now < failure.until)
     }
 }

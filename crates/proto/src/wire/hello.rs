@@ -20,13 +20,10 @@ pub struct ProtocolVersion {
 
 impl ProtocolVersion {
     /// The one of this build.
-    pub const CURRENT: Self = Self { major: 1, minor: 1 };
+    pub const CURRENT: Self = Self { major: 2, minor: 0 };
 
-    /// The first one in which a node may be called; see [`RequestParams::call`](super::RequestParams::connect_to).
-    pub const CONNECT_TO: Self = Self { major: 1, minor: 1 };
-
-    /// The one before, which did not say its version yet.
-    pub const PREVIOUS: Self = Self { major: 1, minor: 0 };
+    /// The lowest one that this build can speak with.
+    pub const LOWEST: Self = Self { major: 2, minor: 0 };
 }
 
 impl fmt::Display for ProtocolVersion {
@@ -81,9 +78,9 @@ impl Hello {
     /// The greeting of this build, without a clock.
     pub const OWN: Self = Self { protocol: ProtocolVersion::CURRENT, capabilities: Capabilities::OWN, clock_s: None };
 
-    /// Assumed of an end that sends none: the previous version, without capabilities.
+    /// Assumed of an end that sends none: the lowest version, without capabilities.
     pub const ASSUMED: Self =
-        Self { protocol: ProtocolVersion::PREVIOUS, capabilities: Capabilities::NONE, clock_s: None };
+        Self { protocol: ProtocolVersion::LOWEST, capabilities: Capabilities::NONE, clock_s: None };
 
     /// Why nothing can be said to the end that says this; `None` if all is well.
     pub fn refusal(self) -> Option<String> {

@@ -5,12 +5,11 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
-use super::open::{self, open};
-use super::request::{Reason, RequestParams};
-use crate::address::Address;
+use super::open::open;
+use super::request::Reason;
 use crate::block::BlockService;
 use crate::grid::Cell;
-use crate::ids::{NodeId, Nonce, RequestId};
+use crate::ids::NodeId;
 use crate::record::Version;
 use crate::service::Service;
 
@@ -44,46 +43,6 @@ impl Reason {
     pub(crate) fn for_silence(way: RouteDirection) -> Self {
         if way == RouteDirection::Up { Self::UnreachableAbove } else { Self::Unreachable }
     }
-}
-
-/// See [`Message::RouteRequest`](super::Message::RouteRequest).
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-#[cbor(array)]
-pub struct RouteRequest {
-    /// The number under which to answer.
-    #[n(0)]
-    pub id: RequestId,
-    /// The secret to show.
-    #[n(1)]
-    pub nonce: Nonce,
-    /// What.
-    #[n(2)]
-    pub service: Service,
-    /// Where.
-    #[n(3)]
-    pub cell: Cell,
-    /// Who asked.
-    #[n(4)]
-    pub requester: NodeId,
-    /// Where to answer, the requester's preferred transport first; empty:
-    /// answer to the hub that carries, which relays.
-    #[cbor(n(5), with = "open::addresses", has_nil)]
-    pub reply_to: Vec<Address>,
-    /// How long the requester still waits for an acceptance, milliseconds.
-    #[n(6)]
-    pub deadline_ms: u32,
-    /// Where it may go on to.
-    #[n(7)]
-    pub direction: RouteDirection,
-    /// To how many further hubs it may go.
-    #[n(8)]
-    pub hops_left: u8,
-    /// The only provider that is meant; `None`: whoever is there.
-    #[n(9)]
-    pub provider: Option<NodeId>,
-    /// More.
-    #[n(10)]
-    pub params: Option<RequestParams>,
 }
 
 /// See [`Message::HomeChanged`](super::Message::HomeChanged).
@@ -128,7 +87,7 @@ pub struct Summary {
     pub version: u64,
     /// How many entries there are, here and below, in ascending order of the
     /// patches; 0 if there are none any more. At most [`MAX_SUMMARY_BLOCKS`].
-    #[cbor(n(2), with = "patches_codec")]
+    #[cbor(n(2), with = "block_services_codec")]
     pub block_services: Vec<(BlockService, u32)>,
     /// If set, everything that there is has been told since this version:
     /// what was told before it is void.
@@ -138,17 +97,17 @@ pub struct Summary {
 
 /// The patches as one flat array: each one's distance from the one before, then
 /// its count. Remotes on the grid are then a few bytes each.
-mod patches_codec {
+mod block_services_codec {
     use super::*;
 
     pub(super) fn encode<C, W: Write>(
-        patches: &[(BlockService, u32)],
+        block_services: &[(BlockService, u32)],
         e: &mut Encoder<W>,
         _: &mut C,
     ) -> Result<(), EncodeError<W::Error>> {
-        e.array(patches.len() as u64 * 2)?;
+        e.array(block_services.len() as u64 * 2)?;
         let mut before = 0;
-        for (patch, count) in patches {
+        for (patch, count) in block_services {
             e.u64(patch.number().saturating_sub(before))?.u32(*count)?;
             before = patch.number();
         }
@@ -159,16 +118,16 @@ mod patches_codec {
         let wrong = || DecodeError::message("a summary's blocks are out of order or off the grid");
         let length = d.array()?.filter(|length| length % 2 == 0 && *length <= 2 * MAX_SUMMARY_BLOCKS as u64);
         let length = length.ok_or_else(|| DecodeError::message("a summary of too many patches"))? / 2;
-        let mut patches: Vec<(BlockService, u32)> = Vec::with_capacity(length as usize);
+        let mut block_services: Vec<(BlockService, u32)> = Vec::with_capacity(length as usize);
         for _ in 0..length {
             let distance = d.u64()?;
-            let before = patches.last().map(|(patch, _)| patch.number());
+            let before = block_services.last().map(|(patch, _)| patch.number());
             let number = match before {
                 Some(_) if distance == 0 => return Err(wrong()),
                 before => before.unwrap_or(0).checked_add(distance).ok_or_else(wrong)?,
             };
-            patches.push((BlockService::from_number(number).ok_or_else(wrong)?, d.u32()?));
+            block_services.push((BlockService::from_number(number).ok_or_else(wrong)?, d.u32()?));
         }
-        Ok(patches)
+        Ok(block_services)
     }
 }

@@ -6,7 +6,8 @@ use super::lookup::Candidate;
 use super::push::MAX_OBJECT_NAME_BYTES;
 use super::reflection::MAX_SEALED_BYTES;
 use super::replication::{MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaUpdate};
-use super::request::{FlowDescription, RequestParams};
+use super::request::{FlowDescription, Request};
+use super::service_request::InvalidRequest;
 use super::trace::{HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS};
 use super::{MAX_CANDIDATES, MAX_GOSSIP_BYTES, Message, WireError};
 use crate::address::Address;
@@ -33,17 +34,10 @@ impl Message {
                 check_bound(count(siblings) <= MAX_CANDIDATES, "too many siblings")?;
                 check_bound(count(addresses) <= MAX_ADDRESSES, "too many addresses")
             }
-            Self::Request(request) => {
-                check_bound(request.area.is_valid(), "an area off the grid")?;
-                check_params(request.params)
-            }
-            Self::ProviderRequest(forward) => {
-                check_bound(forward.reply_to.len() <= MAX_ADDRESSES, "too many addresses")?;
-                check_params(forward.params)
-            }
+            Self::Request(request) => check_request(request),
             Self::Accept(accept) => {
                 check_bound(accept.cell.is_on_grid(), "a cell off the grid")?;
-                check_offer(&accept.flow)
+                check_flow(&accept.flow)
             }
             Self::Pending { provider: Some(provider), .. } => {
                 check_bound(provider.addresses.len() <= MAX_ADDRESSES, "too many addresses")
@@ -58,21 +52,13 @@ impl Message {
             }
             Self::Watch(watch) => check_bound(watch.area.is_valid(), "an area off the grid"),
             Self::WatchChange(change) => check_candidates(&change.updated),
-            Self::ReplicaUpdate(mirror) => check_replica_update(mirror),
+            Self::ReplicaUpdate(update) => check_replica_update(update),
             Self::ResyncRequest(retell) => {
                 check_bound(retell.nodes.len() <= MAX_REPLICA_CHANGES, "too many records wanted")
             }
             Self::HubLookup(seek) => check_bound(seek.area.is_valid(), "an area off the grid"),
-            Self::MulticastRequest(inquiry) => {
-                check_bound(inquiry.area.is_valid(), "an area off the grid")?;
-                check_bound(inquiry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")
-            }
+            Self::MulticastRequest(inquiry) => check_request(&inquiry.request),
             Self::MulticastCandidate(present) => check_candidates(std::slice::from_ref(&present.candidate)),
-            Self::RouteRequest(carry) => {
-                check_bound(carry.cell.is_on_grid(), "a cell off the grid")?;
-                check_bound(carry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")?;
-                check_params(carry.params)
-            }
             Self::SetStandby { addresses, .. } => {
                 let count = addresses.as_ref().map_or(0, Vec::len);
                 check_bound(count <= MAX_ADDRESSES, "too many addresses")
@@ -102,8 +88,8 @@ fn check_bound(holds: bool, what: &'static str) -> Result<(), WireError> {
     if holds { Ok(()) } else { Err(WireError::OutOfBounds(what)) }
 }
 
-fn check_offer(offer: &FlowDescription) -> Result<(), WireError> {
-    let (format, inline) = match offer {
+fn check_flow(flow: &FlowDescription) -> Result<(), WireError> {
+    let (format, inline) = match flow {
         FlowDescription::Stream { format, .. } => (format, 0),
         FlowDescription::Object { format, inline, .. } => (format, inline.as_ref().map_or(0, Bytes::len)),
     };
@@ -111,13 +97,15 @@ fn check_offer(offer: &FlowDescription) -> Result<(), WireError> {
     check_bound(inline <= MAX_INLINE_BYTES, "too long an object for an acceptance")
 }
 
-fn check_params(params: Option<RequestParams>) -> Result<(), WireError> {
-    let nowhere = RequestParams::copy_target(params).is_some_and(|reflect| reflect.to.port() == 0);
-    check_bound(!nowhere, "a stream to no port")
+fn check_request(request: &Request) -> Result<(), WireError> {
+    request.spec.check().map_err(|InvalidRequest(why)| WireError::OutOfBounds(why))?;
+    check_bound(request.reply_to().len() <= MAX_ADDRESSES, "too many addresses")?;
+    check_bound(request.hop().is_none_or(|hop| hop.cell.is_on_grid()), "a cell off the grid")?;
+    check_bound(request.copy_target.is_none_or(|target| target.to.port() != 0), "a stream to no port")
 }
 
-fn check_replica_update(mirror: &ReplicaUpdate) -> Result<(), WireError> {
-    let ReplicaUpdate { moves: shifts, removed: gone, capacities: left, records, alive: heard, .. } = mirror;
+fn check_replica_update(update: &ReplicaUpdate) -> Result<(), WireError> {
+    let ReplicaUpdate { moves: shifts, removed: gone, capacities: left, records, alive: heard, .. } = update;
     let sound = |record: &Record| record.cell.is_on_grid() && record.addresses.len() <= MAX_ADDRESSES;
     check_bound(records.len() <= MAX_REPLICA_RECORDS, "too many records")?;
     check_bound(records.iter().all(|numbered| sound(&numbered.record)), "a record off the grid")?;

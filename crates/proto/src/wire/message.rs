@@ -5,17 +5,17 @@ use minicbor::{Decode, Encode};
 
 use super::flow::{Chunk, Datagram, Report};
 use super::hello::Hello;
-use super::hierarchy::{HomeChanged, RouteRequest, Summary};
+use super::hierarchy::{HomeChanged, Summary};
 use super::lookup::{HubLookup, LookupResult, Watch, WatchChange};
 use super::multicast::{MulticastCandidate, MulticastRequest, MulticastSuppression};
 use super::open;
 use super::push::{Push, PushState};
 use super::reflection::{MediaAddress, Rekey, SealedKeys};
 use super::replication::{Adopt, ReplicaUpdate, ResyncRequest};
-use super::request::{Accept, Decline, ProviderAddress, ProviderRequest, Reason, Request};
+use super::request::{Accept, Decline, ProviderAddress, Reason, Request};
 use super::room::{JoinRoom, LeaveRoom, Roster};
 use super::trace::HopReport;
-use super::{MAX_MESSAGE_BYTES, WireError, bytes_codec};
+use super::{MAX_MESSAGE_BYTES, WireError, bytes_codec, codec};
 use crate::address::Address;
 use crate::ids::{NodeId, RequestId};
 use crate::record::{Capacity, Record, Version};
@@ -56,12 +56,11 @@ pub enum Message {
     /// The node leaves: its entries of this version and older are gone at once.
     #[n(4)]
     Withdraw(#[n(0)] Version),
-    /// A service is wanted.
+    /// A node requests a service, of a hub or of a provider; a hub hands the request to a
+    /// provider, or passes it on to another hub. A hub answers another hub by `RequestAck`, or by a
+    /// refusal; success is for the provider to tell.
     #[n(5)]
     Request(#[n(0)] Request),
-    /// A hub hands a request to a provider.
-    #[n(6)]
-    ProviderRequest(#[n(0)] ProviderRequest),
     /// The provider serves the request. First data may travel along.
     #[n(7)]
     Accept(#[n(0)] Accept),
@@ -163,10 +162,6 @@ pub enum Message {
     /// top to top to those who own the patches.
     #[n(24)]
     Summary(#[n(0)] Summary),
-    /// A hub passes a request on to another one. Answered by `RequestAck`, or by a
-    /// refusal; success is for the provider to tell.
-    #[n(25)]
-    RouteRequest(#[n(0)] RouteRequest),
     /// A hub has a request or a search and takes care of it.
     #[n(26)]
     RequestAck {
@@ -289,7 +284,7 @@ pub enum Message {
     #[n(57)]
     Hello(#[n(0)] Hello),
     /// A message between two nodes that cannot reach each other: hubs pass it on along the way of a
-    /// request with [`RequestParams::call`](super::RequestParams::connect_to).
+    /// request with [`Request::connect_to`].
     #[n(80)]
     Tunneled {
         /// The request.
@@ -335,7 +330,7 @@ impl Message {
         }
         let mut decoder = minicbor::Decoder::new(bytes);
         let message: Self = decoder.decode().map_err(|error| match message_number(bytes) {
-            Some(number) if error.is_unknown_variant() => WireError::LaterVersion(number),
+            Some(number) if open::is_later(&error) => WireError::LaterVersion(number),
             _ => WireError::Malformed(error.to_string()),
         })?;
         if decoder.position() != bytes.len() {
@@ -357,11 +352,6 @@ impl Message {
 
     /// The message as bytes.
     pub fn encode(&self) -> Bytes {
-        let mut buffer = Vec::with_capacity(64);
-        match minicbor::encode(self, &mut buffer) {
-            Ok(()) => Bytes::from(buffer),
-            // A `Vec` takes every write, and no message has a fallible encoding of its own.
-            Err(error) => unreachable!("encoding into memory cannot fail: {error}"),
-        }
+        codec::to_bytes(self)
     }
 }

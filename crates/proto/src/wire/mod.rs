@@ -9,10 +9,10 @@
 //! | from → to | messages |
 //! |---|---|
 //! | node → hub | `Publish`, `Renew`, `Withdraw`, `SetStandby`, `Adopt`, `Request`, `Watch`, `Unwatch` |
-//! | hub → node | `Lease`, `UnknownVersion`, `RetryAfter`, `Handover`, `Redirect`, `ProviderRequest`, `LookupResult`, `WatchChange` |
+//! | hub → node | `Lease`, `UnknownVersion`, `RetryAfter`, `Handover`, `Redirect`, `Request`, `LookupResult`, `WatchChange` |
 //! | provider → requester | `Accept`, `Datagram`, `Chunk`, `End`, `Rekey` |
 //! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
-//! | hub → hub | `Claim`, `ReplicaUpdate`, `ResyncRequest`, `Gossip`, `HubLoad`, `HubLookup`, `LookupResult`, `RouteRequest`, `RequestAck`, `Watch`, `WatchChange`, `Unwatch`, `RegisterChild`, `Summary` |
+//! | hub → hub | `Claim`, `ReplicaUpdate`, `ResyncRequest`, `Gossip`, `HubLoad`, `HubLookup`, `LookupResult`, `Request`, `RequestAck`, `Watch`, `WatchChange`, `Unwatch`, `RegisterChild`, `Summary` |
 //! | node → hub → hub, and back | `JoinRoom`, `LeaveRoom`; `Roster` |
 //! | provider → hub → hub → requester | `SealedKeys` |
 //! | node → its connection, by multicast | `MulticastRequest`, `MulticastSuppression`, `MulticastCandidate` |
@@ -20,9 +20,11 @@
 //! | any → any | `Hello`, `Decline`, `Pending`, `Ping`, `Pong` |
 
 mod bytes_codec;
+pub(crate) mod codec;
 mod flow;
 mod hello;
 mod hierarchy;
+mod json;
 mod limits;
 mod lookup;
 mod message;
@@ -33,11 +35,12 @@ mod reflection;
 mod replication;
 mod request;
 mod room;
+mod service_request;
 mod trace;
 
 pub use flow::{Chunk, Datagram, Report};
 pub use hello::{Capabilities, Hello, ProtocolVersion};
-pub use hierarchy::{HomeChanged, MAX_SUMMARY_BLOCKS, RouteDirection, RouteRequest, Summary};
+pub use hierarchy::{HomeChanged, MAX_SUMMARY_BLOCKS, RouteDirection, Summary};
 pub use lookup::{Candidate, Coverage, HubLookup, LookupResult, Watch, WatchChange};
 pub use message::{Message, Renew};
 pub use multicast::{MulticastCandidate, MulticastRequest, MulticastSuppression};
@@ -47,11 +50,12 @@ pub use replication::{
     Adopt, MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaCapacity, ReplicaMove, ReplicaRecord,
     ReplicaUpdate, ResyncRequest,
 };
-pub use request::{
-    Accept, Decline, FlowDescription, ProviderAddress, ProviderRequest, Reason, Request, RequestMode, RequestParams,
-    ResumePoint,
-};
+pub use request::{Accept, Decline, FlowDescription, HubHop, ProviderAddress, Reason, Request, Route};
 pub use room::{JoinRoom, LeaveRoom, Roster};
+pub use service_request::{
+    DEFAULT_TIMEOUT, InvalidRequest, MAX_REQUEST_TIME, MAX_SPEC_BYTES, ReflectionPolicy, RequestMode, RequestSpec,
+    ResumePoint, ServiceRequest,
+};
 pub use trace::{Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS};
 
 /// The longest word of membership, bytes: with its frame it fits into one
@@ -66,7 +70,7 @@ pub const MAX_CANDIDATES: usize = 64;
 
 /// The name of how messages are put on the wire: the ALPN identifier of TLS and QUIC.
 /// [`Hello`] tells which messages there are.
-pub const PROTOCOL: &str = "roost/1";
+pub const PROTOCOL: &str = "roost/2";
 
 /// Why bytes are no message. The sender is at fault; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

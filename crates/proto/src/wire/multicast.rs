@@ -5,57 +5,21 @@
 use minicbor::{Decode, Encode};
 
 use super::lookup::Candidate;
-use super::open;
-use super::request::{RequestMode, RequestParams};
-use crate::address::Address;
-use crate::grid::Area;
-use crate::ids::{NodeId, Nonce, RequestId};
-use crate::node_selector::NodeSelector;
-use crate::service::Service;
+use super::request::Request;
+use crate::ids::{NodeId, RequestId};
 
 /// See [`Message::MulticastRequest`](super::Message::MulticastRequest).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastRequest {
-    /// The requester's number for it.
+    /// The request, with its requester and its addresses as the route. The group gets to know the
+    /// nonce, so it tells a fresh answer from a stale one, and nothing about who answers.
     #[n(0)]
-    pub id: RequestId,
-    /// The secret to show to the requester. The group gets to know it, so it
-    /// tells a fresh answer from a stale one, and nothing about who answers.
+    pub request: Request,
+    /// The number of the repetition, from 0. A node that let another one answer an earlier
+    /// repetition considers a later one anew.
     #[n(1)]
-    pub nonce: Nonce,
-    /// What.
-    #[n(2)]
-    pub service: Service,
-    /// Where.
-    #[n(3)]
-    pub area: Area,
-    /// `Forward`: serve it. `Lookup`: only say who is there, by [`MulticastCandidate`].
-    #[n(4)]
-    pub mode: RequestMode,
-    /// Who asks.
-    #[n(5)]
-    pub requester: NodeId,
-    /// Where to answer, the requester's preferred transport first.
-    #[cbor(n(6), with = "open::addresses", has_nil)]
-    pub reply_to: Vec<Address>,
-    /// How long the requester still waits for an acceptance, milliseconds.
-    #[n(7)]
-    pub deadline_ms: u32,
-    /// Which repetition this is, from 0. Who let another answer an earlier one
-    /// considers a later one anew.
-    #[n(8)]
     pub attempt: u8,
-    /// Of `Lookup`: how many to list; 0 is as many as a lookup may list.
-    #[n(9)]
-    pub count: u8,
-    /// More.
-    #[n(10)]
-    pub params: Option<RequestParams>,
-    /// Of `Lookup`, as in a [`Request`](super::Request): who is there tells its name, and only who is
-    /// called so answers.
-    #[n(11)]
-    pub selector: Option<NodeSelector>,
 }
 
 /// See [`Message::MulticastSuppression`](super::Message::MulticastSuppression).

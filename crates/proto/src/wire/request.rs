@@ -4,192 +4,92 @@ use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
 use super::bytes_codec;
+use super::hierarchy::RouteDirection;
 use super::open::{self, open};
 use super::reflection::{CopyTarget, StreamKeys};
-use crate::address::{Address, SchemeSet};
-use crate::delivery::{DeliveryClass, DeliveryPreferences, Profile};
-use crate::grid::{Area, Cell};
+use super::service_request::RequestSpec;
+use crate::address::Address;
+use crate::grid::Cell;
 use crate::ids::{NodeId, Nonce, RequestId};
-use crate::node_selector::NodeSelector;
-use crate::scope::Scope;
-use crate::service::Service;
 
-/// How a request is carried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode)]
-#[cbor(index_only)]
-pub enum RequestMode {
-    /// Hub → provider → requester directly.
-    #[n(0)]
-    #[default]
-    Forward,
-    /// Answer and data come back through the hub.
-    #[n(1)]
-    Relay,
-    /// Only tell who offers it.
-    #[n(2)]
-    Lookup,
-}
-
-open!(RequestMode, [Forward, Relay, Lookup]);
-
-/// What is asked of a provider beyond the service's name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
-#[cbor(array)]
-pub struct RequestParams {
-    /// How long a stream lasts, milliseconds; `None` is the provider's default (10 s).
-    #[n(0)]
-    pub duration_ms: Option<u32>,
-    /// Transports that may serve it; `None` is any.
-    #[n(1)]
-    pub transports: Option<SchemeSet>,
-    /// Whether everybody on the way tells the requester, by
-    /// [`Message::Traced`](super::Message::HopReport), what becomes of it; `None` is no.
-    #[n(2)]
-    pub trace: Option<bool>,
-    /// What matters to who asks; `None` is nothing in particular. Who does not
-    /// know this field serves without it.
-    #[cbor(n(3), with = "open::optional", has_nil)]
-    pub profile: Option<Profile>,
-    /// What the requester has of an object already; `None` is nothing. Who does
-    /// not know this field, or has another object, serves from the beginning.
-    #[n(4)]
-    pub resume: Option<ResumePoint>,
-    /// Whether the object that `resume` names is wanted, because the provider
-    /// has offered it by [`Message::Push`](super::Message::Push); `None` is no.
-    #[n(5)]
-    pub pushed: Option<bool>,
-    /// Where a reflected copy of a stream is wanted; `None`: the provider sends
-    /// a stream of the requester's own. Who does not know this field does that, too.
-    #[n(6)]
-    pub copy_target: Option<CopyTarget>,
-    /// Whether the provider may end a stream of the requester's own by
-    /// [`Reason::Reflected`], so that it asks for the reflected one; `None` is no.
-    #[n(7)]
-    pub reflectable: Option<bool>,
-    /// Over which paths the data shall come; `None` leaves it to the profile and
-    /// the provider. Who does not know this field serves without it.
-    #[cbor(n(8), with = "open::optional", has_nil)]
-    pub delivery_class: Option<DeliveryClass>,
-    /// The only node that is meant, of which nothing but a way to it is wanted: it dials the
-    /// requester, or what the two say goes [through](super::Message::Tunneled) the hubs. Who does
-    /// not know this field would provide the service.
-    #[n(9)]
-    pub connect_to: Option<NodeId>,
-}
-
-/// The beginning of an object that a requester has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-#[cbor(array)]
-pub struct ResumePoint {
-    /// The object's SHA-256.
-    #[cbor(n(0), with = "minicbor::bytes")]
-    pub digest: [u8; 32],
-    /// How many of its bytes.
-    #[n(1)]
-    pub offset: u64,
-}
-
-impl RequestParams {
-    /// Whether the way of the request is to be told.
-    pub fn is_traced(this: Option<Self>) -> bool {
-        this.and_then(|params| params.trace).unwrap_or(false)
-    }
-
-    /// How who asks wants the data delivered.
-    pub fn delivery_preferences(this: Option<Self>) -> DeliveryPreferences {
-        this.map(|Self { profile, delivery_class: class, .. }| DeliveryPreferences { profile, class })
-            .unwrap_or_default()
-    }
-
-    /// Whether an object is wanted that was offered.
-    pub fn is_pushed(this: Option<Self>) -> bool {
-        this.and_then(|params| params.pushed).unwrap_or(false)
-    }
-
-    /// Where a reflected copy is wanted.
-    pub fn copy_target(this: Option<Self>) -> Option<CopyTarget> {
-        this.and_then(|params| params.copy_target)
-    }
-
-    /// Whether the requester can do with a reflected stream instead of its own.
-    pub fn is_reflectable(this: Option<Self>) -> bool {
-        this.and_then(|params| params.reflectable).unwrap_or(false)
-    }
-
-    /// The node to which nothing but a way is wanted.
-    pub fn connect_to(this: Option<Self>) -> Option<NodeId> {
-        this.and_then(|params| params.connect_to)
-    }
-
-    /// What the requester has already.
-    pub fn resume_point(this: Option<Self>) -> Option<ResumePoint> {
-        this.and_then(|params| params.resume)
-    }
-}
-
-/// See [`Message::Request`](super::Message::Request).
+/// A request on its way: see [`Message::Request`](super::Message::Request).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Request {
-    /// The requester's number for it. The same number sent again is the same request.
+    /// The requester's number for it, or the hub's where it relays. The same number sent again is
+    /// the same request.
     #[n(0)]
     pub id: RequestId,
-    /// The requester's secret for it.
+    /// The requester's secret for it, which an acceptance has to show.
     #[n(1)]
     pub nonce: Nonce,
-    /// What.
+    /// The wish itself, as the requester wrote it.
     #[n(2)]
-    pub service: Service,
-    /// Where.
+    pub spec: RequestSpec,
+    /// The requester stops waiting for an acceptance after this time, milliseconds.
     #[n(3)]
-    pub area: Area,
-    /// How.
-    #[n(4)]
-    pub mode: RequestMode,
-    /// After this long the requester no longer waits for an acceptance, milliseconds.
-    #[n(5)]
     pub deadline_ms: u32,
-    /// How many providers to consider (`forward`, `relay`) or to list (`lookup`); 0 is the default of the hub.
+    /// Added by the hubs; `None` where the requester itself speaks.
+    #[n(4)]
+    pub route: Option<Route>,
+    /// The destination of a reflected copy; `None` asks for a stream of the requester's own.
+    #[n(5)]
+    pub copy_target: Option<CopyTarget>,
+    /// The only node that is meant, of which nothing but a connection is wanted: it dials the
+    /// requester, or the two speak through [tunnels](super::Message::Tunneled) of the hubs.
     #[n(6)]
-    pub count: u8,
-    /// More.
-    #[n(7)]
-    pub params: Option<RequestParams>,
-    /// How far it may go; `None` is everywhere.
-    #[n(8)]
-    pub scope: Option<Scope>,
-    /// Of a lookup: the answer tells names, and lists nobody but who is called so; `None` lists
-    /// everybody without names. Who does not know this field does that, too.
-    #[n(9)]
-    pub selector: Option<NodeSelector>,
+    pub connect_to: Option<NodeId>,
 }
 
-/// See [`Message::Forward`](super::Message::ProviderRequest).
+/// The part of a request that hubs add.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct ProviderRequest {
-    /// The number under which to answer.
+pub struct Route {
+    /// The node that asked first.
     #[n(0)]
-    pub id: RequestId,
-    /// The secret to show.
-    #[n(1)]
-    pub nonce: Nonce,
-    /// What.
-    #[n(2)]
-    pub service: Service,
-    /// Who asked.
-    #[n(3)]
     pub requester: NodeId,
-    /// Where to answer, the requester's preferred transport first; empty:
-    /// answer to the hub, which relays.
-    #[cbor(n(4), with = "open::addresses", has_nil)]
+    /// Addresses of the requester, the preferred transport first. If there is none, the answer
+    /// goes to the hub, which relays.
+    #[cbor(n(1), with = "open::addresses", has_nil)]
     pub reply_to: Vec<Address>,
-    /// How long the requester still waits for an acceptance, milliseconds.
-    #[n(5)]
-    pub deadline_ms: u32,
-    /// More. (Field 6 is reserved.)
-    #[n(7)]
-    pub params: Option<RequestParams>,
+    /// From hub to hub only.
+    #[n(2)]
+    pub hop: Option<HubHop>,
+}
+
+/// The part of a route that tells another hub where to search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct HubHop {
+    /// The cell of the provider.
+    #[n(0)]
+    pub cell: Cell,
+    /// The direction in which it may go on.
+    #[n(1)]
+    pub direction: RouteDirection,
+    /// The most further hubs that it may pass.
+    #[n(2)]
+    pub hops_left: u8,
+    /// The only provider that is meant; `None` means any.
+    #[n(3)]
+    pub provider: Option<NodeId>,
+}
+
+impl Request {
+    /// A request as its requester says it.
+    pub fn new(id: RequestId, nonce: Nonce, spec: impl Into<RequestSpec>, deadline_ms: u32) -> Self {
+        Self { id, nonce, spec: spec.into(), deadline_ms, route: None, copy_target: None, connect_to: None }
+    }
+
+    /// The addresses of the requester, where a hub tells them.
+    pub fn reply_to(&self) -> &[Address] {
+        self.route.as_ref().map_or(&[], |route| &route.reply_to)
+    }
+
+    /// The hub's instruction to another hub.
+    pub fn hop(&self) -> Option<HubHop> {
+        self.route.as_ref().and_then(|route| route.hop)
+    }
 }
 
 /// See [`Message::Accept`](super::Message::Accept).

@@ -13,7 +13,7 @@ use roost_proto::{Area, Cell, NodeId, Role, Scope, Service, ServiceSet};
 
 use crate::world::check::{InvariantChecker, run_checked};
 use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, SECOND, World, node_id};
+use crate::world::{HostId, MS, RequestCommand, SECOND, World, node_id};
 use crate::{ANYWHERE, failed, finished};
 
 /// One way from a node to its cache, and from there, or from a node without a
@@ -176,7 +176,7 @@ fn requests_respect_area_and_scope() {
         assert_eq!((summary.provider, summary.complete), (net.id(provider), true), "{area:?} {scope:?}");
         assert_eq!(net.counters(net.server).relays, before + 1, "{area:?} {scope:?}");
     }
-    let elsewhere = |wanted: &mut roost_proto::node::ServiceRequest| wanted.scope = Scope::Home;
+    let elsewhere = |wanted: &mut RequestCommand| wanted.scope = Scope::Home;
     let ticket = net.world.request_with(requester, Service::Image, Area::Exact(place(1)), elsewhere);
     assert_eq!(failed(&mut net.world, requester, ticket), Reason::NotFound);
 }

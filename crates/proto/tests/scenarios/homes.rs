@@ -45,7 +45,7 @@ fn request_detects_frozen_home() {
     world.run(SECOND);
     world.freeze(hubs[0]);
     let from = world.now;
-    let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.deadline = 60 * SECOND);
+    let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.timeout = Some(60 * SECOND));
     assert!(world.run_while(60 * SECOND, |world| world.home(requester) == Some(hubs[1])));
     assert!(world.now - from < 3 * SECOND, "noticed after {:?}", world.now - from);
     assert!(finished(&mut world, requester, ticket).complete);
@@ -78,7 +78,7 @@ fn request_waits_for_a_home() {
     let (mut world, hub, _, requester) = single_hub_world(5, Role::SuperNode);
     world.kill(hub);
     world.run(SECOND);
-    let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| wanted.deadline = 60 * SECOND);
+    let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| wanted.timeout = Some(60 * SECOND));
     world.run(5 * SECOND);
     world.revive_hub(hub);
     assert!(finished(&mut world, requester, ticket).complete);
@@ -177,7 +177,7 @@ fn who_does_not_answer_is_named() {
         let (mut world, hub, _, requester) = single_hub_world(31, Role::SuperNode);
         world.freeze(hub);
         let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| {
-            (wanted.deadline, wanted.prolonged) = (deadline, false);
+            wanted.timeout = Some(deadline);
         });
         match world.outcome(requester, ticket) {
             NodeEvent::Failed { detail, .. } => assert!(detail.starts_with(words), "{detail}"),
@@ -202,7 +202,7 @@ fn answering_hub_not_reported_unreachable() {
         let (mut world, _, provider, requester) = single_hub_world(33, Role::SuperNode);
         world.kill(provider);
         let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| {
-            (wanted.deadline, wanted.prolonged) = (100 * MS * tenths, false);
+            wanted.timeout = Some(100 * MS * tenths);
         });
         match world.outcome(requester, ticket) {
             NodeEvent::Failed { detail, .. } => assert!(!detail.starts_with("no hub"), "{tenths}: {detail}"),

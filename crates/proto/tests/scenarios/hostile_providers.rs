@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use roost_proto::flow::{CHUNK_BYTES, WINDOW_BYTES, digest};
-use roost_proto::wire::{Accept, Chunk, FlowDescription, Message, ProviderRequest, RequestMode};
+use roost_proto::wire::{Accept, Chunk, FlowDescription, Message, Request, RequestMode};
 use roost_proto::{Cell, Role, Service};
 
 use crate::world::seeds::for_few_seeds;
@@ -28,9 +28,9 @@ fn scene(seed: u64) -> (World, [HostId; 4]) {
 }
 
 /// The request that the hub handed to the near provider.
-fn forwarded(world: &mut World) -> Option<ProviderRequest> {
+fn forwarded(world: &mut World) -> Option<Request> {
     world.corpus.take().unwrap_or_default().iter().find_map(|message| match Message::decode(message) {
-        Ok(Message::ProviderRequest(forward)) => Some(forward),
+        Ok(Message::Request(request)) if request.route.is_some() => Some(request),
         _ => None,
     })
 }

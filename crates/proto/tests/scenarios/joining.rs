@@ -120,7 +120,7 @@ fn silence_ends_what_nobody_has_accepted() {
     two.world.mute(home, provider);
     two.world.mute(two.watchers[1], provider);
     let ticket = two.world.subscribe_with(two.watchers[1], Service::Video, THERE, |wanted| {
-        wanted.deadline = 3 * SECOND;
+        wanted.timeout = Some(3 * SECOND);
     });
     two.world.run(SECOND);
     assert_eq!(accepted(&two.world, two.watchers[1], ticket), 1);
@@ -135,7 +135,7 @@ fn unconfirmed_stream_ends_despite_pending() {
     two.world.mute(two.hubs[0], provider);
     two.world.mute(watcher, provider);
     two.world.corpus = Some(Vec::new());
-    let ticket = two.world.subscribe_with(watcher, Service::Video, THERE, |wanted| wanted.deadline = 60 * SECOND);
+    let ticket = two.world.subscribe_with(watcher, Service::Video, THERE, |wanted| wanted.timeout = Some(60 * SECOND));
     two.world.run(25 * MS);
     let id = asked_as(&two.world.corpus.take().unwrap_or_default());
     for _ in 0..9 {

@@ -19,7 +19,7 @@ fn services_complete_at_thirty_percent_loss() {
             for service in Service::ALL {
                 let ticket = world.request_with(requester, service, ANYWHERE, |wanted| {
                     wanted.mode = mode;
-                    wanted.deadline = 30 * SECOND;
+                    wanted.timeout = Some(30 * SECOND);
                 });
                 let summary = finished(&mut world, requester, ticket);
                 assert!(summary.complete, "seed {seed}, {service} {mode:?}: {summary:?}");

@@ -75,7 +75,7 @@ fn streams_cross_hubs_despite_loss() {
     for mode in [RequestMode::Forward, RequestMode::Relay] {
         let ticket = world.request_with(requester, Service::Track, NEAREST, |wanted| {
             wanted.mode = mode;
-            wanted.deadline = 30 * SECOND;
+            wanted.timeout = Some(30 * SECOND);
         });
         let summary = finished(&mut world, requester, ticket);
         assert!(summary.complete, "{mode:?}: {summary:?}");

@@ -2,7 +2,9 @@
 
 use roost_proto::node::{Discovery, NodeConfig, NodeEvent, RequestSummary, Ticket};
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::{Message, MulticastRequest, MulticastSuppression, Reason, RequestMode};
+use roost_proto::wire::{
+    Message, MulticastRequest, MulticastSuppression, Reason, Request, RequestMode, Route, ServiceRequest,
+};
 use roost_proto::{Area, Cell, Nonce, RequestId, Role, Scope, Service};
 
 use crate::world::check::run_checked;
@@ -284,21 +286,11 @@ fn impossible_scope_is_refused() {
 fn forged_inquiry_is_not_served() {
     let (mut world, nodes) = multicast_nodes(12, 3);
     let forged = |id, requester: HostId, reply_to: HostId| {
-        let inquiry = MulticastRequest {
-            id: RequestId(id),
-            nonce: Nonce::from_u64(9),
-            service: Service::Track,
-            area: ANYWHERE,
-            mode: RequestMode::Forward,
-            requester: node_id(requester.0),
-            reply_to: addresses(reply_to.0),
-            deadline_ms: 5_000,
-            attempt: 0,
-            count: 0,
-            params: None,
-            selector: None,
-        };
-        Message::MulticastRequest(inquiry).encode()
+        let route = Route { requester: node_id(requester.0), reply_to: addresses(reply_to.0), hop: None };
+        let spec = ServiceRequest::new(Service::Track, ANYWHERE);
+        let request = Request::new(RequestId(id), Nonce::from_u64(9), spec, 5_000);
+        let request = Request { route: Some(route), ..request };
+        Message::MulticastRequest(MulticastRequest { request, attempt: 0 }).encode()
     };
     // In the name of the first, to be answered at the third: a dial finds another one there.
     world.inject_multicast(nodes[0], nodes[1], forged(1, nodes[0], nodes[2]));
@@ -320,21 +312,12 @@ fn forged_inquiry_is_not_served() {
 fn inquiry_flood_is_limited() {
     let (mut world, nodes) = multicast_nodes(13, 2);
     for id in 0..5_000 {
-        let inquiry = MulticastRequest {
-            id: RequestId(id),
-            nonce: Nonce::from_u64(1),
-            service: Service::Track,
-            area: ANYWHERE,
-            mode: RequestMode::Lookup,
-            requester: node_id(200),
-            reply_to: Vec::new(),
-            deadline_ms: u32::MAX,
-            attempt: 0,
-            count: 0,
-            params: None,
-            selector: None,
-        };
-        world.inject_multicast(nodes[0], nodes[1], Message::MulticastRequest(inquiry).encode());
+        let route = Route { requester: node_id(200), reply_to: Vec::new(), hop: None };
+        let spec = ServiceRequest { mode: RequestMode::Lookup, ..ServiceRequest::new(Service::Track, ANYWHERE) };
+        let request = Request::new(RequestId(id), Nonce::from_u64(1), spec, u32::MAX);
+        let request = Request { route: Some(route), ..request };
+        let inquiry = Message::MulticastRequest(MulticastRequest { request, attempt: 0 });
+        world.inject_multicast(nodes[0], nodes[1], inquiry.encode());
     }
     assert_eq!(world.status(nodes[1]).counters.multicast_requests_ignored, 5_000 - 256);
     world.run(61 * SECOND);
@@ -352,7 +335,7 @@ fn rogue_taken_messages_only_delay() {
     let Some(Ok(Message::MulticastRequest(inquiry))) = heard.last().map(|message| Message::decode(message)) else {
         panic!()
     };
-    let (requester, id, node) = (inquiry.requester, inquiry.id, node_id(99));
+    let (requester, id, node) = (node_id(nodes[0].0), inquiry.request.id, node_id(99));
     let taken =
         Message::MulticastSuppression(MulticastSuppression { requester, id, attempt: 0, sender: node }).encode();
     world.inject_multicast(nodes[0], nodes[1], taken.clone());

@@ -4,7 +4,7 @@ use roost_proto::node::RequestSummary;
 use roost_proto::{DeliveryClass, DeliveryClasses, Profile, Role, Service, ServiceSet};
 
 use crate::world::seeds::for_few_seeds;
-use crate::world::{HostId, MS, SECOND, World};
+use crate::world::{HostId, MS, RequestCommand, SECOND, World};
 use crate::{ANYWHERE, finished, single_hub_world};
 
 const WHOLE: [Profile; 2] = [Profile::Surveillance, Profile::Command];
@@ -80,7 +80,7 @@ fn object_is_whole_under_every_profile() {
     for profile in Profile::ALL {
         let (mut world, _, _, requester) = single_hub_world(1, Role::SuperNode);
         world.path.loss = 50;
-        let wanted = |wanted: &mut roost_proto::node::ServiceRequest| wanted.profile = Some(profile);
+        let wanted = |wanted: &mut RequestCommand| wanted.profile = Some(profile);
         let ticket = world.request_with(requester, Service::Image, ANYWHERE, wanted);
         is_whole(1, &finished(&mut world, requester, ticket));
     }

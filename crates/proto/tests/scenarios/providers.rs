@@ -1,11 +1,11 @@
 //! Providers that are busy, broken, silent or gone.
 
 use roost_proto::directory::LONGEST_HOLD;
-use roost_proto::node::{MAX_TRACES, NodeCommand, NodeEvent, Provider, ServiceRequest, Trace};
+use roost_proto::node::{MAX_TRACES, NodeCommand, NodeEvent, Provider, Trace};
 use roost_proto::wire::{HopAction, Message, Reason, RequestMode};
 use roost_proto::{NodeId, Role, Service};
 
-use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};
+use crate::world::{HostId, MS, RequestCommand, SECOND, World, addresses, node_id, object};
 use crate::{ANYWHERE, NEAREST, failed, finished, single_hub_world, two_provider_world};
 
 #[test]
@@ -188,7 +188,7 @@ fn reachable_again_requester_answered_directly() {
 fn half_deadline_is_left_for_relaying() {
     let (mut world, _, provider, requester) = single_hub_world(18, Role::SuperNode);
     world.cut(provider, requester);
-    let short = |wanted: &mut ServiceRequest| wanted.deadline = SECOND;
+    let short = |wanted: &mut RequestCommand| wanted.timeout = Some(SECOND);
     let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, short);
     let summary = finished(&mut world, requester, ticket);
     assert!(summary.complete && summary.relayed && summary.first_byte < 800 * MS, "{summary:?}");
@@ -453,7 +453,7 @@ fn traced(
     world: &mut World,
     host: HostId,
     service: Service,
-    change: impl FnOnce(&mut ServiceRequest),
+    change: impl FnOnce(&mut RequestCommand),
 ) -> (NodeEvent, Trace) {
     let ticket = world.request_with(host, service, NEAREST, |wanted| {
         wanted.trace = true;
@@ -519,7 +519,7 @@ fn trace_ends_without_reports() {
     assert_eq!(way(&trace), steps);
     // The hub is gone.
     world.kill(hub);
-    let (outcome, trace) = traced(&mut world, requester, Service::Image, |wanted| wanted.deadline = SECOND);
+    let (outcome, trace) = traced(&mut world, requester, Service::Image, |wanted| wanted.timeout = Some(SECOND));
     assert!(matches!(outcome, NodeEvent::Failed { .. }) && trace.hops.is_empty(), "{outcome:?} {trace:?}");
     // A known provider is asked without a hub.
     world.hosts[near.0].broken_source = false;
@@ -532,7 +532,7 @@ fn trace_ends_without_reports() {
 #[test]
 fn concurrent_traces_are_limited() {
     let (mut world, _, _, requester) = two_provider_world(24);
-    let trace = |wanted: &mut ServiceRequest| wanted.trace = true;
+    let trace = |wanted: &mut RequestCommand| wanted.trace = true;
     let tickets: Vec<_> =
         (0..=MAX_TRACES).map(|_| world.request_with(requester, Service::Video, NEAREST, trace)).collect();
     assert_eq!(failed(&mut world, requester, tickets[MAX_TRACES]), Reason::TooMany);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roost_proto::flow::digest;
 use roost_proto::node::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE, NodeCommand, NodeEvent, Provider, Ticket};
-use roost_proto::wire::{Message, Push, PushState, Reason, Request, RequestMode, ResumePoint};
+use roost_proto::wire::{Message, Push, PushState, Reason, Request, ResumePoint, ServiceRequest};
 use roost_proto::{Cell, NodeId, Nonce, RequestId, Role, Scheme, SchemeSet, Service};
 
 use crate::world::seeds::for_seeds;
@@ -49,7 +49,10 @@ fn push_as(
     let ticket = world.ticket(sender);
     let to = Provider { node: node_id(receiver.0), addresses: addresses(receiver.0) };
     let (length, digest) = (BYTES as u64, digest(&object(BYTES)));
-    world.command(sender, NodeCommand::Push { ticket, to, place, name, length, digest, deadline: DEADLINE });
+    world.command(
+        sender,
+        NodeCommand::Push { ticket, to, published_service: place, name, length, digest, deadline: DEADLINE },
+    );
     ticket
 }
 
@@ -384,18 +387,8 @@ fn only_files_go_through_hubs() {
         _ => None,
     });
     let id = through.last().unwrap();
-    let request = Message::Request(Request {
-        id: RequestId(7),
-        nonce: Nonce::from_u64(1),
-        service: Service::Sensor,
-        area: ANYWHERE,
-        mode: RequestMode::Forward,
-        deadline_ms: 5_000,
-        count: 0,
-        params: None,
-        scope: None,
-        selector: None,
-    });
+    let spec = ServiceRequest::new(Service::Sensor, ANYWHERE);
+    let request = Message::Request(Request::new(RequestId(7), Nonce::from_u64(1), spec, 5_000));
     let refused = world.status(receiver).counters.refused;
     for message in [request, Message::Handover, Message::Tunneled { id, message: Message::UnknownVersion.encode() }] {
         let through = Message::Tunneled { id, message: message.encode() };

@@ -210,7 +210,7 @@ fn busy_provider_switches_to_reflection() {
     world.run_until_attached();
     let tickets = nodes.map(|node| {
         let ticket = world.request_with(node, Service::Video, THERE, |wanted| {
-            wanted.reflect = Some(roost_proto::node::ReflectionPolicy::IfBusy);
+            wanted.reflect = roost_proto::wire::ReflectionPolicy::IfBusy;
             wanted.duration = Some(60 * SECOND);
         });
         world.run_relays(2 * SECOND);
@@ -351,7 +351,7 @@ fn message_loss_and_duplication_are_repaired() {
         two.world.path.spread = 10 * MS;
         let tickets = [0, 1, 2].map(|watcher| {
             let watcher = two.watchers[watcher];
-            two.world.subscribe_with(watcher, Service::Video, THERE, |wanted| wanted.deadline = 30 * SECOND)
+            two.world.subscribe_with(watcher, Service::Video, THERE, |wanted| wanted.timeout = Some(30 * SECOND))
         });
         two.world.run_relays(20 * SECOND);
         let stream = |two: &TwoHubScene| -> Vec<_> {
@@ -482,7 +482,7 @@ fn subscriptions_recover_from_random_faults() {
             match random.below(10) {
                 0..=3 => {
                     let ticket = world.subscribe_with(watcher, Service::Video, THERE, |wanted| {
-                        wanted.deadline = 30 * SECOND;
+                        wanted.timeout = Some(30 * SECOND);
                     });
                     tickets.push((watcher, ticket));
                 }

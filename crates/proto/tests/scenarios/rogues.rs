@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use roost_proto::machine::{Input, Machine, Transmit};
-use roost_proto::node::{Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, ServiceRequest, Ticket};
+use roost_proto::node::{Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::wire::{
-    Accept, CopyTarget, Datagram, Decline, FlowDescription, Message, ProviderRequest, Reason, ReplicaRecord,
-    ReplicaUpdate, Request, RequestMode, RequestParams,
+    Accept, CopyTarget, Datagram, Decline, FlowDescription, Message, Reason, ReplicaRecord, ReplicaUpdate, Request,
+    Route, ServiceRequest,
 };
 use roost_proto::{
     Area, Capacity, Cell, ConnectionId, DeliveryClasses, Nonce, Record, RequestId, Role, Scheme, SchemeSet, Service,
@@ -37,15 +37,10 @@ fn with_rogue(seed: u64) -> (World, [HostId; 4]) {
 fn node_cannot_act_as_hub() {
     let (mut world, [_, provider, _, rogue]) = with_rogue(1);
     let before = world.hosts[provider.0].opened.len();
-    let forward = Message::ProviderRequest(ProviderRequest {
-        id: RequestId(1),
-        nonce: Nonce::from_u64(1),
-        service: Service::Video,
-        requester: node_id(rogue.0),
-        reply_to: vec![address(rogue.0, Scheme::Udp)],
-        deadline_ms: 10_000,
-        params: None,
-    });
+    let route = Route { requester: node_id(rogue.0), reply_to: vec![address(rogue.0, Scheme::Udp)], hop: None };
+    let spec = ServiceRequest::new(Service::Video, ANYWHERE);
+    let request = Request::new(RequestId(1), Nonce::from_u64(1), spec, 10_000);
+    let forward = Message::Request(Request { route: Some(route), ..request });
     assert!(world.inject(rogue, provider, forward.encode()));
     world.run(SECOND);
     assert_eq!(world.hosts[provider.0].opened.len(), before);
@@ -55,27 +50,13 @@ fn node_cannot_act_as_hub() {
 #[test]
 fn provider_sends_only_to_requester() {
     let ask = |rogue: HostId, to: SocketAddr| {
-        let params = RequestParams {
-            copy_target: Some(CopyTarget { to, tag: StreamTag(1), hops: 0, provider: None, is_resuming: None }),
-            ..RequestParams::default()
-        };
-        let (id, nonce, deadline_ms) = (RequestId(1), Nonce::from_u64(1), 10_000);
-        let request = Request {
-            id,
-            nonce,
-            service: Service::Video,
-            area: ANYWHERE,
-            mode: RequestMode::Forward,
-            deadline_ms,
-            count: 0,
-            params: Some(params),
-            scope: None,
-            selector: None,
-        };
-        let (requester, reply_to) = (node_id(rogue.0), vec![address(rogue.0, Scheme::Udp)]);
-        let service = Service::Video;
-        let forward = ProviderRequest { id, nonce, service, requester, reply_to, deadline_ms, params: Some(params) };
-        [Message::Request(request).encode(), Message::ProviderRequest(forward).encode()]
+        let copy_target = Some(CopyTarget { to, tag: StreamTag(1), hops: 0, provider: None, is_resuming: None });
+        let spec = ServiceRequest::new(Service::Video, ANYWHERE);
+        let request = Request::new(RequestId(1), Nonce::from_u64(1), spec, 10_000);
+        let request = Request { copy_target, ..request };
+        let route = Route { requester: node_id(rogue.0), reply_to: vec![address(rogue.0, Scheme::Udp)], hop: None };
+        let forward = Request { route: Some(route), ..request.clone() };
+        [request, forward].map(|request| Message::Request(request).encode())
     };
     let cases = [
         (None, 9_000, [true, true]),
@@ -241,18 +222,8 @@ fn garbled_messages_harm_nobody() {
 fn forged_direct_request_is_stopped() {
     let (mut world, [_, provider, _, rogue]) = with_rogue(3);
     let opened = world.hosts[provider.0].opened.len();
-    let request = Message::Request(Request {
-        id: RequestId(77),
-        nonce: Nonce::from_u64(1),
-        service: Service::Video,
-        area: ANYWHERE,
-        mode: RequestMode::Forward,
-        deadline_ms: 10_000,
-        count: 0,
-        params: None,
-        scope: None,
-        selector: None,
-    });
+    let spec = ServiceRequest::new(Service::Video, ANYWHERE);
+    let request = Message::Request(Request::new(RequestId(77), Nonce::from_u64(1), spec, 10_000));
     for _ in 0..3 {
         assert!(world.inject(rogue, provider, request.encode()));
     }
@@ -331,7 +302,7 @@ fn endless_dials_take_no_slots() {
         let up = Input::ConnectionUp {
             connection: ConnectionId(number),
             dial: None,
-            peer: remote(2, Role::Node),
+            remote: remote(2, Role::Node),
             address: address(2, Scheme::Udp),
             rtt: MS,
         };
@@ -345,18 +316,23 @@ fn endless_dials_take_no_slots() {
     let provider = Some(Provider { node: node_id(2), addresses: vec![address(2, Scheme::Tcp)] });
     let wanted = ServiceRequest {
         transports: SchemeSet::only(Scheme::Tcp),
-        deadline: SECOND,
-        provider,
+        timeout: Some(SECOND),
         ..ServiceRequest::new(Service::Sensor, ANYWHERE)
     };
-    peer.handle(Time::from_nanos(10_001), Input::Command(NodeCommand::Request { ticket: Ticket(1), request: wanted }));
+    peer.handle(
+        Time::from_nanos(10_001),
+        Input::Command(NodeCommand::Request { ticket: Ticket(1), request: wanted, provider }),
+    );
     let dial = std::iter::from_fn(|| peer.poll_transmit()).find_map(|sent| match sent {
         Transmit::Dial { dial, .. } => Some(dial),
         _ => None,
     });
     let (connection, peer_there, address) = (ConnectionId(10_001), remote(2, Role::Node), address(2, Scheme::Tcp));
     assert!(dial.is_some());
-    peer.handle(Time::from_nanos(10_002), Input::ConnectionUp { connection, dial, peer: peer_there, address, rtt: MS });
+    peer.handle(
+        Time::from_nanos(10_002),
+        Input::ConnectionUp { connection, dial, remote: peer_there, address, rtt: MS },
+    );
     assert_eq!(peer.status(Time::from_nanos(10_002)).connections, 8);
 }
 

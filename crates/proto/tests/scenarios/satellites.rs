@@ -54,7 +54,7 @@ fn lookups_cross_satellite_tiers() {
 fn nearest_provider_serves_over_satellites() {
     let (mut world, requester, provider) = tree(2);
     let ticket = world.request_with(requester, Service::Image, Area::Nearest(Cell::new(0, 0)), |wanted| {
-        wanted.deadline = 30 * SECOND;
+        wanted.timeout = Some(30 * SECOND);
     });
     let summary = finished(&mut world, requester, ticket);
     assert_eq!((summary.complete, summary.provider), (true, node_id(provider.0)), "{summary:?}");

@@ -84,7 +84,7 @@ impl ThreeHubScene {
         let requester = self.requesters[count % 2];
         let area = [ANYWHERE, NEAREST, Area::Exact(Cell::new(1, 0))][count / 2 % 3];
         let ticket = self.world.request_with(requester, Service::Sensor, area, |wanted| {
-            wanted.deadline = 30 * SECOND;
+            wanted.timeout = Some(30 * SECOND);
             wanted.mode = if count % 5 == 4 { RequestMode::Relay } else { RequestMode::Forward };
         });
         self.asked.push((requester, ticket));

@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use roost_proto::wire::{Message, ProviderAddress, ProviderRequest, Push, Request, RequestMode, RequestParams};
+use roost_proto::wire::{Message, ProviderAddress, Push, Request, Route, ServiceRequest};
 use roost_proto::{
     Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Role, Scheme, Service, ServiceSet, Version,
 };
 
 use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, SECOND, World, addresses, node_id};
+use crate::world::{HostId, MS, RequestCommand, SECOND, World, addresses, node_id};
 use crate::{ANYWHERE, finished};
 
 /// Fewest bytes that a member has sent for its connection.
@@ -78,18 +78,8 @@ fn publish(rogue: HostId, sequence: u32, addresses: Vec<Address>) -> Message {
 }
 
 fn ask(id: u32, cell: Cell) -> Message {
-    Message::Request(Request {
-        id: RequestId(id),
-        nonce: Nonce::from_u64(id.into()),
-        service: Service::Sensor,
-        area: Area::Exact(cell),
-        mode: RequestMode::Forward,
-        deadline_ms: 10_000,
-        count: 8,
-        params: None,
-        scope: None,
-        selector: None,
-    })
+    let spec = ServiceRequest { count: 8, ..ServiceRequest::new(Service::Sensor, Area::Exact(cell)) };
+    Message::Request(Request::new(RequestId(id), Nonce::from_u64(id.into()), spec, 10_000))
 }
 
 fn standby(round: u8) -> Message {
@@ -203,7 +193,7 @@ fn a_hostile_home_aims_few_dials() {
         for second in 0..60_u32 {
             // It is still there, and answers in its own way only.
             world.mute(hub, requester);
-            let wanted = |wanted: &mut roost_proto::node::ServiceRequest| wanted.deadline = 5 * SECOND;
+            let wanted = |wanted: &mut RequestCommand| wanted.timeout = Some(5 * SECOND);
             world.request_with(requester, Service::Sensor, ANYWHERE, wanted);
             world.run(100 * MS);
             let said = world.corpus.replace(Vec::new()).unwrap_or_default();
@@ -218,18 +208,13 @@ fn a_hostile_home_aims_few_dials() {
                     let provider = Some(ProviderAddress { node, addresses: told_by_hub(round as u8) });
                     let pending = Message::Pending { id, requester: Some(node_id(requester.0)), provider };
                     told += u32::from(world.inject(hub, requester, pending.encode()));
-                    let params =
-                        Some(RequestParams { connect_to: Some(node_id(requester.0)), ..RequestParams::default() });
-                    let forward = ProviderRequest {
-                        id: RequestId(0x8000_0000 + round),
-                        nonce: Nonce::from_u64(1),
-                        service: Service::Sensor,
-                        requester: node,
-                        reply_to: told_by_hub(round as u8),
-                        deadline_ms: 10_000,
-                        params,
+                    let spec = ServiceRequest::new(Service::Sensor, ANYWHERE);
+                    let call = Request {
+                        route: Some(Route { requester: node, reply_to: told_by_hub(round as u8), hop: None }),
+                        connect_to: Some(node_id(requester.0)),
+                        ..Request::new(RequestId(0x8000_0000 + round), Nonce::from_u64(1), spec, 10_000)
                     };
-                    world.inject(hub, requester, Message::ProviderRequest(forward).encode());
+                    world.inject(hub, requester, Message::Request(call).encode());
                     world.run(50 * MS);
                 }
             }

@@ -1,10 +1,9 @@
 //! Requests that are restricted to one transport.
 
-use roost_proto::node::ServiceRequest;
 use roost_proto::wire::{Reason, RequestMode};
 use roost_proto::{Role, Scheme, SchemeSet, Service};
 
-use crate::world::{HostId, SECOND, World, address};
+use crate::world::{HostId, RequestCommand, SECOND, World, address};
 use crate::{ANYWHERE, failed, finished, single_hub_world};
 
 #[test]
@@ -27,7 +26,7 @@ fn every_transport_serves_every_mode() {
     }
 }
 
-fn over_tcp(wanted: &mut ServiceRequest) {
+fn over_tcp(wanted: &mut RequestCommand) {
     wanted.transports = SchemeSet::only(Scheme::Tcp);
 }
 

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use roost_proto::node::{NodeEvent, ReflectionPolicy, Ticket};
-use roost_proto::wire::{CopyTarget, Message, Reason, Request, RequestMode, RequestParams};
+use roost_proto::node::{NodeEvent, Ticket};
+use roost_proto::wire::{CopyTarget, Message, Reason, ReflectionPolicy, Request, ServiceRequest};
 use roost_proto::{Nonce, RequestId, Role, Scheme, Service, StreamTag};
 
 use crate::reflection::{PLACE, THERE};
@@ -28,7 +28,7 @@ fn scene(seed: u64, reflects: bool, streams: u16, nodes: i32) -> (World, HostId,
     (world, provider, nodes)
 }
 
-fn request(world: &mut World, node: HostId, reflect: Option<ReflectionPolicy>) -> Ticket {
+fn request(world: &mut World, node: HostId, reflect: ReflectionPolicy) -> Ticket {
     world.request_with(node, Service::Video, THERE, |wanted| {
         (wanted.reflect, wanted.duration) = (reflect, Some(60 * SECOND));
     })
@@ -78,10 +78,10 @@ fn reflected_subscribers_cost_one_stream() {
 #[test]
 fn unreachable_subscriber_ends_no_stream() {
     let (mut world, provider, nodes) = scene(3, true, 1, 2);
-    let first = request(&mut world, nodes[0], Some(ReflectionPolicy::IfBusy));
+    let first = request(&mut world, nodes[0], ReflectionPolicy::IfBusy);
     world.run_relays(2 * SECOND);
     world.cut(provider, nodes[1]);
-    request(&mut world, nodes[1], Some(ReflectionPolicy::Always));
+    request(&mut world, nodes[1], ReflectionPolicy::Always);
     world.run_relays(20 * SECOND);
     assert!(world.hosts[nodes[0].0].reflected(first).is_none());
     let summary = finished(&mut world, nodes[0], first);
@@ -92,11 +92,11 @@ fn unreachable_subscriber_ends_no_stream() {
 fn reserved_publication_capacity_is_kept() {
     for wait in 0..30 {
         let (mut world, provider, nodes) = scene(4, true, 1, 3);
-        let first = request(&mut world, nodes[0], Some(ReflectionPolicy::IfBusy));
+        let first = request(&mut world, nodes[0], ReflectionPolicy::IfBusy);
         world.run_relays(2 * SECOND);
-        let second = request(&mut world, nodes[1], Some(ReflectionPolicy::Always));
+        let second = request(&mut world, nodes[1], ReflectionPolicy::Always);
         world.run(2 * wait * MS);
-        let third = request(&mut world, nodes[2], None);
+        let third = request(&mut world, nodes[2], ReflectionPolicy::Never);
         world.run_relays(3 * SECOND);
         for (node, ticket) in [(0, first), (1, second)] {
             assert!(world.receives_stream(nodes[node], ticket, provider), "{wait}, {node}");
@@ -118,18 +118,9 @@ fn one_copy_may_exceed_limit() {
         world.freeze(*node);
         let to = SocketAddr::new(address(node.0, Scheme::Udp).hosts[0], 9_000);
         let reflect = Some(CopyTarget { to, tag: StreamTag(1), hops: 0, provider: None, is_resuming: None });
-        let request = Request {
-            id: RequestId(1_000),
-            nonce: Nonce::from_u64(number),
-            service: Service::Video,
-            area: THERE,
-            mode: RequestMode::Forward,
-            deadline_ms: 10_000,
-            count: 0,
-            params: Some(RequestParams { copy_target: reflect, ..RequestParams::default() }),
-            scope: None,
-            selector: None,
-        };
+        let spec = ServiceRequest::new(Service::Video, THERE);
+        let request = Request::new(RequestId(1_000), Nonce::from_u64(number), spec, 10_000);
+        let request = Request { copy_target: reflect, ..request };
         assert!(world.inject(*node, provider, Message::Request(request).encode()));
         world.run_relays(SECOND);
     }

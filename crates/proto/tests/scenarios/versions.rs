@@ -50,7 +50,7 @@ fn versions_are_shown_on_both_sides() {
     for older in [false, true] {
         let (mut world, [first, _], [provider, _]) = pair(1, |host| older && host == 0);
         world.run(SECOND);
-        let expected = if older { ProtocolVersion::PREVIOUS } else { ProtocolVersion::CURRENT };
+        let expected = if older { ProtocolVersion::LOWEST } else { ProtocolVersion::CURRENT };
         assert_eq!(world.status(provider).home.map(|home| home.protocol), Some(expected));
         let shown: Vec<_> = hub_status(&world, HostId(1)).hubs.iter().map(|peer| peer.protocol).collect();
         assert_eq!(shown, [Some(expected)]);
@@ -67,15 +67,15 @@ fn another_major_version_is_refused() {
         Message::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: None }).encode()
     };
     let (mut world, [first, second], [provider, _]) = pair(1, |_| false);
-    assert!(world.inject(first, provider, hello(2)));
+    assert!(world.inject(first, provider, hello(3)));
     world.run(100 * MS);
     let reasons = world.hosts[provider.0].events.iter().filter_map(|(_, event)| match event {
         NodeEvent::Detached { reason } => Some(reason.clone()),
         _ => None,
     });
     let reasons: Vec<String> = reasons.collect();
-    assert!(reasons.len() == 1 && reasons[0].contains("version 1.1") && reasons[0].contains("2.3"), "{reasons:?}");
-    assert!(reasons[0].contains("upgrade the one with 1.1"), "{reasons:?}");
+    assert!(reasons.len() == 1 && reasons[0].contains("version 2.0") && reasons[0].contains("3.3"), "{reasons:?}");
+    assert!(reasons[0].contains("upgrade the one with 2.0"), "{reasons:?}");
     // A hub does the same, to hubs and to nodes.
     assert!(world.inject(second, first, hello(0)));
     world.run(100 * MS);
@@ -86,7 +86,8 @@ fn another_major_version_is_refused() {
 #[test]
 fn requests_of_later_versions_are_declined() {
     let (mut world, [first, _], [provider, _]) = pair(1, |_| false);
-    let later = minicbor::to_vec((5u8, (7u32, minicbor::bytes::ByteArray::from([1u8; 8]), 99u8))).unwrap();
+    let spec = std::collections::BTreeMap::from([(0u8, 99u8)]);
+    let later = minicbor::to_vec((5u8, (7u32, minicbor::bytes::ByteArray::from([1u8; 8]), spec))).unwrap();
     world.corpus = Some(Vec::new());
     assert!(world.inject(provider, first, later.into()));
     world.run(SECOND);

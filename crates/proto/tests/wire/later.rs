@@ -5,19 +5,20 @@ use minicbor::{Decoder, Encoder};
 use proptest::prelude::*;
 use roost_proto::wire::{
     Capabilities, Coverage, Decline, Hello, HopAction, HopReport, LookupResult, Message, ProtocolVersion, PushState,
-    Reason, RouteDirection, WatchChange, WireError,
+    Reason, ReflectionPolicy, RouteDirection, ServiceRequest, WatchChange, WireError,
 };
-use roost_proto::{Scope, ServiceSet};
+use roost_proto::{SchemeSet, Scope, ServiceSet};
 
 use super::messages::{
-    addresses, change_message, decline_message, found_message, inquiry_message, pushed_message, record,
-    request_with_params, traced_message, watch_message,
+    addresses, change_message, decline_message, found_message, pushed_message, record, traced_message, watch_message,
 };
+use super::requests::{full_request, multicast_request};
 
-/// An item of CBOR, as far as its arrays can be edited.
+/// An item of CBOR, as far as its arrays and maps can be edited.
 #[derive(Clone)]
 enum Item {
     Array(Vec<Self>),
+    Map(Vec<(u64, Self)>),
     Other(Vec<u8>),
 }
 
@@ -26,6 +27,10 @@ impl Item {
         if decoder.datatype().unwrap() == Type::Array {
             let length = decoder.array().unwrap().unwrap();
             return Self::Array((0..length).map(|_| Self::read(decoder)).collect());
+        }
+        if decoder.datatype().unwrap() == Type::Map {
+            let length = decoder.map().unwrap().unwrap();
+            return Self::Map((0..length).map(|_| (decoder.u64().unwrap(), Self::read(decoder))).collect());
         }
         let start = decoder.position();
         decoder.skip().unwrap();
@@ -38,6 +43,13 @@ impl Item {
                 Encoder::new(&mut *into).array(items.len() as u64).unwrap();
                 items.iter().for_each(|item| item.write(into));
             }
+            Self::Map(fields) => {
+                Encoder::new(&mut *into).map(fields.len() as u64).unwrap();
+                for (key, item) in fields {
+                    Encoder::new(&mut *into).u64(*key).unwrap();
+                    item.write(into);
+                }
+            }
             Self::Other(bytes) => into.extend(bytes),
         }
     }
@@ -49,12 +61,23 @@ impl Item {
     fn items(&mut self) -> &mut Vec<Self> {
         match self {
             Self::Array(items) => items,
-            Self::Other(bytes) => panic!("{bytes:?} is no array"),
+            Self::Map(_) | Self::Other(_) => panic!("no array"),
         }
     }
 
+    fn fields(&mut self) -> &mut Vec<(u64, Self)> {
+        match self {
+            Self::Map(fields) => fields,
+            Self::Array(_) | Self::Other(_) => panic!("no map"),
+        }
+    }
+
+    /// The item at a path of indices and keys.
     fn at(&mut self, path: &[usize]) -> &mut Self {
-        path.iter().fold(self, |item, index| &mut item.items()[*index])
+        path.iter().fold(self, |item, step| match item {
+            Self::Map(fields) => &mut fields.iter_mut().find(|(key, _)| *key == *step as u64).unwrap().1,
+            item => &mut item.items()[*step],
+        })
     }
 }
 
@@ -147,38 +170,43 @@ proptest! {
     }
 
     #[test]
-    fn unknown_wishes_are_no_wishes(mut request in request_with_params(), number in unknown(), bits in any::<u64>()) {
-        request.scope = Some(Scope::Area);
-        let item = |message: &Message, path: &[usize]| with_number(message, path, number);
-        let mut expected = request.clone();
-        expected.scope = Some(Scope::Home);
+    fn unknown_values_of_options_are_defaults(request in full_request(), number in unknown(), bits in any::<u64>()) {
         let message = Message::Request(request.clone());
-        prop_assert_eq!(Message::decode(&item(&message, &[1, 8])), Ok(Message::Request(expected)));
-        for place in [3, 8] {
-            let mut expected = request.clone();
-            let params = expected.params.as_mut().unwrap();
-            if place == 3 { params.profile = None } else { params.delivery_class = None }
-            prop_assert_eq!(Message::decode(&item(&message, &[1, 7, place])), Ok(Message::Request(expected)));
-        }
-        let mut expected = request;
-        expected.params.as_mut().unwrap().transports = Some(roost_proto::SchemeSet::ALL);
-        let bytes = with_number(&message, &[1, 7, 1], bits | 0b111);
-        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Request(expected)));
+        let read = |key, value| match Message::decode(&with_number(&message, &[1, 2, key], value)) {
+            Ok(Message::Request(request)) => ServiceRequest::clone(&request.spec),
+            other => panic!("{other:?}"),
+        };
+        let spec = || ServiceRequest::clone(&request.spec);
+        prop_assert_eq!(read(2, number), ServiceRequest { scope: Scope::Home, ..spec() });
+        prop_assert_eq!(read(6, bits | 0b111), ServiceRequest { transports: SchemeSet::ALL, ..spec() });
+        prop_assert_eq!(read(7, number), ServiceRequest { profile: None, ..spec() });
+        prop_assert_eq!(read(8, number), ServiceRequest { class: None, ..spec() });
+        prop_assert_eq!(read(9, number), ServiceRequest { reflect: ReflectionPolicy::Never, ..spec() });
     }
 
     #[test]
-    fn requests_for_unknown_services_are_later(request in request_with_params(), number in unknown()) {
+    fn unknown_options_are_passed_on(request in full_request(), key in 100u64..1 << 40, value in any::<u64>()) {
+        let bytes = edited(&Message::Request(request.clone()), &[1, 2], |spec| {
+            spec.fields().push((key, Item::Array(vec![Item::number(value)])));
+        });
+        let Ok(Message::Request(read)) = Message::decode(&bytes) else { panic!() };
+        prop_assert_eq!(&*read.spec, &*request.spec);
+        prop_assert_eq!(&Message::Request(read).encode()[..], &bytes[..]);
+    }
+
+    #[test]
+    fn requests_for_unknown_services_are_later(request in full_request(), number in unknown()) {
         let message = Message::Request(request);
-        for path in [&[1, 2][..], &[1, 3, 0], &[1, 4]] {
+        for path in [&[1, 2, 0][..], &[1, 2, 1, 0], &[1, 2, 3]] {
             prop_assert_eq!(Message::decode(&with_number(&message, path, number)), Err(WireError::LaterVersion(5)));
         }
     }
 
     #[test]
-    fn inquiries_keep_their_known_addresses(inquiry in inquiry_message(), scheme in unknown()) {
+    fn multicast_requests_keep_known_addresses(inquiry in multicast_request(), scheme in unknown()) {
         let message = Message::MulticastRequest(inquiry);
         let address = Item::Array(vec![Item::number(scheme)]);
-        let bytes = edited(&message, &[1, 6], |list| list.items().insert(0, address));
+        let bytes = edited(&message, &[1, 0, 4, 1], |list| list.items().insert(0, address));
         prop_assert_eq!(Message::decode(&bytes), Ok(message));
     }
 

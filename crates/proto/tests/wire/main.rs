@@ -6,6 +6,7 @@
 mod corpus;
 mod later;
 mod messages;
+mod requests;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,9 +17,8 @@ use roost_proto::block::BlockService;
 use roost_proto::room::{MAX_MEMBERS, RoomMember};
 use roost_proto::wire::{
     CopyTarget, HubLookup, MAX_MESSAGE_BYTES, MAX_OBJECT_NAME_BYTES, MAX_REPLICA_CHANGES, MAX_REPLICA_NODES,
-    MAX_REPLICA_RECORDS, MAX_SEALED_BYTES, Message, ProviderRequest, ProvisionalAccept, Push, ReplicaCapacity,
-    ReplicaMove, ReplicaRecord, ReplicaUpdate, Request, RequestMode, RequestParams, Roster, SealedKeys, StreamKeys,
-    Summary,
+    MAX_REPLICA_RECORDS, MAX_SEALED_BYTES, Message, ProvisionalAccept, Push, ReplicaCapacity, ReplicaMove,
+    ReplicaRecord, ReplicaUpdate, Request, Roster, Route, SealedKeys, ServiceRequest, StreamKeys, Summary,
 };
 use roost_proto::{
     Address, Area, Capacity, Cell, Epoch, EpochSecret, NodeId, Nonce, Record, RequestId, RoomId, Scheme, Service,
@@ -196,47 +196,23 @@ fn summary_takes_few_bytes_per_block() {
 /// connection can afford it.
 #[test]
 fn warm_request_messages_stay_small() {
-    let request = Message::Request(Request {
-        id: RequestId(70_000),
-        nonce: Nonce::from_u64(u64::MAX),
-        service: Service::Sensor,
-        area: Area::Exact(Cell::new(27, 92)),
-        mode: RequestMode::Forward,
-        deadline_ms: 10_000,
-        count: 0,
-        params: None,
-        scope: None,
-        selector: None,
-    });
-    let forward = Message::ProviderRequest(ProviderRequest {
-        id: RequestId(70_000),
-        nonce: Nonce::from_u64(u64::MAX),
-        service: Service::Sensor,
-        requester: NodeId::from_bytes([7; 16]),
-        reply_to: vec![Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 40_000)))],
-        deadline_ms: 9_900,
-        params: None,
-    });
+    let spec = ServiceRequest::new(Service::Sensor, Area::Exact(Cell::new(27, 92)));
+    let request = Request::new(RequestId(70_000), Nonce::from_u64(u64::MAX), spec, 10_000);
+    let reply_to = vec![Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 40_000)))];
+    let route = Route { requester: NodeId::from_bytes([7; 16]), reply_to, hop: None };
+    let forward = Message::Request(Request { deadline_ms: 9_900, route: Some(route), ..request.clone() });
+    let request = Message::Request(request);
     assert!(request.encode().len() <= 32, "request: {} bytes", request.encode().len());
-    assert!(forward.encode().len() <= 56, "forward: {} bytes", forward.encode().len());
+    assert!(forward.encode().len() <= 60, "forward: {} bytes", forward.encode().len());
 }
 
 /// Every request for a copy carries its destination over every hop.
 #[test]
 fn copy_destination_takes_few_bytes() {
     let request = |reflect| {
-        Message::Request(Request {
-            id: RequestId(70_000),
-            nonce: Nonce::from_u64(u64::MAX),
-            service: Service::Video,
-            area: Area::Exact(Cell::new(27, 92)),
-            mode: RequestMode::Forward,
-            deadline_ms: 10_000,
-            count: 0,
-            params: Some(RequestParams { copy_target: reflect, ..RequestParams::default() }),
-            scope: None,
-            selector: None,
-        })
+        let spec = ServiceRequest::new(Service::Video, Area::Exact(Cell::new(27, 92)));
+        let request = Request::new(RequestId(70_000), Nonce::from_u64(u64::MAX), spec, 10_000);
+        Message::Request(Request { copy_target: reflect, ..request })
     };
     let to = |port| CopyTarget {
         to: ([0, 0, 0, 0], port).into(),

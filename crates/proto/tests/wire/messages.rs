@@ -8,18 +8,18 @@ use proptest::prelude::*;
 use roost_proto::block::BlockService;
 use roost_proto::room::{MAX_MEMBERS, RoomMember};
 use roost_proto::wire::{
-    Accept, Adopt, Candidate, Capabilities, Chunk, CopyTarget, Coverage, Datagram, Decline, FlowDescription, Hello,
-    HomeChanged, Hop, HopAction, HopReport, HubLookup, JoinRoom, LeaveRoom, LookupResult, MAX_GOSSIP_BYTES,
-    MAX_REPLICA_NODES, MAX_SEALED_BYTES, MediaAddress, Message, MulticastCandidate, MulticastRequest,
-    MulticastSuppression, ProtocolVersion, ProviderAddress, ProviderRequest, Push, PushState, Reason, Rekey, Renew,
-    ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, Report, Request, RequestMode, RequestParams,
-    ResumePoint, ResyncRequest, Roster, RouteDirection, RouteRequest, SealedKeys, StreamKeys, Summary, Watch,
-    WatchChange,
+    Accept, Adopt, Candidate, Capabilities, Chunk, Coverage, Datagram, Decline, FlowDescription, Hello, HomeChanged,
+    Hop, HopAction, HopReport, HubLookup, JoinRoom, LeaveRoom, LookupResult, MAX_GOSSIP_BYTES, MAX_REPLICA_NODES,
+    MAX_SEALED_BYTES, MediaAddress, Message, MulticastCandidate, MulticastSuppression, ProtocolVersion,
+    ProviderAddress, Push, PushState, Reason, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate,
+    Report, ResyncRequest, Roster, RouteDirection, SealedKeys, StreamKeys, Summary, Watch, WatchChange,
 };
 use roost_proto::{
-    Address, Area, Capacity, Cell, DeliveryClass, Epoch, EpochSecret, NodeId, NodeSelector, Nonce, Profile, Record,
-    RequestId, RoomId, Scheme, SchemeSet, Scope, Service, ServiceSet, StreamId, StreamTag, Version,
+    Address, Area, Capacity, Cell, Epoch, EpochSecret, NodeId, NodeSelector, Nonce, Record, RequestId, RoomId, Scheme,
+    Service, ServiceSet, StreamId, Version,
 };
+
+use super::requests::{multicast_request, request, route};
 
 pub(crate) fn cell() -> impl Strategy<Value = Cell> {
     (-1_000_000..=1_000_000, -1_000_000..=1_000_000).prop_map(|(x, y)| Cell::new(x, y))
@@ -75,56 +75,6 @@ pub(crate) fn payload() -> impl Strategy<Value = Bytes> {
     prop::collection::vec(any::<u8>(), 0..2000).prop_map(Bytes::from)
 }
 
-pub(crate) fn params() -> BoxedStrategy<Option<RequestParams>> {
-    let transports = prop::option::of(prop::sample::select(Scheme::ALL.to_vec()).prop_map(SchemeSet::only));
-    let profile = prop::option::of(prop::sample::select(Profile::ALL.to_vec()));
-    let resume = (any::<[u8; 32]>(), any::<u64>()).prop_map(|(digest, offset)| ResumePoint { digest, offset });
-    let resume = prop::option::of(resume);
-    let (pushed, reflectable) = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
-    let (named, resumes) = (prop::option::of(node()), prop::option::of(any::<bool>()));
-    let reflect = (any::<IpAddr>(), 1..=u16::MAX, any::<u64>(), any::<u8>(), named, resumes).prop_map(
-        |(host, port, tag, hops, provider, resumes)| CopyTarget {
-            to: (host, port).into(),
-            tag: StreamTag(tag),
-            hops,
-            provider,
-            is_resuming: resumes,
-        },
-    );
-    let class = prop::option::of(prop::sample::select(DeliveryClass::ALL.to_vec()));
-    let reflection = (prop::option::of(reflect), reflectable);
-    let duration = prop::option::of(any::<u32>());
-    prop::option::of(
-        (
-            duration,
-            transports,
-            prop::option::of(any::<bool>()),
-            profile,
-            resume,
-            pushed,
-            (class, prop::option::of(node())),
-            reflection,
-        )
-            .prop_map(
-                |(duration_ms, transports, trace, profile, resume, pushed, (class, call), (reflect, reflectable))| {
-                    RequestParams {
-                        duration_ms,
-                        transports,
-                        trace,
-                        profile,
-                        resume,
-                        pushed,
-                        copy_target: reflect,
-                        reflectable,
-                        delivery_class: class,
-                        connect_to: call,
-                    }
-                },
-            ),
-    )
-    .boxed()
-}
-
 pub(crate) fn key() -> impl Strategy<Value = (Epoch, EpochSecret)> {
     (any::<u32>(), any::<[u8; 32]>()).prop_map(|(epoch, secret)| (Epoch(epoch), EpochSecret::from_bytes(secret)))
 }
@@ -139,7 +89,7 @@ pub(crate) fn whereabouts() -> BoxedStrategy<ProviderAddress> {
     (node(), addresses()).prop_map(|(node, addresses)| ProviderAddress { node, addresses }).boxed()
 }
 
-fn names() -> impl Strategy<Value = Option<NodeSelector>> {
+pub(crate) fn names() -> impl Strategy<Value = Option<NodeSelector>> {
     prop::option::of("[a-z0-9._-]{0,64}".prop_map(|text| text.parse().unwrap()))
 }
 
@@ -318,38 +268,9 @@ pub(crate) fn lease_message() -> impl Strategy<Value = Message> {
 }
 
 pub(crate) fn request_message() -> impl Strategy<Value = Message> {
-    let mode = prop::sample::select(vec![RequestMode::Forward, RequestMode::Relay, RequestMode::Lookup]);
-    let nonce = any::<u64>().prop_map(Nonce::from_u64).boxed();
-    let scope = prop::option::of(prop::sample::select(Scope::ALL.to_vec()));
+    let nonce = any::<u64>().prop_map(Nonce::from_u64);
     prop_oneof![
-        (id(), nonce.clone(), service(), area(), mode.clone(), any::<u32>(), any::<u8>(), params(), (scope, names()))
-            .prop_map(|(id, nonce, service, area, mode, deadline_ms, count, params, (scope, selector))| {
-                Message::Request(Request {
-                    id,
-                    nonce,
-                    service,
-                    area,
-                    mode,
-                    deadline_ms,
-                    count,
-                    params,
-                    scope,
-                    selector,
-                })
-            }),
-        (id(), nonce.clone(), service(), node(), addresses(), any::<u32>(), params()).prop_map(
-            |(id, nonce, service, requester, reply_to, deadline_ms, params)| {
-                Message::ProviderRequest(ProviderRequest {
-                    id,
-                    nonce,
-                    service,
-                    requester,
-                    reply_to,
-                    deadline_ms,
-                    params,
-                })
-            }
-        ),
+        request(prop::option::of(route())).prop_map(Message::Request),
         (id(), nonce, offer(), cell(), prop::option::of(node()), prop::option::of(reflected())).prop_map(
             |(id, nonce, flow, cell, provider, stream_keys)| {
                 Message::Accept(Accept { id, nonce, flow, cell, provider, stream_keys })
@@ -411,9 +332,6 @@ pub(crate) fn patches() -> impl Strategy<Value = Vec<(BlockService, u32)>> {
 }
 
 pub(crate) fn hub_message() -> BoxedStrategy<Message> {
-    let nonce = any::<u64>().prop_map(Nonce::from_u64);
-    let provider = prop::option::of(node());
-    let request = (id(), nonce, service(), cell(), node(), addresses());
     prop_oneof![
         any::<u8>().prop_map(|tier| Message::RegisterChild { tier }),
         any::<bool>().prop_map(Message::StandbyOnly),
@@ -427,23 +345,6 @@ pub(crate) fn hub_message() -> BoxedStrategy<Message> {
         ),
         (id(), prop::option::of(node()), prop::option::of(node()))
             .prop_map(|(id, requester, provider)| Message::RequestAck { id, requester, provider }),
-        (request, any::<u32>(), way(), any::<u8>(), provider, params()).prop_map(
-            |((id, nonce, service, cell, requester, reply_to), deadline_ms, direction, hops_left, provider, params)| {
-                Message::RouteRequest(RouteRequest {
-                    id,
-                    nonce,
-                    service,
-                    cell,
-                    requester,
-                    reply_to,
-                    deadline_ms,
-                    direction,
-                    hops_left,
-                    provider,
-                    params,
-                })
-            }
-        ),
     ]
     .boxed()
 }
@@ -534,28 +435,8 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
 
 /// What goes to everybody on a link.
 pub(crate) fn connection_message() -> impl Strategy<Value = Message> {
-    let nonce = any::<u64>().prop_map(Nonce::from_u64);
-    let mode = prop::sample::select(vec![RequestMode::Forward, RequestMode::Lookup]);
-    let what = (id(), nonce, service(), area(), mode, node());
     prop_oneof![
-        (what, addresses(), any::<u32>(), any::<u8>(), any::<u8>(), params()).prop_map(
-            |((id, nonce, service, area, mode, requester), reply_to, deadline_ms, attempt, count, params)| {
-                Message::MulticastRequest(MulticastRequest {
-                    id,
-                    nonce,
-                    service,
-                    area,
-                    mode,
-                    requester,
-                    reply_to,
-                    deadline_ms,
-                    attempt,
-                    count,
-                    params,
-                    selector: None,
-                })
-            }
-        ),
+        multicast_request().prop_map(Message::MulticastRequest),
         (node(), id(), any::<u8>(), node()).prop_map(|(requester, id, attempt, sender)| Message::MulticastSuppression(
             MulticastSuppression { requester, id, attempt, sender }
         )),
@@ -615,51 +496,6 @@ pub(crate) fn watch_message() -> impl Strategy<Value = Watch> {
         direction: None,
         names: None,
     })
-}
-
-/// Requests that say all that one can say.
-pub(crate) fn request_with_params() -> impl Strategy<Value = Request> {
-    let nonce = any::<u64>().prop_map(Nonce::from_u64);
-    let all = |params: Option<RequestParams>| RequestParams {
-        transports: Some(SchemeSet::ALL),
-        profile: Some(Profile::Piloting),
-        delivery_class: Some(DeliveryClass::Backup),
-        ..params.unwrap_or_default()
-    };
-    (id(), nonce, service(), area(), any::<u32>(), any::<u8>(), params()).prop_map(
-        move |(id, nonce, service, area, deadline_ms, count, params)| Request {
-            id,
-            nonce,
-            service,
-            area,
-            mode: RequestMode::Relay,
-            deadline_ms,
-            count,
-            params: Some(all(params)),
-            scope: Some(Scope::Anywhere),
-            selector: None,
-        },
-    )
-}
-
-pub(crate) fn inquiry_message() -> impl Strategy<Value = MulticastRequest> {
-    let nonce = any::<u64>().prop_map(Nonce::from_u64);
-    (id(), nonce, service(), area(), node(), addresses(), any::<u8>()).prop_map(
-        |(id, nonce, service, area, requester, reply_to, attempt)| MulticastRequest {
-            id,
-            nonce,
-            service,
-            area,
-            mode: RequestMode::Forward,
-            requester,
-            reply_to,
-            deadline_ms: 5_000,
-            attempt,
-            count: 0,
-            params: None,
-            selector: None,
-        },
-    )
 }
 
 pub(crate) fn traced_message() -> impl Strategy<Value = HopReport> {

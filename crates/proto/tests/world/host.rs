@@ -8,7 +8,7 @@ use bytes::Bytes;
 use roost_proto::hub::{self, Hub};
 use roost_proto::machine::{Input, Machine, RemoteIdentity as Remote};
 use roost_proto::node::{Node, NodeCommand, NodeConfig, NodeEvent, NodeStatus, SessionId, SourceOutput, Ticket};
-use roost_proto::service::Form;
+use roost_proto::service::FlowKind;
 use roost_proto::{Address, ConnectionId, DialId, NodeId, Role, SchemeSet, Service, Time, Transmit};
 
 use super::reflect::FakeRelay;
@@ -32,7 +32,7 @@ impl MachineInput {
     fn into_input<C>(self) -> Input<C> {
         match self {
             Self::ConnectionUp { connection, dial, peer, address, rtt } => {
-                Input::ConnectionUp { connection, dial, peer, address, rtt }
+                Input::ConnectionUp { connection, dial, remote: peer, address, rtt }
             }
             Self::ConnectionDown { connection, reason, refused } => {
                 Input::ConnectionDown { connection, reason, refused }
@@ -244,8 +244,8 @@ impl Host {
             self.command(now, NodeCommand::SourceFailed { session, reason: "no camera".to_owned() });
             return None;
         }
-        match service.form() {
-            Form::Stream { bits_per_second, packet_bytes } => {
+        match service.flow_kind() {
+            FlowKind::Stream { bits_per_second, packet_bytes } => {
                 let pause = Duration::from_micros(u64::from(packet_bytes) * 8_000_000 / u64::from(bits_per_second));
                 let until = now + duration.unwrap();
                 self.sources.insert(session, StreamSource { until, pause, bytes: packet_bytes as usize, count: 0 });
@@ -253,7 +253,7 @@ impl Host {
                 self.command(now, NodeCommand::SourceOpened { session, opened });
                 Some((session, Duration::ZERO))
             }
-            Form::Object { bytes } => {
+            FlowKind::Object { bytes } => {
                 let size = self.object_bytes.unwrap_or(bytes as usize);
                 let (bytes, format) = (object(size), "synthetic".to_owned());
                 self.stored = bytes.clone();

@@ -13,12 +13,14 @@ pub mod reflect;
 pub mod seeds;
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use roost_proto::hub::{self, Hub, HubKind};
 use roost_proto::machine::RemoteIdentity as Remote;
-use roost_proto::node::{Discovery, NodeCommand, NodeConfig, NodeEvent, NodeStatus, ServiceRequest, Ticket};
+use roost_proto::node::{Discovery, NodeCommand, NodeConfig, NodeEvent, NodeStatus, Provider, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
+use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{
     Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, NodeId, Role, Scheme, Service, ServiceSet, Time,
 };
@@ -99,6 +101,26 @@ enum DialOutcome {
     To { host: HostId, address: Address },
     Failed(&'static str),
     Refused,
+}
+
+/// A request and the provider that it names.
+pub struct RequestCommand {
+    pub request: ServiceRequest,
+    pub provider: Option<Provider>,
+}
+
+impl Deref for RequestCommand {
+    type Target = ServiceRequest;
+
+    fn deref(&self) -> &ServiceRequest {
+        &self.request
+    }
+}
+
+impl DerefMut for RequestCommand {
+    fn deref_mut(&mut self) -> &mut ServiceRequest {
+        &mut self.request
+    }
 }
 
 impl World {
@@ -225,7 +247,7 @@ impl World {
         let mut config = hub::HubConfig::new(node_id(number), kind, seed);
         config.secret = RootSecret::of_seed(seed ^ self.secrets);
         config.addresses = addresses(number);
-        let (media, layers, policy) = (reflect::media(number), self.layers, hub::Policy::Residual);
+        let (media, layers, policy) = (reflect::media(number), self.layers, hub::OverflowPolicy::Residual);
         config.reflection = (kind == HubKind::SuperNode).then_some(hub::ReflectionConfig { media, layers, policy });
         config.epoch = self.now.as_nanos().div_euclid(1_000_000_000) as u32;
         change(&mut config);
@@ -274,12 +296,14 @@ impl World {
         host: HostId,
         service: Service,
         area: Area,
-        change: impl FnOnce(&mut ServiceRequest),
+        change: impl FnOnce(&mut RequestCommand),
     ) -> Ticket {
         let ticket = self.hosts[host.0].ticket();
-        let mut wanted = ServiceRequest::new(service, area);
-        change(&mut wanted);
-        self.command(host, NodeCommand::Request { ticket, request: wanted });
+        let mut command = RequestCommand { request: ServiceRequest::new(service, area), provider: None };
+        command.reflect = ReflectionPolicy::Never;
+        change(&mut command);
+        let RequestCommand { request, provider } = command;
+        self.command(host, NodeCommand::Request { ticket, request, provider });
         ticket
     }
 

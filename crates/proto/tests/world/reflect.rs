@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::hub::{HubCommand, ReflectedStream};
-use roost_proto::node::{NodeCommand, NodeEvent, ReflectionPolicy, ServiceRequest, SessionId, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, SessionId, Ticket};
 use roost_proto::wire::ProvisionalAccept;
 use roost_proto::{Area, Epoch, EpochSecret, NodeId, ReflectionGrant, Scheme, Service, StreamId, StreamTag, Time};
 
 use super::host::{Host, HostId};
-use super::{MS, World, address, node_id};
+use super::{MS, RequestCommand, World, address, node_id};
 
 /// Host `n` takes in reflected streams at this port plus `n`.
 const MEDIA: u16 = 10_000;
@@ -169,10 +169,10 @@ impl World {
         host: HostId,
         service: Service,
         area: Area,
-        change: impl FnOnce(&mut ServiceRequest),
+        change: impl FnOnce(&mut RequestCommand),
     ) -> Ticket {
         self.request_with(host, service, area, |wanted| {
-            wanted.reflect = Some(ReflectionPolicy::Always);
+            wanted.reflect = roost_proto::wire::ReflectionPolicy::Always;
             change(wanted);
         })
     }

@@ -279,7 +279,9 @@ fn repeated_offers_pass_tag_limit() {
 /// Before the first packet has come nobody knows how much a stream takes.
 #[test]
 fn unmeasured_stream_reserves_usual_rate() {
-    let roost_proto::Form::Stream { bits_per_second, .. } = Service::Video.form() else { panic!("video is a stream") };
+    let roost_proto::FlowKind::Stream { bits_per_second, .. } = Service::Video.flow_kind() else {
+        panic!("video is a stream")
+    };
     let config = RelayConfig { uplink: Some(u64::from(bits_per_second) * 5 / 2), ..RelayConfig::default() };
     let mut world = RelayWorld::with(13, config);
     world.publish(P);

@@ -1,8 +1,7 @@
-//! The interfaces on which multicast goes out and comes in.
+//! The interfaces on which multicast is sent and received.
 
 use std::fs;
 
-/// One interface of this network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Interface {
     pub(super) name: String,
@@ -17,18 +16,18 @@ impl Interface {
 
 /// The interfaces that are up and have an address of IPv4, or of IPv6.
 pub(super) fn with_address(v6: bool) -> Vec<Interface> {
-    // A table that is not there is of a protocol that is not there.
+    // A protocol that the system does not have has no table either.
     let table = |name| fs::read_to_string(name).unwrap_or_default();
     if v6 {
         return parse_v6(&table("/proc/net/if_inet6"));
     }
     let routes = table("/proc/net/route");
     let has_route = |one: &Interface| routes.lines().any(|line| line.split_whitespace().next() == Some(&one.name));
-    // The loopback's routes are in a table of its own.
+    // The loopback's routes are not in the main table, so it needs none.
     parse_v4(&table("/proc/net/igmp")).into_iter().filter(|one| one.is_loopback() || has_route(one)).collect()
 }
 
-/// `/proc/net/igmp`: a line for each interface, and indented ones for its groups.
+/// Parses `/proc/net/igmp`: a line for each interface, and indented ones for its groups.
 fn parse_v4(text: &str) -> Vec<Interface> {
     let lines = text.lines().skip(1).filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
     let interfaces = lines.filter_map(|line| {
@@ -39,7 +38,7 @@ fn parse_v4(text: &str) -> Vec<Interface> {
     interfaces.collect()
 }
 
-/// `/proc/net/if_inet6`: a line for each address; those of the connection matter.
+/// Parses `/proc/net/if_inet6`: a line for each address. Multicast needs a link-local one.
 fn parse_v6(text: &str) -> Vec<Interface> {
     let mut interfaces: Vec<Interface> = Vec::new();
     for line in text.lines() {

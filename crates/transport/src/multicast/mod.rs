@@ -1,8 +1,7 @@
-//! Multicast on the link: datagrams to all nodes of the group there.
+//! Multicast in the subnet: datagrams to all nodes of the group there.
 //!
-//! One socket for each interface and group. Packets leave with a TTL (hop
-//! limit) of 1, so no router passes them on, and are sealed with the group's
-//! key; see `seal`. Nothing is retransmitted.
+//! There is one socket for each interface and group. Packets leave with a TTL (hop limit) of 1, so no router passes
+//! them on, and are sealed with the group's key; see `seal`. Nothing is retransmitted.
 
 mod interfaces;
 mod seal;
@@ -28,56 +27,49 @@ pub(crate) use self::seal::OVERHEAD;
 pub(crate) use self::seal::ends;
 pub use self::seal::{MAX_MULTICAST_BYTES, TOLERANCE};
 
-/// Where multicast goes unless it is set otherwise: a group of the organisation's
-/// own scope for IPv4, one of the connection's scope for IPv6.
+/// The multicast groups unless the settings name others: one of organization-local scope for IPv4, one of link-local
+/// scope for IPv6.
 pub const DEFAULT_GROUPS: [&str; 2] = ["239.255.77.5:7705", "[ff12::7705]:7705"];
 
-/// How often the interfaces are looked at: one may come late, go, or come back as another.
+/// Time between two looks at the interfaces: one may appear late, disappear, or come back as another.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
-/// Which groups, on which interfaces. Interfaces may come and go.
+/// The multicast groups and interfaces. Interfaces may come and go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastConfig {
-    /// Addresses and ports. Each interface takes part in the first one that it
-    /// has an address for.
+    /// Addresses and ports. Each interface joins the first group of a protocol in which it has an address.
     pub groups: Vec<SocketAddr>,
-    /// Names; none: all that are up but the loopback.
+    /// Interface names. If there are none, all interfaces that are up except the loopback.
     pub interfaces: Vec<String>,
 }
 
-/// Why there is no multicast.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MulticastError {
-    /// No random numbers.
     #[error("the system gives no random numbers")]
     Random,
 }
 
-/// What came of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MulticastCounters {
-    /// Packets sent, on each interface.
+    /// Packets sent. A message counts once for each interface.
     pub sent: u64,
-    /// Packets taken.
+    /// Packets whose message was added to the event queue.
     pub received: u64,
-    /// Bytes of packets sent and taken.
     pub sent_bytes: u64,
-    /// See `sent_bytes`.
     pub received_bytes: u64,
-    /// Messages longer than [`MAX_MULTICAST_BYTES`], or that the system did not take.
+    /// Messages longer than [`MAX_MULTICAST_BYTES`], or that the system did not send.
     pub unsent: u64,
     /// Packets of another group, or changed on the way.
     pub forged: u64,
-    /// Packets whose time is not now: replayed, or a clock is wrong.
+    /// Packets whose time is too far from our clock: replayed, or a clock is wrong.
     pub late: u64,
-    /// Packets that came once more.
     pub replayed: u64,
-    /// Packets of more senders than are told apart.
+    /// Packets of new senders beyond the number that is told apart.
     pub over_sender_limit: u64,
-    /// Packets of more senders in one second that were not heard before than are considered.
+    /// Packets of unknown senders beyond the number that is examined in one second.
     pub over_unknown_limit: u64,
-    /// Packets that found the daemon's queue full.
+    /// Packets that found the event queue full.
     pub dropped: u64,
 }
 
@@ -100,7 +92,7 @@ fn add(counter: &AtomicU64, amount: u64) {
     counter.fetch_add(amount, Ordering::Relaxed);
 }
 
-/// The sockets of all groups, on the interfaces that there are.
+/// The sockets of all groups, on all interfaces that take part.
 pub(crate) struct Multicast {
     inner: Arc<MulticastShared>,
     watcher: JoinHandle<()>,
@@ -112,12 +104,12 @@ struct MulticastShared {
     sealer: Mutex<Sealer>,
     opener: Arc<Mutex<Opener>>,
     members: Mutex<Vec<GroupMembership>>,
-    /// What was lacking at the last look.
+    /// The sentences of [`missing`] at the last look, so that each is logged once.
     lacking: Mutex<Vec<String>>,
     live: Arc<LiveMulticastCounters>,
 }
 
-/// One interface's part in a group.
+/// The socket by which one interface takes part in one group.
 struct GroupMembership {
     interface: Interface,
     group: SocketAddr,
@@ -138,8 +130,7 @@ impl Drop for Multicast {
 }
 
 impl Multicast {
-    /// Joins the groups on the interfaces that there are, and on others when
-    /// they come. Must be called in a tokio runtime.
+    /// Joins the groups on the present interfaces, and on others when they appear. Must be called in a tokio runtime.
     pub(crate) fn join(
         config: &MulticastConfig,
         key: &GroupKey,
@@ -167,7 +158,7 @@ impl Multicast {
         Ok(Self { inner, watcher })
     }
 
-    /// Sends a message on every interface; what the system does not take is dropped.
+    /// Sends a message on every interface. A packet that the system does not accept is dropped.
     pub(crate) fn send(&self, message: &[u8]) {
         let MulticastShared { sealer, members, live, .. } = &*self.inner;
         let packet = lock(sealer).seal(now(), message);
@@ -210,7 +201,7 @@ impl Multicast {
 }
 
 impl MulticastShared {
-    /// Takes part on the interfaces that have come, and no longer on those that have gone.
+    /// Joins on the interfaces that have appeared, and leaves those that have disappeared.
     fn refresh_memberships(&self) {
         let places = places(&self.config);
         let mut members = lock(&self.members);
@@ -236,7 +227,7 @@ impl MulticastShared {
                 }
             }
         }
-        // Said once, not at every look.
+        // Each sentence is logged once, not at every look.
         let mut before = lock(&self.lacking);
         lacking.iter().filter(|what| !before.contains(what)).for_each(|what| tracing::warn!("{what}"));
         *before = lacking;
@@ -255,7 +246,7 @@ impl MulticastShared {
     }
 }
 
-/// Each interface that is up with the group that it takes part in.
+/// Each interface that takes part, with its multicast group.
 fn places(config: &MulticastConfig) -> Vec<(Interface, SocketAddr)> {
     let mut places: Vec<(Interface, SocketAddr)> = Vec::new();
     let wanted = |one: &Interface| match config.interfaces.is_empty() {
@@ -272,7 +263,7 @@ fn places(config: &MulticastConfig) -> Vec<(Interface, SocketAddr)> {
     places
 }
 
-/// What is not there yet, in a sentence each.
+/// A sentence for each interface that should take part and is not there.
 fn missing(config: &MulticastConfig, places: &[(Interface, SocketAddr)]) -> Vec<String> {
     if config.interfaces.is_empty() && places.is_empty() {
         return vec!["no multicast interface is up: the node will use one that appears".to_owned()];
@@ -290,7 +281,7 @@ fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The wall clock, milliseconds.
+/// The wall clock, in milliseconds since the Unix epoch.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

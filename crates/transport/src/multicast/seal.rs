@@ -1,16 +1,14 @@
-//! What goes to the whole group, sealed with the key that its nodes share.
+//! Multicast packets, sealed with the key that the nodes of a group share.
 //!
 //! ```text
 //! version 1 | salt 16 | count 8 | AES-256-GCM( time 8 | message ) | tag 16
 //! ```
 //!
-//! Each run of a daemon draws a salt, from which and the group's key comes its
-//! own sealing key (HKDF, RFC 5869), so the count can be the nonce without
-//! arrangement among senders. A receiver takes a packet whose time is within
-//! [`TOLERANCE`] of its own clock, and each count of a salt once: what is
-//! replayed later is late, what is replayed sooner is known. Only a receiver
-//! that has just started can be given something again, of the last
-//! [`TOLERANCE`]; all messages bear that.
+//! Each run of a daemon draws a salt. A sealing key of its own follows from the salt and the group's key (HKDF, RFC
+//! 5869), so the count can be the nonce without coordination among senders. A receiver accepts a packet whose time is
+//! within [`TOLERANCE`] of its own clock, and each count of a salt once. So a packet that is replayed after that time
+//! is late, and one that is replayed sooner is known. Only a receiver that has just started can be given packets of the
+//! last [`TOLERANCE`] again, so every message must be harmless when repeated.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,18 +18,18 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::rand;
 use roost_identity::GroupKey;
 
-/// The longest message, bytes: a packet passes every IPv6 path whole.
+/// The longest message, bytes: its packet passes every IPv6 path whole.
 pub const MAX_MULTICAST_BYTES: usize = 1200;
 
-/// How far two clocks of the group may be apart, and how long a packet may travel.
+/// The most by which two clocks of the group may differ, together with the time that a packet travels.
 pub const TOLERANCE: Duration = Duration::from_secs(30);
 
-/// The most runs of daemons told apart. Beyond it new ones are not heard until
-/// one has been silent for twice the tolerance.
+/// The most runs of daemons that are told apart. New ones beyond it are ignored until one has been silent for twice the
+/// tolerance.
 const MAX_SENDERS: usize = 1024;
 
-/// Packets of unknown salts whose key is worked out each second; a stranger's
-/// packet costs some microseconds.
+/// The most packets of unknown salts whose key is derived in a second. Such a packet of a stranger costs some
+/// microseconds.
 const MAX_STRANGERS_PER_SECOND: u32 = 1000;
 
 const VERSION: u8 = 1;
@@ -40,34 +38,33 @@ const HEADER: usize = 1 + SALT + 8;
 const TIME: usize = 8;
 const TAG: usize = 16;
 
-/// What a packet has beyond its message, bytes.
+/// Bytes of a packet besides its message.
 pub(crate) const OVERHEAD: usize = HEADER + TIME + TAG;
 
-/// Why a packet is not taken.
+/// The reason for which a packet is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is not one of ours, or was changed, or is from another group.
+    /// Not sealed with the group's key, or changed on the way.
     Forged,
-    /// Its time is not now.
+    /// Its time is further than [`TOLERANCE`] from our clock.
     Late,
-    /// It was taken already.
     Replayed,
-    /// Too many have come within a second that were not heard before.
+    /// Too many packets of unknown senders have come within a second.
     OverUnknownLimit,
-    /// There are too many senders.
+    /// Its sender is new, and [`MAX_SENDERS`] are known already.
     OverSenderLimit,
-    /// It is this daemon's own, come back.
+    /// A packet of this daemon, which multicast returns to its sender.
     Own,
 }
 
-/// Seals what one run of a daemon sends.
+/// Seals the packets of one run of a daemon.
 pub(crate) struct Sealer {
     key: LessSafeKey,
     salt: [u8; SALT],
     count: u64,
 }
 
-/// Opens what others send.
+/// Opens the packets of the other daemons.
 pub(crate) struct Opener {
     group: GroupKey,
     own: [u8; SALT],
@@ -77,14 +74,14 @@ pub(crate) struct Opener {
 
 struct MulticastSender {
     key: LessSafeKey,
-    /// The greatest count taken, and which of the 64 below it.
+    /// The greatest count accepted. `taken` has a bit for each of the 64 below it.
     highest: u64,
     taken: u64,
-    /// The latest time on a packet, milliseconds.
+    /// The latest time in a packet, in milliseconds.
     latest: u64,
 }
 
-/// Makes both ends for this run.
+/// Makes both ends for this run. `None` if the system gives no random numbers.
 pub(crate) fn ends(group: &GroupKey) -> Option<(Sealer, Opener)> {
     let mut salt = [0; SALT];
     rand::fill(&mut salt).ok()?;
@@ -93,7 +90,7 @@ pub(crate) fn ends(group: &GroupKey) -> Option<(Sealer, Opener)> {
     Some((Sealer { key, salt, count: 0 }, opener))
 }
 
-/// The key of a run of a daemon.
+/// Derives the key of one run of a daemon.
 fn key_of(group: &GroupKey, salt: &[u8; SALT]) -> Option<LessSafeKey> {
     let secret = Salt::new(HKDF_SHA256, salt).extract(group.bytes());
     let expanded = secret.expand(&[b"roost multicast 1"], &AES_256_GCM).ok()?;
@@ -107,8 +104,7 @@ fn nonce(count: u64) -> Nonce {
 }
 
 impl Sealer {
-    /// The packet of a message; `None` if the message is too long. `now` is
-    /// the wall clock in milliseconds.
+    /// Makes the packet of a message; `None` if the message is too long. `now` is the wall clock in milliseconds.
     pub(crate) fn seal(&mut self, now: u64, message: &[u8]) -> Option<Vec<u8>> {
         if message.len() > MAX_MULTICAST_BYTES {
             return None;
@@ -128,7 +124,7 @@ impl Sealer {
 }
 
 impl Opener {
-    /// The message in a packet, which is opened in its place.
+    /// Opens a packet in place and returns its message. `now` is the wall clock in milliseconds.
     pub(crate) fn open<'a>(&mut self, now: u64, packet: &'a mut [u8]) -> Result<&'a [u8], Fault> {
         let fits = (OVERHEAD..=OVERHEAD + MAX_MULTICAST_BYTES).contains(&packet.len());
         if !fits || packet[0] != VERSION {
@@ -171,7 +167,7 @@ impl Opener {
         }
         self.strangers = (second, count + 1);
         if self.senders.len() >= MAX_SENDERS {
-            // What it sent up to then is late by now.
+            // All packets that a removed sender has sent so far are late by now.
             self.senders.retain(|_, sender| sender.latest + 2 * millis(TOLERANCE) > now);
         }
         if self.senders.len() >= MAX_SENDERS {
@@ -209,7 +205,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The first bytes of a slice that is known to be long enough.
+/// The first bytes of a slice that must be long enough.
 fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[..N]);

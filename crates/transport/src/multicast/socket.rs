@@ -1,4 +1,4 @@
-//! One socket of multicast: how it is opened, and what is read from it.
+//! Multicast sockets: how one is opened, and the task that reads it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,14 +15,14 @@ use super::{LiveMulticastCounters, add, now};
 use crate::event::{Event, EventQueue, EventSource};
 use crate::transport::Context;
 
-/// Between two attempts to read a socket that fails.
+/// The pause before a socket that fails is read again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A socket that is bound to the interface and has joined the group there.
+/// Opens a socket that is bound to the interface and has joined the group there.
 pub(super) fn open(interface: &Interface, group: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(group), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
-    // Several daemons of one machine take part.
+    // Several daemons of one host may take part.
     socket.set_reuse_address(true)?;
     socket.bind_device(Some(interface.name.as_bytes()))?;
     let at = match group {
@@ -46,7 +46,6 @@ pub(super) fn open(interface: &Interface, group: SocketAddr) -> io::Result<UdpSo
     UdpSocket::from_std(socket.into())
 }
 
-/// Reads one socket.
 pub(super) struct Reader {
     pub(super) socket: Arc<UdpSocket>,
     pub(super) opener: Arc<Mutex<Opener>>,
@@ -61,7 +60,7 @@ impl Reader {
         loop {
             match self.socket.recv_from(&mut buffer).await {
                 Ok((length, from)) => self.handle_packet(&mut buffer[..length], from.ip()),
-                // An interface that goes down says so once; then nothing comes.
+                // An interface that goes down gives one error, and no packets after it.
                 Err(error) => {
                     tracing::debug!(%error, "multicast was not received");
                     tokio::time::sleep(PAUSE).await;
@@ -72,7 +71,7 @@ impl Reader {
 
     fn handle_packet(&self, packet: &mut [u8], from: IpAddr) {
         let length = packet.len();
-        // What comes over the loopback has one of this machine's other addresses.
+        // A packet over the loopback may have any other address of this host.
         let from = if self.loopback { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { from };
         let mut opener = self.opener.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = opener.open(now(), packet).map(Bytes::copy_from_slice);
@@ -80,7 +79,7 @@ impl Reader {
     }
 }
 
-/// Hands a packet's message to the daemon; counts what came of the packet, once.
+/// Delivers a packet's message to the event queue, and counts the packet once.
 fn hand_on(
     opened: Result<Bytes, Fault>,
     (length, from): (usize, IpAddr),

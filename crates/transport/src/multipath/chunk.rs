@@ -1,9 +1,8 @@
-//! What travels on a stream of its own: a chunk of pieces of messages, or a heartbeat.
+//! The content of one stream: a chunk of frames, or a heartbeat.
 //!
-//! A piece says of which message it is, how many numbers back the message of
-//! the same flow is that goes before it (0 for none), and which part it is.
-//! All of it is CBOR: `number, distance, total, offset, bytes`. A message that
-//! has been given up has `null` for the rest.
+//! A frame is a slice of a message. It gives the number of its message and the distance to the message of the same flow
+//! that must be delivered before (0 for none), so that the receiver can restore the order. It is CBOR: `number,
+//! distance, total, offset, bytes`. The frame of a message that was given up has `null` after the distance.
 
 use bytes::Bytes;
 use minicbor::data::Type;
@@ -11,53 +10,49 @@ use minicbor::decode::Error;
 use minicbor::{Decoder, Encoder};
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 
-/// The most bytes of messages in one chunk. Small enough that a chunk that is
-/// late costs little to repeat, large enough that a stream for each is cheap.
+/// The most bytes of messages in one chunk. It is small enough that a late chunk costs little to repeat, and large
+/// enough that a stream for each chunk is cheap.
 pub(super) const CHUNK_BYTES: usize = 8 << 10;
-/// What a piece takes beside its part of the message, at most.
+/// The most bytes that a frame takes besides its slice of the message.
 pub(super) const HEAD_BYTES: usize = 9 + 9 + 5 + 5 + 3;
-/// The longest chunk that is read.
+/// The longest chunk that is read. A remote that sends a longer one breaks the protocol.
 pub(crate) const MAX_CHUNK_BYTES: usize = 2 * CHUNK_BYTES;
 
-/// The first byte of a chunk that has pieces.
+/// The first byte of a chunk that has frames.
 pub(super) const PIECES: u8 = 1;
-/// The only byte of a heartbeat.
 pub(super) const HEARTBEAT: u8 = 2;
 
-/// The place of a message among all of its sender.
+/// The place of a message in the order of all messages of its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageOrder {
-    /// Its number, counted from 0.
+    /// Counted from 0, over the messages of all flows.
     pub(super) number: u64,
-    /// How many numbers back the one is that must be delivered before; 0 for none.
+    /// The distance to the number of the message that must be delivered before; 0 for none.
     pub(super) distance: u64,
 }
 
 impl MessageOrder {
-    /// The message that must be delivered before.
+    /// The number of the message that must be delivered before.
     pub(super) fn before(self) -> Option<u64> {
         self.number.checked_sub(self.distance).filter(|_| self.distance > 0)
     }
 }
 
-/// Part of a message, or word that it will not come.
+/// A slice of a message. `part` is `None` if the message was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChunkFrame {
-    pub(super) place: MessageOrder,
+    pub(super) order: MessageOrder,
     pub(super) part: Option<MessageSlice>,
 }
 
-/// Which part of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MessageSlice {
-    /// The length of the whole message.
     pub(super) total: usize,
-    /// Where the part begins.
     pub(super) offset: usize,
     pub(super) body: Bytes,
 }
 
-/// Writes the head of a piece whose body of `length` bytes follows.
+/// Writes the head of a frame whose slice of `length` bytes follows.
 pub(super) fn write_head(into: &mut Vec<u8>, place: MessageOrder, total: usize, offset: usize, length: usize) {
     let mut encoder = Encoder::new(into);
     let written = encoder
@@ -69,14 +64,14 @@ pub(super) fn write_head(into: &mut Vec<u8>, place: MessageOrder, total: usize, 
     debug_assert!(written.is_ok(), "writing to memory does not fail");
 }
 
-/// Writes that a message has been given up.
+/// Writes the frame of a message that was given up.
 pub(super) fn write_given_up(into: &mut Vec<u8>, place: MessageOrder) {
     let mut encoder = Encoder::new(into);
     let written = encoder.u64(place.number).and_then(|it| it.u64(place.distance)).and_then(Encoder::null);
     debug_assert!(written.is_ok(), "writing to memory does not fail");
 }
 
-/// Reads the pieces of a chunk; a heartbeat has none. `None` if it is not sound.
+/// Reads the frames of a chunk; a heartbeat has none. `None` if the chunk is malformed.
 pub(super) fn read(chunk: &Bytes) -> Option<Vec<ChunkFrame>> {
     match *chunk.first()? {
         PIECES => {}
@@ -93,19 +88,19 @@ pub(super) fn read(chunk: &Bytes) -> Option<Vec<ChunkFrame>> {
 
 fn read_piece(chunk: &Bytes, decoder: &mut Decoder<'_>) -> Result<ChunkFrame, Error> {
     let place = MessageOrder { number: decoder.u64()?, distance: decoder.u64()? };
-    // Numbers up to here are never reached, and leave room to count on.
+    // No sender reaches larger numbers, and the receiver can add to these without overflow.
     let is_sound = place.number < u64::MAX / 2 && place.distance <= place.number;
     if !is_sound {
         return Err(Error::message("a place that no message has"));
     }
     if decoder.datatype()? == Type::Null {
         decoder.null()?;
-        return Ok(ChunkFrame { place, part: None });
+        return Ok(ChunkFrame { order: place, part: None });
     }
     let (total, offset) = (decoder.u32()? as usize, decoder.u32()? as usize);
     let body = chunk.slice_ref(decoder.bytes()?);
     let fits = total <= MAX_MESSAGE_BYTES && offset + body.len() <= total && (total == 0) == body.is_empty();
-    fits.then_some(ChunkFrame { place, part: Some(MessageSlice { total, offset, body }) })
+    fits.then_some(ChunkFrame { order: place, part: Some(MessageSlice { total, offset, body }) })
         .ok_or_else(|| Error::message("a part outside its message"))
 }
 
@@ -120,10 +115,10 @@ mod tests {
         for piece in pieces {
             match &piece.part {
                 Some(MessageSlice { total, offset, body }) => {
-                    write_head(&mut chunk, piece.place, *total, *offset, body.len());
+                    write_head(&mut chunk, piece.order, *total, *offset, body.len());
                     chunk.extend_from_slice(body);
                 }
-                None => write_given_up(&mut chunk, piece.place),
+                None => write_given_up(&mut chunk, piece.order),
             }
         }
         chunk.into()
@@ -141,7 +136,7 @@ mod tests {
                 let (offset, behind) = if body.is_empty() { (0, 0) } else { (offset, behind) };
                 MessageSlice { total: offset + body.len() + behind, offset, body: body.clone().into() }
             });
-            ChunkFrame { place: MessageOrder { number, distance }, part }
+            ChunkFrame { order: MessageOrder { number, distance }, part }
         }
     }
 
@@ -172,11 +167,11 @@ mod tests {
         let place = MessageOrder { number: 3, distance: 1 };
         let part = |total, offset, length| {
             let body = Bytes::from(vec![0; length]);
-            read(&written(&[ChunkFrame { place, part: Some(MessageSlice { total, offset, body }) }])).is_some()
+            read(&written(&[ChunkFrame { order: place, part: Some(MessageSlice { total, offset, body }) }])).is_some()
         };
         assert!(part(10, 3, 7) && part(0, 0, 0));
         assert!(!part(10, 4, 7) && !part(10, 3, 0) && !part(MAX_MESSAGE_BYTES + 1, 0, 1));
-        let far = ChunkFrame { place: MessageOrder { number: 3, distance: 4 }, part: None };
+        let far = ChunkFrame { order: MessageOrder { number: 3, distance: 4 }, part: None };
         assert_eq!(read(&written(&[far])), None);
         assert_eq!(read(&Bytes::from_static(&[HEARTBEAT])), Some(Vec::new()));
         assert_eq!(read(&Bytes::from_static(&[HEARTBEAT, 0])), None);

@@ -1,38 +1,37 @@
-//! What is measured of a path: how long a byte takes, the best of late, the rate.
+//! Measurements of a path: the transfer time of a byte, the recent best of a value, and the delivery rate.
 
 use std::time::{Duration, Instant};
 
 use super::chunk::CHUNK_BYTES;
 use super::path::{PathMetrics, SendSnapshot};
 
-/// How long a byte takes that waits for its turn: what chunks need beyond the
-/// round trip over the bytes that were under way before them, of the last ones.
-/// Right for a path that is never full as well, where a rate would not be.
+/// The transfer time of a byte that waits behind others: the time that recent chunks needed beyond the round trip,
+/// divided by the bytes that were under way before them. Unlike a rate, it is right for a path that is never full as
+/// well.
 ///
-/// The fewer bytes a chunk had before it, the more of what it needed is chance,
-/// and the less it counts.
+/// The fewer bytes a chunk had before it, the more its time is due to chance, and the less it counts.
 #[derive(Debug)]
 pub(super) struct TransferTime {
-    /// What the congestion control begins with, seconds per byte.
+    /// The pace with which congestion control starts, seconds per byte.
     guess: f64,
-    /// The same if the handshake's round trip was nothing but the time for its packets.
+    /// The pace if the handshake's round trip was spent on nothing but its packets, seconds per byte.
     bound: f64,
-    /// What the last chunks took.
+    /// The time that recent chunks took beyond the round trip.
     seconds: f64,
-    /// What was under way before them, and their own.
+    /// The bytes under way before these chunks, and their own.
     bytes: f64,
 }
 
-/// The slowest path that is counted on until it is measured: 100 kbit/s.
+/// The pace of the slowest path that is relied on before a measurement: 100 kbit/s.
 const SLOWEST_PACE: f64 = 1.0 / 12_500.0;
-/// What the round trip of a handshake carries both ways together: a full packet
-/// each (RFC 9000, section 14.1, has Initial packets padded).
+/// The bytes that a handshake's round trip carries both ways together: a full packet each (RFC 9000, section 14.1, pads
+/// Initial packets).
 const HANDSHAKE_BYTES: f64 = 2.0 * 1200.0;
-/// What a chunk costs beside its bytes.
+/// Bytes that a chunk costs besides its content.
 const CHUNK_COST: usize = 200;
-/// How many bytes the guess weighs.
+/// The weight of the guess, in bytes.
 const GUESS_WEIGHT: f64 = 2048.0;
-/// How many bytes the last chunks weigh, at most.
+/// The most weight of the recent chunks, in bytes.
 const MOST_WEIGHT: f64 = 8.0 * CHUNK_BYTES as f64;
 
 impl TransferTime {
@@ -42,23 +41,24 @@ impl TransferTime {
         Self { guess, bound: (rtt / HANDSHAKE_BYTES).min(SLOWEST_PACE), seconds: 0.0, bytes: 0.0 }
     }
 
-    /// To be counted on.
+    /// The likely transfer time of `bytes`, for deadlines.
     pub(super) fn expected_time(&self, bytes: usize) -> Duration {
         let pace = if self.bytes > 0.0 { self.seconds / self.bytes } else { self.bound };
         Duration::from_secs_f64(bytes as f64 * pace)
     }
 
-    /// Least rate of the path that the handshake has shown, bytes per second.
+    /// The rate that the handshake has proved, in bytes per second.
     pub(super) fn least_rate(&self) -> f64 {
         1.0 / self.bound
     }
 
-    /// To be waited for: twice as long as it takes. What is not measured yet is a bound as it is.
+    /// The time after which a path is suspected: twice the likely time. Before the first measurement the likely time is
+    /// an upper bound already.
     pub(super) fn pessimistic_time(&self, bytes: usize) -> Duration {
         self.expected_time(bytes) * if self.bytes > 0.0 { 2 } else { 1 }
     }
 
-    /// To be tried.
+    /// The time for the choice of a path. It starts from the guess, so that a new path is tried.
     pub(super) fn optimistic_time(&self, bytes: usize) -> Duration {
         let pace = (self.guess * GUESS_WEIGHT + self.seconds) / (GUESS_WEIGHT + self.bytes);
         Duration::from_secs_f64(bytes as f64 * pace)
@@ -81,7 +81,7 @@ pub(super) struct WindowedBest<T> {
     since: Instant,
 }
 
-/// The least time that the best is kept, and the same in round trips.
+/// The shortest window, as a time and in round trips. The longer of the two counts.
 const WINDOW: Duration = Duration::from_millis(500);
 const WINDOW_ROUNDS: u32 = 10;
 
@@ -101,7 +101,7 @@ impl<T: Copy> WindowedBest<T> {
         self.current = Some(self.current.map_or(value, |current| better(current, value)));
     }
 
-    /// Another window begins if it is time to.
+    /// Begins another window if the current one is over.
     pub(super) fn age(&mut self, now: Instant, rtt: Duration) {
         if now.saturating_duration_since(self.since) > WINDOW.max(WINDOW_ROUNDS * rtt) {
             self.previous = self.current.take();
@@ -110,9 +110,8 @@ impl<T: Copy> WindowedBest<T> {
     }
 }
 
-/// The rate at which chunks arrive while there is enough to do: the greatest
-/// seen of late. What an idle path lets through tells nothing unless it is more,
-/// so the last that is known stays.
+/// The rate at which chunks arrive while the path has enough to send: the greatest of the recent samples. A sample from
+/// an idle path counts only if it is greater, so the last known rate stays.
 #[derive(Debug)]
 pub(super) struct DeliveryRate {
     pub(super) delivered: u64,
@@ -120,7 +119,7 @@ pub(super) struct DeliveryRate {
     greatest: WindowedBest<f64>,
 }
 
-/// The least time over which a rate is taken.
+/// The shortest time over which a rate is computed.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 impl DeliveryRate {
@@ -132,7 +131,7 @@ impl DeliveryRate {
         self.greatest.best(f64::max)
     }
 
-    /// Something is under way again after a pause.
+    /// Starts a new sample after a pause with nothing under way.
     pub(super) const fn restart(&mut self, now: Instant) {
         self.delivered_at = now;
     }

@@ -1,7 +1,7 @@
-//! Messages that wait to be sent, and how they are cut into chunks.
+//! The messages that wait to be sent, and the cutting of messages into chunks.
 //!
-//! A *unit* is what is acknowledged or given up as a whole: one message, in one
-//! chunk or several, or some small ones packed into a chunk.
+//! A *unit* is acknowledged or given up as a whole: one message, in one chunk or several, or some small messages packed
+//! into a chunk.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
@@ -12,15 +12,14 @@ use super::chunk::{CHUNK_BYTES, HEAD_BYTES, MessageOrder, PIECES, write_given_up
 use super::{DeliveryClass, MESSAGE_COST, Message, WINDOW_BYTES, WINDOW_UNITS};
 use crate::priority_queue::room_for;
 
-/// Levels of priority.
 pub(super) const LEVELS: usize = 8;
-/// Flows remembered beyond those that may have messages under way.
+/// Flows remembered besides those that may have messages under way.
 const IDLE_FLOWS: usize = 1024;
 
-/// A part of what is to be sent, the size of a stream.
+/// A part of a unit, the size of a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
-    /// The head, and what needs no copying.
+    /// The head, and a slice of the message that needs no copy.
     pub(super) content: [Bytes; 2],
     pub(super) unit: u64,
     pub(super) class: DeliveryClass,
@@ -33,39 +32,36 @@ impl Chunk {
     }
 }
 
-/// What the next chunk will be.
+/// The next chunk, before it is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Next {
-    /// Where it waits.
     pub(super) level: usize,
-    /// Which way it goes.
     pub(super) class: DeliveryClass,
-    /// About its size.
+    /// An estimate of the size, which packing may increase.
     pub(super) bytes: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct MessageQueue {
     queues: [LevelQueue; LEVELS],
-    /// What waits of messages with a flow, and of those without: the latter may
-    /// be lost and must not keep out the others.
+    /// Waiting bytes of messages with a flow, and of those without. The latter may be lost and must not keep out the
+    /// former.
     queued: [usize; 2],
-    /// The most of each.
+    /// The limit for each of the two in `queued`.
     max_bytes: usize,
-    /// The number of the next message.
     next: u64,
-    /// The last message of each flow.
+    /// The number of the last message of each flow.
     flows: HashMap<u32, u64>,
-    /// What is not acknowledged, by the number of its first message.
+    /// The units that are not acknowledged, by the number of their first message.
     units: BTreeMap<u64, Unit>,
     expiring: BTreeSet<(Instant, u64)>,
-    /// Bytes of messages begun so far.
+    /// The total cost of all messages begun so far.
     begun_bytes: u64,
-    /// Messages given up because their time was over.
+    /// Messages given up because their lifetime had ended.
     pub(super) given_up: u64,
 }
 
-/// What waits at one level.
+/// The messages that wait at one level of priority.
 #[derive(Debug, Default)]
 struct LevelQueue {
     waiting: VecDeque<PendingMessage>,
@@ -81,18 +77,18 @@ impl LevelQueue {
 #[derive(Debug)]
 struct PendingMessage {
     message: Message,
-    /// Its place and how much of it has been cut off.
+    /// The message's order and the number of bytes already cut off. `None` until the first cut.
     begun: Option<(MessageOrder, usize)>,
 }
 
 #[derive(Debug)]
 struct Unit {
-    /// What had been begun before it.
+    /// The value of [`MessageQueue::begun_bytes`] before this unit.
     begins: u64,
-    places: Vec<MessageOrder>,
-    /// Chunks that are not acknowledged.
+    orders: Vec<MessageOrder>,
+    /// The number of chunks that are not acknowledged.
     chunks: usize,
-    /// Whether there are chunks still to be cut.
+    /// True while more chunks are to be cut from it.
     is_open: bool,
     deadline: Option<Instant>,
     priority: u8,
@@ -147,8 +143,7 @@ impl MessageQueue {
         }
     }
 
-    /// The next chunk of this level or of less urgent ones, unless nothing waits or
-    /// too much is under way.
+    /// The next chunk of this level or of less urgent ones. `None` if nothing waits or too much is under way.
     pub(super) fn peek(&mut self, now: Instant, from: usize) -> Option<Next> {
         loop {
             let level = self.level(from)?;
@@ -164,35 +159,35 @@ impl MessageQueue {
         }
     }
 
-    /// Whether what waits fills a chunk, or ends a message that was begun: to
-    /// wait would not make it any larger.
+    /// True if the waiting messages fill a chunk, or if the first one is begun. Waiting would not make the next chunk
+    /// larger then.
     pub(super) fn has_chunk(&self) -> bool {
         let front = self.level(0).and_then(|level| self.queues[level].front());
         self.queued.iter().sum::<usize>() >= CHUNK_BYTES || front.is_some_and(|waiting| waiting.begun.is_some())
     }
 
-    /// What waits and is as urgent as this level or more, bytes.
+    /// Bytes that wait at this level and at more urgent ones.
     pub(super) fn ahead(&self, level: usize) -> usize {
         self.queues[..=level].iter().map(|queue| queue.bytes).sum()
     }
 
-    /// The most urgent level from this one on whose first message may go. What has been
-    /// begun always may: the window may be full because its rest is missing.
+    /// The most urgent level from `from` on whose first message may go. A message that is begun always may: the window
+    /// may be full because its rest is missing.
     fn level(&self, from: usize) -> Option<usize> {
         let has_window = self.has_window();
         let may_go = |queue: &LevelQueue| queue.front().is_some_and(|front| has_window || front.begun.is_some());
         (from..LEVELS).find(|level| may_go(&self.queues[*level]))
     }
 
-    /// Whether another message may be begun: the receiver must be able to hold
-    /// what cannot be delivered before the oldest.
+    /// True if another message may be begun. The receiver must be able to hold all messages that cannot be delivered
+    /// before the oldest.
     fn has_window(&self) -> bool {
         self.units.first_key_value().is_none_or(|(_, oldest)| {
             self.units.len() < WINDOW_UNITS && self.begun_bytes - oldest.begins < WINDOW_BYTES as u64
         })
     }
 
-    /// Cuts the next chunk off what waits at a level.
+    /// Cuts the next chunk off the messages that wait at a level.
     pub(super) fn cut(&mut self, level: usize) -> Option<Chunk> {
         let first = self.queues[level].front()?;
         if first.begun.is_some() || first.message.body.len() + HEAD_BYTES > CHUNK_BYTES {
@@ -202,7 +197,7 @@ impl MessageQueue {
         }
     }
 
-    /// A part of a message that is too large for one chunk.
+    /// Cuts a chunk off a message that is too large for one chunk.
     fn cut_large(&mut self, level: usize) -> Option<Chunk> {
         let waiting = self.queues[level].front()?;
         let (place, offset) = match waiting.begun {
@@ -236,29 +231,29 @@ impl MessageQueue {
         let message = &self.queues[level].front()?.message;
         let Message { flow, priority, deadline, .. } = *message;
         let cost = cost(message) as u64;
-        let place = self.place(flow);
-        let unit = Unit { begins: self.begun_bytes, places: vec![place], chunks: 0, is_open: true, deadline, priority };
+        let place = self.next_order(flow);
+        let unit = Unit { begins: self.begun_bytes, orders: vec![place], chunks: 0, is_open: true, deadline, priority };
         self.begun_bytes += cost;
         self.expiring.extend(deadline.map(|at| (at, place.number)));
         self.units.insert(place.number, unit);
         Some(place)
     }
 
-    /// The place of the next message.
-    fn place(&mut self, flow: Option<u32>) -> MessageOrder {
+    /// Assigns the next number, and the distance to the last message of the flow.
+    fn next_order(&mut self, flow: Option<u32>) -> MessageOrder {
         let number = self.next;
         self.next += 1;
         let before = flow.and_then(|flow| self.flows.insert(flow, number));
         if self.flows.len() > IDLE_FLOWS + 2 * WINDOW_UNITS {
-            // Acknowledged is not yet delivered, but this far back it is.
+            // An acknowledged message may not be delivered yet, but one this far back is.
             let oldest = self.units.first_key_value().map_or(number, |(oldest, _)| *oldest);
             self.flows.retain(|_, last| *last + WINDOW_UNITS as u64 >= oldest);
         }
         MessageOrder { number, distance: before.map_or(0, |before| number - before) }
     }
 
-    /// As many of the small messages in front as a chunk holds, if they go the
-    /// same way. With a deadline each, the last one counts.
+    /// Packs as many of the small messages in front as fit into a chunk, if they have the same class. If they have
+    /// deadlines, the latest one counts.
     fn pack(&mut self, level: usize) -> Option<Chunk> {
         let first = self.queues[level].front()?.message.clone();
         let place = self.begin(level)?;
@@ -274,7 +269,7 @@ impl MessageQueue {
                 break;
             }
             packed.extend_from_slice(&tail);
-            let place = self.place(next.flow);
+            let place = self.next_order(next.flow);
             places.push(place);
             write_head(&mut packed, place, next.body.len(), 0, next.body.len());
             deadline = deadline.max(next.deadline);
@@ -286,7 +281,7 @@ impl MessageQueue {
         Some(Chunk { content: [packed.into(), tail], unit: place.number, class: first.class, priority: first.priority })
     }
 
-    /// Takes away the first message of a level, or what is left of it.
+    /// Removes the first message of a level, or the rest of it.
     fn pop(&mut self, level: usize) {
         let queue = &mut self.queues[level];
         let Some(PendingMessage { message, begun }) = queue.waiting.pop_front() else { return };
@@ -301,10 +296,10 @@ impl MessageQueue {
             self.expiring.remove(&(first, number));
         }
         self.expiring.extend(deadline.map(|at| (at, number)));
-        *unit = Unit { places, deadline, chunks: 1, is_open: false, ..*unit };
+        *unit = Unit { orders: places, deadline, chunks: 1, is_open: false, ..*unit };
     }
 
-    /// A chunk of the unit has been acknowledged.
+    /// Notes that a chunk of the unit has been acknowledged.
     pub(super) fn acknowledged(&mut self, number: u64) {
         let Some(unit) = self.units.get_mut(&number) else { return };
         unit.chunks -= 1;
@@ -316,15 +311,15 @@ impl MessageQueue {
         }
     }
 
-    /// Gives up the next unit whose time is over; answers the chunk that says so.
+    /// Gives up the next unit whose deadline has passed. Returns the chunk that tells the receiver.
     pub(super) fn expire(&mut self, now: Instant) -> Option<Chunk> {
         let (_, number) = self.expiring.first().copied().filter(|(at, _)| *at <= now)?;
         self.expiring.pop_first();
         let unit = self.units.get_mut(&number)?;
-        self.given_up += unit.places.len() as u64;
+        self.given_up += unit.orders.len() as u64;
         (unit.chunks, unit.is_open, unit.deadline) = (1, false, None);
         let mut told = vec![PIECES];
-        unit.places.iter().for_each(|place| write_given_up(&mut told, *place));
+        unit.orders.iter().for_each(|place| write_given_up(&mut told, *place));
         let priority = unit.priority;
         let is_rest = |queue: &LevelQueue| {
             let begun = queue.front().and_then(|front| front.begun);
@@ -345,18 +340,18 @@ impl MessageQueue {
         self.queued.iter().sum()
     }
 
-    /// Whether everything has been acknowledged.
+    /// True if every message has been acknowledged.
     pub(super) fn is_idle(&self) -> bool {
         self.units.is_empty() && self.queues.iter().all(|queue| queue.waiting.is_empty())
     }
 }
 
-/// Which part of the room a message takes: see [`MessageQueue::queued`].
+/// The index of a message in [`MessageQueue::queued`].
 const fn kind(message: &Message) -> usize {
     message.flow.is_none() as usize
 }
 
-/// What a message takes of it, and of the receiver's memory.
+/// The bytes that a message counts in the queue, and in the receiver's memory.
 fn cost(message: &Message) -> usize {
     message.body.len() + MESSAGE_COST
 }

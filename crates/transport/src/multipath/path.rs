@@ -1,5 +1,4 @@
-//! What a connection knows of one of its paths: how fast it is, how much is
-//! under way on it, and whether it still answers.
+//! The state of one path: its speed, the bytes under way on it, and if it still answers.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -9,91 +8,85 @@ use super::action::CopyId;
 use super::chunk::CHUNK_BYTES;
 use super::measures::{DeliveryRate, TransferTime, WindowedBest};
 
-/// How much later than the round trip says an acknowledgement may come before
-/// a path is suspected: timers, and the 1 ms that acknowledgements are held back.
+/// The time beyond the expected one after which a path is suspected. It covers timers, and the 1 ms by which
+/// acknowledgements are delayed.
 const SLACK: Duration = Duration::from_millis(7);
-/// The same for a chunk before it is sent on another path as well.
+/// The same for a chunk, before it is sent on another path as well.
 const LATE_SLACK: Duration = Duration::from_millis(4);
-/// The queue that a path may have to itself beyond what its delay holds.
+/// The queue that a path may fill beyond its round trip.
 const QUEUE: Duration = Duration::from_millis(10);
-/// What a path may always have.
+/// Bytes that a path may always have under way.
 const FLOOR: usize = 2 * CHUNK_BYTES;
-/// How often a path is probed while there is traffic, at most.
+/// The shortest interval of heartbeats while there is traffic.
 const HEARTBEAT: Duration = Duration::from_millis(20);
-/// The same when too little is sent to warrant it.
+/// The interval of heartbeats while there is too little traffic to pay for more.
 const IDLE_HEARTBEAT: Duration = Duration::from_secs(30);
 /// A heartbeat and its acknowledgement, with all headers, bytes.
 pub(super) const HEARTBEAT_BYTES: f64 = 140.0;
-/// The same without headers: it tells the round trip and nothing of the rate.
+/// A heartbeat without headers, bytes. It measures the round trip but not the rate.
 pub(super) const HEARTBEAT_CHUNK: usize = 1;
-/// Heartbeats take at most this part of a path's rate.
+/// The most of a path's rate that heartbeats may use.
 const HEARTBEAT_RATE_SHARE: f64 = 0.02;
-/// A path that has been silent for this many times an interval is probed no
-/// more often than that interval: one that came back is found within 2 % of
-/// the time that it was gone.
+/// A path that has been silent for this many times an interval is probed no more often than that interval. So one that
+/// answers again is found within 2 % of the time that it was silent.
 const SILENCE_PARTS: u32 = 50;
 /// The longest such interval with traffic, and without.
 const SUSPECT_HEARTBEAT: Duration = Duration::from_secs(1);
 const IDLE_SUSPECT_HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// What the connection of a path knows about it.
+/// The measurements of a path by its QUIC connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PathMetrics {
-    /// Smoothed round trip.
     pub(crate) rtt: Duration,
-    /// The congestion window, bytes.
     pub(crate) window: u64,
 }
 
-/// The counts of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PathCounts {
-    /// Chunks that were sent on it, heartbeats too.
+    /// Chunks sent on the path, including heartbeats.
     pub(crate) chunks: u64,
-    /// Their bytes.
     pub(crate) bytes: u64,
-    /// Chunks among them that were under way on another path already.
+    /// Chunks that were under way on another path already.
     pub(crate) repeated: u64,
-    /// How often the path was lost.
+    /// The number of times that the path fell silent.
     pub(crate) losses: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct PathState {
-    /// The lower, the sooner it is taken where one is the backup of another.
+    /// The delivery class `Backup` prefers the path with the lowest rank.
     pub(super) rank: u8,
     measured: PathMetrics,
-    /// The shortest round trips, of chunks too.
+    /// The shortest recent round trip, of packets and of whole chunks.
     shortest: WindowedBest<Duration>,
-    /// How much longer a byte takes that others go before.
+    /// The time that a byte takes while others wait before it.
     pace: TransferTime,
-    /// Bytes per second while it had enough to do.
+    /// Bytes per second while the path had enough to send.
     rate: DeliveryRate,
-    /// Bytes that are under way on it.
     pub(super) outstanding: usize,
     pub(super) copies: BTreeSet<CopyId>,
-    /// Those among them that do not tell whether it answers, and their bytes.
+    /// Copies under way whose silence says nothing about the path.
     excused: BTreeSet<CopyId>,
     excused_bytes: usize,
-    /// When it last answered, or had to begin to.
+    /// The time of the last acknowledgement, or of the first chunk after a pause.
     progress: Instant,
-    /// Since when it does not answer.
+    /// The time since which the path does not answer; `None` if it does.
     pub(super) suspect_since: Option<Instant>,
-    /// The heartbeat under way.
+    /// The heartbeat under way, if there is one.
     pub(super) heartbeat: Option<CopyId>,
     last_heartbeat: Instant,
     pub(super) counts: PathCounts,
 }
 
-/// What a chunk remembers of its path at the time it left.
+/// The state of a path at the time at which a chunk left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendSnapshot {
     at: Instant,
-    /// Bytes under way, its own too.
+    /// Bytes under way, including the chunk's own.
     ahead: usize,
     pub(super) delivered: u64,
     pub(super) delivered_at: Instant,
-    /// Whether the path had as much to do as it may have.
+    /// True if the path had as much under way as it may have.
     pub(super) was_full: bool,
 }
 
@@ -121,19 +114,18 @@ impl PathState {
         self.measured
     }
 
-    /// What it is known to carry, bytes per second.
+    /// The greatest recent rate, in bytes per second.
     pub(super) fn rate(&self) -> Option<f64> {
         self.rate.known()
     }
 
-    /// Whether another chunk of `bytes` may be put on it now. Twice what the
-    /// path and a short queue hold lets the rate grow as fast as any congestion
-    /// control does, and bounds what is stuck when it dies.
+    /// True if another chunk of `bytes` may be put on the path now. Twice the content of the path and a short queue
+    /// lets the rate grow as fast as any congestion control does, and limits the bytes that are stuck when the path
+    /// dies.
     ///
-    /// What is put on a path that is `alone` could go nowhere else: there is so
-    /// much that the congestion control, whose window may double until the next
-    /// acknowledgement, never waits for it. But what does not fill a chunk waits
-    /// as on other paths, so that it is packed with what comes.
+    /// A path that is `alone` gets more, since its chunks could go nowhere else: twice the window, so that the
+    /// congestion control, whose window may double until the next acknowledgement, never waits for chunks. Messages
+    /// that do not fill a chunk still wait as on other paths, so that they are packed with later ones.
     pub(super) fn has_room(&self, bytes: usize, alone: bool) -> bool {
         if self.copies.len() >= MAX_COPIES {
             return false;
@@ -144,8 +136,8 @@ impl PathState {
         self.outstanding == 0 || self.outstanding + bytes <= self.room()
     }
 
-    /// The same for a chunk that another path has room for, too: there it is no
-    /// later for that it waits here, and it leaves the queue when it is there.
+    /// The same for a copy of a chunk that another path has room for as well. Its wait here delays nothing, and it
+    /// leaves the queue when the other copy arrives.
     pub(super) fn has_room_for_copy(&self, bytes: usize) -> bool {
         self.outstanding == 0 || self.outstanding + bytes <= 2 * self.room()
     }
@@ -157,8 +149,8 @@ impl PathState {
         ((2.0 * rate * held) as usize).clamp(FLOOR, self.window().saturating_add(FLOOR))
     }
 
-    /// The shortest round trip of late: what others queue, or another cell, makes
-    /// it longer for good.
+    /// The shortest recent round trip. Only recent ones count, because queues of other senders, or another radio cell,
+    /// make it longer for good.
     fn min_rtt(&self) -> Duration {
         self.shortest.best(Duration::min).unwrap_or(self.measured.rtt)
     }
@@ -167,12 +159,12 @@ impl PathState {
         usize::try_from(self.measured.window).unwrap_or(usize::MAX)
     }
 
-    /// When a chunk of `bytes` would be there, from now.
+    /// The time from now until a chunk of `bytes` would arrive.
     pub(super) fn eta(&self, bytes: usize) -> Duration {
         self.pace.optimistic_time(self.outstanding + bytes) + self.measured.rtt / 2
     }
 
-    /// A chunk leaves.
+    /// Notes that a chunk leaves, and returns the path's state.
     pub(super) fn depart(&mut self, now: Instant, copy: CopyId, bytes: usize) -> SendSnapshot {
         if self.outstanding == self.excused_bytes {
             self.progress = now;
@@ -191,7 +183,7 @@ impl PathState {
         }
     }
 
-    /// A chunk is there; answers whether the path has come back by that.
+    /// Notes that a chunk was acknowledged. Returns true if the path was suspect and answers again.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
@@ -214,7 +206,7 @@ impl PathState {
         is_back
     }
 
-    /// A chunk is under way no more, whatever became of it.
+    /// Removes a chunk that is no longer under way, for whatever reason.
     pub(super) fn forget(&mut self, copy: CopyId, bytes: usize) {
         if self.copies.remove(&copy) {
             self.outstanding -= bytes;
@@ -227,19 +219,19 @@ impl PathState {
         }
     }
 
-    /// A chunk under way that is not acknowledged does not make it silent.
+    /// Excuses a chunk: if it is not acknowledged, the path does not count as silent.
     pub(super) fn excuse(&mut self, copy: CopyId, bytes: usize) {
         if self.copies.contains(&copy) && self.excused.insert(copy) {
             self.excused_bytes += bytes;
         }
     }
 
-    /// When a chunk that leaves now is late.
+    /// The time at which a chunk that leaves now is late.
     pub(super) fn late_at(&self, now: Instant) -> Instant {
         now + LATE_SLACK + 2 * self.measured.rtt + 2 * self.pace.expected_time(self.outstanding)
     }
 
-    /// When the path is to be suspected unless it answers.
+    /// The time at which the path is suspected unless it answers.
     pub(super) fn suspect_at(&self) -> Option<Instant> {
         if self.outstanding == self.excused_bytes || self.suspect_since.is_some() {
             return None;
@@ -250,15 +242,15 @@ impl PathState {
         Some(self.progress + SLACK + self.measured.rtt * 5 / 4 + patience)
     }
 
-    /// It does not answer any more.
+    /// Marks the path as one that does not answer any more.
     pub(super) fn suspect(&mut self, now: Instant) {
         self.suspect_since = Some(now);
         self.counts.losses += 1;
     }
 
-    /// When the next heartbeat is due, and the one under way given up. A path
-    /// that answers gets them often if there is `credit` for it; a silent one
-    /// while the connection is in use at the time that is asked about.
+    /// The time at which the next heartbeat is due, and the one under way is given up. A path that answers gets
+    /// frequent heartbeats if there is `credit` for them. A silent path gets frequent ones while the connection is in
+    /// use at that time.
     pub(super) fn heartbeat_at(&self, credit: bool, in_use: impl Fn(Instant) -> bool) -> Instant {
         let share = self.pace.expected_time((HEARTBEAT_BYTES / HEARTBEAT_RATE_SHARE) as usize);
         let often = HEARTBEAT.max(self.measured.rtt).max(share);
@@ -270,8 +262,7 @@ impl PathState {
         if in_use(soon) { soon } else { self.last_heartbeat + IDLE_SUSPECT_HEARTBEAT.max(often) }
     }
 
-    /// A heartbeat leaves.
-    pub(super) fn beat(&mut self, now: Instant, copy: CopyId) {
+    pub(super) fn record_heartbeat(&mut self, now: Instant, copy: CopyId) {
         self.last_heartbeat = now;
         self.heartbeat = Some(copy);
     }

@@ -1,8 +1,7 @@
-//! Puts messages together, delivers each once, and in order within its flow.
+//! Reassembles messages and delivers each once, in order within its flow.
 //!
-//! What has been received is kept as ranges of numbers, which are few: the
-//! sender has at most so many messages under way. A message that must wait for
-//! another is held until that has been delivered or given up.
+//! The numbers of received messages are kept as ranges. There are few, since the sender's window limits the messages
+//! under way. A message that must wait for another is held until that one is delivered or given up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -11,33 +10,31 @@ use bytes::{Bytes, BytesMut};
 use super::chunk::{CHUNK_BYTES, ChunkFrame, MessageSlice, read};
 use super::{MESSAGE_COST, WINDOW_BYTES};
 
-/// The most memory of messages that are not whole or wait for others, bytes.
-/// The sender keeps to [`WINDOW_BYTES`]; what it has seen acknowledged may
-/// still wait to be read here, hence as much again.
+/// The most memory of messages that are incomplete or wait for others, bytes. The sender keeps to [`WINDOW_BYTES`], but
+/// messages that it has seen acknowledged may still wait to be read here, hence twice as much.
 pub(crate) const MAX_HELD_BYTES: usize = 2 * WINDOW_BYTES;
-/// The most gaps between the numbers of messages that were received.
+/// The most gaps between the numbers of received messages.
 const MAX_GAPS: usize = 32 << 10;
 
-/// The peer has not kept to the protocol, and the connection must end.
+/// The remote has broken the protocol, and the connection must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkViolation;
 
 #[derive(Debug, Default)]
 pub(super) struct ChunkReceiver {
-    /// Numbers of messages that are whole or given up.
+    /// Numbers of messages that are complete or given up.
     received: MessageRanges,
     partial: HashMap<u64, Partial>,
-    /// Whole messages that wait, by the number of the one before; `None` for one given up.
+    /// Complete messages that wait, by the number of the message before; the content is `None` if it was given up.
     held: HashMap<u64, (u64, Option<Bytes>)>,
     held_numbers: HashSet<u64>,
-    /// Memory of both.
+    /// The memory of `partial` and `held`, in bytes.
     bytes: usize,
     delivered: VecDeque<Bytes>,
-    /// Pieces that had come before.
     pub(super) duplicates: u64,
 }
 
-/// A message of which parts are missing.
+/// A message of which slices are missing.
 #[derive(Debug)]
 struct Partial {
     body: BytesMut,
@@ -46,11 +43,11 @@ struct Partial {
 }
 
 impl ChunkReceiver {
-    /// Takes a chunk.
+    /// Handles a chunk.
     ///
     /// # Errors
     ///
-    /// It is not sound, or would take more memory than a sender may ask for.
+    /// The chunk is malformed, or needs more memory than a sender may use.
     pub(super) fn receive_chunk(&mut self, chunk: &Bytes) -> Result<(), ChunkViolation> {
         for piece in read(chunk).ok_or(ChunkViolation)? {
             self.receive_frame(piece)?;
@@ -69,7 +66,7 @@ impl ChunkReceiver {
         self.delivered.pop_front()
     }
 
-    fn receive_frame(&mut self, ChunkFrame { place, part }: ChunkFrame) -> Result<(), ChunkViolation> {
+    fn receive_frame(&mut self, ChunkFrame { order: place, part }: ChunkFrame) -> Result<(), ChunkViolation> {
         if self.received.contains(place.number) {
             self.duplicates += 1;
             return Ok(());
@@ -95,9 +92,9 @@ impl ChunkReceiver {
         }
     }
 
-    /// Adds a part to its message; answers the message if it is whole now.
+    /// Adds a slice to its message. Returns the message if it is complete now.
     fn add(&mut self, number: u64, part: MessageSlice) -> Result<Option<Bytes>, ChunkViolation> {
-        // Other parts are not made; smaller ones would take more memory than counts.
+        // The sender makes no other slices. Smaller ones would need more memory than is counted.
         if !part.offset.is_multiple_of(CHUNK_BYTES) || part.body.len() != CHUNK_BYTES.min(part.total - part.offset) {
             return Err(ChunkViolation);
         }
@@ -132,7 +129,7 @@ impl ChunkReceiver {
         self.held.insert(before, (number, message)).map_or(Ok(()), |_| Err(ChunkViolation))
     }
 
-    /// Delivers a message and those that waited for it.
+    /// Delivers a message and all that waited for it.
     fn deliver(&mut self, mut number: u64, message: Option<Bytes>) {
         self.delivered.extend(message);
         while let Some((next, message)) = self.held.remove(&number) {
@@ -143,14 +140,14 @@ impl ChunkReceiver {
         }
     }
 
-    /// Whether nothing is unfinished.
+    /// True if no message is incomplete or waits.
     #[cfg(test)]
     pub(super) fn is_settled(&self) -> bool {
         self.partial.is_empty() && self.held.is_empty() && self.held_numbers.is_empty() && self.bytes == 0
     }
 }
 
-/// A set of numbers, as ranges from the first to one past the last.
+/// A set of numbers as ranges, from the first to one past the last.
 #[derive(Debug, Default)]
 struct MessageRanges(BTreeMap<u64, u64>);
 
@@ -159,7 +156,7 @@ impl MessageRanges {
         self.0.range(..=number).next_back().is_some_and(|(_, end)| number < *end)
     }
 
-    /// Adds a number that is not in it.
+    /// Adds a number that is not in the set.
     fn insert(&mut self, number: u64) {
         let end = self.0.remove(&(number + 1)).unwrap_or(number + 1);
         match self.0.range_mut(..number).next_back().filter(|(_, before)| **before == number) {

@@ -1,5 +1,4 @@
-//! Chunks on their way: which path each takes, when it is late, what to do when
-//! a path falls silent.
+//! Chunks under way: chooses the path of each, repeats late ones, and moves those of a silent path.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -12,28 +11,28 @@ use super::message_queue::{Chunk, MessageQueue, Next};
 use super::path::{HEARTBEAT_BYTES, HEARTBEAT_CHUNK, PathMetrics, PathState, SendSnapshot};
 use super::{DeliveryClass, Message};
 
-/// How long a connection counts as in use after something was sent.
+/// The time for which a connection counts as in use after it sent something.
 const RECENT: Duration = Duration::from_secs(1);
-/// Heartbeats on paths that answer take at most this part of what is sent.
+/// The most of the sent bytes that heartbeats on answering paths may add.
 const HEARTBEAT_SHARE: f64 = 0.05;
-/// A chunk that was under way on so many paths when they fell silent says nothing
-/// of paths any more: it is the peer that does not acknowledge it.
+/// A chunk that was under way on this many paths when they fell silent says nothing about paths any more: the remote
+/// itself does not acknowledge it.
 const MOST_SILENCES: u32 = 8;
-/// Heartbeats that may be saved up.
+/// The number of heartbeats that may be saved up.
 const HEARTBEAT_CREDIT: f64 = 4.0;
 
 #[derive(Debug)]
 pub(super) struct ChunkSender {
     outbox: MessageQueue,
-    /// Boxed: a node of the tree has room for eleven, and nearly all connections have one.
+    /// Boxed, because a node of the tree has room for eleven and nearly all connections have one path.
     paths: BTreeMap<PathId, Box<PathState>>,
     chunks: BTreeMap<ChunkId, InFlight>,
     copies: BTreeMap<CopyId, ChunkCopy>,
     next_id: u64,
     late: BTreeSet<(Instant, CopyId)>,
-    /// Until when the connection counts as in use though nothing is under way.
+    /// The time until which the connection counts as in use, even with nothing under way.
     used_until: Option<Instant>,
-    /// Bytes that heartbeats may take.
+    /// Bytes that heartbeats on answering paths may still use.
     credit: f64,
     actions: VecDeque<Action>,
     events: VecDeque<PathEvent>,
@@ -47,7 +46,7 @@ struct InFlight {
     chunk: Chunk,
     /// At most one on each path.
     copies: Vec<CopyId>,
-    /// How often a path that carried it fell silent.
+    /// The number of times that a path which carried the chunk fell silent.
     silences: u32,
 }
 
@@ -120,12 +119,12 @@ impl ChunkSender {
         }
         let silent = self.paths.iter().filter(|(_, path)| path.suspect_at().is_some_and(|at| at <= now));
         for path in silent.map(|(path, _)| *path).collect::<Vec<_>>() {
-            self.suspect(now, path);
+            self.on_path_silent(now, path);
         }
         while let Some((_, copy)) = self.late.first().copied().filter(|(at, _)| *at <= now) {
             self.repeat(now, copy);
         }
-        self.beat(now);
+        self.send_heartbeats(now);
         self.dispatch(now);
     }
 
@@ -135,7 +134,7 @@ impl ChunkSender {
         paths.chain([late, self.outbox.next_expiry()]).flatten().min()
     }
 
-    /// Puts what waits on paths that have room.
+    /// Puts waiting messages on paths that have room.
     fn dispatch(&mut self, now: Instant) {
         let mut from = 0;
         while let Some(Next { level, class, bytes }) = self.outbox.peek(now, from) {
@@ -143,7 +142,7 @@ impl ChunkSender {
                 if class != DeliveryClass::Backup {
                     return;
                 }
-                // It waits for the one path that is its own; the others are for what is less urgent.
+                // It waits for the one path of its class. Less urgent messages may use the others.
                 from = level + 1;
                 continue;
             };
@@ -155,7 +154,7 @@ impl ChunkSender {
         }
     }
 
-    /// Sends a new chunk over `first`, and over the others too if that is its class.
+    /// Sends a new chunk over `first`, and over the other paths as well if it is of class `Duplicate`.
     fn launch(&mut self, now: Instant, chunk: Chunk, first: PathId) {
         let (class, bytes) = (chunk.class, chunk.bytes());
         let id = (chunk.unit, self.next_id());
@@ -169,8 +168,8 @@ impl ChunkSender {
         }
     }
 
-    /// The path for a new chunk, if one has room: that where it is soonest, or
-    /// another if all that waits would not be through sooner by waiting for that one.
+    /// The path for a new chunk, if one has room. It is the one on which the chunk arrives soonest. If that is full,
+    /// another is chosen, unless all waiting messages would arrive sooner by waiting for the first.
     fn choose(&self, class: DeliveryClass, bytes: usize, level: usize) -> Option<PathId> {
         let alone = self.paths.len() == 1 && self.outbox.has_chunk();
         let has_room = |path: &PathState| path.has_room(bytes, alone);
@@ -186,7 +185,7 @@ impl ChunkSender {
         others.min().filter(|(eta, _)| *eta <= after_all).map(|(_, id)| id)
     }
 
-    /// The paths that answer; all, if none does.
+    /// The paths that answer, or all paths if none does.
     fn usable(&self) -> impl Iterator<Item = (PathId, &PathState)> {
         let none = self.paths.values().all(|path| path.suspect_since.is_some());
         let usable = self.paths.iter().filter(move |(_, path)| none || path.suspect_since.is_none());
@@ -210,8 +209,8 @@ impl ChunkSender {
         self.actions.push_back(Action::Transmit { path: on, copy, content: flight.chunk.content.clone(), priority });
     }
 
-    /// A copy is late: the chunk goes over another path as well, if one answers. What has a
-    /// backup waits for the path that it is on, as long as that answers.
+    /// Sends a late chunk over another path as well, if one answers. A chunk of class `Backup` waits for its path as
+    /// long as that answers.
     fn repeat(&mut self, now: Instant, id: CopyId) {
         let Some(copy) = self.copies.get_mut(&id) else { return };
         self.late.remove(&(copy.late_at, id));
@@ -228,7 +227,7 @@ impl ChunkSender {
         }
     }
 
-    /// The soonest path that answers and does not carry the chunk; of what has a backup the next in rank.
+    /// The path that answers, does not carry the chunk and delivers it soonest; for class `Backup` the next in rank.
     fn other_path(&self, chunk: ChunkId) -> Option<PathId> {
         let flight = self.chunks.get(&chunk)?;
         let carries =
@@ -241,19 +240,19 @@ impl ChunkSender {
         best.map(|(path, _)| *path)
     }
 
-    fn suspect(&mut self, now: Instant, id: PathId) {
+    fn on_path_silent(&mut self, now: Instant, id: PathId) {
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.suspect(now);
         let copies: Vec<_> = path.copies.iter().copied().collect();
-        copies.into_iter().for_each(|copy| self.blame(copy));
+        copies.into_iter().for_each(|copy| self.record_silence(copy));
         self.events.push_back(PathEvent::Lost(id));
         self.actions.push_back(Action::Probe { path: id, on: true });
         self.rescue_all(now);
     }
 
-    /// A path that carries the copy has fallen silent. With others that have it and are silent, too,
-    /// that is one silence.
-    fn blame(&mut self, copy: CopyId) {
+    /// Counts a silence for the chunk of a copy whose path has fallen silent. If other paths that carry the chunk are
+    /// silent too, it is the same silence.
+    fn record_silence(&mut self, copy: CopyId) {
         let Some(chunk) = self.copies.get(&copy).and_then(|copy| copy.chunk) else { return };
         let Some(flight) = self.chunks.get_mut(&chunk) else { return };
         let is_silent = |other: &CopyId| {
@@ -276,7 +275,7 @@ impl ChunkSender {
         }
     }
 
-    /// Moves what is under way on silent paths, or on none, to one that answers.
+    /// Moves chunks that are only on silent paths, or on none, to a path that answers.
     fn rescue_all(&mut self, now: Instant) {
         if self.paths.values().all(|path| path.suspect_since.is_some()) {
             return;
@@ -284,7 +283,7 @@ impl ChunkSender {
         let answers = |copy: &ChunkCopy| self.paths.get(&copy.path).is_some_and(|path| path.suspect_since.is_none());
         let is_stuck = |flight: &InFlight| {
             let mut copies = flight.copies.iter().filter_map(|copy| self.copies.get(copy));
-            // One without copies was on a path that is gone: nobody else sends it again.
+            // A chunk without copies was on a path that was removed: nothing else sends it again.
             flight.copies.is_empty() || flight.silences < MOST_SILENCES && !copies.any(answers)
         };
         let stuck: Vec<_> =
@@ -297,7 +296,7 @@ impl ChunkSender {
         }
     }
 
-    /// A unit's time is over: `told` takes the place of its chunks.
+    /// Replaces the chunks of a unit whose deadline has passed by `told`.
     fn give_up(&mut self, now: Instant, told: Chunk) {
         let of_unit = self.chunks.range((told.unit, 0)..=(told.unit, u64::MAX));
         for chunk in of_unit.map(|(chunk, _)| *chunk).collect::<Vec<_>>() {
@@ -305,7 +304,7 @@ impl ChunkSender {
             copies.into_iter().for_each(|copy| self.cancel(copy));
         }
         let soonest = self.usable().min_by_key(|(_, path)| path.eta(told.bytes())).map(|(path, _)| path);
-        // Without any path it waits for one as the rest does.
+        // Without any path, the chunk waits for one as the others do.
         self.launch(now, told, soonest.unwrap_or(PathId(u32::MAX)));
     }
 
@@ -315,7 +314,7 @@ impl ChunkSender {
         }
     }
 
-    /// A copy is not under way any more.
+    /// Removes a copy that is no longer under way.
     fn forget(&mut self, id: CopyId) -> Option<ChunkCopy> {
         let copy = self.copies.remove(&id)?;
         self.late.remove(&(copy.late_at, id));
@@ -328,8 +327,7 @@ impl ChunkSender {
         Some(copy)
     }
 
-    /// Sends the heartbeats that are due.
-    fn beat(&mut self, now: Instant) {
+    fn send_heartbeats(&mut self, now: Instant) {
         for id in self.paths.keys().copied().collect::<Vec<_>>() {
             let Some(path) = self.paths.get(&id) else { continue };
             if self.heartbeat_at(path).is_none_or(|at| at > now) {
@@ -343,17 +341,17 @@ impl ChunkSender {
             }
             let copy = CopyId(self.next_id());
             let Some(path) = self.paths.get_mut(&id) else { continue };
-            path.beat(now, copy);
+            path.record_heartbeat(now, copy);
             let bytes = HEARTBEAT_CHUNK;
             let departure = path.depart(now, copy, bytes);
-            // It is never late: the silence of the path is noticed without that.
+            // A heartbeat is never late: the path's silence is noticed without it.
             self.copies.insert(copy, ChunkCopy { chunk: None, path: id, bytes, departure, late_at: now });
             let content = [Bytes::from_static(&[HEARTBEAT]), Bytes::new()];
             self.actions.push_back(Action::Transmit { path: id, copy, content, priority: i32::MAX });
         }
     }
 
-    /// A path alone is only probed to find out when it is back.
+    /// The only path of a connection is probed only while it is suspect.
     fn heartbeat_at(&self, path: &PathState) -> Option<Instant> {
         let needs_one = self.paths.len() > 1 || path.suspect_since.is_some();
         let in_use = |at| !self.chunks.is_empty() || self.used_until.is_some_and(|until| at <= until);

@@ -1,9 +1,9 @@
-//! What one side of a connection tells the other of its addresses, on a stream of
-//! its own: a first byte that is no chunk's, then a CBOR array.
+//! The notices by which one side of a connection tells the other of its addresses. Each is a stream of its own: a first
+//! byte that no chunk begins with, then a CBOR array.
 //!
-//! A path whose own address is gone can carry no farewell, so the others carry
-//! word of it. What the addresses are called may differ between the sides, and
-//! numbers of paths do; a secret of the path's connection is the same.
+//! A path whose own address has disappeared can carry no farewell, so the other paths report it. The two sides may see
+//! different addresses, and they number paths differently. So a notice names a path by a secret of its QUIC connection,
+//! which both sides derive.
 
 use std::net::IpAddr;
 
@@ -13,26 +13,25 @@ use quinn::Connection;
 use super::hello::{read_host, write_hosts};
 use crate::multipath::MAX_PATHS;
 
-/// The first byte of a notice.
+/// The first byte of a notice. A chunk begins with another one.
 pub(super) const NOTICE: u8 = 3;
-/// See [`path_name`]; the label is for RFC 8446, section 7.5.
+/// The exporter label of [`path_name`] (RFC 8446, section 7.5).
 const OF_NAME: &[u8] = b"EXPORTER-roost-path-name";
 const NAME_BYTES: usize = 8;
 
-/// What both sides call a path.
+/// The name of a path, which is the same on both sides.
 pub(super) type PathName = [u8; NAME_BYTES];
 
-/// See the module.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AddressUpdate {
-    /// This path is given up, since an address of it is gone.
+    /// This path is given up, since its address has disappeared.
     Gone(PathName),
-    /// Where the side that was dialled listens now, at the same port. Of several,
-    /// which may overtake one another, that with the greatest number counts.
+    /// The addresses at which the side that was dialed listens now, at the same port. Notices may overtake one another,
+    /// so the one with the greatest number counts.
     Hosts { number: u32, hosts: Vec<IpAddr> },
 }
 
-/// What both sides call the path of a connection.
+/// Derives the name of a path from its QUIC connection.
 pub(super) fn path_name(quinn_connection: &Connection) -> Option<PathName> {
     let mut name = PathName::default();
     quinn_connection.export_keying_material(&mut name, OF_NAME, b"").ok()?;
@@ -55,7 +54,7 @@ impl AddressUpdate {
         bytes
     }
 
-    /// Reads a stream of the peer; `None` if it is no notice, or none that we know.
+    /// Reads a stream of the remote. `None` if it is not a notice, or is one of a later version.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let (_, body) = bytes.split_first().filter(|(first, _)| **first == NOTICE)?;
         let mut decoder = Decoder::new(body);

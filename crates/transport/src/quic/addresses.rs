@@ -1,4 +1,4 @@
-//! What a connection does when addresses of either side come and go.
+//! The reaction of a connection to addresses of either side that appear and disappear.
 
 use std::net::IpAddr;
 use std::sync::PoisonError;
@@ -12,8 +12,8 @@ use super::hello::send_stream;
 use crate::multipath::PathId;
 
 impl QuicConnection {
-    /// An address of ours is gone: what paths it was on are given up, and the
-    /// peer is told. An only path stays, since it may be back.
+    /// Gives up the paths from one of our addresses that has disappeared, and tells the remote. A connection's only
+    /// path stays, since the address may come back.
     pub(super) fn leave(&self, ip: IpAddr) {
         let gone = self.lock().at(ip);
         for quinn_connection in gone.into_iter().filter_map(|path| self.give_up(path, "an address of it is gone")) {
@@ -22,10 +22,10 @@ impl QuicConnection {
         }
     }
 
-    /// Ends a path, unless it is the only one; answers its connection.
+    /// Ends a path, unless it is the only one. Returns its QUIC connection.
     pub(super) fn give_up(&self, id: PathId, why: &'static str) -> Option<Connection> {
-        // At once, since another may be given up at the same time.
-        let quinn_connection = self.with(|state, now| {
+        // Removed at once, since another path may be given up at the same time.
+        let quinn_connection = self.apply(|state, now| {
             let path = state.paths.get(&id).filter(|_| state.paths.len() > 1)?;
             let quinn_connection = path.quinn_connection.clone();
             state.remove_path(now, id);
@@ -37,7 +37,7 @@ impl QuicConnection {
         Some(quinn_connection)
     }
 
-    /// Where we listen has changed, at the port at which the peer dialled us.
+    /// Tells the remote that we listen at other addresses now, at the port that it dialed.
     pub(super) fn tell_hosts(&self, port: u16, hosts: &[IpAddr]) {
         if self.port == Some(port) {
             let number = self.told.fetch_add(1, Relaxed);
@@ -45,17 +45,17 @@ impl QuicConnection {
         }
     }
 
-    /// Says something on every path, since any may be lost.
+    /// Sends a notice on every path, since any of them may be lost.
     fn send_address_update(&self, notice: &AddressUpdate) {
         let connections: Vec<_> = self.lock().paths.values().map(|path| path.quinn_connection.clone()).collect();
         for quinn_connection in connections {
             let bytes = notice.write();
-            // Ends when the stream is open, or the connection over.
+            // The task ends when the stream is open, or the QUIC connection over.
             tokio::spawn(async move { send_stream(&quinn_connection, &bytes).await });
         }
     }
 
-    /// The peer tells of its addresses.
+    /// Handles a notice of the remote about its addresses.
     pub(super) fn handle_address_update(&self, notice: AddressUpdate) {
         match notice {
             AddressUpdate::Gone(name) => {
@@ -72,7 +72,7 @@ impl QuicConnection {
         self.changed.notify_one();
     }
 
-    /// Where the peer listens, if it has told that this changed.
+    /// The addresses at which the remote listens, if it has reported a change.
     pub(super) fn hosts(&self) -> Option<Vec<IpAddr>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, hosts)| hosts.clone())
     }

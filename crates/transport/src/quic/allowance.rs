@@ -1,14 +1,14 @@
-//! Streams that a peer may have open on one connection.
+//! The number of streams that a remote may have open on one QUIC connection.
 
 use std::time::{Duration, Instant};
 
 use super::settings::{FIRST_STREAMS, MAX_STREAMS};
 
-/// Once this part of the allowance is opened within a round trip, it is so many times as much: it
+/// Once the remote opens this part of the allowance within a round trip, the allowance grows by this factor. So it
 /// stays ahead of a window that grows fivefold.
 const GROWTH: u32 = 4;
 
-/// The streams that the peer may have open.
+/// The number of streams that the remote may have open.
 pub(super) struct Allowance {
     streams: u32,
     opened: u32,
@@ -20,7 +20,7 @@ impl Allowance {
         Self { streams: FIRST_STREAMS, opened: 0, since: now }
     }
 
-    /// The peer has opened one; answers the allowance if it is another from now on.
+    /// Notes that the remote has opened a stream. Returns the allowance if it has changed.
     pub(super) fn note_opened(&mut self, now: Instant, rtt: Duration) -> Option<u32> {
         if now.duration_since(self.since) > rtt {
             (self.opened, self.since) = (0, now);

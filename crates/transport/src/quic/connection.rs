@@ -1,8 +1,8 @@
-//! A QUIC connection: a connection over one connection or several, which are its paths.
+//! A connection over one QUIC connection or several, which are its paths.
 //!
-//! The connection decides, in [`crate::connection`]. Here its actions are
-//! carried out: each path has a task that opens streams and waits for their
-//! acknowledgements, and one that reads; the connection has one that keeps its time.
+//! [`MultipathConnection`](crate::multipath::MultipathConnection) decides, and its actions are carried out here. Each
+//! path has a task that opens streams and waits for their acknowledgements, and one that reads. The connection has a
+//! task for its deadlines.
 
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU32;
@@ -17,7 +17,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::address_update::{AddressUpdate, NOTICE};
 use super::hello::ConnectionKey;
-use super::path::{PathCommand, carry};
+use super::path::{PathCommand, drive_path};
 use super::probing::Probing;
 use super::sentence;
 use super::state::{LocalEnd, State, as_sent};
@@ -31,36 +31,37 @@ use crate::transport::{Context, cut};
 
 /// The application close code of an ordinary end.
 pub(super) const CLOSED: VarInt = VarInt::from_u32(0);
-/// The application close code of a peer that broke the protocol.
+/// The application close code for a remote that broke the protocol.
 const VIOLATION: VarInt = VarInt::from_u32(1);
 /// The application close code of a path that is given up; its connection goes on.
 pub(super) const GIVEN_UP: VarInt = VarInt::from_u32(2);
 
-/// A path of the connection, and what it wants done there.
+/// A new path of the connection, and the receiver of its commands.
 type Joined = (PathId, mpsc::UnboundedReceiver<PathCommand>);
 
-/// A QUIC connection, as the owner reaches it.
+/// A QUIC connection, as the application reaches it.
 pub(crate) struct QuicConnection {
     pub(super) identified: ConnectionIdentity,
     context: Arc<Context>,
     live: Arc<LiveSchemeCounters>,
     pub(super) tally: LiveConnectionCounters,
-    /// `None` where another path cannot be added.
+    /// `None` if TLS gives no secret, so that no path can be added.
     pub(super) key: Option<ConnectionKey>,
     state: Mutex<State>,
-    /// Messages are delivered by one path at a time, in the order of the connection.
+    /// One path at a time delivers messages, in the order of the connection.
     pub(super) turn: tokio::sync::Mutex<()>,
-    /// Wakes the task that keeps the time.
+    /// Wakes the task that waits for the deadline.
     clock: Notify,
-    /// Tells who waits for the end that it has begun.
+    /// Tells [`Self::wind_down`] that the connection is closing.
     over: Notify,
-    /// Tells who adds paths that one is gone, or that addresses have changed.
+    /// Tells the path manager that a path has ended, or that addresses have changed.
     pub(super) changed: Notify,
-    /// Where the side that was dialled listens, once it has told that this changed, and by which notice.
+    /// The addresses at which the remote that we dialed listens, and the number of the notice. `None` until it has
+    /// reported a change.
     pub(super) hosts: Mutex<Option<(u32, Vec<IpAddr>)>>,
-    /// How often we have told that.
+    /// The number of our notices about addresses.
     pub(super) told: AtomicU32,
-    /// The port at which the peer dialled us, if it did.
+    /// The port that the remote dialed; `None` if we dialed.
     pub(super) port: Option<u16>,
 }
 
@@ -90,8 +91,8 @@ impl QuicConnection {
         })
     }
 
-    /// Makes the connection known, with its first path, which is there before anybody
-    /// can close the connection. `busy` is dropped when it is done.
+    /// Announces the connection with its first path, so that the path exists before anyone can close the connection.
+    /// `busy` is dropped when the connection has ended.
     pub(super) fn start(
         self: &Arc<Self>,
         up: Event,
@@ -103,11 +104,11 @@ impl QuicConnection {
         let joined = self.join(&quinn_connection, probing, here);
         self.context.registry.insert(self.identified.connection, AnyConnection::Quic(Arc::clone(self)));
         self.context.queue.push(self.identified.sender(), up);
-        tokio::spawn(Arc::clone(self).keep_time(Arc::clone(busy)));
-        self.carry(joined, quinn_connection, busy)
+        tokio::spawn(Arc::clone(self).run_timers(Arc::clone(busy)));
+        self.spawn_path(joined, quinn_connection, busy)
     }
 
-    /// Uses a connection as another path; none if the connection has enough.
+    /// Adds a QUIC connection as another path. `None` if there are enough paths.
     pub(super) fn add_path(
         self: &Arc<Self>,
         quinn_connection: Connection,
@@ -119,23 +120,28 @@ impl QuicConnection {
         match joined {
             Some(_) if self.is_over() => quinn_connection.close(CLOSED, b"the connection is closed"),
             Some(_) => {
-                let (peer, address) = (&self.identified.remote.name, quinn_connection.remote_address());
-                tracing::info!(peer, %address, "there is another path");
+                let (name, address) = (&self.identified.remote.name, quinn_connection.remote_address());
+                tracing::info!(name, %address, "there is another path");
             }
             None => quinn_connection.close(GIVEN_UP, b"the connection has enough paths"),
         }
-        self.carry(joined, quinn_connection, busy)
+        self.spawn_path(joined, quinn_connection, busy)
     }
 
     fn join(&self, quinn_connection: &Connection, probing: Probing, here: LocalEnd) -> Option<Joined> {
-        let (orders, ordered) = mpsc::unbounded_channel();
-        let id = self.with(|state, now| state.add_path(now, quinn_connection, probing, here, orders))?;
+        let (commands, ordered) = mpsc::unbounded_channel();
+        let id = self.apply(|state, now| state.add_path(now, quinn_connection, probing, here, commands))?;
         Some((id, ordered))
     }
 
-    fn carry(self: &Arc<Self>, joined: Option<Joined>, quinn_connection: Connection, busy: &Arc<()>) -> Option<PathId> {
+    fn spawn_path(
+        self: &Arc<Self>,
+        joined: Option<Joined>,
+        quinn_connection: Connection,
+        busy: &Arc<()>,
+    ) -> Option<PathId> {
         let (id, ordered) = joined?;
-        tokio::spawn(carry(Arc::clone(self), id, quinn_connection, ordered, Arc::clone(busy)));
+        tokio::spawn(drive_path(Arc::clone(self), id, quinn_connection, ordered, Arc::clone(busy)));
         Some(id)
     }
 
@@ -143,8 +149,8 @@ impl QuicConnection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the connection, and then what follows from it.
-    pub(super) fn with<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
+    /// Runs `act` on the connection and carries out the actions that follow.
+    pub(super) fn apply<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.lock();
         let answer = act(&mut state, Instant::now());
         self.drain_actions(&mut state);
@@ -166,25 +172,25 @@ impl QuicConnection {
         }
     }
 
-    /// Says what happened to a path of several.
+    /// Logs and counts an event of a path, if there are several.
     fn report_path_event(&self, state: &State, event: PathEvent) {
         let (PathEvent::Lost(path) | PathEvent::Restored(path)) = event;
         let Some(path) = state.paths.get(&path).filter(|_| state.paths.len() > 1) else { return };
-        let (peer, address) = (&self.identified.remote.name, path.quinn_connection.remote_address());
+        let (name, address) = (&self.identified.remote.name, path.quinn_connection.remote_address());
         match event {
             PathEvent::Lost(_) => {
                 LiveSchemeCounters::add(&self.live.paths_lost, 1);
-                tracing::info!(peer, %address, "a path does not answer; the others are used");
+                tracing::info!(name, %address, "a path does not answer; the others are used");
             }
             PathEvent::Restored(_) => {
                 LiveSchemeCounters::add(&self.live.paths_restored, 1);
-                tracing::info!(peer, %address, "a path answers again");
+                tracing::info!(name, %address, "a path answers again");
             }
         }
     }
 
-    /// Keeps the time until the connection is over, then says farewell on all paths.
-    async fn keep_time(self: Arc<Self>, busy: Arc<()>) {
+    /// Waits for the deadlines until the connection is over, then closes all paths.
+    async fn run_timers(self: Arc<Self>, busy: Arc<()>) {
         tokio::select! {
             () = self.tick() => {}
             () = self.wind_down() => {}
@@ -195,7 +201,7 @@ impl QuicConnection {
         drop(busy);
     }
 
-    /// Does what the connection has set itself. Never ends.
+    /// Handles each deadline of the connection. Never ends.
     async fn tick(&self) {
         loop {
             let armed = {
@@ -210,13 +216,13 @@ impl QuicConnection {
                 }
             };
             tokio::select! {
-                () = due => self.with(|state, now| state.multipath.handle_timeout(now)),
+                () = due => self.apply(|state, now| state.multipath.handle_timeout(now)),
                 () = self.clock.notified() => {}
             }
         }
     }
 
-    /// Waits for the end, and then until what was sent has arrived.
+    /// Waits until the connection closes, and then until everything that was sent has arrived.
     async fn wind_down(&self) {
         self.over.notified().await;
         let handed_over = async {
@@ -224,12 +230,11 @@ impl QuicConnection {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        // What is not there by then is given up.
+        // Messages that have not arrived by then are lost.
         let limit = self.context.limits.next_answer(self.identified.rtt);
         let _ = tokio::time::timeout(limit, handed_over).await;
     }
 
-    /// Queues a message.
     pub(crate) fn send(&self, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
         match channel {
             Channel::Reliable { .. } => self.enqueue(channel, delivery, message),
@@ -239,7 +244,7 @@ impl QuicConnection {
         Ok(())
     }
 
-    /// A connection of one path has QUIC's own datagrams for what fits them.
+    /// Sends a datagram. With one path it is a QUIC datagram, if it fits into one.
     fn send_datagram(&self, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
         let direct = self.lock().direct().cloned();
         if let Some(quinn_connection) = direct {
@@ -258,7 +263,7 @@ impl QuicConnection {
     }
 
     fn enqueue(&self, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
-        self.with(|state, now| {
+        self.apply(|state, now| {
             if state.farewell.is_some() {
                 return Err(SendError::NoConnection(self.identified.connection));
             }
@@ -267,29 +272,29 @@ impl QuicConnection {
         })
     }
 
-    /// The connections that the peer dialled.
+    /// The paths that the remote dialed, for [`crate::Transport::known_remotes`].
     pub(crate) fn known_remotes(&self) -> Vec<KnownRemote> {
         self.lock().known_remotes()
     }
 
-    /// Closes the connection once what was sent has been acknowledged.
+    /// Closes the connection once everything that was sent has been acknowledged.
     pub(crate) fn close(&self, reason: String) {
         if self.context.registry.remove(self.identified.connection) {
             self.finish(cut(&reason).to_owned());
         }
     }
 
-    /// The peer has broken the protocol.
+    /// Ends the connection because the remote has broken the protocol.
     pub(super) fn violated(&self) {
         LiveSchemeCounters::add(&self.live.malformed, 1);
         let state = self.lock();
         state.paths.values().for_each(|path| path.quinn_connection.close(VIOLATION, b"you broke the protocol"));
     }
 
-    /// A connection is over, with all that had arrived on it delivered.
+    /// Removes a path whose QUIC connection is over. All messages that had arrived on it are delivered.
     pub(super) fn lose_path(&self, id: PathId, error: &ConnectionError) {
-        let is_last = self.with(|state, now| state.remove_path(now, id));
-        // Who closes one connection on purpose closes the connection.
+        let is_last = self.apply(|state, now| state.remove_path(now, id));
+        // A remote that closes one path in the ordinary way closes the whole connection.
         let is_closed = matches!(error, ConnectionError::ApplicationClosed(close) if close.error_code != GIVEN_UP);
         if (is_last || is_closed) && self.context.registry.remove(self.identified.connection) {
             self.context.queue.push(self.identified.sender(), Event::down(self.identified.connection, sentence(error)));
@@ -301,21 +306,21 @@ impl QuicConnection {
     }
 
     fn finish(&self, farewell: String) {
-        self.with(|state, _| {
+        self.apply(|state, _| {
             state.farewell.get_or_insert(farewell);
         });
         self.over.notify_one();
         self.changed.notify_one();
     }
 
-    /// Takes a chunk that came on some path, and hands on what is whole.
+    /// Handles a chunk from any path, and delivers the messages that it completes.
     pub(super) async fn receive(&self, chunk: &Bytes) {
         if chunk.first() == Some(&NOTICE) {
-            // One that we do not know is of a later version.
+            // An unknown notice is of a later version.
             return AddressUpdate::read(chunk).into_iter().for_each(|notice| self.handle_address_update(notice));
         }
         let _turn = self.turn.lock().await;
-        let taken = self.with(|state, _| {
+        let taken = self.apply(|state, _| {
             let taken = state.multipath.handle_chunk(chunk);
             taken.map(|()| std::iter::from_fn(|| state.multipath.poll_message()).collect::<Vec<_>>())
         });
@@ -342,7 +347,6 @@ impl QuicConnection {
         self.lock().farewell.is_some()
     }
 
-    /// Which of its paths are there.
     pub(super) fn has_path(&self, id: PathId) -> bool {
         self.lock().paths.contains_key(&id)
     }
@@ -356,8 +360,8 @@ impl QuicConnection {
         self.lock().traffic().received
     }
 
-    pub(crate) fn standing(&self) -> &CertificateStatus {
-        &self.identified.standing
+    pub(crate) fn certificate_status(&self) -> &CertificateStatus {
+        &self.identified.certificate_status
     }
 
     pub(crate) fn info(&self) -> ConnectionInfo {

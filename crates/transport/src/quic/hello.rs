@@ -1,9 +1,8 @@
-//! The first words on a connection: the dialler's, which say whether it is a
-//! connection of its own or another path of one that is up, and the listener's answer.
+//! The greetings on a QUIC connection. The dialing side says if it is a new connection or another path of one that is
+//! up, and the listener answers.
 //!
-//! Each is a stream of its own. Who adds a path proves with a code over the
-//! secrets of both connections that it has the first one; that it is the same
-//! peer, its certificate says.
+//! Each greeting is a stream of its own. A side that adds a path proves that it has the first QUIC connection, with a
+//! code over secrets of both. Its certificate proves that it is the same remote.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -17,42 +16,39 @@ use crate::multipath::MAX_PATHS;
 
 /// The longest greeting of either side, bytes.
 const MAX_GREETING: usize = 256;
-/// The labels of the secrets taken from a connection (RFC 8446, section 7.5).
+/// The exporter labels of the secrets of a QUIC connection (RFC 8446, section 7.5).
 const OF_CONNECTION: &[u8] = b"EXPORTER-roost-link";
 const OF_PATH: &[u8] = b"EXPORTER-roost-path";
 const SECRET_BYTES: usize = 32;
 
-/// What a connection is known by at the side that was dialled.
+/// The connection's number at the side that was dialed.
 type ConnectionNumber = u64;
 
-/// What the dialler says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Hello {
-    /// A connection of its own.
     Connection,
-    /// Another path of a connection.
     Path { connection: ConnectionNumber, code: Vec<u8> },
 }
 
-/// What the listener answers when it has accepted the dialler.
+/// The listener's answer, once it has accepted the dialing side.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct HelloAck {
     pub(super) connection: ConnectionNumber,
-    /// Where else it listens at the same port, if it has several addresses.
+    /// The other addresses at which the listener listens at the same port, if there are several.
     pub(super) hosts: Vec<IpAddr>,
 }
 
-/// What shows on other connections that one has a connection.
+/// The secret by which another QUIC connection proves that it belongs to a connection.
 #[derive(Clone)]
 pub(super) struct ConnectionKey(hmac::Key);
 
 impl ConnectionKey {
-    /// The key of the connection that begins with a connection; the same at both ends.
+    /// Derives the key from a connection's first QUIC connection. It is the same at both ends.
     pub(super) fn from_connection(quinn_connection: &Connection) -> Option<Self> {
         Some(Self(hmac::Key::new(hmac::HMAC_SHA256, &secret(quinn_connection, OF_CONNECTION)?)))
     }
 
-    /// What proves on `connection` that one has the connection.
+    /// The code that proves on `quinn_connection` the possession of this key.
     pub(super) fn code(&self, quinn_connection: &Connection) -> Option<Vec<u8>> {
         Some(hmac::sign(&self.0, &secret(quinn_connection, OF_PATH)?).as_ref().to_vec())
     }
@@ -126,18 +122,16 @@ pub(super) fn read_host(decoder: &mut Decoder<'_>) -> Option<IpAddr> {
     v4.or_else(|_| <[u8; 16]>::try_from(host).map(IpAddr::from)).ok()
 }
 
-/// Why a greeting did not come.
+/// The reason for which a greeting did not arrive.
 pub(super) enum HelloError {
     Lost(ConnectionError),
     Nonsense,
 }
 
-/// Says what the dialler wants.
 pub(super) async fn send_hello(quinn_connection: &Connection, hello: &Hello) -> Result<(), ConnectionError> {
     send_stream(quinn_connection, &hello.write()).await
 }
 
-/// Says that the dialler is accepted.
 pub(super) async fn send_hello_ack(quinn_connection: &Connection, welcome: &HelloAck) -> Result<(), ConnectionError> {
     send_stream(quinn_connection, &welcome.write()).await
 }
@@ -152,7 +146,7 @@ pub(super) async fn receive_hello_ack(quinn_connection: &Connection) -> Result<H
 
 pub(super) async fn send_stream(quinn_connection: &Connection, bytes: &[u8]) -> Result<(), ConnectionError> {
     let mut stream = quinn_connection.open_uni().await?;
-    // Whoever does not read it closes the connection, which is noticed there.
+    // A remote that does not read the stream closes the QUIC connection, which its reader notices.
     let _ = stream.write_all(bytes).await;
     let _ = stream.finish();
     Ok(())

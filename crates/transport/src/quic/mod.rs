@@ -1,9 +1,8 @@
-//! `quic://`: QUIC by quinn, a connection for each path of a connection.
+//! `quic://`: QUIC by quinn, with a QUIC connection for each path of a connection.
 //!
-//! The dialler's handshake is over before the listener has looked at its
-//! certificate, so the listener answers a greeting: until then the dial may
-//! still end in a refusal. Of several hosts, the dialler begins with the first
-//! that answers, and adds the others as further paths.
+//! The dialing side finishes its handshake before the listener has checked the certificate. So the listener answers a
+//! greeting: until then the dial may still end in a refusal. If the remote has several hosts, the first that answers
+//! carries the first path, and the others become further paths.
 
 mod address_update;
 mod addresses;
@@ -57,39 +56,38 @@ use crate::tcp::verified;
 use crate::transport::{Context, given};
 use crate::udp::Bucket;
 
-/// Everything that is QUIC.
 pub(crate) struct Quic {
     inner: Arc<QuicShared>,
     listeners: Mutex<Vec<AbortHandle>>,
-    /// A clone is held by every connection that still has to hand over something.
+    /// Every connection that has not ended holds a clone, so its count shows if any is left.
     busy: Arc<()>,
 }
 
-/// What tasks share.
 struct QuicShared {
     live: Arc<LiveSchemeCounters>,
     context: Arc<Context>,
     handshake_limiter: Arc<HandshakeLimiter>,
     server: quinn::ServerConfig,
-    /// The listening ones, then at most one for dialling in each family.
+    /// The listening ones, then at most one for dialing in each address family.
     endpoints: RwLock<Vec<Endpoint>>,
-    /// What was chosen for the addresses that we listen at.
+    /// The congestion control of each address at which we listen.
     congestion: RwLock<HashMap<SocketAddr, Congestion>>,
-    /// The listening sockets, which tell remotes of earlier runs that they are forgotten.
+    /// The listening sockets, which tell remotes of earlier runs that their connections are gone.
     voices: RwLock<HashMap<SocketAddr, ResetSender>>,
-    /// Those that are of no use, since their address is gone.
+    /// The addresses of listening sockets that have disappeared, so that these sockets are of no use.
     gone: RwLock<Vec<SocketAddr>>,
 }
 
-/// Which end of a new connection we are.
 enum QuicSide {
-    /// We dialled, perhaps from an address in particular.
+    /// We dialed, perhaps from one of our addresses in particular.
     Dialler(DialId, LocalEnd),
-    /// We were dialled, at this port.
+    /// A remote dialed us at this port.
     Listener(u16, Option<IncomingId>),
 }
 
 impl Quic {
+    /// Prepares the server's configuration.
+    ///
     /// # Errors
     ///
     /// A sentence, if the identity cannot be used.
@@ -107,7 +105,8 @@ impl Quic {
         Ok(Self { inner: Arc::new(inner), listeners: Mutex::default(), busy: Arc::default() })
     }
 
-    /// Listens; answers the address. What is chosen here holds for connections from and to it.
+    /// Listens at an address and returns the one that the socket got. `congestion` applies to the connections from this
+    /// address and to it.
     pub(crate) fn listen(&self, at: SocketAddr, congestion: Congestion) -> io::Result<SocketAddr> {
         let endpoint = self.inner.open(at, Some(self.inner.server.clone()))?;
         let chosen = &self.inner.congestion;
@@ -117,54 +116,55 @@ impl Quic {
         endpoint.local_addr()
     }
 
-    /// Reaches a peer, at `to` first; the connection is announced on success, the
-    /// reason comes back otherwise. The others of its `hosts` become further paths.
-    pub(crate) async fn dial(&self, to: SocketAddr, hosts: &[SocketAddr], wish: DialRequest) -> Result<(), String> {
+    /// Dials a remote, at `to` first. On success the connection is announced, otherwise the reason is returned. The
+    /// other addresses in `hosts` become further paths.
+    pub(crate) async fn dial(&self, to: SocketAddr, hosts: &[SocketAddr], request: DialRequest) -> Result<(), String> {
         let inner = &self.inner;
         let endpoint = inner.endpoint_for(to, hosts).map_err(|error| error.to_string())?;
         let has_several = hosts.len() > 1 || inner.addressed().count() > 1;
         let (limits, trips) = (&inner.context.limits, &inner.context.round_trips);
-        let limit = limits.first_answer(trips.expected_rtt(to.ip(), wish.node));
-        let Ok(connected) = timeout(limit, inner.connect(&endpoint, to, wish.expect, Flight::usual(has_several))).await
+        let limit = limits.first_answer(trips.expected_rtt(to.ip(), request.node));
+        let Ok(connected) =
+            timeout(limit, inner.connect(&endpoint, to, request.expect, Flight::usual(has_several))).await
         else {
-            trips.mark_unresponsive(to.ip(), wish.node);
+            trips.mark_unresponsive(to.ip(), request.node);
             return Err(format!("no answer in {} s", limit.as_secs_f32()));
         };
         let (quinn_connection, probing) = connected?;
         let limit = limits.next_answer(quinn_connection.rtt());
-        match timeout(limit, self.begin((endpoint, to, hosts), quinn_connection, probing, wish)).await {
+        match timeout(limit, self.begin((endpoint, to, hosts), quinn_connection, probing, request)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(format!("the handshake was not done in {} s", limit.as_secs_f32())),
         }
     }
 
-    /// Goes on once the handshake of QUIC itself is over.
+    /// Exchanges the greetings after QUIC's own handshake.
     async fn begin(
         &self,
         (endpoint, to, hosts): (Endpoint, SocketAddr, &[SocketAddr]),
         quinn_connection: Connection,
         probing: Probing,
-        wish: DialRequest,
+        request: DialRequest,
     ) -> Result<(), String> {
         let inner = &self.inner;
         send_hello(&quinn_connection, &Hello::Connection).await.map_err(|error| inner.failed(to, &error))?;
-        let welcome = receive_hello_ack(&quinn_connection).await.map_err(|error| inner.no_greeting(to, &error))?;
-        let passed = identify(&inner.context, &quinn_connection, wish.expect)?;
-        if wish.node.is_some_and(|node| node != passed.remote.node) {
+        let welcome = receive_hello_ack(&quinn_connection).await.map_err(|error| inner.hello_failure(to, &error))?;
+        let passed = identify(&inner.context, &quinn_connection, request.expect)?;
+        if request.node.is_some_and(|node| node != passed.remote.node) {
             quinn_connection.close(CLOSED, b"you are not the node that was expected");
             return Err(unexpected(&passed.remote));
         }
-        if !wish.try_win() {
+        if !request.try_win() {
             quinn_connection.close(CLOSED, TOO_LATE.as_bytes());
             return Err(TOO_LATE.to_owned());
         }
-        let expect = wish.expect;
+        let expect = request.expect;
         let (connection, first) = inner.announce(
             inner.context.registry.allocate(),
             quinn_connection,
             probing,
             passed,
-            QuicSide::Dialler(wish.dial, inner.dialed_local_end(&endpoint, to, hosts)),
+            QuicSide::Dialler(request.dial, inner.dialed_local_end(&endpoint, to, hosts)),
             &self.busy,
         );
         let from = endpoint.local_addr().map_err(|error| error.to_string())?;
@@ -176,7 +176,7 @@ impl Quic {
         Ok(())
     }
 
-    /// An address that we listen on is gone, or there again.
+    /// Handles an address at which we listen that has appeared or disappeared.
     pub(crate) fn note_presence(&self, at: SocketAddr, is_there: bool) {
         let mut gone = self.inner.gone.write().unwrap_or_else(PoisonError::into_inner);
         gone.retain(|other| *other != at);
@@ -197,12 +197,12 @@ impl Quic {
         self.inner.live.snapshot()
     }
 
-    /// Accepts nobody any more.
+    /// Accepts no more connections. The present ones stay.
     pub(crate) fn stop_listening(&self) {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|task| task.abort());
     }
 
-    /// Whether every connection has handed over what was sent.
+    /// True if no connection has messages left to deliver.
     pub(crate) fn is_idle(&self) -> bool {
         Arc::strong_count(&self.busy) == 1
     }
@@ -210,14 +210,14 @@ impl Quic {
     /// Closes the sockets once the farewells have left, or after `bound`.
     pub(crate) async fn shutdown(&self, bound: Duration) {
         for endpoint in self.inner.endpoints() {
-            endpoint.close(CLOSED, b"the peer is shutting down");
+            endpoint.close(CLOSED, b"the remote is shutting down");
             // The farewell has left at once; only its repetition is cut off.
             let _ = timeout(bound, endpoint.wait_idle()).await;
         }
     }
 }
 
-/// Greets those who dial us.
+/// Accepts the remotes that dial us, within the limits on handshakes.
 async fn accept(inner: Arc<QuicShared>, endpoint: Endpoint, busy: Arc<()>) {
     let limits = inner.context.limits;
     let mut bucket = Bucket::new(limits.handshakes_per_second, Instant::now());
@@ -226,12 +226,12 @@ async fn accept(inner: Arc<QuicShared>, endpoint: Endpoint, busy: Arc<()>) {
             && incoming.may_retry()
             && !incoming.remote_address_validated()
         {
-            // It may retry, so this does not fail.
+            // This cannot fail, since `may_retry` is true.
             let _ = incoming.retry();
             continue;
         }
         let has_room = inner.context.registry.len() < limits.connections && bucket.try_take_token(Instant::now());
-        // It has sent a ClientHello.
+        // `true`, since the stranger has sent a ClientHello.
         let place =
             if has_room { inner.handshake_limiter.acquire_slot(incoming.remote_address().ip(), true) } else { None };
         let Some((mut place, displaced)) = place else {
@@ -246,7 +246,7 @@ async fn accept(inner: Arc<QuicShared>, endpoint: Endpoint, busy: Arc<()>) {
         tokio::spawn(async move {
             let from = incoming.remote_address();
             let greeting = timeout(limits.incoming_handshake_timeout(), inner.greet(incoming, probing, at, &busy));
-            // Who has lost the place was counted by the one that took it.
+            // The loss of a slot was counted when another stranger took it.
             let Some(greeted) = place.hold(greeting).await else { return };
             LiveSchemeCounters::add(&inner.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
             if let Ok(Err(reason)) = greeted {
@@ -257,7 +257,7 @@ async fn accept(inner: Arc<QuicShared>, endpoint: Endpoint, busy: Arc<()>) {
 }
 
 impl QuicShared {
-    /// The handshake with a peer, up to the greetings.
+    /// Runs QUIC's own handshake with a remote, without the greetings.
     async fn connect(
         &self,
         endpoint: &Endpoint,
@@ -271,7 +271,7 @@ impl QuicShared {
         Ok((connecting.await.map_err(|error| self.failed(to, &error))?, probing))
     }
 
-    /// The handshake with somebody who dialled us.
+    /// Runs the handshake with a remote that dialed us.
     async fn greet(&self, incoming: Incoming, probing: Probing, at: SocketAddr, busy: &Arc<()>) -> Result<(), String> {
         let (from, hosts) = (incoming.remote_address(), self.hosts(at.port()));
         let server = settings::accepting(&self.server, &self.context, &probing, hosts.len() > 1);
@@ -280,7 +280,7 @@ impl QuicShared {
         let called = name.map(|name| IncomingId { at, wire_id: name });
         let quinn_connection = connecting.await.map_err(|error| self.failed(from, &error))?;
         let passed = identify(&self.context, &quinn_connection, self.context.admit)?;
-        let hello = receive_hello(&quinn_connection).await.map_err(|error| self.no_greeting(from, &error))?;
+        let hello = receive_hello(&quinn_connection).await.map_err(|error| self.hello_failure(from, &error))?;
         let connection = match hello {
             Hello::Connection => self.context.registry.allocate(),
             Hello::Path { connection, .. } => ConnectionId(connection),
@@ -298,7 +298,7 @@ impl QuicShared {
         Ok(())
     }
 
-    /// The connection to which somebody may add a path.
+    /// Finds the connection to which a remote wants to add a path, and checks its proof.
     fn connection_to_extend(
         &self,
         connection: ConnectionId,
@@ -308,7 +308,7 @@ impl QuicShared {
     ) -> Result<Arc<QuicConnection>, String> {
         let refused = || {
             quinn_connection.close(CLOSED, b"there is no such connection of yours");
-            "a path for a connection that the peer does not have".to_owned()
+            "a path for a connection that the remote does not have".to_owned()
         };
         let Some(AnyConnection::Quic(connection)) = self.context.registry.get(connection) else {
             return Err(refused());
@@ -337,7 +337,7 @@ impl QuicShared {
         let identified = ConnectionIdentity {
             connection: id,
             remote: passed.remote,
-            standing: passed.standing,
+            certificate_status: passed.certificate_status,
             address: seen_at(Scheme::Quic, quinn_connection.remote_address()),
             dialled: dial.is_some(),
             rtt: quinn_connection.rtt(),
@@ -356,15 +356,15 @@ impl QuicShared {
         (connection, first)
     }
 
-    /// Why a greeting did not come, in a sentence.
-    fn no_greeting(&self, at: SocketAddr, why: &HelloError) -> String {
+    /// The sentence about a greeting that did not arrive.
+    fn hello_failure(&self, at: SocketAddr, why: &HelloError) -> String {
         match why {
             HelloError::Lost(error) => self.failed(at, error),
-            HelloError::Nonsense => "the peer does not speak our protocol".to_owned(),
+            HelloError::Nonsense => "the remote does not speak our protocol".to_owned(),
         }
     }
 
-    /// Why a handshake failed, in a sentence; counts a refusal of ours.
+    /// The sentence about a handshake that failed. Counts a refusal of ours.
     fn failed(&self, at: SocketAddr, error: &ConnectionError) -> String {
         if let Some((Side::Local, refusal)) = refusal(error) {
             self.live.refuse(at, refusal);
@@ -373,8 +373,7 @@ impl QuicShared {
     }
 }
 
-/// Whether what is read as a greeting or a notice, if it is one, is written as
-/// what reads the same; for the fuzz target.
+/// For the fuzz target: true if each greeting or notice in `bytes` reads the same after it is written again.
 pub(crate) fn messages_round_trip(bytes: &[u8]) -> bool {
     let hello = Hello::read(bytes).is_none_or(|hello| Hello::read(&hello.write()) == Some(hello));
     let welcome = HelloAck::read(bytes).is_none_or(|welcome| HelloAck::read(&welcome.write()) == Some(welcome));
@@ -382,23 +381,23 @@ pub(crate) fn messages_round_trip(bytes: &[u8]) -> bool {
     hello && welcome && notice
 }
 
-/// Who the certificate of a finished handshake names.
+/// Verifies the certificate of a finished handshake and returns its holder.
 fn identify(context: &Context, quinn_connection: &Connection, expect: RoleSet) -> Result<VerifiedRemote, String> {
     let shown =
         quinn_connection.peer_identity().and_then(|identity| identity.downcast::<Vec<CertificateDer<'static>>>().ok());
     verified(context, shown.as_deref().map(Vec::as_slice), expect)
 }
 
-/// The refusal behind the end of a connection, and whose it is.
+/// The refusal that ended a QUIC connection, and the side that refused.
 fn refusal(error: &ConnectionError) -> Option<(Side, Refusal)> {
     let (side, code, words) = match error {
         ConnectionError::TransportError(error) => (Side::Local, error.code, &*error.reason),
         ConnectionError::ConnectionClosed(close) => (Side::Remote, close.error_code, ""),
         _ => return None,
     };
-    // RFC 9001, section 4.8: an alert is a code of 0x100 and more.
+    // An alert is a code of 0x100 and more (RFC 9001, section 4.8).
     let alert = u64::from(code).checked_sub(0x100).and_then(|alert| u8::try_from(alert).ok())?;
-    // Two refusals share an alert; our own error says which one it is.
+    // Two refusals share an alert. Our own error says which one it is.
     let stranger = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer).to_string();
     if words.contains(&stranger) {
         return Some((side, Refusal::UnknownAuthority));
@@ -406,7 +405,7 @@ fn refusal(error: &ConnectionError) -> Option<(Side, Refusal)> {
     Refusal::from_alert(alert).map(|refusal| (side, refusal))
 }
 
-/// Why a connection ended, in a sentence.
+/// The end of a QUIC connection as a sentence for people.
 fn sentence(error: &ConnectionError) -> String {
     if let Some((side, refusal)) = refusal(error) {
         return side.sentence(refusal);
@@ -415,11 +414,11 @@ fn sentence(error: &ConnectionError) -> String {
         ConnectionError::ApplicationClosed(close) if !close.reason.is_empty() => {
             given(&String::from_utf8_lossy(&close.reason))
         }
-        ConnectionError::ApplicationClosed(_) => "the peer closed the connection".to_owned(),
-        ConnectionError::TimedOut => "the peer has not been heard for too long".to_owned(),
-        ConnectionError::Reset => "the peer no longer knows the connection".to_owned(),
-        ConnectionError::LocallyClosed => "the peer broke the protocol".to_owned(),
-        // It may hold what the peer said.
+        ConnectionError::ApplicationClosed(_) => "the remote closed the connection".to_owned(),
+        ConnectionError::TimedOut => "the remote has not been heard for too long".to_owned(),
+        ConnectionError::Reset => "the remote no longer knows the connection".to_owned(),
+        ConnectionError::LocallyClosed => "the remote broke the protocol".to_owned(),
+        // It may contain text from the remote.
         other => given(&other.to_string()),
     }
 }

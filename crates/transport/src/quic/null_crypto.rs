@@ -1,7 +1,6 @@
-//! QUIC without secrets: the handshake's messages are of the sizes of TLS 1.3
-//! with certificates on both sides, nothing is encrypted, and every packet has
-//! room for the tag. So packets have the real number and sizes, and the same
-//! ones in every run.
+//! QUIC without secrets, for simulation. The handshake's messages have the sizes of TLS 1.3 with certificates on both
+//! sides, nothing is encrypted, and every packet has room for the tag. So the packets have their real number and sizes,
+//! and are the same in every run.
 
 use std::any::Any;
 use std::io::Cursor;
@@ -12,16 +11,15 @@ use quinn_proto::crypto::{self, CryptoError, ExportKeyingMaterialError, HeaderKe
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 
-/// Bytes of the ClientHello, the ServerHello, the server's certificate with
-/// what goes with it, and the client's.
+/// Bytes of the ClientHello, of the ServerHello, of the server's certificate with its other messages, and of the
+/// client's.
 const CLIENT_HELLO: usize = 340;
 const SERVER_HELLO: usize = 122;
 const SERVER_FLIGHT: usize = 1150;
 const CLIENT_FLIGHT: usize = 950;
-/// The tag of every suite of TLS 1.3.
+/// The tag of every cipher suite of TLS 1.3.
 const TAG: usize = 16;
 
-/// Starts sessions of either side.
 #[derive(Debug)]
 pub(super) struct NullCrypto;
 
@@ -50,7 +48,7 @@ impl crypto::ServerConfig for NullCrypto {
     }
 }
 
-/// A handshake: what was said, and what comes next.
+/// The state of one side of a handshake.
 struct NullSession {
     side: Side,
     own: Vec<u8>,
@@ -59,14 +57,12 @@ struct NullSession {
     step: HandshakeStep,
 }
 
-/// What a side does next.
+/// The next step of a side in the handshake.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HandshakeStep {
-    /// Say this many bytes, then go on with keys or without.
+    /// Send this many bytes, and change the keys if the flag is set.
     Say(usize, bool),
-    /// Wait for this many bytes.
     Hear(usize),
-    /// Nothing more.
     Done,
 }
 
@@ -79,11 +75,11 @@ impl NullSession {
         Self { side, own, theirs: None, heard: Vec::new(), step }
     }
 
-    /// What follows what was just said or heard.
+    /// The step after the one that has just been done.
     const fn next(&self) -> HandshakeStep {
         match (self.side, self.step) {
             (Side::Client, HandshakeStep::Say(CLIENT_HELLO, _)) => HandshakeStep::Hear(SERVER_HELLO),
-            // Nothing is said here; only the keys change.
+            // No bytes are sent here; only the keys change.
             (Side::Client, HandshakeStep::Hear(SERVER_HELLO)) => HandshakeStep::Say(0, true),
             (Side::Client, HandshakeStep::Say(0, _)) => HandshakeStep::Hear(SERVER_FLIGHT),
             (Side::Client, HandshakeStep::Hear(SERVER_FLIGHT)) => HandshakeStep::Say(CLIENT_FLIGHT, true),
@@ -94,7 +90,7 @@ impl NullSession {
         }
     }
 
-    /// Reads the parameters at the beginning of the messages that carry them.
+    /// Reads the transport parameters at the beginning of the messages that carry them.
     fn read_parameters(&mut self, message: &[u8]) {
         let carries = matches!(self.step, HandshakeStep::Hear(CLIENT_HELLO | SERVER_FLIGHT));
         let Some((length, rest)) = message.split_first_chunk().filter(|_| carries) else { return };
@@ -150,7 +146,7 @@ impl crypto::Session for NullSession {
         let HandshakeStep::Say(length, with_keys) = self.step else { return None };
         let begin = into.len();
         if matches!(length, CLIENT_HELLO | SERVER_FLIGHT) {
-            // Some hundred bytes at most.
+            // The parameters have a few hundred bytes at most.
             into.extend_from_slice(&(self.own.len() as u16).to_be_bytes());
             into.extend_from_slice(&self.own);
         }
@@ -172,7 +168,7 @@ impl crypto::Session for NullSession {
     }
 }
 
-/// A key that changes nothing.
+/// A key that changes nothing in a packet.
 struct NullKey;
 
 fn keys() -> Keys {

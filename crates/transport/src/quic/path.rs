@@ -1,4 +1,4 @@
-//! One path of a connection: a connection, on which chunks leave and come on streams.
+//! One path of a connection: a QUIC connection whose streams carry chunks in both directions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,22 +14,21 @@ use super::allowance::Allowance;
 use super::connection::QuicConnection;
 use crate::multipath::{CopyId, MAX_CHUNK_BYTES, PathId};
 
-/// What the connection wants done on a path.
 pub(super) enum PathCommand {
     Transmit { copy: CopyId, content: [Bytes; 2], priority: i32 },
     Cancel(CopyId),
 }
 
-/// Carries a path until its connection is over. `busy` is dropped then.
-pub(super) async fn carry(
+/// Runs a path until its QUIC connection is over. `busy` is dropped then.
+pub(super) async fn drive_path(
     connection: Arc<QuicConnection>,
     id: PathId,
     quinn_connection: Connection,
-    orders: UnboundedReceiver<PathCommand>,
+    commands: UnboundedReceiver<PathCommand>,
     busy: Arc<()>,
 ) {
     let read = async {
-        // Each goes on until it has delivered what had arrived before the end.
+        // Each ends after it has delivered everything that arrived before the end.
         let (error, ()) =
             tokio::join!(read_streams(&connection, &quinn_connection), read_datagrams(&connection, &quinn_connection));
         error
@@ -37,24 +36,24 @@ pub(super) async fn carry(
     tokio::pin!(read);
     let error = tokio::select! {
         error = &mut read => error,
-        () = write(&connection, id, &quinn_connection, orders) => read.await,
+        () = write(&connection, id, &quinn_connection, commands) => read.await,
     };
     connection.lose_path(id, &error);
     drop(busy);
 }
 
-/// Does what is ordered, and tells the connection what has arrived.
+/// Carries out the commands, and reports acknowledged streams to the connection.
 async fn write(
     connection: &QuicConnection,
     id: PathId,
     quinn_connection: &Connection,
-    mut orders: UnboundedReceiver<PathCommand>,
+    mut commands: UnboundedReceiver<PathCommand>,
 ) {
     let mut leaving = FuturesUnordered::new();
     let mut copies: HashMap<CopyId, AbortHandle> = HashMap::new();
     loop {
         tokio::select! {
-            order = orders.recv() => match order {
+            order = commands.recv() => match order {
                 Some(PathCommand::Transmit { copy, content, priority }) => {
                     let (handle, registration) = AbortHandle::new_pair();
                     copies.insert(copy, handle);
@@ -71,14 +70,14 @@ async fn write(
             Some((copy, outcome)) = leaving.next() => {
                 copies.remove(&copy);
                 if outcome == Ok(true) {
-                    connection.with(|state, now| state.acknowledged(now, id, copy));
+                    connection.apply(|state, now| state.acknowledged(now, id, copy));
                 }
             }
         }
     }
 }
 
-/// Sends a chunk on a stream of its own; whether the peer has all of it.
+/// Sends a chunk on a stream of its own. Returns true if the remote has received all of it.
 async fn transmit(quinn_connection: &Connection, mut content: [Bytes; 2], priority: i32) -> bool {
     let Ok(stream) = quinn_connection.open_uni().await else { return false };
     let mut stream = Unfinished(stream);
@@ -88,8 +87,7 @@ async fn transmit(quinn_connection: &Connection, mut content: [Bytes; 2], priori
     is_sent && matches!(stream.0.stopped().await, Ok(None))
 }
 
-/// A stream that is reset when it is given up before it has been acknowledged.
-/// After that a reset does nothing.
+/// Resets its stream when it is dropped before the acknowledgement. After the acknowledgement a reset does nothing.
 struct Unfinished(SendStream);
 
 impl Drop for Unfinished {
@@ -105,8 +103,8 @@ async fn read_datagrams(connection: &QuicConnection, quinn_connection: &Connecti
     }
 }
 
-/// Reads streams side by side, until the connection is over and what had
-/// arrived is delivered. As long as a message waits for room, nothing is read.
+/// Reads streams concurrently until the QUIC connection is over and everything that arrived is delivered. While a
+/// message waits for room, nothing is read.
 async fn read_streams(connection: &QuicConnection, quinn_connection: &Connection) -> ConnectionError {
     let mut reading = FuturesUnordered::new();
     let mut allowance = Allowance::new(Instant::now());
@@ -125,7 +123,7 @@ async fn read_streams(connection: &QuicConnection, quinn_connection: &Connection
             Some(read) = reading.next() => match read {
                 Ok(chunk) => connection.receive(&chunk.into()).await,
                 Err(ReadToEndError::TooLong) => connection.violated(),
-                // It was given up there, or the connection is over.
+                // The remote has reset the stream, or the QUIC connection is over.
                 Err(ReadToEndError::Read(_)) => {}
             },
             else => return over.unwrap_or(ConnectionError::LocallyClosed),

@@ -1,9 +1,8 @@
-//! The paths of a connection that we dialled: which there should be, and keeping them.
+//! Decides on the paths of a connection that we dialed, and keeps them up.
 //!
-//! The dialler adds paths, since only it can be sure to reach the other side.
-//! Every address of either side is on one path at least, with the address of
-//! the other side that is nearest to it in number: two connections with a network
-//! each thus become two paths, not four of which two cross over.
+//! Only the dialing side adds paths, since only it can be sure to reach the other side. Every address of either side is
+//! on at least one path, paired with the most similar address of the other side. So two links with a network each
+//! become two paths, not four of which two cross over.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,27 +23,26 @@ use super::{QuicShared, identify};
 use crate::multipath::{MAX_PATHS, PathId};
 use crate::udp::can_reach;
 
-/// How long after a failure a path is tried again, and the longest that grows to.
+/// The pause after a failed attempt, and the longest to which it grows.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The most paths of a connection of which it is remembered how trying them went. A peer
-/// that tells of ever new addresses has us try no more of them than that until the
-/// pause of one is over.
+/// The most paths of a connection whose attempts are remembered. So a remote that reports ever new addresses causes no
+/// more attempts until the pause of one is over.
 const MOST_TRIED: usize = 4 * MAX_PATHS;
 
-/// From which of our addresses to which of the peer's.
+/// One of our addresses and one of the remote's.
 pub(super) type PathAddresses = (SocketAddr, SocketAddr);
 
-/// A path that there should be.
-struct WantedPath {
+/// A path that should exist, and the attempts to add it.
+struct MissingPath {
     id: Option<PathId>,
     is_tried: bool,
     try_at: Instant,
     pause: Duration,
 }
 
-impl WantedPath {
+impl MissingPath {
     const fn new(id: Option<PathId>, try_at: Instant) -> Self {
         Self { id, is_tried: false, try_at, pause: PAUSE }
     }
@@ -54,21 +52,20 @@ impl WantedPath {
     }
 }
 
-/// The manner in which a path is tried.
+/// The parameters of an attempt to add a path.
 struct Attempt {
-    /// Only the remote says of the host that it is its own.
+    /// True if only the remote says that the host is its own.
     is_told: bool,
     flight: Flight,
     limit: Duration,
 }
 
-/// What to know of a connection to add paths to it.
 pub(super) struct PathManager {
     pub(super) inner: Arc<QuicShared>,
     pub(super) connection: Arc<QuicConnection>,
-    /// What the peer said at the beginning.
+    /// The remote's greeting, which lists its hosts.
     pub(super) welcome: HelloAck,
-    /// The peer's addresses that we know from elsewhere, and its port.
+    /// The remote's addresses that the dial had, and its port.
     pub(super) dialled: Vec<SocketAddr>,
     pub(super) port: u16,
     pub(super) expect: RoleSet,
@@ -76,10 +73,10 @@ pub(super) struct PathManager {
 }
 
 impl PathManager {
-    /// Keeps the paths until the connection is over; the first one is there. Those
-    /// that are missing are tried side by side, so that none waits for another.
+    /// Keeps the paths until the connection is over; the first one exists. Missing paths are tried concurrently, so
+    /// that none waits for another.
     pub(super) async fn maintain_paths(self, first: (PathAddresses, PathId)) {
-        let mut paths = BTreeMap::from([(first.0, WantedPath::new(Some(first.1), Instant::now()))]);
+        let mut paths = BTreeMap::from([(first.0, MissingPath::new(Some(first.1), Instant::now()))]);
         let (mut trying, mut told) = (FuturesUnordered::new(), UnverifiedHosts::default());
         while !self.connection.is_over() {
             let wanted = self.want(&mut paths);
@@ -91,7 +88,7 @@ impl PathManager {
                 }
             }
             self.give_up_spare(&paths, &wanted);
-            // Without room nothing is done before a path or an attempt is over.
+            // Without room, nothing can be done before a path or an attempt ends.
             let waits = |to: SocketAddr| told.is_trying() && self.is_told(to, &told);
             let missing = paths.iter().filter(|(pair, path)| path.is_missing() && !waits(pair.1));
             let again = missing.filter(|_| has_room(trying.len())).map(|(_, path)| path.try_at).min();
@@ -114,37 +111,36 @@ impl PathManager {
         }
     }
 
-    /// Wants the paths that the addresses of both sides make possible, and no
-    /// others any more. One whose address has come back is tried at once.
-    fn want(&self, paths: &mut BTreeMap<PathAddresses, WantedPath>) -> Vec<PathAddresses> {
+    /// Updates the wanted paths to those that the addresses of both sides allow. A path whose address has reappeared is
+    /// tried at once.
+    fn want(&self, paths: &mut BTreeMap<PathAddresses, MissingPath>) -> Vec<PathAddresses> {
         let sources: Vec<_> = self.inner.usable().map(|(at, _)| at).collect();
-        let wanted = pairs(&sources, &self.targets());
+        let missing = pairs(&sources, &self.targets());
         let now = Instant::now();
         paths.retain(|pair, path| {
             let is_there = path.id.is_some_and(|id| self.connection.has_path(id));
-            is_there || wanted.contains(pair) || path.is_tried || path.try_at > now
+            is_there || missing.contains(pair) || path.is_tried || path.try_at > now
         });
-        for pair in &wanted {
+        for pair in &missing {
             if paths.contains_key(pair) || paths.len() < MOST_TRIED {
-                paths.entry(*pair).or_insert_with(|| WantedPath::new(None, now));
+                paths.entry(*pair).or_insert_with(|| MissingPath::new(None, now));
             }
         }
-        wanted
+        missing
     }
 
-    /// A path that was added for want of a better one is of no use beside that.
-    fn give_up_spare(&self, paths: &BTreeMap<PathAddresses, WantedPath>, wanted: &[PathAddresses]) {
-        let is_there = |path: &WantedPath| path.id.is_some_and(|id| self.connection.has_path(id));
-        if !wanted.is_empty() && wanted.iter().all(|pair| paths.get(pair).is_some_and(is_there)) {
-            let spare = paths.iter().filter(|(pair, _)| !wanted.contains(pair));
+    /// Gives up paths that were added while better ones were not possible, once all wanted paths exist.
+    fn give_up_spare(&self, paths: &BTreeMap<PathAddresses, MissingPath>, missing: &[PathAddresses]) {
+        let is_there = |path: &MissingPath| path.id.is_some_and(|id| self.connection.has_path(id));
+        if !missing.is_empty() && missing.iter().all(|pair| paths.get(pair).is_some_and(is_there)) {
+            let spare = paths.iter().filter(|(pair, _)| !missing.contains(pair));
             for id in spare.filter_map(|(_, path)| path.id) {
                 self.connection.give_up(id, "there is a better one");
             }
         }
     }
 
-    /// The peer's addresses, as far as we know them. What it has once listed
-    /// counts for as long as it does.
+    /// The known addresses of the remote. An address that the remote listed once counts only while it stays listed.
     fn targets(&self) -> Vec<SocketAddr> {
         let listed = self.connection.hosts().unwrap_or_else(|| self.welcome.hosts.clone());
         let is_taken_back = |ip| self.welcome.hosts.contains(&ip) && !listed.contains(&ip);
@@ -157,22 +153,22 @@ impl PathManager {
         targets
     }
 
-    /// Whether a path is not there and it is time to try.
-    fn is_due(&self, path: &mut WantedPath) -> bool {
+    /// True if a path is missing and its next attempt is due.
+    fn is_due(&self, path: &mut MissingPath) -> bool {
         if path.id.is_some_and(|id| !self.connection.has_path(id)) {
-            *path = WantedPath::new(None, Instant::now() + PAUSE);
+            *path = MissingPath::new(None, Instant::now() + PAUSE);
         }
         path.is_missing() && path.try_at <= Instant::now()
     }
 
-    /// True if only the remote says of a host that it is its own.
+    /// True if only the remote says that a host is its own.
     fn is_told(&self, to: SocketAddr, told: &UnverifiedHosts) -> bool {
         let is_known = self.dialled.iter().any(|at| at.ip().to_canonical() == to.ip().to_canonical());
         !is_known && !told.has_proved(to.ip())
     }
 
-    /// True if a path that is due may be tried; it is put off otherwise.
-    fn may_try(&self, pair: PathAddresses, path: &mut WantedPath, told: &mut UnverifiedHosts) -> bool {
+    /// True if a path that is due may be tried now. Otherwise its attempt is postponed.
+    fn may_try(&self, pair: PathAddresses, path: &mut MissingPath, told: &mut UnverifiedHosts) -> bool {
         if !self.is_told(pair.1, told) {
             return true;
         }
@@ -184,14 +180,14 @@ impl PathManager {
         false
     }
 
-    fn attempt(&self, to: SocketAddr, path: &WantedPath, told: &UnverifiedHosts) -> Attempt {
+    fn attempt(&self, to: SocketAddr, path: &MissingPath, told: &UnverifiedHosts) -> Attempt {
         let (is_told, flight) = (self.is_told(to, told), Flight::usual(true));
-        // Another way to the peer may be a longer one.
+        // Another route to the remote may be longer.
         let longest = self.inner.context.limits.incoming_handshake_timeout();
         if !is_told {
             return Attempt { is_told, flight, limit: longest };
         }
-        // It is over before its first packet would be repeated.
+        // The attempt ends before its first packet would be repeated.
         let limit = patience(self.connection.identified.rtt, path.pause).min(longest);
         Attempt { is_told, flight: Flight { rtt: limit, ..flight }, limit }
     }
@@ -201,10 +197,10 @@ impl PathManager {
         (pair, attempt.is_told, adding.unwrap_or_else(|_| Err("no answer".to_owned())))
     }
 
-    /// Notes what came of an attempt.
+    /// Keeps the path of an attempt, or schedules the next attempt.
     fn record_attempt(
         &self,
-        paths: &mut BTreeMap<PathAddresses, WantedPath>,
+        paths: &mut BTreeMap<PathAddresses, MissingPath>,
         pair: PathAddresses,
         outcome: Result<PathId, String>,
     ) {
@@ -229,7 +225,7 @@ impl PathManager {
             self.connection.key.as_ref().and_then(|key| key.code(&quinn_connection)).ok_or("TLS tells no secret")?;
         let hello = Hello::Path { connection: self.welcome.connection, code };
         send_hello(&quinn_connection, &hello).await.map_err(|error| self.inner.failed(to, &error))?;
-        receive_hello_ack(&quinn_connection).await.map_err(|error| self.inner.no_greeting(to, &error))?;
+        receive_hello_ack(&quinn_connection).await.map_err(|error| self.inner.hello_failure(to, &error))?;
         let passed = identify(&self.inner.context, &quinn_connection, self.expect)?;
         if passed.remote.node != self.connection.identified.remote.node {
             return Err("another node answers there".to_owned());
@@ -245,8 +241,8 @@ impl PathManager {
     }
 }
 
-/// A connection that is to become a path. Should it not, for whatever reason, then
-/// that alone is over: the peer may have taken it for one already.
+/// A QUIC connection that should become a path. If it does not, for whatever reason, only the path is closed with
+/// [`GIVEN_UP`], since the remote may have added it to the connection already.
 struct Joining(Option<Connection>);
 
 impl Joining {
@@ -263,9 +259,9 @@ impl Drop for Joining {
     }
 }
 
-/// Pairs addresses one to one, the nearest first; then what is left over with
-/// the nearest of the other side. An unspecified source, where the system finds
-/// the way, is for targets that no other can reach or that are left over.
+/// Pairs addresses one to one, the most similar ones first. Then it pairs each left over address with the most similar
+/// one of the other side. An unspecified source, for which the system chooses the route, is used for targets that no
+/// other source reaches or that are left over.
 pub(super) fn pairs(sources: &[SocketAddr], targets: &[SocketAddr]) -> Vec<PathAddresses> {
     let all = targets.iter().flat_map(|to| sources.iter().map(|from| (*from, *to)));
     let mut near: Vec<PathAddresses> = all.filter(|(from, to)| can_reach(*from, *to)).collect();
@@ -288,7 +284,7 @@ pub(super) fn pairs(sources: &[SocketAddr], targets: &[SocketAddr]) -> Vec<PathA
     pairs
 }
 
-/// How many of their first bits two addresses share.
+/// The number of leading bits that two addresses share.
 fn common_bits(one: IpAddr, other: IpAddr) -> u32 {
     match (one, other) {
         (one, _) if one.is_unspecified() => 0,
@@ -326,7 +322,7 @@ mod tests {
         assert_eq!(paired(&["10.0.1.1", "192.168.0.1"], &["10.0.1.2"]).len(), 2);
         assert_eq!(paired(&["10.0.1.1", "fd00::1"], &["10.0.1.2"]).len(), 1);
         assert_eq!(paired(&["127.0.0.1"], &["10.0.1.2"]).len(), 0);
-        // The system finds the way to each.
+        // The system finds the route to each.
         assert_eq!(paired(&["0.0.0.0"], &["10.0.1.2", "10.0.2.2"]).len(), 2);
         assert_eq!(paired(&["0.0.0.0", "10.0.1.1"], &["10.0.1.2"]), [("10.0.1.1".to_owned(), "10.0.1.2".to_owned())]);
     }

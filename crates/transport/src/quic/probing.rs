@@ -1,9 +1,8 @@
 //! Congestion control that can be told to let probes pass.
 //!
-//! A path that went silent has its window full of packets that will never be
-//! acknowledged, and QUIC's own probes grow rarer and rarer. So while a path is
-//! probed, its window is widened: the first heartbeat that gets through tells
-//! that the path is back.
+//! The window of a path that fell silent is full of packets that will never be acknowledged, and QUIC's own probes
+//! become rarer and rarer. So while a path is probed, its window is widened: the first heartbeat that gets through
+//! shows that the path answers again.
 
 use std::any::Any;
 use std::fmt;
@@ -17,12 +16,11 @@ use roost_proto::Congestion;
 
 use super::congestion;
 
-/// By how much a probed path's window is widened, bytes: a thousand heartbeats,
-/// each of which counts as under way until the path is back. No more, since on an
-/// only path data goes through, too.
+/// The bytes by which a probed path's window is widened: a thousand heartbeats, each of which counts as under way until
+/// the path answers. It is no more, because a connection's only path carries data through this room too.
 const ROOM: u64 = 64 << 10;
 
-/// Makes the congestion control of one connection.
+/// Makes the congestion control of one QUIC connection.
 #[derive(Clone, Debug)]
 pub(super) struct Probing {
     congestion: Congestion,
@@ -34,12 +32,12 @@ impl Probing {
         Self { congestion, on: Arc::default() }
     }
 
-    /// Lets probes pass, or no more.
+    /// Lets probes pass, or stops doing so.
     pub(super) fn set(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// By how much the window of the connection is wider than its congestion control says.
+    /// The bytes by which the window is wider than the congestion control says.
     pub(super) fn room(&self) -> u64 {
         if self.on.load(Ordering::Relaxed) { ROOM } else { 0 }
     }

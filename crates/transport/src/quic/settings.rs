@@ -1,4 +1,4 @@
-//! quinn's settings.
+//! The settings of quinn: limits, timers and TLS configurations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,50 +15,49 @@ use crate::multipath::{MAX_CHUNK_BYTES, MAX_COPIES, WINDOW_BYTES};
 use crate::stateless_reset::reset_token;
 use crate::transport::Context;
 
-/// The most streams that a peer may have open: chunks that are not read yet. An
-/// connection has fewer, so that there always is one for a heartbeat.
+/// The most streams that a remote may have open: chunks that are not read yet. A sender has fewer under way, so that
+/// there is always one for a heartbeat.
 pub(super) const MAX_STREAMS: u32 = MAX_COPIES as u32 + 512;
-/// The same when a connection begins. quinn holds a place of 17 bytes for each that may be opened,
-/// which most nodes of a hub never use.
+/// The allowance of a new QUIC connection. quinn keeps 17 bytes for each stream that may be opened, and most nodes of a
+/// hub never use more.
 pub(super) const FIRST_STREAMS: u32 = 50;
-/// A connection on which nothing happens is kept this long: whether a peer is
-/// alive is the owner's business, and probing it costs bytes.
+/// The time for which an idle QUIC connection is kept. The application checks if a remote is alive, and probes at this
+/// layer would cost bytes.
 const IDLE: Duration = Duration::from_secs(600);
-/// How long the peer may hold an acknowledgement back. The default of 25 ms
-/// would delay the detection of every loss at the tail of a message by as much.
+/// The time for which the remote may delay an acknowledgement. QUIC's default of 25 ms would delay the detection of
+/// every loss at the end of a message by as much.
 const ACK_DELAY: Duration = Duration::from_millis(5);
-/// The same where there are several paths, and a late chunk is sent elsewhere.
+/// The same with several paths, where a late chunk is sent on another one.
 const PROMPT_ACK_DELAY: Duration = Duration::from_millis(1);
-/// Round trip assumed before one is measured; QUIC's default is a third of a second.
+/// The round trip assumed before a measurement. QUIC's default is a third of a second.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
-/// Room for datagrams that wait, in each direction, bytes.
+/// Room for waiting datagrams in each direction, bytes.
 pub(super) const DATAGRAM_BUFFER: usize = 1 << 20;
-/// Bytes that a peer may have sent and we not have read: more than a connection
-/// has under way. It must not come to wait for a connection, which wakes those
-/// that wait in no order, so that a chunk may wait for ever.
+/// Bytes from a remote that are not read yet: more than a connection has under way. A stream must never wait for this
+/// window, because quinn wakes waiting streams in no order, and a chunk might wait forever.
 const RECEIVE_WINDOW: u32 = WINDOW_BYTES as u32 + (1 << 20);
-/// Bytes of handshakes that strangers may have us hold.
+/// Bytes of strangers' handshakes that quinn may hold.
 const INCOMING_BUFFER: u64 = 1 << 20;
 
-/// The least time between two packets that tell that a connection is not known here any more:
-/// after a restart all peers are to hear that, a thousand in a second.
+/// The least time between two packets which say that a connection is unknown here. After a restart all remotes must
+/// learn that, a thousand in a second.
 const RESET_PAUSE: Duration = Duration::from_millis(1);
 
-/// Configures a socket. The tokens that tell that a connection is forgotten follow from `key`, and
-/// so do the ids of connections, so that those of an earlier run are known as ours.
+/// Configures a socket. The reset tokens follow from `key`, and so do the connection ids, so that ids of an earlier run
+/// are recognized as ours.
 pub(super) fn endpoint(key: hmac::Key) -> EndpointConfig {
     let mut ids = [0; 8];
-    ids.copy_from_slice(&reset_token(&key, b"quinn_connection ids")[..8]);
+    ids.copy_from_slice(&reset_token(&key, b"connection ids")[..8]);
     let ids = u64::from_be_bytes(ids);
     let mut config = EndpointConfig::new(Arc::new(key));
     config.cid_generator(move || Box::new(Ids::new(ids))).min_reset_interval(RESET_PAUSE);
     config
 }
 
-/// The first flight of a dial.
+/// The timing of a dial's first packets.
 #[derive(Clone, Copy)]
 pub(super) struct Flight {
-    /// There are several paths, or will be.
+    /// The connection has several paths, or will have.
     pub(super) has_several: bool,
     /// The round trip to assume: the first packet is repeated after three of them.
     pub(super) rtt: Duration,
@@ -70,7 +69,7 @@ impl Flight {
     }
 }
 
-/// How a connection behaves whose packets are so large.
+/// The settings of a QUIC connection with packets of this size.
 pub(super) fn transport(packet_bytes: usize, probing: &Probing, flight: Flight) -> Arc<TransportConfig> {
     let Flight { has_several, rtt } = flight;
     let mut ack = AckFrequencyConfig::default();
@@ -88,7 +87,7 @@ pub(super) fn transport(packet_bytes: usize, probing: &Probing, flight: Flight) 
         .ack_frequency_config(Some(ack))
         .initial_rtt(rtt)
         .congestion_controller_factory(Arc::new(probing.clone()))
-        // A packet of at most 8000 bytes fits.
+        // `u16` holds it, since a packet has at most 8000 bytes.
         .initial_mtu(packet_bytes as u16)
         .mtu_discovery_config(None)
         .datagram_receive_buffer_size(Some(DATAGRAM_BUFFER))
@@ -96,7 +95,7 @@ pub(super) fn transport(packet_bytes: usize, probing: &Probing, flight: Flight) 
     Arc::new(config)
 }
 
-/// How we listen; each connection is accepted with [`accepting`].
+/// The settings of a listener. Each QUIC connection is accepted with those of [`accepting`].
 pub(super) fn server(context: &Context) -> Result<ServerConfig, String> {
     let tls =
         tls::server_config(&context.identity, &context.policy, context.admit).map_err(|error| error.to_string())?;
@@ -106,7 +105,7 @@ pub(super) fn server(context: &Context) -> Result<ServerConfig, String> {
     Ok(config)
 }
 
-/// The same for one connection.
+/// The settings of one accepted QUIC connection.
 pub(super) fn accepting(
     server: &ServerConfig,
     context: &Context,
@@ -118,7 +117,7 @@ pub(super) fn accepting(
     Arc::new(config)
 }
 
-/// How we dial somebody of whom we expect `expect`.
+/// The settings for dialing a remote with one of the roles in `expect`.
 pub(super) fn client(
     context: &Context,
     expect: RoleSet,

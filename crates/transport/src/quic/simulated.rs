@@ -1,6 +1,5 @@
-//! An end that is real QUIC connections, one for each path, driven without their
-//! runtime. Messages travel as in `quic://`: a datagram of the only path, or chunks
-//! on streams of their own.
+//! A simulated end with real QUIC connections, one for each path, but without their runtime. Messages travel as in
+//! `quic://`: as a datagram of the only path, or in chunks on streams of their own.
 
 mod path;
 mod settings;
@@ -31,11 +30,11 @@ use crate::simulated::{EndEvent, SimPacket, SimulatedEnd, UDP_BYTES};
 const FIRST: u8 = 0;
 
 /// The other end, which has an address for each path.
-const fn peer(path: u8) -> SocketAddr {
+const fn remote_address(path: u8) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, path, 1)), 7701)
 }
 
-/// Whether a packet is the first of a connection: a long header, type Initial.
+/// True if a packet is the first of a QUIC connection: a long header of type Initial.
 pub(crate) const fn is_first_packet(first: u8) -> bool {
     first & 0xf0 == 0xc0
 }
@@ -43,12 +42,12 @@ pub(crate) const fn is_first_packet(first: u8) -> bool {
 pub(crate) struct QuicEnd {
     endpoint: Endpoint,
     paths: BTreeMap<u8, SimulatedPath>,
-    /// How many the dialler uses.
+    /// The number of paths that the dialing side uses.
     count: u8,
     congestion: Congestion,
     is_incoming: bool,
     phase: QuicEndPhase,
-    /// What the endpoint answers by itself, and on which path.
+    /// Packets that the endpoint sends by itself, each with its path.
     loose: VecDeque<(u8, Bytes)>,
     events: VecDeque<EndEvent>,
     multipath: MultipathConnection,
@@ -64,14 +63,14 @@ enum QuicEndPhase {
 }
 
 impl QuicEnd {
-    /// Dials over so many paths, at least one and at most as many as a connection may have.
+    /// Dials over `count` paths, at least one and at most [`MAX_PATHS`].
     pub(crate) fn dial(now: Instant, congestion: Congestion, count: u8) -> Self {
         let mut end = Self::new(now, congestion, false, count.clamp(1, MAX_PATHS as u8));
         end.connect(now, FIRST);
         end
     }
 
-    /// Accepts the paths that the dialler uses; whether they are `several`.
+    /// Accepts the paths that the dialing side uses; `several` says if there will be more than one.
     pub(crate) fn accept(now: Instant, congestion: Congestion, several: bool) -> Self {
         Self::new(now, congestion, true, 1 + u8::from(several))
     }
@@ -93,12 +92,12 @@ impl QuicEnd {
         }
     }
 
-    /// Begins a path.
+    /// Begins the QUIC connection of a path.
     fn connect(&mut self, now: Instant, path: u8) {
         let probing = Probing::new(self.congestion);
         let config = settings::client(path, &probing, self.count > 1);
-        // The address is one, and there are ids left.
-        if let Ok((handle, quinn_connection)) = self.endpoint.connect(now, config, peer(path), "peer") {
+        // This cannot fail: the address is valid, and there are connection ids left.
+        if let Ok((handle, quinn_connection)) = self.endpoint.connect(now, config, remote_address(path), "peer") {
             self.paths.insert(path, SimulatedPath::new(now, handle, quinn_connection, probing));
         }
     }
@@ -125,34 +124,34 @@ impl QuicEnd {
         is_taken
     }
 
-    /// The path of a connection that has one.
+    /// The path of a connection that has only one.
     fn only_path(&mut self) -> Option<&mut SimulatedPath> {
         let mut joined = self.paths.values_mut().filter(|path| path.is_joined);
         joined.next().filter(|_| joined.next().is_none())
     }
 
-    /// Does all that follows from what has just been done.
+    /// Handles all events and actions that follow from the last change.
     fn drain_outputs(&mut self, now: Instant) {
         loop {
             self.pass_endpoint_events();
             let event = self.paths.iter_mut().find_map(|(path, it)| Some((*path, it.quinn_connection.poll()?)));
             let Some((path, event)) = event else { break };
-            self.happened(now, path, event);
+            self.handle_event(now, path, event);
         }
         while let Some(message) = self.multipath.poll_message() {
             self.deliver(message);
         }
-        // Nobody is told which paths answer.
+        // The simulation does not report which paths answer.
         while self.multipath.poll_event().is_some() {}
         while let Some(action) = self.multipath.poll_action() {
-            self.carry_out(action);
+            self.apply_action(action);
         }
         self.paths.values_mut().for_each(SimulatedPath::write);
         self.end_if_drained(now);
         self.pass_endpoint_events();
     }
 
-    fn carry_out(&mut self, action: Action) {
+    fn apply_action(&mut self, action: Action) {
         let (Action::Transmit { path, .. } | Action::Cancel { path, .. } | Action::Probe { path, .. }) = action;
         let Some(path) = self.paths.get_mut(&(path.0 as u8)) else { return };
         match action {
@@ -174,10 +173,10 @@ impl QuicEnd {
         }
     }
 
-    fn happened(&mut self, now: Instant, number: u8, event: Event) {
+    fn handle_event(&mut self, now: Instant, number: u8, event: Event) {
         let Some(path) = self.paths.get_mut(&number) else { return };
         match event {
-            // Each side greets; who dials is up when it has been answered.
+            // Each side sends a greeting. The dialing side is up when it gets the answer.
             Event::Connected if !self.is_incoming => {
                 if let QuicEndPhase::Greeting { until } = &mut self.phase {
                     *until = now + Limits::default().next_answer(path.quinn_connection.rtt());
@@ -204,8 +203,8 @@ impl QuicEnd {
         }
     }
 
-    /// A connection is over; the connection goes on with the others, unless the other
-    /// end has closed it.
+    /// Handles the end of a path's QUIC connection. The connection goes on over the other paths, unless the other end
+    /// has closed it.
     fn lose(&mut self, now: Instant, number: u8, reason: &ConnectionError) {
         if let Some(path) = self.paths.get_mut(&number) {
             path.is_joined = false;
@@ -222,7 +221,7 @@ impl QuicEnd {
         self.paths.values_mut().for_each(|path| path.quinn_connection.close(now, CLOSED, Bytes::new()));
     }
 
-    /// A path can be used; with the first the connection is up.
+    /// Adds a path that is ready. With the first one the connection is up.
     fn join(&mut self, now: Instant, number: u8) {
         if !matches!(self.phase, QuicEndPhase::Greeting { .. } | QuicEndPhase::Up) {
             return;
@@ -258,7 +257,7 @@ impl QuicEnd {
         }
     }
 
-    /// Reads what there is of a stream, and takes what is whole.
+    /// Reads the available bytes of a stream, and handles its content once it is complete.
     fn read(&mut self, now: Instant, number: u8, id: StreamId) {
         let Some(path) = self.paths.get_mut(&number) else { return };
         let Some(body) = path.streams.read(&mut path.quinn_connection, id) else { return };
@@ -268,11 +267,11 @@ impl QuicEnd {
             }
             return self.join(now, number);
         }
-        // The other end is like this one, and keeps to the protocol.
+        // The other end runs the same code and keeps to the protocol.
         let _ = self.multipath.handle_chunk(&body.into());
     }
 
-    /// Says farewell once the other end has everything.
+    /// Closes the QUIC connections once the other end has received everything.
     fn end_if_drained(&mut self, now: Instant) {
         let QuicEndPhase::Draining { reason, until } = &self.phase else { return };
         if self.multipath.is_idle() || *until <= now {
@@ -282,11 +281,18 @@ impl QuicEnd {
         }
     }
 
-    /// Hands a packet to its connection, or begins one with it; what the
-    /// endpoint answers by itself.
+    /// Gives a packet to its QUIC connection, or begins one with it. Returns the packet that the endpoint sends by
+    /// itself.
     fn dispatch(&mut self, now: Instant, number: u8, content: &[u8]) -> Option<Transmit> {
         self.buffer.clear();
-        match self.endpoint.handle(now, peer(number), None, None, BytesMut::from(content), &mut self.buffer)? {
+        match self.endpoint.handle(
+            now,
+            remote_address(number),
+            None,
+            None,
+            BytesMut::from(content),
+            &mut self.buffer,
+        )? {
             DatagramEvent::ConnectionEvent(handle, event) => {
                 let path = self.paths.values_mut().find(|path| path.handle == handle)?;
                 path.quinn_connection.handle_event(event);
@@ -308,7 +314,7 @@ impl QuicEnd {
     }
 }
 
-/// What the dialler says on a path; nobody has secrets here to prove anything with.
+/// The greeting on a path. The code proves nothing, since the simulation has no secrets.
 fn hello(path: u8) -> Hello {
     if path == FIRST { Hello::Connection } else { Hello::Path { connection: 1, code: vec![0; 32] } }
 }

@@ -1,4 +1,4 @@
-//! A UDP socket for quinn that counts what passes through it.
+//! A UDP socket for quinn that counts the traffic through it.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -12,19 +12,19 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 
 use crate::counters::LiveSchemeCounters;
 
-/// The shortest datagram that is of QUIC: a stateless reset (RFC 9000, section 10.3).
+/// The shortest datagram of QUIC: a stateless reset (RFC 9000, section 10.3).
 const SHORTEST: usize = 21;
 
-/// Whether a datagram cannot be of QUIC, version 1. What has a short header
-/// may be; quinn looks whether it belongs to a connection, and keeps it to itself.
+/// True if a datagram cannot be of QUIC, version 1. One with a short header may be; only quinn knows if it belongs to a
+/// QUIC connection.
 fn is_noise(datagram: &[u8]) -> bool {
     let is_long = datagram.first().is_some_and(|first| first & 0x80 != 0);
     let of_version = |version: u32| datagram[1..5] == version.to_be_bytes();
-    // Version 0 marks a negotiation of versions.
+    // Version 0 marks a version negotiation.
     datagram.len() < SHORTEST || is_long && !of_version(1) && !of_version(0)
 }
 
-/// A socket and the counts of all of QUIC.
+/// Adds to the counts of all of QUIC.
 pub(super) struct CountedSocket {
     inner: Arc<dyn AsyncUdpSocket>,
     live: Arc<LiveSchemeCounters>,

@@ -1,4 +1,4 @@
-//! What a QUIC connection consists of: its connection, and a connection for each path.
+//! The state of a QUIC connection: its multipath state machine, and a QUIC connection for each path.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,70 +16,67 @@ use crate::connection::PathInfo;
 use crate::known_remotes::{KnownRemote, WireId};
 use crate::multipath::{Action, CopyId, MAX_PATHS, Message, MultipathConnection, PathId, PathMetrics, PathView};
 
-/// How long a datagram is of use, at least. Over several paths it is repeated
-/// where it is late, which QUIC's own datagrams are not.
+/// The least lifetime of a datagram. With several paths a late datagram is repeated, unlike QUIC's own.
 const DATAGRAM_LIFE: Duration = Duration::from_millis(500);
-/// Bytes of QUIC's own datagrams that may wait before others.
+/// Bytes of QUIC's own datagrams that may wait before further ones go through the queue instead.
 pub(super) const DIRECT_AHEAD: usize = 4 << 10;
 
-/// The connection of a connection, and the connections that are its paths.
+/// The parts of a connection that its tasks share.
 pub(super) struct State {
     pub(super) multipath: MultipathConnection,
     pub(super) paths: BTreeMap<PathId, QuicPath>,
     next_path: u32,
-    /// What the task that keeps the time waits for.
+    /// The deadline for which the connection's task is waiting.
     pub(super) armed: Option<Instant>,
     pub(super) farewell: Option<String>,
-    /// Bytes of connections that are gone.
-    past: Traffic,
+    /// Bytes of the QUIC connections that have ended.
+    past: PathTraffic,
 }
 
-/// Our end of a path.
 #[derive(Clone, Copy)]
 pub(super) struct LocalEnd {
-    /// Our address, if we dialled from one in particular.
+    /// Our address, if we dialed from one in particular.
     pub(super) from: Option<IpAddr>,
-    /// Where it stands among ours, or else the peer's address among theirs: the
-    /// first is preferred to its backup.
+    /// The position of our address among those on which we listen, or else of the remote's address among its own. The
+    /// lowest is preferred for the class `Backup`.
     pub(super) rank: u8,
-    /// The address and id by which the remote knows the connection, if it dialled us.
-    pub(super) called: Option<IncomingId>,
+    /// The address and id by which the remote knows the QUIC connection, if it dialed us.
+    pub(super) incoming: Option<IncomingId>,
 }
 
-/// The address of the socket that a peer dialled, and the first id that the connection got there,
-/// under which the peer sends all the time.
+/// The address of the socket that a remote dialed, and the first id of the QUIC connection there, under which the
+/// remote sends all the time.
 #[derive(Clone, Copy)]
 pub(super) struct IncomingId {
     pub(super) at: SocketAddr,
     pub(super) wire_id: WireId,
 }
 
-/// A connection of the connection.
 pub(super) struct QuicPath {
     pub(super) quinn_connection: Connection,
     from: Option<IpAddr>,
-    called: Option<IncomingId>,
+    incoming: Option<IncomingId>,
     probing: Probing,
     commands: mpsc::UnboundedSender<PathCommand>,
-    /// Room for datagrams while none waits.
+    /// Free room for datagrams while none waits.
     idle_space: usize,
 }
 
 #[derive(Clone, Copy, Default)]
-pub(super) struct Traffic {
+pub(super) struct PathTraffic {
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) lost: u64,
 }
 
-/// What a connection knows about its path.
+/// The round trip and window of a path. The room for probes is not part of the window.
 fn measured(quinn_connection: &Connection, probing: &Probing) -> PathMetrics {
     let path = quinn_connection.stats().path;
     PathMetrics { rtt: path.rtt, window: path.cwnd.saturating_sub(probing.room()) }
 }
 
-/// How the connection sends a message of the owner's. It cannot know before a
-/// round trip that one has arrived.
+/// The message to queue for a message of the application. Its sender cannot learn before a round trip that it has
+/// arrived, so its lifetime grows by that.
 pub(super) fn as_sent(channel: Channel, how: &Delivery, body: Bytes, now: Instant, rtt: Duration) -> Message {
     let life = how.lifetime.map(|life| life + rtt);
     let (flow, life) = match channel {
@@ -97,11 +94,11 @@ impl State {
             next_path: 0,
             armed: None,
             farewell: None,
-            past: Traffic::default(),
+            past: PathTraffic::default(),
         }
     }
 
-    /// Uses a connection as another path; none if there are enough.
+    /// Adds a QUIC connection as another path. `None` if there are enough paths.
     pub(super) fn add_path(
         &mut self,
         now: Instant,
@@ -119,13 +116,20 @@ impl State {
         let measured = measured(&quinn_connection, &probing);
         self.paths.insert(
             id,
-            QuicPath { quinn_connection, from: here.from, called: here.called, probing, commands: orders, idle_space },
+            QuicPath {
+                quinn_connection,
+                from: here.from,
+                incoming: here.incoming,
+                probing,
+                commands: orders,
+                idle_space,
+            },
         );
         self.multipath.add_path(now, id, here.rank, measured);
         Some(id)
     }
 
-    /// A connection is over; answers whether it was the last.
+    /// Removes a path whose QUIC connection is over. Returns true if it was the last.
     pub(super) fn remove_path(&mut self, now: Instant, id: PathId) -> bool {
         if let Some(path) = self.paths.remove(&id) {
             self.past = self.past.plus(&path.quinn_connection);
@@ -134,10 +138,10 @@ impl State {
         self.paths.is_empty()
     }
 
-    /// The paths that the peer dialled.
+    /// The paths that the remote dialed, for [`crate::Transport::known_remotes`].
     pub(super) fn known_remotes(&self) -> Vec<KnownRemote> {
         let known = self.paths.values().filter_map(|path| {
-            let IncomingId { at, wire_id: name } = path.called?;
+            let IncomingId { at, wire_id: name } = path.incoming?;
             let (from, to) = (path.quinn_connection.local_ip(), path.quinn_connection.remote_address());
             let from = from.filter(|_| at.ip().is_unspecified());
             Some(KnownRemote { scheme: Scheme::Quic, at, from, to, wire_id: name })
@@ -145,33 +149,32 @@ impl State {
         known.collect()
     }
 
-    /// The paths at an address of ours.
+    /// The paths at one of our addresses.
     pub(super) fn at(&self, ip: IpAddr) -> Vec<PathId> {
         let local =
             |path: &QuicPath| path.from.or_else(|| path.quinn_connection.local_ip()).map(|ip| ip.to_canonical());
         self.paths.iter().filter(|(_, path)| local(path) == Some(ip)).map(|(id, _)| *id).collect()
     }
 
-    /// The path that both sides call so.
+    /// The path with this name, which is the same on both sides.
     pub(super) fn named(&self, name: PathName) -> Option<PathId> {
         self.paths.iter().find(|(_, path)| path_name(&path.quinn_connection) == Some(name)).map(|(id, _)| *id)
     }
 
-    /// The connection on which a datagram may leave at once as one of QUIC's
-    /// own, which keep no order with what the connection sends, have no
-    /// priority and are not given up: there is one path, and nothing waits.
+    /// The QUIC connection on which a datagram may leave at once as one of QUIC's own: there is one path, and nothing
+    /// waits. QUIC's datagrams keep no order with the connection's messages, have no priority and are never given up.
     pub(super) fn direct(&self) -> Option<&Connection> {
         let path = self.paths.values().next().filter(|_| self.paths.len() == 1)?;
         let ahead = path.idle_space.saturating_sub(path.quinn_connection.datagram_send_buffer_space());
         (ahead <= DIRECT_AHEAD && self.multipath.is_idle()).then_some(&path.quinn_connection)
     }
 
-    /// What went over all its connections.
-    pub(super) fn traffic(&self) -> Traffic {
+    /// The traffic of all QUIC connections of this connection so far.
+    pub(super) fn traffic(&self) -> PathTraffic {
         self.paths.values().fold(self.past, |sum, path| sum.plus(&path.quinn_connection))
     }
 
-    /// The peer has all of a chunk.
+    /// Notes that the remote has received all of a chunk.
     pub(super) fn acknowledged(&mut self, now: Instant, path: PathId, copy: CopyId) {
         if let Some(path) = self.paths.get(&path) {
             self.multipath.handle_acknowledgement(now, copy, measured(&path.quinn_connection, &path.probing));
@@ -191,12 +194,12 @@ impl State {
             }
         };
         if let Some(path) = self.paths.get(&path) {
-            // Who does not listen any more is about to lose its path.
+            // A receiver that is gone is about to lose its path.
             let _ = path.commands.send(order);
         }
     }
 
-    /// Whether something has not arrived that still can.
+    /// True if messages are not acknowledged and still can be.
     pub(super) fn has_unsent(&self) -> bool {
         let has_datagrams = |path: &QuicPath| path.quinn_connection.datagram_send_buffer_space() < path.idle_space;
         !self.paths.is_empty() && (!self.multipath.is_idle() || self.paths.values().any(has_datagrams))
@@ -226,7 +229,7 @@ impl State {
     }
 }
 
-impl Traffic {
+impl PathTraffic {
     fn plus(self, quinn_connection: &Connection) -> Self {
         let stats = quinn_connection.stats();
         Self {

@@ -1,34 +1,33 @@
-//! Hosts that a remote tells of, and how much is sent there before one has shown to be the remote's.
+//! Limits the traffic to hosts that a remote has reported and that have not proved to be the remote's.
 //!
-//! Anybody's host may be among them. So one is tried at a time, by a first packet that is not
-//! repeated, and what all of them get is no more than [`FACTOR`] times what the remote itself has
-//! sent: whoever lies pays for it. A host that has answered as the remote is tried as any other.
+//! The reported hosts may belong to anybody. So one is tried at a time, with a first packet that is not repeated, and
+//! all of them together get no more than [`FACTOR`] times the bytes that the remote itself has sent. A lie thus costs
+//! its sender traffic. A host that has answered as the remote is tried like any other.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Most bytes of payload that a try sends to a host that is not the remote's: a first packet, the end
-/// of the attempt, and one more if something else answers there.
+/// Most bytes of payload that an attempt sends to a stranger's host: a first packet, the end of the attempt, and one
+/// more if something else answers there.
 const TRY_BYTES: u64 = 3 * 1200;
 
-/// Bytes for each that the remote has sent, as RFC 9000, section 8.1, lets go to an address that is
-/// not validated.
+/// Bytes for each byte of the remote: the factor that RFC 9000, section 8.1, allows for an address that is not
+/// validated.
 const FACTOR: u64 = 3;
 
-/// The shortest wait for an answer, and for the next try if the remote has to send more before.
+/// The shortest wait for an answer, and for the next attempt if the remote has to send more before.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// The most hosts remembered as the remote's.
 const MOST_PROVED: usize = 64;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct UnverifiedHosts {
     proved: BTreeSet<IpAddr>,
-    /// Bytes sent to hosts that have not answered, or may have been.
+    /// Bytes sent, or reserved for an attempt, to hosts that have not answered as the remote.
     spent: u64,
-    /// A host is being tried.
+    /// True while a host is being tried.
     trying: bool,
 }
 
@@ -36,14 +35,12 @@ pub(super) struct UnverifiedHosts {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AttemptDecision {
     Try,
-    /// Another one is being tried.
     Wait,
-    /// Not before this time.
+    /// The remote must send more bytes before the attempt.
     RetryAt(Instant),
 }
 
 impl UnverifiedHosts {
-    /// True if a host has answered as the remote.
     pub(super) fn has_proved(&self, host: IpAddr) -> bool {
         self.proved.contains(&host.to_canonical())
     }
@@ -52,7 +49,7 @@ impl UnverifiedHosts {
         self.trying
     }
 
-    /// Asks to try a host; the remote has sent so many bytes.
+    /// Decides if a host may be tried now. `received` are the bytes that the remote has sent.
     pub(super) fn ask(&mut self, now: Instant, received: u64) -> AttemptDecision {
         if self.trying {
             return AttemptDecision::Wait;
@@ -65,7 +62,7 @@ impl UnverifiedHosts {
         AttemptDecision::Try
     }
 
-    /// A try is over.
+    /// Remembers a host that has answered as the remote, and returns its bytes to the budget.
     pub(super) fn finish_attempt(&mut self, host: IpAddr, is_remote: bool) {
         self.trying = false;
         if is_remote {
@@ -78,8 +75,8 @@ impl UnverifiedHosts {
     }
 }
 
-/// The time that such a host has for its answer, if the connection's round trip is `rtt` and the pause after a
-/// failure is now `pause`: another way may be longer, which later tries allow for.
+/// The time that such a host has for its answer, if the connection's round trip is `rtt` and the pause after a failure
+/// is now `pause`. Another route may be longer, so later attempts wait longer.
 pub(super) fn patience(rtt: Duration, pause: Duration) -> Duration {
     WAIT.max(pause).max(3 * rtt)
 }

@@ -1,14 +1,15 @@
-//! Two nodes, and an object from one to the other over a connection of a certain rate.
+//! Two nodes, and an object from one to the other over a path of a certain rate.
 
 use std::collections::VecDeque;
 
 use roost_proto::flow::digest;
 use roost_proto::machine::{Machine, RemoteIdentity as Remote};
 use roost_proto::node::{
-    Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, RequestSummary, ServiceRequest, SourceOutput, Ticket,
+    Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, RequestSummary, SourceOutput, Ticket,
 };
 use roost_proto::random::{RootSecret, SplitMix64};
 
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{
     Address, Area, Cell, ConnectionId, DeliveryClasses, Input, NodeId, Role, Service, ServiceSet, Transmit,
 };
@@ -18,12 +19,12 @@ use super::*;
 const CONNECTION: ConnectionId = ConnectionId(1);
 const TICKET: Ticket = Ticket(1);
 
-/// One direction of the path: packets wait for those before them, and are lost
-/// where more wait than in one round trip pass, or by chance.
+/// One direction of the path. Packets wait for those before them, and are lost by chance, or if more wait than pass in
+/// one round trip.
 struct SimulatedWire {
     bits_per_second: u64,
     delay: Duration,
-    /// In a million.
+    /// Lost packets in a million.
     loss: u64,
     random: SplitMix64,
     free: Time,
@@ -45,12 +46,12 @@ impl SimulatedWire {
 
 struct TransferHarness {
     now: Time,
-    peers: [Node; 2],
+    nodes: [Node; 2],
     ends: Option<[ConnectionEnd; 2]>,
     ways: [SimulatedWire; 2],
     dial: Option<roost_proto::DialId>,
     object: Bytes,
-    /// When what part of the object had come.
+    /// The arrival times and sizes of the object's parts.
     came: Vec<(Time, usize)>,
     summary: Option<RequestSummary>,
 }
@@ -63,7 +64,7 @@ fn address(number: u8) -> Address {
     Address::single(Scheme::Quic, ([10, 0, 0, number + 1], 7700).into())
 }
 
-fn peer(number: u8) -> Node {
+fn new_node(number: u8) -> Node {
     Node::new(NodeConfig {
         node: node(number),
         name: String::new(),
@@ -92,22 +93,22 @@ impl TransferHarness {
         let way =
             || SimulatedWire { bits_per_second, delay, loss, random: random.clone(), free: now, wire: VecDeque::new() };
         let object = Bytes::from(vec![0x5a; bytes]);
-        let peers = [peer(0), peer(1)];
+        let nodes = [new_node(0), new_node(1)];
         let (ways, came) = ([way(), way()], Vec::new());
-        Self { now, peers, ends: None, ways, dial: None, object, came, summary: None }
+        Self { now, nodes, ends: None, ways, dial: None, object, came, summary: None }
     }
 
     fn input(&mut self, side: usize, input: Input<NodeCommand>) {
-        self.peers[side].handle(self.now, input);
+        self.nodes[side].handle(self.now, input);
         self.drain_node(side);
     }
 
     fn drain_node(&mut self, side: usize) {
         loop {
-            while let Some(transmit) = self.peers[side].poll_transmit() {
+            while let Some(transmit) = self.nodes[side].poll_transmit() {
                 self.carry_out(side, transmit);
             }
-            let Some(event) = self.peers[side].poll_event() else { return };
+            let Some(event) = self.nodes[side].poll_event() else { return };
             let answer = match event {
                 NodeEvent::OpenSource { session, .. } => {
                     let (length, digest) = (self.object.len() as u64, digest(&self.object));
@@ -129,7 +130,7 @@ impl TransferHarness {
                 NodeEvent::Failed { detail, .. } => panic!("{detail}"),
                 _ => continue,
             };
-            self.peers[side].handle(self.now, Input::Command(answer));
+            self.nodes[side].handle(self.now, Input::Command(answer));
         }
     }
 
@@ -150,7 +151,7 @@ impl TransferHarness {
         }
     }
 
-    /// Goes on to the next thing that happens.
+    /// Advances to the next event.
     fn step(&mut self) {
         for side in 0..2 {
             while self.ways[1 - side].wire.front().is_some_and(|(at, _)| *at <= self.now) {
@@ -159,7 +160,7 @@ impl TransferHarness {
             }
             self.drive(side);
         }
-        let machines = self.peers.iter().filter_map(|peer| peer.poll_deadline().map(|deadline| deadline.at));
+        let machines = self.nodes.iter().filter_map(|peer| peer.poll_deadline().map(|deadline| deadline.at));
         let ends = self.ends.iter_mut().flatten().filter_map(ConnectionEnd::deadline);
         let wires = self.ways.iter().filter_map(|way| way.wire.front().map(|(at, _)| *at));
         let next = machines.chain(ends).chain(wires).min().expect("something is to happen");
@@ -167,7 +168,7 @@ impl TransferHarness {
     }
 
     fn drive(&mut self, side: usize) {
-        if self.peers[side].poll_deadline().is_some_and(|deadline| deadline.at <= self.now) {
+        if self.nodes[side].poll_deadline().is_some_and(|deadline| deadline.at <= self.now) {
             self.input(side, Input::Timeout);
         }
         let Some(end) = self.ends.as_mut().map(|ends| &mut ends[side]) else { return };
@@ -181,7 +182,7 @@ impl TransferHarness {
                 EndEvent::Up { rtt } => Input::ConnectionUp {
                     connection: CONNECTION,
                     dial: self.dial.filter(|_| side == 1),
-                    peer: Remote { node: node(other), role: Role::Node, name: String::new() },
+                    remote: Remote { node: node(other), role: Role::Node, name: String::new() },
                     address: address(other),
                     rtt,
                 },
@@ -196,14 +197,14 @@ impl TransferHarness {
         }
     }
 
-    /// The rate at which the second half of the object came, bits per second.
+    /// The rate at which the second half of the object arrived, bits per second.
     fn carry(&mut self) -> f64 {
-        let wanted = ServiceRequest {
-            deadline: Duration::from_secs(30),
-            provider: Some(Provider { node: node(0), addresses: vec![address(0)] }),
+        let request = ServiceRequest {
+            timeout: Some(Duration::from_secs(30)),
             ..ServiceRequest::new(Service::Image, Area::Anywhere)
         };
-        self.input(1, Input::Command(NodeCommand::Request { ticket: TICKET, request: wanted }));
+        let provider = Some(Provider { node: node(0), addresses: vec![address(0)] });
+        self.input(1, Input::Command(NodeCommand::Request { ticket: TICKET, request, provider }));
         while self.summary.is_none() {
             self.step();
         }

@@ -1,4 +1,4 @@
-//! An end that carries messages by the session of `udp://`.
+//! A simulated end that carries messages by the session of `udp://`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,24 +12,22 @@ use super::{EndEvent, SimPacket, SimulatedEnd};
 use crate::config::Limits;
 use crate::udp::session::{Packet, Session, write_close};
 
-/// Set in the first byte of a handshake's packets; those of a session begin
-/// with small numbers.
+/// Set in the first byte of a handshake's packets. Those of a session begin with small numbers.
 const FLIGHT: u8 = 0x80;
-/// The first byte of several packets of a session that share one of UDP, each behind its length.
+/// The first byte of a UDP datagram that several packets of a session share, each after its length.
 const SHARED: u8 = 0x40;
-/// The most of them, as over `udp://`.
+/// The most packets that share a datagram, as over `udp://`.
 const MAX_SHARED: usize = 8;
-/// When a flight is repeated for the first time, as DTLS and TCP do; then twice as late.
+/// The time after which a flight is repeated for the first time, as in DTLS and TCP. It doubles each time.
 const REPEAT: Duration = Duration::from_secs(1);
-/// Shortest time that a closed connection that has drained still answers, and the most answers, in
-/// case its farewell was lost.
+/// The shortest time for which a closed connection answers, and the most answers, in case its farewell was lost.
 const LINGER: Duration = Duration::from_secs(3);
 const FAREWELLS: u8 = 5;
-/// What TCP adds to the round trip before it repeats, at least; idle for as
-/// long, it begins slowly again.
+/// The least time that TCP adds to the round trip before it retransmits. After an idle time this long it also reduces
+/// its window.
 const MIN_VARIATION: Duration = Duration::from_millis(200);
 
-/// Whether a packet is the first of a handshake.
+/// True if a packet is the first of a handshake.
 pub(super) const fn is_first_packet(first: u8) -> bool {
     first == FLIGHT
 }
@@ -38,9 +36,9 @@ pub(super) const fn is_first_packet(first: u8) -> bool {
 pub(super) struct SessionEnd {
     sizes: &'static WireSizes,
     session: Session,
-    /// What TCP carries: one stream of bytes, of which the session carries segments.
+    /// The byte stream of TCP. The session carries its segments.
     stream: Option<Box<Stream>>,
-    /// When the last segment of it left.
+    /// The time at which its last segment left.
     last_sent: Instant,
     phase: SessionEndPhase,
     is_incoming: bool,
@@ -58,16 +56,15 @@ enum SessionEndPhase {
     Gone,
 }
 
-/// A handshake under way.
 #[derive(Debug)]
 struct HandshakeProgress {
-    /// The flight that is waited for, and which of its parts have come.
+    /// The flight that is expected, and a bit for each of its packets that has arrived.
     expected: u8,
     arrived: u32,
-    /// When our last flight left for the first time. An answer may be to that
-    /// one or to a repetition, so the round trip is at most so long.
+    /// The time at which our last flight left for the first time. An answer may be to that one or to a repetition, so
+    /// the round trip is at most the time since.
     sent: Instant,
-    /// When it leaves again, and how long after that the next time.
+    /// The time at which it leaves again, and the interval after that.
     repeat_at: Instant,
     wait: Duration,
     until: Instant,
@@ -112,7 +109,7 @@ impl SessionEnd {
                 }
                 flight
             }
-            // The other end repeats itself: what we answered was lost.
+            // The other end repeats itself, so our answer was lost.
             SessionEndPhase::Greeting(greeting) if is_last && flight < greeting.expected => {
                 let again = greeting.expected.checked_sub(1);
                 return again.into_iter().for_each(|again| self.send_flight(again));
@@ -123,7 +120,7 @@ impl SessionEnd {
         self.proceed(now, expected);
     }
 
-    /// All of a flight has come: ours follows, if it was not the last.
+    /// Handles a complete flight: our next one follows, unless it was the last.
     fn proceed(&mut self, now: Instant, flight: u8) {
         let SessionEndPhase::Greeting(greeting) = &mut self.phase else { return };
         let rtt = if flight > 0 { now.saturating_duration_since(greeting.sent) } else { Duration::ZERO };
@@ -135,11 +132,11 @@ impl SessionEnd {
             self.send_flight(flight + 1);
         }
         if flight + 1 >= last {
-            self.go_up(rtt);
+            self.establish(rtt);
         }
     }
 
-    fn go_up(&mut self, rtt: Duration) {
+    fn establish(&mut self, rtt: Duration) {
         self.session = session(self.sizes, rtt);
         self.phase = SessionEndPhase::Up;
         self.events.push_back(EndEvent::Up { rtt });
@@ -147,11 +144,11 @@ impl SessionEnd {
 
     fn handle_sealed(&mut self, now: Instant, content: &[u8]) {
         let Some(packet) = Packet::parse(content) else { return };
-        // Who sends messages has accepted us, though its word for it was lost.
+        // An end that sends messages has accepted us, even if its last flight was lost.
         if let SessionEndPhase::Greeting(greeting) = &self.phase
             && greeting.expected == self.last_flight()
         {
-            self.go_up(now.saturating_duration_since(greeting.sent));
+            self.establish(now.saturating_duration_since(greeting.sent));
         }
         match (&mut self.phase, packet) {
             (SessionEndPhase::Up, Packet::Close { reason, .. }) => self.fail(reason.to_owned()),
@@ -164,11 +161,11 @@ impl SessionEnd {
                     None => tell(message),
                 };
                 if self.session.handle_packet(now, packet, deliver).is_err() {
-                    self.fail("the peer broke the protocol".to_owned());
+                    self.fail("the remote broke the protocol".to_owned());
                 }
             }
             (SessionEndPhase::Draining { .. }, packet @ Packet::Ack(_)) => {
-                // An acknowledgement delivers nothing and breaks no rule.
+                // An acknowledgement delivers nothing and violates nothing.
                 let _ = self.session.handle_packet(now, packet, |_| {});
             }
             (SessionEndPhase::Closed { farewell, left, .. }, _) if *left > 0 => {
@@ -180,7 +177,7 @@ impl SessionEnd {
         }
     }
 
-    /// The connection is over, and the owner is told if it does not know.
+    /// Ends the connection, and reports that unless this side has closed it.
     fn fail(&mut self, reason: String) {
         if matches!(self.phase, SessionEndPhase::Up) {
             self.events.push_back(EndEvent::Down { reason });
@@ -188,12 +185,12 @@ impl SessionEnd {
         self.phase = SessionEndPhase::Gone;
     }
 
-    /// Lets out what may leave.
+    /// Sends all packets that may leave now.
     fn pump(&mut self, now: Instant) {
         if !matches!(self.phase, SessionEndPhase::Up | SessionEndPhase::Draining { .. }) {
             return;
         }
-        self.let_out(now);
+        self.emit_packet(now);
         self.cut_segments(now);
         let is_flushed = self.session.is_flushed() && self.stream.as_ref().is_none_or(|stream| stream.is_empty());
         if is_flushed && matches!(self.phase, SessionEndPhase::Draining { .. }) {
@@ -201,13 +198,13 @@ impl SessionEnd {
         }
     }
 
-    fn let_out(&mut self, now: Instant) {
+    fn emit_packet(&mut self, now: Instant) {
         while self.session.poll_packet(now, &mut self.plain) {
             self.push_plain();
         }
     }
 
-    /// Cuts segments from the stream when they can leave, so that they are full.
+    /// Cuts segments from the stream only when they can leave, so that they are full.
     fn cut_segments(&mut self, now: Instant) {
         let Some(mut stream) = self.stream.take() else { return };
         if self.session.is_flushed() && !stream.is_empty() {
@@ -218,10 +215,10 @@ impl SessionEnd {
         while self.session.has_room()
             && let Some(segment) = stream.segment(now, SEGMENT_BYTES)
         {
-            // There is room.
+            // This cannot fail, since there is room.
             let _ = self.session.send_reliable(now, 0, &Delivery::default(), segment);
             self.last_sent = now;
-            self.let_out(now);
+            self.emit_packet(now);
         }
         self.stream = Some(stream);
     }
@@ -244,7 +241,7 @@ impl SessionEnd {
     fn send_flight(&mut self, flight: u8) {
         let Some(parts) = self.sizes.flights.get(usize::from(flight)) else { return };
         for (part, size) in parts.iter().enumerate() {
-            // What is in it does not matter, only how long it would be.
+            // Only the length of the packet matters, not its content.
             let content = Bytes::copy_from_slice(&[FLIGHT | flight, part as u8, parts.len() as u8]);
             self.out.push_back(SimPacket { path: 0, content, bytes: u32::from(*size) + self.sizes.bare });
         }
@@ -267,7 +264,7 @@ impl SessionEnd {
     }
 }
 
-/// One more packet in those of a datagram; `None` if none may follow.
+/// Adds a packet to a datagram that several share; `None` if no more may follow.
 fn share(datagram: &[u8], packet: &[u8]) -> Option<Bytes> {
     let framed = |packet: &[u8]| [&u16::try_from(packet.len()).unwrap_or(u16::MAX).to_be_bytes(), packet].concat();
     match datagram.first()? {
@@ -294,9 +291,9 @@ impl SimulatedEnd for SessionEnd {
             return;
         }
         match (&mut self.stream, channel) {
-            // What is sent at one time leaves in one go, with the next packets.
+            // Messages that are queued at the same time share segments, so nothing leaves before the next packets.
             (Some(stream), _) => return stream.push(now, (channel, delivery), message),
-            // What does not fit the queue is lost.
+            // A message that does not fit into the queue is lost.
             (None, Channel::Reliable { flow }) => drop(self.session.send_reliable(now, flow, delivery, message)),
             (None, Channel::Datagram) => {
                 let mut packets = self.session.datagram_packets(message.len());
@@ -348,7 +345,7 @@ impl SimulatedEnd for SessionEnd {
             SessionEndPhase::Closed { until, .. } if *until <= now => self.phase = SessionEndPhase::Gone,
             SessionEndPhase::Draining { until, .. } if *until <= now => self.farewell(now),
             SessionEndPhase::Up | SessionEndPhase::Draining { .. } if self.session.handle_timeout(now).is_err() => {
-                self.fail("the peer has not been heard for too long".to_owned());
+                self.fail("the remote has not been heard for too long".to_owned());
             }
             _ => {}
         }

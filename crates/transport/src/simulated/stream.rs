@@ -1,5 +1,4 @@
-//! The bytes of a TCP connection: messages in frames, frames in TLS records,
-//! records in full segments.
+//! The byte stream of a TCP connection: messages in frames, frames in TLS records, records in full segments.
 
 use std::time::Instant;
 
@@ -12,23 +11,23 @@ use crate::tcp::queue::{WRITE_BATCH, WriteQueue};
 
 /// The most content of a TLS record.
 const RECORD_BYTES: usize = 16 * 1024;
-/// What a record adds to its content: five bytes of head, one that tells the
-/// type of the content, and the tag. Here the first two are the content's length.
+/// Bytes that a record adds to its content: five of header, one for the content's type, and the tag. Here the first two
+/// bytes are the content's length.
 const RECORD_HEAD: usize = 5 + 1 + 16;
 
-/// What is to be sent at one end, and what it has received of a message.
+/// The outgoing messages of one end, and the incomplete one that it receives.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     queue: WriteQueue,
-    /// Records that are in no segment yet.
+    /// Records that are not in a segment yet.
     written: BytesMut,
-    /// What has come of a record, and of a frame.
+    /// Bytes received of a record, and of a frame.
     sealed: BytesMut,
     opened: BytesMut,
 }
 
 impl Stream {
-    /// Takes a message; what does not fit the queue is lost, as in the product.
+    /// Queues a message. As in the product, a message that does not fit into the queue is lost.
     pub(super) fn push(&mut self, now: Instant, how: (Channel, &Delivery), message: Bytes) {
         self.queue.push(now, how, message, Limits::default().connection_queue_bytes);
     }
@@ -37,8 +36,7 @@ impl Stream {
         self.written.is_empty() && self.queue.is_empty()
     }
 
-    /// The next segment, of at most so many bytes. As without Nagle's
-    /// algorithm, what there is leaves at once.
+    /// The next segment, of at most `most` bytes. As without Nagle's algorithm, a short one leaves at once.
     pub(super) fn segment(&mut self, now: Instant, most: usize) -> Option<Bytes> {
         while self.written.len() < WRITE_BATCH && !self.queue.is_empty() {
             let mut plain = Vec::new();
@@ -53,8 +51,7 @@ impl Stream {
         (length > 0).then(|| self.written.split_to(length).freeze())
     }
 
-    /// Takes a segment; hands out the messages that are whole with it. A
-    /// record is opened when all of it has come.
+    /// Handles a segment, and delivers the messages that it completes. A record is opened when all of it has arrived.
     pub(super) fn receive(&mut self, segment: &[u8], mut deliver: impl FnMut(Bytes)) {
         self.sealed.extend_from_slice(segment);
         while let Some(length) = self.sealed.first_chunk().map(|length| usize::from(u16::from_be_bytes(*length)))
@@ -64,7 +61,7 @@ impl Stream {
             let content = self.sealed.split_to(length);
             self.opened.extend_from_slice(&content);
         }
-        // The other end is like this one, and sends nothing else.
+        // The other end runs the same code and sends no other frames.
         while let Ok(Some(Frame::Message(message))) = frame::take_frame(&mut self.opened) {
             deliver(message);
         }
@@ -85,7 +82,7 @@ mod tests {
         let segments: Vec<_> = std::iter::from_fn(|| stream.segment(now, 1448)).collect();
         let (last, full) = segments.split_last().unwrap();
         assert!(full.iter().all(|segment| segment.len() == 1448) && last.len() < 1448);
-        // A hundred thousand bytes in three round trips, with ten segments at first.
+        // A hundred thousand bytes in three round trips, with ten segments in the first.
         assert_eq!(segments.len(), 69);
         let mut other = Stream::default();
         let mut lengths = Vec::new();

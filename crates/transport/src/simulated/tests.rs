@@ -1,4 +1,4 @@
-//! Two ends over a connection that delays and loses.
+//! Two ends of a connection over a path with delay and loss.
 
 use std::collections::VecDeque;
 
@@ -8,11 +8,11 @@ use roost_proto::{DeliveryClass, DeliveryPreferences, Profile, Service};
 use super::*;
 
 const DELAY: Duration = Duration::from_millis(30);
-/// To a satellite far up and back, one way.
+/// The delay of one direction over a distant satellite, up and down.
 const FAR: Duration = Duration::from_millis(620);
 const MS: Duration = Duration::from_millis(1);
 
-/// A transport, its detail, and over how many paths.
+/// A transport, its detail, and the number of paths.
 type EndKind = (Scheme, Detail, u8);
 
 const UDP: EndKind = (Scheme::Udp, Detail::Packet, 1);
@@ -22,7 +22,7 @@ const COARSE_QUIC: EndKind = (Scheme::Quic, Detail::Message, 1);
 const MULTIHOMED: EndKind = (Scheme::Quic, Detail::Packet, 2);
 const ALL: [EndKind; 5] = [UDP, TCP, QUIC, COARSE_QUIC, MULTIHOMED];
 
-/// Both ends, and what is on its way to each.
+/// Both ends, and the packets under way to each.
 struct EndPair {
     now: Time,
     ends: [ConnectionEnd; 2],
@@ -31,12 +31,11 @@ struct EndPair {
     bytes: u64,
     random: SplitMix64,
     delay: Duration,
-    /// Per cent.
     loss: u64,
     /// The path that carries nothing.
     dead: Option<u8>,
     all_dead: bool,
-    /// Bytes by path.
+    /// Bytes carried, for each path.
     carried: [u64; 8],
 }
 
@@ -61,7 +60,7 @@ impl EndPair {
         }
     }
 
-    /// Goes on by a step of a millisecond.
+    /// Advances by a step of a millisecond.
     fn step(&mut self) {
         for side in 0..2 {
             if self.ends[side].deadline().is_some_and(|at| at <= self.now) {
@@ -106,7 +105,7 @@ fn handshake_takes_expected_round_trips() {
         let began = pair.now;
         pair.run(10 * DELAY);
         let [(up, EndEvent::Up { rtt })] = &pair.seen[0][..] else { panic!("{:?}", pair.seen[0]) };
-        // Each step of a millisecond may add one at either end.
+        // Each end may add a step of a millisecond.
         let steps = (*up - began).as_millis() as i64 - (round_trips * 2 * DELAY).as_millis() as i64;
         assert!((0..=6).contains(&steps), "{kind:?}: {steps}");
         assert!(*rtt >= 2 * DELAY && *rtt <= 2 * DELAY + 10 * MS, "{kind:?}: {rtt:?}");
@@ -172,7 +171,7 @@ fn datagrams_are_lost_but_over_tcp() {
         }
         pair.messages(0).len()
     };
-    // One packet of QUIC carries several of them.
+    // One packet of QUIC carries several of the datagrams.
     for kind in [UDP, QUIC, COARSE_QUIC] {
         assert!((30..95).contains(&delivered(kind)), "{kind:?}");
     }
@@ -223,8 +222,8 @@ fn the_same_seed_does_the_same() {
     }
 }
 
-/// TCP's window doubles with each round trip from ten segments, and does so
-/// again after a pause: a hundred thousand bytes take three, each time.
+/// TCP's window doubles in each round trip from ten segments, and does so again after a pause. So a hundred thousand
+/// bytes take three round trips each time.
 #[test]
 fn tcp_image_takes_three_round_trips() {
     let mut pair = EndPair::new(TCP, 0, 1);
@@ -254,13 +253,13 @@ fn long_handshake_measures_its_rtt() {
     }
 }
 
-/// Bulk that takes seconds is under way; the others come in the order of their
-/// urgency, whichever was sent first, and wait for what is in the network only.
+/// While a long transfer is under way, other messages arrive in the order of their priority, whichever was sent first.
+/// They wait only for bytes that are in the network already.
 #[test]
 fn urgent_messages_overtake_bulk() {
     for kind in [UDP, TCP, QUIC, MULTIHOMED] {
         let mut pair = EndPair::new(kind, 0, 1);
-        // A tenth of a megabit, so to speak: whatever is sent waits for room.
+        // The long delay makes the path slow, so that every message waits for room.
         pair.delay = FAR;
         pair.run(Duration::from_secs(5));
         let of = |service| Delivery::for_service(service);
@@ -271,7 +270,7 @@ fn urgent_messages_overtake_bulk() {
         (0..60).for_each(|_| send(&mut pair, 9, of(Service::Image), 16_000));
         pair.run(200 * MS);
         let urgent = [(4, of(Service::Video)), (2, of(Service::Track)), (0, Delivery::CONTROL)];
-        // As large as the others: what is smaller may fit where those do not.
+        // They are as large as the others, since smaller ones might fit where those do not.
         urgent.into_iter().for_each(|(mark, delivery)| send(&mut pair, mark, delivery, 16_000));
         pair.run(Duration::from_secs(60));
         let order: Vec<u8> = pair.messages(1).iter().map(|message| message[0]).collect();
@@ -281,7 +280,7 @@ fn urgent_messages_overtake_bulk() {
     }
 }
 
-/// Datagrams are lost, and what is not there in time is not sent again.
+/// Datagrams may be lost, and are not sent again after their lifetime.
 #[test]
 fn steering_datagrams_are_timely_or_lost() {
     let delivery =
@@ -307,12 +306,12 @@ fn steering_datagrams_are_timely_or_lost() {
         for (at, number) in came {
             let number = usize::from(number);
             assert!(!std::mem::replace(&mut seen[number], true), "{kind:?}: {number} came twice");
-            // Given up after its life and a round trip, and then still on its way.
+            // A message is given up after its lifetime and a round trip, and may still be under way then.
             let took = at.since(sent[number]);
             assert!(took <= life + 4 * DELAY, "{kind:?}: {number} took {took:?}");
         }
         let count = seen.iter().filter(|came| **came).count();
-        // What one path loses the other has brought.
+        // The other path has delivered what one path lost.
         let expected = if kind == MULTIHOMED { 395..=400 } else { 250..=399 };
         assert!(expected.contains(&count), "{kind:?}: {count}");
     }
@@ -332,7 +331,7 @@ fn numbers(pair: &EndPair, flow: u8) -> Vec<u16> {
     of_flow.map(|message| u16::from_be_bytes([message[1], message[2]])).collect()
 }
 
-/// Whatever is lost and whichever path dies when, also both at once.
+/// The order holds whatever is lost and whichever path dies, also if both die at once.
 #[test]
 fn messages_stay_ordered_while_paths_die() {
     for seed in 1..=20 {
@@ -343,7 +342,7 @@ fn messages_stay_ordered_while_paths_die() {
         let mut sent = [0; 3];
         for turn in 0..300 {
             if turn % 20 == 0 {
-                // The second is there when all is over.
+                // The second path works again at the end.
                 pair.dead = [None, Some(0), Some(1)][random.below(3) as usize];
                 pair.all_dead = random.below(8) == 0;
             }
@@ -389,7 +388,7 @@ fn backup_path_serves_only_while_needed() {
     assert_eq!(numbers(&pair, 0), (0..300).collect::<Vec<_>>());
 }
 
-/// Messages of 10 kB, one each 20 ms: none is much later than without.
+/// Messages of 10 kB, one in 20 ms: no message is much later than without the failure.
 #[test]
 fn dead_path_delays_few_round_trips() {
     let mut pair = EndPair::new(MULTIHOMED, 0, 1);

@@ -1,4 +1,4 @@
-//! How the packets of each transport look from outside: their sizes.
+//! The sizes of each transport's packets, by which a simulated connection looks real from outside.
 
 use roost_proto::Scheme;
 
@@ -6,48 +6,45 @@ use crate::config::Limits;
 use crate::udp::SEAL_BYTES;
 use crate::udp::session::RELIABLE_HEADER;
 
-/// Headers of IPv4 and UDP.
 pub(crate) const UDP_BYTES: u32 = 20 + 8;
 /// Headers of IPv4 and TCP, with time stamps.
 const TCP_BYTES: u32 = 20 + 32;
-/// What the options of a SYN take beyond time stamps.
+/// Bytes of a SYN's options besides time stamps.
 const OPTIONS: u16 = 8;
-/// A segment that only acknowledges, with the header of its frame. The system
-/// sends one ahead of its first segments of data; here they are one packet, so
-/// that a lost acknowledgement does not hold up a handshake.
+/// A segment that only acknowledges, with the header of its Ethernet frame. The system sends one before its first
+/// segments of data. Here they are one packet, so that a lost acknowledgement does not delay a handshake.
 const ACK_BYTES: u16 = 14 + TCP_BYTES as u16;
-/// A short QUIC header with a connection id of eight bytes, a packet number of
-/// one or two, the tag, and what a frame takes more than the head of a packet of ours.
+/// A short QUIC header with a connection id of eight bytes, a packet number of one or two, the tag, and the bytes by
+/// which a frame's header is longer than that of one of our packets.
 const QUIC_BYTES: u32 = 1 + 8 + 2 + 16 + FRAME_BYTES;
 const FRAME_BYTES: u32 = 2;
-/// The most that TCP puts into a packet of Ethernet.
+/// The most payload that TCP puts into a packet of Ethernet.
 pub(super) const SEGMENT_BYTES: usize = 1448;
 
-/// The sizes of a transport's packets.
 #[derive(Debug)]
 pub(super) struct WireSizes {
-    /// The handshake: the dialler's flights and the listener's in turn, and
-    /// last that the listener accepts; of each its packets, without headers.
+    /// The flights of the handshake, of the dialing side and the listener in turn; the last says that the listener
+    /// accepts. Each has its packets, without headers.
     pub(super) flights: &'static [&'static [u16]],
-    /// Headers around packets of the handshake.
+    /// Bytes of headers around packets of the handshake.
     pub(super) bare: u32,
-    /// The same around packets of the session, and what sealing adds.
+    /// Bytes of headers around packets of the session, with the bytes that sealing adds.
     sealed: u32,
-    /// Sealing alone, of a further packet of the session that shares one of UDP.
+    /// Bytes that sealing adds for a further packet in the same UDP datagram.
     pub(super) shared: Option<u32>,
-    /// The heads of the session's packets, where others stand for them.
+    /// Bytes of the session's own packet headers, where those of the transport replace them.
     heads: usize,
     /// The largest packet of the session.
     pub(super) packet_bytes: fn() -> usize,
-    /// Whether all travels in one order, and nothing is lost.
+    /// True if the transport delivers everything, in one order.
     pub(super) is_stream: bool,
 }
 
-/// The listener's keepsake, which shares the packet of its last word.
+/// The listener's reset token, which shares a packet with its last flight.
 const KEEPSAKE_BYTES: u16 = 44;
 
-/// DTLS 1.3 with certificates of both sides: ClientHello, padded; an echo, and ServerHello to
-/// Finished; the client's certificate to Finished, and ready; ready, and the keepsake.
+/// DTLS 1.3 with certificates of both sides: a padded ClientHello; an echo, and ServerHello to Finished; the client's
+/// certificate to Finished, and ready; ready, and the reset token.
 static UDP: WireSizes = WireSizes {
     flights: &[&[1215], &[806], &[610], &[95 + KEEPSAKE_BYTES]],
     bare: UDP_BYTES,
@@ -58,7 +55,7 @@ static UDP: WireSizes = WireSizes {
     is_stream: false,
 };
 
-/// SYN; SYN and ACK; then TLS 1.3 as above.
+/// SYN; SYN and ACK; then TLS 1.3 with the same messages.
 static TCP: WireSizes = WireSizes {
     flights: &[&[OPTIONS], &[OPTIONS], &[ACK_BYTES + 194], &[ACK_BYTES + 692], &[ACK_BYTES + 526], &[26]],
     bare: TCP_BYTES,
@@ -69,7 +66,7 @@ static TCP: WireSizes = WireSizes {
     is_stream: true,
 };
 
-/// QUIC pads what a client sends first, and whoever answers it.
+/// QUIC pads the first packet of a client, and the answer to it.
 static QUIC: WireSizes = WireSizes {
     flights: &[&[1200], &[1200, 138], &[1200, 142, 88], &[103]],
     bare: UDP_BYTES,
@@ -93,13 +90,13 @@ impl WireSizes {
         }
     }
 
-    /// The bytes that another packet adds to one that it shares; `None` if there is no room.
+    /// The bytes that another packet adds to a shared datagram; `None` if there is no room.
     pub(super) fn longer_by(&self, length: u32, content: &[u8]) -> Option<u32> {
         let more = self.shared? + content.len() as u32;
         (length + more <= self.sealed + (self.packet_bytes)() as u32).then_some(more)
     }
 
-    /// How long a packet of the session would be.
+    /// The length of a packet of the session, with all headers.
     pub(super) fn packet_length(&self, content: &[u8]) -> u32 {
         content.len().saturating_sub(self.heads) as u32 + self.sealed
     }

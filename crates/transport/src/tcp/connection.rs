@@ -1,5 +1,4 @@
-//! A TCP connection: a task that reads, a task that writes, a queue between the
-//! owner and the writer.
+//! A TCP connection: a task that reads, a task that writes, and a queue between the application and the writer.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,26 +20,25 @@ use crate::event::Event;
 use crate::priority_queue::Pushed;
 use crate::transport::{Context, cut, given};
 
-/// Longest wait for the remote to close its side, once a closed connection has handed over what was
-/// sent: one that is dropped with unread data would take back what was just sent.
+/// Longest wait for the remote to close its side after a closed connection has sent everything. Dropping a socket with
+/// unread data resets the connection, and the remote would lose the last bytes.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Bytes that are taken from TLS ahead of the frame that is read, and that each idle connection holds. TLS has
-/// the rest of what came, and longer pieces go past this.
+/// Bytes that are read from TLS beyond the current frame. Each idle connection holds this much. TLS keeps the rest of
+/// its input, and longer reads bypass this buffer.
 const READ_AHEAD: usize = 512;
 
-/// A TCP connection, as the owner reaches it.
+/// A TCP connection, as the application reaches it.
 pub(crate) struct TcpConnection {
     identified: ConnectionIdentity,
     context: Arc<Context>,
     live: Arc<LiveSchemeCounters>,
     tally: Arc<LiveConnectionCounters>,
     queue: Mutex<WriteQueue>,
-    /// Wakes the writer.
     work: Notify,
-    /// Tells the writer that its time is limited.
+    /// Starts the timer that limits the writer's remaining time.
     over: Notify,
-    /// Tells the reader that nothing more is to come.
+    /// Starts the timer that limits the reader's remaining time.
     stop: Notify,
 }
 
@@ -64,7 +62,7 @@ impl TcpConnection {
         })
     }
 
-    /// Makes the connection known and starts its tasks. `busy` is dropped when both are done.
+    /// Announces the connection and starts its tasks. `busy` is dropped when both are done.
     pub(super) fn start<S>(self: &Arc<Self>, stream: S, up: Event, busy: Arc<()>)
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
@@ -99,7 +97,6 @@ impl TcpConnection {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a message.
     pub(crate) fn send(&self, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
         let connection = self.identified.connection;
         let mut queue = self.lock();
@@ -120,14 +117,14 @@ impl TcpConnection {
         Ok(())
     }
 
-    /// Closes the connection once what was sent has left.
+    /// Closes the connection after all queued messages have left.
     pub(crate) fn close(&self, reason: String) {
         if self.context.registry.remove(self.identified.connection) {
             self.say_farewell(cut(&reason).to_owned());
         }
     }
 
-    /// The connection is over and the owner is told.
+    /// Ends the connection and reports it to the application.
     fn end(&self, reason: String) {
         if self.context.registry.remove(self.identified.connection) {
             self.context.queue.push(self.identified.sender(), Event::down(self.identified.connection, reason));
@@ -145,7 +142,7 @@ impl TcpConnection {
         self.lock().farewell.is_some()
     }
 
-    /// Delivers messages until the stream ends; answers why it did.
+    /// Delivers messages until the stream ends. Returns the reason.
     async fn read(&self, stream: impl AsyncRead + Unpin) -> String {
         let mut stream = BufReader::with_capacity(READ_AHEAD, stream);
         loop {
@@ -158,7 +155,7 @@ impl TcpConnection {
                 }
                 Ok(Some(Frame::Ready)) => {}
                 Ok(Some(Frame::Close(reason))) => return given(&reason),
-                Ok(None) => return "the peer closed the connection".to_owned(),
+                Ok(None) => return "the remote closed the connection".to_owned(),
                 Err(error) => {
                     LiveSchemeCounters::add(
                         &self.live.malformed,
@@ -170,7 +167,7 @@ impl TcpConnection {
         }
     }
 
-    /// Writes what is queued until the connection is over.
+    /// Writes queued messages until the connection is over.
     async fn write(&self, mut stream: impl AsyncWrite + Unpin) -> io::Result<()> {
         let mut bytes = Vec::new();
         loop {
@@ -192,8 +189,8 @@ impl TcpConnection {
         }
     }
 
-    pub(crate) fn standing(&self) -> &CertificateStatus {
-        &self.identified.standing
+    pub(crate) fn certificate_status(&self) -> &CertificateStatus {
+        &self.identified.certificate_status
     }
 
     pub(crate) fn info(&self) -> ConnectionInfo {
@@ -207,13 +204,13 @@ impl TcpConnection {
     }
 }
 
-/// Waits to be told, then for `time`.
+/// Waits for the notification, and then for `time`.
 async fn after(told: &Notify, time: Duration) {
     told.notified().await;
     tokio::time::sleep(time).await;
 }
 
-/// What went wrong with a stream, in a sentence.
+/// An error of a stream, as a sentence for people.
 pub(super) fn sentence(error: &io::Error) -> String {
     if let Some(refusal) = tls_error(error).and_then(refusal_from_tls_error) {
         let (side, refusal): (Side, _) = refusal;
@@ -221,8 +218,8 @@ pub(super) fn sentence(error: &io::Error) -> String {
     }
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
-        io::ErrorKind::ConnectionReset => "the peer reset the connection".to_owned(),
-        io::ErrorKind::UnexpectedEof => "the peer broke the connection off".to_owned(),
+        io::ErrorKind::ConnectionReset => "the remote reset the connection".to_owned(),
+        io::ErrorKind::UnexpectedEof => "the remote broke the connection off".to_owned(),
         _ => error.to_string(),
     }
 }

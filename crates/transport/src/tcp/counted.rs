@@ -1,4 +1,4 @@
-//! A TCP stream that counts what passes through it.
+//! A TCP stream that counts the bytes it carries.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::connection::LiveConnectionCounters;
 use crate::counters::LiveSchemeCounters;
 
-/// A stream, the counts of its connection and those of all of TCP.
+/// Adds to the counts of one connection and to those of all of TCP.
 pub(super) struct Counted {
     stream: TcpStream,
     tally: Arc<LiveConnectionCounters>,

@@ -10,25 +10,22 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::transport::MAX_REASON;
 
-/// Bytes in front of a body.
 pub(super) const HEADER: usize = 4;
 
 const READY: u8 = 0;
 const MESSAGE: u8 = 1;
 const CLOSE: u8 = 2;
 
-/// A frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// The listener accepts the dialler.
+    /// The listener has accepted the remote that dialed it.
     Ready,
     Message(Bytes),
-    /// The connection is over, and why.
+    /// The connection is over, for this reason.
     Close(String),
 }
 
 impl Frame {
-    /// Appends the frame to `into`.
     pub(super) fn write(&self, into: &mut Vec<u8>) {
         match self {
             Self::Ready => write(READY, &[], into),
@@ -45,11 +42,11 @@ fn write(kind: u8, body: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(body);
 }
 
-/// Reads a frame; `None` at the stream's end between two frames.
+/// Reads a frame; `None` if the stream ends between two frames.
 ///
 /// # Errors
 ///
-/// Those of the stream; [`io::ErrorKind::InvalidData`] if the bytes are no frame.
+/// Those of the stream; [`io::ErrorKind::InvalidData`] if the bytes are not a frame.
 pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Frame>> {
     let mut header = [0; HEADER];
     if stream.read(&mut header[..1]).await? == 0 {
@@ -62,11 +59,11 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Op
     Ok(Some(frame(kind, body)))
 }
 
-/// Takes the frame at the front of `bytes`; `None` while it is not whole.
+/// Removes the frame at the front of `bytes`; `None` while it is incomplete.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::InvalidData`] if the bytes are no frame.
+/// [`io::ErrorKind::InvalidData`] if the bytes are not a frame.
 #[cfg(any(test, feature = "simulated"))]
 pub(crate) fn take_frame(bytes: &mut BytesMut) -> io::Result<Option<Frame>> {
     let Some(&header) = bytes.first_chunk() else { return Ok(None) };
@@ -78,7 +75,7 @@ pub(crate) fn take_frame(bytes: &mut BytesMut) -> io::Result<Option<Frame>> {
     Ok(Some(frame(kind, bytes.split_to(length).to_vec())))
 }
 
-/// Kind and length of a frame that begins so.
+/// Parses a header into the frame's kind and length.
 fn head([kind, a, b, c]: [u8; HEADER]) -> io::Result<(u8, usize)> {
     let length = u32::from_be_bytes([0, a, b, c]) as usize;
     let limit = match kind {
@@ -89,7 +86,7 @@ fn head([kind, a, b, c]: [u8; HEADER]) -> io::Result<(u8, usize)> {
     };
     match limit {
         Some(limit) if length <= limit => Ok((kind, length)),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the peer sent what is no frame")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the remote sent what is no frame")),
     }
 }
 

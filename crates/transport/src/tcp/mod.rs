@@ -1,8 +1,7 @@
-//! `tcp://`: TLS 1.3, frames inside.
+//! `tcp://`: TLS 1.3 with frames inside.
 //!
-//! The dialler's TLS handshake is over before the listener has looked at its
-//! certificate, so the listener greets with a `Ready` frame: until then the
-//! dial may still end in a refusal.
+//! The dialing side finishes its TLS handshake before the listener has checked the certificate. So the listener then
+//! sends a `Ready` frame: until it arrives, the dial may still end in a refusal.
 
 mod connection;
 mod counted;
@@ -38,25 +37,24 @@ use crate::udp::Bucket;
 
 /// Connections that the system keeps for us until we accept them.
 const BACKLOG: i32 = 1024;
-/// How long to wait when the system has no file descriptor for a connection.
+/// The pause when the system has no file descriptor for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Bytes that may wait in the system and have not been sent: what is more
-/// urgent waits for no more than these, and for what is under way.
+/// Bytes that may wait in the system before they are sent. An urgent message waits for no more than these, besides the
+/// bytes that are under way.
 const UNSENT: u32 = 32 * 1024;
 
-/// Everything that is TCP.
 pub(crate) struct Tcp {
     pub(crate) live: Arc<LiveSchemeCounters>,
     context: Arc<Context>,
     acceptor: TlsAcceptor,
     handshake_limiter: Arc<HandshakeLimiter>,
     listeners: Mutex<Vec<AbortHandle>>,
-    /// A clone is held by every task of every connection.
+    /// Every task of every connection holds a clone, so its count shows if any is left.
     busy: Arc<()>,
 }
 
-/// What a listener's tasks need.
+/// The state that a listener's tasks need.
 struct Listener {
     live: Arc<LiveSchemeCounters>,
     context: Arc<Context>,
@@ -66,6 +64,8 @@ struct Listener {
 }
 
 impl Tcp {
+    /// Prepares the server's TLS configuration.
+    ///
     /// # Errors
     ///
     /// A sentence, if the identity cannot be used.
@@ -81,7 +81,7 @@ impl Tcp {
         })
     }
 
-    /// Listens; answers the address.
+    /// Listens at an address and returns the one that the socket got.
     pub(crate) fn listen(&self, at: SocketAddr) -> io::Result<SocketAddr> {
         let socket = socket2::Socket::new(socket2::Domain::for_address(at), socket2::Type::STREAM, None)?;
         socket.set_reuse_address(true)?;
@@ -102,31 +102,30 @@ impl Tcp {
         Ok(local)
     }
 
-    /// Accepts nobody any more.
+    /// Accepts no more connections. The present ones stay.
     pub(crate) fn stop_listening(&self) {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|task| task.abort());
     }
 
-    /// Whether every connection has ended.
     pub(crate) fn is_idle(&self) -> bool {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).len();
         Arc::strong_count(&self.busy) <= 1 + listeners
     }
 
-    /// Reaches a peer; the connection is announced on success, the reason comes back otherwise.
-    pub(crate) async fn dial(&self, to: SocketAddr, wish: DialRequest) -> Result<(), String> {
+    /// Dials a remote. On success the connection is announced, otherwise the reason is returned.
+    pub(crate) async fn dial(&self, to: SocketAddr, request: DialRequest) -> Result<(), String> {
         let (limits, trips) = (&self.context.limits, &self.context.round_trips);
-        let limit = limits.first_answer(trips.expected_rtt(to.ip(), wish.node));
+        let limit = limits.first_answer(trips.expected_rtt(to.ip(), request.node));
         let started = Instant::now();
         let Ok(connected) = timeout(limit, TcpStream::connect(to)).await else {
-            trips.mark_unresponsive(to.ip(), wish.node);
+            trips.mark_unresponsive(to.ip(), request.node);
             return Err(format!("no answer in {} s", limit.as_secs_f32()));
         };
         let stream = connected.map_err(|error| sentence(&error))?;
         let rtt = started.elapsed();
-        // The handshake of TLS, and the greeting.
+        // The TLS handshake takes one round trip, and the greeting another.
         let limit = 2 * limits.next_answer(rtt);
-        match timeout(limit, self.shake_hands(stream, rtt, to, wish)).await {
+        match timeout(limit, self.shake_hands(stream, rtt, to, request)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(format!("the handshake was not done in {} s", limit.as_secs_f32())),
         }
@@ -137,10 +136,10 @@ impl Tcp {
         stream: TcpStream,
         rtt: Duration,
         to: SocketAddr,
-        wish: DialRequest,
+        request: DialRequest,
     ) -> Result<(), String> {
         let context = &self.context;
-        let config = tls::client_config(&context.identity, &context.policy, wish.expect);
+        let config = tls::client_config(&context.identity, &context.policy, request.expect);
         let config = config.map_err(|error| error.to_string())?;
         be_prompt(&stream);
         let tally = Arc::<LiveConnectionCounters>::default();
@@ -153,18 +152,18 @@ impl Tcp {
         match frame::read(&mut stream).await.map_err(|error| sentence(&error))? {
             Some(Frame::Ready) => {}
             Some(Frame::Close(reason)) => return Err(given(&reason)),
-            Some(Frame::Message(_)) => return Err("the peer does not speak our protocol".to_owned()),
-            None => return Err("the peer closed the connection".to_owned()),
+            Some(Frame::Message(_)) => return Err("the remote does not speak our protocol".to_owned()),
+            None => return Err("the remote closed the connection".to_owned()),
         }
-        let passed = verified(context, stream.get_ref().1.peer_certificates(), wish.expect)?;
-        if wish.node.is_some_and(|node| node != passed.remote.node) {
+        let passed = verified(context, stream.get_ref().1.peer_certificates(), request.expect)?;
+        if request.node.is_some_and(|node| node != passed.remote.node) {
             return Err(unexpected(&passed.remote));
         }
-        if !wish.try_win() {
+        if !request.try_win() {
             return Err(TOO_LATE.to_owned());
         }
         let parts = Parts { context, live: &self.live, busy: &self.busy };
-        parts.announce(stream, tally, passed, to, rtt, Some(wish.dial));
+        parts.announce(stream, tally, passed, to, rtt, Some(request.dial));
         Ok(())
     }
 }
@@ -195,10 +194,9 @@ impl Listener {
         }
     }
 
-    /// Waits for a first byte, which costs us nothing, and then greets; counts
-    /// what comes to nothing.
+    /// Waits for a first byte, which costs nothing, and only then runs the handshake. Counts failures.
     async fn attend(&self, stream: TcpStream, from: SocketAddr, mut place: HandshakeSlot, bucket: &Mutex<Bucket>) {
-        // Who has lost the place was counted by the one that took it.
+        // The loss of a slot was counted when another stranger took it.
         let limit = self.context.limits.incoming_handshake_timeout();
         let Some(spoke) = place.hold(timeout(limit, stream.readable())).await else { return };
         if !matches!(spoke, Ok(Ok(()))) {
@@ -216,7 +214,7 @@ impl Listener {
         }
     }
 
-    /// The handshake with somebody who dialled us.
+    /// Runs the handshake with a remote that dialed us.
     async fn greet(&self, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
         be_prompt(&stream);
         let tally = Arc::<LiveConnectionCounters>::default();
@@ -236,14 +234,14 @@ impl Listener {
     }
 }
 
-/// Has the system send small messages at once and hold little back. Where it
-/// cannot, that only costs time.
+/// Makes the system send small messages at once and queue little. If it does not support that, messages are only
+/// slower.
 fn be_prompt(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
     let _ = SockRef::from(stream).set_tcp_notsent_lowat(UNSENT);
 }
 
-/// What a new connection is made of.
+/// The state that a new connection needs.
 struct Parts<'a> {
     context: &'a Arc<Context>,
     live: &'a Arc<LiveSchemeCounters>,
@@ -265,7 +263,7 @@ impl Parts<'_> {
         let identified = ConnectionIdentity {
             connection: self.context.registry.allocate(),
             remote: passed.remote,
-            standing: passed.standing,
+            certificate_status: passed.certificate_status,
             address: seen_at(Scheme::Tcp, at),
             dialled: dial.is_some(),
             rtt,
@@ -279,19 +277,19 @@ impl Parts<'_> {
     }
 }
 
-/// Who the certificate of a finished handshake names.
+/// Verifies the certificate of a finished handshake and returns its holder.
 pub(crate) fn verified<C: AsRef<[u8]>>(
     context: &Context,
     certificates: Option<&[C]>,
     expect: RoleSet,
 ) -> Result<VerifiedRemote, String> {
-    let leaf = certificates.and_then(<[C]>::first).ok_or("the peer showed no certificate")?.as_ref();
+    let leaf = certificates.and_then(<[C]>::first).ok_or("the remote showed no certificate")?.as_ref();
     let verdict = context.policy.admit(leaf, expect, SystemTime::now());
-    let (peer, standing) = verdict.map_err(|refusal| Side::Local.sentence(refusal))?;
-    Ok(VerifiedRemote { remote: peer, standing })
+    let (remote, certificate_status) = verdict.map_err(|refusal| Side::Local.sentence(refusal))?;
+    Ok(VerifiedRemote { remote, certificate_status })
 }
 
-/// Counts a refusal of ours that is behind a failed handshake.
+/// Counts our refusal, if that made a handshake fail.
 fn count_refusal(live: &LiveSchemeCounters, at: SocketAddr, error: &io::Error) {
     if let Some((Side::Local, refusal)) = tls_error(error).and_then(refusal_from_tls_error) {
         live.refuse(at, refusal);

@@ -1,4 +1,4 @@
-//! What waits to be written to a TCP connection.
+//! The messages that wait to be written to a TCP connection.
 
 use std::time::Instant;
 
@@ -8,32 +8,31 @@ use roost_proto::{Channel, Delivery};
 use super::frame::Frame;
 use crate::priority_queue::{PriorityQueue, Pushed, room_for};
 
-/// Bytes that the writer seals in one go, and so the most data that can go
-/// before what comes later and is more urgent.
+/// Bytes that the writer seals at once, and so the most data that can go before a later, more urgent message.
 pub(crate) const WRITE_BATCH: usize = 32 * 1024;
 
-/// What fits a segment, in a TLS record of its own. A record is opened when all
-/// of it has come, so what is as short is not sealed with what is longer: the
-/// first flight of a connection does not carry a whole record.
+/// Bytes that fit into one segment with a TLS record of their own. The receiver opens a record when all of it has
+/// arrived, and the first flight of a connection does not carry a whole long record. So short messages are not sealed
+/// together with a long one.
 const SHORT: usize = 1400;
 
-/// Messages on their way to the writer.
+/// The messages on their way to the writer.
 #[derive(Debug, Default)]
 pub(crate) struct WriteQueue {
     waiting: PriorityQueue,
-    /// Set once the connection is over for the owner; the writer ends with it.
+    /// Set when the application or an error has ended the connection; the writer ends after sending it.
     pub(super) farewell: Option<String>,
 }
 
 impl WriteQueue {
-    /// Takes a message, if there is room for it: `limit` bytes of each class, and
-    /// a little less for what is not the most urgent.
+    /// Queues a message if there is room for it: `limit` bytes for each class, and a little less for all but the most
+    /// urgent level.
     pub(crate) fn push(&mut self, now: Instant, how: (Channel, &Delivery), message: Bytes, limit: usize) -> Pushed {
         self.waiting.push(now, how, message, room_for(how.1.priority.into(), limit))
     }
 
-    /// Moves up to [`WRITE_BATCH`] bytes, or one message, or what is short before
-    /// a long one, into `bytes`; answers the farewell when nothing is left before it.
+    /// Moves up to [`WRITE_BATCH`] bytes, or one message, or the short messages before a long one, into `bytes`.
+    /// Returns the farewell when nothing is left before it.
     pub(crate) fn take_batch(&mut self, now: Instant, bytes: &mut Vec<u8>) -> Option<String> {
         while bytes.len() < WRITE_BATCH {
             let is_short = (1..=SHORT).contains(&bytes.len());
@@ -46,7 +45,6 @@ impl WriteQueue {
         None
     }
 
-    /// Whether nothing waits.
     #[cfg(feature = "simulated")]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()

@@ -1,4 +1,4 @@
-//! Who may begin a handshake, and who gives way when there are too many.
+//! Decides which strangers may begin a handshake, and which handshake ends when there are too many.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::counters::LiveSchemeCounters;
 use crate::handshake_limiter::HandshakeSlot;
 
 impl EndpointTurn<'_> {
-    /// A place for a stranger that begins a handshake with a first datagram of `size` bytes, if it may.
+    /// Gives a slot to a stranger that begins a handshake with a first datagram of `size` bytes, if it may.
     pub(super) fn admit(&mut self, route: Route, greeting: &ClientHello, size: usize) -> Option<HandshakeSlot> {
         if self.endpoint.context.closing.load(Ordering::Relaxed) {
             return None;
@@ -36,7 +36,7 @@ impl EndpointTurn<'_> {
         Some(place)
     }
 
-    /// Checks a ClientHello's proof of its sender's address; one without it is answered with a cookie.
+    /// True if a ClientHello proves its sender's address. Otherwise a cookie is sent in answer.
     pub(super) fn proves(&mut self, route: Route, greeting: &ClientHello) -> bool {
         let proves = self.has_proved(route, greeting);
         if !proves {
@@ -51,11 +51,11 @@ impl EndpointTurn<'_> {
         greeting.cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie))
     }
 
-    /// Ends a stranger's handshake that holds the address of a peer to be dialled and has proved
-    /// nothing: its sender may have forged that address, and a dial would wait for it in vain.
+    /// Ends a stranger's unproved handshake from an address that is about to be dialed. Its sender may have forged that
+    /// address, and the dial would wait for it in vain.
     pub(super) fn displace_unproved(&mut self, at: SocketAddr) {
         let Some(slot) = self.table.handshaking.get(&at).copied() else { return };
-        self.with(slot, |entry, _| {
+        self.run_on_session(slot, |entry, _| {
             if matches!(&entry.phase, DtlsPhase::Handshake(handshake) if handshake.is_doubtful()) {
                 entry.phase = DtlsPhase::Gone;
             }
@@ -63,15 +63,15 @@ impl EndpointTurn<'_> {
         });
     }
 
-    /// Ends the handshake whose place a newcomer has. Looks at all that are under way, which the
-    /// tokens before it keep cheap.
+    /// Ends the handshake whose slot was given away. It looks at all handshakes; the tokens that were needed to get
+    /// here keep that cheap.
     fn end_displaced(&mut self) {
         let slots: Vec<SessionSlot> = self.table.handshaking.values().copied().collect();
         for slot in slots {
             let Some(Entry { phase: DtlsPhase::Handshake(handshake), .. }) = self.entry(slot) else { continue };
-            // A dial that waits for it has its time, however many come.
-            if handshake.dial.is_none() && handshake.place.as_mut().is_some_and(HandshakeSlot::is_lost) {
-                self.with(slot, |entry, _| {
+            // A dial that waits for this handshake keeps its time, however many strangers arrive.
+            if handshake.dial.is_none() && handshake.slot.as_mut().is_some_and(HandshakeSlot::is_lost) {
+                self.run_on_session(slot, |entry, _| {
                     entry.phase = DtlsPhase::Gone;
                     SessionChange::Same
                 });

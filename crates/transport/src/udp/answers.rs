@@ -1,9 +1,9 @@
-//! Unencrypted answers to this end's ClientHello, true or forged.
+//! Unencrypted answers to our ClientHello, genuine or forged.
 //!
-//! An answer with an [echo](super::hello::ECHO) is from somebody who has seen our ClientHello. A
-//! listener of the version before echoes nothing; what it says could be anybody's who forges its
-//! address. So one such ServerHello is set aside, and used only if no echo comes for a while; and if
-//! one comes after all, the handshake begins anew and believes nothing else.
+//! Only a sender that has seen our ClientHello can send an answer with an [echo](super::hello::ECHO). A listener of the
+//! previous version echoes nothing, so anybody can forge its answers. One ServerHello without an echo is therefore held
+//! back, and used only if no echo arrives for a while. If an echo arrives after all, the handshake restarts and
+//! believes only answers with an echo.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,47 +12,44 @@ use super::datagram_queue::Route;
 use super::endpoint::SessionSlot;
 use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
 use super::handshake::{Handshake, most_bytes};
-use super::hello::{self, COOKIE, DatagramKind, SessionId};
+use super::hello::{self, COOKIE, DatagramKind, UdpSessionId};
 use super::table::EndpointTurn;
 use crate::counters::LiveSchemeCounters;
 
-/// Trust in an answer's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// It has seen our ClientHello.
+    /// Only a sender that has seen our ClientHello can have sent it.
     Echoed,
-    /// It may be anybody.
     Doubtful,
 }
 
-/// Time for which a ServerHello that echoes nothing is set aside; four times as long each time that the
-/// handshake begins anew, since an answer that echoes may have a longer way.
+/// Time for which a ServerHello without an echo is held back. It is four times as long after each restart, since the
+/// answer with an echo may take a longer route.
 const HOLD_TIME: Duration = Duration::from_secs(1);
-/// The most times that a dialler's handshake begins anew before its dial fails.
+/// The most restarts of a dial's handshake. After these the dial fails.
 const MAX_RESTARTS: u8 = 3;
 
-/// The answers that a dialler's handshake has had to its ClientHello.
+/// The answers to the ClientHello of a handshake that we began.
 #[derive(Default)]
 pub(super) struct Answers {
-    /// An answer has come that echoes: the listener does so, and nothing else is its own.
+    /// An answer with an echo has arrived, so the listener supports echoes, and answers without one are not from it.
     is_echoed: bool,
-    /// A ServerHello that echoes nothing.
+    /// A ServerHello without an echo, which may be forged.
     held: Option<HeldAnswer>,
-    /// One has been used.
+    /// True once a ServerHello without an echo has been used.
     is_doubtful: bool,
     restarts: u8,
 }
 
 struct HeldAnswer {
     answer: Vec<u8>,
-    /// Arrival of the first such answer.
+    /// The time at which the first such answer arrived.
     came: Instant,
-    /// Time at which it is used.
     due: Instant,
 }
 
 impl Answers {
-    /// An answer echoes; tells whether another one has been used before it.
+    /// Notes an answer with an echo. Returns true if an answer without one has been used before.
     fn note_echo(&mut self) -> bool {
         self.is_echoed = true;
         self.held = None;
@@ -62,23 +59,23 @@ impl Answers {
     fn hold_answer(&mut self, answer: &[u8], now: Instant) {
         if !self.is_echoed && !self.is_doubtful {
             let first = (now, now + HOLD_TIME * 4u32.pow(self.restarts.into()));
-            let (came, due) = self.held.take().map_or(first, |aside| (aside.came, aside.due));
+            let (came, due) = self.held.take().map_or(first, |held| (held.came, held.due));
             self.held = Some(HeldAnswer { answer: answer.to_vec(), came, due });
         }
     }
 
-    /// The answer that was set aside for long enough, and the time for which it was.
+    /// Takes the answer that was held back for long enough, and the time since it arrived.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<(Vec<u8>, Duration)> {
-        let aside = self.held.take_if(|aside| aside.due <= now)?;
+        let held = self.held.take_if(|aside| aside.due <= now)?;
         self.is_doubtful = true;
-        Some((aside.answer, now.saturating_duration_since(aside.came)))
+        Some((held.answer, now.saturating_duration_since(held.came)))
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.held.as_ref().map(|aside| aside.due)
+        self.held.as_ref().map(|held| held.due)
     }
 
-    /// The same for a handshake that begins anew, if it may.
+    /// The answers of a restarted handshake; `None` if it may not restart again.
     pub(super) fn for_restart(&self) -> Option<Self> {
         (self.restarts < MAX_RESTARTS).then(|| Self {
             is_echoed: self.is_echoed,
@@ -89,7 +86,7 @@ impl Answers {
 }
 
 impl Handshake {
-    /// The bytes in front of a datagram and behind it.
+    /// The bytes to put before a datagram of the handshake, and those to put after it.
     pub(super) fn around(&self, datagram: &[u8]) -> (Vec<u8>, &'static [u8]) {
         let is_plain = datagram.first().is_some_and(|first| *first < 32);
         match self.echo.filter(|_| is_plain) {
@@ -102,11 +99,11 @@ impl Handshake {
         }
     }
 
-    fn is_greeted_by(&self, random: &SessionId) -> bool {
+    fn is_greeted_by(&self, random: &UdpSessionId) -> bool {
         self.client && self.random.as_ref().is_some_and(|ours| ours.starts_with(random))
     }
 
-    /// Takes a cookie; tells whether it is a new one.
+    /// Stores a cookie. Returns true if it is a new one.
     fn prove_with(&mut self, cookie: [u8; COOKIE], trust: Trust) -> bool {
         let before = self.cookie.map(|(_, trust)| trust);
         let is_wanted = self.client
@@ -123,7 +120,7 @@ impl Handshake {
 }
 
 impl Entry {
-    /// Takes an answer that echoes.
+    /// Handles an answer with an echo. It ends the trust in answers without one.
     fn receive_answer(&mut self, answer: &[u8], desk: &mut SessionContext<'_>) -> SessionChange {
         let DtlsPhase::Handshake(handshake) = &mut self.phase else { return SessionChange::Same };
         if handshake.answers.note_echo() && self.restart_handshake(desk) {
@@ -132,7 +129,8 @@ impl Entry {
         self.receive(answer, desk)
     }
 
-    /// Begins a handshake of ours anew if it has not found its peer yet: what it failed for may have been forged.
+    /// Restarts a handshake that we began, unless the remote has answered with its certificate: the datagrams that made
+    /// it fail may have been forged.
     pub(super) fn restart_handshake(&mut self, desk: &mut SessionContext<'_>) -> bool {
         let DtlsPhase::Handshake(handshake) = &mut self.phase else { return false };
         let begins = handshake.restart(desk.now, desk.context.limits.incoming_handshake_timeout());
@@ -155,29 +153,29 @@ impl EndpointTurn<'_> {
         }
     }
 
-    /// An answer of somebody who has seen a ClientHello.
-    pub(super) fn handle_echo(&mut self, route: Route, random: SessionId, answer: &[u8]) {
+    /// Handles an answer of a sender that has seen our ClientHello.
+    pub(super) fn handle_echo(&mut self, route: Route, random: UdpSessionId, answer: &[u8]) {
         let found = self.handshake(route.to).filter(|(_, handshake)| handshake.is_greeted_by(&random));
         let slot = found.map(|(slot, _)| slot);
         match (slot, hello::classify(answer)) {
             (Some(_), DatagramKind::Retry(cookie)) => self.handle_retry(route.to, cookie, Trust::Echoed),
             (Some(slot), DatagramKind::Records { epoch: None }) => {
-                self.with(slot, |entry, desk| entry.receive_answer(answer, desk));
+                self.run_on_session(slot, |entry, desk| entry.receive_answer(answer, desk));
             }
             _ => LiveSchemeCounters::add(&self.endpoint.live.malformed, 1),
         }
     }
 
-    /// Records that are not encrypted and echo nothing. Alerts, acknowledgements and pieces are of no
-    /// use: anybody may have sent them.
+    /// Handles unencrypted records without an echo. Alerts, acknowledgements and fragments are ignored, since anybody
+    /// may have sent them.
     pub(super) fn handle_doubtful(&mut self, datagram: &[u8], from: SocketAddr) {
         let (now, most) = (self.now, most_bytes(&self.endpoint.context.limits));
         let slot = self.handshake(from).filter(|(_, handshake)| handshake.client).map(|(slot, _)| slot);
         let Some(slot) = slot.filter(|_| datagram.len() <= most && hello::is_server_hello(datagram)) else {
             return LiveSchemeCounters::add(&self.endpoint.live.malformed, 1);
         };
-        // The time at which it is used may be the next that there is.
-        self.with(slot, |entry, _| {
+        // The time at which the answer is used may be the session's next deadline.
+        self.run_on_session(slot, |entry, _| {
             if let DtlsPhase::Handshake(handshake) = &mut entry.phase {
                 handshake.answers.hold_answer(datagram, now);
             }
@@ -185,7 +183,7 @@ impl EndpointTurn<'_> {
         });
     }
 
-    /// The listener wants proof of our address.
+    /// Handles a listener's demand for proof of our address.
     pub(super) fn handle_retry(&mut self, from: SocketAddr, cookie: [u8; COOKIE], trust: Trust) {
         let (now, limits) = (self.now, self.endpoint.context.limits);
         let Some((slot, handshake)) = self.handshake(from) else { return };
@@ -195,7 +193,7 @@ impl EndpointTurn<'_> {
         let was_misled = trust == Trust::Echoed && handshake.answers.note_echo();
         handshake.greet_again(now, &limits);
         let hello = handshake.hello.clone();
-        self.with(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, desk| {
             if !was_misled || !entry.restart_handshake(desk) {
                 entry.post(&hello, desk);
             }

@@ -1,5 +1,3 @@
-//! Datagrams on their way to the socket.
-
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,30 +7,30 @@ use tokio::net::UdpSocket;
 
 use crate::counters::LiveSchemeCounters;
 
-/// The most bytes that wait for the socket. Beyond, datagrams are dropped.
+/// The most bytes that wait for the socket. Datagrams beyond it are dropped.
 const MAX_BYTES: usize = 4 << 20;
-/// The most refusals of the system that are kept to tell the dials.
+/// The most refusals of the system that are kept for the dials that they concern.
 const MAX_REFUSED: usize = 64;
 /// The most records in one datagram. The DTLS library reads sixteen.
 const MAX_RECORDS: u8 = 8;
 /// The most bytes in one call to the system.
 const MAX_RUN_BYTES: usize = 60_000;
 
-/// Where a datagram goes, and from which of our addresses.
+/// The destination of a datagram, and our address from which it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) to: SocketAddr,
     pub(super) from: Option<IpAddr>,
 }
 
-/// Sealed datagrams, in order.
+/// Sealed datagrams that wait for the socket, in order.
 #[derive(Debug, Default)]
 pub(super) struct DatagramQueue {
     bytes: Vec<u8>,
     datagrams: Vec<(Route, usize)>,
-    /// The records in the last one, if more may follow.
+    /// The number of records in the last datagram, if more may follow; 0 otherwise.
     records: u8,
-    /// What the system has refused to send since it was last asked for.
+    /// The datagrams that the system has refused since the last [`Self::take_refused`].
     refused: Vec<Refused>,
 }
 
@@ -40,13 +38,12 @@ pub(super) struct DatagramQueue {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     pub(super) to: SocketAddr,
-    /// What the system says: it is larger than the interface takes, there is no
-    /// route, a firewall forbids it.
+    /// The system's error: the datagram is too large for the interface, there is no route, or a firewall forbids it.
     pub(super) why: String,
 }
 
 impl DatagramQueue {
-    /// Adds a datagram made of `parts`; answers whether there was room for it.
+    /// Adds a datagram made of `parts`. Returns false if there is no room for it.
     pub(super) fn push(&mut self, route: Route, parts: &[&[u8]]) -> bool {
         let size: usize = parts.iter().map(|part| part.len()).sum();
         if self.bytes.len() + size > MAX_BYTES {
@@ -58,8 +55,8 @@ impl DatagramQueue {
         true
     }
 
-    /// The same of a sealed record. It shares the last datagram of all if that goes the same way and
-    /// both are no longer than `most`: a record tells its length.
+    /// Adds a sealed record. It shares the last datagram if that has the same route and both together are no longer
+    /// than `most`. A receiver can split them, since a record carries its length.
     pub(super) fn pack(&mut self, route: Route, record: &[u8], most: usize) -> bool {
         let is_open = (1..MAX_RECORDS).contains(&self.records) && self.bytes.len() + record.len() <= MAX_BYTES;
         let fits = |(last, size): &&mut (Route, usize)| is_open && *last == route && *size + record.len() <= most;
@@ -78,7 +75,7 @@ impl DatagramQueue {
         self.datagrams.is_empty()
     }
 
-    /// Hands over what the socket takes; what it does not take stays.
+    /// Hands datagrams to the socket. Those that it does not accept stay in the queue.
     pub(super) fn flush(&mut self, socket: &UdpSocket, io: &UdpSocketState, live: &LiveSchemeCounters) {
         let (mut sent, mut at) = (0, 0);
         while sent < self.datagrams.len() {
@@ -115,7 +112,6 @@ impl DatagramQueue {
         }
     }
 
-    /// What the system has refused to send since the last call.
     pub(super) fn take_refused(&mut self) -> Vec<Refused> {
         std::mem::take(&mut self.refused)
     }
@@ -131,8 +127,8 @@ impl DatagramQueue {
         }
     }
 
-    /// The datagrams from `start` on that one call can carry: the same route
-    /// and size, the last one possibly shorter.
+    /// The datagrams from `start` on that one call can carry: of the same route and size, the last one possibly
+    /// shorter.
     fn run_from(&self, start: usize, max_count: usize) -> Run {
         let (route, size) = self.datagrams[start];
         let mut run = Run { count: 1, bytes: size };

@@ -1,4 +1,4 @@
-//! A socket and its sessions.
+//! A UDP socket with its sessions, and the turns in which they work.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -30,32 +30,31 @@ use crate::known_remotes::KnownRemote;
 use crate::stateless_reset::reset_token;
 use crate::transport::Context;
 
-/// Where a session is in its endpoint's table.
+/// The index of a session in its endpoint's table.
 pub(crate) type SessionSlot = u32;
 
-/// Turns in one poll, unless something happens earlier.
+/// Turns in one poll, unless an event ends it earlier.
 const TURNS: usize = 4;
-/// Room that is asked of the system for arriving datagrams.
+/// The size of the system's buffer that the socket asks for.
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// A socket and its sessions.
-pub(crate) struct Endpoint {
+pub(crate) struct UdpEndpoint {
     socket: UdpSocket,
     io: UdpSocketState,
     pub(super) local: SocketAddr,
     pub(super) context: Arc<Context>,
     pub(super) live: Arc<LiveSchemeCounters>,
     config: Arc<dimpl::Config>,
-    /// The key from which the tokens of its sessions follow.
+    /// The key from which the reset tokens of its sessions follow.
     pub(super) forgotten: hmac::Key,
     table: Mutex<SessionTable>,
 }
 
-impl Endpoint {
+impl UdpEndpoint {
     pub(super) fn bind(at: SocketAddr, udp: &Udp) -> io::Result<Arc<Self>> {
         let socket = std::net::UdpSocket::bind(at)?;
         let io = UdpSocketState::new((&socket).into())?;
-        // The system grants what it allows; less only costs losses under load.
+        // The system grants as much as it allows. Less only causes losses under load.
         let _ = io.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
         let _ = io.set_send_buffer_size((&socket).into(), SOCKET_BUFFER);
         let table = SessionTable::new(&udp.context.limits)?;
@@ -71,14 +70,14 @@ impl Endpoint {
         }))
     }
 
-    /// The state of a handshake that begins now.
+    /// The DTLS state of a handshake that begins now.
     pub(super) fn dtls(&self, client: bool, now: Instant) -> Dtls {
         let mut dtls = Dtls::new_13(Arc::clone(&self.config), self.certificate(), now);
         dtls.set_active(client);
         dtls
     }
 
-    /// The certificate to show in a handshake that begins now; a renewal replaces it.
+    /// The certificate for a handshake that begins now. It is read each time, since a renewal replaces it.
     fn certificate(&self) -> DtlsCertificate {
         let identity = &self.context.identity;
         let (certificate, private_key) = (identity.certificate_der().to_vec(), identity.key_pkcs8_der().to_vec());
@@ -89,7 +88,7 @@ impl Endpoint {
         self.local
     }
 
-    /// Whether a connection to this address is up.
+    /// True if a connection to this address is up.
     pub(super) fn has_connection_to(&self, to: SocketAddr) -> bool {
         let mut table = self.lock();
         let slot = table.established.get(&to).copied();
@@ -101,14 +100,12 @@ impl Endpoint {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what has arrived, runs what is due, sends what follows, and hands
-    /// out what has happened. Answers when it must be called again even if
-    /// nothing arrives.
+    /// Reads datagrams, runs due timers, sends, and appends the events. Returns the time at which it must be called
+    /// again even if nothing arrives.
     pub(crate) fn poll(self: &Arc<Self>, cx: &mut Waking<'_>, events: &mut impl Extend<Event>) -> Option<Instant> {
         let mut table = self.lock();
         let mut more = true;
-        // With events at hand the caller comes again by itself, and needs neither to hear of
-        // more to read nor to be woken.
+        // With events to return, the caller polls again by itself, so neither reading on nor a wake-up is needed.
         for _ in 0..TURNS {
             more = self.turn(&mut table);
             if !table.events.is_empty() {
@@ -130,8 +127,8 @@ impl Endpoint {
         table.timers.first().map(|(at, _)| *at)
     }
 
-    /// As [`Self::poll`], without asking to be woken. Answers whether the connection
-    /// has something left to deliver or to say.
+    /// Like [`Self::poll`], but without arranging a wake-up. Returns true if a connection still has something to
+    /// deliver or to send.
     pub(crate) fn wind_down(self: &Arc<Self>) -> bool {
         let mut table = self.lock();
         for _ in 0..TURNS {
@@ -143,7 +140,7 @@ impl Endpoint {
         !table.outbox.is_empty() || table.entries.iter().flatten().any(|entry| entry.is_busy())
     }
 
-    /// One bounded round of work; answers whether there may be more to read.
+    /// Runs one bounded round of work. Returns true if there may be more to read.
     fn turn(self: &Arc<Self>, table: &mut SessionTable) -> bool {
         let mut turning = EndpointTurn::new(self, table);
         let more = turning.read();
@@ -153,7 +150,7 @@ impl Endpoint {
         more
     }
 
-    /// Begins a handshake.
+    /// Begins a handshake, or lets the dial wait for one that the remote has begun.
     pub(super) fn dial(self: &Arc<Self>, to: SocketAddr, dialling: PendingDial) {
         let mut table = self.lock();
         let mut turning = EndpointTurn::new(self, &mut table);
@@ -171,7 +168,7 @@ impl Endpoint {
         self.context.queue.waker.wake();
     }
 
-    /// Seals a message into the outbox.
+    /// Seals a message into the outbox, which [`Self::flush`] hands to the socket.
     pub(crate) fn send(
         self: &Arc<Self>,
         slot: SessionSlot,
@@ -182,7 +179,7 @@ impl Endpoint {
         let mut table = self.lock();
         let mut sent = Err(SendError::NoConnection(connection));
         let mut turning = EndpointTurn::new(self, &mut table);
-        let sooner = turning.with(slot, |entry, desk| {
+        let sooner = turning.run_on_session(slot, |entry, desk| {
             sent = entry.send(connection, how, message, desk);
             SessionChange::Same
         });
@@ -194,7 +191,7 @@ impl Endpoint {
         sent
     }
 
-    /// Hands the outbox to the socket, and tells the dials what it does not take.
+    /// Hands the outbox to the socket, and tells the dials which of their datagrams the system refused.
     fn send_out(&self, table: &mut SessionTable) {
         table.outbox.flush(&self.socket, &self.io, &self.live);
         for refused in table.outbox.take_refused() {
@@ -202,7 +199,7 @@ impl Endpoint {
         }
     }
 
-    /// Sends what waits.
+    /// Hands all waiting datagrams to the socket.
     pub(crate) fn flush(&self) {
         let mut table = self.lock();
         if !table.outbox.is_empty() {
@@ -213,11 +210,11 @@ impl Endpoint {
         }
     }
 
-    /// Closes a connection once what was sent has been acknowledged.
+    /// Closes a connection after everything sent has been acknowledged.
     pub(crate) fn close(self: &Arc<Self>, slot: SessionSlot, connection: ConnectionId, reason: String) {
         let mut table = self.lock();
         let mut turning = EndpointTurn::new(self, &mut table);
-        turning.with(slot, |entry, desk| {
+        turning.run_on_session(slot, |entry, desk| {
             entry.close(connection, reason, desk);
             SessionChange::Same
         });
@@ -226,17 +223,17 @@ impl Endpoint {
         self.context.queue.waker.wake();
     }
 
-    /// The peer of a connection, if it dialled us.
+    /// The remote of a connection, if it dialed us.
     pub(crate) fn known_remote(&self, slot: SessionSlot, connection: ConnectionId) -> Option<KnownRemote> {
         let table = self.lock();
         let entry = table.entries.get(slot as usize)?.as_deref()?;
         let Route { to, from } = entry.route;
         let is_up = matches!(&entry.phase, DtlsPhase::Up(identified) if identified.connection == connection);
-        let name = entry.migration.called.filter(|_| is_up)?;
+        let name = entry.migration.accepted_id.filter(|_| is_up)?;
         Some(KnownRemote { scheme: Scheme::Udp, at: self.local, from, to, wire_id: name })
     }
 
-    /// Says that the connection of an earlier run is gone; answers whether there was room for it.
+    /// Tells a remote that its connection of an earlier run is gone. Returns false if the outbox has no room.
     pub(super) fn send_reset(&self, known: &KnownRemote) -> bool {
         let mut table = self.lock();
         let said = reset_token(&self.forgotten, &known.wire_id);
@@ -246,15 +243,15 @@ impl Endpoint {
         had_room
     }
 
-    pub(crate) fn standing(&self, slot: SessionSlot, connection: ConnectionId) -> Option<CertificateStatus> {
-        self.lock().entries.get(slot as usize)?.as_ref()?.standing(connection)
+    pub(crate) fn certificate_status(&self, slot: SessionSlot, connection: ConnectionId) -> Option<CertificateStatus> {
+        self.lock().entries.get(slot as usize)?.as_ref()?.certificate_status(connection)
     }
 
     pub(crate) fn info(&self, slot: SessionSlot, connection: ConnectionId) -> Option<ConnectionInfo> {
         self.lock().entries.get(slot as usize)?.as_ref()?.info(connection)
     }
 
-    /// Reads a batch from the socket; answers how many buffers are filled.
+    /// Reads a batch from the socket. Returns the number of filled buffers.
     pub(super) fn receive(&self, buffers: &mut [u8], meta: &mut [RecvMeta; BATCH]) -> usize {
         let mut chunks = buffers.chunks_mut(BUFFER);
         let mut slices: [IoSliceMut<'_>; BATCH] =
@@ -262,15 +259,15 @@ impl Endpoint {
         let mut count = 0;
         let result = self.socket.try_io(Interest::READABLE, || {
             count = self.io.recv((&self.socket).into(), &mut slices, meta)?;
-            // Fewer than there was room for are all that there were: the system tells of the next
-            // ones, and need not be asked again to say that there is nothing.
+            // A batch that is not full has emptied the socket. The system reports the next datagrams, so no further
+            // read is needed to find the socket empty.
             if cfg!(target_os = "linux") && count < BATCH { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         match result {
             Ok(()) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => count,
             Err(error) => {
-                // An ICMP error of an earlier datagram; the next call goes on.
+                // An ICMP error for an earlier datagram. The next read continues.
                 tracing::debug!(%error, "reading the socket failed");
                 0
             }

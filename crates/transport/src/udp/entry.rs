@@ -1,4 +1,4 @@
-//! One session of an endpoint: its DTLS state, its phase, its counts.
+//! One session of an endpoint: its DTLS state, phase and counts.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use roost_proto::{NodeId, Scheme};
 
 use super::SEAL_BYTES;
 use super::datagram_queue::{DatagramQueue, Route};
-use super::endpoint::{Endpoint, SessionSlot};
+use super::endpoint::{SessionSlot, UdpEndpoint};
 use super::established::refused;
 use super::handshake::{ConnectedAction, Handshake, PendingDial};
-use super::hello::SessionId;
+use super::hello::UdpSessionId;
 use super::migration::MigrationState;
 use super::session::{Packet, RemoteSilent, Session, write_ready, write_reset_token};
 use crate::connection::{ConnectionIdentity, VerifiedRemote, seen_at};
@@ -23,16 +23,15 @@ use crate::event::Event;
 use crate::stateless_reset::reset_token;
 use crate::transport::Context;
 
-/// dimpl names a deadline even when it has nothing to do; one that is this far
-/// away means none.
+/// dimpl returns a deadline even when it has nothing to do. One further away than this means none.
 const IDLE: Duration = Duration::from_secs(60);
-/// Bytes that a host gets before it has shown that it dials us, for each that came in its name:
-/// as in QUIC (RFC 9000, section 8.1).
+/// Bytes sent to a host that has not proved its address, for each byte received from it, as in QUIC (RFC 9000, section
+/// 8.1).
 const UNPROVED_SHARE: u64 = 3;
-/// The close code that stands for no refusal.
+/// The close code for an end without a refusal.
 pub(super) const NO_REFUSAL: u8 = 0;
 
-/// A session.
+/// A session in any of its phases.
 pub(super) struct Entry {
     pub(super) slot: SessionSlot,
     pub(super) route: Route,
@@ -40,17 +39,16 @@ pub(super) struct Entry {
     pub(super) dtls_deadline: Option<Instant>,
     pub(super) session: Session,
     pub(super) phase: DtlsPhase,
-    /// What the endpoint's timer table holds for this session.
+    /// The entry for this session in the endpoint's timer table.
     pub(super) timer: Option<Instant>,
-    /// Whether acknowledgements or window may let packets out.
+    /// True if an acknowledgement may allow packets to leave.
     pub(super) stirred: bool,
-    /// Whether the peer began; until the handshake is over, it counts against
-    /// the limit on those.
+    /// True if the remote began the handshake, which then counts against the limit on handshakes.
     pub(super) is_incoming: bool,
     pub(super) migration: MigrationState,
-    /// What goes in front of the next datagram.
+    /// Plain bytes to put before the next datagram.
     head: Vec<u8>,
-    /// Output of dimpl that came while something was sealed.
+    /// Output of dimpl that arrived while a packet was sealed.
     pub(super) late: VecDeque<DeferredOutput>,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
@@ -58,7 +56,7 @@ pub(super) struct Entry {
     pub(super) messages_received: u64,
 }
 
-/// Output of dimpl, kept until it may be worked off.
+/// Output of dimpl that is kept until it may be handled.
 pub(super) enum DeferredOutput {
     Certificate(Vec<u8>),
     Connected,
@@ -67,7 +65,7 @@ pub(super) enum DeferredOutput {
 }
 
 impl DeferredOutput {
-    /// `None` for what is worked off at once.
+    /// `None` for output that is handled at once.
     fn from_output(output: &Output<'_>) -> Option<Self> {
         match output {
             Output::PeerCert(der) => Some(Self::Certificate(der.to_vec())),
@@ -82,54 +80,49 @@ impl DeferredOutput {
 pub(super) enum DtlsPhase {
     Handshake(Box<Handshake>),
     Up(Box<ConnectionIdentity>),
-    /// Waits until the peer has everything, then says farewell.
+    /// Waits until the remote has everything, then sends the farewell.
     Draining {
         reason: String,
         until: Instant,
     },
-    /// Repeats its farewell if need be, then goes.
+    /// Repeats the farewell when necessary, until it is removed.
     Closed {
         farewell: Vec<u8>,
         left: u8,
         until: Instant,
     },
-    /// To be removed.
     Gone,
 }
 
-/// What a session works with, apart from itself.
+/// The environment in which a session works.
 pub(super) struct SessionContext<'a> {
     pub(super) now: Instant,
     pub(super) context: &'a Context,
-    pub(super) endpoint: &'a Arc<Endpoint>,
+    pub(super) endpoint: &'a Arc<UdpEndpoint>,
     pub(super) live: &'a LiveSchemeCounters,
     pub(super) outbox: &'a mut DatagramQueue,
     pub(super) events: &'a mut Vec<Event>,
-    /// Where packets are built before they are sealed.
+    /// The buffer in which packets are built before they are sealed.
     pub(super) plain: &'a mut Vec<u8>,
-    /// Where dimpl puts its output.
+    /// The buffer into which dimpl writes its output.
     pub(super) sealed: &'a mut Vec<u8>,
 }
 
-/// The place of a datagram among those that wait for the socket.
+/// The way in which a datagram is added to the outbox.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DatagramPacking {
-    /// By itself.
     Alone,
-    /// With others for the same host.
+    /// Together with other records for the same host.
     Shared,
 }
 
-/// What became of a session.
+/// The change of a session that its endpoint must act on.
 pub(super) enum SessionChange {
-    /// Nothing that concerns the endpoint's tables.
     Same,
-    /// The handshake is over; the endpoint must enter the session under its
-    /// address and have it announced.
+    /// The handshake is over. The endpoint must file the session under its address and announce it.
     Established {
-        /// The dial that led to it.
         dial: Option<PendingDial>,
-        /// The first packet, if it is more than a greeting.
+        /// The first packet, if it is not just [`Packet::Ready`].
         early: Option<Vec<u8>>,
     },
 }
@@ -164,7 +157,7 @@ impl Entry {
         }
     }
 
-    /// Says the first word, if it is ours to say.
+    /// Begins the handshake, if we are the client.
     pub(super) fn start(&mut self, desk: &mut SessionContext<'_>) -> SessionChange {
         match self.dtls.handle_timeout(desk.now) {
             Ok(()) => self.run(desk),
@@ -175,7 +168,7 @@ impl Entry {
         }
     }
 
-    /// Takes a datagram of DTLS records.
+    /// Handles a datagram of DTLS records, if it may be useful in this phase.
     pub(super) fn receive(&mut self, datagram: &[u8], desk: &mut SessionContext<'_>) -> SessionChange {
         self.bytes_received += datagram.len() as u64;
         if let DtlsPhase::Handshake(handshake) = &mut self.phase {
@@ -197,14 +190,14 @@ impl Entry {
         }
     }
 
-    /// dimpl goes no further: a handshake of ours begins anew, anything else is over.
+    /// Ends the session after an error of dimpl, unless a handshake that we began can restart.
     fn break_off(&mut self, reason: &str, desk: &mut SessionContext<'_>) {
         if !self.restart_handshake(desk) {
             self.fail(reason, desk);
         }
     }
 
-    /// Works off what dimpl has to say.
+    /// Handles all output of dimpl, the deferred output first.
     pub(super) fn run(&mut self, desk: &mut SessionContext<'_>) -> SessionChange {
         while let Some(late) = self.late.pop_front() {
             match late {
@@ -216,7 +209,7 @@ impl Entry {
                         return turn;
                     }
                 }
-                DeferredOutput::Closed => self.break_off("the peer closed the connection", desk),
+                DeferredOutput::Closed => self.break_off("the remote closed the connection", desk),
             }
         }
         let mut sealed = std::mem::take(desk.sealed);
@@ -231,7 +224,7 @@ impl Entry {
                         break turn;
                     }
                 }
-                Output::CloseNotify => self.break_off("the peer closed the connection", desk),
+                Output::CloseNotify => self.break_off("the remote closed the connection", desk),
                 Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
                 Output::Timeout(at) => {
                     self.dtls_deadline = (at < desk.now + IDLE).then_some(at);
@@ -245,7 +238,7 @@ impl Entry {
         turn
     }
 
-    /// Has what came late worked off soon.
+    /// Schedules the deferred output to be handled soon.
     fn come_back(&mut self, now: Instant) {
         if !self.late.is_empty() {
             self.dtls_deadline = Some(now);
@@ -258,14 +251,15 @@ impl Entry {
         }
     }
 
-    /// A host that may not have dialled us has been sent enough. If it did, it repeats what it has sent.
+    /// True if a host that has not proved its address has been sent enough. A genuine one repeats its last flight and
+    /// so allows more.
     fn is_sent_enough(&self, more: usize) -> bool {
         let DtlsPhase::Handshake(handshake) = &self.phase else { return false };
         handshake.is_doubtful() && self.bytes_sent + more as u64 > UNPROVED_SHARE * self.bytes_received
     }
 
-    /// Puts a datagram of dimpl's own into the outbox. It is alone: a receiver acknowledges records of a
-    /// handshake only where they begin a datagram.
+    /// Puts a datagram of dimpl's own into the outbox. It is alone, because a receiver acknowledges records of a
+    /// handshake only at the beginning of a datagram.
     pub(super) fn post(&mut self, datagram: &[u8], desk: &mut SessionContext<'_>) {
         self.post_as(DatagramPacking::Alone, datagram, desk);
     }
@@ -297,7 +291,7 @@ impl Entry {
         }
     }
 
-    /// Seals the packet in `desk.plain` and posts it.
+    /// Seals the packet in `desk.plain` and puts it into the outbox.
     pub(super) fn seal(&mut self, desk: &mut SessionContext<'_>) {
         if let Err(error) = self.dtls.send_application_data(desk.plain) {
             return self.fail(&format!("the encryption failed: {error}"), desk);
@@ -311,7 +305,7 @@ impl Entry {
                     self.dtls_deadline = (at < desk.now + IDLE).then_some(at);
                     break;
                 }
-                // It had come before, and waits for its turn, which is the next.
+                // This output was there before, and is handled in the next turn.
                 output => self.late.extend(DeferredOutput::from_output(&output)),
             }
         }
@@ -319,7 +313,7 @@ impl Entry {
         self.come_back(desk.now);
     }
 
-    /// The same, with something in front of it that everybody may read.
+    /// Seals the packet in `desk.plain` after plain bytes that everybody on the path can read.
     pub(super) fn seal_after(&mut self, head: Vec<u8>, desk: &mut SessionContext<'_>) {
         self.head = head;
         self.seal(desk);
@@ -331,17 +325,17 @@ impl Entry {
         self.seal(desk);
     }
 
-    /// Greets who dialled us, and leaves with it what we say should we forget it.
+    /// Accepts the remote that dialed us, and gives it the token that we would send if we forgot the session.
     pub(super) fn welcome(&mut self, desk: &mut SessionContext<'_>) {
         self.seal_ready(desk);
-        if let Some(called) = self.migration.called {
+        if let Some(called) = self.migration.accepted_id {
             desk.plain.clear();
             write_reset_token(desk.plain, &called, &reset_token(&desk.endpoint.forgotten, &called));
             self.seal(desk);
         }
     }
 
-    /// Both sides have the keys and we have the peer's certificate.
+    /// Both sides have the keys, and we have the remote's certificate.
     fn connected(&mut self, desk: &mut SessionContext<'_>) {
         let DtlsPhase::Handshake(handshake) = &mut self.phase else { return };
         match handshake.connected(desk.now) {
@@ -349,7 +343,7 @@ impl Entry {
             ConnectedAction::Ready => {
                 desk.plain.clear();
                 write_ready(desk.plain);
-                // Packed by dimpl into the datagram of its last flight.
+                // dimpl packs it into the datagram of its last flight.
                 if let Err(error) = self.dtls.send_application_data(desk.plain) {
                     self.fail(&error.to_string(), desk);
                 }
@@ -361,7 +355,7 @@ impl Entry {
         }
     }
 
-    /// Takes a packet that DTLS has opened.
+    /// Handles a packet that DTLS has opened.
     fn opened(&mut self, plain: &[u8], desk: &mut SessionContext<'_>) -> SessionChange {
         let Some(packet) = Packet::parse(plain) else {
             LiveSchemeCounters::add(&desk.live.malformed, 1);
@@ -401,7 +395,7 @@ impl Entry {
         }
     }
 
-    /// The peer has passed and has let us pass: the connection is up.
+    /// Both sides have accepted each other, so the connection comes up.
     fn establish(&mut self, passed: VerifiedRemote, desk: &mut SessionContext<'_>) -> SessionChange {
         let DtlsPhase::Handshake(handshake) = &mut self.phase else { return SessionChange::Same };
         let (dial, late) = match handshake.dial.take() {
@@ -415,7 +409,7 @@ impl Entry {
         }
         if dial.is_none() && desk.context.registry.len() >= desk.context.limits.connections {
             LiveSchemeCounters::add(&desk.live.turned_away, 1);
-            self.farewell(NO_REFUSAL, "the peer has no room for another connection", desk);
+            self.farewell(NO_REFUSAL, "the remote has no room for another connection", desk);
             return SessionChange::Same;
         }
         let (early, client) = (handshake.early.take(), handshake.client);
@@ -423,7 +417,7 @@ impl Entry {
         let identified = ConnectionIdentity {
             connection: desk.context.registry.allocate(),
             remote: passed.remote,
-            standing: passed.standing,
+            certificate_status: passed.certificate_status,
             address: seen_at(Scheme::Udp, self.route.to),
             dialled: dial.is_some(),
             rtt: handshake.rtt(desk.now),
@@ -434,14 +428,14 @@ impl Entry {
         self.session = Session::new(limits.packet(), limits.connection_queue_bytes, identified.rtt);
         self.phase = DtlsPhase::Up(Box::new(identified));
         if !client {
-            let mut called = SessionId::default();
-            self.migration.called = rand::fill(&mut called).ok().map(|()| called);
+            let mut called = UdpSessionId::default();
+            self.migration.accepted_id = rand::fill(&mut called).ok().map(|()| called);
             self.welcome(desk);
         }
         SessionChange::Established { dial, early }
     }
 
-    /// The handshake or the connection has failed.
+    /// Ends a handshake or a connection that has failed.
     fn fail(&mut self, reason: &str, desk: &mut SessionContext<'_>) {
         if let DtlsPhase::Handshake(handshake) = &mut self.phase {
             match handshake.dial.take() {
@@ -457,7 +451,7 @@ impl Entry {
         }
     }
 
-    /// Runs what is due.
+    /// Runs the due timers of DTLS and of the session.
     pub(super) fn handle_timeout(&mut self, desk: &mut SessionContext<'_>) -> SessionChange {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= desk.now);
         let mut turn = SessionChange::Same;
@@ -488,7 +482,7 @@ impl Entry {
             },
             DtlsPhase::Up(_) | DtlsPhase::Draining { .. } => {
                 if self.session.handle_timeout(desk.now) == Err(RemoteSilent) {
-                    self.end("the peer no longer acknowledges anything".into(), desk);
+                    self.end("the remote no longer acknowledges anything".into(), desk);
                 }
                 self.migration.is_doubtful = self.session.is_probing();
                 self.pump(desk);
@@ -503,7 +497,7 @@ impl Entry {
         turn
     }
 
-    /// When [`Self::handle_timeout`] has something to do.
+    /// The time at which [`Self::handle_timeout`] must be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let own = match &self.phase {
             DtlsPhase::Handshake(handshake) => Some(handshake.deadline()),

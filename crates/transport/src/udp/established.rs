@@ -1,4 +1,4 @@
-//! A session once its connection is up: messages, and the way to its end.
+//! A session whose connection is up: its messages, and its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::error::SendError;
 use crate::event::Event;
 use crate::transport::given;
 
-/// Shortest time that a closed session still answers, so that a lost farewell is repeated.
+/// Shortest time for which a closed session answers packets, so that a lost farewell is repeated.
 const LINGER: Duration = Duration::from_secs(3);
-/// How often it answers.
+/// The most farewells that a closed session repeats.
 const FAREWELLS: u8 = 5;
 
 impl Entry {
-    /// Makes a connection that has just come up known, and goes on with what it sent early.
+    /// Announces a connection that has just come up, and handles the packet that its remote sent early.
     pub(super) fn announce(
         &mut self,
         dial: Option<PendingDial>,
@@ -44,7 +44,7 @@ impl Entry {
         self.run(desk);
     }
 
-    /// The connection as operators see it.
+    /// The connection's description. `None` if the slot holds another session by now.
     pub(super) fn info(&self, connection: ConnectionId) -> Option<ConnectionInfo> {
         let DtlsPhase::Up(identified) = &self.phase else { return None };
         (identified.connection == connection).then(|| ConnectionInfo {
@@ -57,22 +57,24 @@ impl Entry {
         })
     }
 
-    pub(super) fn standing(&self, connection: ConnectionId) -> Option<CertificateStatus> {
+    pub(super) fn certificate_status(&self, connection: ConnectionId) -> Option<CertificateStatus> {
         match &self.phase {
-            DtlsPhase::Up(identified) if identified.connection == connection => Some(identified.standing.clone()),
+            DtlsPhase::Up(identified) if identified.connection == connection => {
+                Some(identified.certificate_status.clone())
+            }
             _ => None,
         }
     }
 
-    /// Whether something is still to be delivered or said.
+    /// True if the session may still have something to deliver or to send.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.phase, DtlsPhase::Up(_) | DtlsPhase::Draining { .. })
     }
 
-    /// A packet of an established connection.
+    /// Handles a packet of an established connection.
     pub(super) fn received(&mut self, connection: ConnectionId, packet: Packet<'_>, desk: &mut SessionContext<'_>) {
         match packet {
-            // Its first one led here, so ours was lost.
+            // The remote repeats its `Ready`, so ours was lost.
             Packet::Ready if self.is_incoming => return self.welcome(desk),
             Packet::Close { code, reason } => return self.end(refused(code, reason), desk),
             Packet::Reliable { .. } | Packet::Ack(_) => self.stirred = true,
@@ -89,12 +91,12 @@ impl Entry {
         });
         if let Err(PacketViolation(what)) = outcome {
             LiveSchemeCounters::add(&desk.live.malformed, 1);
-            self.end(format!("the peer broke the protocol: {what}"), desk);
+            self.end(format!("the remote broke the protocol: {what}"), desk);
             self.farewell(NO_REFUSAL, &format!("you broke the protocol: {what}"), desk);
         }
     }
 
-    /// A packet of a connection that we are closing: only what it acknowledges counts.
+    /// Handles a packet of a connection that we are closing. Only acknowledgements count.
     pub(super) fn drained(&mut self, packet: Packet<'_>, desk: &mut SessionContext<'_>) {
         match packet {
             Packet::Close { .. } => self.phase = DtlsPhase::Gone,
@@ -109,7 +111,6 @@ impl Entry {
         }
     }
 
-    /// Sends a message of the owner's.
     pub(super) fn send(
         &mut self,
         connection: ConnectionId,
@@ -144,7 +145,7 @@ impl Entry {
         *desk.plain = plain;
     }
 
-    /// Lets out the packets that may leave.
+    /// Seals all packets that may leave now.
     pub(super) fn pump(&mut self, desk: &mut SessionContext<'_>) {
         self.stirred = false;
         if !matches!(self.phase, DtlsPhase::Up(_) | DtlsPhase::Draining { .. }) {
@@ -165,7 +166,7 @@ impl Entry {
         }
     }
 
-    /// The owner closes the connection.
+    /// Closes the connection once the remote has acknowledged every message, or its time is up.
     pub(super) fn close(&mut self, connection: ConnectionId, reason: String, desk: &mut SessionContext<'_>) {
         match &self.phase {
             DtlsPhase::Up(identified) if identified.connection == connection => {}
@@ -183,7 +184,7 @@ impl Entry {
         }
     }
 
-    /// Says why it is over, and stays a while to say it again.
+    /// Sends the farewell, and stays for a while to repeat it.
     pub(super) fn farewell(&mut self, code: u8, reason: &str, desk: &mut SessionContext<'_>) {
         let mut farewell = Vec::new();
         write_close(&mut farewell, code, reason);
@@ -193,7 +194,7 @@ impl Entry {
             DtlsPhase::Closed { farewell, left: FAREWELLS, until: desk.now + LINGER.max(2 * self.session.rtt()) };
     }
 
-    /// The connection, if it is up, is over: the owner is told.
+    /// Ends the connection, if it is up, and reports that to the application.
     pub(super) fn end(&mut self, reason: String, desk: &mut SessionContext<'_>) {
         if let DtlsPhase::Up(identified) = &self.phase
             && desk.context.registry.remove(identified.connection)
@@ -204,11 +205,11 @@ impl Entry {
     }
 }
 
-/// What a close packet says, in a sentence.
+/// The content of a close packet as a sentence.
 pub(super) fn refused(code: u8, reason: &str) -> String {
     match Refusal::from_code(code) {
         Some(refusal) => Side::Remote.sentence(refusal),
-        None if reason.is_empty() => "the peer closed the connection".to_owned(),
+        None if reason.is_empty() => "the remote closed the connection".to_owned(),
         None => given(reason),
     }
 }

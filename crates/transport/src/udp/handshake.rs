@@ -1,4 +1,4 @@
-//! A handshake under way: whom we expect, what we think of whom we found.
+//! The state of a handshake besides DTLS: its dial, the verdict on the remote, and its time limits.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,58 +16,58 @@ use crate::connection::VerifiedRemote;
 use crate::dial::{DialRequest, unexpected};
 use crate::handshake_limiter::HandshakeSlot;
 
-/// After how long a dialler greets again when it is not greeted back, at least. Doubles.
+/// Shortest time after which a client that gets no answer repeats its `Ready`. It doubles each time.
 const READY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The most bytes of a datagram in a handshake: one of its own, or a packet that came before its
-/// time. dimpl keeps thirty.
+/// The most bytes of a datagram in a handshake: one of the handshake itself, or a packet that arrived early. dimpl
+/// keeps thirty.
 pub(super) fn most_bytes(limits: &Limits) -> usize {
     HANDSHAKE_BYTES.max(limits.packet() + SEAL_BYTES)
 }
 
-/// A dial's wish for one address.
+/// A dial that waits for the handshake with one address.
 pub(crate) struct PendingDial {
     pub(crate) request: DialRequest,
     pub(crate) done: oneshot::Sender<Result<(), String>>,
 }
 
 impl PendingDial {
-    /// Tells the dial how this address turned out.
+    /// Reports the outcome at this address to the dial.
     pub(super) fn report_outcome(self, outcome: Result<(), String>) {
-        // A dial that no longer waits has been told otherwise.
+        // A dial that does not wait any more has got another outcome.
         let _ = self.done.send(outcome);
     }
 }
 
-/// The state of a handshake beside dimpl's own.
+/// The state of a handshake besides dimpl's own.
 pub(super) struct Handshake {
-    /// Whether ours is the ClientHello.
+    /// True if this side sends the ClientHello.
     pub(super) client: bool,
     pub(super) dial: Option<PendingDial>,
-    /// Of a stranger, among all whose handshakes are under way.
-    pub(super) place: Option<HandshakeSlot>,
-    /// As what the peer must be certified.
+    /// The slot of a stranger, by which the handshake counts against the limit.
+    pub(super) slot: Option<HandshakeSlot>,
+    /// The remote must be certified for one of these roles.
     pub(super) expect: RoleSet,
-    /// The random of the ClientHello.
+    /// The random of the ClientHello, which tells its repetitions from a new handshake.
     pub(super) random: Option<[u8; 32]>,
-    /// The peer has proved its address with a cookie.
+    /// True if the remote has proved its address with a cookie.
     pub(super) is_proved: bool,
-    /// The proof of address that the listener asked for.
+    /// The proof of our address that the listener asked for.
     pub(super) cookie: Option<([u8; COOKIE], Trust)>,
-    /// The bytes in front of unencrypted answers.
+    /// The bytes to put before unencrypted answers.
     pub(super) echo: Option<[u8; ECHO_BYTES]>,
     pub(super) answers: Answers,
-    /// Our first datagram, to be repeated with a cookie.
+    /// Our first datagram, which is repeated with a cookie.
     pub(super) hello: Vec<u8>,
-    /// A packet that overtook the peer's greeting.
+    /// A packet that arrived before the remote's `Ready`.
     pub(super) early: Option<Vec<u8>>,
-    /// Why the system has not sent what it should have, the last time.
+    /// The system's last error for a datagram of this handshake.
     pub(super) unsent: Option<String>,
-    /// Start of the handshake, and the time at which it is given up.
+    /// The start of the handshake, and the time at which it is given up.
     pub(super) since: Instant,
     pub(super) until: Instant,
-    /// Time at which our first datagram left, or the one that proves our address. The answer may be
-    /// to a repetition, so the round trip is at most the time since.
+    /// The time at which our first datagram left, or the one that proves our address. The answer may be to a
+    /// repetition, so the round trip is at most the time since.
     asked: Option<Instant>,
     rtt: Option<Duration>,
     has_heard: bool,
@@ -76,20 +76,21 @@ pub(super) struct Handshake {
     greeting: Option<(Instant, Duration)>,
 }
 
-/// Why we do not want the peer.
+/// The reason for which we do not accept the remote.
 struct RemoteRejection {
     code: u8,
     reason: String,
 }
 
-/// What to do once both sides have the keys.
+/// The next step once both sides have the keys.
 pub(super) enum ConnectedAction {
-    /// Wait for the dialler's greeting.
     Wait,
-    /// Greet the listener.
     Ready,
-    /// Tell the peer why not, and go.
-    Refuse { code: u8, reason: String },
+    /// Tell the remote the reason, and end the session.
+    Refuse {
+        code: u8,
+        reason: String,
+    },
 }
 
 impl Handshake {
@@ -97,7 +98,7 @@ impl Handshake {
         Self {
             client,
             dial,
-            place: None,
+            slot: None,
             expect,
             random: None,
             is_proved: false,
@@ -118,19 +119,19 @@ impl Handshake {
         }
     }
 
-    /// Lets a dial to a peer that is dialling us wait for this handshake.
+    /// Lets a dial wait for this handshake, which the remote may have begun.
     pub(super) fn adopt(&mut self, dialling: PendingDial) {
         if self.dial.as_ref().is_some_and(|dial| !dial.request.is_won()) {
             return dialling.report_outcome(Err("another dial to it is under way".into()));
         }
         match &self.verdict {
-            Some(Ok(VerifiedRemote { remote: peer, .. })) if !dialling.request.expect.contains(peer.role) => {
+            Some(Ok(VerifiedRemote { remote, .. })) if !dialling.request.expect.contains(remote.role) => {
                 dialling.report_outcome(Err(Side::Local.sentence(Refusal::WrongRole)));
             }
-            Some(Ok(VerifiedRemote { remote: peer, .. }))
-                if dialling.request.node.is_some_and(|node| node != peer.node) =>
+            Some(Ok(VerifiedRemote { remote, .. }))
+                if dialling.request.node.is_some_and(|node| node != remote.node) =>
             {
-                dialling.report_outcome(Err(unexpected(peer)));
+                dialling.report_outcome(Err(unexpected(remote)));
             }
             _ => {
                 self.expect = dialling.request.expect;
@@ -139,7 +140,7 @@ impl Handshake {
         }
     }
 
-    /// True if a datagram may be of use; an encrypted one is of none before there are keys.
+    /// True if a datagram may be useful. An encrypted one is useless before there are keys.
     pub(super) fn admits(&mut self, datagram: &[u8], limits: &Limits) -> bool {
         let is_plain = datagram.first().is_some_and(|first| *first < 32);
         let admits = datagram.len() <= most_bytes(limits) && (is_plain || self.has_heard || !self.client);
@@ -147,12 +148,13 @@ impl Handshake {
         admits
     }
 
-    /// True if the peer has sent anything that may be of use.
+    /// True if the remote has sent anything that may be useful.
     pub(super) const fn has_heard(&self) -> bool {
         self.has_heard
     }
 
-    /// Begins ours anew, if it has not found its peer and may; its dial gets time for that.
+    /// Restarts our handshake, unless the remote has answered with its certificate or restarts are used up. Its dial
+    /// gets the time for that.
     pub(super) fn restart(&mut self, now: Instant, limit: Duration) -> bool {
         let Some(answers) = self.answers.for_restart().filter(|_| self.client && !self.is_answered()) else {
             return false;
@@ -164,17 +166,17 @@ impl Handshake {
         true
     }
 
-    /// The peer has answered with its certificate, which nobody at another address can.
+    /// True if the remote has answered with its certificate. That proves its address, since it needs our datagrams.
     pub(super) fn is_answered(&self) -> bool {
         self.verdict.is_some()
     }
 
-    /// Anybody may have begun it, in the name of an address that is not its own.
+    /// True if anybody may have begun the handshake, with an address that is not its own.
     pub(super) fn is_doubtful(&self) -> bool {
         !self.client && self.dial.is_none() && !self.is_proved && !self.is_answered()
     }
 
-    /// A datagram leaves.
+    /// Notes that a datagram of the handshake leaves.
     pub(super) fn sent(&mut self, datagram: &[u8], now: Instant) {
         self.asked.get_or_insert(now);
         if self.client && self.hello.is_empty() {
@@ -183,24 +185,24 @@ impl Handshake {
         }
     }
 
-    /// Our first datagram leaves once more, since the peer wants proof of our address: it is there.
+    /// Restarts the round trip's measurement because the first datagram leaves again with a cookie. The demand for the
+    /// cookie shows that the remote exists, so it gets more time.
     pub(super) fn greet_again(&mut self, now: Instant, limits: &Limits) {
         self.extend(now, limits);
         self.asked = Some(now);
     }
 
-    /// The answer that is used now came so long ago: that is no part of the round trip.
+    /// Excludes the time for which an answer was held back from the round trip.
     pub(super) fn answer_was_held(&mut self, time: Duration) {
         self.asked = self.asked.map(|asked| asked + time);
     }
 
-    /// The peer has answered, which measures the round trip: it has its time for the next word.
+    /// Gives the remote time for its next message. Its answer has measured the round trip.
     fn extend(&mut self, now: Instant, limits: &Limits) {
         let rtt = now.saturating_duration_since(self.asked.unwrap_or(self.since));
         self.until = self.until.max(now + limits.next_answer(rtt));
     }
 
-    /// Looks at the peer's certificate.
     pub(super) fn judge(&mut self, der: &[u8], from: SocketAddr, desk: &SessionContext<'_>) {
         if self.client {
             self.extend(desk.now, &desk.context.limits);
@@ -209,10 +211,10 @@ impl Handshake {
         let verdict = desk.context.policy.admit(der, self.expect, SystemTime::now());
         let wanted = self.dial.as_ref().and_then(|dial| dial.request.node);
         self.verdict = Some(match verdict {
-            Ok((peer, standing)) if wanted.is_none_or(|node| node == peer.node) => {
-                Ok(VerifiedRemote { remote: peer, standing })
+            Ok((remote, certificate_status)) if wanted.is_none_or(|node| node == remote.node) => {
+                Ok(VerifiedRemote { remote, certificate_status })
             }
-            Ok((peer, _)) => Err(RemoteRejection { code: NO_REFUSAL, reason: unexpected(&peer) }),
+            Ok((remote, _)) => Err(RemoteRejection { code: NO_REFUSAL, reason: unexpected(&remote) }),
             Err(refusal) => {
                 desk.live.refuse(from, refusal);
                 tracing::debug!(peer = %from, %refusal, "refused a certificate");
@@ -221,7 +223,7 @@ impl Handshake {
         });
     }
 
-    /// Both sides have the keys.
+    /// Notes that both sides have the keys, and returns the next step.
     pub(super) fn connected(&mut self, now: Instant) -> ConnectedAction {
         self.connected = true;
         match &self.verdict {
@@ -235,11 +237,11 @@ impl Handshake {
                 ConnectedAction::Wait
             }
             Some(Err(verdict)) => ConnectedAction::Refuse { code: verdict.code, reason: verdict.reason.clone() },
-            None => ConnectedAction::Refuse { code: NO_REFUSAL, reason: "the peer showed no certificate".into() },
+            None => ConnectedAction::Refuse { code: NO_REFUSAL, reason: "the remote showed no certificate".into() },
         }
     }
 
-    /// The peer, if it has passed; the handshake is over with that.
+    /// Takes the remote, if it was accepted and both sides have the keys. The handshake is over then.
     pub(super) fn take_passed(&mut self) -> Option<VerifiedRemote> {
         match self.verdict.take_if(|_| self.connected) {
             Some(Ok(passed)) => Some(passed),
@@ -247,12 +249,12 @@ impl Handshake {
         }
     }
 
-    /// The round trip: from a side's first flight to the answer.
+    /// The round trip, from a side's first flight to the answer.
     pub(super) fn rtt(&self, now: Instant) -> Duration {
         self.rtt.unwrap_or_else(|| now.saturating_duration_since(self.asked.unwrap_or(self.since)))
     }
 
-    /// Why the handshake has failed, once its time is up.
+    /// The error of a handshake whose time is up.
     pub(super) fn overdue(&self, now: Instant) -> Option<String> {
         let seconds = self.until.saturating_duration_since(self.since).as_secs_f32();
         let unsent = self.unsent.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
@@ -262,13 +264,13 @@ impl Handshake {
         })
     }
 
-    /// Whether it is ours alone and another attempt of its dial has won. Once
-    /// the listener may have a connection, it has to hear a farewell instead.
+    /// True if another attempt of the dial has won, so that this handshake is useless. Once the listener may have a
+    /// connection, it must get a farewell instead.
     pub(super) fn is_idle_effort(&self) -> bool {
         self.client && !self.connected && self.dial.as_ref().is_some_and(|dial| dial.request.is_won())
     }
 
-    /// Whether it is time to greet again.
+    /// True if the `Ready` is due again.
     pub(super) fn ready_due(&mut self, now: Instant) -> bool {
         let Some((at, interval)) = &mut self.greeting else { return false };
         let due = *at <= now;

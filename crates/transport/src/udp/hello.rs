@@ -1,17 +1,15 @@
-//! What a datagram may be that no session explains: the first of a handshake,
-//! something of a peer whose address has changed, or noise.
+//! Classifies datagrams that belong to no session: the first of a handshake, one from a remote whose address has
+//! changed, or noise.
 //!
-//! Under load, or if the ClientHello is short, a listener asks for proof that
-//! the sender's address is real before it keeps anything (as QUIC's Retry): it
-//! answers with a cookie, and the dialler repeats the ClientHello with the
-//! cookie in front. In the same way it answers a record from an address that it
-//! knows nobody at; see [`super::migration`]. DTLS records begin with 20 to 63, so
-//! these kinds cannot be taken for one.
+//! Under load, or if the ClientHello is short, a listener asks for proof of the sender's address before it keeps any
+//! state, like QUIC's Retry: it answers with a cookie, and the dialing side repeats the ClientHello with the cookie
+//! before it. It answers a record from an unknown address in the same way; see [`super::migration`]. DTLS records begin
+//! with 20 to 63, so these kinds cannot be mistaken for one.
 //!
-//! Anybody can send in the name of another address, and neither a cookie's question nor a ServerHello
-//! nor an alert shows that its sender has seen the ClientHello. So a dialler asks, in a record behind
-//! it that older versions pass over, that each answer that is not encrypted carries the begin of the
-//! ClientHello's random in front: only who is on the path can say that.
+//! Anybody can send with a forged address, and neither a demand for a cookie nor a ServerHello nor an alert shows that
+//! its sender has seen the ClientHello. So the dialing side appends a record which older versions ignore. It asks that
+//! each unencrypted answer begins with the first bytes of the ClientHello's random. Only hosts on the path can know
+//! these.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -20,94 +18,87 @@ use aws_lc_rs::{hmac, rand};
 
 use crate::stateless_reset::RESET_TOKEN_BYTES;
 
-/// Length of a cookie, bytes.
 pub(super) const COOKIE: usize = 16;
-/// In front of a ClientHello: a cookie.
+/// Stands before a ClientHello, with a cookie between them.
 pub(super) const PROVED: u8 = 1;
-/// The answer to a ClientHello: come back with this cookie.
+/// The answer to a ClientHello: repeat it with this cookie.
 pub(super) const RETRY: u8 = 2;
-/// The answer to a record from an unknown address: say who you are, with this cookie.
+/// The answer to a record from an unknown address: identify the session, with this cookie.
 pub(super) const UNKNOWN: u8 = 3;
-/// In front of a record from a new address: the id of its session, and the cookie.
+/// Before a record from a new address: the id of its session, and the cookie.
 pub(super) const MOVED: u8 = 4;
-/// The answer to that where nobody has such a session: the token that was left with the peer.
+/// The answer to [`MOVED`] for an unknown session: the token that the remote was given for it.
 pub(super) const RESET: u8 = 5;
-/// In front of an answer that is not encrypted: the beginning of the random of the ClientHello that it answers.
+/// Before an unencrypted answer: the first bytes of the random of the ClientHello that it answers.
 pub(super) const ECHO: u8 = 6;
-/// Its length with what it carries.
-pub(super) const ECHO_BYTES: usize = 1 + size_of::<SessionId>();
-/// Behind a ClientHello: a record of a type that DTLS 1.3 discards (change_cipher_spec), which asks
-/// for [`ECHO`].
+/// The length of an echo, with its first byte.
+pub(super) const ECHO_BYTES: usize = 1 + size_of::<UdpSessionId>();
+/// After a ClientHello: a record of a type that DTLS 1.3 discards (change_cipher_spec). It asks for [`ECHO`].
 pub(super) const ASKS: [u8; 14] = [20, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1];
-/// The least size of a ClientHello's first datagram, bytes, that is answered
-/// without proof of the address: the answer and its repetitions take three
-/// times as much, the most that RFC 9000, section 8.1, lets go to an address
-/// that may not be the sender's. Ours fill a packet.
+/// The least size, in bytes, of a ClientHello's first datagram that is answered without proof of the address. The
+/// answer and its repetitions take three times as much, the most that RFC 9000, section 8.1, allows for an address that
+/// is not validated. Our own fill a packet.
 pub(super) const MIN_UNPROVED: usize = 1100;
-/// How long a cookie is good, at least.
+/// The shortest time for which a cookie is valid.
 const COOKIE_LIFE: Duration = Duration::from_secs(30);
 
-/// Tells the sessions of two peers apart wherever they are: the begin of the
-/// ClientHello's random. Everybody on the path has seen it; it proves nothing.
-pub(super) type SessionId = [u8; 8];
+/// The id by which sessions are told apart at any address: the first bytes of the ClientHello's random. Everybody on
+/// the path has seen it, so it proves nothing.
+pub(super) type UdpSessionId = [u8; 8];
 
-/// A datagram, as far as it can be told without a key.
+/// The kind of a datagram, as far as it is visible without a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DatagramKind<'a> {
-    /// A ClientHello's first part.
     Hello {
         greeting: ClientHello,
         records: &'a [u8],
     },
-    /// An answer from somebody who has seen a ClientHello of this random.
+    /// An answer from a sender that has seen a ClientHello with this random.
     Echo {
-        random: SessionId,
+        random: UdpSessionId,
         answer: &'a [u8],
     },
-    /// The answer to ours.
+    /// A demand for a cookie, in answer to our ClientHello.
     Retry([u8; COOKIE]),
-    /// Other DTLS records; encrypted ones with the low bits of their epoch.
+    /// Other DTLS records. Encrypted ones have the low bits of their epoch.
     Records {
         epoch: Option<u8>,
     },
-    /// The answer to a record of ours: the peer does not know us by our address.
+    /// The answer to our record: the remote does not know our address.
     Unknown([u8; COOKIE]),
-    /// A record of a session whose peer has another address now.
+    /// A record of a session whose remote has a new address.
     Moved {
-        id: SessionId,
+        id: UdpSessionId,
         cookie: [u8; COOKIE],
         record: &'a [u8],
     },
-    /// The answer to it: the session is not known any more.
+    /// The answer to [`Self::Moved`]: the session is unknown.
     Reset([u8; RESET_TOKEN_BYTES]),
     Noise,
 }
 
-/// The first datagrams of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClientHello {
     pub(super) random: [u8; 32],
-    /// The proof of its sender's address.
     pub(super) cookie: Option<[u8; COOKIE]>,
-    /// Its sender wants answers that echo its random.
+    /// True if its sender asks for answers with an echo.
     pub(super) asks: bool,
 }
 
 impl ClientHello {
-    /// The bytes in front of an unencrypted answer.
+    /// The bytes to put before an unencrypted answer.
     pub(super) fn echo(&self) -> Option<[u8; ECHO_BYTES]> {
         self.asks.then(|| echo(&self.random))
     }
 }
 
-/// The bytes that show that an answer's sender has seen a ClientHello.
+/// The bytes that prove that an answer's sender has seen a ClientHello.
 pub(super) fn echo(random: &[u8; 32]) -> [u8; ECHO_BYTES] {
     let mut echo = [ECHO; ECHO_BYTES];
     echo[1..].copy_from_slice(&random[..ECHO_BYTES - 1]);
     echo
 }
 
-/// Tells what a datagram is.
 pub(super) fn classify(datagram: &[u8]) -> DatagramKind<'_> {
     match datagram.first() {
         Some(&RETRY) => datagram[1..].try_into().map_or(DatagramKind::Noise, DatagramKind::Retry),
@@ -135,7 +126,7 @@ fn read_greeting(records: &[u8], cookie: Option<[u8; COOKIE]>) -> Option<Datagra
     Some(DatagramKind::Hello { greeting: ClientHello { random, cookie, asks }, records })
 }
 
-/// Whether a datagram is told apart as what it is; for the fuzz target.
+/// For the fuzz target: true if the classification fits the datagram's bytes.
 pub(crate) fn is_classified(datagram: &[u8]) -> bool {
     match classify(datagram) {
         DatagramKind::Hello { greeting, records } => {
@@ -161,10 +152,10 @@ const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 
-/// The random of a ClientHello whose first part starts the datagram.
+/// The random of a ClientHello whose first part is at the start of the datagram.
 pub(super) fn client_random(records: &[u8]) -> Option<[u8; 32]> {
-    // Record header: 13 bytes. Handshake header: type, length (3), sequence
-    // (2), offset of the part (3), its length (3). Then version (2), random.
+    // Record header: 13 bytes. Handshake header: type, length (3), sequence (2), offset of the fragment (3), its length
+    // (3). Then version (2), random.
     let is_hello = records.first() == Some(&HANDSHAKE) && records.get(13) == Some(&CLIENT_HELLO);
     let is_first_part = records.get(19..22) == Some(&[0, 0, 0]);
     let random = records.get(27..59).filter(|_| is_hello && is_first_part)?;
@@ -176,7 +167,7 @@ pub(super) fn is_server_hello(records: &[u8]) -> bool {
     matches!((records.first(), records.get(13)), (Some(&HANDSHAKE), Some(&SERVER_HELLO)))
 }
 
-/// Makes and checks cookies; keeps nothing about anybody.
+/// Makes and checks cookies without state for each address.
 pub(super) struct Cookies {
     key: hmac::Key,
     since: Instant,
@@ -216,7 +207,7 @@ impl Cookies {
     }
 }
 
-/// So many a second, and as many again at once.
+/// A token bucket: `per_second` tokens in each second, and as many in a burst.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     per_second: f64,
@@ -229,7 +220,7 @@ impl Bucket {
         Self { per_second: f64::from(per_second), tokens: f64::from(per_second), at: now }
     }
 
-    /// Whether one more may pass.
+    /// Takes a token. Returns false if there is none.
     pub(crate) fn try_take_token(&mut self, now: Instant) -> bool {
         self.fill(now);
         let passes = self.tokens >= 1.0;
@@ -239,13 +230,13 @@ impl Bucket {
         passes
     }
 
-    /// True if nothing has passed of late.
+    /// True if no token was taken in the last second.
     pub(crate) fn is_full(&mut self, now: Instant) -> bool {
         self.fill(now);
         self.tokens >= self.per_second
     }
 
-    /// True if half of a second's passes are left.
+    /// True if half of a second's tokens are left.
     pub(crate) fn is_half_full(&mut self, now: Instant) -> bool {
         self.fill(now);
         self.tokens * 2.0 >= self.per_second

@@ -1,39 +1,34 @@
-//! When the address of a peer, or ours, becomes another one: a NAT gives a new
-//! port, a network a new address, a vehicle comes into another cell.
+//! Sessions whose address changes on either side: a NAT gives a new port, a network a new address, or a vehicle enters
+//! another radio cell.
 //!
-//! Whose a record from an unknown address is, connection ids would tell
-//! (RFC 9146); dimpl has none, and they cost some bytes of every packet. Here an
-//! id is asked for when it is needed:
+//! Connection ids would tell to which session a record from an unknown address belongs (RFC 9146). dimpl has none, and
+//! they cost some bytes in every packet. Here the receiver asks for an id when it needs one:
 //!
 //! ```text
-//! peer, at another address                            we
-//! record ──────────────────────────────────────▶ know nobody there
+//! remote, at a new address                            we
+//! record ──────────────────────────────────────▶ address unknown
 //!   ◀─────────────────────────────── unknown: a cookie of that address
-//! moved: id, cookie, sealed: the cookie ───────▶ go on with the session there
+//! moved: id, cookie, sealed: the cookie ───────▶ session goes on there
 //!   ◀───────────────────────────────────────────── ready
 //! ```
 //!
-//! An end that knows no session of that id answers `forgotten` with the token that it left with the
-//! other when the session began, see [`crate::stateless_reset`]: after a restart the other need not find
-//! out by itself.
+//! An end that has no session with that id answers with the reset token that it gave to the other end when the session
+//! began, see [`crate::stateless_reset`]. So after a restart the other end learns of it at once.
 //!
-//! That is one round trip, without a handshake. The cookie proves that the peer
-//! can be reached where it says (as in RFC 9853), the seal that it is the peer
-//! and means that address. We keep nothing for who asks and answer fewer bytes
-//! than we got; an `unknown` is believed only by who has just sent something,
-//! and leads to one small packet now and then, and a repeated one if something is
-//! unacknowledged; ever more rarely as long as nothing is heard.
+//! The exchange takes one round trip and no handshake. The cookie proves that the remote can be reached at the new
+//! address (as in RFC 9853). The seal proves that it is the remote and means that address. We keep no state for the
+//! sender and answer with fewer bytes than it sent. An `unknown` is believed only by an end that has just sent
+//! something. It causes one small packet, and one repeated packet if something is unacknowledged, ever more rarely
+//! while no record opens.
 //!
-//! Who can watch and inject may have the peer confirm a wrong address; so the
-//! former one is remembered, and what asks whether the peer is there goes to both.
-//! A record from there may only be late: RFC 9000, section 9.3, lets none but the
-//! newest move a session, and dimpl does not tell the order of records. So it is
-//! asked as well: who is there seals a new answer, and that takes the session back.
+//! An attacker that can watch and inject may make the remote confirm a wrong address. So the former address is
+//! remembered, and probes for a silent remote go to both. A record from the former address may only be late: RFC 9000,
+//! section 9.3, lets only the newest packet move a session, but dimpl does not reveal the order of records. So such a
+//! record is questioned as well: a remote that is there seals a new answer, and that moves the session back.
 //!
-//! What was sent reliably meanwhile is repeated at once. Datagrams of that round
-//! trip are lost, as others are. Behind a NAT that has forgotten it, a peer is
-//! reached again once it sends something itself, as who misses the rest of a
-//! message does.
+//! Reliable messages that were sent meanwhile are repeated at once. Datagrams of that round trip are lost, as others
+//! may be. Behind a NAT that has forgotten its mapping, a remote is reached again once it sends something itself, for
+//! example a reminder of an incomplete message.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -44,9 +39,9 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 
 use super::datagram_queue::Route;
-use super::endpoint::{Endpoint, SessionSlot};
+use super::endpoint::{SessionSlot, UdpEndpoint};
 use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
-use super::hello::{self, COOKIE, SessionId};
+use super::hello::{self, COOKIE, UdpSessionId};
 use super::session::write_moved;
 use super::table::EndpointTurn;
 use super::unspecified;
@@ -57,43 +52,42 @@ use crate::local_addresses::is_local_address;
 use crate::stateless_reset::{RESET_TOKEN_BYTES, reset_token};
 use roost_proto::Scheme;
 
-/// Shortest time after the last packet in which `unknown` is believed.
+/// Shortest time after our last packet in which an `unknown` is believed.
 const RECENT: Duration = Duration::from_secs(5);
-/// The least time between two packets that tell who we are, and between two
-/// questions to a former address.
+/// The least time between two packets that identify us, and between two questions to a former address.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The most that it becomes while nobody answers, if the round trip is shorter.
+/// The longest that this pause becomes while no record opens, if the round trip is shorter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What a session keeps in case an address changes.
+/// The state that a session keeps in case an address changes.
 #[derive(Debug, Default)]
 pub(super) struct MigrationState {
-    pub(super) id: Option<SessionId>,
-    /// Our id of the session, if the remote dialled us.
-    pub(super) called: Option<SessionId>,
-    /// The listener's id of it, and the token by which the listener shows that it has forgotten it.
-    pub(super) reset_token: Option<(SessionId, [u8; RESET_TOKEN_BYTES])>,
-    /// When a packet that somebody wanted sent has left.
+    pub(super) id: Option<UdpSessionId>,
+    /// Our id of the session, if the remote dialed us.
+    pub(super) accepted_id: Option<UdpSessionId>,
+    /// The listener's id of the session, and the token by which it shows that it has forgotten the session.
+    pub(super) reset_token: Option<(UdpSessionId, [u8; RESET_TOKEN_BYTES])>,
+    /// The time at which the last packet left that was not itself an identification.
     pub(super) last_sent: Option<Instant>,
     introductions: Introductions,
-    /// What a peer must have sealed to be believed that it has moved.
+    /// The cookie that a remote must have sealed to prove that it has moved.
     pub(super) claim: Option<[u8; COOKIE]>,
-    /// Whether a record has opened.
+    /// True if a record of the current datagram has opened.
     pub(super) heard: bool,
-    /// Where the peer was before, the last address from which it spoke.
+    /// The former address of the remote, the last one from which a record opened.
     pub(super) former: Option<Route>,
-    /// Whether it has spoken from where it is now, apart from the claim.
+    /// True if a record other than the claim has opened from the present address.
     has_spoken: bool,
-    /// When it was asked whether it is there again.
+    /// The time at which a record from the former address was last questioned.
     asked: Option<Instant>,
-    /// Whether what leaves goes there as well.
+    /// True while packets are sent to the former address as well.
     pub(super) is_doubtful: bool,
-    /// The address of ours that the system sends from.
+    /// Our address from which the system sends.
     source: Option<IpAddr>,
 }
 
-/// When we may tell who we are: after a pause that doubles while nothing is
-/// heard, since the question may be forged or nobody be there.
+/// Limits the packets that identify us. The pause doubles while no record opens, since the `unknown` may be forged or
+/// nobody may be there.
 #[derive(Debug, Default)]
 struct Introductions {
     last: Option<Instant>,
@@ -113,13 +107,13 @@ impl Introductions {
 }
 
 impl MigrationState {
-    /// A record has opened.
+    /// Notes that a record has opened, so that the next identification may leave soon.
     pub(super) fn note_heard(&mut self) {
         self.heard = true;
         self.introductions.unanswered = 0;
     }
 
-    /// Whether a record that comes from this address is to be asked about.
+    /// True if a record from this address must be questioned.
     fn may_have_returned(&mut self, from: SocketAddr, now: Instant) -> bool {
         let is_former = self.former.is_some_and(|former| former.to == from);
         let asks = is_former && self.heard && self.asked.is_none_or(|at| at + PAUSE <= now);
@@ -127,8 +121,7 @@ impl MigrationState {
         asks
     }
 
-    /// Remembers from which address of ours the system sends to the peer, if we
-    /// leave that to it.
+    /// Remembers our address from which the system sends to the remote, if the system chooses it.
     pub(super) fn remember_source(&mut self, route: Route, local: SocketAddr) {
         if route.from.is_none() && local.ip().is_unspecified() {
             self.source = source_for(route.to);
@@ -137,7 +130,7 @@ impl MigrationState {
 }
 
 impl Entry {
-    /// Tells the peer, which does not know us where we are now, who we are.
+    /// Identifies us to the remote, which does not know our new address.
     fn introduce(&mut self, cookie: &[u8; COOKIE], desk: &mut SessionContext<'_>) {
         let id = self.migration.reset_token.map(|(id, _)| id).or(self.migration.id);
         let Some(id) = id.filter(|_| self.is_busy()) else { return };
@@ -155,7 +148,7 @@ impl Entry {
         self.migration.last_sent = sent;
     }
 
-    /// The peer is somewhere else now, unless it only says so again.
+    /// Continues the session at the remote's new address, unless the remote has only repeated itself.
     fn handle_migration(&mut self, from: SocketAddr, desk: &mut SessionContext<'_>) {
         let to = self.route.to;
         if from == to {
@@ -163,7 +156,7 @@ impl Entry {
         }
         if let DtlsPhase::Up(identified) = &mut self.phase {
             let (connection, address) = (identified.connection, seen_at(Scheme::Udp, to));
-            tracing::debug!(connection = connection.0, %from, %to, "the peer has another address");
+            tracing::debug!(connection = connection.0, %from, %to, "the remote has another address");
             identified.address = address.clone();
             desk.events.push(Event::Moved { connection, address });
         }
@@ -171,7 +164,7 @@ impl Entry {
         self.greet(desk);
     }
 
-    /// Lets the peer hear of us where we are, and goes on from there.
+    /// Sends from our new address, so that the remote learns it, and continues there.
     fn greet(&mut self, desk: &mut SessionContext<'_>) {
         if self.is_busy() {
             self.seal_ready(desk);
@@ -179,7 +172,7 @@ impl Entry {
         }
     }
 
-    /// Answers whether the system sends from another address of ours than before.
+    /// Returns true if the system sends from another of our addresses than before.
     fn note_source(&mut self, source: IpAddr, desk: &mut SessionContext<'_>) -> bool {
         let before = self.route.from.take().or(self.migration.source);
         self.migration.source = Some(source);
@@ -194,7 +187,7 @@ impl Entry {
 }
 
 impl EndpointTurn<'_> {
-    /// A record from where we know nobody: whoever it is may tell.
+    /// Asks the sender of a record from an unknown address to identify its session.
     pub(super) fn challenge_sender(&mut self, route: Route, size: usize) {
         let is_closing = self.endpoint.context.closing.load(Ordering::Relaxed);
         if size > COOKIE && !is_closing && self.table.questions.try_take_token(self.now) {
@@ -203,10 +196,10 @@ impl EndpointTurn<'_> {
         }
     }
 
-    /// A peer says that it does not know us.
+    /// Handles a remote's answer that it does not know our address.
     pub(super) fn handle_unknown(&mut self, from: SocketAddr, cookie: &[u8; COOKIE]) {
         let Some(slot) = self.table.established.get(&from).copied() else { return };
-        self.with(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, desk| {
             if entry.route.to == from {
                 entry.introduce(cookie, desk);
             }
@@ -214,8 +207,8 @@ impl EndpointTurn<'_> {
         });
     }
 
-    /// Somebody says which session a record is of.
-    pub(super) fn handle_moved(&mut self, route: Route, id: &SessionId, cookie: [u8; COOKIE], record: &[u8]) {
+    /// Handles a record with the id of its session.
+    pub(super) fn handle_moved(&mut self, route: Route, id: &UdpSessionId, cookie: [u8; COOKIE], record: &[u8]) {
         let slot = self.table.ids.get(id).copied();
         let is_free = self.table.established.get(&route.to).is_none_or(|other| Some(*other) == slot);
         let is_there = self.table.cookies.check(self.now, route.to, &cookie);
@@ -226,7 +219,7 @@ impl EndpointTurn<'_> {
             return LiveSchemeCounters::add(&self.endpoint.live.malformed, 1);
         };
         let mut is_meant = false;
-        self.with(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, desk| {
             entry.migration.claim = Some(cookie);
             let turn = entry.receive(record, desk);
             is_meant = entry.migration.claim.take().is_none();
@@ -237,31 +230,32 @@ impl EndpointTurn<'_> {
         }
     }
 
-    /// A session that nobody here has: from an earlier run of ours, or it is over.
-    fn send_reset(&mut self, route: Route, id: &SessionId, size: usize) {
+    /// Answers for a session that this end does not have: it is from an earlier run, or it has ended.
+    fn send_reset(&mut self, route: Route, id: &UdpSessionId, size: usize) {
         if size > RESET_TOKEN_BYTES && self.table.questions.try_take_token(self.now) {
             let said = reset_token(&self.endpoint.forgotten, id);
             self.table.outbox.push(route, &[&[hello::RESET], &said]);
         }
     }
 
-    /// A peer says that it has forgotten a session: believed if it says what it left with us.
+    /// Handles a remote's answer that it has forgotten a session. The answer is believed if it is the token that the
+    /// remote gave us.
     pub(super) fn handle_reset(&mut self, from: SocketAddr, said: &[u8; RESET_TOKEN_BYTES]) {
         let Some(slot) = self.table.established.get(&from).copied() else { return };
-        self.with(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, desk| {
             let left = entry.migration.reset_token.filter(|_| entry.is_busy());
             if left.is_some_and(|(_, token)| verify_slices_are_equal(&token, said).is_ok()) {
-                entry.end("the peer no longer knows the connection".to_owned(), desk);
+                entry.end("the remote no longer knows the connection".to_owned(), desk);
             }
             SessionChange::Same
         });
     }
 
-    /// Hands records to a session; where the peer was before, one that opens has
-    /// us ask whether the peer is there again.
+    /// Hands records to a session. If one from the remote's former address opens, the sender is asked if the remote is
+    /// there again.
     pub(super) fn receive(&mut self, slot: SessionSlot, datagram: &[u8], route: Route) {
         let mut asks = false;
-        self.with(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, desk| {
             entry.migration.heard = false;
             let turn = entry.receive(datagram, desk);
             entry.migration.has_spoken |= entry.migration.heard && entry.route.to == route.to;
@@ -273,13 +267,13 @@ impl EndpointTurn<'_> {
         }
     }
 
-    /// Enters a session under its new address; it is still found under the last one.
+    /// Files a session under its new address. It is still found under the former one.
     fn relocate(&mut self, slot: SessionSlot, route: Route) {
         let Some(entry) = self.entry(slot) else { return };
         let old = std::mem::replace(&mut entry.route, route);
         if old.to != route.to {
             let returns = entry.migration.former.is_some_and(|former| former.to == route.to);
-            // An address that was only claimed does not take the place of one it spoke from.
+            // An address that was only claimed does not replace one from which records opened.
             let has_spoken = std::mem::replace(&mut entry.migration.has_spoken, returns);
             let is_lasting = has_spoken || returns || entry.migration.former.is_none();
             let forgotten = if is_lasting { entry.migration.former.replace(old) } else { Some(old) };
@@ -289,17 +283,16 @@ impl EndpointTurn<'_> {
                 self.table.forget_address(forgotten.to, slot);
             }
         }
-        self.with(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, desk| {
             entry.handle_migration(old.to, desk);
             SessionChange::Same
         });
     }
 }
 
-impl Endpoint {
-    /// Looks whether the system now sends from another address of ours, and has
-    /// the peers learn of it that are concerned.
-    pub(crate) fn look_around(self: &Arc<Self>) {
+impl UdpEndpoint {
+    /// Checks if the system now sends from another of our addresses, and if so lets the affected remotes learn it.
+    pub(crate) fn update_sources(self: &Arc<Self>) {
         if !self.local.ip().is_unspecified() {
             return;
         }
@@ -313,7 +306,7 @@ impl Endpoint {
             }
             let Some(source) = *sources.entry(route.to.ip()).or_insert_with(|| source_for(route.to)) else { continue };
             let mut table = self.lock();
-            EndpointTurn::new(self, &mut table).with(slot, |entry, desk| {
+            EndpointTurn::new(self, &mut table).run_on_session(slot, |entry, desk| {
                 is_news |= entry.note_source(source, desk);
                 SessionChange::Same
             });
@@ -324,7 +317,7 @@ impl Endpoint {
         }
     }
 
-    /// Where the peers are whose connections we dialled or that know us by one address.
+    /// The routes of the sessions that are up or draining.
     fn routes(&self) -> Vec<(SessionSlot, Route)> {
         let table = self.lock();
         let entries = table.entries.iter().flatten().filter(|entry| entry.is_busy());
@@ -332,7 +325,7 @@ impl Endpoint {
     }
 }
 
-/// The address of ours from which the system would send to a peer.
+/// Our address from which the system would send to a remote.
 fn source_for(to: SocketAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind(unspecified(to)).ok()?;
     socket.connect(to).ok()?;
@@ -348,14 +341,14 @@ mod tests {
         let (mut moving, start) = (MigrationState::default(), Instant::now());
         let rtt = Duration::from_millis(10);
         let mut told = Vec::new();
-        // Somebody asks every 50 ms.
+        // The remote answers `unknown` every 50 ms.
         for ms in (0..=10_000).step_by(50) {
             if moving.introductions.try_identify(start + Duration::from_millis(ms), rtt) {
                 told.push(ms);
             }
         }
         assert_eq!(told, [0, 50, 150, 350, 750, 1550, 3150, 5150, 7150, 9150]);
-        // An answer makes it as quick as before.
+        // After an answer the pause is as short as at first.
         moving.note_heard();
         let later = start + Duration::from_millis(9200);
         assert!(moving.introductions.try_identify(later, rtt) && !moving.introductions.try_identify(later, rtt));

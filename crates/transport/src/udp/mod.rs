@@ -1,16 +1,13 @@
 //! `udp://`: DTLS 1.3, with our own packets inside.
 //!
-//! An [`Endpoint`] is a socket with a table of sessions by the peer's address,
-//! used for listening and for dialling alike. One [`entry::Entry`] is a
-//! session: its DTLS state, its phase, and its [`session`] machine. Nothing in
-//! here has a task: [`crate::Events`] calls [`Endpoint::poll`].
+//! An [`Endpoint`] is a socket with a table of sessions by the remote's address. It both listens and dials. One
+//! [`entry::Entry`] is a session: its DTLS state, its phase, and its [`session`] machine. None of them has a task:
+//! [`crate::Events`] calls [`Endpoint::poll`].
 //!
-//! A peer that has another address all at once goes on with its session; see
-//! [`migration`]. Two peers share one session for each pair of socket addresses: where both
-//! dial at once, the ClientHello with the greater random goes on and answers
-//! both dials; where one dials that has restarted, the new session replaces the
-//! old one once it has proved itself. A dial to a peer to which there is a connection
-//! takes another socket and so leads to another connection.
+//! The session of a remote whose address changes goes on; see [`migration`]. Two remotes share one session for each
+//! pair of socket addresses. If both dial at once, the handshake whose ClientHello has the greater random goes on and
+//! answers both dials. If a restarted remote dials, the new session replaces the old one once it has proved itself. A
+//! dial to a remote that has a connection already uses another socket and so makes another connection.
 
 mod admission;
 mod answers;
@@ -31,7 +28,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 
-pub(crate) use endpoint::{Endpoint, SessionSlot};
+pub(crate) use endpoint::{SessionSlot, UdpEndpoint};
 pub(crate) use handshake::PendingDial;
 pub(crate) use hello::{Bucket, is_classified};
 
@@ -39,37 +36,36 @@ use crate::counters::LiveSchemeCounters;
 use crate::known_remotes::KnownRemote;
 use crate::transport::Context;
 
-/// The largest datagram that DTLS adds around a packet of ours: header (5),
-/// content type (1), tag (16).
+/// The most bytes that DTLS adds around one of our packets: header (5), content type (1), tag (16).
 pub(crate) const SEAL_BYTES: usize = 22;
 
-/// The most bytes in a datagram of the handshake: with a cookie in front, the
-/// question for an echo behind, and headers of IPv6 and UDP, it is of the size that
-/// every path carries, 1280. Like all of ours it is not to be cut on the way, and what is larger (a chain
-/// of certificates, a message) goes in pieces.
+/// The most bytes in a datagram of the handshake. With a cookie before it, the request for an echo after it, and the
+/// headers of IPv6 and UDP, it has 1280 bytes, which every path carries. No datagram of ours may be fragmented on the
+/// way. Larger contents, such as a certificate chain or a message, are split into fragments here.
 const HANDSHAKE_BYTES: usize = 1280 - 40 - 8 - 1 - hello::COOKIE - hello::ASKS.len();
 
-// So does a packet of the usual size.
+// A packet of the usual size also fits into 1280 bytes.
 const _: () = assert!(1200 + SEAL_BYTES <= 1280 - 40 - 8);
 
-/// Times that a flight of the handshake is repeated: until a minute after it, which is longer than
-/// anybody waits for the answer.
+/// Repetitions of a flight of the handshake. The last is a minute after the first, longer than any handshake waits for
+/// the answer.
 const FLIGHT_RETRIES: usize = 6;
 
-/// Sockets from which one peer can be reached: a further connection to a peer that has
-/// one needs a socket of its own. With these used up, the connection is replaced.
+/// The most sockets for dialing the same address, since each further connection to a remote needs a socket of its own.
+/// After that, a new connection replaces an old one.
 const MAX_SOCKETS: usize = 4;
 
-/// Everything that is UDP.
 pub(crate) struct Udp {
     pub(crate) live: Arc<LiveSchemeCounters>,
     context: Arc<Context>,
     config: Arc<dimpl::Config>,
-    /// The listening ones, then those for dialling that were needed.
-    endpoints: RwLock<Arc<[Arc<Endpoint>]>>,
+    /// The listening ones, then those that were needed for dialing.
+    endpoints: RwLock<Arc<[Arc<UdpEndpoint>]>>,
 }
 
 impl Udp {
+    /// Prepares the DTLS configuration.
+    ///
     /// # Errors
     ///
     /// A sentence, if the identity cannot be used.
@@ -78,11 +74,11 @@ impl Udp {
             .with_crypto_provider(signing::provider())
             .mtu(HANDSHAKE_BYTES)
             .require_client_certificate(true)
-            // Ours is cheaper: it keeps nothing, and is asked for under load only.
+            // Our own cookies are cheaper: they need no state, and are used under load only.
             .use_server_cookie(false)
             .dtls12_cipher_suites(&[])
             .flight_start_rto(std::time::Duration::from_millis(500))
-            // Ours comes first and has the better words.
+            // Our own time limits end a handshake earlier, with a better sentence.
             .flight_retries(FLIGHT_RETRIES)
             .handshake_timeout(4 * context.limits.incoming_handshake_timeout())
             .build()
@@ -90,13 +86,13 @@ impl Udp {
         Ok(Self { live: Arc::default(), config: Arc::new(config), endpoints: RwLock::new(Arc::new([])), context })
     }
 
-    /// Opens a socket to listen on; answers its address.
+    /// Opens a socket to listen on and returns its address.
     pub(crate) fn listen(&self, at: SocketAddr) -> io::Result<SocketAddr> {
         self.open(at).map(|endpoint| endpoint.local())
     }
 
-    fn open(&self, at: SocketAddr) -> io::Result<Arc<Endpoint>> {
-        let endpoint = Endpoint::bind(at, self)?;
+    fn open(&self, at: SocketAddr) -> io::Result<Arc<UdpEndpoint>> {
+        let endpoint = UdpEndpoint::bind(at, self)?;
         let mut endpoints = self.endpoints.write().unwrap_or_else(PoisonError::into_inner);
         *endpoints = endpoints.iter().cloned().chain([Arc::clone(&endpoint)]).collect();
         drop(endpoints);
@@ -104,19 +100,18 @@ impl Udp {
         Ok(endpoint)
     }
 
-    /// Every socket.
-    pub(crate) fn endpoints(&self) -> Arc<[Arc<Endpoint>]> {
+    pub(crate) fn endpoints(&self) -> Arc<[Arc<UdpEndpoint>]> {
         Arc::clone(&self.endpoints.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// As [`crate::Transport::send_reset`].
+    /// As [`crate::Transport::send_reset`], for a remote that dialed over UDP.
     pub(crate) fn send_reset(&self, known: &KnownRemote) -> bool {
         let endpoints = self.endpoints();
         let endpoint = endpoints.iter().find(|endpoint| endpoint.local() == known.at);
         endpoint.is_none_or(|endpoint| endpoint.send_reset(known))
     }
 
-    /// Begins a handshake with `to`; `dialling` hears how it went.
+    /// Begins a handshake with `to`. `dialling` gets the outcome.
     pub(crate) fn dial(&self, to: SocketAddr, dialling: PendingDial) {
         let endpoints = self.endpoints();
         let mut able = endpoints.iter().filter(|endpoint| can_reach(endpoint.local(), to));
@@ -135,13 +130,13 @@ impl Udp {
     }
 }
 
-/// Whether a socket bound to `local` can send to `to`.
+/// True if a socket bound to `local` can send to `to`.
 pub(crate) fn can_reach(local: SocketAddr, to: SocketAddr) -> bool {
     let wide = local.ip().is_unspecified() || local.ip().is_loopback() == to.ip().is_loopback();
     local.is_ipv4() == to.is_ipv4() && wide
 }
 
-/// Any address and port of the family of `like`.
+/// The unspecified address and port of the same family as `like`.
 pub(crate) fn unspecified(like: SocketAddr) -> SocketAddr {
     let ip: IpAddr = if like.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     SocketAddr::new(ip, 0)

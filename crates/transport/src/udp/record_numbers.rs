@@ -1,9 +1,7 @@
-//! Masks of record numbers (RFC 9147, section 4.2.3), without a context of the
-//! crypto library for each.
+//! Masks of record numbers (RFC 9147, section 4.2.3), without a context of the crypto library for each.
 //!
-//! dimpl hands the key of record numbers over with each record, and its suites
-//! allocate, set up, wipe and free an AES context for the one block. Here the key
-//! is expanded on the stack, which takes less time than one allocation.
+//! dimpl passes the key of record numbers with each record, and its suites allocate, set up, wipe and free an AES
+//! context for one block. Here the key is expanded on the stack, which takes less time than one allocation.
 
 use std::sync::LazyLock;
 
@@ -15,7 +13,7 @@ use dimpl::crypto::{Cipher, Dtls13CipherSuite, HashAlgorithm, SupportedDtls13Cip
 
 type DynSuite = &'static dyn SupportedDtls13CipherSuite;
 
-/// dimpl's suites in their order, those with AES with the mask below.
+/// dimpl's suites in their order. Those with AES use the mask below.
 pub(super) fn suites() -> &'static [DynSuite] {
     static SUITES: LazyLock<Vec<DynSuite>> =
         LazyLock::new(|| default_provider().dtls13_cipher_suites.iter().map(|suite| with_mask(*suite)).collect());
@@ -23,7 +21,7 @@ pub(super) fn suites() -> &'static [DynSuite] {
 }
 
 fn with_mask(inner: DynSuite) -> DynSuite {
-    // Leaked once per process: dimpl wants suites that live as long as it.
+    // Leaked once in each process, since dimpl needs suites with a static lifetime.
     match inner.suite() {
         Dtls13CipherSuite::AES_128_GCM_SHA256 => Box::leak(Box::new(Suite { inner, mask: mask::<Aes128> })),
         Dtls13CipherSuite::AES_256_GCM_SHA384 => Box::leak(Box::new(Suite { inner, mask: mask::<Aes256> })),
@@ -31,14 +29,14 @@ fn with_mask(inner: DynSuite) -> DynSuite {
     }
 }
 
-/// `None` for a key of another length than the cipher's.
+/// `None` if the key's length is not that of the cipher.
 fn mask<C: KeyInit + BlockCipherEncrypt>(key: &[u8], sample: &[u8; 16]) -> Option<[u8; 16]> {
     let mut block = aes::cipher::Block::<C>::try_from(&sample[..]).ok()?;
     C::new_from_slice(key).ok()?.encrypt_block(&mut block);
     <[u8; 16]>::try_from(&block[..]).ok()
 }
 
-/// A suite of dimpl's that masks record numbers by itself.
+/// A suite of dimpl's, with record numbers masked here.
 #[derive(Debug)]
 struct Suite {
     inner: DynSuite,

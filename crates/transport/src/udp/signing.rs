@@ -1,7 +1,7 @@
 //! One signing key for all sessions of an identity.
 //!
-//! dimpl parses the private key for each session and keeps what it gets as long
-//! as the session lives, though it signs only once. From here it gets a handle.
+//! dimpl parses the private key for each session and keeps the result as long as the session lives, although it signs
+//! only once. From here it gets a handle to a shared key.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -12,17 +12,15 @@ use dimpl::crypto::{Buf, CryptoProvider, HashAlgorithm, KeyProvider, SignatureAl
 
 static KEYS: Keys = Keys(Mutex::new(Vec::new()));
 
-/// dimpl's provider, but for the keys and the masks of record numbers.
+/// dimpl's provider, with our keys and masks of record numbers.
 pub(super) fn provider() -> CryptoProvider {
     CryptoProvider { key_provider: &KEYS, dtls13_cipher_suites: super::record_numbers::suites(), ..default_provider() }
 }
 
-/// The keys in use, by the digest of what they were read from: one for each
-/// identity of the process.
+/// The keys in use, by the digest of their encoding: one for each identity of the process.
 #[derive(Debug)]
 struct Keys(Mutex<Vec<([u8; 32], Weak<Key>)>>);
 
-/// A key that sessions share.
 #[derive(Debug)]
 struct Key {
     algorithm: SignatureAlgorithm,
@@ -31,7 +29,7 @@ struct Key {
     signing: Mutex<Box<dyn SigningKey>>,
 }
 
-/// What a session holds.
+/// A session's handle to a shared key.
 #[derive(Debug)]
 struct Handle(Arc<Key>);
 

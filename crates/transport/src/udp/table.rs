@@ -1,5 +1,5 @@
-//! The sessions of an endpoint: who is under which address, which timer is
-//! next, and whom a datagram is for.
+//! The sessions of an endpoint, filed by address and by id, with their timers. Decides to which session a datagram
+//! belongs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -11,10 +11,10 @@ use roost_proto::RoleSet;
 
 use super::answers::Trust;
 use super::datagram_queue::{DatagramQueue, Refused, Route};
-use super::endpoint::{Endpoint, SessionSlot};
+use super::endpoint::{SessionSlot, UdpEndpoint};
 use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
 use super::handshake::{Handshake, PendingDial};
-use super::hello::{self, Bucket, ClientHello, Cookies, DatagramKind, SessionId};
+use super::hello::{self, Bucket, ClientHello, Cookies, DatagramKind, UdpSessionId};
 use super::session::Session;
 use super::unread::UnreadQueue;
 use crate::config::Limits;
@@ -22,27 +22,26 @@ use crate::counters::LiveSchemeCounters;
 use crate::event::Event;
 use crate::handshake_limiter::{HandshakeLimiter, HandshakeRateLimiter};
 
-/// Timers that fire in one turn.
+/// The most timers that fire in one turn.
 const TIMERS: usize = 256;
-/// Room for what dimpl puts out: a record, or the peer's certificate, which is
-/// no longer than the pieces that dimpl keeps.
+/// Room for an output of dimpl: a record, or the remote's certificate, which is no longer than the fragments that dimpl
+/// keeps.
 const OUTPUT: usize = 64 * 1024;
 
-/// The sessions of an endpoint and what they share.
+/// The sessions of an endpoint and the state that they share.
 pub(super) struct SessionTable {
-    /// At most [`crate::Limits::connections`] and [`crate::Limits::handshakes`], plus
-    /// what we dialled.
+    /// At most [`crate::Limits::connections`] and [`crate::Limits::handshakes`], plus those that we dialed.
     pub(super) entries: Vec<Option<Box<Entry>>>,
     free: Vec<SessionSlot>,
-    /// By the peer's address, and by the one that it had before.
+    /// By the remote's address, and by its former one.
     pub(super) established: HashMap<SocketAddr, SessionSlot>,
-    /// Those that are established, wherever the peer is.
-    pub(super) ids: HashMap<SessionId, SessionSlot>,
+    /// By id, so that a remote is found at any address.
+    pub(super) ids: HashMap<UdpSessionId, SessionSlot>,
     pub(super) handshaking: HashMap<SocketAddr, SessionSlot>,
-    /// Strangers whose handshakes are under way.
+    /// The limit on strangers whose handshakes are under way.
     pub(super) handshake_limiter: Arc<HandshakeLimiter>,
     pub(super) shares: HandshakeRateLimiter,
-    /// What may be asked of senders whom we do not know, as many as handshakes.
+    /// The budget of questions to unknown senders, as many as handshakes.
     pub(super) questions: Bucket,
     pub(super) cookies: Cookies,
     pub(super) timers: BTreeSet<(Instant, SessionSlot)>,
@@ -55,6 +54,8 @@ pub(super) struct SessionTable {
 }
 
 impl SessionTable {
+    /// An empty table.
+    ///
     /// # Errors
     ///
     /// The system has no randomness for the cookies.
@@ -82,7 +83,7 @@ impl SessionTable {
 }
 
 impl SessionTable {
-    /// The system has not sent something; who dials there is told if it fails.
+    /// Keeps the system's refusal of a datagram, so that a dial that fails can report it.
     pub(super) fn note_refused(&mut self, refused: Refused) {
         let slot = self.handshaking.get(&refused.to).copied();
         let entry = slot.and_then(|slot| self.entries.get_mut(slot as usize)).and_then(Option::as_deref_mut);
@@ -91,7 +92,7 @@ impl SessionTable {
         }
     }
 
-    /// A session is not at an address any more.
+    /// Removes a session from an address, unless another session has taken it.
     pub(super) fn forget_address(&mut self, address: SocketAddr, slot: SessionSlot) {
         if self.established.get(&address) == Some(&slot) {
             self.established.remove(&address);
@@ -99,19 +100,18 @@ impl SessionTable {
     }
 }
 
-/// The borrowed parts of a turn.
+/// The borrowed parts of a turn, in which an endpoint works.
 pub(super) struct EndpointTurn<'a> {
-    pub(super) endpoint: &'a Arc<Endpoint>,
+    pub(super) endpoint: &'a Arc<UdpEndpoint>,
     pub(super) table: &'a mut SessionTable,
     pub(super) now: Instant,
 }
 
 impl<'a> EndpointTurn<'a> {
-    pub(super) fn new(endpoint: &'a Arc<Endpoint>, table: &'a mut SessionTable) -> Self {
+    pub(super) fn new(endpoint: &'a Arc<UdpEndpoint>, table: &'a mut SessionTable) -> Self {
         Self { endpoint, table, now: Instant::now() }
     }
 
-    /// Works off a datagram.
     pub(super) fn handle(&mut self, datagram: &[u8], from: SocketAddr, to: Option<IpAddr>) {
         let route = Route { to: from, from: to.filter(|_| self.endpoint.local.ip().is_unspecified()) };
         match hello::classify(datagram) {
@@ -127,8 +127,8 @@ impl<'a> EndpointTurn<'a> {
         }
     }
 
-    /// Encrypted records belong to the session under the address, to a handshake
-    /// under it, or, while a peer is being replaced, to either.
+    /// Handles encrypted records. They belong to the session at the address, to a handshake there, or, while a remote's
+    /// session is being replaced, to either.
     fn handle_records(&mut self, datagram: &[u8], route: Route, epoch: u8) {
         const APPLICATION: u8 = 3;
         let from = route.to;
@@ -158,21 +158,21 @@ impl<'a> EndpointTurn<'a> {
             let Some(entry) = self.entry(slot) else { return };
             let DtlsPhase::Handshake(handshake) = &mut entry.phase else { return };
             if !handshake.client && handshake.random == Some(random) {
-                self.with(slot, |entry, desk| entry.receive(records, desk));
+                self.run_on_session(slot, |entry, desk| entry.receive(records, desk));
                 return;
             }
-            // Of two that dial each other at once, the greater random goes on. A peer that has answered
-            // ours and begins nevertheless has given ours up.
+            // If two remotes dial each other at once, the greater random goes on. A remote that has answered our
+            // handshake and still begins one has given ours up.
             if handshake.client && handshake.random >= Some(random) && !handshake.has_heard() {
                 return;
             }
-            // Whoever can forge the peer's address must not end what is under way.
+            // A sender that can forge the remote's address must not end the present handshake.
             if !self.proves(route, greeting) {
                 return;
             }
             let Some(Entry { phase: DtlsPhase::Handshake(handshake), .. }) = self.entry(slot) else { return };
             inherited = handshake.dial.take().map(|dial| (dial, (handshake.since, handshake.until)));
-            self.with(slot, |entry, _| {
+            self.run_on_session(slot, |entry, _| {
                 entry.phase = DtlsPhase::Gone;
                 SessionChange::Same
             });
@@ -190,14 +190,14 @@ impl<'a> EndpointTurn<'a> {
             handshake.random = Some(random);
             handshake.echo = greeting.echo();
             handshake.is_proved = is_proved;
-            handshake.place = place;
-            // A dial has its time, however often its peer begins anew.
+            handshake.slot = place;
+            // A dial keeps its time limit, however often the remote begins a new handshake.
             (handshake.since, handshake.until) = time.unwrap_or((handshake.since, handshake.until));
         }
-        self.with(slot, |entry, desk| entry.receive(records, desk));
+        self.run_on_session(slot, |entry, desk| entry.receive(records, desk));
     }
 
-    /// Enters a new handshake and lets it speak first if it is ours.
+    /// Adds a new handshake, and sends its first flight if it is ours.
     pub(super) fn begin(
         &mut self,
         route: Route,
@@ -220,7 +220,7 @@ impl<'a> EndpointTurn<'a> {
         }
         self.table.entries[slot as usize] = Some(Box::new(entry));
         self.table.handshaking.insert(route.to, slot);
-        self.with(slot, |entry, desk| entry.start(desk));
+        self.run_on_session(slot, |entry, desk| entry.start(desk));
         self.entry(slot).map(|entry| entry.slot)
     }
 
@@ -228,9 +228,8 @@ impl<'a> EndpointTurn<'a> {
         self.table.entries.get_mut(slot as usize)?.as_deref_mut()
     }
 
-    /// Runs `work` on a session and brings the tables up to date; answers
-    /// whether the endpoint's next deadline has come closer.
-    pub(super) fn with(
+    /// Runs `work` on a session and updates the tables. Returns true if the endpoint's next deadline has come closer.
+    pub(super) fn run_on_session(
         &mut self,
         slot: SessionSlot,
         work: impl FnOnce(&mut Entry, &mut SessionContext<'_>) -> SessionChange,
@@ -238,9 +237,9 @@ impl<'a> EndpointTurn<'a> {
         let Some(mut entry) = self.table.entries.get_mut(slot as usize).and_then(Option::take) else { return false };
         let was_stirred = entry.stirred;
         let was_handshake = matches!(entry.phase, DtlsPhase::Handshake(_));
-        if let SessionChange::Established { dial, early } = work(&mut entry, &mut self.desk()) {
+        if let SessionChange::Established { dial, early } = work(&mut entry, &mut self.session_context()) {
             self.promote(&entry);
-            entry.announce(dial, early, &mut self.desk());
+            entry.announce(dial, early, &mut self.session_context());
         }
         if was_handshake && !matches!(entry.phase, DtlsPhase::Handshake(_)) {
             self.leave_handshake(&entry);
@@ -257,7 +256,7 @@ impl<'a> EndpointTurn<'a> {
         sooner
     }
 
-    fn desk(&mut self) -> SessionContext<'_> {
+    fn session_context(&mut self) -> SessionContext<'_> {
         let table = &mut *self.table;
         SessionContext {
             now: self.now,
@@ -271,20 +270,20 @@ impl<'a> EndpointTurn<'a> {
         }
     }
 
-    /// Puts a session in the place of the one that was under its address.
+    /// Files a session under its address, in place of the one that was there.
     fn promote(&mut self, entry: &Entry) {
         if let Some(node) = entry.node() {
             self.table.unread.promote(entry.route.to, node);
         }
-        for id in [entry.migration.id, entry.migration.called].into_iter().flatten() {
+        for id in [entry.migration.id, entry.migration.accepted_id].into_iter().flatten() {
             self.table.ids.entry(id).or_insert(entry.slot);
         }
         let at = entry.route.to;
         if let Some(old) = self.table.established.insert(at, entry.slot) {
-            self.with(old, |old, desk| {
+            self.run_on_session(old, |old, desk| {
                 match old.route.to == at {
-                    true => old.end("the peer has begun anew".into(), desk),
-                    // It has moved, and somebody else is there now.
+                    true => old.end("the remote has begun anew".into(), desk),
+                    // The old session's remote has moved, and another remote has its former address now.
                     false => old.migration.former = None,
                 }
                 SessionChange::Same
@@ -292,8 +291,8 @@ impl<'a> EndpointTurn<'a> {
         }
     }
 
-    /// Takes a session out of the table of handshakes. One that says farewell
-    /// stays reachable unless its address has a better one.
+    /// Removes a session from the table of handshakes. One that sends its farewell stays reachable, unless its address
+    /// has another session.
     fn leave_handshake(&mut self, entry: &Entry) {
         if self.table.handshaking.get(&entry.route.to) == Some(&entry.slot) {
             self.table.handshaking.remove(&entry.route.to);
@@ -311,7 +310,7 @@ impl<'a> EndpointTurn<'a> {
         if let Some(former) = entry.migration.former {
             self.table.forget_address(former.to, entry.slot);
         }
-        for id in [entry.migration.id, entry.migration.called].into_iter().flatten() {
+        for id in [entry.migration.id, entry.migration.accepted_id].into_iter().flatten() {
             if self.table.ids.get(&id) == Some(&entry.slot) {
                 self.table.ids.remove(&id);
             }
@@ -319,8 +318,7 @@ impl<'a> EndpointTurn<'a> {
         self.table.free.push(entry.slot);
     }
 
-    /// Brings the timer table up to date; answers whether the first timer has
-    /// come closer.
+    /// Updates the timer table. Returns true if the first timer has come closer.
     fn arm(&mut self, entry: &mut Entry) -> bool {
         let wanted = entry.deadline();
         if wanted == entry.timer {
@@ -338,18 +336,18 @@ impl<'a> EndpointTurn<'a> {
     pub(super) fn fire_timers(&mut self) {
         for _ in 0..TIMERS {
             let Some((at, slot)) = self.table.timers.first().copied().filter(|(at, _)| *at <= self.now) else { return };
-            self.with(slot, |entry, desk| {
-                // A deadline that stays as it is must not fire again at once.
+            self.run_on_session(slot, |entry, desk| {
+                // A deadline that has not changed must not fire again at once.
                 entry.timer = Some(at);
                 entry.handle_timeout(desk)
             });
         }
     }
 
-    /// Sends what acknowledgements and arrivals have made possible.
+    /// Sends the packets that acknowledgements and arrivals have allowed.
     pub(super) fn pump_stirred(&mut self) {
         while let Some(slot) = self.table.stirred.pop() {
-            self.with(slot, |entry, desk| {
+            self.run_on_session(slot, |entry, desk| {
                 if entry.stirred {
                     entry.pump(desk);
                 }

@@ -1,5 +1,5 @@
-//! What has been read from the socket and not yet worked off. Each node has a lane of its own, and strangers share
-//! some, so that a flood delays nobody but its sender.
+//! Datagrams that have been read from the socket and not handled yet. Each node has a lane of its own, and strangers
+//! share some, so that a flood delays only its sender.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use roost_proto::NodeId;
 
 use super::SEAL_BYTES;
 use super::entry::{DtlsPhase, Entry};
-use super::hello::{self, COOKIE, DatagramKind, SessionId};
+use super::hello::{self, COOKIE, DatagramKind, UdpSessionId};
 use super::table::EndpointTurn;
 use crate::config::MAX_PACKET;
 use crate::counters::LiveSchemeCounters;
@@ -18,37 +18,37 @@ use crate::handshake_limiter::network_of;
 
 /// Buffers for one call to the system.
 pub(super) const BATCH: usize = 16;
-/// Size of each: what the system may merge into one.
+/// The size of each buffer: the most that the system may merge into one.
 pub(super) const BUFFER: usize = 64 * 1024;
-/// Calls to the system in one turn. Reading costs a tenth of what it costs to work off what is read, so the socket is
-/// emptied first: what overflows there is anybody's.
+/// Calls to the system in one turn. Reading costs a tenth of handling, so the socket is emptied first: if its buffer
+/// overflowed, datagrams of every sender would be lost.
 const BATCHES: usize = 16;
-/// Datagrams that are worked off in one turn if more have come.
+/// Datagrams that are handled in one turn if more have arrived.
 const WORKED_OFF: usize = 64;
-/// Datagrams that are worked off at once if they are all there is.
+/// Datagrams that are handled at once if there are no others.
 const FEW: usize = 16;
-/// Datagrams that wait, bytes: as many as the system is asked to keep.
+/// Bytes of waiting datagrams: as many as the system is asked to keep.
 const UNREAD_BYTES: usize = 4 << 20;
-/// Bytes that a datagram takes while it waits, besides its own.
+/// Bytes that a waiting datagram counts besides its content.
 const UNREAD_COST: usize = 128;
-/// The longest datagram that any session sends, with room for what is in front of it. A longer one would only have
-/// each of its records decrypted in vain.
+/// The longest datagram that any session sends, with the bytes before it. A longer one would only cause vain decryption
+/// of each of its records.
 const LONGEST: usize = 8192;
-const _: () = assert!(LONGEST >= MAX_PACKET + SEAL_BYTES + 1 + size_of::<SessionId>() + COOKIE);
-/// Lanes that strangers share, by a hash of their networks that nobody else can compute.
+const _: () = assert!(LONGEST >= MAX_PACKET + SEAL_BYTES + 1 + size_of::<UdpSessionId>() + COOKIE);
+/// The lanes that strangers share, by a hash of their networks that no other host can compute.
 const STRANGERS: u64 = 16;
 
-/// The sender of a datagram, as far as its address tells.
+/// The sender of a datagram, as far as its address shows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum DatagramSource {
     Node(NodeId),
-    /// A handshake is under way there that a forger of the address could not have begun, or a session ends.
+    /// An address at which a session ends, or at which there is a handshake that a forger of the address could not have
+    /// begun.
     Address(SocketAddr),
-    /// Networks of strangers, whose addresses may be forged.
+    /// A group of networks of strangers, whose addresses may be forged.
     Strangers(u64),
 }
 
-/// A datagram that waits to be worked off.
 struct Datagram {
     bytes: Box<[u8]>,
     from: SocketAddr,
@@ -67,12 +67,12 @@ impl UnreadQueue {
         Self {
             lanes: FairQueue::new(UNREAD_BYTES),
             hasher: RandomState::new(),
-            // The system gives memory to what has been used only.
+            // The system provides memory only for pages that were used.
             buffers: vec![0; BATCH * BUFFER],
         }
     }
 
-    /// Adds a datagram to its sender's lane; false if that has too many waiting.
+    /// Adds a datagram to its sender's lane; false if too many wait there.
     fn push(&mut self, sender: DatagramSource, datagram: Datagram) -> bool {
         let weight = datagram.bytes.len() + UNREAD_COST;
         let has_room = self.lanes.has_room(sender, weight);
@@ -86,7 +86,8 @@ impl UnreadQueue {
         DatagramSource::Strangers(self.hasher.hash_one(network_of(from.ip())) % STRANGERS)
     }
 
-    /// The node at an address is known now: what it has sent before goes first in its lane.
+    /// Moves the waiting datagrams of an address to the lane of its node, which is known now. Later ones come after
+    /// them.
     pub(super) fn promote(&mut self, at: SocketAddr, node: NodeId) {
         if self.lanes.is_empty() {
             return;
@@ -100,7 +101,7 @@ impl UnreadQueue {
 }
 
 impl EndpointTurn<'_> {
-    /// Empties the socket and works off what came, or as much as one turn takes; answers whether there may be more.
+    /// Empties the socket and handles the datagrams, or as many as one turn takes. Returns true if there may be more.
     pub(super) fn read(&mut self) -> bool {
         let mut buffers = std::mem::take(&mut self.table.unread.buffers);
         let mut more = true;
@@ -121,7 +122,7 @@ impl EndpointTurn<'_> {
         more || !self.table.unread.lanes.is_empty()
     }
 
-    /// Puts what was read into the lanes. A few datagrams that are all there is are worked off at once.
+    /// Sorts datagrams into the lanes. If there are only a few, they are handled at once.
     fn sort(&mut self, buffers: &[u8], meta: &[RecvMeta], is_all: bool) {
         let count: usize = meta.iter().map(|meta| meta.len.div_ceil(meta.stride.max(1))).sum();
         LiveSchemeCounters::add(&self.endpoint.live.datagrams_received, count as u64);
@@ -140,7 +141,7 @@ impl EndpointTurn<'_> {
         }
     }
 
-    /// Keeps a datagram until it is its sender's turn.
+    /// Queues a datagram in the lane of its sender.
     fn keep(&mut self, bytes: &[u8], from: SocketAddr, to: Option<IpAddr>) {
         let Some(sender) = self.sender(bytes, from) else {
             return LiveSchemeCounters::add(&self.endpoint.live.malformed, 1);
@@ -150,7 +151,7 @@ impl EndpointTurn<'_> {
         }
     }
 
-    /// The sender of a datagram, or none if it is noise.
+    /// The sender of a datagram; `None` if it is noise.
     fn sender(&mut self, datagram: &[u8], from: SocketAddr) -> Option<DatagramSource> {
         let known = self.table.established.get(&from).copied();
         let session = match hello::classify(datagram) {

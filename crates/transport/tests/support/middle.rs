@@ -1,4 +1,4 @@
-//! Whatever is between a node and a hub of `udp://` or `quic://`: addresses change in it.
+//! A NAT between a node and a hub of `udp://` or `quic://`, whose addresses change.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,49 +12,49 @@ use super::Node;
 /// The first byte of the datagrams that are not DTLS.
 pub(crate) const UNKNOWN: u8 = 3;
 pub(crate) const MOVED: u8 = 4;
-/// An answer of a handshake that is not encrypted, after what it echoes.
+/// An unencrypted answer of a handshake, after its echo.
 pub(crate) const ECHO: u8 = 6;
-/// A message of DTLS's handshake that is not encrypted.
+/// An unencrypted message of DTLS's handshake.
 pub(crate) const HANDSHAKE: u8 = 22;
-/// Records of application data; bits of the sequence number do not show here.
+/// Records of application data, whose sequence number does not change this byte.
 pub(crate) const RECORD: u8 = 0x2f;
 
-/// Which way a datagram goes.
+/// The direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     Node,
     Hub,
 }
 
-/// What happens to a middle.
+/// A change of the NAT.
 pub(crate) enum NatCommand {
     /// The hub sees the node at another port, and the former one is dead.
     MoveNode,
-    /// The same once so many datagrams have come to the node.
+    /// The same after this many datagrams have arrived at the node.
     MoveNodeAfter(usize),
-    /// What the node sends from now on does not arrive yet.
+    /// Datagrams of the node are held from now on.
     HoldNode,
-    /// What was held arrives, from the node's port of then.
+    /// The held datagrams arrive, from the node's former port.
     Release,
     /// The node sees the hub at another port, and the former one is dead.
     MoveHub,
-    /// Somebody sends this with the sender's address forged.
+    /// A datagram with a forged sender's address is sent.
     Forge(To, Vec<u8>),
 }
 
-/// What has passed, and which way.
+/// The datagrams that have passed, with their direction.
 type Seen = Arc<Mutex<Vec<(To, Vec<u8>)>>>;
 
-/// A NAT between a node and a hub that writes down what passes.
+/// A NAT between a node and a hub that records the datagrams.
 pub(crate) struct Middle {
-    /// Where it is found in the hub's place.
+    /// The address at which it is dialed in place of the hub.
     pub(crate) at: Address,
     seen: Seen,
     orders: mpsc::UnboundedSender<(NatCommand, oneshot::Sender<()>)>,
 }
 
 impl Middle {
-    /// Between a hub and whoever dials [`Self::at`].
+    /// Makes a NAT between a hub and the node that dials [`Self::at`].
     pub(crate) async fn before(hub: &Node) -> Self {
         let near = socket().await;
         let at = Address::single(hub.address().scheme, near.local_addr().expect("its address"));
@@ -64,18 +64,17 @@ impl Middle {
         Self { at, seen, orders }
     }
 
-    /// Moves one side, and forgets what has passed before.
+    /// Carries out a command, and forgets the datagrams that passed before.
     pub(crate) async fn order(&self, order: NatCommand) {
         self.forget();
         self.send(order).await;
     }
 
-    /// Forgets what has passed.
     pub(crate) fn forget(&self) {
         self.seen.lock().expect("no panic").clear();
     }
 
-    /// Has a datagram pass that none of the two has sent.
+    /// Makes a datagram arrive that neither side has sent.
     pub(crate) async fn forge(&self, to: To, datagram: Vec<u8>) {
         self.send(NatCommand::Forge(to, datagram)).await;
     }
@@ -86,23 +85,23 @@ impl Middle {
         when_done.await.expect("it runs");
     }
 
-    /// What has passed in one direction since the last order.
+    /// The datagrams that passed in one direction since the last command.
     pub(crate) fn passed(&self, to: To) -> Vec<Vec<u8>> {
         let seen = self.seen.lock().expect("no panic");
         seen.iter().filter(|(way, _)| *way == to).map(|(_, datagram)| datagram.clone()).collect()
     }
 
-    /// How many datagrams that begin so have passed.
+    /// The number of datagrams with this first byte that have passed.
     pub(crate) fn count(&self, to: To, first: u8) -> usize {
         self.passed(to).iter().filter(|datagram| datagram[0] == first).count()
     }
 
-    /// How many of a handshake.
+    /// The number of datagrams of a handshake that have passed.
     pub(crate) fn handshakes(&self) -> usize {
         self.count(To::Hub, HANDSHAKE) + self.count(To::Node, ECHO)
     }
 
-    /// Waits until something has passed.
+    /// Waits for a datagram with this first byte.
     pub(crate) async fn until(&self, to: To, first: u8) -> Vec<u8> {
         let passed = async {
             loop {
@@ -135,11 +134,11 @@ async fn carry(
     let mut far = towards(&hub).await;
     let (mut there, mut here) = ([0; 2000], [0; 2000]);
     let (mut node, mut until_moved) = (None, usize::MAX);
-    // Whether datagrams are held, and from where they are to come.
+    // The datagrams of the node that are held, if they are.
     let (mut holds, mut held) = (false, Vec::<Vec<u8>>::new());
     let mut former = None;
     loop {
-        // An error tells of an address that was there before.
+        // An error concerns an address that was there before.
         let (to, datagram) = tokio::select! {
             Ok((len, from)) = near.recv_from(&mut there) => {
                 node = Some(from);

@@ -1,6 +1,6 @@
 //! A group, its members, and transports that are kept running.
 
-// No file of tests uses all of it.
+// Each file of tests uses only some of the helpers.
 #![allow(dead_code)]
 
 pub(crate) mod middle;
@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Nothing on the loopback takes this long.
+/// Longer than anything on the loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A group in a directory of its own.
@@ -43,7 +43,7 @@ impl TestWorld {
         Arc::new(self.group.issue_in_memory(name, role).expect("a certificate"))
     }
 
-    /// A member whose time is over.
+    /// A member whose certificate has expired.
     pub(crate) fn expired(&self) -> Arc<Identity> {
         let now = SystemTime::now();
         let hour = Duration::from_secs(3600);
@@ -51,14 +51,14 @@ impl TestWorld {
         Arc::new(self.group.issue_in_memory_with("late", Role::Node, validity).expect("a certificate"))
     }
 
-    /// A member with a bundle, who can be struck off.
+    /// A member with a bundle, who can be revoked.
     pub(crate) fn issued(&self, name: &str) -> Arc<Identity> {
         let bundle = self.dir.path().join(name);
         self.group.issue(name, Role::Node, Validity::default(), &bundle).expect("a certificate");
         Arc::new(Identity::load(&bundle).expect("the bundle"))
     }
 
-    /// A member that has been struck off; identities made before do not know.
+    /// A member that has been revoked. Identities issued before do not know of it.
     pub(crate) fn revoked(&self) -> Arc<Identity> {
         let identity = self.issued("revoked");
         self.group.revoke("revoked").expect("a list");
@@ -75,7 +75,6 @@ impl TestWorld {
         Node::start(identity, None, &[&format!("{scheme}://127.0.0.1:0")], limits).await
     }
 
-    /// A node that only dials.
     pub(crate) async fn node(&self, name: &str) -> Node {
         Node::start(self.member(name, Role::Node), None, &[], Limits::default()).await
     }
@@ -89,7 +88,7 @@ impl TestWorld {
     }
 }
 
-/// A transport whose events are consumed all the time, as a daemon does.
+/// A transport whose events are consumed all the time, as in a daemon.
 pub(crate) struct Node {
     pub(crate) transport: Transport,
     pub(crate) identity: Arc<Identity>,
@@ -97,7 +96,7 @@ pub(crate) struct Node {
     events: mpsc::UnboundedReceiver<Event>,
     pump: JoinHandle<()>,
     dials: u64,
-    /// Where peers were seen all at once.
+    /// The addresses to which remotes have moved.
     pub(crate) moves: Vec<(ConnectionId, Address)>,
 }
 
@@ -148,7 +147,7 @@ impl Node {
         timeout(PATIENCE, self.next_relevant_event()).await.expect("an event in time")
     }
 
-    /// The next event; that a peer has moved is only noted, and what of ours is there not at all.
+    /// The next event. A moved remote is only recorded, and the presence of local addresses is ignored.
     async fn next_relevant_event(&mut self) -> Event {
         loop {
             match self.events.recv().await.expect("the pump runs") {
@@ -159,7 +158,7 @@ impl Node {
         }
     }
 
-    /// Whether nothing more comes for a while.
+    /// True if no event arrives for a while.
     pub(crate) async fn is_quiet(&mut self) -> bool {
         timeout(Duration::from_millis(300), self.next_relevant_event()).await.is_err()
     }
@@ -171,7 +170,7 @@ impl Node {
         dial
     }
 
-    /// Dials `other` and answers the numbers of the connection here and there.
+    /// Dials `other` and returns the numbers of the connection on both sides.
     pub(crate) async fn connect(&mut self, other: &mut Self) -> (ConnectionId, ConnectionId) {
         let dialled = self.dial(vec![other.address()], RoleSet::ALL);
         let Event::Up { connection, dial, remote: peer, .. } = self.next().await else { panic!("the dial failed") };
@@ -201,7 +200,7 @@ impl Node {
         (connection, reason)
     }
 
-    /// How a connection has ended, and whether because the policy bars one side from the other.
+    /// The reason for which a connection ended, and true if the policy bars one side from the other.
     pub(crate) async fn lost(&mut self) -> (ConnectionId, String, bool) {
         match self.next().await {
             Event::Down { connection, reason, refused } => (connection, reason, refused),
@@ -213,7 +212,7 @@ impl Node {
         self.unreached().await.0
     }
 
-    /// Why a dial has failed, and whether the policy bars one side from the other.
+    /// The reason for which a dial failed, and true if the policy bars one side from the other.
     pub(crate) async fn unreached(&mut self) -> (String, bool) {
         match self.next().await {
             Event::DialFailed { reason, refused, .. } => (reason, refused),
@@ -221,8 +220,7 @@ impl Node {
         }
     }
 
-    /// Waits until this side has counted one refusal for `label`: its alert may
-    /// arrive before it has counted.
+    /// Waits until this side has counted one refusal for `label`. The remote may get the alert before that.
     pub(crate) async fn await_refusal(&self, scheme: Scheme, label: &str) {
         let counted = async {
             while self.refused(scheme, label) == 0 {
@@ -233,12 +231,11 @@ impl Node {
         assert_eq!(self.refused(scheme, label), 1, "{label}");
     }
 
-    /// How many peers this side has refused for `label`.
+    /// The number of remotes that this side has refused for `label`.
     pub(crate) fn refused(&self, scheme: Scheme, label: &str) -> u64 {
         let counters = self.transport.counters();
         counters.for_scheme(scheme).refused.iter().find(|(known, _)| *known == label).map_or(0, |(_, count)| *count)
     }
 }
 
-/// Any flow.
 pub(crate) const RELIABLE: Channel = Channel::Reliable { flow: 7 };

@@ -1,4 +1,4 @@
-//! A slow link to a hub: what is sent to the hub waits its turn, what comes from it does not.
+//! A slow link to a hub: datagrams to the hub queue up, those from it do not.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::mpsc;
 
-/// What waits in the connection at most, bytes; then datagrams are dropped and a
-/// stream is not read.
+/// The most bytes that wait in the link. Beyond it datagrams are dropped and a stream is not read.
 pub(crate) const QUEUE_BYTES: usize = 64 * 1024;
 
-/// The address of a hub behind a connection of so many bytes per second.
+/// The address of a hub behind a link of `rate` bytes per second.
 pub(crate) async fn way_to(hub: &Address, rate: f64) -> Address {
     let to = hub.primary().expect("a host");
     let at = match hub.scheme {
@@ -23,7 +22,7 @@ pub(crate) async fn way_to(hub: &Address, rate: f64) -> Address {
 
 fn stream(to: std::net::SocketAddr, rate: f64) -> std::net::SocketAddr {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-    // The system takes twice as much for its own sake.
+    // The system doubles the size for its own use.
     socket.set_recv_buffer_size(QUEUE_BYTES / 2).expect("a small buffer");
     socket.set_nonblocking(true).expect("a socket");
     socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("an address");

@@ -1,12 +1,12 @@
-//! What of an object has come, and when.
+//! The progress of an object at its receiver.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What comes within so long is noted together.
+/// Arrivals within this time are recorded together.
 const GRAIN: Duration = Duration::from_millis(10);
 
-/// Bytes that have come since some moment; any thread may note them.
+/// Bytes that have arrived since the start; any thread may record them.
 #[derive(Debug)]
 pub(super) struct ByteArrivals {
     began: Instant,
@@ -22,7 +22,7 @@ impl ByteArrivals {
         self.began
     }
 
-    /// So many bytes have come in all.
+    /// Records the total number of bytes received.
     pub(super) fn record_bytes(&self, bytes: u64) {
         self.record_bytes_at(self.began.elapsed(), bytes);
     }
@@ -35,20 +35,19 @@ impl ByteArrivals {
         }
     }
 
-    /// How many bytes there were by then.
+    /// The number of bytes at a time.
     pub(super) fn bytes_by(&self, at: Duration) -> u64 {
         let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         let before = noted.partition_point(|(noted, _)| *noted <= at);
         before.checked_sub(1).map_or(0, |last| noted[last].1)
     }
 
-    /// Bits per second between two moments.
     pub(super) fn rate(&self, from: Duration, to: Duration) -> f64 {
         (self.bytes_by(to) - self.bytes_by(from)) as f64 * 8.0 / (to - from).as_secs_f64()
     }
 }
 
-/// How evenly two share: 1 if both have the same, a half if one has all (Jain 1984).
+/// The fairness of two flows: 1 if both have the same, a half if one has all (Jain 1984).
 pub(super) fn jain(one: f64, other: f64) -> f64 {
     let sum = one + other;
     if sum > 0.0 { sum * sum / (2.0 * (one * one + other * other)) } else { 0.0 }

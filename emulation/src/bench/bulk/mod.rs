@@ -1,11 +1,9 @@
-//! Measures how an endless object fills long, thin and lossy paths: over
-//! `quic://` with each of its congestion controls, and beside that TCP of the
-//! kernel and UDT4.
+//! Measures how an endless object fills long, slow and lossy paths: over `quic://` with each of its congestion
+//! controls, and for comparison over the kernel's TCP and UDT4.
 //!
-//! Each sends for the same time, which begins before it connects: the handshake
-//! and the time to find the rate are in its goodput. Probes of 64 bytes, a
-//! hundred a second, tell the queue that packets find; what the emulator counts
-//! at the bottleneck tells how many more packets there were than the bytes needed.
+//! Each sends for the same time, which begins before it connects: the handshake and the search for the rate are
+//! part of its goodput. Probes of 64 bytes, a hundred a second, measure the queueing delay; the emulator's
+//! counters at the bottleneck show how many packets there were beyond those that the bytes need.
 //!
 //! Both ends, and the carrier of the lab, share the processors.
 
@@ -42,26 +40,25 @@ const SENDING: HostIndex = 0;
 const RECEIVING: HostIndex = 1;
 /// The port of the first flow; the second has the next.
 const PORT: u16 = 7100;
-/// How soon an end notices that all is over.
+/// The interval at which an end checks for the end of the run.
 const LOOK: Duration = Duration::from_millis(100);
-/// The second of two flows begins so much later.
+/// The head start of the first of two flows.
 const LATER: Duration = Duration::from_secs(5);
-/// From when on it is looked how two share.
+/// The time from which on the sharing of two flows is measured.
 const SETTLED: Duration = Duration::from_secs(12);
-/// The time of two flows, at least.
+/// The least time of a run with two flows.
 const LEAST_SHARED: Duration = Duration::from_secs(20);
-/// From one probe to the next, and the bytes of its frame.
+/// The interval of probes, and the bytes of their frames.
 const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 const PROBE_BYTES: u32 = 64;
 
-/// What sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BulkSender {
     /// TCP of the kernel, unencrypted, with cubic.
     TcpCubic,
-    /// The same with BBR.
+    /// The kernel's TCP with BBR.
     TcpBbr,
-    /// With cubic and a window of about 32 KB: TCP as it was where nobody had tuned it.
+    /// The kernel's TCP with cubic and a window of about 32 KB, as it was without tuning.
     Tcp32k,
     /// UDT4 as Debian has it, unencrypted.
     Udt4,
@@ -70,7 +67,6 @@ pub enum BulkSender {
 }
 
 impl BulkSender {
-    /// All of them, in the order in which they are measured.
     pub const ALL: [Self; 8] = [
         Self::TcpCubic,
         Self::TcpBbr,
@@ -82,7 +78,7 @@ impl BulkSender {
         Self::Quic(Congestion::Bbr),
     ];
 
-    /// Its name on command lines, in tables and in JSON.
+    /// The name on command lines, in tables and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TcpCubic => "tcp-cubic",
@@ -96,12 +92,12 @@ impl BulkSender {
         }
     }
 
-    /// What a packet of it carries at most, bytes.
+    /// The largest payload of a packet, bytes.
     const fn payload(self) -> f64 {
         match self {
             Self::TcpCubic | Self::TcpBbr | Self::Tcp32k => 1448.0,
             Self::Udt4 => 1456.0,
-            // Without the headers, the tag, and the frame's and the chunk's heads.
+            // Without the headers, the tag, and the heads of the frame and the chunk.
             Self::Quic(_) => 1410.0,
         }
     }
@@ -116,7 +112,6 @@ impl fmt::Display for BulkSender {
 impl FromStr for BulkSender {
     type Err = String;
 
-    /// Reads a name.
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL
             .into_iter()
@@ -125,14 +120,11 @@ impl FromStr for BulkSender {
     }
 }
 
-/// One combination that is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BulkCase {
-    /// The path.
     pub route: PathProfile,
-    /// What sends.
     pub sender: BulkSender,
-    /// What begins to send beside it, 5 s later.
+    /// The sender of a second flow, which starts 5 s later.
     pub competitor: Option<BulkSender>,
 }
 
@@ -141,24 +133,21 @@ impl BulkCase {
         [Some(self.sender), self.competitor].into_iter().flatten()
     }
 
-    /// As it stands in tables.
     pub fn name(&self) -> String {
         self.senders().map(BulkSender::name).collect::<Vec<_>>().join("+")
     }
 }
 
-/// What was measured.
 pub type BulkReport = Measured<BulkRow>;
 
-/// Measures each of `cells`, in their order and each with `seeds` seeds, for
-/// `seconds` or as long as is usual on its path, [inside a sandbox](crate::lab::sandbox::enter).
+/// Measures each of `cells`, in their order and each with `seeds` seeds, for `seconds` or for the default of
+/// its path, [inside a sandbox](crate::lab::sandbox::enter).
 ///
-/// `watch` hears which run begins. When `stop` is set it ends within a second
-/// or so, with the rows that were complete by then.
+/// `watch` is called with each run that begins. When `stop` is set it ends within a second or so, with the
+/// complete rows.
 ///
 /// # Errors
-/// When a lab cannot be made, or breaks. A sender that fails, or is not there,
-/// is no error: a note says so.
+/// When a lab cannot be made, or breaks. A sender that fails or is missing is no error: a note reports it.
 pub fn run(
     cells: &[BulkCase],
     seconds: Option<u32>,
@@ -202,13 +191,11 @@ pub fn run(
     Ok(report)
 }
 
-/// What senders need.
 struct Tools {
     members: Members,
     udt4: Option<Result<Udt4, String>>,
 }
 
-/// One object on its way.
 struct BulkFlow<'a> {
     sender: BulkSender,
     port: u16,
@@ -245,7 +232,7 @@ impl BulkFlow<'_> {
     }
 }
 
-/// Lets the flows of a cell go over a path of their own; inside, why that failed.
+/// Runs the flows of a cell over a new path. The inner error is that of a flow.
 fn one_run(
     bench: &mut BenchContext<'_>,
     tools: &Tools,
@@ -278,8 +265,8 @@ fn one_run(
     Ok(Ok(BulkRun::from_arrivals(cell, &arrivals, time, packets, &probes.traces[0])))
 }
 
-/// Carries the flows, and probes beside them, until the time of the probes is
-/// `over`: how the flows ended, and what the probes found.
+/// Runs the flows, and probes beside them, until the probes' time is `over`; returns the ends of the flows and
+/// the results of the probes.
 fn carry_all(
     bench: &mut BenchContext<'_>,
     lab: &Lab,
@@ -293,19 +280,19 @@ fn carry_all(
         let probes = probe::send_probes(bench, lab, &[probes(time)], Instant::now(), Duration::ZERO, Priority::Usual);
         over.store(true, Relaxed);
         let ended = ends.into_iter().map(|end| end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        // All are waited for.
+        // Collecting waits for all of them.
         let ended: Vec<_> = ended.collect();
         (ended.into_iter().collect(), probes)
     })
 }
 
 fn probes(time: Duration) -> probe::ProbeFlow {
-    // An hour is a tenth of what fits.
+    // Fits u32 for ten hours.
     let count = (time.as_nanos() / PROBE_INTERVAL.as_nanos()) as u32;
     probe::ProbeFlow { from: SENDING, to: RECEIVING, bytes: PROBE_BYTES, count, interval: PROBE_INTERVAL, uneven: true }
 }
 
-/// Both ends of a flow, each in its host.
+/// Runs both ends of a flow, each in its host.
 fn carry(lab: &Lab, flow: &BulkFlow<'_>, arrivals: &ByteArrivals) -> io::Result<()> {
     let address = |host| lab.address(host).ok_or_else(|| io::Error::other("a host has no address"));
     let (from, to) = (address(SENDING)?, address(RECEIVING)?);

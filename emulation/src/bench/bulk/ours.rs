@@ -14,13 +14,12 @@ use tokio::runtime::Runtime;
 use super::BulkFlow;
 use super::arrivals::ByteArrivals;
 
-/// Bytes of a message.
+/// In bytes.
 const MESSAGE: usize = 60_000;
-/// The largest packet that plain Ethernet takes, inside of IPv6 and UDP.
+/// The largest packet on plain Ethernet, inside IPv6 and UDP.
 const PACKET_BYTES: usize = 1452;
-/// How long it takes until it is looked whether there is room again.
+/// The interval at which a full sender checks for room.
 const NO_ROOM: Duration = Duration::from_millis(1);
-/// The most events taken at once.
 const BATCH: usize = 64;
 
 struct BulkEndpoint {
@@ -47,15 +46,14 @@ impl BulkEndpoint {
         Ok(Self { transport, events, batch: Vec::new() })
     }
 
-    /// What has happened, after at most so long.
+    /// Waits for events, for at most `wait`.
     async fn events(&mut self, wait: Duration) -> std::vec::Drain<'_, Event> {
-        // What was not there in time is there the next time.
+        // Events that come later are returned by the next call.
         let _ = tokio::time::timeout(wait, self.events.recv_many(&mut self.batch, BATCH)).await;
         self.batch.drain(..)
     }
 }
 
-/// Sends until all is over.
 pub(super) fn send(
     flow: &BulkFlow<'_>,
     identity: &Arc<Identity>,
@@ -99,7 +97,6 @@ fn has_room(transport: &Transport, connection: ConnectionId, message: &Bytes) ->
     }
 }
 
-/// Receives until all is over.
 pub(super) fn receive(
     flow: &BulkFlow<'_>,
     identity: &Arc<Identity>,

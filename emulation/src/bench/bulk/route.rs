@@ -6,28 +6,27 @@ use crate::topology::Topology;
 use crate::topology::model::{Host, Leg, Net, NetKind, NetMember, Queue, Routing};
 use crate::units::Rate;
 
-/// A queue holds this much at least, bytes: some thirty packets.
+/// The least size of a queue, bytes: some thirty packets.
 const LEAST_QUEUE: u32 = 45_000;
 
-/// What is between the two hosts, the same both ways. Losses are those of packets
-/// that have crossed the bottleneck; its queue holds what the link does in a round trip.
+/// The network between the two hosts, equal in both directions. Losses occur after the bottleneck; its queue
+/// holds one bandwidth-delay product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathProfile {
-    /// Its name on command lines, in tables and in JSON.
+    /// The name on command lines, in tables and in JSON.
     pub name: &'static str,
-    /// Of whole Ethernet frames, Mbit/s.
+    /// Rate of whole Ethernet frames, Mbit/s.
     pub mbit: u32,
-    /// There and back, ms.
+    /// Round trip in ms.
     pub rtt_ms: u64,
-    /// Of packets, 0 to 1.
+    /// Fraction of packets, 0 to 1.
     pub loss: f64,
-    /// How long a run takes unless something else is asked for, s: as long as in the
-    /// measurements beside which ours are put.
+    /// The default length of a run, s: as long as in the measurements with which ours are compared.
     pub seconds: u32,
 }
 
 impl PathProfile {
-    /// Those on which one object goes by itself.
+    /// Paths for one object.
     pub const ALL: [Self; 7] = [
         Self { name: "thin", mbit: 10, rtt_ms: 150, loss: 0.005, seconds: 45 },
         Self { name: "regional", mbit: 40, rtt_ms: 17, loss: 0.004, seconds: 45 },
@@ -37,7 +36,6 @@ impl PathProfile {
         Self { name: "clean", mbit: 200, rtt_ms: 100, loss: 0.0, seconds: 16 },
         Self { name: "nearly-clean", mbit: 200, rtt_ms: 100, loss: 0.0001, seconds: 16 },
     ];
-    /// That which two share.
     pub const SHARED: Self = Self { name: "shared", mbit: 40, rtt_ms: 17, loss: 0.0, seconds: 30 };
 
     pub(super) fn bits_per_second(&self) -> f64 {
@@ -49,16 +47,15 @@ impl PathProfile {
     }
 
     fn queue(&self) -> Queue {
-        // 2.5 MB at most.
+        // Fits u32: at most 2.5 MB.
         let held = (self.bits_per_second() / 8e3 * self.rtt_ms as f64) as u32;
         Queue { limit: held.max(LEAST_QUEUE), in_bytes: true, ..Queue::DEFAULT }
     }
 
-    /// Two hosts with this between them.
     pub(super) fn topology(&self) -> Topology {
         let rate = Rate::from_bps(u64::from(self.mbit) * 1_000_000);
         let to_net = Leg { rate, delay: self.one_way(), queue: self.queue(), ..Leg::default() };
-        // Without a rate of its own it has no queue: what is lost here has crossed the bottleneck.
+        // Without a rate it has no queue: losses here come after the bottleneck.
         let from_net = Leg { loss: self.loss, ..Leg::default() };
         let member =
             |host| NetMember { host, address: None, prefix: 24, to_net: to_net.clone(), from_net: from_net.clone() };

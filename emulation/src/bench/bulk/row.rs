@@ -1,4 +1,4 @@
-//! What the runs of a combination come to.
+//! The row of a combination's runs.
 
 use std::time::Duration;
 
@@ -11,32 +11,29 @@ use crate::bench::probe::PacketTimes;
 /// One sender over one path, or two that share it: means over all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BulkRow {
-    /// The path.
     pub path: &'static str,
-    /// What sends; two have a plus between them, the later one last.
+    /// The sender; two are joined by a plus, the later one last.
     pub sender: String,
-    /// Bytes of the object that came, in parts of what the link carries, from
-    /// before the handshake on; of two, both together once they have settled.
+    /// Bytes of the object received, as a fraction of the link's capacity, with the time of the handshake; for
+    /// two flows the sum once they have settled.
     pub goodput_ratio: f64,
-    /// The same of the second half of the time.
+    /// The goodput of the second half of the time.
     pub steady_ratio: f64,
-    /// Packets at the bottleneck beyond those that the bytes need, in parts of these.
+    /// Packets at the bottleneck beyond those that the bytes need, relative to these.
     pub waste: f64,
-    /// The queue that packets find, ms.
+    /// Queueing delay of probes, ms.
     pub mean_queue_ms: f64,
-    /// What 95 % find less than.
+    /// 95th percentile of that.
     pub p95_queue_ms: f64,
-    /// How evenly two share: 1 if both have the same, a half if one has all.
+    /// The fairness of two flows: 1 if both have the same, a half if one has all.
     pub jain: Option<f64>,
-    /// How much the later of two has, of what both have.
+    /// The later flow's fraction of the sum.
     pub later_share: Option<f64>,
-    /// Runs that came to an end, of which all else is the mean.
+    /// Complete runs, over which all figures are means.
     pub runs: usize,
-    /// Runs that did not.
     pub aborted: usize,
 }
 
-/// One run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BulkRun {
     goodput: f64,
@@ -83,7 +80,7 @@ impl BulkRun {
     }
 }
 
-/// The mean queue that probes found, and what 95 % found less than, ms.
+/// The mean and the 95th percentile of the probes' queueing delay, ms.
 fn queue(probes: &PacketTimes, delay: Duration) -> (f64, f64) {
     let mut queues: Vec<f64> =
         probes.delays().map(|nanos| (nanos / 1e6 - delay.as_secs_f64() * 1e3).max(0.0)).collect();
@@ -92,7 +89,7 @@ fn queue(probes: &PacketTimes, delay: Duration) -> (f64, f64) {
     (mean, queues.get(queues.len() * 95 / 100).copied().unwrap_or(0.0))
 }
 
-/// The row of all runs of a cell, one at least.
+/// The row of a cell's runs, of which there is at least one.
 pub(super) fn pooled(cell: &BulkCase, runs: &[BulkRun], aborted: usize) -> BulkRow {
     let mean = |of: &dyn Fn(&BulkRun) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
     let shares = |of: &dyn Fn((f64, f64)) -> f64| cell.competitor.map(|_| mean(&|run| run.shares.map_or(0.0, of)));

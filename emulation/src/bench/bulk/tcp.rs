@@ -11,24 +11,24 @@ use rustix::net::sockopt;
 use super::arrivals::ByteArrivals;
 use super::{BulkFlow, LOOK};
 
-/// What is read and written at once.
+/// Bytes read or written at once.
 const BLOCK: usize = 64 << 10;
-/// Room for several times what the longest path holds: the least, the first and the most.
+/// Buffers with room for several times the longest path's content: the least, the initial and the greatest
+/// size.
 const BUFFERS: &str = "4096 131072 67108864";
 
-/// A receive buffer with which the window is about 32 KB, bytes: the system takes twice as much,
-/// and the window may fill six tenths of that (half, before Linux 6.6).
+/// A receive buffer, in bytes, that limits the window to about 32 KB: the system doubles it, and the window may
+/// fill six tenths of that (half, before Linux 6.6).
 pub(super) const ROOM_32K: usize = 27_000;
 
-/// Lets TCP in this host have as much under way as a long fat path holds.
+/// Raises the buffers of TCP in this host for a long path of high rate.
 pub(super) fn prepare() {
-    // Where the system refuses it the usual most is 4 to 6 MB, which is enough for these paths.
+    // If the system refuses, the default maximum is 4 to 6 MB, which suffices for these paths.
     for setting in ["tcp_rmem", "tcp_wmem"] {
         let _ = fs::write(format!("/proc/sys/net/ipv4/{setting}"), BUFFERS);
     }
 }
 
-/// Sends until all is over.
 pub(super) fn send(flow: &BulkFlow<'_>, to: Ipv4Addr, congestion: &str) -> io::Result<()> {
     let at = SocketAddr::from((to, flow.port));
     let mut stream = loop {
@@ -55,11 +55,11 @@ pub(super) fn send(flow: &BulkFlow<'_>, to: Ipv4Addr, congestion: &str) -> io::R
     Ok(())
 }
 
-/// Receives until all is over; with `room` for so many bytes, or for as many as the path holds.
+/// Receives until the run is over, with a receive buffer of `room` bytes, or of automatic size.
 pub(super) fn receive(flow: &BulkFlow<'_>, room: Option<usize>, arrivals: &ByteArrivals) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, flow.port))?;
     if let Some(room) = room {
-        // Inherited by what it accepts.
+        // Accepted sockets inherit it.
         sockopt::set_socket_recv_buffer_size(&listener, room)?;
     }
     listener.set_nonblocking(true)?;

@@ -1,5 +1,4 @@
-//! An endless object by UDT4: a program of a page over Debian's libudt, which is
-//! compiled when it is measured.
+//! An endless object by UDT4: a short program over Debian's libudt, compiled before the measurement.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -15,7 +14,7 @@ use super::{BulkFlow, LOOK};
 
 const SOURCE: &str = include_str!("udt4.cpp");
 
-/// The program, as long as this is kept.
+/// The compiled program, which lives as long as this value.
 pub(super) struct Udt4 {
     folder: TempDir,
 }
@@ -24,7 +23,7 @@ impl Udt4 {
     /// Compiles it.
     ///
     /// # Errors
-    /// A sentence, if there is no compiler or no library.
+    /// A sentence, if the compiler or the library is missing.
     pub(super) fn compile() -> Result<Self, String> {
         let missing = |why: String| format!("UDT4 is not measured: {why}; install g++ and libudt-dev");
         let folder = tempfile::tempdir().map_err(|error| missing(format!("no folder for it ({error})")))?;
@@ -48,7 +47,7 @@ impl Udt4 {
     }
 
     pub(super) fn send(&self, flow: &BulkFlow<'_>, to: Ipv4Addr) -> io::Result<()> {
-        // Its receiver needs a moment to listen; it asks again every quarter of a second.
+        // Its receiver needs a moment to listen; it retries only every quarter of a second.
         thread::sleep(LOOK);
         let mut child = Udt4Process::start(&self.path(), &["send", &to.to_string(), &flow.port.to_string()])?;
         child.wait(flow)
@@ -70,7 +69,7 @@ impl Udt4 {
     }
 }
 
-/// A program that is killed when it is of no use any more.
+/// A process that is killed when this value is dropped.
 struct Udt4Process(Child);
 
 impl Udt4Process {
@@ -78,7 +77,7 @@ impl Udt4Process {
         Command::new(program).args(words).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map(Self)
     }
 
-    /// Until all is over, or it has ended by itself.
+    /// Waits until the run is over, or the process has ended by itself.
     fn wait(&mut self, flow: &BulkFlow<'_>) -> io::Result<()> {
         while !flow.is_over() {
             if let Some(status) = self.0.try_wait()? {

@@ -1,13 +1,13 @@
-//! The user of a node: in a room, where it receives what everybody else sends, or
-//! subscribed to one stream. What is refused or ends is asked for again.
+//! The client of a node: in a room, where it receives all other members' streams, or subscribed to one stream.
+//! A request that is declined or ends is repeated.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_control::{Client, ClientError, Frame, Member, RequestQuery, RoomQuery};
-use roost_proto::node::ReflectionPolicy;
+use roost_control::{Client, ClientError, Frame, Member, RoomQuery};
+use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, Cell, NodeId, Service};
 use tokio::task::JoinSet;
 
@@ -15,64 +15,59 @@ use super::participants::RECORD;
 use crate::experiment::Daemon;
 
 const ROOM: &str = "all";
-/// How long a request lasts: longer than any measurement.
+/// The length of a request: longer than any measurement.
 const ENDLESS: Duration = Duration::from_secs(3600);
-/// The pause before what failed is asked for again, at first and at most: super
-/// nodes hear within a second what the others have left.
+/// The pause before a failed request is repeated, at first and at most: super nodes learn within a second of
+/// the others' residual capacity.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
-/// A stream comes if its last record is no older: some may be lost on end, and wait to be repaired.
+/// A stream is active if its last record is no older: several may be lost in a row, and wait for repair.
 const FRESH: Duration = Duration::from_secs(1);
-/// Where a record of the synthetic track has its time, after `{"t":"`.
+/// The position of the time in a record of the synthetic track, after `{"t":"`.
 const TIME: std::ops::Range<usize> = 6..30;
 
-/// What has come of one stream.
 #[derive(Debug, Default)]
 struct ReceivedStream {
-    /// When each record was made, milliseconds of the system's clock: some thousand in a measurement.
+    /// The time of each record, milliseconds of the system's clock: some thousand in a measurement.
     records: Vec<u64>,
-    /// What has come of a record whose rest has not.
+    /// The beginning of a record whose rest has not come.
     rest: Vec<u8>,
 }
 
 type ReceivedStreams = Arc<Mutex<BTreeMap<NodeId, ReceivedStream>>>;
 
-/// Whose stream, and where that one is.
 type Provider = (NodeId, Cell);
 
-/// Receives. Dropped, it leaves.
+/// A subscriber. Dropping it ends its requests.
 pub(super) struct SubscriberClient {
     streams: ReceivedStreams,
     _tasks: JoinSet<()>,
 }
 
 impl SubscriberClient {
-    /// Enters the room.
     pub(super) fn enter(daemon: &Daemon) -> Self {
         let (streams, mut tasks) = (ReceivedStreams::default(), JoinSet::new());
         let (socket, seen) = (daemon.launch.socket.clone(), Arc::clone(&streams));
         tasks.spawn(async move {
-            // Whoever is put out receives nothing, which is seen.
+            // A member that was removed receives nothing, which shows in the results.
             let _ = stay(socket, &seen).await;
         });
         Self { streams, _tasks: tasks }
     }
 
-    /// Subscribes to one stream.
     pub(super) fn subscribe(daemon: &Daemon, provider: Provider) -> Self {
         let (streams, mut tasks) = (ReceivedStreams::default(), JoinSet::new());
         tasks.spawn(receive(daemon.launch.socket.clone(), Arc::clone(&streams), provider));
         Self { streams, _tasks: tasks }
     }
 
-    /// How many streams come.
     pub(super) fn active_streams(&self) -> usize {
         let fresh = now_ms().saturating_sub(FRESH.as_millis() as u64);
         let streams = lock(&self.streams);
         streams.values().filter(|stream| stream.records.last().is_some_and(|last| *last >= fresh)).count()
     }
 
-    /// Of each stream of which something came, the part that is missing of what was made
-    /// in the `span` from `begin` on, milliseconds of the system's clock.
+    /// For each stream that was received, the fraction missing of the records made in the `span` from `begin`
+    /// on, milliseconds of the system's clock.
     pub(super) fn lost(&self, begin: u64, span: Duration) -> Vec<f64> {
         let expected = (span.as_secs_f64() / RECORD.as_secs_f64()).floor();
         let window = begin..begin + span.as_millis() as u64;
@@ -87,7 +82,7 @@ impl SubscriberClient {
     }
 }
 
-/// Stays in the room, with a task for the stream of each member, until something breaks.
+/// Stays in the room, with a task for the stream of each member, until a failure.
 async fn stay(socket: PathBuf, streams: &ReceivedStreams) -> Result<(), ClientError> {
     let client = Client::connect(&socket).await?;
     let mut entered = client.room(&RoomQuery { name: ROOM.to_owned(), names: false }).await?;
@@ -105,26 +100,25 @@ async fn stay(socket: PathBuf, streams: &ReceivedStreams) -> Result<(), ClientEr
     Ok(())
 }
 
-/// Receives one stream, and asks for it again whenever it ends.
+/// Receives one stream, and repeats the request whenever it ends.
 async fn receive(socket: PathBuf, streams: ReceivedStreams, provider: Provider) {
     let mut pause = PAUSES[0];
     loop {
-        // Why it ended, or was refused, does not matter: what comes is counted.
+        // The reason does not matter: only received records count.
         let _ = attempt(&socket, &streams, provider).await;
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSES[1]);
     }
 }
 
-/// One request, to its end.
 async fn attempt(socket: &PathBuf, streams: &ReceivedStreams, (node, cell): Provider) -> Result<(), ClientError> {
-    let query = RequestQuery {
+    let request = ServiceRequest {
         provider: Some(node.into()),
         duration: Some(ENDLESS),
-        reflect: Some(ReflectionPolicy::Always),
-        ..RequestQuery::new(Service::Track, Area::Exact(cell))
+        reflect: ReflectionPolicy::Always,
+        ..ServiceRequest::new(Service::Track, Area::Exact(cell))
     };
-    let mut frames = Client::connect(socket).await?.request(&query).await?;
+    let mut frames = Client::connect(socket).await?.request(&request).await?;
     while let Some(frame) = frames.next().await? {
         if let Frame::Data(data) = frame {
             lock(streams).entry(node).or_default().append_data(&data);
@@ -142,13 +136,12 @@ impl ReceivedStream {
     }
 }
 
-/// When a record was made.
 fn made(record: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(record.get(TIME)?).ok()?;
     millis(humantime::parse_rfc3339(text).ok()?)
 }
 
-/// The system's clock, which tells when records are made.
+/// The system's clock, by which records have their times.
 pub(super) fn now_ms() -> u64 {
     millis(SystemTime::now()).unwrap_or_default()
 }
@@ -165,7 +158,7 @@ fn lock(streams: &ReceivedStreams) -> MutexGuard<'_, BTreeMap<NodeId, ReceivedSt
 mod tests {
     use super::*;
 
-    /// A record that is made `ms` milliseconds after midnight.
+    /// A record made `ms` milliseconds after midnight.
     fn record(ms: u32) -> String {
         format!("{{\"t\":\"2026-01-01T00:00:{:02}.{:03}Z\",\"pad\":\"\"}}\n", ms / 1000, ms % 1000)
     }
@@ -175,7 +168,7 @@ mod tests {
         let midnight = made(record(0).as_bytes()).unwrap();
         let mut stream = ReceivedStream::default();
         let all: String = (0..60).filter(|number| *number != 30).map(|number| record(number * 50)).collect();
-        // As it comes: in pieces, and something again.
+        // As it is received: in arbitrary parts, with a repetition.
         all.as_bytes().chunks(33).for_each(|piece| stream.append_data(piece));
         stream.append_data(record(500).as_bytes());
         assert_eq!(stream.records.len(), 60);

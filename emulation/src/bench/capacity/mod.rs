@@ -1,10 +1,10 @@
-//! Measures how many a mesh of super nodes serves, with the real daemons: how many
-//! can be in one room, and how many can watch one stream.
+//! Measures the capacity of a mesh of super nodes, with the real daemons: the members of one room, and the
+//! subscribers of one stream.
 //!
-//! The links of super nodes are as wide as so many streams, everything else is wider. In
-//! a room everyone sends and everyone receives, and nodes are spread over their homes by
-//! number; they enter one after the other. The most that are in while nobody loses
-//! a hundredth of any stream, and that one more is too many, is both measured.
+//! The links of super nodes carry a given number of streams; all other links are faster. In a room all members
+//! send and receive, and nodes are spread evenly over their homes; they join one after the other. The capacity
+//! is the largest membership at which no member loses a hundredth of any stream; that one more is too many is
+//! measured as well.
 
 mod listener;
 mod model;
@@ -23,21 +23,20 @@ use super::measured::{BenchStart, Measured};
 use super::{BenchContext, BenchError, BenchOptions};
 use crate::lab::sandbox;
 
-/// The most super nodes: as many as figures were printed for.
+/// The most super nodes: as many as in the printed figures.
 pub const MAX_HUBS: usize = 16;
 
-/// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapacityMode {
     /// A room whose members are each served by their own homes: the original's policy.
     Count,
-    /// A room with placement by what uplinks have left.
+    /// A room with placement by the residual capacity of uplinks.
     Residual,
-    /// Subscribers of one stream, with the same placement.
+    /// Subscribers of one stream, with placement by residual capacity.
     Track,
 }
 
-/// How super nodes decide whom they serve.
+/// The policy by which super nodes choose whom to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServePolicy {
     Count,
@@ -45,10 +44,9 @@ enum ServePolicy {
 }
 
 impl CapacityMode {
-    /// All, in the order in which they are measured.
     pub const ALL: [Self; 3] = [Self::Count, Self::Residual, Self::Track];
 
-    /// Its name on command lines, in tables and in JSON.
+    /// The name on command lines, in tables and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -68,7 +66,6 @@ impl CapacityMode {
 impl FromStr for CapacityMode {
     type Err = String;
 
-    /// Reads a [name](CapacityMode::name).
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|what| what.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
@@ -77,12 +74,10 @@ impl FromStr for CapacityMode {
     }
 }
 
-/// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapacityCase {
-    /// What.
     pub what: CapacityMode,
-    /// With so many super nodes, at most [`MAX_HUBS`].
+    /// The number of super nodes, at most [`MAX_HUBS`].
     pub hubs: usize,
 }
 
@@ -92,29 +87,27 @@ impl fmt::Display for CapacityCase {
     }
 }
 
-/// How to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapacitySettings {
-    /// How many streams the uplink of a super node carries; [`STREAMS`] of the original.
+    /// The number of streams that a super node's uplink carries; the original has [`STREAMS`].
     pub streams: f64,
-    /// How long losses are counted: 10 s, for a hundredth of that is two records.
+    /// The time over which losses are counted. In 10 s a hundredth is two records.
     pub window: Duration,
 }
 
-/// What was measured.
 pub type CapacityReport = Measured<CapacityRow>;
 
-/// About how long it takes if everything is as the model says.
+/// The approximate duration if the model's predictions hold.
 pub fn duration(cases: &[CapacityCase], settings: CapacitySettings) -> Duration {
     cases.iter().map(|case| search::duration(*case, settings)).sum()
 }
 
 /// Measures each of `cases`, in their order, [inside a sandbox](crate::lab::sandbox::enter).
 ///
-/// `watch` hears which begins. When `stop` is set it ends soon, with the cases that were complete.
+/// `watch` is called with each case that begins. When `stop` is set it ends soon, with the complete cases.
 ///
 /// # Errors
-/// When this is no sandbox. A case that fails is no error: a note says so.
+/// When this is no sandbox. A case that fails is no error: a note reports it.
 pub fn run(
     cases: &[CapacityCase],
     settings: CapacitySettings,

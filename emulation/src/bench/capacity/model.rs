@@ -1,43 +1,42 @@
-//! What is to be expected: the figures that Erum printed, and the formulas of that
-//! model and of a better split. L is what a super node can send, in streams.
+//! Expected values: Erum's printed figures, and the formulas of that model and of a better split. L is the
+//! number of streams that a super node can send.
 
-/// L of the paper: 905 Mbit/s leave a reflector, a stream takes 30 Mbit/s.
+/// L in the paper: a reflector sends 905 Mbit/s, and a stream takes 30 Mbit/s.
 pub const STREAMS: f64 = 905.0 / 30.0;
 
-/// The most clients that all send and receive, for 1 to 16 reflectors: Erum's Table 3, as
-/// printed. At 1, 3 and 5 it is one less than equation (4) there gives.
+/// The most clients that all send and receive, for 1 to 16 reflectors: Erum's Table 3, as printed. For 1, 3 and
+/// 5 it is one less than by equation (4) there.
 const TABLE_3: [usize; 16] = [5, 7, 8, 8, 9, 11, 10, 9, 9, 10, 11, 12, 13, 14, 15, 16];
 
-/// The same with one client that only receives, as it was measured there: Table 2, as printed.
+/// The most clients when one of them only receives, as measured there: Table 2, as printed.
 const TABLE_2: [usize; 16] = [6, 8, 9, 9, 10, 12, 11, 10, 10, 11, 11, 12, 13, 14, 15, 16];
 
-/// Beyond it the model counts no further.
 const MOST: usize = 1_000;
 
-/// Figures that were printed for so many reflectors, for the paper's L.
+/// Printed figures for this number of reflectors and the paper's L.
 pub(super) fn printed(hubs: usize, streams: f64) -> [Option<usize>; 2] {
     let is_theirs = (streams - STREAMS).abs() < 0.01;
     let at = |table: &[usize; 16]| table.get(hubs.wrapping_sub(1)).copied().filter(|_| is_theirs);
     [at(&TABLE_3), at(&TABLE_2)]
 }
 
-/// Equation (4): a fullest reflector has n/m clients, rounded up; each of their streams goes
-/// to m - 1 reflectors and its other clients, and to each of them go the streams of all others.
+/// Equation (4): a fullest reflector has n/m clients, rounded up; each of their streams goes to m - 1
+/// reflectors and its other clients, and the streams of all others go to each of them.
 pub(super) fn counted(hubs: usize, streams: f64) -> usize {
     most(|n| (n.div_ceil(hubs) * (hubs + n - 2)) as f64 <= streams)
 }
 
-/// The same copies, if all super nodes share them evenly.
+/// The most clients if all super nodes share the copies evenly.
 pub(super) fn balanced(hubs: usize, streams: f64) -> usize {
     most(|n| (n * (n + hubs - 2)) as f64 <= hubs as f64 * streams)
 }
 
-/// Subscribers of one stream, split by their number: the fullest feeds the others as well.
+/// Subscribers of one stream, split by their number: the fullest super node feeds the others as well.
 pub(super) fn track_counted(hubs: usize, streams: f64) -> usize {
     hubs * (whole(streams) + 1).saturating_sub(hubs)
 }
 
-/// The same split by what is left, for copies are whole.
+/// Subscribers of one stream, split by residual capacity in whole copies.
 pub(super) fn track_balanced(hubs: usize, streams: f64) -> usize {
     (hubs * whole(streams) + 1).saturating_sub(hubs)
 }
@@ -46,9 +45,10 @@ fn whole(streams: f64) -> usize {
     streams as usize
 }
 
-/// The greatest number of at least two for which it holds, or one.
+/// The greatest number of at least two for which `holds` is true, or one.
 fn most(holds: impl Fn(usize) -> bool) -> usize {
-    // A whole share more for the fullest may be too much where the next number is not.
+    // Not monotonic: an additional client at the fullest reflector may be too much where a larger number is
+    // not.
     (2..MOST).rev().find(|n| holds(*n)).unwrap_or(1)
 }
 

@@ -1,13 +1,12 @@
-//! Who is on the stage: super nodes with uplinks that carry so many streams, and nodes.
+//! The daemons of a measurement: super nodes whose uplinks carry a given number of streams, and nodes.
 //!
-//! A stream is the synthetic track: its packets are small, so that hundreds of streams are
-//! within what one machine does. What is scaled down is the rate; the number of streams
-//! that an uplink carries is the original's.
+//! A stream is the synthetic track: its packets are small, so that one machine can carry hundreds of streams.
+//! Only the rate is scaled down; the number of streams of an uplink is the original's.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-use roost_proto::{Cell, Form, Service};
+use roost_proto::{Cell, FlowKind, Service};
 use roost_reflection::packet::OVERHEAD_BYTES;
 
 use super::ServePolicy;
@@ -16,36 +15,35 @@ use crate::bench::testbed::TestbedRole;
 use crate::topology::Topology;
 use crate::units::Rate;
 
-/// From any host to another one: super nodes so far apart do not even out their nodes.
+/// The delay between any two hosts: far-apart super nodes do not balance their nodes among them.
 const ONE_WAY: Duration = Duration::from_millis(10);
-/// From one record, which is a packet, to the next.
+/// The interval of records, each of which is a packet.
 pub(super) const RECORD: Duration = Duration::from_millis(50);
 /// Headers of UDP, IPv4 and Ethernet.
 const HEADERS_BYTES: usize = 8 + 20 + 14;
-/// What the uplink has for control beside the streams, a part of theirs: less than half a
-/// stream's worth of a hundred decides nothing, for the model needs whole ones.
+/// The additional capacity for control, as a fraction of the streams'. Of a hundred streams it is less than
+/// half a stream, which does not affect the model's whole numbers.
 const CONTROL: f64 = 0.02;
-/// Packets that wait for an uplink: as many as come together if all streams do.
+/// Packets in an uplink's queue: enough if all streams send at once.
 const QUEUE_PACKETS: u32 = 100;
-/// No limit that matters.
 const ALL_SUBSCRIBERS: &str = "100000";
 
-/// Bits per second of a stream as a super node counts it, and on the wire.
+/// Bits per second of a stream, as a super node counts it and on the wire.
 fn stream_bps() -> [f64; 2] {
-    let payload = match Service::Track.form() {
-        Form::Stream { packet_bytes, .. } => packet_bytes as usize,
-        Form::Object { .. } => 0,
+    let payload = match Service::Track.flow_kind() {
+        FlowKind::Stream { packet_bytes, .. } => packet_bytes as usize,
+        FlowKind::Object { .. } => 0,
     };
     let bps = |bytes: usize| 8.0 * bytes as f64 / RECORD.as_secs_f64();
     [bps(payload + OVERHEAD_BYTES), bps(payload + OVERHEAD_BYTES + HEADERS_BYTES)]
 }
 
-/// How many streams so many bytes on the wire in this time are.
+/// Converts bytes on the wire in this time to a number of streams.
 pub(super) fn as_streams(bytes: u64, time: Duration) -> f64 {
     8.0 * bytes as f64 / time.as_secs_f64() / stream_bps()[1]
 }
 
-/// A LAN of super nodes, each with room for so many streams on its way out, and of nodes.
+/// A LAN of super nodes, whose uplinks each carry `streams` streams, and of nodes.
 pub(super) fn network(hubs: usize, nodes: usize, streams: f64) -> Topology {
     let mut topology = networks::lan(hubs + nodes, ONE_WAY);
     let members = topology.nets.iter_mut().flat_map(|net| &mut net.members);
@@ -56,23 +54,22 @@ pub(super) fn network(hubs: usize, nodes: usize, streams: f64) -> Topology {
     topology
 }
 
-/// A super node, as the policy wants it.
 pub(super) fn hub(policy: ServePolicy, streams: f64) -> TestbedRole {
     let uplink = format!("{}bit/s", (streams * stream_bps()[0]) as u64);
     let settings = match policy {
-        // What it may send is not told: the link decides.
+        // Its capacity is not configured: the link sets it.
         ServePolicy::Count => ["--media-subscribers", ALL_SUBSCRIBERS],
         ServePolicy::Residual => ["--media-uplink", &uplink],
     };
     TestbedRole::Hub(settings.map(OsString::from).to_vec())
 }
 
-/// Where the node of this number is on the grid: no other one is there.
+/// The cell of a node, which no other node shares.
 pub(super) fn cell(number: usize) -> Cell {
     Cell::new(i32::try_from(number).unwrap_or(i32::MAX), 0)
 }
 
-/// A node with one home, which may send its track.
+/// A node with one home; with `sends` it publishes its track.
 pub(super) fn node(number: usize, home: usize, sends: bool) -> TestbedRole {
     let settings = if sends { vec!["--services".into(), "track".into()] } else { Vec::new() };
     TestbedRole::Node { hubs: vec![home], cell: cell(number), settings }

@@ -1,52 +1,48 @@
-//! What a measurement has come to.
-
 use serde::Serialize;
 
 use super::{CapacityCase, CapacityMode, model};
 
-/// A room, or a stream, with so many in it.
+/// A room or a stream with a number of participants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CapacitySample {
-    /// How many: members, or subscribers.
+    /// The number of members, or of subscribers.
     pub count: usize,
-    /// Streams that somebody is to receive and that do not come at all.
+    /// Streams that a receiver should get and that do not arrive at all.
     pub missing: usize,
-    /// The part of a stream that is lost, of the receiver and the stream where that is most.
+    /// The largest lost fraction of a stream, over all receivers and streams.
     pub lost: f64,
-    /// What the super node that sends most sent, in streams; control messages are in it.
+    /// The rate of the busiest super node, in streams, with control messages.
     pub sent: f64,
 }
 
-/// Losses of such a part of a stream are too many: the criterion of the original.
+/// The limit of a stream's lost fraction: the criterion of the original.
 pub const LOST: f64 = 0.01;
 
 impl CapacitySample {
-    /// Whether everybody receives everything.
+    /// True if every receiver gets every stream.
     pub(super) fn holds(&self) -> bool {
         self.missing == 0 && self.lost < LOST
     }
 }
 
-/// A row.
 #[derive(Clone, Debug, Serialize)]
 pub struct CapacityRow {
-    /// What was measured: `count`, `residual` or `track`.
+    /// `count`, `residual` or `track`.
     pub what: &'static str,
-    /// Super nodes.
     pub hubs: usize,
     /// Streams that the uplink of each carries.
     pub streams: f64,
-    /// The most that the original printed, if it did so for this many: clients that all send.
+    /// The original's printed maximum for this number, if any: clients that all send.
     pub printed: Option<usize>,
-    /// The same with a client that only receives.
+    /// The original's printed maximum with a client that only receives.
     pub printed_receive_only: Option<usize>,
-    /// The most if all are split by their number: equation (4) of the original.
+    /// The maximum if clients are split by their number: equation (4) of the original.
     pub counted: usize,
-    /// The most if all super nodes share the copies evenly.
+    /// The maximum if all super nodes share the copies evenly.
     pub balanced: usize,
-    /// The most that were measured to receive everything.
+    /// The largest measured number that receives everything.
     pub most: CapacitySample,
-    /// One more, who did not.
+    /// One more, which does not.
     pub beyond: CapacitySample,
 }
 

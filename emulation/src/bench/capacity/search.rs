@@ -1,5 +1,5 @@
-//! How many there can be: a stage with as many as the model expects, and one more
-//! after the other until that is too many; or fewer, on a new stage.
+//! Search for the capacity: a set of daemons for the predicted number, to which participants are added until
+//! there are too many; or fewer, on a new set.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -13,19 +13,17 @@ use crate::bench::testbed::{Testbed, TestbedRole, interrupted};
 use crate::experiment::Daemon;
 use crate::lab::Lab;
 
-/// Nodes beyond those that are expected.
 const SPARE: usize = 2;
-/// From one that enters a room to the next.
+/// The interval at which members join a room.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long those who are refused are waited for: they ask four or five times.
+/// The longest wait for streams after declines: requests are repeated four or five times.
 const PATIENCE: Duration = Duration::from_secs(12);
-/// After all streams come: until rates are known and what was lost at the beginning is history.
+/// The time after all streams arrive until rates are known and early losses are past.
 const SETTLE: Duration = Duration::from_secs(4);
-/// How long what is still to come when losses are counted is waited for.
+/// The wait for records in flight when losses are counted.
 const GRACE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What the model expects of a case.
 fn expected(case: CapacityCase, streams: f64) -> usize {
     match case.what {
         CapacityMode::Count => model::counted(case.hubs, streams).max(2),
@@ -34,9 +32,8 @@ fn expected(case: CapacityCase, streams: f64) -> usize {
     }
 }
 
-/// About how long a case takes.
 pub(super) fn duration(case: CapacityCase, CapacitySettings { streams, window }: CapacitySettings) -> Duration {
-    /// For each daemon to start and for each subscriber to come.
+    /// The time for each daemon to start, and for each subscriber to join.
     const EACH: Duration = Duration::from_millis(150);
     let count = u32::try_from(expected(case, streams)).unwrap_or(u32::MAX);
     match case.what {
@@ -45,7 +42,7 @@ pub(super) fn duration(case: CapacityCase, CapacitySettings { streams, window }:
     }
 }
 
-/// The most for whom it holds, and one more, for whom it does not.
+/// The largest number that holds, and one more, which does not.
 pub(super) fn find_limit(
     bench: &mut BenchContext<'_>,
     case: CapacityCase,
@@ -67,8 +64,8 @@ pub(super) fn find_limit(
     }
 }
 
-/// A stage from its daemons' start to their end, on which there are the first of `counts`, and
-/// one more after the other for as long as it holds.
+/// Runs a set of daemons from start to end, with the first of `counts` participants, and more of them for as
+/// long as it holds.
 fn run_scene(
     bench: &mut BenchContext<'_>,
     case: CapacityCase,
@@ -95,7 +92,7 @@ fn run_scene(
     })
 }
 
-/// Super nodes, and nodes spread over them by number; of a track the first one provides it.
+/// Super nodes, and nodes spread evenly over them; the first node provides the track.
 fn parts(case: CapacityCase, streams: f64, last: usize) -> Vec<TestbedRole> {
     let CapacityCase { what, hubs } = case;
     let nodes: Vec<TestbedRole> = match what {
@@ -109,7 +106,6 @@ fn parts(case: CapacityCase, streams: f64, last: usize) -> Vec<TestbedRole> {
     (0..hubs).map(|_| participants::hub(what.policy(), streams)).chain(nodes).collect()
 }
 
-/// A stage whose daemons run.
 struct CapacityScene<'a> {
     nodes: &'a [Daemon],
     lab: &'a Lab,
@@ -118,7 +114,7 @@ struct CapacityScene<'a> {
 }
 
 impl CapacityScene<'_> {
-    /// One after the other enters; looks from the `first` count of them on.
+    /// Members join one after the other; measures from `first` members on.
     async fn room(&self, first: usize) -> Result<Vec<CapacitySample>, String> {
         let (mut inside, mut looks) = (Vec::new(), Vec::new());
         for node in self.nodes {
@@ -134,7 +130,7 @@ impl CapacityScene<'_> {
         Ok(looks)
     }
 
-    /// Subscribes one after the other until one is refused.
+    /// Subscribes one after the other until a subscription is declined.
     async fn track(&self) -> Result<Vec<CapacitySample>, String> {
         let [provider, subscribers @ ..] = self.nodes else { return Err("there is no provider".to_owned()) };
         let whose = (id(provider).await?, participants::cell(0));
@@ -152,8 +148,8 @@ impl CapacityScene<'_> {
         Ok(if beyond.missing > 0 { vec![most, beyond] } else { vec![most] })
     }
 
-    /// How it is for these, each of whom is to receive so many streams. What other programs do to
-    /// this machine loses packets as well: what is lost must be lost twice.
+    /// Measures these receivers, each of which should get `each` streams. Other programs on this machine cause
+    /// losses as well, so a loss must occur twice to count.
     async fn look_twice(&self, listeners: &[SubscriberClient], each: usize) -> Result<CapacitySample, String> {
         let all_come = until_coming(listeners, each).await;
         tokio::time::sleep(SETTLE).await;
@@ -181,7 +177,7 @@ impl CapacityScene<'_> {
         })
     }
 
-    /// Of whole frames, what each super node has sent.
+    /// Bytes of whole frames that each super node has sent.
     fn sent_bytes(&self) -> Result<Vec<u64>, String> {
         let links = self.lab.counters().map_err(|error| error.to_string())?;
         let hosts = &self.lab.topology().hosts[..self.hubs];
@@ -193,7 +189,7 @@ impl CapacityScene<'_> {
     }
 }
 
-/// Waits until so many streams come to each of these; false if some do not.
+/// Waits until each of these receives `each` streams; false if some do not.
 async fn until_coming(listeners: &[SubscriberClient], each: usize) -> bool {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {

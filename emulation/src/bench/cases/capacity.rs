@@ -1,4 +1,4 @@
-//! How much goes through one link that sets no limit.
+//! Throughput of one unlimited link.
 
 use std::fs;
 use std::time::Duration;
@@ -9,9 +9,8 @@ use crate::lab::{Lab, LabError};
 use crate::topology::model::{HostIndex, Leg};
 
 const LENGTH: Duration = Duration::from_secs(5);
-/// Bytes of the smallest frame.
 const SMALLEST: u32 = 64;
-/// Packets a second.
+/// Packets per second.
 const PACKETS: f64 = 200_000.0;
 /// TCP payload, bits per second.
 const TCP: f64 = 1.8e9;
@@ -57,7 +56,8 @@ fn packets(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchError> 
     .with("overruns", overruns as f64))
 }
 
-/// The same by a program that others wrote, which takes longer to send a packet than to have it carried.
+/// Small packets sent by the independent program `iperf3`, which takes longer to send a packet than the core to
+/// carry it.
 fn packets_of_iperf(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchError> {
     let what = "the same, as many as iperf3 sends";
     let (_, to) = networks::ends(0);
@@ -88,7 +88,7 @@ fn tcp(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchError> {
     Ok(row.with("bits_per_s", rate).with("overruns", overruns as f64))
 }
 
-/// Packets that a host's first interface received, as the kernel counts them.
+/// Packets that a host's first interface received, by the kernel's counter.
 fn arrived(lab: &Lab, host: HostIndex) -> Result<u64, LabError> {
     let text = lab.run_in(host, || fs::read_to_string("/proc/thread-self/net/dev"))?;
     let text = text.map_err(|error| LabError::kernel("read /proc/net/dev", error))?;

@@ -1,5 +1,5 @@
-//! How exact one-way delays are: of links with very different ones, all at
-//! once, on a machine that does nothing else or beside one that is busy.
+//! Errors of one-way delays: of links with very different delays, all at once, on an idle machine or beside a
+//! load.
 
 use std::time::{Duration, Instant};
 
@@ -12,39 +12,36 @@ use crate::lab::Lab;
 use crate::topology::model::Queue;
 use crate::units::{Rate, format_duration};
 
-/// The delays of the links.
 const DELAYS_MS: [u64; 5] = [1, 20, 50, 100, 600];
 const RATE: Rate = Rate::from_bps(100_000_000);
-/// Of a probe's frame.
 const BYTES: u32 = HEADERS + 100;
-/// From one probe to the next on the same link: 1000 of them in 10 s.
+/// The interval of probes on one link: 1000 of them in 10 s.
 const INTERVAL: Duration = Duration::from_millis(10);
 const LENGTH: Duration = Duration::from_secs(10);
-/// After the longest delay.
+/// The wait after the longest delay.
 const PATIENCE: Duration = Duration::from_millis(900);
 
-/// Targets, milliseconds.
+/// Targets in milliseconds.
 const P50_MS: f64 = 0.1;
 const P99_MS: f64 = 0.25;
-/// Aims, milliseconds.
+/// Aims in milliseconds.
 const P50_AIM_MS: f64 = 0.06;
 const P99_AIM_MS: f64 = 0.2;
-/// By how much the median error may grow from the shortest delay to the longest.
+/// The largest growth of the median error from the shortest delay to the longest.
 const DRIFT_MS: f64 = 0.05;
-/// What ping's mean may be off: twice what one way may.
+/// The largest error of ping's mean: twice that of one way.
 const PING_MS: f64 = 0.2;
 
-/// Of an echo request as ping sends it, and of its answer.
+/// The frame of ping's echo request, and of its answer.
 const PING_BYTES: u64 = 14 + 20 + 8 + 56;
 const PINGS: u32 = 20;
 
-/// What keeps two processors busy as a compiler does: processes come and go,
-/// take memory, compute and hand each other data.
+/// A load on two processors like that of a compiler: processes start and end, allocate memory, compute and pass
+/// data to each other.
 const LOAD: &str = "for each in 1 2; do while :; do seq 1 200000 | sort -r | cksum; done & done; wait";
-/// Until it does.
+/// The time until the load is established.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// On a machine that does nothing else.
 pub(in crate::bench) fn quiet(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchError> {
     let lab = start(bench)?;
     let captures = captures(&lab);
@@ -52,7 +49,7 @@ pub(in crate::bench) fn quiet(bench: &mut BenchContext<'_>) -> Result<Vec<BenchR
     let read = probes(bench, &lab, origin, Priority::Usual)?;
     let core = core_row(&lab, BenchCase::Delay);
     let arrived = captures.and_then(|captures| arrivals(bench, captures, origin, &read));
-    // As a user without rights has it, for whom tcpdump does not run.
+    // Without rights tcpdump does not run; this is the case of an unprivileged user.
     let (traces, note) = match arrived {
         Ok(arrived) => (arrived, None),
         Err(failed) => (read.clone(), Some(format!("with the reader's wake-up in it: {}", failed.reason()?))),
@@ -85,7 +82,6 @@ pub(in crate::bench) fn quiet(bench: &mut BenchContext<'_>) -> Result<Vec<BenchR
     Ok(rows)
 }
 
-/// Beside a load.
 pub(in crate::bench) fn busy(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchError> {
     let lab = start(bench)?;
     let what = |ms: &u64| format!("one-way delay of {ms} ms beside a load, error");
@@ -96,7 +92,7 @@ pub(in crate::bench) fn busy(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRo
         return Ok(unmeasured("the target is for a real-time priority, which was not given: see `machine` in --json"));
     }
     let command = bench.options.load_command.as_deref().unwrap_or(LOAD);
-    // Which host it runs in makes no difference: it is to use processors.
+    // Any host will do: the load only uses processors.
     let load = match ToolProcess::start(&lab, 0, SHELL, &["-c", command]) {
         Ok(load) => load,
         Err(failed) => return Ok(unmeasured(&failed.reason()?)),
@@ -122,7 +118,7 @@ fn probes(
     origin: Instant,
     priority: Priority,
 ) -> Result<Vec<PacketTimes>, BenchError> {
-    // A length of some hours, in steps of 10 ms, fits.
+    // Fits u32: some hours in steps of 10 ms.
     let count = (bench.length(LENGTH).as_nanos() / INTERVAL.as_nanos()).max(1) as u32;
     let flow = |link| {
         let (from, to) = networks::ends(link);
@@ -132,13 +128,13 @@ fn probes(
     Ok(probe::send_probes(bench, lab, &flows, origin, PATIENCE, priority)?.traces)
 }
 
-/// What arrives at each receiver, as `tcpdump` sees it: a network ends at the
-/// host's interface, and how long a program takes to wake up is not its doing.
+/// Captures the arrivals at each receiver with `tcpdump`: the network ends at the host's interface, and the
+/// wake-up of a program is not part of it.
 fn captures(lab: &Lab) -> Result<Vec<Capture>, ToolError> {
     (0..DELAYS_MS.len()).map(|link| Capture::start(lab, networks::ends(link).1, "udp")).collect()
 }
 
-/// When the probes arrived at the interfaces.
+/// Arrivals of the probes at the interfaces.
 fn arrivals(
     bench: &BenchContext<'_>,
     captures: Vec<Capture>,
@@ -150,8 +146,8 @@ fn arrivals(
     captures.into_iter().zip(read).map(stamped).collect()
 }
 
-/// The trace with the times of the interface. Of a probe that `tcpdump` did not
-/// see though it was read (it may miss its last when it ends) the reader's time counts.
+/// Replaces the times of a trace by those of the interface. For a probe that was read and that `tcpdump` missed
+/// (it may lose its last ones when it ends) the reader's time counts.
 fn stamp(arrived: &[(u64, u32)], origin: u64, read: &PacketTimes) -> Result<PacketTimes, ToolError> {
     let mut stamped = read.clone();
     let mut seen = 0;
@@ -168,8 +164,7 @@ fn stamp(arrived: &[(u64, u32)], origin: u64, read: &PacketTimes) -> Result<Pack
     Ok(stamped)
 }
 
-/// The errors of each link's delays, milliseconds: what is more than the
-/// propagation delay and the time that the rate takes for the frame.
+/// The errors of each link's delays, milliseconds: the excess over propagation and transmission.
 fn spreads(traces: &[PacketTimes]) -> Vec<Option<Spread>> {
     DELAYS_MS.iter().zip(traces).map(|(ms, trace)| Spread::from_values(errors(*ms, trace).collect())).collect()
 }
@@ -210,7 +205,7 @@ fn drift_row(errors: &[Option<Spread>]) -> BenchRow {
     }
 }
 
-/// The errors of all links as the programs see them that read the probes.
+/// The errors of all links, as seen by the programs that read the probes.
 fn read_row(read: &[PacketTimes]) -> Option<BenchRow> {
     let spread = Spread::from_values(DELAYS_MS.iter().zip(read).flat_map(|(ms, trace)| errors(*ms, trace)).collect())?;
     Some(late_row(
@@ -220,7 +215,7 @@ fn read_row(read: &[PacketTimes]) -> Option<BenchRow> {
     ))
 }
 
-/// What of the errors is the core's: the rest is the time in which it and the receiver wake up.
+/// The core's part of the errors: the rest is wake-ups of the core and of the receiver.
 fn core_row(lab: &Lab, case: BenchCase) -> BenchRow {
     let lateness = lab.lateness();
     let [p50, p99] = [0.5, 0.99].map(|part| lateness.quantile(part).as_secs_f64() * 1e3);
@@ -229,7 +224,7 @@ fn core_row(lab: &Lab, case: BenchCase) -> BenchRow {
     late_row(case, "of that, packets were written late by", late)
 }
 
-/// What this machine allows: a thread that only sleeps, with the priority of the core.
+/// The limit of this machine: a thread that only sleeps, with the priority of the core.
 fn floor_row(bench: &BenchContext<'_>, case: BenchCase, realtime: bool) -> Option<BenchRow> {
     let interval = INTERVAL / 5;
     let count = (bench.length(LENGTH).as_nanos() / INTERVAL.as_nanos()).max(1) as u32;
@@ -244,7 +239,7 @@ fn late_row(case: BenchCase, what: &str, late: Spread) -> BenchRow {
     row.with("p50_ms", late.p50).with("p99_ms", late.p99).with("max_ms", late.max)
 }
 
-/// All links again, by a program that others wrote.
+/// All links, measured by the independent program `ping`.
 fn ping_row(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchError> {
     let (what, target) = ("round trip by ping, mean error of the worst link", format!("within ±{PING_MS} ms"));
     let errors = match pings(bench, lab) {
@@ -276,7 +271,7 @@ fn pings(bench: &BenchContext<'_>, lab: &Lab) -> Result<Vec<(u64, f64)>, ToolErr
     Ok(errors)
 }
 
-/// Milliseconds, of ping's last line, which has microseconds also where the lines before it have none.
+/// Milliseconds, from ping's last line, which has microseconds even if the lines before it have none.
 fn mean_round_trip(text: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix("rtt min/avg/max/mdev = "))?;
     line.split('/').nth(1)?.parse().ok()

@@ -1,4 +1,4 @@
-//! What a network costs in which nothing happens.
+//! The cost of an idle network.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,11 @@ use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, machine, netwo
 
 const HOSTS: usize = 100;
 const LENGTH: Duration = Duration::from_secs(10);
-/// What comes up at the beginning has its say.
+/// Initial traffic ends in this time.
 const SETTLE: Duration = Duration::from_secs(1);
 const TARGET_PERCENT: f64 = 0.5;
 const AIM_PERCENT: f64 = 0.05;
 
-/// Measures.
 pub(in crate::bench) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchError> {
     let lab = bench.lab(&networks::star(HOSTS))?;
     bench.sleep_unless_stopped(SETTLE);

@@ -1,4 +1,4 @@
-//! How exact random losses are, and whether the same seed loses the same packets.
+//! Errors of random losses, and their repeatability with the same seed.
 
 use std::time::{Duration, Instant};
 
@@ -7,20 +7,20 @@ use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, analysis, iper
 use crate::lab::Lab;
 use crate::topology::model::Leg;
 
-/// What is lost, and packets a second: the rarer a loss, the more packets it takes to see it.
+/// Loss, and packets per second: the rarer a loss, the more packets are needed.
 const LINKS: [(f64, u32); 6] =
     [(0.0001, 20_000), (0.001, 10_000), (0.01, 4_000), (0.05, 2_000), (0.2, 2_000), (0.5, 2_000)];
 const LENGTH: Duration = Duration::from_secs(10);
 const BYTES: u32 = HEADERS + 58;
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Of all right links, 1 % miss it.
+/// 1 % of correct links miss it.
 const CONFIDENCE: f64 = 0.99;
 
-/// The link on which `iperf3` looks as well.
+/// The link that `iperf3` measures as well.
 const SECOND_LOOK: usize = 3;
 const IPERF_LENGTH: Duration = Duration::from_secs(4);
 
-/// What is lost, and how much is sent, to see whether it repeats.
+/// The loss and the number of packets for the repetition.
 const REPEATED: (f64, u32) = (0.05, 20_000);
 const REPEATED_INTERVAL: Duration = Duration::from_micros(100);
 
@@ -52,8 +52,8 @@ fn losing(loss: f64) -> Leg {
     Leg { loss, delay: Duration::from_millis(1), ..Leg::default() }
 }
 
-/// By link, how many packets the emulator says that it lost on purpose. If more
-/// are missing, a receiver was too slow, or this machine was.
+/// By link, the emulator's counter of intended losses. If more are missing, a receiver or this machine was too
+/// slow.
 fn dropped(lab: &Lab) -> Result<Vec<u64>, BenchError> {
     let counters = lab.counters()?;
     let of_link = |link: usize| {
@@ -84,7 +84,7 @@ fn judged(what: String, loss: f64, sent: u64, lost: u64) -> BenchRow {
         .with("lost", lost as f64)
 }
 
-/// One of the links again, by a program that others wrote.
+/// One of the links, measured by the independent program `iperf3`.
 fn second_look(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchError> {
     let (loss, _) = LINKS[SECOND_LOOK];
     let what = format!("loss of {loss}, by iperf3");
@@ -110,7 +110,7 @@ fn repeat_row(first: &[usize], second: &[usize], other: &[usize]) -> BenchRow {
     BenchRow::judged(BenchCase::Loss, what, target, seen, same && differs && !first.is_empty())
 }
 
-/// The numbers of the packets that were lost with this seed.
+/// The numbers of the packets that are lost with this seed.
 fn losses(bench: &mut BenchContext<'_>, seed: u64) -> Result<Vec<usize>, BenchError> {
     let (loss, count) = REPEATED;
     let lab = bench.lab_with_seed(&networks::links([losing(loss)]), seed)?;

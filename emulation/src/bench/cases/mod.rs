@@ -1,4 +1,4 @@
-//! What is measured, a module for each case: what is done, and what is to be seen.
+//! The cases, one module each, with their measurements and targets.
 
 pub(super) mod capacity;
 pub(super) mod delay;

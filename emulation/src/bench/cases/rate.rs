@@ -1,7 +1,6 @@
-//! How exact rates are, with more offered than they allow; and what TCP makes
-//! of them.
+//! Errors of rates under an excessive load, and the throughput of TCP.
 //!
-//! What a rate counts is Ethernet frames: IP packets and 14 bytes.
+//! A rate counts Ethernet frames: IP packets and 14 bytes.
 
 use std::time::{Duration, Instant};
 
@@ -13,59 +12,55 @@ use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, analysis, netw
 use crate::lab::Lab;
 use crate::units::Rate;
 
-/// One way: 10 ms for the round trip.
+/// One way; the round trip is 10 ms.
 const DELAY: Duration = Duration::from_millis(5);
-/// What is offered, of the rate.
+/// The load, relative to the rate.
 const OFFERED: f64 = 1.2;
-/// Of a full TCP segment with time stamps: 1500 bytes of IP are 1448 of payload.
+/// The payload of a full TCP segment with time stamps: 1448 bytes of 1500 bytes of IP.
 const TCP_PART: f64 = 1448.0 / 1514.0;
-/// Part of the possible.
+/// Fraction of the possible rate.
 const TCP_TARGET: f64 = 0.98;
 const TCP_AIM: f64 = 0.995;
 const LENGTH: Duration = Duration::from_secs(5);
-/// Beyond what waits in the queue.
+/// The wait beyond the queueing delay.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Until more waits to be sent than the rate allows.
+/// The time until the queue never empties.
 const BEGINNING: Duration = Duration::from_millis(200);
-/// Part of the rate that must have been offered for it to be what limits.
+/// The least offered load, relative to the rate, at which the rate is the limit.
 const ENOUGH: f64 = 1.02;
-/// TCP's beginning, which is not what is to be measured: slow start, and the
-/// filling of the queue.
+/// The beginning of TCP, which is not measured: slow start, and the filling of the queue.
 const TCP_BEGINNING: Duration = Duration::from_secs(2);
 
-/// One rate to measure.
 struct RateStep {
     rate: Rate,
-    /// Packets in the queue.
+    /// In packets.
     queue: u32,
     /// UDP payload of a packet.
     payload: u32,
-    /// How far the rate of UDP may be off, as a part of it; the aim is a quarter.
+    /// The tolerance of UDP's rate, as a fraction; the aim is a quarter of it.
     tolerance: f64,
-    /// Whether the time of each frame is known, from `tcpdump`. It does not keep
-    /// up with the fastest; there `iperf3` says what came in each second.
+    /// True to take the time of each frame from `tcpdump`. It is too slow for the highest rates; there `iperf3`
+    /// counts each second.
     by_frames: bool,
     tcp: TcpJudgement,
 }
 
-/// What TCP is to show at a rate.
+/// The role of TCP at a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TcpJudgement {
     /// It is not measured: at the lowest rates it takes minutes to settle.
     No,
-    /// A part of the possible.
+    /// Judged by a fraction of the possible rate.
     Judged,
-    /// What it does beside the emulator on the same processors; there is an aim only.
+    /// Shown only, with an aim: it shares the processors with the emulator.
     Shown,
 }
 
-/// A rate as it was seen.
 struct RateObservation {
-    /// A second, as the emulator counts them.
+    /// Bits per second, as the emulator counts them.
     bits: f64,
-    /// By whom.
     by: &'static str,
-    /// Why by nobody else.
+    /// The reason for another observer.
     note: Option<String>,
 }
 
@@ -183,14 +178,14 @@ fn seen<T>(measured: Result<T, ToolError>) -> Result<Result<T, String>, BenchErr
     }
 }
 
-/// What came of 120 % offered.
+/// Measures UDP at 120 % of the rate.
 fn measure_udp(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<RateObservation, ToolError> {
     if !step.by_frames {
         return by_seconds(bench, lab, step);
     }
     let (_, to) = networks::ends(0);
     let frames = Capture::start(lab, to, "ip").and_then(|capture| {
-        // What the server saw is not needed, and at 56 kbit/s its answer may not get through.
+        // The server's result is not needed, and at 56 kbit/s its answer may not get through.
         let sent = offer(bench, lab, step);
         let frames = capture.finish(bench)?;
         if frames.is_empty() { sent.map(|_| frames) } else { Ok(frames) }
@@ -200,13 +195,13 @@ fn measure_udp(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<R
             let bits = between_data(&frames, step.frame_bytes()).and_then(analysis::rate).ok_or_else(too_short)?;
             Ok(RateObservation { bits, by: "tcpdump", note: None })
         }
-        // As a user without rights has it, for whom tcpdump does not run.
+        // Without rights tcpdump does not run; this is the case of an unprivileged user.
         Err(ToolError::NotMeasured(why)) => Ok(RateObservation { note: Some(why), ..by_probes(bench, lab, step)? }),
         Err(broken) => Err(broken),
     }
 }
 
-/// What iperf3 saw of what it offered, if that was more than the rate.
+/// The result of `iperf3`, if its offered load exceeded the rate.
 fn by_seconds(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<RateObservation, ToolError> {
     let (length, received) = (bench.length(LENGTH), offer(bench, lab, step)?);
     let bits = received.packets as f64 * f64::from(step.frame_bytes()) * 8.0;
@@ -220,19 +215,18 @@ fn by_seconds(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<Ra
     Ok(RateObservation { bits: payload / step.payload_part(), by: "iperf3", note: None })
 }
 
-/// Has iperf3 offer 120 %.
 fn offer(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<IperfResult, ToolError> {
     let offered = format!("{:.0}", step.rate.bps() as f64 * OFFERED * step.payload_part());
     let arguments = ["-u", "-b", &offered, "-l", &step.payload.to_string()];
     iperf::run(bench, lab, networks::ends(0), bench.length(LENGTH), &arguments)
 }
 
-/// The same offered and seen by our own probes.
+/// Offers the load with our own probes, and measures it with them.
 fn by_probes(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<RateObservation, ToolError> {
     let (from, to) = networks::ends(0);
     let transmission = step.rate.time_for(step.frame_bytes().into());
     let interval = transmission.div_f64(OFFERED);
-    // Some seconds of packets that take 0.1 ms at least fit.
+    // Fits u32: some seconds of packets that take at least 0.1 ms.
     let count = (bench.length(LENGTH).as_nanos() / interval.as_nanos().max(1)) as u32;
     let flow = ProbeFlow { from, to, bytes: step.frame_bytes(), count, interval, uneven: false };
     let patience = transmission * step.queue + PATIENCE;
@@ -243,10 +237,9 @@ fn by_probes(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<Rat
     Ok(RateObservation { bits, by: "probes", note: None })
 }
 
-/// All frames from one of data, soon after the first, to the last of data:
-/// others, of iperf3's own connection, take their part of the rate. The first
-/// ones come before there is more to send than the rate allows, as iperf3 sends
-/// one packet and begins a moment later.
+/// All frames from a data frame, soon after the first one, to the last data frame. Other frames in between, of
+/// iperf3's control connection, use a part of the rate. The first ones come before the load exceeds the rate,
+/// since iperf3 sends one packet and starts a moment later.
 fn between_data(frames: &[capture::CapturedFrame], data_bytes: u32) -> Option<&[capture::CapturedFrame]> {
     let is_data = |frame: &&capture::CapturedFrame| frame.1 == data_bytes;
     let begin = frames.iter().find(is_data)?.0 + BEGINNING.as_nanos() as u64;
@@ -258,13 +251,13 @@ fn between_data(frames: &[capture::CapturedFrame], data_bytes: u32) -> Option<&[
 /// Bits of payload per second that TCP delivered.
 fn measure_tcp(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<f64, ToolError> {
     let length = bench.length(LENGTH) + TCP_BEGINNING;
-    // Small reads, so that an interval's bytes are not those of a block before or after it.
+    // Small reads, so that bytes count in the right interval.
     let block = (step.rate.bps() / 8 / 1000).clamp(1448, 16 << 10).to_string();
     let received: IperfResult = iperf::run(bench, lab, networks::ends(0), length, &["-l", &block])?;
     received.rate(skip(length, TCP_BEGINNING)).ok_or_else(too_short)
 }
 
-/// Seconds at the beginning that are left out, unless nothing would remain.
+/// The initial seconds to leave out, unless nothing would remain.
 fn skip(length: Duration, beginning: Duration) -> f64 {
     if length > beginning { beginning.as_secs_f64() } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! How late packets are in a large network with many streams.
+//! Lateness of deliveries in a large network with many streams.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::topology::model::HostIndex;
 /// Nodes of the hierarchy; with its server it has 93 hosts.
 const NODES: usize = 92;
 const LENGTH: Duration = Duration::from_secs(12);
-/// The longest way through it is some 1.4 s.
+/// The longest path through it takes some 1.4 s.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Streams of tracks and sensors: 25 packets of 200 bytes a second are 40 kbit/s.
 const SMALL: (usize, u32, Duration) = (80, 200, Duration::from_millis(40));
@@ -24,7 +24,6 @@ const LARGE: (usize, u32, Duration) = (10, 1200, Duration::from_micros(13_714));
 const P99_MS: f64 = 0.2;
 const P99_AIM_MS: f64 = 0.1;
 
-/// Measures.
 pub(in crate::bench) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchError> {
     let topology = Tree::published(TreeShape::inferred(NODES)).topology();
     let topology = topology.map_err(|error| LabError::Topology(error.to_string()))?;
@@ -37,8 +36,8 @@ pub(in crate::bench) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<Benc
     Ok(rows(&lab.lateness(), lab.overruns()?, &outcome.traces, core.as_secs_f64() / length.as_secs_f64()))
 }
 
-/// Small streams between low-flying nodes, large ones between tactical UAVs:
-/// less than any leg's rate, so that none of them is to be lost.
+/// Small streams between low-flying nodes, large ones between tactical UAVs. All are below every leg's rate, so
+/// that none is lost.
 fn flows(topology: &Topology, length: Duration, seed: u64) -> Vec<ProbeFlow> {
     let of_class = |class: &str| -> Vec<HostIndex> {
         let hosts = topology.hosts.iter().enumerate();
@@ -50,7 +49,7 @@ fn flows(topology: &Topology, length: Duration, seed: u64) -> Vec<ProbeFlow> {
         let hosts = of_class(class);
         let count = (length.as_nanos() / interval.as_nanos()).max(1) as u32;
         for stream in 0..streams {
-            // Any but the sender: there are more than one of both classes.
+            // Any host but the sender: both classes have more than one.
             let (from, step) = (stream % hosts.len(), 1 + random.below(hosts.len() as u64 - 1) as usize);
             let (from, to) = (hosts[from], hosts[(from + step) % hosts.len()]);
             flows.push(ProbeFlow { from, to, bytes, count, interval, uneven: true });

@@ -1,5 +1,4 @@
-//! How exact the times of scheduled changes are: a link that goes down, comes
-//! up and gets another delay, over and over.
+//! Errors of the times of scheduled changes: a link goes down, comes up and changes its delay, repeatedly.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +10,13 @@ use crate::lab::Lab;
 use crate::topology::Topology;
 use crate::topology::model::{Action, Event, Leg, TopologyChange};
 
-/// What happens in each round, after its begin.
+/// The events of each round, after its beginning.
 const ROUND: Duration = Duration::from_secs(1);
 const DOWN_AT: Duration = Duration::from_millis(200);
 const UP_AT: Duration = Duration::from_millis(400);
 const SLOWER_AT: Duration = Duration::from_millis(600);
 const FASTER_AT: Duration = Duration::from_millis(800);
-/// Before the first round, for sockets to be opened and probes to flow.
+/// The time before the first round, for sockets to open and probes to flow.
 const LEAD: Duration = Duration::from_millis(500);
 const LENGTH: Duration = Duration::from_secs(5);
 
@@ -28,7 +27,7 @@ const INTERVAL: Duration = Duration::from_micros(200);
 const PATIENCE: Duration = Duration::from_millis(300);
 
 const TARGET_MS: f64 = 1.0;
-/// Probes that are looked at, before and after a change: no other is as near.
+/// The range of probes around a change: no other change is as near.
 const REACH: Duration = Duration::from_millis(100);
 
 /// The times of one round, nanoseconds since the origin of probes.
@@ -39,7 +38,6 @@ struct Round {
     slower: u64,
 }
 
-/// Measures so many rounds.
 pub(in crate::bench) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchError> {
     let rounds = (bench.length(LENGTH).as_secs() as usize).max(1);
     let lab = bench.lab(&topology(rounds))?;
@@ -49,7 +47,7 @@ pub(in crate::bench) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<Benc
     lab.begin()?;
     let rounds = times(begin_of(&lab, origin), rounds);
     let length = LEAD + ROUND * rounds.len() as u32;
-    // Some seconds in steps of 0.2 ms fit.
+    // Fits u32: some seconds in steps of 0.2 ms.
     let count = (length.as_nanos() / INTERVAL.as_nanos()) as u32;
     let flow = ProbeFlow { from, to, bytes: BYTES, count, interval: INTERVAL, uneven: false };
     let traces = probe::send_probes(bench, &lab, &[flow], origin, PATIENCE, Priority::Usual)?.traces;
@@ -84,9 +82,9 @@ fn topology(rounds: usize) -> Topology {
     topology
 }
 
-/// When the lab's schedule began, nanoseconds since `origin`.
+/// The start of the lab's schedule, nanoseconds since `origin`.
 fn begin_of(lab: &Lab, origin: Instant) -> u64 {
-    /// Of several looks at both clocks the shortest is the most exact.
+    /// Of several readings of both clocks the shortest is the most exact.
     const LOOKS: usize = 20;
     let look = |_| {
         let before = origin.elapsed();
@@ -124,7 +122,6 @@ fn target() -> String {
     format!("≤ {TARGET_MS} ms")
 }
 
-/// The worst of all rounds.
 fn change_row(what: &str, probes: &[(u64, bool)], rounds: &[Round], at: impl Fn(&Round) -> u64) -> BenchRow {
     let what = format!("{what}, against its time, worst of {}", rounds.len());
     let turn = |round: &Round| Some(StateChange::find(probes, at(round), REACH.as_nanos() as u64)?.error(at(round)));
@@ -141,7 +138,7 @@ fn error_row(what: String, errors: &[u64]) -> BenchRow {
     BenchRow::judged(BenchCase::Schedule, what, target(), seen, worst <= TARGET_MS).with("error_ms", worst)
 }
 
-/// Nothing is accepted while the link is down, but for what the target allows at both ends.
+/// No packet may be accepted while the link is down, except within the target at both ends.
 fn down_row(arrived: &[(u64, bool)], rounds: &[Round]) -> BenchRow {
     let margin = (TARGET_MS * 1e6) as u64;
     let down = |sent: u64| rounds.iter().any(|round| (round.down + margin..round.up - margin).contains(&sent));
@@ -155,8 +152,7 @@ fn down_row(arrived: &[(u64, bool)], rounds: &[Round]) -> BenchRow {
 
 const WITNESS: &str = "link down and up, by tcpdump at the receiver";
 
-/// What arrived stops a delay after the link went down, and begins again a
-/// delay after it came up.
+/// Arrivals must stop one delay after the link went down, and start again one delay after it came up.
 fn witness_row(frames: &[capture::CapturedFrame], origin: u64, rounds: &[Round]) -> BenchRow {
     let arrivals: Vec<u64> = frames.iter().map(|(time, _)| time.saturating_sub(origin)).collect();
     let delay = SHORT.as_nanos() as u64;
@@ -178,7 +174,7 @@ mod tests {
     use super::*;
     use crate::bench::BenchVerdict;
 
-    /// What an exact emulator does, but `late` nanoseconds after each time.
+    /// The trace of an exact emulator that is `late` nanoseconds at each change.
     fn trace(rounds: &[Round], late: u64) -> PacketTimes {
         let sent: Vec<u64> = (0..12_500).map(|number| number * INTERVAL.as_nanos() as u64).collect();
         let received = sent.iter().map(|sent| {

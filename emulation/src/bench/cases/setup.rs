@@ -1,17 +1,16 @@
-//! How long networks take to come and to go.
+//! Times to make and remove networks.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, networks, system};
 
-/// Hosts, and how long they may take until they are there.
+/// Hosts, and the longest time to make them.
 const STARS: [(usize, Option<Duration>); 4] =
     [(11, None), (51, None), (101, Some(Duration::from_millis(300))), (501, Some(Duration::from_secs(2)))];
-/// The kernel takes namespaces down in the background, which is not to be in the next one's set-up.
+/// The kernel removes namespaces in the background, which must not count in the next one's set-up.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// Measures one size after the other.
 pub(in crate::bench) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchError> {
     let mut rows = Vec::new();
     let before = open_resources()?;
@@ -32,7 +31,7 @@ pub(in crate::bench) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<Benc
     Ok(rows)
 }
 
-/// What is open after all of them that was not before.
+/// Resources that are still open after all networks.
 fn left_row(before: OpenResources, after: OpenResources) -> BenchRow {
     let files = after.files.saturating_sub(before.files);
     let interfaces = after.interfaces.saturating_sub(before.interfaces);

@@ -19,53 +19,46 @@ use serde::Deserialize;
 use super::pair::{FAR, NEAR, VethPair};
 use crate::lab::kernel;
 
-/// Where the reflector listens, and the first port of the sinks.
+/// The port of the reflector; those of the sinks begin here as well.
 pub(super) const PORT: u16 = 7000;
 pub(super) const FIRST_SINK: u16 = 20_000;
-/// How long a reflector may take until it listens, and until it has ended.
+/// The longest time until a reflector listens, and until it has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After so long without a datagram all have come.
+/// After this time without a datagram all have arrived.
 const QUIET: Duration = Duration::from_millis(100);
-/// How often it is looked.
 const LOOK: Duration = Duration::from_millis(5);
-/// Datagrams that leave together: what is paced comes in as video does.
+/// Datagrams that are sent together: paced traffic comes in bursts like video.
 const BURST: usize = 8;
 const UNPACED_BURST: usize = 32;
-/// Room of each sink: 0.1 s at the rates that are seen here.
+/// The buffer of each sink: 0.1 s at the rates measured here.
 const SINK_BYTES: u32 = 16 << 20;
-/// When which datagram left is known of the last so many.
+/// The number of datagrams whose send time is kept.
 const STAMPS: usize = 1 << 17;
-/// Delays kept of each trial.
 const MAX_DELAYS: usize = 1 << 20;
 const FIRST_EPOCH: Epoch = Epoch(1);
 
-/// What is sent, and how fast.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) targets: u16,
     pub(super) bytes: usize,
-    /// Whether they are sealed packets.
     pub(super) sealed: bool,
-    /// Datagrams per second that come in; none is as many as there can be.
+    /// Incoming datagrams per second; `None` for as many as possible.
     pub(super) rate: Option<f64>,
     pub(super) time: Duration,
 }
 
-/// What came of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TrialResult {
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) reordered: u64,
-    /// For how long it was sent.
     pub(super) seconds: f64,
     /// Processor time of the reflector, seconds.
     pub(super) cpu: f64,
-    /// From the generator to the arrival at the first and at the last target, microseconds, sorted.
+    /// Delays from the generator to the arrival at the first and at the last target, microseconds, sorted.
     pub(super) delays: [Vec<u32>; 2],
 }
 
-/// What a reflector says when it ends.
 #[derive(Debug, Deserialize)]
 struct ReflectorStats {
     cpu: f64,
@@ -73,7 +66,7 @@ struct ReflectorStats {
 
 struct TrialShared {
     over: AtomicBool,
-    /// When each datagram left, nanoseconds of the system's clock, by its number.
+    /// The time of sending of each datagram, nanoseconds of the system's clock, by its number.
     stamps: Vec<AtomicU64>,
 }
 
@@ -85,11 +78,11 @@ pub(super) fn run(pair: &VethPair, command: Command, load: &Load) -> io::Result<
         let shared = &shared;
         let sinks = scope.spawn(move || {
             let sinks = Sinks::open(pair, load, shared)?;
-            // Whoever waits for it is there.
+            // The waiting thread exists until it is notified.
             let _ = ready.send(());
             sinks.count()
         });
-        // If the sinks fail it is they who say why.
+        // If the sinks fail, their error is returned below.
         let _ = is_ready.recv_timeout(PATIENCE);
         let driven = drive(pair, command, load, shared);
         shared.over.store(true, Relaxed);
@@ -111,7 +104,7 @@ fn drive(pair: &VethPair, command: Command, load: &Load, shared: &TrialShared) -
     Ok((sent, seconds, reflector.stop()?.cpu))
 }
 
-/// A reflector, killed when it is of no use any more.
+/// A reflector, killed when this value is dropped.
 struct ReflectorProcess(Child);
 
 impl ReflectorProcess {
@@ -147,10 +140,10 @@ impl Drop for ReflectorProcess {
     }
 }
 
-/// Sends for the time of a load; answers how many, and for how long.
+/// Sends for the time of a load; returns the number of datagrams, and the time.
 fn generate(pair: &VethPair, load: &Load, shared: &TrialShared) -> io::Result<(u64, f64)> {
     pair.enter_near()?;
-    // Only asked for: without it waiting is less exact.
+    // Best effort: without it waiting is less exact.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1000));
     let socket = UdpSocket::bind((NEAR, 0))?;
     socket.connect((FAR, PORT))?;
@@ -167,16 +160,16 @@ fn generate(pair: &VethPair, load: &Load, shared: &TrialShared) -> io::Result<(u
         let mut controls: Vec<_> = vectors.iter().map(|_| SendAncillaryBuffer::default()).collect();
         let mut messages: Vec<_> =
             vectors.iter().zip(&mut controls).map(|(vector, control)| MMsgHdr::new(vector, control)).collect();
-        // What the system has no room for is lost before it is sent: it does not count.
+        // Datagrams for which the system has no room are lost before they are sent, so they do not count.
         sent += sendmmsg(&socket, &mut messages, SendFlags::empty()).unwrap_or(0) as u64;
     }
     Ok((sent, began.elapsed().as_secs_f64()))
 }
 
-/// Makes datagrams that tell their number.
+/// A generator of numbered datagrams.
 ///
-/// What counts as sealed has a packet's header and its tag's room, but is not sealed: reflectors cannot
-/// tell, and the publisher's work would be done by the processor that the targets have.
+/// Its sealed packets have a packet's header and room for its tag, but are not sealed: reflectors cannot tell,
+/// and sealing would use the processor of the targets.
 struct DatagramGenerator {
     sealed: bool,
     payload: Vec<u8>,
@@ -219,7 +212,6 @@ impl DatagramGenerator {
     }
 }
 
-/// The sockets of all targets.
 struct Sinks<'a> {
     sockets: Vec<UdpSocket>,
     sealed: bool,
@@ -238,7 +230,6 @@ impl<'a> Sinks<'a> {
         Ok(Self { sockets, sealed: load.sealed, shared })
     }
 
-    /// Until all is over.
     fn count(self) -> io::Result<TrialResult> {
         let mut seen = TrialResult::default();
         let mut latest = vec![0_u64; self.sockets.len()];
@@ -258,12 +249,12 @@ impl<'a> Sinks<'a> {
     }
 
     fn receive_batch(&self, place: usize, latest: &mut u64, seen: &mut TrialResult) -> io::Result<()> {
-        // The first target counts as the last too where there is one only.
+        // A single target counts as both the first and the last.
         let sides = [place == 0, place + 1 == self.sockets.len()];
         let received = kernel::receive_heads(&self.sockets[place], |arrival| {
             let number = self.number(&arrival.head);
             seen.received += arrival.datagrams;
-            // Numbers are one more than that of the datagram, so that there is none yet before the first.
+            // Numbers are stored plus one, so that 0 means none yet.
             seen.reordered += u64::from(number <= *latest);
             *latest = number + arrival.datagrams - 1;
             let left = Duration::from_nanos(self.shared.stamps[(number - 1) as usize % STAMPS].load(Relaxed));
@@ -280,7 +271,7 @@ impl<'a> Sinks<'a> {
         }
     }
 
-    /// One more than the number of a datagram: its counter if it is sealed.
+    /// The number of a datagram plus one: its counter if it is sealed.
     fn number(&self, head: &[u8; kernel::HEAD_BYTES]) -> u64 {
         let at = if self.sealed { 16 } else { 0 };
         let number = head[at..at + 8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));

@@ -1,12 +1,11 @@
-//! Measures how one copy of a stream becomes many: by a super node's data path,
-//! and by C programs beside it, which are compiled when it is measured.
+//! Measures how one copy of a stream becomes many: by a super node's data path, and by C programs for
+//! comparison, which are compiled before the measurement.
 //!
-//! A reflector sends each datagram of one generator to N sinks. It has one
-//! processor, generator and sinks share another, and a veth pair is between them: the receiver's
-//! part of the way through the system is charged to whoever sends. A trial counts what
-//! arrives at the sinks. The rate of a row is the highest at which at most one in a thousand
-//! is lost; delays and losses are at 0.7 of that, and at 30 Mbit/s, from the generator to the
-//! system's time stamp of the arrival.
+//! A reflector sends each datagram of one generator to N sinks. It has a processor of its own; generator and
+//! sinks share another, and a veth pair connects them: the receiving part of the network stack is charged to
+//! the sender. A trial counts arrivals at the sinks. The rate of a row is the highest at which at most one
+//! datagram in a thousand is lost; delays and losses are measured at 0.7 of that, and at 30 Mbit/s, from the
+//! generator to the system's time stamp of the arrival.
 
 mod load;
 mod pair;
@@ -28,26 +27,26 @@ use super::BenchError;
 use super::measured::{BenchStart, Measured};
 use crate::lab::sandbox;
 
-/// Losses up to this part are none.
+/// The fraction of losses that is tolerated.
 const LOST: f64 = 0.001;
-/// The most trials to find a rate, and when two rates are the same.
+/// The most trials to find a rate, and the resolution of rates.
 const TRIALS: u32 = 6;
 const SAME: f64 = 0.04;
-/// At which part of the rate delays and losses are measured.
+/// The fraction of the highest rate at which delays and losses are measured.
 const CALM: f64 = 0.7;
-/// What a video takes, bits per second: the rate at which delays are what they are in use.
+/// The rate of a video, bits per second, whose delays are those of real use.
 const VIDEO_BITS: f64 = 30e6;
 
-/// What sends the copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Implementation {
-    /// A super node's data path, of any datagrams.
+    /// A super node's data path, for any datagrams.
     Ours,
-    /// The same of sealed packets: it reads their headers, and keeps them for joiners and repairs.
+    /// A super node's data path for sealed packets: it reads their headers, and keeps them for late subscribers
+    /// and repairs.
     Sealed,
     /// Ours with each packet by itself.
     Single,
-    /// In C: a datagram in, a datagram out.
+    /// In C: one system call for each datagram.
     Naive,
     /// In C: many datagrams in a call.
     Sendmmsg,
@@ -56,10 +55,9 @@ pub enum Implementation {
 }
 
 impl Implementation {
-    /// All, in the order in which they are measured.
     pub const ALL: [Self; 6] = [Self::Gso, Self::Ours, Self::Sealed, Self::Single, Self::Sendmmsg, Self::Naive];
 
-    /// Its name on command lines, in tables and in JSON.
+    /// The name on command lines, in tables and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -81,7 +79,6 @@ impl fmt::Display for Implementation {
 impl FromStr for Implementation {
     type Err = String;
 
-    /// Reads a [name](Implementation::name).
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
@@ -90,16 +87,13 @@ impl FromStr for Implementation {
     }
 }
 
-/// One combination that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReflectCase {
-    /// What sends the copies.
     pub implementation: Implementation,
-    /// How many.
     pub targets: u16,
-    /// Of so many bytes.
+    /// Bytes of a datagram.
     pub bytes: usize,
-    /// Whether the reflector's network card cuts messages into datagrams; otherwise its kernel does.
+    /// True if the reflector's network card cuts messages into datagrams; otherwise its kernel does.
     pub offload: bool,
 }
 
@@ -111,16 +105,15 @@ impl fmt::Display for ReflectCase {
     }
 }
 
-/// What was measured.
 pub type ReflectReport = Measured<ReflectRow>;
 
-/// Measures each of `cells` in their order, each in up to nine trials of `time`,
-/// [inside a sandbox](crate::lab::sandbox::enter).
+/// Measures each of `cells` in their order, each in up to nine trials of `time`, [inside a
+/// sandbox](crate::lab::sandbox::enter).
 ///
-/// `watch` hears which begins. When `stop` is set it ends after the trial.
+/// `watch` is called with each cell that begins. When `stop` is set it ends after the trial.
 ///
 /// # Errors
-/// When there can be no two hosts. A reflector that fails, or is not there, is no error: a note says so.
+/// When the two hosts cannot be made. A reflector that fails or is missing is no error: a note reports it.
 pub fn run(
     cells: &[ReflectCase],
     time: Duration,
@@ -156,15 +149,13 @@ pub fn run(
 
 struct ReflectBench<'a> {
     pair: VethPair,
-    /// Compiled when it is needed first.
+    /// Compiled at the first use.
     reference: Option<Result<ReferenceProgram, String>>,
     time: Duration,
     stop: &'a AtomicBool,
 }
 
 impl ReflectBench<'_> {
-    /// # Errors
-    /// A sentence.
     fn measure(&mut self, cell: &ReflectCase) -> Result<ReflectRow, String> {
         self.pair.set_offload(cell.offload).map_err(|error| format!("{cell}: not measured: {error}"))?;
         let flood = self.trial(cell, None)?;
@@ -176,10 +167,10 @@ impl ReflectBench<'_> {
         Ok(ReflectRow::from_trials(cell, &best, &calm, video.as_ref()))
     }
 
-    /// The trial with the highest rate at which hardly anything is lost, by halves.
+    /// The trial with the highest rate at which hardly anything is lost, by bisection.
     fn highest(&mut self, cell: &ReflectCase, flood: &TrialResult) -> Result<TrialResult, String> {
         let through = flood.received as f64 / f64::from(cell.targets) / flood.seconds;
-        // A flood hinders those who are flooded: a little more may be possible.
+        // A flood slows the receivers down: the highest rate may be a little greater.
         let (mut low, mut high) = (0.3 * through, (1.6 * through).min(flood.sent as f64 / flood.seconds));
         let mut best = None;
         for _ in 0..TRIALS {

@@ -1,5 +1,4 @@
-//! Two hosts with one cable between them: a veth pair, without the lab's carrier,
-//! which is slower than what is measured here.
+//! Two hosts joined by a veth pair, without the lab's carrier, which is slower than the reflectors.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -13,20 +12,16 @@ use crate::lab::namespace::{self, Namespace};
 use crate::lab::netlink::{Netlink, NetlinkRequest};
 use crate::lab::plan::LOOPBACK;
 
-/// Where datagrams come from and end: generator and sinks.
 pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
-/// Where the reflector is.
 pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 const PREFIX: u8 = 24;
-/// The number of the interface in each namespace, above those that the system makes.
+/// The index of the interface in each namespace, above those that the system makes.
 const INDEX: u32 = 100;
-/// Datagrams that an interface holds.
 const QUEUE_PACKETS: u32 = 20_000;
 
 /// Segments of a message that an interface takes uncut, if it has segmentation offload: any number.
 const ANY_SEGMENTS: u32 = 65_535;
 
-/// The two hosts.
 pub(super) struct VethPair {
     near: Namespace,
     far: Namespace,
@@ -63,12 +58,12 @@ impl VethPair {
     /// Moves the calling thread to the near host, and to its processor.
     pub(super) fn enter_near(&self) -> io::Result<()> {
         self.near.enter()?;
-        // Without a second processor all share the first.
+        // With a single processor all share it.
         self.processors.map_or(Ok(()), |[_, second]| sched_setaffinity(None, &only(second)).map_err(Into::into))
     }
 
-    /// Says whether the far host's interface takes messages of several segments, or its kernel has
-    /// to cut them, as for a network card that cannot.
+    /// Sets the segmentation offload of the far host's interface. Without it the kernel cuts messages of
+    /// several segments, as for a network card that cannot.
     pub(super) fn set_offload(&self, offload: bool) -> io::Result<()> {
         let most = if offload { ANY_SEGMENTS } else { 1 };
         self.on_far(|| Netlink::open()?.apply(&[NetlinkRequest::Segments { index: INDEX, most }]))
@@ -85,7 +80,7 @@ impl VethPair {
         })
     }
 
-    /// Does something on the far host, in a thread that stays there.
+    /// Runs `what` on the far host, in a thread that stays there.
     fn on_far<T: Send>(&self, what: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         thread::scope(|scope| {
             let body = || self.far.enter().and_then(|()| what());

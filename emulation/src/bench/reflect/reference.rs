@@ -1,4 +1,4 @@
-//! Three ways in C, of a page, compiled when they are measured.
+//! Three reference implementations in one short C program, compiled before the measurement.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,14 +8,14 @@ use tempfile::TempDir;
 
 const SOURCE: &str = include_str!("reference.c");
 
-/// The program, as long as this is kept.
+/// The compiled program, which lives as long as this value.
 pub(super) struct ReferenceProgram(TempDir);
 
 impl ReferenceProgram {
     /// Compiles it.
     ///
     /// # Errors
-    /// A sentence, if there is no compiler.
+    /// A sentence, if the compiler is missing.
     pub(super) fn compile() -> Result<Self, String> {
         let missing = |why: String| format!("what is written in C is not measured: {why}; install gcc and libc6-dev");
         let folder = tempfile::tempdir().map_err(|error| missing(format!("no folder for it ({error})")))?;

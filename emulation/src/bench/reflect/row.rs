@@ -1,54 +1,52 @@
-//! What the trials of a combination come to.
+//! The row of a combination's trials.
 
 use serde::{Serialize, Serializer};
 
 use super::load::TrialResult;
 use super::{Implementation, ReflectCase};
 
-/// A row. Delays are microseconds, none of a target that got nothing.
+/// A row. Delays are in microseconds; `None` for a target that received nothing.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReflectRow {
-    /// What sends the copies.
     #[serde(serialize_with = "name")]
     pub implementation: Implementation,
-    /// How many.
     pub targets: u16,
-    /// Of so many bytes.
+    /// Bytes of a datagram.
     pub bytes: usize,
-    /// Whether the network card cut messages into datagrams, and not the kernel.
+    /// True if the network card, and not the kernel, cuts messages into datagrams.
     pub offload: bool,
     /// Datagrams per second at all sinks, at the highest rate with hardly any loss.
     pub delivered_pps: f64,
     /// The payload of these, Mbit/s.
     pub delivered_mbps: f64,
-    /// Processor time of the reflector for each of them, nanoseconds.
+    /// Processor time of the reflector for each delivered datagram, nanoseconds.
     pub ns_per_packet: f64,
-    /// Delay to the last target that half of the datagrams keep to, at 0.7 of that rate.
+    /// Median delay to the last target, at 0.7 of that rate.
     pub p50_us: Option<u32>,
-    /// The same of 99 in 100.
+    /// 99th percentile of that.
     pub p99_us: Option<u32>,
-    /// The first of these to the first target.
+    /// Median delay to the first target.
     pub first_p50_us: Option<u32>,
-    /// The part that was lost at 0.7 of the rate.
+    /// The lost fraction at 0.7 of the rate.
     pub lost: f64,
-    /// What a video sees, where it is less than 0.7 of that rate.
+    /// The results at a video's rate, if that is less than 0.7 of the highest.
     pub video: Option<Video>,
-    /// Datagrams that came after later ones, in all.
+    /// Datagrams that arrived after later ones, over all trials.
     pub reordered: u64,
 }
 
 /// Delays to the first and to the last target, and losses, at 30 Mbit/s.
 #[derive(Clone, Debug, Serialize)]
 pub struct Video {
-    /// To the first target, what half of the datagrams keep to, microseconds.
+    /// Median delay to the first target, microseconds.
     pub first_p50_us: Option<u32>,
-    /// What 99 in 100 keep to.
+    /// 99th percentile of that.
     pub first_p99_us: Option<u32>,
-    /// The same to the last target.
+    /// Median delay to the last target, microseconds.
     pub last_p50_us: Option<u32>,
-    /// The same to the last target.
+    /// 99th percentile of that.
     pub last_p99_us: Option<u32>,
-    /// The part that was lost.
+    /// Lost fraction.
     pub lost: f64,
 }
 
@@ -65,7 +63,6 @@ impl Video {
     }
 }
 
-/// The delay that so many in a hundred keep to, of sorted ones.
 fn percentile(delays: &[u32], percent: usize) -> Option<u32> {
     delays.get(delays.len() * percent / 100).copied()
 }
@@ -80,7 +77,7 @@ fn name<S: Serializer>(value: &Implementation, serializer: S) -> Result<S::Ok, S
 }
 
 impl ReflectRow {
-    /// From the trial with the highest rate, that at 0.7 of it, and that at a video's rate.
+    /// Combines the trial with the highest rate, that at 0.7 of it, and that at a video's rate.
     pub(super) fn from_trials(
         cell: &ReflectCase,
         best: &TrialResult,

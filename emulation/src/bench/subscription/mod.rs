@@ -1,11 +1,9 @@
-//! Measures what a receiver of a reflected stream sees, with the real daemons: how
-//! soon it has a picture, what it notices when a super node leaves, and how much
-//! of the provider's uplink all of them together cost.
+//! Measures a reflected stream at its receivers, with the real daemons: the time until a picture, the
+//! interruption when a super node leaves, and the load of the provider's uplink for all of them together.
 //!
-//! Two super nodes, a provider at the one and the receivers at the other, stand on
-//! one LAN. What is published is 1.3 Mbit/s with a key frame every two seconds, and every
-//! datagram has a number. Receivers read through the local API, as `roost
-//! subscribe` does; what the daemons do with their processors' time is in all figures.
+//! Two super nodes, a provider at the one and the receivers at the other, share one LAN. The stream has 1.3
+//! Mbit/s with a key frame every two seconds, and every datagram has a number. Receivers read through the local
+//! API, like `roost subscribe`; the daemons' processor time is part of all figures.
 
 mod row;
 mod video;
@@ -19,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_control::{Client, Frame, RequestEvent, RequestQuery};
-use roost_proto::node::ReflectionPolicy;
+use roost_control::{Client, Frame, RequestEvent};
+use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, Cell, Service};
 use tokio::task::JoinHandle;
 
@@ -36,49 +34,39 @@ use crate::topology::model::HostIndex;
 /// The provider's super node, and that of the receivers.
 const HUBS: [HostIndex; 2] = [0, 1];
 const PROVIDER: HostIndex = 2;
-/// Where the provider is on the grid; the others are elsewhere.
+/// The provider's cell; the others are elsewhere.
 const PROVIDER_CELL: Cell = Cell::new(2, 1);
 const FIRST_WATCHER: HostIndex = 3;
-/// From any host to another one.
+/// Delay between any two hosts.
 const ONE_WAY: Duration = Duration::from_millis(20);
-/// How long what is waited for may take.
+/// The longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often it is looked.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a stream goes on before something befalls it, and after it.
+/// The time of a stream before and after an event.
 const STEADY: Duration = Duration::from_secs(4);
-/// How long a super node may take to leave.
+/// The longest time for a super node to leave.
 const LEAVE: Duration = Duration::from_secs(12);
-/// How long a request lasts: longer than any case.
+/// The length of a request: longer than any case.
 const WATCH: Duration = Duration::from_secs(600);
 
-/// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionCase {
-    /// One joins whom nobody was before.
     JoinFirst,
-    /// One joins at a super node that carries the stream.
+    /// A subscriber joins at a super node that already reflects the stream.
     JoinReflected,
-    /// The same, one who has watched it before.
     JoinAgain,
-    /// The receivers' super node leaves.
     LeaveSubscribers,
-    /// The provider's super node leaves.
     LeaveProviders,
-    /// One receiver.
     Uplink1,
-    /// Four.
     Uplink4,
-    /// Eight.
     Uplink8,
     /// Four receivers, each with a stream of its own.
     Direct4,
-    /// Eight.
+    /// Eight receivers, each with a stream of its own.
     Direct8,
 }
 
 impl SubscriptionCase {
-    /// All, in the order in which they are measured.
     pub const ALL: [Self; 10] = [
         Self::JoinFirst,
         Self::JoinReflected,
@@ -92,7 +80,7 @@ impl SubscriptionCase {
         Self::Direct8,
     ];
 
-    /// Its name on command lines, in tables and in JSON.
+    /// The name on command lines, in tables and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::JoinFirst => "join-first",
@@ -108,7 +96,6 @@ impl SubscriptionCase {
         }
     }
 
-    /// Receivers at its end.
     const fn subscribers(self) -> usize {
         match self {
             Self::JoinFirst | Self::Uplink1 => 1,
@@ -118,11 +105,10 @@ impl SubscriptionCase {
         }
     }
 
-    /// Whether super nodes may reflect it.
-    const fn reflection(self) -> Option<ReflectionPolicy> {
+    const fn reflection(self) -> ReflectionPolicy {
         match self {
-            Self::Direct4 | Self::Direct8 => None,
-            _ => Some(ReflectionPolicy::Always),
+            Self::Direct4 | Self::Direct8 => ReflectionPolicy::Never,
+            _ => ReflectionPolicy::Always,
         }
     }
 }
@@ -136,7 +122,6 @@ impl fmt::Display for SubscriptionCase {
 impl FromStr for SubscriptionCase {
     type Err = String;
 
-    /// Reads a [name](SubscriptionCase::name).
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|case| case.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
@@ -145,16 +130,15 @@ impl FromStr for SubscriptionCase {
     }
 }
 
-/// What was measured.
 pub type SubscriptionReport = Measured<SubscriptionRow>;
 
-/// Measures each of `cases`, in their order, each with daemons of its own,
-/// [inside a sandbox](crate::lab::sandbox::enter).
+/// Measures each of `cases`, in their order, each with daemons of its own, [inside a
+/// sandbox](crate::lab::sandbox::enter).
 ///
-/// `watch` hears which begins. When `stop` is set it ends soon, with the cases that were complete.
+/// `watch` is called with each case that begins. When `stop` is set it ends soon, with the complete cases.
 ///
 /// # Errors
-/// When this is no sandbox. A case that fails is no error: a note says so.
+/// When this is no sandbox. A case that fails is no error: a note reports it.
 pub fn run(
     cases: &[SubscriptionCase],
     options: &BenchOptions,
@@ -183,7 +167,7 @@ pub fn run(
     Ok(report)
 }
 
-/// One case from its daemons' start to their end; a sentence if it fails.
+/// Runs one case from its daemons' start to their end; a failure is a sentence.
 fn measure(bench: &mut BenchContext<'_>, case: SubscriptionCase) -> Result<SubscriptionRow, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
@@ -219,14 +203,12 @@ fn parts(watchers: usize) -> Vec<TestbedRole> {
     hubs.into_iter().chain([provider]).chain((0..watchers).map(|_| watcher())).collect()
 }
 
-/// A stage with its video.
 struct SubscriptionScene<'a> {
     daemons: &'a mut [Daemon],
     lab: &'a Lab,
-    /// Datagrams that the provider's source was sent.
+    /// Datagrams that were sent to the provider's source.
     sent: &'a AtomicU64,
-    /// Whether super nodes may reflect it.
-    reflect: Option<ReflectionPolicy>,
+    reflect: ReflectionPolicy,
 }
 
 impl SubscriptionScene<'_> {
@@ -254,12 +236,11 @@ impl SubscriptionScene<'_> {
         }
     }
 
-    /// One who asks for the stream.
     fn ask(&self, watcher: usize) -> StreamSubscriber {
         StreamSubscriber::ask(&self.daemons[FIRST_WATCHER + watcher], self.reflect)
     }
 
-    /// One who has it, for a while.
+    /// Subscribes, and waits until the stream has arrived for a while.
     async fn watching(&self, watcher: usize) -> Result<StreamSubscriber, String> {
         let mut watcher = self.ask(watcher);
         watcher.until("a picture", |arrivals| arrivals.first_picture()).await?;
@@ -273,7 +254,7 @@ impl SubscriptionScene<'_> {
         Ok(SubscriptionRow::joined(case, at - watcher.asked))
     }
 
-    /// All receivers, once each has a picture.
+    /// Subscribes all receivers, and waits until each has a picture.
     async fn all_watching(&self, case: SubscriptionCase) -> Result<Vec<StreamSubscriber>, String> {
         let mut all = Vec::new();
         for watcher in 0..case.subscribers() {
@@ -314,14 +295,14 @@ impl SubscriptionScene<'_> {
         tokio::time::sleep(STEADY).await;
         let after = (self.uplink_bytes()?, self.sent.load(Relaxed));
         for watcher in watchers {
-            // One that has ended would cost nothing.
+            // A stream that has ended would cost nothing.
             watcher.arrivals()?;
         }
         let payload = (after.1 - before.1).max(1) * video::DATAGRAM_BYTES as u64;
         Ok(SubscriptionRow::sent(case, (after.0 - before.0) as f64 / payload as f64))
     }
 
-    /// Of whole frames that the provider's host has sent.
+    /// Bytes of whole frames that the provider's host has sent.
     fn uplink_bytes(&self) -> Result<u64, String> {
         let links = self.lab.counters().map_err(|error| error.to_string())?;
         let host = &self.lab.topology().hosts[PROVIDER].name;
@@ -329,7 +310,7 @@ impl SubscriptionScene<'_> {
     }
 }
 
-/// A request, and what has come for it. Dropped, it ends.
+/// A request with its arrivals. Dropping it ends the request.
 struct StreamSubscriber {
     asked: Instant,
     name: String,
@@ -338,18 +319,18 @@ struct StreamSubscriber {
 }
 
 impl StreamSubscriber {
-    fn ask(daemon: &Daemon, reflect: Option<ReflectionPolicy>) -> Self {
+    fn ask(daemon: &Daemon, reflect: ReflectionPolicy) -> Self {
         let arrivals = Arc::new(Mutex::new(VideoArrivals::default()));
         let (socket, noted) = (daemon.launch.socket.clone(), Arc::clone(&arrivals));
         let asked = Instant::now();
         let task = tokio::spawn(async move {
             let took = async {
-                let query = RequestQuery {
+                let request = ServiceRequest {
                     duration: Some(WATCH),
                     reflect,
-                    ..RequestQuery::new(Service::Video, Area::Exact(PROVIDER_CELL))
+                    ..ServiceRequest::new(Service::Video, Area::Exact(PROVIDER_CELL))
                 };
-                let mut stream = Client::connect(socket).await?.request(&query).await?;
+                let mut stream = Client::connect(socket).await?.request(&request).await?;
                 while let Some(frame) = stream.next().await? {
                     match frame {
                         Frame::Data(data) => {
@@ -369,7 +350,7 @@ impl StreamSubscriber {
         Self { asked, name: daemon.launch.name.clone(), arrivals, task }
     }
 
-    /// Waits for something among what has come.
+    /// Waits until `look` finds its result among the arrivals.
     async fn until<T>(&mut self, what: &str, look: impl Fn(&VideoArrivals) -> Option<T>) -> Result<T, String> {
         loop {
             if let Some(seen) = look(&self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)) {
@@ -386,7 +367,7 @@ impl StreamSubscriber {
         }
     }
 
-    /// What has come; an error if nothing comes any more.
+    /// The arrivals so far; an error once the stream has ended.
     fn arrivals(&self) -> Result<VideoArrivals, String> {
         if self.task.is_finished() {
             return Err(format!("{} has lost its stream", self.name));

@@ -1,39 +1,37 @@
-//! What a case has come to.
-
 use std::time::Duration;
 
+use roost_proto::wire::ReflectionPolicy;
 use serde::Serialize;
 
 use super::{ONE_WAY, SubscriptionCase};
 
-/// What a joiner may take beyond a round trip, and how long nothing may come while a way changes.
+/// The tolerance of a join beyond a round trip, and of a gap while a path changes.
 const MARGIN_MS: f64 = 20.0;
 const GAP_MS: f64 = 25.0;
-/// What one copy may have: headers, seals and control messages beside the payload.
+/// The most that one copy may take, relative to its payload: headers, seals and control messages are added.
 const ONE_COPY: f64 = 1.25;
 
-/// A row. What a case does not measure is none.
+/// A row. Figures that a case does not measure are `None`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SubscriptionRow {
-    /// What was measured.
     pub case: &'static str,
     /// Receivers, all at one super node that is not the provider's.
     pub watchers: usize,
-    /// From any host to another one and back, on the links alone, ms.
+    /// Round trip between any two hosts, on the links alone, ms.
     pub round_trip_ms: f64,
-    /// From the request to the first key frame that has come as a whole, ms.
+    /// Time from the request to the first complete key frame, ms.
     pub picture_ms: Option<f64>,
-    /// The longest time between two datagrams at a receiver while the super node leaves, ms.
+    /// The longest gap between two datagrams at a receiver while the super node leaves, ms.
     pub gap_ms: Option<f64>,
-    /// The same in as long a time before that.
+    /// The longest gap in an equal time before that, ms.
     pub gap_before_ms: Option<f64>,
-    /// Datagrams that a receiver's reader never got while the super node left.
+    /// Datagrams that a receiver's reader missed while the super node left.
     pub lost: Option<u64>,
-    /// Datagrams that it got more than once.
+    /// Datagrams that it received more than once.
     pub twice: Option<u64>,
-    /// Bytes that the provider sent, with all headers, in parts of those of the stream.
+    /// Bytes that the provider sent, with all headers, relative to those of the stream.
     pub copies: Option<f64>,
-    /// Whether that is what it is to be; none where nothing is set.
+    /// True if the target is met; `None` without a target.
     pub met: Option<bool>,
 }
 
@@ -43,16 +41,16 @@ impl SubscriptionRow {
         Self { case: case.name(), watchers: case.subscribers(), round_trip_ms, ..Self::default() }
     }
 
-    /// Of one who joins.
     pub(super) fn joined(case: SubscriptionCase, after: Duration) -> Self {
         let row = Self::for_case(case);
         let within = millis(after) <= row.round_trip_ms + MARGIN_MS;
-        // The first waits for a key frame to begin.
+        // The first subscriber waits for a key frame to begin.
         let met = (case != SubscriptionCase::JoinFirst).then_some(within);
         Self { picture_ms: Some(millis(after)), met, ..row }
     }
 
-    /// Of receivers whose way changed: the longest gap before that and in it, and what came.
+    /// The row of receivers whose path changed: the longest gaps before and during the change, and lost and
+    /// duplicate datagrams.
     pub(super) fn moved(case: SubscriptionCase, gaps: [Duration; 2], (lost, twice): (u64, u64)) -> Self {
         let [before, gap] = gaps.map(millis);
         let met = Some(gap <= GAP_MS && (lost, twice) == (0, 0));
@@ -60,9 +58,8 @@ impl SubscriptionRow {
         Self { gap_ms, gap_before_ms, lost: Some(lost), twice: Some(twice), met, ..Self::for_case(case) }
     }
 
-    /// Of what the provider sent.
     pub(super) fn sent(case: SubscriptionCase, copies: f64) -> Self {
-        let met = case.reflection().map(|_| copies <= ONE_COPY);
+        let met = (case.reflection() != ReflectionPolicy::Never).then_some(copies <= ONE_COPY);
         Self { copies: Some(copies), met, ..Self::for_case(case) }
     }
 }

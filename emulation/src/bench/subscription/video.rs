@@ -1,5 +1,4 @@
-//! A video whose datagrams can be told apart: a transport stream without pictures,
-//! each datagram of which has its number, and what a receiver makes of it.
+//! A video with numbered datagrams: a transport stream without pictures, and its analysis at a receiver.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -8,32 +7,31 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const PACKET_BYTES: usize = 188;
-/// What a datagram has.
 pub(super) const DATAGRAM_BYTES: usize = 7 * PACKET_BYTES;
-/// From one datagram to the next: 1.3 Mbit/s.
+/// The interval of datagrams: 1.3 Mbit/s.
 pub(super) const INTERVAL: Duration = Duration::from_millis(8);
-/// From one key frame to the next: two seconds.
+/// The interval of key frames, in datagrams: two seconds.
 pub(super) const KEY_EVERY: u64 = 250;
 /// Datagrams of a key frame, and of other frames.
 const KEY_DATAGRAMS: u64 = 10;
 const FRAME_DATAGRAMS: u64 = 5;
-/// The provider's daemon takes it in here.
+/// The port at which the provider's daemon receives it.
 pub(super) const PORT: u16 = 5004;
 
 const TABLE_PID: u16 = 0x100;
 const VIDEO_PID: u16 = 0x101;
 const NULL_PID: u16 = 0x1fff;
-/// H.264: a sequence's and a picture's parameters, a key picture; and another picture.
+/// H.264: sequence and picture parameter sets and a key picture; and another picture.
 const KEY_UNITS: [u8; 15] = [0, 0, 1, 0x67, 0, 0, 0, 1, 0x68, 0, 0, 0, 1, 0x65, 0];
 const OTHER_UNITS: [u8; 5] = [0, 0, 1, 0x41, 0];
-/// The head of a packet of the elementary stream, without time stamps.
+/// The header of a packet of the elementary stream, without time stamps.
 const ELEMENTARY: [u8; 9] = [0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0];
-/// One programme, whose table has one stream, of H.264. Nobody here looks at the check sum.
+/// One programme, whose table has one stream, of H.264. Nobody here verifies the checksum.
 const PROGRAMMES: [u8; 17] = [0, 0x00, 0xb0, 13, 0, 1, 0xc1, 0, 0, 0, 1, 0xe1, 0x00, 0, 0, 0, 0];
 const STREAMS: [u8; 22] =
     [0, 0x02, 0xb0, 18, 0, 1, 0xc1, 0, 0, 0xe1, 0x01, 0xf0, 0, 0x1b, 0xe1, 0x01, 0xf0, 0, 0, 0, 0, 0];
 
-/// Sends it to the calling host's provider until it is `over`; `sent` counts.
+/// Sends it to the calling host's provider until it is `over`, and counts in `sent`.
 pub(super) fn send(over: &AtomicBool, sent: &AtomicU64) -> io::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let began = Instant::now();
@@ -41,7 +39,7 @@ pub(super) fn send(over: &AtomicBool, sent: &AtomicU64) -> io::Result<()> {
         let number = sent.load(Relaxed);
         let due = INTERVAL.mul_f64(number as f64);
         thread::sleep(due.saturating_sub(began.elapsed()));
-        // Nobody takes it in before somebody wants it.
+        // Nobody receives it before the first subscription.
         let _ = socket.send_to(&datagram(number), (Ipv4Addr::LOCALHOST, PORT));
         sent.store(number + 1, Relaxed);
     }
@@ -54,7 +52,7 @@ fn datagram(number: u64) -> Vec<u8> {
     if place == 0 {
         put(&mut out, 0, true, &[], &PROGRAMMES);
         put(&mut out, TABLE_PID, true, &[], &STREAMS);
-        // Its adaptation field says that decoding can begin here.
+        // Its adaptation field marks a random access point.
         put(&mut out, VIDEO_PID, true, &[1, 0x40], &[&ELEMENTARY[..], &KEY_UNITS].concat());
     } else if place >= KEY_DATAGRAMS && place.is_multiple_of(FRAME_DATAGRAMS) {
         put(&mut out, VIDEO_PID, true, &[], &[&ELEMENTARY[..], &OTHER_UNITS].concat());
@@ -66,7 +64,6 @@ fn datagram(number: u64) -> Vec<u8> {
     out
 }
 
-/// Adds a packet, filled up.
 fn put(out: &mut Vec<u8>, pid: u16, starts: bool, adaptation: &[u8], payload: &[u8]) {
     let [high, low] = pid.to_be_bytes();
     let control = if adaptation.is_empty() { 0x10 } else { 0x30 };
@@ -77,7 +74,7 @@ fn put(out: &mut Vec<u8>, pid: u16, starts: bool, adaptation: &[u8], payload: &[
     out.resize(end, 0xff);
 }
 
-/// The numbers of datagrams that came together.
+/// The numbers of datagrams that arrived together.
 pub(super) fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(DATAGRAM_BYTES).filter_map(|datagram| {
         let number = datagram.get(DATAGRAM_BYTES - PACKET_BYTES + 4..)?.first_chunk()?;
@@ -85,7 +82,7 @@ pub(super) fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What came, and when: a few thousand in a run.
+/// The arrivals of datagrams with their times: a few thousand in a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct VideoArrivals(Vec<(Instant, u64)>);
 
@@ -94,12 +91,11 @@ impl VideoArrivals {
         self.0.extend(numbers(bytes).map(|number| (now, number)));
     }
 
-    /// When the last came.
     pub(super) fn last(&self) -> Option<Instant> {
         self.0.last().map(|(at, _)| *at)
     }
 
-    /// When the first key frame had come as a whole, with what decoding it needs.
+    /// The time at which the first key frame was complete, with its parameter sets.
     pub(super) fn first_picture(&self) -> Option<Instant> {
         let mut wanted = Vec::new();
         self.0.iter().find_map(|(at, number)| {
@@ -112,17 +108,15 @@ impl VideoArrivals {
         })
     }
 
-    /// What came from `from` to `until`.
     pub(super) fn between(&self, from: Instant, until: Instant) -> Self {
         Self(self.0.iter().filter(|(at, _)| (from..until).contains(at)).copied().collect())
     }
 
-    /// The longest time in which nothing came.
     pub(super) fn longest_gap(&self) -> Duration {
         self.0.windows(2).map(|pair| pair[1].0 - pair[0].0).max().unwrap_or_default()
     }
 
-    /// How many between the first and the last never came, and how many came once more.
+    /// The number of datagrams missing between the first and the last, and of duplicates.
     pub(super) fn lost_and_duplicated(&self) -> (u64, u64) {
         let mut numbers: Vec<u64> = self.0.iter().map(|(_, number)| *number).collect();
         numbers.sort_unstable();

@@ -1,4 +1,4 @@
-//! What the two ends of a connection do, whatever the connection is.
+//! The behaviour of a connection's two ends, over any transport.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,32 +10,30 @@ use super::FrameWorkload;
 use super::frame::{self, BenchFrameKind, Head};
 use super::tally::{FrameCounts, TransportRun};
 
-/// How long nothing may come before an end takes the other for gone: a TCP
-/// that backs off through an outage of 2 s is silent for up to 5 s.
+/// The silence after which an end gives the other up: a TCP that backs off through an outage of 2 s is silent
+/// for up to 5 s.
 pub(super) const PATIENCE: Duration = Duration::from_secs(15);
-/// From when all is ready to the first frame.
+/// The time from readiness to the first frame.
 const LEAD: Duration = Duration::from_millis(20);
 
 /// One end of a connection that keeps the boundaries and the order of frames.
 pub(super) trait FrameEndpoint {
-    /// Takes a frame to be sent; waits as long as it has no room for it.
+    /// Sends a frame; blocks while there is no room for it.
     fn send(&mut self, frame: Bytes) -> io::Result<()>;
 
-    /// The next frame, unless none comes until then.
+    /// The next frame; `None` if none comes until then.
     fn receive(&mut self, until: Instant) -> io::Result<Option<Bytes>>;
 
-    /// Waits, while what was sent goes its way.
+    /// Waits, while sent frames are delivered.
     fn wait(&mut self, until: Instant) -> io::Result<()>;
 }
 
-/// What both ends know.
 #[derive(Clone, Copy)]
 pub(super) struct FrameExchange<'a> {
     /// The origin of all clocks.
     pub(super) origin: Instant,
     pub(super) workload: FrameWorkload,
     pub(super) frame_bytes: usize,
-    /// From one paced frame to the next.
     pub(super) period: Duration,
     pub(super) time: Duration,
     pub(super) stop: &'a AtomicBool,
@@ -46,8 +44,7 @@ impl FrameExchange<'_> {
         self.origin.elapsed()
     }
 
-    /// Sends the workload; answers how many frames that were, how many of them
-    /// could not be begun in time, and what came back.
+    /// Sends the workload; returns the frames sent, those that could not be begun in time, and the answers.
     pub(super) fn send_workload(&self, end: &mut impl FrameEndpoint) -> io::Result<TransportRun> {
         let begin = self.now() + LEAD;
         end.wait(self.origin + begin)?;
@@ -69,8 +66,8 @@ impl FrameExchange<'_> {
         self.now() >= begin + self.time || self.stop.load(Relaxed)
     }
 
-    /// A frame each period. One that cannot be begun in time is begun as soon
-    /// as it can, and was due all the same.
+    /// Sends a frame each period. A frame that cannot be begun in time is begun as soon as possible, and keeps
+    /// its due time.
     fn pace(&self, end: &mut impl FrameEndpoint, begin: Duration) -> io::Result<TransportRun> {
         let mut run = TransportRun::default();
         let mut due = begin;
@@ -84,7 +81,7 @@ impl FrameExchange<'_> {
         Ok(run)
     }
 
-    /// As many frames as there is room for.
+    /// Sends as many frames as there is room for.
     fn flood(&self, end: &mut impl FrameEndpoint, begin: Duration) -> io::Result<TransportRun> {
         let mut run = TransportRun::default();
         while !self.is_over(begin) {
@@ -94,13 +91,13 @@ impl FrameExchange<'_> {
         Ok(run)
     }
 
-    /// A frame, its answer, the next.
+    /// Each frame waits for the previous answer.
     fn send_ping_pong(&self, end: &mut impl FrameEndpoint, begin: Duration) -> io::Result<TransportRun> {
         let mut run = TransportRun::default();
         while !self.is_over(begin) {
             self.send(end, BenchFrameKind::Data, run.sent, self.now())?;
             run.sent += 1;
-            // One that came twice, or late, is not the answer.
+            // A duplicate or late answer does not count.
             while run.tally.received() < run.sent {
                 let Some(answer) = end.receive(Instant::now() + PATIENCE)? else { return Ok(run) };
                 record_frame(&mut run.tally, &answer, self.now());
@@ -109,8 +106,7 @@ impl FrameExchange<'_> {
         Ok(run)
     }
 
-    /// Takes what is sent until the end of it, or until nothing comes any more;
-    /// sends it back if it is to be answered.
+    /// Receives frames until their end, or until the silence lasts too long; with ping-pong it answers them.
     pub(super) fn receive_workload(&self, end: &mut impl FrameEndpoint) -> io::Result<FrameCounts> {
         let mut tally = FrameCounts::default();
         while let Some(frame) = end.receive(Instant::now() + PATIENCE)? {
@@ -142,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// An end whose frames come back to itself, as `trouble` lets them.
+    /// An end whose frames return to it, as far as `trouble` lets them.
     struct Mirror<F> {
         frames: VecDeque<Bytes>,
         trouble: F,

@@ -1,39 +1,34 @@
-//! The frames that are sent: each has its number, the time at which it was
-//! due, and a checksum over all of it.
+//! The frames of a run: each has its number, its due time, and a checksum over all of it.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-/// The shortest frame: a head and nothing else.
+/// The shortest frame: only a header.
 pub(super) const HEAD_BYTES: usize = 32;
 /// Spreads a word over 64 bits: 2^64 over the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BenchFrameKind {
-    /// It is counted.
     Data = 1,
-    /// It is the last.
     End = 2,
 }
 
-/// The head of a frame that came whole.
+/// The header of a frame that arrived intact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) kind: BenchFrameKind,
-    /// Counted from 0.
+    /// From 0.
     pub(super) number: u64,
-    /// When it was due to be sent, since the origin of all clocks.
+    /// The due time of sending, since the origin of all clocks.
     pub(super) due: Duration,
 }
 
-/// Writes a frame of `bytes`, at least [`HEAD_BYTES`], filled with what differs
-/// from place to place and from frame to frame.
+/// Makes a frame of `bytes`, at least [`HEAD_BYTES`], with content that differs between positions and frames.
 pub(super) fn write(head: Head, bytes: usize) -> Bytes {
     let mut frame = vec![0; bytes.max(HEAD_BYTES)];
-    // 584 years fit.
+    // Fits u64 for 584 years.
     for (place, word) in [head.kind as u64, head.number, head.due.as_nanos() as u64].into_iter().enumerate() {
         frame[8 + place * 8..16 + place * 8].copy_from_slice(&word.to_le_bytes());
     }
@@ -46,7 +41,7 @@ pub(super) fn write(head: Head, bytes: usize) -> Bytes {
     frame.into()
 }
 
-/// Reads a frame; `None` if it is not as it was written.
+/// Reads a frame; `None` if it was changed.
 pub(super) fn read(frame: &[u8]) -> Option<Head> {
     let (sum, rest) = frame.split_first_chunk()?;
     let word = |place: usize| Some(u64::from_le_bytes(rest.get(place * 8..place * 8 + 8)?.try_into().ok()?));
@@ -59,7 +54,7 @@ pub(super) fn read(frame: &[u8]) -> Option<Head> {
     (u64::from_le_bytes(*sum) == checksum(rest)).then_some(head)
 }
 
-/// Of bytes in their order, and of how many there are.
+/// Depends on the order and the number of the bytes.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(bytes.len() as u64, |sum, part| {
         let mut word = [0; 8];

@@ -18,24 +18,23 @@ use super::{BenchTransport, PORT};
 use crate::lab::Lab;
 use crate::topology::model::HostIndex;
 
-/// What is read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
 /// The congestion control of the kernel's connections: Linux's default.
 const CONGESTION: &str = "cubic";
-/// What says how long a frame is.
 const LENGTH_BYTES: usize = 4;
-/// How long MPTCP is given to join its second subflow.
+/// The time for MPTCP to join its second subflow.
 const JOIN: Duration = Duration::from_millis(300);
-/// Settings for the quickest failover of MPTCP that the kernel allows: the least time until a
-/// retransmission, and the number of them that makes a subflow stale.
+/// Settings for the quickest failover of MPTCP that the kernel allows: the least retransmission time, and the
+/// number of retransmissions that makes a subflow stale.
 const RTO_MIN: &str = "10ms";
 const STALE_AFTER: &str = "1";
-/// The least, the first and the most of its buffers, bytes. What a dead subflow has not delivered
-/// holds up what the other one carries as soon as a buffer is full of that; those that begin at
-/// 128 KB have not grown by the time that a link fails.
+/// The least, the initial and the greatest size of its buffers, bytes. Data that a dead subflow has not
+/// delivered blocks the other one as soon as it fills a buffer; buffers that begin at 128 KB have not grown by
+/// the time that a link fails.
 const BUFFERS: &str = "4096 4194304 33554432";
 
-/// Whether this kernel has MPTCP, and lets hosts use it; a sentence if not.
+/// Describes why MPTCP is missing or forbidden in this kernel; `None` if it is available.
 pub(super) fn mptcp_is_missing() -> Option<String> {
     let answer = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::MPTCP));
     answer.err().map(|error| {
@@ -43,7 +42,7 @@ pub(super) fn mptcp_is_missing() -> Option<String> {
     })
 }
 
-/// Makes both hosts use both links for MPTCP, and tells of the second as RFC 8684 has it.
+/// Makes both hosts use both links for MPTCP, and announce the second address as in RFC 8684.
 pub(super) fn prepare_mptcp(lab: &Lab) -> io::Result<()> {
     for host in [SENDER, RECEIVER] {
         in_host(lab, host, || {
@@ -96,17 +95,16 @@ pub(super) fn address(lab: &Lab, link: usize, host: HostIndex) -> io::Result<Ipv
     address.ok_or_else(|| io::Error::other("a host has no address"))
 }
 
-/// A TCP or MPTCP connection.
 pub(super) struct KernelStream {
     stream: TcpStream,
-    /// MPTCP takes further subflows where somebody listens only.
+    /// MPTCP accepts further subflows only while a socket listens.
     _listener: Option<TcpListener>,
     read: BytesMut,
     buffer: Vec<u8>,
 }
 
 impl KernelStream {
-    /// Listens; `ready` is called once somebody may connect.
+    /// Listens; `ready` is called once the other end may connect.
     pub(super) fn accept(transport: BenchTransport, ready: impl FnOnce()) -> io::Result<Self> {
         let socket = socket(transport)?;
         bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT))?;
@@ -117,7 +115,6 @@ impl KernelStream {
         Self::over(stream, Some(listener))
     }
 
-    /// Connects.
     pub(super) fn connect(transport: BenchTransport, to: Ipv4Addr) -> io::Result<Self> {
         let socket = socket(transport)?;
         connect(&socket, &SocketAddrV4::new(to, PORT))?;
@@ -132,16 +129,16 @@ impl KernelStream {
         Ok(Self { stream, _listener: listener, read: BytesMut::new(), buffer: vec![0; READ_BYTES] })
     }
 
-    /// Says that nothing more comes, and waits until the other end has read it all.
+    /// Ends the sending, and waits until the other end has read everything.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.stream.shutdown(std::net::Shutdown::Write)?;
         self.stream.set_read_timeout(Some(PATIENCE))?;
-        // The other end closes, or does not answer any more.
+        // The other end closes, or has stopped answering.
         let _ = self.stream.read(&mut self.buffer);
         Ok(())
     }
 
-    /// The first frame of what was read, if it is whole.
+    /// The first frame in the buffer, if it is complete.
     fn whole(&mut self) -> Option<Bytes> {
         let length = u32::from_le_bytes(*self.read.first_chunk()?) as usize;
         if self.read.len() < LENGTH_BYTES + length {
@@ -155,19 +152,18 @@ impl KernelStream {
 fn socket(transport: BenchTransport) -> io::Result<OwnedFd> {
     let protocol = if transport == BenchTransport::KernelMptcp { ipproto::MPTCP } else { ipproto::TCP };
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, Some(protocol))?;
-    // A kernel without it has another, which the report names.
+    // A kernel without it uses another one, which the report names.
     let _ = set_tcp_congestion(&socket, CONGESTION);
     Ok(socket)
 }
 
-/// Which congestion control connections have.
 pub(super) fn congestion() -> Option<String> {
     tcp_congestion(socket(BenchTransport::KernelTcp).ok()?).ok()
 }
 
 impl FrameEndpoint for KernelStream {
     fn send(&mut self, frame: Bytes) -> io::Result<()> {
-        // A frame is far from 4 GiB. In one write, so that it is one segment where it fits.
+        // Fits u32: a frame is far below 4 GiB. A single write makes one segment where it fits.
         let length = (frame.len() as u32).to_le_bytes();
         self.stream.write_all(&[&length, &frame[..]].concat())
     }

@@ -1,14 +1,13 @@
-//! Measures transports over two links of 100 Mbit/s between two hosts: ours,
-//! and the kernel's TCP and MPTCP beside them.
+//! Measures transports over two links of 100 Mbit/s between two hosts: ours, and the kernel's TCP and MPTCP
+//! beside them.
 //!
-//! The workloads and conditions are those of *Using SCTP to Improve QoS and
-//! Network Fault-Tolerance of DRE Systems* (2004). Frames carry their number,
-//! the time at which they were due, and a checksum; all are of one flow, so
-//! that each transport has to keep their order.
+//! The workloads and conditions are those of *Using SCTP to Improve QoS and Network Fault-Tolerance of DRE
+//! Systems* (2004). Frames carry their number, their due time, and a checksum; all belong to one flow, so that
+//! each transport has to keep their order.
 //!
-//! - **paced** frames are due at a steady rate; one that cannot be begun in time
-//!   is begun as soon as it can, and was due all the same. A frame is late if it
-//!   comes more than 10 ms after it was due, which is the period at 100 Hz.
+//! - **paced** frames are due at a steady rate; one that cannot be begun in time is begun as soon as possible,
+//!   and keeps its due time. A frame is late if it comes more than 10 ms after it was due, which is the period
+//!   at 100 Hz.
 //! - **throughput** is as many frames as there is room for.
 //! - **ping-pong** is a frame, its answer, the next.
 //!
@@ -44,29 +43,26 @@ use super::measured::{BenchStart, Measured};
 use super::{BenchContext, BenchError, BenchOptions, stalls, system};
 use crate::lab::{Lab, LabError};
 
-/// The port of every receiver.
 const PORT: u16 = 7000;
-/// How long a network goes on changing after the last frame was begun.
+/// The time for which the network goes on changing after the last frame was begun.
 const AFTER: Duration = Duration::from_secs(30);
 
-/// What befalls the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Condition {
     /// Nothing.
     BothUp,
-    /// The first loses 1 % of its packets, each way.
+    /// The first link loses 1 % of its packets, each way.
     Loss,
-    /// Each is up for 4 s and down for 2 s, in turn: one always is up. What is
-    /// sent on one that is down vanishes, and nobody is told.
+    /// Each link is up for 4 s and down for 2 s, in turn; one is always up. Packets on a link that is down
+    /// vanish silently.
     Failures,
 }
 
-/// What carries frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BenchTransport {
-    /// `quic://` over both links, each chunk on the path where it is through first.
+    /// `quic://` over both links, each chunk on the path that delivers it first.
     QuicStripe,
-    /// The same, each chunk on both.
+    /// `quic://` over both links, each chunk on both.
     QuicDuplicate,
     /// `udp://` over the first link.
     Udp,
@@ -78,24 +74,23 @@ pub enum BenchTransport {
     KernelMptcp,
 }
 
-/// How frames are sent; see the module.
+/// The sending of frames; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameWorkload {
     /// At a steady rate.
     Paced,
     /// As many as there is room for.
     Throughput,
-    /// Each after the answer to the one before.
+    /// Each after the answer to the previous one.
     PingPong,
 }
 
 macro_rules! named {
     ($type:ident, $what:literal, $($variant:ident => $name:literal),+ $(,)?) => {
         impl $type {
-            /// All of them, in the order in which they are measured.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Its name on command lines, in tables and in JSON.
+            /// The name on command lines, in tables and in JSON.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name),+
@@ -112,7 +107,6 @@ macro_rules! named {
         impl FromStr for $type {
             type Err = String;
 
-            /// Reads a name.
             fn from_str(text: &str) -> Result<Self, String> {
                 let found = Self::ALL.iter().find(|one| one.name() == text);
                 found.copied().ok_or_else(|| {
@@ -136,18 +130,14 @@ named!(
 );
 named!(FrameWorkload, "workload", Paced => "paced", Throughput => "throughput", PingPong => "ping-pong");
 
-/// One combination that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransportCase {
-    /// What befalls the links.
     pub condition: Condition,
-    /// What carries the frames.
     pub transport: BenchTransport,
-    /// How they are sent.
     pub workload: FrameWorkload,
-    /// Their length: 32 bytes at least, 64 KiB at most.
+    /// Their length: from 32 bytes to 64 KiB.
     pub frame_bytes: u32,
-    /// How many are due in a second, of paced ones.
+    /// The rate of paced frames, per second.
     pub hz: u32,
 }
 
@@ -159,18 +149,16 @@ impl fmt::Display for TransportCase {
     }
 }
 
-/// What was measured.
 pub type TransportReport = Measured<TransportRow>;
 
-/// Measures each of `cells`, in their order and each in `runs` runs of `time`,
-/// [inside a sandbox](crate::lab::sandbox::enter).
+/// Measures each of `cells`, in their order and each in `runs` runs of `time`, [inside a
+/// sandbox](crate::lab::sandbox::enter).
 ///
-/// `watch` hears which run begins. When `stop` is set it ends within a second
-/// or so, with the rows that were complete by then.
+/// `watch` is called with each run that begins. When `stop` is set it ends within a second or so, with the
+/// complete rows.
 ///
 /// # Errors
-/// When a lab cannot be made, or breaks. A transport that fails, or is not
-/// there, is no error: a note says so.
+/// When a lab cannot be made, or breaks. A transport that fails or is missing is no error: a note reports it.
 pub fn run(
     cells: &[TransportCase],
     time: Duration,
@@ -196,7 +184,7 @@ pub fn run(
             None => report.unmeasured += 1,
         }
     }
-    // Hosts' own does not matter here.
+    // This replaces the hosts' own setting, which has no effect here.
     bench.facts.extend(kernel::congestion().map(|name| ("tcp".to_owned(), name)));
     report.end(&begun, bench.facts);
     Ok(report)
@@ -208,7 +196,7 @@ impl TransportCase {
     }
 }
 
-/// All runs of a combination; none if one of them failed or was stopped.
+/// All runs of a combination; `None` if one of them failed or was stopped.
 fn all_runs(
     bench: &mut BenchContext<'_>,
     members: &Members,
@@ -264,7 +252,7 @@ fn one_run(
     let ends = &Ends { lab, members, cell, setting };
     let ((run, tally), stalls) = stalls::watch(|| ends.carry());
     let run = run.map_err(io::Error::other)??;
-    // What ping-pong shows is seen by the end that asks.
+    // The figures of ping-pong are those of the requesting end.
     let tally =
         if cell.workload == FrameWorkload::PingPong { run.tally } else { tally.map_err(io::Error::other)?? };
     let stalled = stalls.map(|stalls| {
@@ -274,10 +262,9 @@ fn one_run(
     Ok(TransportRun { tally, stalled, ..run })
 }
 
-/// What an end in a host came to.
+/// The result of an end in a host.
 type Carried<T> = Result<io::Result<T>, LabError>;
 
-/// The two ends of a run.
 struct Ends<'a> {
     lab: &'a Lab,
     members: &'a Members,
@@ -286,11 +273,11 @@ struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    /// Sends in a thread of the one host and receives in one of the other.
+    /// Sends in a thread of one host and receives in a thread of the other.
     fn carry(&self) -> (Carried<TransportRun>, Carried<tally::FrameCounts>) {
         let (is_ready, ready) = sync_channel(1);
         thread::scope(|scope| {
-            // The other end hears of a receiver that has gone before it was ready.
+            // If the receiver fails before it is ready, the sender notices.
             let receive = move || self.lab.run_in(RECEIVER, || self.receive(|| is_ready.send(()).unwrap_or(())));
             let receiver = scope.spawn(receive);
             let run = self.lab.run_in(SENDER, move || self.send(&ready));
@@ -337,13 +324,13 @@ impl Ends<'_> {
         }
     }
 
-    /// From now on, what is to befall the links does.
+    /// Starts the schedule of the links, and sends.
     fn begin(&self, end: &mut impl end::FrameEndpoint) -> io::Result<TransportRun> {
         self.lab.begin().map_err(io::Error::other)?;
         self.setting.send_workload(end)
     }
 
-    /// Where a host is, at the links that the transport uses.
+    /// The addresses of a host on the links that the transport uses.
     fn addresses(&self, host: usize) -> io::Result<Vec<Ipv4Addr>> {
         let links = if matches!(self.cell.transport, BenchTransport::Udp | BenchTransport::Tcp) { 1 } else { 2 };
         (0..links).map(|link| kernel::address(self.lab, link, host)).collect()

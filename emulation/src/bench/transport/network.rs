@@ -1,4 +1,4 @@
-//! Two hosts and two links between them, and what befalls the links.
+//! Two hosts and two links between them, with the links' conditions.
 
 use std::time::Duration;
 
@@ -8,20 +8,17 @@ use crate::topology::Topology;
 use crate::topology::model::{Action, Event, HostIndex, Leg, Queue, TopologyChange};
 use crate::units::Rate;
 
-/// The host that sends, or asks.
 pub(super) const SENDER: HostIndex = 0;
-/// The host that receives, or answers.
 pub(super) const RECEIVER: HostIndex = 1;
 
 /// The rate of each link, both ways, of whole Ethernet frames.
 const RATE: Rate = Rate::from_bps(100_000_000);
-/// What waits for a link at most: 12 ms of it.
+/// The largest queue of a link: 12 ms.
 const QUEUE_BYTES: u32 = 150 << 10;
-/// Of the packets on the first link, both ways, in [`Condition::Loss`].
+/// The loss of the first link, both ways, in [`Condition::Loss`].
 const LOSS: f64 = 0.01;
-/// After so long all repeats in [`Condition::Failures`].
 const CYCLE: Duration = Duration::from_secs(6);
-/// When each link goes down in a cycle, and for how long: the other is up then.
+/// The times in a cycle at which each link goes down, and for how long: the other is up then.
 const DOWN_AT: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
 const DOWN_FOR: Duration = Duration::from_secs(2);
 
@@ -38,7 +35,7 @@ pub(super) fn for_condition(condition: Condition, time: Duration) -> Topology {
     topology
 }
 
-/// Each link vanishes once, in silence: no end of it sees its carrier go.
+/// Each link fails silently once: its ends do not lose their carrier.
 fn failures(begin: Duration) -> impl Iterator<Item = Event> {
     let event = |net, at, change| Event {
         at,

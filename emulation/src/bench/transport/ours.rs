@@ -1,4 +1,4 @@
-//! Our own transports, as the daemons have them: one thread, one event loop.
+//! Our own transports, as in the daemons: one thread, one event loop.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,18 +18,15 @@ use tokio::time::timeout_at;
 use super::end::{FrameEndpoint, PATIENCE};
 use super::{BenchTransport, PORT};
 
-/// All frames are of one flow, which keeps their order.
+/// All frames belong to one flow, which keeps their order.
 const CHANNEL: Channel = Channel::Reliable { flow: 1 };
-/// The largest packet that plain Ethernet takes: of QUIC inside IPv6 and UDP,
-/// of DTLS inside its records as well.
+/// The largest packet on plain Ethernet: of QUIC inside IPv6 and UDP, of DTLS inside its records as well.
 const QUIC_PACKET_BYTES: usize = 1452;
 const PACKET_BYTES: usize = 1400;
-/// How long it takes until it is looked whether there is room again.
+/// The interval at which a full sender checks for room.
 const NO_ROOM: Duration = Duration::from_millis(1);
-/// The most events taken at once.
 const BATCH: usize = 256;
 
-/// The members of a group of two.
 pub(in crate::bench) struct Members {
     pub(in crate::bench) sender: Arc<Identity>,
     pub(in crate::bench) receiver: Arc<Identity>,
@@ -52,7 +49,6 @@ pub(super) struct OverlayEndpoint {
     batch: Vec<Event>,
     frames: VecDeque<Bytes>,
     connection: Option<ConnectionId>,
-    /// Why the connection is over.
     over: Option<String>,
     delivery: Delivery,
 }
@@ -80,7 +76,7 @@ impl OverlayEndpoint {
         Ok(Self { runtime, transport: handle, events, batch, frames, connection: None, over: None, delivery })
     }
 
-    /// Listens; `ready` is called once somebody may dial.
+    /// Listens; `ready` is called once the other end may dial.
     pub(super) fn accept(
         transport: BenchTransport,
         identity: &Arc<Identity>,
@@ -93,7 +89,6 @@ impl OverlayEndpoint {
         Ok(end)
     }
 
-    /// Dials, and waits for all paths.
     pub(super) fn dial(
         transport: BenchTransport,
         identity: &Arc<Identity>,
@@ -131,13 +126,13 @@ impl OverlayEndpoint {
         }
     }
 
-    /// Waits for events until then, while the transport does its work.
+    /// Waits for events until then, while the transport works.
     fn take_events(&mut self, until: Instant) -> io::Result<()> {
         if let Some(reason) = &self.over {
             return Err(io::Error::other(reason.clone()));
         }
         let Self { runtime, events, batch, .. } = self;
-        // What was not there in time is there the next time.
+        // Events that come later are returned by the next call.
         let _ = runtime.block_on(async { timeout_at(until.into(), events.recv_many(batch, BATCH)).await });
         self.sort_events();
         Ok(())
@@ -148,7 +143,7 @@ impl OverlayEndpoint {
             match event {
                 Event::Up { connection, .. } => self.connection = Some(connection),
                 Event::Message { message, .. } => self.frames.push_back(message),
-                // What came before it is still to be taken.
+                // Frames before it are still to be read.
                 Event::Down { reason, .. } | Event::DialFailed { reason, .. } => self.over = Some(reason),
                 Event::Moved { .. } | Event::Presence { .. } | Event::Multicast { .. } => {}
             }
@@ -208,8 +203,8 @@ impl FrameEndpoint for OverlayEndpoint {
 
     fn wait(&mut self, until: Instant) -> io::Result<()> {
         let Self { runtime, events, batch, .. } = self;
-        // A thread sleeps exactly; the runtime's timers count whole milliseconds,
-        // which would be a tenth of a period.
+        // A thread sleeps exactly; the runtime's timers count whole milliseconds, which would be a tenth of a
+        // period.
         let mut sleep = runtime.spawn_blocking(move || {
             thread::sleep(until.saturating_duration_since(Instant::now()));
         });

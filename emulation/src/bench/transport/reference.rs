@@ -1,26 +1,23 @@
-//! What others have measured over two links of 100 Mbit/s under the same three
-//! conditions, to be shown beside what is measured here.
+//! Published measurements over two links of 100 Mbit/s under the same three conditions, for comparison.
 
 use super::{Condition, FrameWorkload};
 
 /// A figure that was measured elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReferenceFigure {
-    /// What carried the frames, and who saw it.
     pub name: &'static str,
-    /// What befell the links.
     pub condition: Condition,
-    /// How frames were sent: 64 KiB at 100 Hz, 64 KiB as many as possible, 1 KiB to and fro.
+    /// 64 KiB at 100 Hz, 64 KiB as fast as possible, or 1 KiB to and fro.
     pub workload: FrameWorkload,
     /// Paced: late frames, %. Throughput: Mbit/s. Ping-pong: mean round trip, ms.
     pub value: f64,
-    /// The longest delay of paced frames (of the seed) or gap between them (of
-    /// others), the longest round trip; ms.
+    /// The longest delay of paced frames (in the paper) or gap between them (in other measurements), the
+    /// longest round trip; ms.
     pub longest_ms: Option<f64>,
 }
 
-/// The seed's: *Using SCTP to Improve QoS and Network Fault-Tolerance of DRE
-/// Systems*, 2004, on Pentium III with OpenSS7's SCTP; its UDP frames had 8 KB.
+/// The paper's: *Using SCTP to Improve QoS and Network Fault-Tolerance of DRE Systems*, 2004, on Pentium III
+/// with OpenSS7's SCTP; its UDP frames had 8 KB.
 const SEED: [TransportFigures; 3] = [
     TransportFigures {
         name: "UDP (2004)",
@@ -42,10 +39,9 @@ const SEED: [TransportFigures; 3] = [
     },
 ];
 
-/// Peers', measured in November 2026 over links of the kernel's token buckets,
-/// runs of 2 to 6 s: usrsctp 0.9.5 with retransmission after 10 to 20 ms, the
-/// same with concurrent multipath transfer, and noq 1.4.0, multipath QUIC,
-/// whose frames were not kept in order.
+/// Comparable implementations, measured in November 2026 over links of the kernel's token buckets, runs of 2 to
+/// 6 s: usrsctp 0.9.5 with retransmission after 10 to 20 ms, the same with concurrent multipath transfer, and
+/// noq 1.4.0, multipath QUIC, whose frames were not kept in order.
 const REMEASURED: [TransportFigures; 3] = [
     TransportFigures {
         name: "SCTP (usrsctp)",
@@ -75,7 +71,7 @@ struct TransportFigures {
     ping_pong: [Option<(f64, f64)>; 3],
 }
 
-/// All of them for a workload under a condition.
+/// All figures for a workload under a condition.
 pub fn references(workload: FrameWorkload, condition: Condition) -> impl Iterator<Item = ReferenceFigure> {
     let place = Condition::ALL.iter().position(|one| *one == condition).unwrap_or_default();
     REMEASURED.iter().chain(&SEED).filter_map(move |of| {

@@ -1,4 +1,4 @@
-//! What all runs of a workload come to.
+//! The row of a workload's runs.
 
 use std::time::Duration;
 
@@ -7,58 +7,48 @@ use serde::{Serialize, Serializer};
 use super::tally::TransportRun;
 use super::{BenchTransport, Condition, FrameWorkload, TransportCase, network};
 
-/// One transport under one condition with one workload, over all its runs. What
-/// a workload does not show is none.
+/// One transport under one condition with one workload, over all its runs. Figures that a workload lacks are
+/// `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TransportRow {
-    /// What befell the links.
     #[serde(serialize_with = "condition")]
     pub condition: Condition,
-    /// What carried the frames.
     #[serde(serialize_with = "transport")]
     pub transport: BenchTransport,
-    /// How frames were sent.
     #[serde(serialize_with = "workload")]
     pub workload: FrameWorkload,
-    /// Bytes of a frame.
     pub frame_bytes: u32,
-    /// Frames a second that were due, of paced ones.
+    /// Due frames per second, of paced ones.
     pub hz: Option<u32>,
-    /// Payload from the first frame to the last, Mbit/s: the mean of all runs.
+    /// Payload rate from the first frame to the last, Mbit/s: the mean of all runs.
     pub mbps: Option<f64>,
-    /// The same of the worst run.
+    /// Payload rate of the worst run.
     pub mbps_least: Option<f64>,
-    /// The mean, of throughput: % of the rates of both links while they are up.
+    /// For throughput the mean rate, in % of the rates of both links while they are up.
     pub capacity_pct: Option<f64>,
     /// Paced frames that came more than 10 ms after they were due, or never: %.
     pub late_pct: Option<f64>,
-    /// Those of them that came, and would have been in time had this machine not stood still: %
-    /// of all. None where the right to look closely enough is missing.
+    /// Late frames that came, and would have been in time without stalls of this machine: % of all. `None` if
+    /// the rights to observe stalls are missing.
     pub stalled_late_pct: Option<f64>,
     /// Paced frames that could not be begun before the next was due: %.
     pub missed_pct: Option<f64>,
     /// The longest time from one frame to the next, ms.
     pub max_gap_ms: Option<f64>,
-    /// Mean delay: from when a paced frame was due to when it came, from when
-    /// another was begun to when it or, of ping-pong, its answer came; ms.
+    /// Mean delay, ms: of a paced frame from its due time, of another from its beginning, to its arrival or,
+    /// for ping-pong, that of its answer.
     pub avg_ms: Option<f64>,
-    /// What 99 % were not longer than.
+    /// 99th percentile.
     pub p99_ms: Option<f64>,
-    /// The longest.
     pub max_ms: Option<f64>,
-    /// The longest that a processor of this machine stood still meanwhile, ms.
+    /// The longest stall of a processor of this machine meanwhile, ms.
     pub stall_ms: Option<f64>,
-    /// Frames that were sent.
     pub sent: u64,
-    /// Frames that never came.
     pub lost: u64,
-    /// Frames that came again.
     pub duplicated: u64,
-    /// Frames that came after later ones.
     pub reordered: u64,
-    /// Frames that were not as they had been sent.
+    /// Frames that arrived changed.
     pub corrupted: u64,
-    /// Runs.
     pub runs: u32,
 }
 
@@ -75,7 +65,6 @@ fn workload<S: Serializer>(value: &FrameWorkload, serializer: S) -> Result<S::Ok
 }
 
 impl TransportRow {
-    /// What these runs come to.
     pub(super) fn from_runs(cell: &TransportCase, runs: &[TransportRun]) -> Self {
         let sum = |count: fn(&TransportRun) -> u64| runs.iter().map(count).sum::<u64>();
         let (sent, late) = (sum(|run| run.sent), sum(|run| run.tally.late()));
@@ -119,7 +108,7 @@ impl TransportRow {
     }
 }
 
-/// Payload bits a second, in millions.
+/// Payload rate in Mbit/s.
 fn rate(run: &TransportRun) -> Option<f64> {
     let span = run.tally.span().as_secs_f64();
     (span > 0.0).then(|| run.tally.bytes as f64 * 8.0 / 1e6 / span)
@@ -140,7 +129,7 @@ mod tests {
     use crate::bench::transport::frame::{BenchFrameKind, Head};
     use crate::bench::transport::tally::FrameCounts;
 
-    /// Frames each 10 ms that come after these delays; none is lost there.
+    /// Frames every 10 ms that arrive after these delays; `None` is a lost one.
     fn run(delays_ms: &[Option<u64>]) -> TransportRun {
         let mut tally = FrameCounts::default();
         for (number, delay) in delays_ms.iter().enumerate() {

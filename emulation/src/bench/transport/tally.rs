@@ -1,37 +1,36 @@
-//! What was seen of the frames of a run.
+//! Observations of a run's frames.
 
 use std::time::Duration;
 
 use super::frame::Head;
 
-/// A frame that comes so much after it was due is late; the period of frames at 100 Hz.
+/// The delay from which on a frame is late: the period of frames at 100 Hz.
 pub(super) const LATE: Duration = Duration::from_millis(10);
 
-/// Frames as they come in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct FrameCounts {
-    /// Which have come, by number.
+    /// By number, true once it has come.
     seen: Vec<bool>,
-    /// The greatest number that has come, and one.
+    /// The greatest number that has come, plus one.
     next: u64,
     first: Option<Duration>,
     last: Duration,
     pub(super) bytes: u64,
-    /// From one frame to the next, the longest.
+    /// The longest time from one frame to the next.
     pub(super) max_gap: Duration,
-    /// From when each was due, or was sent, to when it came, or its answer did.
+    /// Delays from due time or sending to the arrival of the frame or of its answer.
     pub(super) delays: Vec<Duration>,
-    /// When those that were late were due, and when they came.
+    /// The due time and the arrival of each late frame.
     late: Vec<(Duration, Duration)>,
     pub(super) duplicated: u64,
-    /// Came after one with a greater number.
+    /// Frames that arrived after one with a greater number.
     pub(super) reordered: u64,
-    /// Not as it was sent.
+    /// Frames that arrived changed.
     pub(super) corrupted: u64,
 }
 
 impl FrameCounts {
-    /// A frame of `bytes` has come, `now` after the origin of all clocks.
+    /// Records a frame of `bytes`, which came `now` after the origin of all clocks.
     pub(super) fn record_frame(&mut self, head: Head, bytes: usize, now: Duration) {
         let place = head.number as usize;
         if self.seen.len() <= place {
@@ -56,7 +55,7 @@ impl FrameCounts {
         }
     }
 
-    /// How many different frames have come.
+    /// Without duplicates.
     pub(super) fn received(&self) -> u64 {
         self.delays.len() as u64
     }
@@ -66,28 +65,27 @@ impl FrameCounts {
         self.last.saturating_sub(self.first.unwrap_or(self.last))
     }
 
-    /// How many came late.
     pub(super) fn late(&self) -> u64 {
         self.late.len() as u64
     }
 
-    /// How many of these would not have, by what `stalled` tells of the time that
-    /// the machine stood still between two times.
+    /// The number of late frames that would have been in time without stalls; `stalled` gives the duration of
+    /// stalls between two times.
     pub(super) fn late_by_stalls(&self, stalled: impl Fn(Duration, Duration) -> Duration) -> u64 {
         let is_excused = |(due, came): &&(Duration, Duration)| *came - *due <= LATE + stalled(*due, *came);
         self.late.iter().filter(is_excused).count() as u64
     }
 }
 
-/// A run: what was sent, and what came of it.
+/// A run: frames sent, and their observations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct TransportRun {
     pub(super) sent: u64,
     /// Frames that the sender could not begin before the next was due.
     pub(super) missed: u64,
     pub(super) tally: FrameCounts,
-    /// Late frames that would have been in time had the machine not stood still,
-    /// and the longest that it did; none if that cannot be seen.
+    /// Late frames that would have been in time without stalls of the machine, and the longest stall; `None` if
+    /// stalls cannot be observed.
     pub(super) stalled: Option<(u64, Duration)>,
 }
 

@@ -1,4 +1,4 @@
-//! `emulate bench bulk`: how an object fills long and lossy paths.
+//! `emulate bench bulk`: goodput of an object on long and lossy paths.
 
 use clap::Args;
 use roost_emulation::bench::bulk::{self, BulkCase, BulkReport, BulkRow, BulkSender, PathProfile};
@@ -9,7 +9,7 @@ use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
 use crate::commands::interrupt;
 use crate::failure::{CommandResult, Failure, FailureCode};
 
-/// What was measured elsewhere, of TCP cubic, TCP BBR and UDT4: goodput over link.
+/// Published measurements of TCP cubic, TCP BBR and UDT4: goodput over link rate.
 const ELSEWHERE: [(&str, [f64; 3]); 5] = [
     ("thin", [0.19, 0.86, 0.37]),
     ("regional", [0.27, 0.92, 0.15]),
@@ -40,7 +40,6 @@ pub(crate) struct BulkArgs {
     network: NetworkArgs,
 }
 
-/// Reads the name of a path.
 fn routes(text: &str) -> Result<PathProfile, String> {
     let mut all = PathProfile::ALL.into_iter().chain([PathProfile::SHARED]);
     all.find(|route| route.name == text).ok_or_else(|| {
@@ -49,7 +48,6 @@ fn routes(text: &str) -> Result<PathProfile, String> {
     })
 }
 
-/// Measures, and prints what was seen.
 pub(crate) fn run(args: &BulkArgs, output: Output) -> CommandResult {
     if let SandboxEntry::Done(code) = sandbox::enter()? {
         return Err(Failure::ProgramExit(code));
@@ -71,7 +69,7 @@ pub(crate) fn run(args: &BulkArgs, output: Output) -> CommandResult {
 }
 
 impl BulkArgs {
-    /// What is to be measured: by path, so that what is compared stands, and runs, side by side.
+    /// The combinations by path, so that comparable ones are and run side by side.
     fn cells(&self) -> Vec<BulkCase> {
         let senders: Vec<BulkSender> =
             BulkSender::ALL.into_iter().filter(|one| self.sender.is_empty() || self.sender.contains(one)).collect();
@@ -110,7 +108,7 @@ fn show(report: &BulkReport, output: Output) -> CommandResult {
     show_measured(report, &table, "", output)
 }
 
-/// What a sender had on a path in measurements of others.
+/// Published goodput of a sender on a path.
 fn published_goodput(row: &BulkRow) -> Option<f64> {
     let (_, seen) = ELSEWHERE.iter().find(|(path, _)| *path == row.path)?;
     let sender = ["tcp-cubic", "tcp-bbr", "udt4"].iter().position(|one| *one == row.sender)?;

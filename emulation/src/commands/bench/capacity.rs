@@ -1,4 +1,4 @@
-//! `emulate bench reflect --capacity`: how many a mesh of super nodes serves.
+//! `emulate bench reflect --capacity`: the capacity of a mesh of super nodes.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn uplink(text: &str) -> Result<f64, String> {
     streams.ok_or_else(|| "expected 2 to 100 streams, such as 30.17".to_owned())
 }
 
-/// Measures, and prints what was seen, inside a sandbox.
+/// Measures inside a sandbox, and prints the results.
 pub(super) fn run(args: &CapacityArgs, output: Output) -> CommandResult {
     let interrupted = interrupt::catch_sigint()?;
     let cases = args.cases();
@@ -63,9 +63,9 @@ pub(super) fn run(args: &CapacityArgs, output: Output) -> CommandResult {
 }
 
 impl CapacityArgs {
-    /// What is to be measured: what is compared stands side by side.
+    /// The cases, with comparable ones side by side.
     fn cases(&self) -> Vec<CapacityCase> {
-        /// Of more the subscribers of a track are more than a machine has.
+        /// With more hubs a track has more subscribers than a machine can run.
         const TRACKS: [u8; 3] = [2, 4, 8];
         let is_chosen = |what: CapacityMode| self.what.is_empty() || self.what.contains(&what);
         let named = |usual: &[u8]| if self.mesh.is_empty() { usual.to_vec() } else { self.mesh.clone() };
@@ -112,7 +112,7 @@ fn cells(row: &CapacityRow) -> [String; 10] {
     ]
 }
 
-/// Why it is too many: streams that do not come, and what is lost of one that comes.
+/// Describes why there are too many: missing streams, and losses of the others.
 fn too_many(look: &CapacitySample) -> String {
     let lost = format!("{:.1} % lost", 100.0 * look.lost);
     match look.missing {

@@ -1,5 +1,4 @@
-//! What the comparisons among the benchmarks share: where they run, and how they
-//! show what has come of it.
+//! Common parts of the comparisons: their sandbox, and the display of results.
 
 use clap::Args;
 use roost_emulation::bench::{BenchOptions, Measured};
@@ -32,7 +31,7 @@ impl NetworkArgs {
     }
 }
 
-/// Says which run begins, and that the one before it has ended; dropped, that all has.
+/// Shows the start of each run, and with it the end of the previous one; dropping it ends the display.
 pub(super) fn stepping<C>(steps: Steps, name: impl Fn(&C) -> String) -> impl FnMut(&C) {
     let mut begun = false;
     move |cell| {
@@ -43,7 +42,7 @@ pub(super) fn stepping<C>(steps: Steps, name: impl Fn(&C) -> String) -> impl FnM
     }
 }
 
-/// Prints what was measured, and on what.
+/// Prints results and the facts of the machine.
 pub(super) fn show_measured<Row: Serialize>(
     report: &Measured<Row>,
     table: &Table,
@@ -64,7 +63,7 @@ pub(super) fn show_measured<Row: Serialize>(
     Ok(())
 }
 
-/// An error if a combination could not be measured.
+/// Fails if a combination could not be measured.
 pub(super) fn all_measured<Row>(report: &Measured<Row>) -> CommandResult {
     let what = match report.unmeasured {
         0 => return Ok(()),

@@ -1,5 +1,4 @@
-//! `emulate bench`: what the emulator itself is worth on this machine, and what
-//! our transports are.
+//! `emulate bench`: measures the emulator itself on this machine, and our transports.
 
 mod bulk;
 mod capacity;
@@ -26,7 +25,7 @@ use self::transport::TransportArgs;
 use super::interrupt;
 use crate::failure::{CommandResult, Failure, FailureCode};
 
-/// From here on other work on this machine is worth a word, parts of all processors.
+/// The fraction of all processors from which on other load is mentioned.
 const BUSY: f64 = 0.05;
 
 /// `emulate bench`.
@@ -175,7 +174,7 @@ impl CaseChoice {
     }
 }
 
-/// Measures, and prints what was seen beside what was to be seen.
+/// Measures, and prints results beside their targets.
 pub(crate) fn run(args: &BenchArgs, output: Output) -> CommandResult {
     match &args.other {
         Some(BenchSubcommand::Transport(args)) => return transport::run(args, output),
@@ -206,7 +205,7 @@ pub(crate) fn run(args: &BenchArgs, output: Output) -> CommandResult {
 }
 
 impl BenchArgs {
-    /// What is named, each once, in the order in which it is measured.
+    /// The named cases, each once, in the order of measurement.
     fn chosen(&self) -> Vec<BenchCase> {
         let named: Vec<BenchCase> = self.cases.iter().flat_map(|what| what.cases()).collect();
         BenchCase::ALL.into_iter().filter(|case| named.is_empty() || named.contains(case)).collect()
@@ -269,7 +268,7 @@ fn cells(row: &BenchRow) -> [String; 6] {
     [row.case.name(), &row.what, &row.target, aim, seen, result].map(str::to_owned)
 }
 
-/// The table for a page, and what it was measured on.
+/// A table for a page, with the facts of the machine.
 fn markdown(report: &BenchReport) -> String {
     let line = |cells: [String; 6]| format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
     let mut text = line(HEADINGS.map(str::to_lowercase));
@@ -289,7 +288,7 @@ fn closing(report: &BenchReport) -> String {
     text
 }
 
-/// What it was measured on, and how long it took.
+/// The facts of the machine, and the duration.
 fn surroundings(machine: &BTreeMap<String, String>, seconds: f64) -> String {
     let fact = |name: &str| machine.get(name).map_or("?", String::as_str);
     format!(

@@ -1,4 +1,4 @@
-//! `emulate bench reflect`: how one copy of a stream becomes many.
+//! `emulate bench reflect`: the throughput of reflectors.
 
 use std::time::Duration;
 
@@ -45,7 +45,6 @@ enum Offload {
     Off,
 }
 
-/// Measures, and prints what was seen.
 pub(crate) fn run(args: &ReflectArgs, output: Output) -> CommandResult {
     if let SandboxEntry::Done(code) = sandbox::enter()? {
         return Err(Failure::ProgramExit(code));
@@ -66,7 +65,7 @@ pub(crate) fn run(args: &ReflectArgs, output: Output) -> CommandResult {
 }
 
 impl ReflectArgs {
-    /// What is to be measured: what is compared stands, and runs, side by side.
+    /// The combinations, so that comparable ones are and run side by side.
     fn cells(&self) -> Vec<ReflectCase> {
         let is_chosen = |one: &Implementation| self.implementation.is_empty() || self.implementation.contains(one);
         let mut cells = Vec::new();

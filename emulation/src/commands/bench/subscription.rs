@@ -1,4 +1,4 @@
-//! `emulate bench subscription`: what a receiver of a reflected stream sees.
+//! `emulate bench subscription`: a reflected stream as its receivers see it.
 
 use clap::Args;
 use roost_emulation::bench::subscription::{self, SubscriptionCase, SubscriptionReport, SubscriptionRow};
@@ -20,7 +20,6 @@ pub(crate) struct SubscriptionArgs {
     network: NetworkArgs,
 }
 
-/// Measures, and prints what was seen.
 pub(crate) fn run(args: &SubscriptionArgs, output: Output) -> CommandResult {
     if let SandboxEntry::Done(code) = sandbox::enter()? {
         return Err(Failure::ProgramExit(code));

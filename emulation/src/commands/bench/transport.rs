@@ -1,4 +1,4 @@
-//! `emulate bench transport`: what our transports are worth, beside the kernel's.
+//! `emulate bench transport`: our transports compared with the kernel's.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
 use crate::commands::interrupt;
 use crate::failure::{CommandResult, Failure};
 
-/// The bytes of frames, and how many are due in a second, where none are named.
+/// The defaults: bytes of frames, and due frames per second.
 const PACED_BYTES: [u32; 1] = [64 << 10];
 const THROUGHPUT_BYTES: [u32; 2] = [64 << 10, 1 << 10];
 const PING_PONG_BYTES: [u32; 1] = [1 << 10];
@@ -56,10 +56,9 @@ pub(crate) struct TransportArgs {
     network: NetworkArgs,
 }
 
-/// What one name of a transport stands for.
 type Several = (BenchTransport, Option<BenchTransport>);
 
-/// Reads the name of a transport, or of both classes of `quic://`.
+/// Parses the name of a transport, or of both classes of `quic://`.
 fn transports(text: &str) -> Result<Several, String> {
     match text {
         "quic" => Ok((BenchTransport::QuicStripe, Some(BenchTransport::QuicDuplicate))),
@@ -67,7 +66,6 @@ fn transports(text: &str) -> Result<Several, String> {
     }
 }
 
-/// Measures, and prints what was seen.
 pub(crate) fn run(args: &TransportArgs, output: Output) -> CommandResult {
     if let SandboxEntry::Done(code) = sandbox::enter()? {
         return Err(Failure::ProgramExit(code));
@@ -88,7 +86,7 @@ pub(crate) fn run(args: &TransportArgs, output: Output) -> CommandResult {
 }
 
 impl TransportArgs {
-    /// What is to be measured: by workload, so that what is compared stands, and runs, side by side.
+    /// The combinations by workload, so that comparable ones are and run side by side.
     fn cells(&self) -> Vec<TransportCase> {
         let named: Vec<BenchTransport> =
             self.transport.iter().flat_map(|(one, other)| [Some(*one), *other]).flatten().collect();
@@ -185,7 +183,6 @@ fn cells(row: &TransportRow) -> [String; 16] {
     ]
 }
 
-/// Whether all frames came as they were sent.
 fn correctness(report: &TransportReport) -> String {
     match report.rows.iter().map(|row| row.reordered + row.corrupted).sum::<u64>() {
         0 => "no frame came out of order or changed; ".to_owned(),

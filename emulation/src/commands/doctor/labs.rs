@@ -1,4 +1,4 @@
-//! Whether labs can be made, by making them.
+//! Tests of labs, by making them.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -20,15 +20,15 @@ between = ["one", "other"]
 rate = "100Mbit"
 delay = "1ms"
 "#;
-/// A mean delay that is off by more than this is worth a word, milliseconds.
+/// An error of the mean delay beyond this is reported, milliseconds.
 const DELAY_OFF_MS: f64 = 0.25;
 
-/// Whether this user may make namespaces.
+/// Tests whether this user may make namespaces.
 pub(super) fn namespaces(entered: Result<(), LabError>) -> Finding {
     const CHECK: &str = "namespaces";
     match entered {
         Ok(()) => Finding::ok(CHECK, "those of processes, networks and mounts can be made"),
-        // The sentence ends with what to do.
+        // The sentence ends with advice.
         Err(error) => {
             let text = error.to_string();
             let (found, fix) = text.split_once("): ").unwrap_or((text.as_str(), "run this command with `sudo`"));
@@ -49,16 +49,14 @@ pub(super) fn check() -> Vec<Finding> {
     findings
 }
 
-/// What was seen of a lab, or why there was none.
+/// The observation of a lab, or the reason for its failure.
 type LabAttempt = Result<LabObservation, String>;
 
-/// See [`LabAttempt`].
 struct LabObservation {
-    /// Whether the carrier got its priority.
     realtime: String,
-    /// How much the system keeps for a carrier that is held up, if it says so.
+    /// The carrier's receive buffer, if the system reports it.
     buffer: Option<String>,
-    /// By how much the mean delay was off, milliseconds.
+    /// Error of the mean delay, milliseconds.
     off: f64,
 }
 
@@ -78,7 +76,7 @@ fn try_one(backend: DeviceBackend) -> LabAttempt {
     Ok(LabObservation { realtime, buffer, off: off.ok_or("packets do not arrive")? })
 }
 
-/// By how much the delays are off, milliseconds; none if nothing arrived.
+/// The largest error of the delays, milliseconds; `None` if nothing arrived.
 fn worst(report: &LinktestReport) -> Option<f64> {
     let errors = report.measurements.iter().map(|one| one.error.map(f64::abs));
     errors.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
@@ -125,7 +123,7 @@ fn of_realtime(text: &str) -> Finding {
     if text.starts_with("yes") {
         return Finding::ok(CHECK, "packets are carried with real-time priority");
     }
-    // What follows the reason is advice, which is given below.
+    // The text after the reason is advice, which is given below.
     let refusal = text.split_once("): ").map_or_else(|| text.to_owned(), |(refusal, _)| format!("{refusal})"));
     Finding::warn(
         CHECK,

@@ -1,4 +1,4 @@
-//! What the machine is like.
+//! Facts about the machine.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,18 +8,17 @@ use roost_terminal::Finding;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_getres};
 
-/// Hosts that a machine should have room for: the largest published experiments have 92.
+/// Hosts for which a machine should have room: the largest published experiments have 92.
 const HOSTS: u64 = 512;
 /// Open files of a host with one interface; see the lab's own limits.
 const FILES_PER_HOST: u64 = 4;
-/// Sleeps by which the timers are judged.
+/// The number of sleeps in the test of timers.
 const SLEEPS: u32 = 100;
-/// What is started by a plan.
+/// The daemons of plans.
 const DAEMONS: [&str; 3] = ["supernode", "overlay-node", "cs-server"];
-/// What others wrote, by which `emulate bench` measures.
+/// Independent programs that `emulate bench` uses.
 const JUDGES: [&str; 3] = ["ping", "iperf3", "tcpdump"];
 
-/// All of it.
 pub(super) fn check() -> Vec<Finding> {
     vec![files(), namespaces(), timers(), clock(), processors(), daemons(), judges()]
 }
@@ -76,7 +75,7 @@ fn timers() -> Finding {
     }
 }
 
-/// By how much sleeps of 1 ms are late: half of them at the most, and all of them; milliseconds.
+/// The lateness of sleeps of 1 ms, in milliseconds: the median and the maximum.
 fn lateness() -> (f64, f64) {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let asked = Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! `emulate doctor`: what this machine can do, and what to do about the rest.
+//! `emulate doctor`: the abilities of this machine, and advice on the rest.
 
 mod labs;
 mod machine;
@@ -13,7 +13,7 @@ use crate::failure::{CommandResult, Failure, FailureCode};
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {}
 
-/// Looks at the machine, makes a lab of each kind, and says what was found.
+/// Checks the machine, makes a lab of each kind, and prints the findings.
 pub(crate) fn run(_: &DoctorArgs, output: Output) -> CommandResult {
     let entered = match sandbox::enter() {
         Ok(SandboxEntry::Done(code)) => return Err(Failure::ProgramExit(code)),

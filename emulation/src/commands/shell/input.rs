@@ -1,4 +1,4 @@
-//! Where the shell's lines come from: a person at a terminal, or a pipe.
+//! Input lines of `emulate shell`: from a person at a terminal, or from a pipe.
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -16,28 +16,24 @@ use rustyline::{CompletionType, Config, Editor, Helper};
 use super::line::{CHANGES, COMMANDS};
 use crate::failure::{CommandResult, Failure};
 
-/// Lines that are remembered from one time to the next.
+/// Lines that the history keeps between sessions.
 const REMEMBERED: usize = 1000;
 /// The longest line that is read from a pipe, bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Where lines come from.
 pub(super) enum Input {
     /// A person, with history and completion.
     Person {
-        /// What reads.
         editor: Box<Editor<Words, FileHistory>>,
-        /// Where its history is kept, if there is a place.
+        /// The file of its history, if there is a place for it.
         history: Option<PathBuf>,
-        /// What stands before a line.
         prompt: String,
     },
-    /// Something else.
     Pipe,
 }
 
 impl Input {
-    /// The input for a network, by whether stdin is a terminal.
+    /// The input for a network; stdin may be a terminal or a pipe.
     pub(super) fn open(topology: &Topology) -> CommandResult<Self> {
         if !io::stdin().is_terminal() {
             return Ok(Self::Pipe);
@@ -49,19 +45,18 @@ impl Input {
         editor.set_helper(Some(Words::from_topology(topology)));
         let history = history_file();
         if let Some(file) = &history {
-            // There is none the first time.
+            // The first time there is no history.
             let _ = editor.load_history(file);
         }
         let name = if topology.name.is_empty() { "emulate" } else { topology.name.as_str() };
         Ok(Self::Person { editor: Box::new(editor), history, prompt: format!("{name}> ") })
     }
 
-    /// Whether a person types.
     pub(super) const fn is_person(&self) -> bool {
         matches!(self, Self::Person { .. })
     }
 
-    /// The next line; none at the end. Ctrl-C at the prompt drops the line.
+    /// The next line; `None` at the end. Ctrl-C at the prompt discards the line.
     pub(super) fn next(&mut self) -> CommandResult<Option<String>> {
         match self {
             Self::Person { editor, prompt, .. } => match editor.readline(prompt.as_str()) {
@@ -79,10 +74,10 @@ impl Input {
         }
     }
 
-    /// Keeps what was typed for the next time.
+    /// Saves the history for the next session.
     pub(super) fn close(&mut self) {
         let Self::Person { editor, history: Some(file), .. } = self else { return };
-        // A history that is not kept is no reason to fail.
+        // A history that cannot be saved is no reason to fail.
         let _ = file
             .parent()
             .map_or(Ok(()), fs::create_dir_all)
@@ -98,7 +93,6 @@ fn history_file() -> Option<PathBuf> {
     Some(state.join("roost/emulate-history"))
 }
 
-/// The words that can be completed.
 pub(super) struct Words {
     hosts: Vec<String>,
     nets: Vec<String>,
@@ -112,7 +106,7 @@ impl Words {
         }
     }
 
-    /// What may stand at the end of `before`, a line up to its last word.
+    /// The possible last words of a line that begins with `before`.
     fn candidates(&self, before: &str) -> Vec<&str> {
         let words: Vec<&str> = before.split_whitespace().collect();
         let hosts = self.hosts.iter().map(String::as_str);
@@ -129,7 +123,7 @@ impl Words {
             ["link" | "net", ..] => CHANGES.to_vec(),
             ["links" | "nets"] => nets.collect(),
             ["linktest", ..] => vec!["--quick", "--only", "--net", "--as-written"],
-            // Programs take hosts by their names.
+            // Programs accept names of hosts as arguments.
             [first, ..] if self.hosts.iter().any(|host| host == first) => hosts.collect(),
             _ => Vec::new(),
         }

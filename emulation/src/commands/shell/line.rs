@@ -1,4 +1,4 @@
-//! What a line of the shell asks for.
+//! Parsing of a line in `emulate shell`.
 
 use std::time::Duration;
 
@@ -6,30 +6,24 @@ use roost_emulation::topology::Topology;
 use roost_emulation::topology::model::{HostIndex, NetIndex, Queue, TopologyChange};
 use roost_emulation::units::{Rate, parse_duration};
 
-/// The shell's own commands, which go before hosts of the same name.
+/// The built-in commands, which precede hosts of the same name.
 pub(super) const COMMANDS: [&str; 10] =
     ["nodes", "links", "link", "lateness", "events", "linktest", "wait", "on", "help", "exit"];
-/// What can become of a link.
 pub(super) const CHANGES: [&str; 7] = ["down", "up", "delay", "rate", "loss", "jitter", "queue"];
 
-/// One line, understood.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ShellCommand {
-    /// Nothing, or a remark.
+    /// An empty line, or a comment.
     Empty,
-    /// `help`
     Help,
     /// `exit [CODE]`
     Exit(Option<u8>),
-    /// `nodes`
     Nodes,
     /// `links [NAME]`
     Links(Option<NetIndex>),
     /// `link …`
     Change(NetChange),
-    /// `lateness`
     Lateness,
-    /// `events`
     Events,
     /// `linktest …`, with its flags
     Linktest(Vec<String>),
@@ -39,18 +33,16 @@ pub(super) enum ShellCommand {
     Run(HostIndex, String),
 }
 
-/// Changes of a link or LAN.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NetChange {
-    /// Which.
     pub(super) net: NetIndex,
-    /// Only what this host sends on a link, or its legs of a LAN.
+    /// Only the direction that leaves this host on a link, or its legs of a LAN.
     pub(super) from: Option<HostIndex>,
-    /// What becomes of it, in this order.
+    /// In this order.
     pub(super) changes: Vec<TopologyChange>,
 }
 
-/// Understands a line, or says in one sentence what is wrong with it.
+/// Parses a line; an error describes the mistake in one sentence.
 pub(super) fn parse(line: &str, topology: &Topology) -> Result<ShellCommand, String> {
     let line = line.trim();
     let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -142,7 +134,6 @@ fn change(words: &[&str], topology: &Topology) -> Result<NetChange, String> {
     Ok(NetChange { net, from, changes })
 }
 
-/// The link that joins two hosts.
 fn between(topology: &Topology, a: HostIndex, b: HostIndex) -> Result<NetIndex, String> {
     use roost_emulation::topology::model::NetKind;
     let [name_a, name_b] = [a, b].map(|host| topology.hosts[host].name.as_str());

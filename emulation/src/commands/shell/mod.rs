@@ -1,4 +1,4 @@
-//! `emulate shell`: a network, and a prompt on it.
+//! `emulate shell`: a network with a prompt.
 
 mod input;
 mod line;
@@ -47,8 +47,8 @@ pub(crate) struct ShellArgs {
     errexit: bool,
 }
 
-/// Brings the network up, does what the lines ask for, and takes it down.
-/// From a pipe it ends with the code of the last line that failed.
+/// Brings the network up, executes the lines, and takes it down. From a pipe it ends with the code of the last
+/// line that failed.
 pub(crate) fn run(args: &ShellArgs, output: Output) -> CommandResult {
     let lab = lab::open(&args.lab, output)?;
     let interrupted = interrupt::catch_sigint()?;
@@ -72,25 +72,20 @@ fn greeting(topology: &Topology) -> String {
     format!("{hosts} on {nets} links and LANs; `help` says what can be done, Ctrl-D ends it")
 }
 
-/// A network, and what has become of it.
 struct Shell<'a> {
     lab: &'a Lab,
-    /// The description, with what was changed since.
+    /// The topology with all changes since the start.
     current: Topology,
-    /// Events of the file that are in `as_it_is`.
+    /// Events of the file that `as_it_is` contains.
     events_seen: usize,
     interrupted: Interrupted,
     scripted: bool,
     output: Output,
 }
 
-/// How a line went.
 enum LineResult {
-    /// Go on.
     Next,
-    /// A program ended with this code.
     Code(u8),
-    /// `exit`.
     Exit(Option<u8>),
 }
 
@@ -98,7 +93,7 @@ impl Shell<'_> {
     fn run_prompt(&mut self, input: &mut Input, errexit: bool) -> CommandResult {
         let mut last = Ok(());
         while let Some(text) = input.next()? {
-            // Ctrl-C of a line that has ended is not the next one's.
+            // Ctrl-C for an earlier line must not affect this one.
             self.interrupted.take_source();
             match self.execute_line(&text) {
                 Ok(LineResult::Next) | Ok(LineResult::Code(0)) => continue,
@@ -142,7 +137,7 @@ impl Shell<'_> {
 
     fn run(&self, host: HostIndex, command: &str) -> CommandResult<u8> {
         let program = match self.scripted {
-            // The rest of the input is for the shell.
+            // The rest of the input belongs to this command.
             true => LabProgram::start_without_input(self.lab, host, command)?,
             false => LabProgram::start_line(self.lab, host, command)?,
         };
@@ -169,7 +164,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Takes over what the file's schedule has done meanwhile.
+    /// Applies the file's events up to now.
     fn catch_up(&mut self) {
         let now = self.lab.now().since(roost_proto::Time::ZERO);
         let happened: Vec<&Event> =

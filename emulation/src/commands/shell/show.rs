@@ -1,4 +1,4 @@
-//! What the shell shows.
+//! Displays of `emulate shell`.
 
 use roost_emulation::lab::Lab;
 use roost_emulation::report::record;
@@ -38,7 +38,7 @@ pub(super) fn nodes(topology: &Topology, output: Output) -> CommandResult {
     Ok(output.table(&table)?)
 }
 
-/// Links and LANs as they are, with what went through every direction.
+/// Links and LANs in their present state, with the counters of every direction.
 pub(super) fn links(lab: &Lab, as_it_is: &Topology, only: Option<NetIndex>, output: Output) -> CommandResult {
     let counters = lab.counters()?;
     let chosen = |net: &Net| only.is_none_or(|only| as_it_is.nets[only].name == net.name);
@@ -50,7 +50,7 @@ pub(super) fn links(lab: &Lab, as_it_is: &Topology, only: Option<NetIndex>, outp
     let columns = ["NET", "DIRECTION", ">RATE", ">DELAY", ">LOSS", ">IN", ">OUT", ">DROPPED", ">UNDER WAY"];
     let mut table = Table::new(&columns);
     let all = as_it_is.nets.iter().flat_map(|net| directions(as_it_is, net).into_iter().map(move |one| (net, one)));
-    // Counted in the same order.
+    // Counters come in the same order.
     for ((net, (from, to, leg)), counted) in all.zip(&counters).filter(|((net, _), _)| chosen(net)) {
         let mut row = vec![net.name.clone(), format!("{from} → {to}")];
         let [rate, delay, loss] = values(&leg);
@@ -61,7 +61,7 @@ pub(super) fn links(lab: &Lab, as_it_is: &Topology, only: Option<NetIndex>, outp
     Ok(output.table(&table)?)
 }
 
-/// Every direction of a net: from where, to where, and what it is like.
+/// Every direction of a net: its ends and its values.
 fn directions<'a>(topology: &'a Topology, net: &'a Net) -> Vec<(&'a str, &'a str, Leg)> {
     let name = |place: usize| topology.hosts[net.members[place].host].name.as_str();
     match (net.kind, net.members.as_slice()) {
@@ -98,7 +98,6 @@ fn counts(one: &record::LinkRecord) -> Vec<String> {
     vec![one.packets_in.to_string(), one.packets_out.to_string(), dropped, one.in_flight.to_string()]
 }
 
-/// What a change was understood as.
 pub(super) fn changed(topology: &Topology, asked: &NetChange) -> String {
     let net = &topology.nets[asked.net];
     let place = match (asked.from, net.kind) {
@@ -129,7 +128,6 @@ fn change(change: &TopologyChange) -> String {
     }
 }
 
-/// How late packets were delivered.
 pub(super) fn lateness(lab: &Lab, output: Output) -> CommandResult {
     let late = lab.lateness();
     let overruns = lab.overruns()?;
@@ -153,7 +151,6 @@ pub(super) fn lateness(lab: &Lab, output: Output) -> CommandResult {
     Ok(output.data(&text)?)
 }
 
-/// What the file schedules.
 pub(super) fn events(lab: &Lab, output: Output) -> CommandResult {
     let topology = lab.topology();
     let now = lab.now().since(roost_proto::Time::ZERO);

@@ -1,4 +1,4 @@
-//! Who is how near to whom, without a table of everybody against everybody.
+//! Distances between hosts, without a table of all pairs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -6,22 +6,21 @@ use std::time::Duration;
 
 use crate::topology::model::{HostIndex, NetIndex, NetMember, Routing, Topology};
 
-/// The round trip by the delays of legs alone, then the hops of that way.
+/// The round trip by the delays of legs alone, then the hops of that path.
 pub(super) type Distance = (Duration, u32);
 
-/// How many of those that are nearest are looked for.
+/// The number of nearest hosts that a search finds.
 const LOOKED_FOR: usize = 32;
 
-/// The topology as searches need it.
 pub(super) struct DistanceMap<'a> {
     topology: &'a Topology,
     /// By host: its nets, and the round trip over its own legs there.
     interfaces: Vec<Vec<(NetIndex, Duration)>>,
-    /// By host: which connected part of the network it is in.
+    /// By host: its connected component.
     parts: Vec<usize>,
 }
 
-/// A place on the way: a host, or a link or LAN between hosts.
+/// A vertex of a path: a host, or a link or LAN between hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum GraphVertex {
     Host(HostIndex),
@@ -38,31 +37,31 @@ impl<'a> DistanceMap<'a> {
         Self { topology, interfaces, parts }
     }
 
-    /// Whether two hosts share a link or LAN.
+    /// True if two hosts share a link or LAN.
     pub(super) fn share_a_net(&self, one: HostIndex, other: HostIndex) -> bool {
         let on = |net: NetIndex| self.interfaces[other].iter().any(|(of, _)| *of == net);
         self.interfaces[one].iter().any(|(net, _)| on(*net))
     }
 
-    /// Those with which a host shares a link or LAN.
+    /// The hosts with which a host shares a link or LAN.
     pub(super) fn adjacent_hosts(&self, host: HostIndex) -> BTreeSet<HostIndex> {
         let members = self.interfaces[host].iter().flat_map(|(net, _)| &self.topology.nets[*net].members);
         members.map(|member| member.host).filter(|other| *other != host).collect()
     }
 
-    /// Whether packets get from one host to the other.
+    /// True if packets get from one host to the other.
     pub(super) fn reaches(&self, from: HostIndex, to: HostIndex) -> bool {
         from == to
             || match self.topology.routing {
                 Routing::None => self.share_a_net(from, to),
-                // The experimenter sets them.
+                // The experimenter sets the routes.
                 Routing::Manual => true,
                 _ => self.parts[from] == self.parts[to],
             }
     }
 
-    /// Whether every host of these reaches every other one, as far as that is
-    /// known without looking at all pairs.
+    /// True if every one of these hosts reaches every other one, as far as that is known without checking all
+    /// pairs.
     pub(super) fn all_reach(&self, mut hosts: impl Iterator<Item = HostIndex>) -> bool {
         match self.topology.routing {
             Routing::None => false,
@@ -71,12 +70,11 @@ impl<'a> DistanceMap<'a> {
         }
     }
 
-    /// For each host of `from` the nearest of `to`, by their places in `to`,
-    /// the nearest first; among those that are equally near in no order that
-    /// means anything.
+    /// For each host of `from`, the nearest of `to` as indices into `to`, nearest first. The order of equally
+    /// near ones is arbitrary.
     pub(super) fn nearest(&self, from: &[HostIndex], to: &[HostIndex]) -> Vec<Vec<(Distance, usize)>> {
         let wanted: BTreeMap<HostIndex, usize> = to.iter().enumerate().map(|(place, host)| (*host, place)).collect();
-        // Ways end at, or lead through, these members of each net.
+        // Paths end at, or lead through, these members of each net.
         let leads = |member: &&NetMember| self.interfaces[member.host].len() > 1 || wanted.contains_key(&member.host);
         let ways = |members: &[NetMember]| -> Vec<(HostIndex, Duration)> {
             members.iter().filter(leads).map(|member| (member.host, legs(member))).collect()
@@ -85,7 +83,6 @@ impl<'a> DistanceMap<'a> {
         from.iter().map(|host| self.search(*host, &wanted, &ways)).collect()
     }
 
-    /// Dijkstra's algorithm, until enough are found.
     fn search(
         &self,
         from: HostIndex,
@@ -122,7 +119,7 @@ fn legs(member: &NetMember) -> Duration {
     member.to_net.delay + member.from_net.delay
 }
 
-/// The connected parts of the network, each with a number.
+/// The number of each host's connected component.
 fn parts(topology: &Topology, interfaces: &[Vec<(NetIndex, Duration)>]) -> Vec<usize> {
     let mut parts = vec![usize::MAX; topology.hosts.len()];
     let mut crossed = vec![false; topology.nets.len()];

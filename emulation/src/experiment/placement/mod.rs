@@ -1,5 +1,4 @@
-//! Who runs what where: which hosts take part, where the hubs are, whom each
-//! node asks.
+//! Placement: the hosts that take part, the hosts of hubs, and the providers of each node.
 
 mod map;
 mod targets;
@@ -17,79 +16,68 @@ use crate::topology::suggest::did_you_mean;
 use map::DistanceMap;
 pub use targets::Targets;
 
-/// The class of hosts that have none.
 const CLASSLESS: &str = "node";
-/// Classes whose hosts run no node unless the plan says so; a host without a
-/// class that is called after one of them counts as one.
+/// Classes whose hosts run no node unless the plan says so. A host without a class counts as one of them if it
+/// has its name.
 const PASSIVE: [&str; 6] = ["server", "router", "switch", "top", "middle", "home"];
-/// Classes in the order in which super nodes are placed: "two hierarchical
-/// levels from the edge" is what the publication found best.
+/// Classes in the order in which super nodes are placed. The paper found "two hierarchical levels from the
+/// edge" to be best.
 const HEIGHT: [&str; 5] = ["top", "middle", "home", "x45", "tactical"];
 
-/// Who runs what where.
+/// The nodes, the hubs, and their hosts.
 #[derive(Clone, Debug)]
 pub struct Placement {
     /// The nodes, in the topology's order.
-    pub nodes: Vec<NodePlace>,
-    /// The super nodes, those of the highest tier first; or the server and then
-    /// its caches, which are the tier below it.
-    pub hubs: Vec<HubPlace>,
-    /// What the hosts of each class do, and whom those that take part ask.
+    pub nodes: Vec<PlacedNode>,
+    /// The super nodes, highest tier first; or the server, followed by its caches, which form the tier below
+    /// it.
+    pub hubs: Vec<PlacedHub>,
+    /// The participation of each class of hosts, and the targets of its requests.
     pub classes: BTreeMap<String, (Participation, Locality)>,
 }
 
-/// A node and what it does.
 #[derive(Clone, Debug)]
-pub struct NodePlace {
-    /// Its host.
+pub struct PlacedNode {
     pub host: HostIndex,
-    /// The host's name, which is the node's.
+    /// The name of the host and of the node.
     pub name: String,
-    /// The host's class.
     pub class: String,
-    /// Where it stands on the grid; nobody else stands there.
+    /// The cell of the grid, which no other node shares.
     pub cell: Cell,
-    /// What it asks for.
     pub mix: Mix,
-    /// Whom it asks: places in [`Placement::nodes`].
+    /// Targets of requests, as indices into [`Placement::nodes`].
     pub targets: Targets,
-    /// The hubs that it turns to, the super nodes of the lowest tier, or the
-    /// server and its caches; the nearest first: places in [`Placement::hubs`],
-    /// at most [`MAX_HUBS`].
+    /// Indices into [`Placement::hubs`] of the hubs that it uses, nearest first, at most [`MAX_HUBS`]: super
+    /// nodes of the lowest tier, or the server and its caches.
     pub hubs: Vec<usize>,
 }
 
-/// A hub and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HubPlace {
-    /// Its host.
+pub struct PlacedHub {
     pub host: HostIndex,
-    /// Its own name, which no host has.
     pub name: String,
-    /// The host's class.
     pub class: String,
-    /// Its tier, counted from the lowest, 0.
+    /// The tier; the lowest is 0.
     pub tier: u8,
-    /// The hubs above it, the nearest first; none at the top.
+    /// The hubs above it, nearest first; empty for a root.
     pub parents: Vec<usize>,
 }
 
 impl Placement {
-    /// How many tiers the hubs form; 0 without hubs.
+    /// The number of tiers; 0 without hubs.
     pub fn tiers(&self) -> usize {
         self.hubs.first().map_or(0, |highest| usize::from(highest.tier) + 1)
     }
 
-    /// The earlier ones of the hubs beside one: the other tops of a top,
-    /// elsewhere those that have the same parent.
+    /// The siblings before a hub: other roots for a root, else hubs with the same parent.
     pub fn earlier_siblings(&self, hub: usize) -> impl Iterator<Item = usize> + '_ {
-        let HubPlace { tier, parents, .. } = &self.hubs[hub];
-        let beside = move |other: &HubPlace| other.tier == *tier && other.parents.first() == parents.first();
+        let PlacedHub { tier, parents, .. } = &self.hubs[hub];
+        let beside = move |other: &PlacedHub| other.tier == *tier && other.parents.first() == parents.first();
         (0..hub).filter(move |earlier| beside(&self.hubs[*earlier]))
     }
 }
 
-/// Places a plan on a topology; `file` is the plan's, for what is wrong.
+/// Places a plan on a topology; `file` is the plan's, for messages.
 ///
 /// # Errors
 /// When the two do not fit; with the plan's line where there is one.
@@ -103,7 +91,6 @@ pub(super) fn place(plan: &Plan, topology: &Topology, file: &Path) -> Result<Pla
     Ok(Placement { nodes, hubs, classes: placer.classes()? })
 }
 
-/// The host that a plan names.
 pub(super) fn host(topology: &Topology, named: &Named, file: &Path) -> Result<HostIndex, PlanError> {
     let Named { name, line } = named;
     topology.host_index(name).ok_or_else(|| {
@@ -112,15 +99,14 @@ pub(super) fn host(topology: &Topology, named: &Named, file: &Path) -> Result<Ho
     })
 }
 
-/// The class of a host; hosts without one are of class `node`, but for those
-/// that are called `server`, `router` or `switch`.
+/// The class of a host. A host without one is of class `node`, except for one whose name is a passive class.
 fn class_of(topology: &Topology, host: HostIndex) -> &str {
     let host = &topology.hosts[host];
     let by_name = || PASSIVE.into_iter().find(|name| *name == host.name).unwrap_or(CLASSLESS);
     host.class.as_deref().unwrap_or_else(by_name)
 }
 
-/// The classes of a topology whose hosts take part unless a plan says otherwise.
+/// The classes of a topology whose hosts take part by default.
 pub fn classes_that_ask(topology: &Topology) -> BTreeSet<String> {
     let classes = (0..topology.hosts.len()).map(|host| class_of(topology, host));
     classes.filter(|class| !PASSIVE.contains(class)).map(str::to_owned).collect()
@@ -164,12 +150,12 @@ impl Placer<'_> {
         self.plan.classes.get(class).and_then(|class| class.locality).unwrap_or(default)
     }
 
-    fn nodes(&self) -> Result<Vec<NodePlace>, PlanError> {
+    fn nodes(&self) -> Result<Vec<PlacedNode>, PlanError> {
         let mut nodes = Vec::new();
         for (host, description) in self.topology.hosts.iter().enumerate() {
             let class = class_of(self.topology, host);
             let Participation::Active(mix) = self.part(class, &description.name)? else { continue };
-            nodes.push(NodePlace {
+            nodes.push(PlacedNode {
                 host,
                 name: description.name.clone(),
                 class: class.to_owned(),
@@ -203,8 +189,8 @@ impl Placer<'_> {
         }
     }
 
-    /// Each node stands where the topology puts it; the others on a grid of their own.
-    fn choose_cells(&self, nodes: &mut [NodePlace]) -> Result<(), PlanError> {
+    /// Puts each node into its cell in the topology, or all on a grid of their own.
+    fn choose_cells(&self, nodes: &mut [PlacedNode]) -> Result<(), PlanError> {
         let mut taken: BTreeMap<Cell, &str> = BTreeMap::new();
         for node in nodes.iter() {
             let host = &self.topology.hosts[node.host];
@@ -219,7 +205,7 @@ impl Placer<'_> {
                 return Err(self.error(0, message));
             }
         }
-        // As wide as it is high, and enough of it: at most as many cells are taken as there are nodes.
+        // A square grid with a cell for every node.
         let side = (1..).find(|side| side * side >= nodes.len()).unwrap_or(1);
         let mut free = (0_i32..).flat_map(|y| (0..side as i32).map(move |x| Cell::new(x, y)));
         for node in nodes {
@@ -230,7 +216,7 @@ impl Placer<'_> {
         Ok(())
     }
 
-    fn choose_targets(&self, nodes: &mut [NodePlace]) -> Result<(), PlanError> {
+    fn choose_targets(&self, nodes: &mut [PlacedNode]) -> Result<(), PlanError> {
         let hosts: Vec<HostIndex> = nodes.iter().map(|node| node.host).collect();
         let places: BTreeMap<HostIndex, usize> = hosts.iter().enumerate().map(|(place, host)| (*host, place)).collect();
         let all_reach = self.map.all_reach(hosts.iter().copied());
@@ -252,7 +238,7 @@ impl Placer<'_> {
         Ok(())
     }
 
-    fn check_targets(&self, node: &NodePlace, hosts: &[HostIndex]) -> Result<(), PlanError> {
+    fn check_targets(&self, node: &PlacedNode, hosts: &[HostIndex]) -> Result<(), PlanError> {
         let line = self.plan.classes.get(&node.class).map_or(0, |class| class.line);
         if node.targets.is_empty() {
             let message = format!("host {} may ask only those one hop away, and no node is", node.name);

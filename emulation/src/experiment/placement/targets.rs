@@ -1,24 +1,21 @@
-//! Whom a node asks.
+//! Targets of a node's requests.
 
 use std::sync::Arc;
 
-/// Nodes, by their places, one of which a workload draws.
+/// A set of nodes, by index, from which a workload draws.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
-    /// All but the node itself: not written out, since that would be as many
-    /// places for each node as there are nodes.
+    /// All but the node itself. They are not listed: that would take as many indices for each node as there are
+    /// nodes.
     Others {
-        /// The node's own place.
+        /// The index of the node itself.
         own: usize,
-        /// How many nodes there are.
         nodes: usize,
     },
-    /// These.
     Some(Arc<[usize]>),
 }
 
 impl Targets {
-    /// How many there are.
     pub fn len(&self) -> usize {
         match self {
             Self::Others { own, nodes } => nodes - usize::from(own < nodes),
@@ -26,7 +23,6 @@ impl Targets {
         }
     }
 
-    /// Whether there is nobody to ask.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -39,11 +35,11 @@ impl Targets {
         }
     }
 
-    /// Whether it may be asked.
+    /// True if the node may request from it.
     pub fn contains(&self, place: usize) -> bool {
         match self {
             Self::Others { own, nodes } => place != *own && place < *nodes,
-            // In the order of the nodes.
+            // The indices are sorted.
             Self::Some(places) => places.binary_search(&place).is_ok(),
         }
     }

@@ -116,7 +116,7 @@ fn tiers_come_from_classes_or_hosts() {
             (placement.earlier_siblings(0).collect(), placement.earlier_siblings(2).collect()),
             (vec![], vec![1])
         );
-        // The low ones, mid1, mid2 and high: nobody turns to the upper tier.
+        // The low ones, mid1, mid2 and high: no node uses the upper tier.
         let firsts: Vec<usize> = placement.nodes.iter().map(|node| node.hubs[0]).collect();
         assert_eq!(firsts, [1, 1, 1, 2, 2]);
     }
@@ -134,7 +134,7 @@ fn hub_has_up_to_two_parents() {
         assert_eq!(hub.parents.len(), if hub.tier == 2 { 0 } else { 2 }, "{hub:?}");
         assert!(hub.parents.iter().all(|parent| placement.hubs[*parent].tier == hub.tier + 1));
     }
-    // Behind `home1` are the first fifty.
+    // `home1` serves the first fifty.
     let homes: Vec<&str> = placement.nodes.iter().map(|node| placement.hubs[node.hubs[0]].name.as_str()).collect();
     assert_eq!((homes[0], homes[49], homes[50]), ("home1-hub", "home1-hub", "home2-hub"));
 }

@@ -1,19 +1,19 @@
-//! Where the hubs are, which of them are above which, and to whom nodes turn.
+//! Tiers of hubs: their hosts, their parents, and the nodes they serve.
 
 use std::collections::BTreeSet;
 
 use super::{
-    Architecture, HEIGHT, HubPlace, HubSelection, MAX_HUBS, Named, NodePlace, Placer, PlanError, Role, SuperNodes,
+    Architecture, HEIGHT, HubSelection, MAX_HUBS, Named, PlacedHub, PlacedNode, Placer, PlanError, Role, SuperNodes,
     class_of,
 };
 use crate::topology::model::HostIndex;
 
-/// How many parents a hub has: the first, and the one that stands by.
+/// The parents of a hub: the first, and a standby.
 const PARENTS: usize = 2;
 
 impl Placer<'_> {
-    /// The hubs, those of the highest tier first.
-    pub(super) fn hubs(&self, nodes: &[NodePlace]) -> Result<Vec<HubPlace>, PlanError> {
+    /// The hubs, highest tier first.
+    pub(super) fn hubs(&self, nodes: &[PlacedNode]) -> Result<Vec<PlacedHub>, PlanError> {
         let tiers = self.tiers(nodes)?;
         let mut seen = BTreeSet::new();
         if let Some(twice) = tiers.iter().flatten().find(|host| !seen.insert(**host)) {
@@ -21,7 +21,7 @@ impl Placer<'_> {
             return Err(self.error(0, format!("host {} has two {what}", self.topology.hosts[*twice].name)));
         }
         let names: BTreeSet<&str> = self.topology.hosts.iter().map(|host| host.name.as_str()).collect();
-        let mut hubs: Vec<HubPlace> = Vec::new();
+        let mut hubs: Vec<PlacedHub> = Vec::new();
         let mut above = 0..0;
         for (tier, hosts) in (0..=u8::MAX).zip(&tiers).rev() {
             let parents = self.parents(hosts, &hubs[above.clone()])?;
@@ -29,15 +29,15 @@ impl Placer<'_> {
             for (host, parents) in hosts.iter().zip(parents) {
                 let parents = parents.into_iter().map(|place| above.start + place).collect();
                 let class = class_of(self.topology, *host).to_owned();
-                hubs.push(HubPlace { host: *host, name: self.name(*host, &names), class, tier, parents });
+                hubs.push(PlacedHub { host: *host, name: self.name(*host, &names), class, tier, parents });
             }
             above = first..hubs.len();
         }
         Ok(hubs)
     }
 
-    /// The hosts of each tier, the lowest first.
-    fn tiers(&self, nodes: &[NodePlace]) -> Result<Vec<Vec<HostIndex>>, PlanError> {
+    /// The hosts of each tier, lowest first.
+    fn tiers(&self, nodes: &[PlacedNode]) -> Result<Vec<Vec<HostIndex>>, PlanError> {
         match (self.plan.architecture, &self.plan.super_nodes) {
             (Architecture::ClientServer, _) => Ok(vec![vec![self.server()?]]),
             (Architecture::ClientServerCaching, _) => {
@@ -50,8 +50,7 @@ impl Placer<'_> {
         }
     }
 
-    /// The hosts of one tier.
-    fn places(&self, nodes: &[NodePlace], places: &HubSelection, what: &str) -> Result<Vec<HostIndex>, PlanError> {
+    fn places(&self, nodes: &[PlacedNode], places: &HubSelection, what: &str) -> Result<Vec<HostIndex>, PlanError> {
         let none = |count| self.error(0, format!("{count} {what} do not fit on {} nodes", nodes.len()));
         match places {
             HubSelection::Count(count) => highest(nodes, *count).ok_or_else(|| none(count)),
@@ -92,7 +91,7 @@ impl Placer<'_> {
         name
     }
 
-    fn parents(&self, hosts: &[HostIndex], above: &[HubPlace]) -> Result<Vec<Vec<usize>>, PlanError> {
+    fn parents(&self, hosts: &[HostIndex], above: &[PlacedHub]) -> Result<Vec<Vec<usize>>, PlanError> {
         let above: Vec<HostIndex> = above.iter().map(|hub| hub.host).collect();
         self.check_reach(hosts, &above)?;
         let mut parents = self.nearest_first(hosts, &above);
@@ -100,11 +99,10 @@ impl Placer<'_> {
         Ok(parents)
     }
 
-    /// Gives every node the hubs of the lowest tier, the nearest first; beside
-    /// caches also the server.
-    pub(super) fn choose_hubs(&self, nodes: &mut [NodePlace], hubs: &[HubPlace]) -> Result<(), PlanError> {
+    /// Gives every node the hubs of the lowest tier, nearest first; with caches also the server.
+    pub(super) fn choose_hubs(&self, nodes: &mut [PlacedNode], hubs: &[PlacedHub]) -> Result<(), PlanError> {
         // They are the last ones.
-        let is_asked = |hub: &HubPlace| hub.tier == 0 || self.plan.architecture.hub_role() == Role::Server;
+        let is_asked = |hub: &PlacedHub| hub.tier == 0 || self.plan.architecture.hub_role() == Role::Server;
         let first = hubs.iter().position(is_asked).unwrap_or(0);
         let from: Vec<HostIndex> = nodes.iter().map(|node| node.host).collect();
         let to: Vec<HostIndex> = hubs[first..].iter().map(|hub| hub.host).collect();
@@ -125,10 +123,9 @@ impl Placer<'_> {
         pair.map_or(Ok(()), |(host, far)| Err(self.unreachable(name(host), name(far))))
     }
 
-    /// For each host those of `to`, by their places, the nearest first; where
-    /// several are equally near, first the one that fewest have as their
-    /// first. Hosts that have no choice are dealt with first, so that the
-    /// others even it out.
+    /// For each host the hubs in `to`, as indices, nearest first. Among equally near ones, the one that is
+    /// first for the fewest hosts comes first. Hosts without a choice go first, so that the others balance
+    /// them.
     fn nearest_first(&self, from: &[HostIndex], to: &[HostIndex]) -> Vec<Vec<usize>> {
         let near = self.map.nearest(from, to);
         let has_choice = |place: &usize| matches!(near[*place][..], [(first, _), (second, _), ..] if first == second);
@@ -147,10 +144,10 @@ impl Placer<'_> {
     }
 }
 
-/// The hosts of `count` nodes, those highest in the hierarchy first.
-fn highest(nodes: &[NodePlace], count: usize) -> Option<Vec<HostIndex>> {
-    let height = |node: &&NodePlace| HEIGHT.iter().position(|class| *class == node.class).unwrap_or(HEIGHT.len());
-    let mut order: Vec<&NodePlace> = nodes.iter().collect();
+/// The hosts of `count` nodes, highest in the hierarchy first.
+fn highest(nodes: &[PlacedNode], count: usize) -> Option<Vec<HostIndex>> {
+    let height = |node: &&PlacedNode| HEIGHT.iter().position(|class| *class == node.class).unwrap_or(HEIGHT.len());
+    let mut order: Vec<&PlacedNode> = nodes.iter().collect();
     order.sort_by_key(height);
     (count <= order.len()).then(|| order[..count].iter().map(|node| node.host).collect())
 }

@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 /// A plan's mistakes. Nothing has been started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError {
-    /// The file.
     pub file: PathBuf,
-    /// The line, from 1; 0 where none can be named.
+    /// The line, from 1; 0 if it is unknown.
     pub line: usize,
-    /// One sentence.
     pub message: String,
     /// The other mistakes, in the order of the file.
     pub others: Vec<Self>,
@@ -34,12 +32,12 @@ impl PlanError {
     }
 }
 
-/// The mistakes of a plan, gathered until all of it is read.
+/// The mistakes of a plan, collected until all of it is read.
 #[derive(Debug, Default)]
 pub(in crate::experiment) struct PlanErrors(Vec<PlanError>);
 
 impl PlanErrors {
-    /// The value; or one that stands in for it while the rest is read.
+    /// Returns the value, or records the mistake and returns a substitute, so that the rest can be read.
     pub(in crate::experiment) fn value_or<T>(&mut self, result: Result<T, PlanError>, instead: T) -> T {
         result.unwrap_or_else(|error| {
             self.0.push(error);
@@ -47,17 +45,15 @@ impl PlanErrors {
         })
     }
 
-    /// Takes note of one.
     pub(in crate::experiment) fn record_error(&mut self, result: Result<(), PlanError>) {
         self.value_or(result, ());
     }
 
-    /// All of them as one, if there is any.
+    /// All mistakes as one error, if there are any.
     pub(in crate::experiment) fn into_result(self) -> Result<(), PlanError> {
         self.joined().map_or(Ok(()), Err)
     }
 
-    /// All of them as one.
     pub(in crate::experiment) fn joined(mut self) -> Option<PlanError> {
         self.0.sort_by_key(|mistake| mistake.line);
         self.0.dedup();

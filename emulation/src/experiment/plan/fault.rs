@@ -1,4 +1,4 @@
-//! What is to break in a run, and when.
+//! Faults of a run, and their times.
 
 use std::time::Duration;
 
@@ -11,48 +11,39 @@ use super::{Named, PlanError};
 use crate::topology::model::TopologyChange;
 use crate::units::format_duration;
 
-/// Something that is done to a run.
+/// A fault of a daemon or a net.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// When, after all nodes were ready.
     pub at: Duration,
-    /// What.
     pub kind: FaultKind,
 }
 
-/// What is done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FaultKind {
-    /// Something is done to the daemon of a host.
+    /// An action on the daemon of a host.
     Daemon(DaemonRef, DaemonAction),
-    /// A link or LAN changes.
     Net {
-        /// Which.
         net: Named,
-        /// Only what this host sends, and on a LAN its legs both ways; all without it.
+        /// Only the direction that leaves this host, and on a LAN its legs both ways. `None` means all.
         from: Option<Named>,
-        /// What becomes of it, at least one.
         changes: Vec<TopologyChange>,
     },
 }
 
-/// What is done to a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DaemonAction {
-    /// It is killed (SIGKILL): it says nothing to anybody.
+    /// It is killed (SIGKILL): it sends no farewell.
     Kill,
-    /// It is asked to leave (SIGTERM).
+    /// It leaves (SIGTERM).
     Stop,
-    /// It is started again.
     Start,
-    /// It stands still (SIGSTOP): it closes nothing, and hears nothing for now.
+    /// It is frozen (SIGSTOP): it closes nothing, and receives nothing for now.
     Freeze,
-    /// It goes on (SIGCONT).
+    /// It continues (SIGCONT).
     Thaw,
 }
 
 impl DaemonAction {
-    /// Its key in plans.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kill => "kill",
@@ -63,7 +54,6 @@ impl DaemonAction {
         }
     }
 
-    /// What records say that a daemon does.
     pub const fn past_description(self) -> &'static str {
         match self {
             Self::Kill => "is killed",
@@ -75,23 +65,20 @@ impl DaemonAction {
     }
 }
 
-/// A daemon, by its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonRef {
-    /// The host.
     pub host: Named,
-    /// The super node or the server there, rather than the node.
+    /// True for the super node or server on the host, false for the node.
     pub hub: bool,
 }
 
 impl DaemonRef {
-    /// What befalls it, as records say.
     pub fn describe_action(&self, deed: DaemonAction) -> String {
         format!("the {} on {} {}", if self.hub { "hub" } else { "node" }, self.host.name, deed.past_description())
     }
 }
 
-/// `[[faults]]` as it stands in the file.
+/// `[[faults]]` in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FaultFile {
@@ -115,7 +102,7 @@ pub(super) struct FaultFile {
     loss: Option<Spanned<f64>>,
 }
 
-/// `[links.NAME]` as it stands in the file: what a link or LAN of the topology is instead.
+/// `[links.NAME]` in the file: new values for a link or LAN of the topology.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LinkFile {
@@ -134,7 +121,7 @@ impl LinkFile {
 type LinkValues<'a> =
     (Option<&'a RateText>, Option<&'a DurationText>, Option<&'a DurationText>, Option<&'a Spanned<f64>>);
 
-/// A link as its rate, delay, jitter and loss make it.
+/// The changes that set a rate, delay, jitter and loss.
 fn changes(
     (rate, delay, jitter, loss): LinkValues<'_>,
     lines: &PlanLines<'_>,
@@ -155,8 +142,7 @@ fn changes(
 const VERBS: &str = "say one of kill, stop, start, freeze, thaw (a host), down, up or change (a link or LAN)";
 
 impl FaultFile {
-    /// Reads it in a plan whose workload lasts for `duration`: one for each
-    /// time that it comes.
+    /// Reads it in a plan whose workload lasts for `duration`; returns one fault for each repetition.
     pub(super) fn read(self, lines: &PlanLines<'_>, duration: Duration) -> Result<Vec<Fault>, PlanError> {
         let kind = self.kind(lines)?;
         let (at, line) = (self.at.get_ref().resolve_time(duration), lines.line_of(self.at.span()));
@@ -169,8 +155,7 @@ impl FaultFile {
         Ok((0..times as u32).map(|time| Fault { at: at + every * time, kind: kind.clone() }).collect())
     }
 
-    /// How long after one time the next comes, and how many there are: until
-    /// nodes ask no more, unless it says how many.
+    /// The interval and the number of repetitions. Without a count they go on until the workload ends.
     fn pace(&self, lines: &PlanLines<'_>, duration: Duration) -> Result<(Duration, usize), PlanError> {
         let Some(every) = &self.every else {
             return match &self.times {

@@ -1,4 +1,4 @@
-//! A plan as it stands in a TOML file.
+//! The TOML form of a plan.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,12 +20,9 @@ use crate::lab::TcpCongestion;
 use crate::topology::{generate, suggest};
 use crate::units;
 
-/// The longest part of a run.
 const MAX_LENGTH: Duration = Duration::from_secs(7 * 24 * 3600);
-/// The most faults of a plan.
 pub(super) const MAX_FAULTS: usize = 65_536;
 
-/// A duration with its unit.
 #[derive(Clone, Copy)]
 pub(super) struct DurationText(pub(super) Duration);
 
@@ -36,12 +33,10 @@ impl<'de> Deserialize<'de> for DurationText {
     }
 }
 
-/// A time of a run, or the part of its duration: `"50%"`.
+/// A time in a run, or a part of its duration: `"50%"`.
 #[derive(Clone, Copy)]
 pub(super) enum Moment {
-    /// The time.
     At(Duration),
-    /// The part of one.
     Part(f64),
 }
 
@@ -203,25 +198,23 @@ enum BackendText {
     Veth,
 }
 
-/// Tells lines from places in a text.
+/// Translates offsets in a text into lines.
 pub(super) struct PlanLines<'a> {
     text: &'a str,
     file: &'a Path,
 }
 
 impl PlanLines<'_> {
-    /// The line of a place, from 1.
+    /// The line of an offset, from 1.
     pub(super) fn line_of(&self, span: Range<usize>) -> usize {
         let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
         1 + before.iter().filter(|byte| **byte == b'\n').count()
     }
 
-    /// A name and its line.
     pub(super) fn named(&self, name: &Spanned<String>) -> Named {
         Named { name: name.get_ref().clone(), line: self.line_of(name.span()) }
     }
 
-    /// What is wrong with a line.
     pub(super) fn error(&self, line: usize, message: impl Into<String>) -> PlanError {
         PlanError::new(self.file, line, message)
     }
@@ -231,7 +224,7 @@ impl PlanLines<'_> {
         self.error(line, with_hint(error.message()))
     }
 
-    /// A length of time within what a run may take.
+    /// A duration within the limits of a run.
     fn length(&self, span: Option<Spanned<DurationText>>, default: Duration) -> Result<Duration, PlanError> {
         let Some(span) = span else { return Ok(default) };
         let length = span.get_ref().0;
@@ -243,8 +236,8 @@ impl PlanLines<'_> {
     }
 }
 
-/// Puts what serde says of an unknown key or word, "unknown field `duraton`,
-/// expected one of `name`, `duration`", in our words, with the nearest known one.
+/// Rewords serde's message about an unknown key or word, "unknown field `duraton`, expected one of `name`,
+/// `duration`", and suggests the nearest known one.
 fn with_hint(message: &str) -> String {
     let is_key = message.starts_with("unknown field");
     let mut quoted = message.split('`').skip(1).step_by(2);
@@ -258,11 +251,11 @@ fn with_hint(message: &str) -> String {
     }
 }
 
-/// The most values of a wrong type that are told at once.
+/// The most values of a wrong type that are reported together.
 const MAX_WRONG: usize = 50;
 
-/// The file, and what values of a wrong type it has: a line that has one is left out, and the rest is read again. None
-/// if it cannot be read without them.
+/// Reads the file. A line with a value of a wrong type is recorded and left out, and the rest is read again.
+/// `None` if it cannot be read without the line.
 fn typed(text: &str, lines: &PlanLines<'_>, wrong: &mut PlanErrors) -> Option<PlanFile> {
     let mut rest = text.to_owned();
     for told in 0..MAX_WRONG {
@@ -270,7 +263,7 @@ fn typed(text: &str, lines: &PlanLines<'_>, wrong: &mut PlanErrors) -> Option<Pl
             Ok(file) => return Some(file),
             Err(error) => error,
         };
-        // A key whose line was left out is missing then, which is no mistake of its own.
+        // A key whose line was left out is missing then, which is no further mistake.
         let is_missing = error.message().starts_with("missing field");
         if told == 0 || !is_missing {
             wrong.record_error(Err(lines.of_toml(&error)));
@@ -280,20 +273,19 @@ fn typed(text: &str, lines: &PlanLines<'_>, wrong: &mut PlanErrors) -> Option<Pl
     None
 }
 
-/// The text with spaces for the lines of a place; none where something else would come apart.
+/// The text with spaces in the lines of a range; `None` if that would break something else.
 fn without(text: &str, place: Range<usize>) -> Option<String> {
     text.parse::<toml::Table>().ok()?;
     let from = text.get(..place.start)?.rfind('\n').map_or(0, |before| before + 1);
     let to = text.get(place.end..)?.find('\n').map_or(text.len(), |after| place.end + after);
     let lines = text.get(from..to)?;
-    // Of the same length, so that places stay where they are.
+    // The length stays the same, so that offsets remain valid.
     let spaces: String = lines.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
     let left = format!("{}{spaces}{}", &text[..from], &text[to..]);
     let is_of_values = !lines.trim_start().starts_with('[') && left.parse::<toml::Table>().is_ok();
     is_of_values.then_some(left)
 }
 
-/// Reads a plan.
 pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     let lines = PlanLines { text, file: path };
     let mut wrong = PlanErrors::default();
@@ -364,7 +356,7 @@ fn reflect_of(
     Ok(given.into_inner())
 }
 
-/// The faults in the order of their times.
+/// The faults, sorted by time.
 fn faults_of(files: Vec<FaultFile>, lines: &PlanLines<'_>, duration: Duration, wrong: &mut PlanErrors) -> Vec<Fault> {
     let mut faults = Vec::new();
     for fault in files {
@@ -430,8 +422,8 @@ fn class_of(name: Spanned<String>, file: &ClassFile, lines: &PlanLines<'_>) -> (
     (name.into_inner(), Class { line, part: file.mix, locality })
 }
 
-/// Movement that can be: a daemon that is started again would stand where it began, and one that is frozen takes no
-/// step.
+/// Checks that movement is possible: a restarted daemon would stand at its initial position, and a frozen one
+/// cannot move.
 fn movement_of(file: &MovementFile, faults: &[Fault], lines: &PlanLines<'_>) -> Result<Movement, PlanError> {
     let (speed, line) = (*file.speed.get_ref(), lines.line_of(file.speed.span()));
     if !(MIN_SPEED..=MAX_SPEED).contains(&speed) {

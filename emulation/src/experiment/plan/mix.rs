@@ -1,4 +1,4 @@
-//! What nodes of a class ask for, and how often they pause.
+//! The request mix of a class of nodes, with its pauses.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,25 +10,21 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use crate::topology::suggest;
 
-/// Weights are whole thousandths of a percent, so that a draw is exact.
+/// Weights are integers in thousandths of a percent, so that a draw is exact.
 const WHOLE: u64 = 100_000;
 
-/// The names of the built-in mixes.
 const NAMES: [&str; 4] = ["star", "low", "tactical", "x45"];
 
-/// How likely each service and a pause are, each time that a node decides.
+/// The probabilities of each service and of a pause, at each decision of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
     /// In thousandths of a percent: video, track, image, sensor, pause; together `WHOLE`.
     weights: [u64; 5],
 }
 
-/// What a node does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
-    /// It asks for this.
     Ask(Service),
-    /// It pauses.
     Pause,
 }
 
@@ -47,7 +43,6 @@ impl Mix {
         Self { weights }
     }
 
-    /// The built-in mix of this name.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "star" | "low" => Some(Self::LOW),
@@ -57,7 +52,6 @@ impl Mix {
         }
     }
 
-    /// What a node does next.
     pub fn draw(&self, random: &mut SplitMix64) -> Draw {
         let mut point = random.below(WHOLE);
         for (service, weight) in Service::ALL.into_iter().zip(self.weights) {
@@ -69,7 +63,7 @@ impl Mix {
         Draw::Pause
     }
 
-    /// The percentages of video, track, image, sensor and of pauses.
+    /// The percentages of video, track, image, sensor and pauses.
     pub fn percentages(&self) -> [f64; 5] {
         self.weights.map(|weight| weight as f64 / 1000.0)
     }
@@ -78,7 +72,7 @@ impl Mix {
         if parts.iter().any(|part| !(0.0..=100.0).contains(part)) {
             return Err("a share is a percentage from 0 to 100".to_owned());
         }
-        // In range, as was just checked.
+        // In range, as checked above.
         let weights = parts.map(|part| (part * 1000.0).round() as u64);
         let sum: u64 = weights.iter().sum();
         if sum != WHOLE {
@@ -94,7 +88,7 @@ impl Mix {
 impl FromStr for Mix {
     type Err = String;
 
-    /// Reads a mix as the command line has it: the name of a built-in one, or
+    /// Reads a mix in the notation of the command line: the name of a built-in one, or
     /// `video=25,track=65,idle=10`.
     fn from_str(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
@@ -111,12 +105,10 @@ impl FromStr for Mix {
     }
 }
 
-/// A mix, or that the class takes no part.
+/// A mix, or no participation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Participation {
-    /// Its hosts request and provide.
     Active(Mix),
-    /// No node runs on its hosts.
     None,
 }
 
@@ -153,7 +145,7 @@ impl<'de> Visitor<'de> for ParticipationVisitor {
     }
 }
 
-/// Percentages as a plan writes them; what is left out is 0.
+/// Percentages in a plan; the default is 0.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct MixPercentages {

@@ -1,4 +1,4 @@
-//! Where a plan's network comes from: a file, or a generator.
+//! The source of a plan's network: a file, or a generator.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,20 +11,16 @@ use super::unit_text;
 use crate::topology::generate::{Forest, GenerateError, LegParameters, Star, Tree, TreeShape};
 use crate::units::Rate;
 
-/// Where the network comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TopologySource {
     /// A topology file, ours or an NS file; relative to the plan's folder.
     File(PathBuf),
-    /// A star made here.
     Star(Star),
-    /// A hierarchy made here.
     Tree(Tree),
-    /// Several trees, made here.
     Forest(Forest),
 }
 
-/// `{ star = … }`: what is left out is as published.
+/// `{ star = … }`; the defaults are the published values.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StarFile {
@@ -35,7 +31,7 @@ struct StarFile {
     server_delay: Option<DurationText>,
 }
 
-/// `{ tree = … }`: what is left out is as published, or inferred.
+/// `{ tree = … }`; the defaults are the published or inferred values.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TreeFile {
@@ -53,7 +49,7 @@ struct TreeFile {
     server_delay: Option<DurationText>,
 }
 
-/// `{ forest = … }`: what is left out is as [`Forest::new`] has it.
+/// `{ forest = … }`; the defaults are those of [`Forest::for_nodes`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ForestFile {
@@ -86,7 +82,7 @@ impl ForestFile {
         Forest {
             per_home: self.per_home.unwrap_or(usual.per_home),
             per_middle: self.per_middle.unwrap_or(usual.per_middle),
-            tops: self.tops.unwrap_or(usual.tops),
+            roots: self.tops.unwrap_or(usual.roots),
             area: self.area.unwrap_or(usual.area),
             node: legs(usual.node, self.node_rate, self.node_delay),
             home: legs(usual.home, self.home_rate, self.home_delay),
@@ -101,7 +97,7 @@ impl StarFile {
     fn star(&self) -> Star {
         let published = Star::published(self.nodes);
         let node = legs(published.node, self.rate, self.delay);
-        // A server is on links like those of all others, but farther away.
+        // The server has the links of the other hosts, but is farther away.
         let server = LegParameters { rate: node.rate, ..published.server };
         Star { node, server: legs(server, self.server_rate, self.server_delay), ..published }
     }
@@ -132,7 +128,6 @@ fn legs(usual: LegParameters, rate: Option<RateText>, delay: Option<DurationText
     LegParameters { rate: rate.map_or(usual.rate, |rate| rate.0), delay: delay.map_or(usual.delay, |delay| delay.0) }
 }
 
-/// A rate with its unit.
 #[derive(Clone, Copy)]
 pub(super) struct RateText(pub(super) Rate);
 

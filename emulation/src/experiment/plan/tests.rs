@@ -10,7 +10,8 @@ fn parse(text: &str) -> Result<Plan, PlanError> {
     Plan::parse(text, Path::new("plans/trial.toml"))
 }
 
-/// What is wrong with the least plan and `more` after it, counted from the first line of `more`.
+/// The line and message of the mistake in the least plan followed by `more`; lines count from the first one of
+/// `more`.
 fn wrong(more: &str) -> (usize, String) {
     let error = parse(&format!("{LEAST}{more}")).unwrap_err();
     assert!(error.line == 0 || error.line > 3, "{error}");

@@ -1,11 +1,11 @@
-//! Values of a plan that are texts with a unit, or numbers within limits: read so that a wrong type is told in
-//! words that help.
+//! Values of a plan that are texts with a unit, or numbers within limits, with helpful messages for a wrong
+//! type.
 
 use std::fmt;
 
 use serde::de::{self, Deserializer, Visitor};
 
-/// Reads a text; of a number alone it says that the unit is missing, with `unit` put after it.
+/// Reads a text. For a bare number the message says that the unit is missing, and shows the number with `unit`.
 pub(super) fn text_with_unit<'de, D: Deserializer<'de>>(
     deserializer: D,
     unit: &'static str,
@@ -13,7 +13,7 @@ pub(super) fn text_with_unit<'de, D: Deserializer<'de>>(
     deserializer.deserialize_any(WithUnit { unit })
 }
 
-/// Reads a seed: TOML has no number beyond `i64`.
+/// Reads a seed: TOML has no integer beyond `i64`.
 pub(super) fn seed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     deserializer.deserialize_any(Seed)
 }

@@ -1,4 +1,4 @@
-//! A plan as text, with nothing left open.
+//! Writing of a plan with every default filled in.
 
 use std::time::Duration;
 
@@ -11,8 +11,7 @@ use crate::topology::generate::{Forest, LegParameters, Star, TreeShape};
 use crate::topology::model::{Topology, TopologyChange};
 use crate::units::format_duration;
 
-/// The plan, with what was left out as it was chosen. A topology that is a
-/// file is the one that the results hold.
+/// Writes the plan with every choice filled in. A topology file is replaced by the one in the results.
 pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> String {
     let mut lines = vec![
         format!("name = {}", quoted(&plan.name)),
@@ -87,7 +86,7 @@ fn source(source: &TopologySource) -> String {
             format!("{{ tree = {{ {shape}, {all} }} }}")
         }
         TopologySource::Forest(forest) => {
-            let Forest { nodes, per_home, per_middle, tops, area, node, home, middle, top } = *forest;
+            let Forest { nodes, per_home, per_middle, roots: tops, area, node, home, middle, top } = *forest;
             let shape = format!(
                 "nodes = {nodes}, per_home = {per_home}, per_middle = {per_middle}, tops = {tops}, area = {area}"
             );
@@ -154,7 +153,7 @@ fn values(changes: &[TopologyChange]) -> Vec<String> {
         TopologyChange::Delay(delay) => Some(format!("delay = {}", span(*delay))),
         TopologyChange::Jitter(jitter) => Some(format!("jitter = {}", span(*jitter))),
         TopologyChange::Loss(loss) => Some(format!("loss = {}", float(*loss))),
-        // A plan does not change the others.
+        // A plan cannot change the others.
         TopologyChange::Up | TopologyChange::Down | TopologyChange::Burst(_) | TopologyChange::Queue(_) => None,
     });
     values.collect()

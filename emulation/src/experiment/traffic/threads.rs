@@ -1,5 +1,4 @@
-//! The threads of traffic agents, each inside its host, and what they share
-//! with their owner.
+//! The threads of traffic agents, each inside its host, and the state that they share with their starter.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -12,31 +11,29 @@ use crate::experiment::error::RunError;
 use crate::lab::{Lab, LabError};
 use crate::topology::model::HostIndex;
 
-/// How often a thread that waits looks whether it is to end.
+/// The interval at which a waiting thread checks whether to end.
 const LOOK: Duration = Duration::from_millis(100);
-/// How far a sender may fall behind before it lets the rest be.
+/// The longest backlog of a sender before it skips the rest.
 const MAX_LAG: Duration = Duration::from_secs(1);
-/// How long after a failed connection the next one is tried.
 const RETRY: Duration = Duration::from_millis(500);
 /// The largest UDP payload.
 const MAX_PAYLOAD: usize = 65_507;
 
-/// What an agent's thread and its owner both see.
+/// State that an agent's thread and its starter share.
 #[derive(Debug, Default)]
 pub(super) struct AgentState {
     pub(super) quits: AtomicBool,
     pub(super) sends: AtomicBool,
     pub(super) packet_bytes: AtomicU32,
-    /// Time between packets; 0 is none.
+    /// Time between packets; 0 means none.
     pub(super) gap_nanos: AtomicU64,
     pub(super) packets: AtomicU64,
     pub(super) bytes: AtomicU64,
-    /// Packets that were let be, and those that the system did not take.
+    /// Packets that were skipped or refused by the system.
     pub(super) skipped: AtomicU64,
     pub(super) failed: AtomicU64,
-    /// Whether there was ever a connection, over TCP.
+    /// True once there was a connection, over TCP.
     pub(super) connected: AtomicBool,
-    /// What went wrong first.
     pub(super) error: OnceLock<String>,
 }
 
@@ -46,8 +43,8 @@ impl AgentState {
         self.bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Lets the packets be that were due in this time; gives how much of it
-    /// they would have taken. Without a rate nothing is due.
+    /// Skips the packets that were due in this time, and returns the time for which they stood. Without a rate
+    /// none is due.
     pub(super) fn skip(&self, behind: Duration) -> Duration {
         let nanos = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
         match self.gap_nanos.load(Relaxed) {
@@ -59,12 +56,12 @@ impl AgentState {
         }
     }
 
-    /// Keeps what went wrong, if it is the first.
+    /// Keeps the error, if it is the first.
     pub(super) fn record_error(&self, what: &str, error: &std::io::Error) {
         self.error.get_or_init(|| format!("cannot {what}: {error}"));
     }
 
-    /// Sleeps until `time`, or until it is to stop; whether it may go on sending.
+    /// Sleeps until `time`, or until it must stop; true if it may go on sending.
     fn sleep_until(&self, time: Instant) -> bool {
         loop {
             if self.quits.load(Relaxed) || !self.sends.load(Relaxed) {
@@ -78,7 +75,7 @@ impl AgentState {
         }
     }
 
-    /// Waits until it is to send; `false` if it is to end.
+    /// Waits until it may send; `false` if it must end.
     fn wait(&self) -> bool {
         while !self.quits.load(Relaxed) {
             if self.sends.load(Relaxed) {
@@ -90,7 +87,7 @@ impl AgentState {
     }
 }
 
-/// A thread inside a host: it inherits where it was started.
+/// Starts a thread inside a host; its children stay there.
 pub(super) fn spawn(
     lab: &Lab,
     host: HostIndex,
@@ -100,13 +97,12 @@ pub(super) fn spawn(
     lab.run_in(host, start)?.map_err(|error| LabError::Kernel { what: "start a thread".to_owned(), source: error })
 }
 
-/// A socket that what is sent comes to.
 pub(super) enum Listening {
     Udp(UdpSocket),
     Tcp(TcpListener),
 }
 
-/// Opens it inside a host.
+/// Opens the sockets inside a host.
 pub(super) fn listen(lab: &Lab, host: HostIndex, is_tcp: bool, port: u16) -> Result<Listening, RunError> {
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
     let bound = lab.run_in(host, || {
@@ -123,7 +119,7 @@ pub(super) fn listen(lab: &Lab, host: HostIndex, is_tcp: bool, port: u16) -> Res
     bound.map_err(|error| RunError::Failed(error.to_string()))
 }
 
-/// Sends datagrams whenever it is to, until it is to end.
+/// Sends datagrams while enabled; returns when it must end.
 pub(super) fn send_udp(shared: &AgentState, to: SocketAddrV4) {
     let socket = match UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)) {
         Ok(socket) => socket,
@@ -141,7 +137,7 @@ pub(super) fn send_udp(shared: &AgentState, to: SocketAddrV4) {
     });
 }
 
-/// The same over connections, each in the place of the one before.
+/// Sends over TCP while enabled, with a new connection for each start and after each failure.
 pub(super) fn send_tcp(shared: &AgentState, to: SocketAddrV4) {
     while shared.wait() {
         let mut stream = match TcpStream::connect_timeout(&to.into(), Duration::from_secs(5)) {
@@ -153,13 +149,13 @@ pub(super) fn send_tcp(shared: &AgentState, to: SocketAddrV4) {
             }
         };
         shared.connected.store(true, Relaxed);
-        // Else a link that is down would keep it from ending.
+        // Otherwise a link that is down would keep it from ending.
         let _ = stream.set_write_timeout(Some(LOOK));
         send_once(shared, |packet| write(shared, &mut stream, packet));
     }
 }
 
-/// Writes a packet; whether the connection lives.
+/// Writes a packet; true while the connection lives.
 fn write(shared: &AgentState, stream: &mut TcpStream, packet: &[u8]) -> bool {
     let mut rest = packet;
     while !rest.is_empty() && !shared.quits.load(Relaxed) {
@@ -193,11 +189,10 @@ fn send_once(shared: &AgentState, mut send: impl FnMut(&[u8]) -> bool) {
         let earliest = Instant::now().checked_sub(MAX_LAG).unwrap_or(due);
         due += shared.skip(earliest.saturating_duration_since(due));
     }
-    // What was due when it was told to stop is not sent any more.
+    // Packets that were due at the stop are not sent any more.
     shared.skip(Instant::now().saturating_duration_since(due));
 }
 
-/// Counts datagrams that come.
 pub(super) fn count_udp(shared: &AgentState, socket: &UdpSocket) {
     let mut buffer = vec![0; MAX_PAYLOAD];
     while !shared.quits.load(Relaxed) {
@@ -207,7 +202,7 @@ pub(super) fn count_udp(shared: &AgentState, socket: &UdpSocket) {
     }
 }
 
-/// Counts what comes over connections.
+/// Counts bytes that arrive over connections.
 pub(super) fn count_tcp(shared: &Arc<AgentState>, listener: &TcpListener) {
     let mut readers = Vec::new();
     while !shared.quits.load(Relaxed) {
@@ -220,7 +215,7 @@ pub(super) fn count_tcp(shared: &Arc<AgentState>, listener: &TcpListener) {
         }
     }
     for reader in readers {
-        // What it has counted stays.
+        // Its counters stay valid.
         let _ = reader.join();
     }
 }
@@ -251,12 +246,12 @@ mod tests {
         let mut sent = 0_u32;
         send_once(&shared, |_| {
             sent += 1;
-            // It stands still for as long as it may fall behind, and longer; then it is stopped.
+            // It stands still for longer than it may fall behind; then it is stopped.
             thread::sleep(MAX_LAG + Duration::from_millis(100));
             shared.sends.store(false, Relaxed);
             true
         });
-        // All that was due in that time: 99 were too late, and 1000 were due at the end.
+        // All packets due in that time: 99 were too late, and 1000 were due at the end.
         assert!(sent == 1 && shared.skipped.load(Relaxed) >= 1_098, "{sent} {:?}", shared.skipped);
     }
 }

@@ -1,5 +1,5 @@
-//! What happened to the frames of each wire. The carrier's thread writes, any
-//! thread may look, and looking does not disturb it.
+//! Frame counters of each wire. The carrier's thread writes them; any thread may read them without disturbing
+//! it.
 
 use std::fs::File;
 use std::io;
@@ -9,55 +9,50 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::lab::kernel;
 
-/// The longest list of devices that is read: some 500 of them.
+/// The longest device list that is read, bytes: some 500 devices.
 const MAX_DEVICE_BYTES: usize = 64 * 1024;
 
-/// What one wire carried and what it did not, since the carrier started.
+/// Frames of one wire since the carrier started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WireCounts {
-    /// Frames that the host sent and the carrier read.
     pub read: u64,
-    /// Frames that were handed to the host.
     pub written: u64,
-    /// ARP requests that were answered; in `read` as well.
+    /// ARP requests answered; included in `read`.
     pub answered: u64,
-    /// IPv6 frames and ARP announcements, which are not carried; in `read` as well.
+    /// IPv6 frames and ARP announcements, which are not carried; included in `read`.
     pub ignored: u64,
-    /// Frames for, and ARP requests about, an address that is not on the net;
-    /// in `read` as well.
+    /// Frames for, or ARP requests about, an address that is not on the net; included in `read`.
     pub unknown: u64,
-    /// Frames that are too short or too long; in `read` as well.
+    /// Frames that are too short or too long; included in `read`.
     pub malformed: u64,
-    /// Overruns: frames that the host sent, or was sent, and the kernel dropped
-    /// because the carrier or the host was too slow to take them. Never in `read`.
+    /// Overruns: frames from or to the host that the kernel dropped because the carrier or the host was too
+    /// slow. Never included in `read`.
     pub missed: u64,
     /// Overruns: frames that were due while the host's queue was full.
     pub refused: u64,
-    /// Frames that were due for an interface that is down or gone, which is the
-    /// host's own doing: no overruns.
+    /// Frames that were due for an interface that is down or gone. The host did that itself, so they are no
+    /// overruns.
     pub undeliverable: u64,
-    /// Whether the wire broke: its host is gone, and nothing more is read.
+    /// True once the wire broke: its host is gone, and nothing more is read.
     pub broken: bool,
-    /// Whether the kernel does not tell what it dropped: there may be more
-    /// overruns than are counted here.
+    /// True if the kernel does not report its drops: there may be more overruns than counted.
     pub uncounted: bool,
 }
 
 impl WireCounts {
-    /// Packets that the emulation lost because this machine is too slow. A run
-    /// that has any does not show what the described network would do.
+    /// Packets that the emulation lost because this machine is too slow. A run with any does not show the
+    /// behaviour of the described network.
     pub const fn overruns(&self) -> u64 {
         self.missed + self.refused
     }
 }
 
-/// A number that one thread writes.
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds one: a load and a store, as there is one writer.
+    /// Adds one with a load and a store, which suffices for a single writer.
     pub(super) fn count(&self) {
         self.0.store(self.get() + 1, Relaxed);
     }
@@ -67,7 +62,7 @@ impl Counter {
     }
 }
 
-/// The counters of a wire that its carrier writes.
+/// The counters of a wire that the carrier writes.
 #[derive(Debug, Default)]
 pub(super) struct AtomicWireCounts {
     pub(super) read: Counter,
@@ -81,30 +76,28 @@ pub(super) struct AtomicWireCounts {
     pub(super) broken: Counter,
 }
 
-/// What the kernel lost of a wire's frames, as far as it was asked.
+/// The kernel's losses of a wire's frames, up to the last query.
 #[derive(Debug)]
 pub(super) struct KernelLosses {
     device: Option<DeviceStatistics>,
-    /// What the device had counted before, if it told.
+    /// The device's counters before the carrier started, if it reports them.
     before: Option<DeviceCounts>,
-    /// What the socket dropped until it was asked last; none if it is no packet
-    /// socket, which a TAP device is not.
+    /// The socket's drops up to the last query; `None` for a TAP device, which is no packet socket.
     socket: Option<u64>,
 }
 
 impl KernelLosses {
-    /// Of a wire with this device, from now on.
+    /// Begins to count the losses of a wire with this device.
     pub(super) fn before(wire: &OwnedFd, device: Option<DeviceStatistics>) -> Self {
         let before = device.as_ref().and_then(|device| device.counts().ok());
-        // Asking makes it count from zero.
+        // The query resets the kernel's counter.
         let socket = kernel::packet_socket_drops(wire.as_fd()).ok().map(|_| 0);
         Self { device, before, socket }
     }
 
-    /// What happened to the wire's frames; asks the kernel, as far as it knows
-    /// about such a wire.
+    /// The wire's counters; queries the kernel for its losses.
     pub(super) fn counts(&mut self, tally: &AtomicWireCounts, wire: &OwnedFd) -> WireCounts {
-        // Before the device is asked: what it has then is at least what was written by now.
+        // The carrier's counters come first: the device's then include at least the frames written by now.
         let mut counts = tally.counts();
         match self.device.as_ref().and_then(|device| device.counts().ok()).zip(self.before) {
             Some((now, before)) => counts.take_in(now.since(before)),
@@ -140,12 +133,11 @@ impl AtomicWireCounts {
 }
 
 impl WireCounts {
-    /// Corrects what the carrier counted by what the host's interface did. The
-    /// kernel takes a frame for an interface that drops it, and, for one end of
-    /// a veth pair whose other end is down, without a word to anybody: such
-    /// frames are those that were written and did not come.
+    /// Corrects the carrier's counters by those of the host's interface. The kernel accepts a frame for an
+    /// interface that drops it. It also silently discards a frame for one end of a veth pair whose other end is
+    /// down: such frames were written and never received.
     fn take_in(&mut self, device: DeviceCounts) {
-        // What was refused its device has counted as dropped too.
+        // The device also counts refused frames as dropped.
         self.missed = device.dropped.saturating_sub(self.undeliverable + self.refused);
         let lost = (self.written + self.answered).saturating_sub(device.received);
         self.written -= lost.min(self.written);
@@ -153,12 +145,10 @@ impl WireCounts {
     }
 }
 
-/// What an interface did with packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct DeviceCounts {
-    /// It took in.
     received: u64,
-    /// It dropped, in both directions.
+    /// Packets dropped in both directions.
     dropped: u64,
 }
 
@@ -171,8 +161,7 @@ impl DeviceCounts {
     }
 }
 
-/// What the kernel counts of a host's interface, readable from any thread and
-/// any namespace once it is open.
+/// The kernel's counters of a host's interface, readable from any thread and namespace once they are open.
 #[derive(Debug)]
 pub struct DeviceStatistics {
     list: File,
@@ -180,8 +169,8 @@ pub struct DeviceStatistics {
 }
 
 impl DeviceStatistics {
-    /// Opens the statistics of the interface `name` of the calling thread's
-    /// network namespace. It needs `/proc`, and keeps the namespace alive.
+    /// Opens the statistics of the interface `name` in the calling thread's network namespace. This needs
+    /// `/proc`, and keeps the namespace alive.
     ///
     /// # Errors
     /// When there is no `/proc`, or no such interface.
@@ -191,7 +180,7 @@ impl DeviceStatistics {
         Ok(statistics)
     }
 
-    /// What it did since it was made; an error when it is gone.
+    /// Reads the counters since the interface was made; an error when it is gone.
     fn counts(&self) -> io::Result<DeviceCounts> {
         let text = self.read()?;
         counts_of(&text, &self.name).ok_or_else(|| {
@@ -214,9 +203,8 @@ impl DeviceStatistics {
     }
 }
 
-/// From a line of `/proc/net/dev`: name, colon, eight numbers about receiving
-/// and eight about sending, of which the second are packets and the fourth the
-/// dropped.
+/// Parses a line of `/proc/net/dev`: name, colon, eight numbers about receiving and eight about sending. Of
+/// each eight the second counts packets and the fourth drops.
 fn counts_of(list: &str, name: &str) -> Option<DeviceCounts> {
     let numbers = list.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
     let numbers: Vec<u64> = numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect();

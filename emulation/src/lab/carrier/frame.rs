@@ -1,21 +1,19 @@
-//! Ethernet frames: the buffers they lie in, and what the carrier reads of them.
+//! Ethernet frames: their buffers, and the header fields that the carrier reads.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// The Ethernet header: two addresses and a type. Counted with every packet.
+/// The Ethernet header: two addresses and a type. It counts as part of every packet.
 pub const HEADER_BYTES: usize = 14;
-/// The longest frame that is carried: 1500 bytes of content, the header, and
-/// room for two VLAN tags.
+/// The longest frame that is carried: 1500 bytes of payload, the header, and two VLAN tags.
 pub const MAX_FRAME_BYTES: usize = 1522;
 
-/// A large buffer: one byte more than the longest frame would do to see that
-/// a frame is too long.
+/// A large buffer. It is longer than the longest frame, so that a longer one is noticed.
 const LARGE_BYTES: usize = 1536;
-/// A small buffer: acknowledgements, requests, voice. A frame that fits is
-/// copied here, so that a long delay full of small frames costs little memory.
+/// A small buffer: acknowledgements, requests, voice. A frame that fits is copied here, so that many small
+/// frames in flight take little memory.
 const SMALL_BYTES: usize = 256;
-/// How many free buffers of each size are kept: 6 MiB and 1 MiB.
+/// Free buffers of each size that are kept: 6 MiB and 1 MiB.
 const MAX_FREE: usize = 4096;
 
 const TYPE_ARP: u16 = 0x0806;
@@ -24,17 +22,14 @@ const ARP_BYTES: usize = 28;
 /// An Ethernet header and an ARP body.
 pub(super) const ARP_FRAME_BYTES: usize = HEADER_BYTES + ARP_BYTES;
 
-/// An Ethernet address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// All members of a net.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// The address of the interface that has this IPv4 address: `02:00` (local
-    /// administration, one receiver) and the four bytes, so that no table is
-    /// needed to know one from the other.
+    /// The address of the interface with this IPv4 address: `02:00` (locally administered, unicast) and the
+    /// four bytes, so that no table is needed to translate.
     pub const fn from_ipv4(address: Ipv4Addr) -> Self {
         let [a, b, c, d] = address.octets();
         Self([2, 0, a, b, c, d])
@@ -48,13 +43,13 @@ impl Mac {
         }
     }
 
-    /// Whether it names a group, or all.
+    /// True if it names a group or everyone.
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
 }
 
-/// One Ethernet frame on its way. Clones share the bytes.
+/// An Ethernet frame in flight. Clones share the bytes.
 #[derive(Clone, Debug)]
 pub struct CarrierFrame {
     buffer: Arc<[u8]>,
@@ -64,17 +59,17 @@ pub struct CarrierFrame {
 impl CarrierFrame {
     /// Its bytes, header first.
     pub fn bytes(&self) -> &[u8] {
-        // Never longer than its buffer: both are made in `FramePool`.
+        // Never longer than its buffer: `FramePool` makes both.
         self.buffer.get(..usize::from(self.bytes)).unwrap_or_default()
     }
 }
 
-/// Buffers that are used again, so that carrying a frame allocates nothing.
+/// A pool of buffers, so that carrying a frame allocates nothing.
 #[derive(Debug)]
 pub(super) struct FramePool {
     large: Vec<Arc<[u8]>>,
     small: Vec<Arc<[u8]>>,
-    /// Where the next frame is read into; no one else has it.
+    /// The buffer for the next frame, which nobody else holds.
     next: Arc<[u8]>,
 }
 
@@ -83,16 +78,16 @@ impl FramePool {
         Self { large: Vec::new(), small: Vec::new(), next: buffer(LARGE_BYTES) }
     }
 
-    /// Where the next frame is to be read into: longer than any frame that is carried.
+    /// The buffer to read the next frame into. It is longer than any frame that is carried.
     pub(super) fn space(&mut self) -> &mut [u8] {
         if Arc::get_mut(&mut self.next).is_none() {
             self.next = self.large.pop().unwrap_or_else(|| buffer(LARGE_BYTES));
         }
-        // What is in `large` has one owner (see `give_back`), what is new as well.
+        // Buffers in `large` have no other holder (see `give_back`), and new ones have none either.
         Arc::get_mut(&mut self.next).unwrap_or_default()
     }
 
-    /// The first bytes of [`space`](Self::space) as a frame.
+    /// Turns the first bytes of [`space`](Self::space) into a frame.
     pub(super) fn take_frame(&mut self, bytes: usize) -> CarrierFrame {
         let length = bytes.min(LARGE_BYTES) as u16;
         if bytes > SMALL_BYTES {
@@ -120,24 +115,26 @@ fn buffer(bytes: usize) -> Arc<[u8]> {
     std::iter::repeat_n(0, bytes).collect()
 }
 
-/// What a frame is to the carrier.
+/// The kinds of frames that the carrier distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CarrierFrameKind {
-    /// Asks for an address: answered at once.
-    ArpRequest { asked: Ipv4Addr, asker: Ipv4Addr, asker_mac: Mac },
+    /// A request for an address: answered at once.
+    ArpRequest {
+        asked: Ipv4Addr,
+        asker: Ipv4Addr,
+        asker_mac: Mac,
+    },
     /// Other ARP: announcements and answers, which nobody waits for.
     ArpOther,
-    /// IPv6, which is off: what comes is a host's own noise.
+    /// IPv6, which is off: hosts send it of their own accord.
     Ipv6,
-    /// For one receiver.
     Unicast(Mac),
-    /// For a group or all.
     Group,
-    /// Too short or too long to be a frame.
+    /// Too short or too long.
     Malformed,
 }
 
-/// Reads what is needed to carry a frame: its receiver, and what it asks if it is ARP.
+/// Reads the fields needed to carry a frame: its receiver, or the question if it is ARP.
 pub(super) fn classify(frame: &[u8]) -> CarrierFrameKind {
     let Some((to, ethertype)) = header(frame) else { return CarrierFrameKind::Malformed };
     match ethertype {
@@ -156,7 +153,7 @@ fn header(frame: &[u8]) -> Option<(Mac, u16)> {
     Some((Mac(*to), u16::from_be_bytes(*ethertype)))
 }
 
-/// An ARP body (RFC 826) for IPv4 on Ethernet.
+/// Parses an ARP body (RFC 826) for IPv4 on Ethernet.
 fn arp(body: &[u8]) -> CarrierFrameKind {
     let Some(body) = body.first_chunk::<ARP_BYTES>() else { return CarrierFrameKind::Malformed };
     if body[..6] != [0, 1, 8, 0, 6, 4] {
@@ -164,7 +161,7 @@ fn arp(body: &[u8]) -> CarrierFrameKind {
     }
     let address = |at: usize| Ipv4Addr::new(body[at], body[at + 1], body[at + 2], body[at + 3]);
     let (asker, asked) = (address(14), address(24));
-    // Who asks for its own address only announces it.
+    // A request for the sender's own address is only an announcement.
     if body[6..8] != [0, 1] || asker == asked {
         return CarrierFrameKind::ArpOther;
     }
@@ -172,7 +169,7 @@ fn arp(body: &[u8]) -> CarrierFrameKind {
     CarrierFrameKind::ArpRequest { asked, asker, asker_mac: mac }
 }
 
-/// The answer to an ARP request: `asked` is at its own address's [`Mac`].
+/// The answer to an ARP request: `asked` has the [`Mac`] of its own address.
 pub(super) fn arp_answer(asked: Ipv4Addr, asker: Ipv4Addr, asker_mac: Mac) -> [u8; ARP_FRAME_BYTES] {
     arp_frame(asker_mac, 2, (Mac::from_ipv4(asked), asked), (asker_mac, asker))
 }
@@ -195,19 +192,19 @@ fn arp_frame(
     frame
 }
 
-/// Frames made by hand, for tests of the carrier.
+/// Frames for tests of the carrier.
 #[cfg(test)]
 pub(super) mod testing {
     use super::*;
 
     const TYPE_IPV4: u16 = 0x0800;
 
-    /// An ARP request, as a host sends it.
+    /// An ARP request as a host sends it.
     pub(in crate::lab::carrier) fn arp_request(from: Ipv4Addr, asked: Ipv4Addr) -> Vec<u8> {
         arp_frame(Mac::BROADCAST, 1, (Mac::from_ipv4(from), from), (Mac([0; 6]), asked)).to_vec()
     }
 
-    /// An IPv4 frame of so many bytes altogether; the content is `mark`.
+    /// An IPv4 frame of `bytes` bytes in total; its content is `mark`.
     pub(in crate::lab::carrier) fn ipv4(from: Ipv4Addr, to: Mac, bytes: usize, mark: u8) -> Vec<u8> {
         let mut frame = vec![mark; bytes.max(HEADER_BYTES)];
         frame[..6].copy_from_slice(&to.0);

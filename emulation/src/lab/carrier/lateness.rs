@@ -1,15 +1,15 @@
-//! How late packets were written, against the model: the emulator's own error.
+//! Lateness of deliveries against the model: the emulator's own error.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Buckets per doubling, so that a bucket is at most 1/32 (3 %) wide.
+/// Buckets for each doubling, so that a bucket is at most 1/32 (3 %) wide.
 const PER_OCTAVE: u32 = 32;
-/// Lateness from 2³⁶ ns (69 s) on is counted in the last bucket.
+/// Lateness from 2³⁶ ns (69 s) on counts in the last bucket.
 const OCTAVES: u32 = 36;
 const BUCKETS: usize = ((OCTAVES - PER_OCTAVE.trailing_zeros() + 1) * PER_OCTAVE) as usize;
 
-/// The carrier's side: one thread writes, any may look, nobody waits.
+/// The carrier's histogram: one thread writes, any may read, nobody waits.
 #[derive(Debug)]
 pub(super) struct Histogram {
     buckets: Box<[AtomicU64]>,
@@ -21,8 +21,8 @@ impl Histogram {
         Self { buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(), max: AtomicU64::new(0) }
     }
 
-    /// Counts one packet. Only the carrier's thread calls it, so that a load and
-    /// a store do, where others would need a locked instruction.
+    /// Counts one packet. Only the carrier's thread calls it, so that a load and a store suffice instead of a
+    /// locked instruction.
     pub(super) fn record(&self, late: Duration) {
         let nanos = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
         if let Some(bucket) = self.buckets.get(index(nanos)) {
@@ -33,21 +33,19 @@ impl Histogram {
         }
     }
 
-    /// What was counted until now. Packets counted meanwhile may be in it or not.
+    /// The counts until now. Packets counted at the same time may be missing.
     pub(super) fn snapshot(&self) -> Lateness {
         let buckets = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
         Lateness { buckets, max: Duration::from_nanos(self.max.load(Relaxed)) }
     }
 }
 
-/// How late packets were written, against the time the model gave them.
+/// Lateness of deliveries against the times of the model.
 ///
-/// Each packet that reached a host's interface is counted once (each copy of a
-/// multicast packet), with the time from when it was due to when the system
-/// call that handed it over began. Values are exact to 3 %; the maximum is
-/// exact. What this does not contain: the time that a packet waited to be read
-/// ([`Carrier::unread`](super::Carrier::unread), which has the same form) and
-/// the time the receiving program took to wake up.
+/// Each packet that reached a host's interface counts once (each copy of a multicast packet), with the time
+/// from its due time to the start of the system call that delivered it. Values are exact to 3 %; the maximum is
+/// exact. The time for which a packet waited to be read ([`Carrier::unread`](super::Carrier::unread), which has
+/// the same form) and the wake-up of the receiving program are not included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lateness {
     buckets: Vec<u64>,
@@ -61,7 +59,6 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Of these packets.
     #[cfg(test)]
     pub(crate) fn from_packets(packets: &[Duration]) -> Self {
         let histogram = Histogram::new();
@@ -69,18 +66,17 @@ impl Lateness {
         histogram.snapshot()
     }
 
-    /// How many packets were counted.
     pub fn packets(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// The latest.
+    /// The largest.
     pub const fn max(&self) -> Duration {
         self.max
     }
 
-    /// The lateness that `part` (0 to 1) of the packets did not exceed: 0.5 is
-    /// the median. Zero if nothing was counted.
+    /// The lateness that `part` (0 to 1) of the packets did not exceed: 0.5 is the median. Zero if nothing was
+    /// counted.
     pub fn quantile(&self, part: f64) -> Duration {
         let wanted = (part.clamp(0.0, 1.0) * self.packets() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -93,8 +89,7 @@ impl Lateness {
         Duration::ZERO
     }
 
-    /// What was counted since `earlier`, for one value a second. Its maximum is
-    /// then exact only to its bucket.
+    /// The counts since `earlier`, for one value a second. The maximum is then exact only to its bucket.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let both = self.buckets.iter().zip(&earlier.buckets);
@@ -104,7 +99,6 @@ impl Lateness {
         Self { buckets, max }
     }
 
-    /// Adds what another counted.
     pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
             *mine += theirs;
@@ -112,9 +106,8 @@ impl Lateness {
         self.max = self.max.max(other.max);
     }
 
-    /// Doublings of a microsecond that have packets: the upper bound in
-    /// microseconds (exact to 3 %), and how many were later than the bound before
-    /// it and not later than this one. For records and figures.
+    /// Packets by doublings of a microsecond: the upper bound in microseconds (exact to 3 %), and the packets
+    /// up to it but later than the bound before. For records and figures.
     pub fn doublings_us(&self) -> Vec<(u64, u64)> {
         let mut rows: Vec<(u64, u64)> = Vec::new();
         for (index, packets) in self.buckets.iter().enumerate().filter(|(_, packets)| **packets > 0) {
@@ -129,7 +122,7 @@ impl Lateness {
     }
 }
 
-/// Which bucket counts so many nanoseconds: below 32 one each, then 32 per doubling.
+/// The bucket of a duration: below 32 ns one for each nanosecond, then 32 for each doubling.
 const fn index(nanos: u64) -> usize {
     if nanos < PER_OCTAVE as u64 {
         return nanos as usize;
@@ -140,7 +133,7 @@ const fn index(nanos: u64) -> usize {
     if index < BUCKETS as u64 { index as usize } else { BUCKETS - 1 }
 }
 
-/// The most nanoseconds that a bucket counts.
+/// The largest duration of a bucket, nanoseconds.
 const fn upper_bound(index: usize) -> u64 {
     let index = index as u64;
     let per_octave = PER_OCTAVE as u64;

@@ -1,5 +1,4 @@
-//! The carrier: one thread that takes every host's Ethernet frames through the
-//! [`Network`], by the wall clock.
+//! The carrier: one thread that passes every host's Ethernet frames through the [`Network`], by the wall clock.
 //!
 //! ```text
 //! host's interface ── wire ──┐                       ┌── wire ── host's interface
@@ -7,37 +6,31 @@
 //! host's interface ── wire ──┘      (exact times)    └── wire ── host's interface
 //! ```
 //!
-//! A frame arrives when it was read. From then on the network computes with
-//! exact times, and the frame is written as soon as its time has come. How much
-//! later than due is counted for every frame ([`Lateness`]), and not carried
-//! over: the next stage starts from the exact time.
+//! A frame arrives when it is read. From then on the network computes with exact times, and the frame is
+//! written as soon as it is due. Its lateness is counted ([`Lateness`]) and not carried over: the next stage
+//! starts from the exact time.
 //!
-//! # What is carried
-//! - On a LAN a frame goes to the member whose IPv4 address is in its receiver's
-//!   [`Mac`]; to groups and to all, it goes to all other members. On a link
-//!   everything goes to the other end.
-//! - ARP is answered here, at once: it takes no time and no rate, and is not
-//!   counted as traffic. IPv6 is not carried.
+//! # Frames that are carried
+//! - On a LAN a frame goes to the member whose IPv4 address is in its receiver's [`Mac`]; frames to groups and
+//!   broadcasts go to all other members. On a link everything goes to the other end.
+//! - ARP is answered here at once: it takes no time and no rate, and does not count as traffic. IPv6 is not
+//!   carried.
 //! - Frames for an address that is not on the net are dropped and counted.
 //!
-//! # When the machine is too slow
-//! The carrier never slows its clock down, and drops nothing on its own. What
-//! happens instead, and where it shows:
+//! # Slow machines
+//! The carrier never slows its clock down, and drops nothing on its own. Instead:
 //!
-//! - **Frames are written late.** [`Lateness`] holds each of them. Later frames
-//!   are not delayed by it: those that are due are written as fast as possible,
-//!   in the order in which they were due.
-//! - **Frames are read late.** They wait in the host's interface, and what they
-//!   waited there is added to their delay. Writing comes before reading, so that
-//!   this is where overload goes first: [`Carrier::unread`] bounds it.
-//! - **Frames are lost**, when that interface's queue is full, or the queue of
-//!   the host that a frame is due at. The kernel drops them, and they are
-//!   [overruns](WireCounts::overruns), per wire. A run that has any does not
-//!   show what the network described would have done.
-//! - **One host floods.** Every wire gets the same number of reads in turn, and
-//!   what is due is written in between.
-//! - **More is inside than the network's limits allow.** It is dropped and
-//!   counted as an [overflow](Carrier::overflows).
+//! - **Frames are written late.** [`Lateness`] holds each of them. It does not delay later frames: due frames
+//!   are written as fast as possible, in order.
+//! - **Frames are read late.** They wait in the host's interface, and the wait adds to their delay. Writing
+//!   comes before reading, so overload shows here first: [`Carrier::unread`] bounds it.
+//! - **Frames are lost**, when that interface's queue or the receiving host's queue is full. The kernel drops
+//!   them, and they are [overruns](WireCounts::overruns), per wire. A run with any does not show the behaviour
+//!   of the described network.
+//! - **One host floods.** Every wire gets the same number of reads in turn, and due frames are written in
+//!   between.
+//! - **More frames are inside than the network's limits allow.** They are dropped and counted as
+//!   [overflows](Carrier::overflows).
 
 mod counts;
 mod error;
@@ -77,43 +70,39 @@ use crate::report::record;
 use crate::topology::model::{HostIndex, NetIndex, TopologyChange};
 use crate::topology::wiring::{Wiring, WiringError};
 
-/// How long before a due time the thread stops sleeping and only looks: about
-/// what waking up takes. Measured with 93 hosts and 90 streams on two
-/// processors, half the frames were 19 us late without it and 0.2 us with it,
-/// for 15 % more of the thread's time; the 99th percentile became no worse,
-/// also beside other programs. With 50 us and more the time doubles for nothing.
+/// The time before a due time at which the thread stops sleeping and polls: about the time that waking up
+/// takes. Measured with 93 hosts and 90 streams on two processors, half the frames were 19 us late without it
+/// and 0.2 us with it, for 15 % more of the thread's time; the 99th percentile became no worse, even beside
+/// other programs. From 50 us on the time doubles for no gain.
 const SPIN: Duration = Duration::from_micros(20);
 
 /// A host's interface: one read or write moves one Ethernet frame.
 #[derive(Debug)]
 pub struct HostWire {
-    /// A TAP device, or a raw packet socket bound to the outer end of a veth
-    /// pair; made non-blocking here.
+    /// A TAP device, or a raw packet socket bound to the outer end of a veth pair. The carrier makes it
+    /// non-blocking.
     pub fd: OwnedFd,
-    /// Where its frames go in and come out.
     pub port: Port,
-    /// Which link or LAN it is on.
     pub net: NetIndex,
-    /// The host's address there: its frames are sent from [`Mac::new`] it.
+    /// The host's address there: its frames have the sender [`Mac::from_ipv4`] of it.
     pub address: Ipv4Addr,
-    /// The statistics of the host's interface, opened before any frame went to
-    /// it, for the frames that are lost there; without them, such losses are
-    /// [not counted](WireCounts::uncounted).
+    /// The statistics of the host's interface, opened before any frame went to it. They reveal frames lost
+    /// there; without them such losses are [not counted](WireCounts::uncounted).
     pub statistics: Option<DeviceStatistics>,
 }
 
-/// When a schedule has begun, and what had been counted by then.
+/// The beginning of a schedule, with the counters at that time.
 #[derive(Clone, Debug)]
 pub struct ScheduleStart {
-    /// Its time 0 as the network has it.
+    /// Time 0 of the schedule, in the network's time.
     pub time: Time,
-    /// The same by this process's clock.
+    /// Time 0 by this process's clock.
     pub at: Instant,
-    /// What had gone through every direction of every link and LAN.
+    /// The counters of every direction of every link and LAN.
     pub links: Vec<record::LinkRecord>,
 }
 
-/// What the thread and its owner both see.
+/// State that the thread and its starter share.
 #[derive(Debug)]
 struct CarrierShared {
     origin: Instant,
@@ -123,7 +112,7 @@ struct CarrierShared {
     lateness: Histogram,
     unread: Histogram,
     exact_timers: AtomicBool,
-    /// What ended the thread, if it was not told to end.
+    /// The cause of the thread's end, unless it was told to stop.
     failure: OnceLock<String>,
 }
 
@@ -149,14 +138,13 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// Starts to carry the frames of `wires`; nothing is scheduled before
-    /// [`begin`](Self::begin). With `realtime` the thread asks for a real-time
-    /// priority once, and runs without it if that is refused:
-    /// [`facts`](Self::facts) says which.
+    /// Starts to carry the frames of `wires`; nothing is scheduled before [`begin`](Self::begin). With
+    /// `realtime` the thread requests a real-time priority, and runs without it if that is refused:
+    /// [`facts`](Self::facts) tells.
     ///
     /// # Errors
-    /// When the system refuses what is needed, or two wires of one net have the
-    /// same address. All wires are closed then.
+    /// When the system refuses a required step, or two wires of one net have the same address. All wires are
+    /// closed then.
     pub fn start(
         network: Network<CarrierFrame>,
         wiring: Wiring,
@@ -177,18 +165,17 @@ impl Carrier {
         Ok(Self { shared, losses: Mutex::new(losses), wiring, commands, thread: Some(thread), realtime })
     }
 
-    /// The time since it started, which is the network's time.
+    /// The time since the carrier started, which is the network's time.
     pub fn now(&self) -> Time {
         self.shared.now()
     }
 
-    /// Schedules all that the topology does to its nets, from now on: each at
-    /// its exact time. Tells the time that its schedule counts from, and what
-    /// had been counted at that very time.
+    /// Schedules all the topology's changes of its nets from now on, each at its exact time. Returns the time 0
+    /// of the schedule and the counters at it.
     ///
     /// # Errors
-    /// When it has begun before, an event is about what is not there, there are
-    /// too many, or the carrier has ended; nothing is scheduled then.
+    /// When it has begun before, an event has an unknown object, there are too many, or the carrier has ended;
+    /// nothing is scheduled then.
     pub fn begin(&self) -> Result<ScheduleStart, CarrierError> {
         let (time, counted) =
             self.call(|core, now| Ok::<_, CarrierError>((core.begin(now)?, core.wiring.count(&core.network))))??;
@@ -209,18 +196,17 @@ impl Carrier {
         result.map_err(Into::into)
     }
 
-    /// What went through every direction of every link and LAN until now.
+    /// The counters of every direction of every link and LAN until now.
     ///
     /// # Errors
     /// When the carrier has ended.
     pub fn counters(&self) -> Result<Vec<record::LinkRecord>, CarrierError> {
-        // Frames wait meanwhile: only numbers are copied there.
+        // Frames wait during the call, so it only copies numbers.
         let counted = self.call(|core, _now| core.wiring.count(&core.network))?;
         Ok(self.wiring.name(counted))
     }
 
-    /// Packets that were dropped because more were inside than the
-    /// [limits](crate::netcore::NetworkLimits) of the network allow.
+    /// Packets that were dropped because of the network's [limits](crate::netcore::NetworkLimits).
     ///
     /// # Errors
     /// When the carrier has ended.
@@ -228,37 +214,35 @@ impl Carrier {
         self.call(|core, _now| core.network.overflows())
     }
 
-    /// How late frames were written, since the start. For an interval, keep one
-    /// and ask the next for [what came since](Lateness::since).
+    /// The lateness of deliveries since the start. For an interval, keep one and call [`Lateness::since`] on
+    /// the next.
     pub fn lateness(&self) -> Lateness {
         self.shared.lateness.snapshot()
     }
 
-    /// How long frames may have waited in hosts' interfaces before they were
-    /// read, since the start: for each the time for which its interface's queue
-    /// had stood. That is what it waited at most; in a queue that stands for a
-    /// second, each waited less. What waking up took is not in it; it is as
-    /// [`lateness`](Self::lateness) has it.
+    /// The time that frames may have waited in hosts' interfaces before they were read, since the start: for
+    /// each frame the time for which its interface's queue had been non-empty. This is an upper bound; in a
+    /// queue that stands for a second, each frame waited less. It does not include the wake-up of the thread,
+    /// which shows in [`lateness`](Self::lateness).
     pub fn unread(&self) -> Lateness {
         self.shared.unread.snapshot()
     }
 
-    /// What happened to the frames of each wire, in the order of the wires.
-    /// Asks the kernel about each wire, on the calling thread: for 100 wires
-    /// this takes about a millisecond.
+    /// The frame counters of each wire, in the order of the wires. Queries the kernel about each wire, on the
+    /// calling thread: for 100 wires this takes about a millisecond.
     pub fn wires(&self) -> Vec<WireCounts> {
         let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
         let both = self.shared.tallies.iter().zip(&self.shared.wires).zip(losses.iter_mut());
         both.map(|((tally, fd), losses)| losses.counts(tally, fd)).collect()
     }
 
-    /// Packets that the emulation lost because this machine is too slow; see
-    /// [`WireCounts::overruns`]. As [`wires`](Self::wires), it asks the kernel.
+    /// Packets that the emulation lost because this machine is too slow; see [`WireCounts::overruns`]. Like
+    /// [`wires`](Self::wires), it queries the kernel.
     pub fn overruns(&self) -> u64 {
         self.wires().iter().map(WireCounts::overruns).sum()
     }
 
-    /// How frames are carried, for the record of a run.
+    /// Facts about the carrying of frames, for the record of a run.
     pub fn facts(&self) -> BTreeMap<String, String> {
         let exact = self.shared.exact_timers.load(Relaxed);
         BTreeMap::from([
@@ -269,11 +253,10 @@ impl Carrier {
         ])
     }
 
-    /// Reads nothing more, delivers what is inside for at most `drain` (zero:
-    /// what is inside is lost), and closes the wires.
+    /// Stops reading, delivers frames inside for at most `drain` (zero: they are lost), and closes the wires.
     ///
     /// # Errors
-    /// What ended the thread, if it ended before.
+    /// The cause, if the thread ended before.
     pub fn stop(mut self, drain: Duration) -> Result<(), CarrierError> {
         self.end(drain)
     }
@@ -285,7 +268,7 @@ impl Carrier {
     ) -> Result<T, CarrierError> {
         let (sender, receiver): (SyncSender<T>, _) = mpsc::sync_channel(1);
         let command = CarrierCommand::Call(Box::new(move |core, now| {
-            // Fails only if the asking thread is gone.
+            // Fails only if the calling thread is gone.
             let _ = sender.send(call(core, now));
         }));
         self.command(command)?;
@@ -300,7 +283,7 @@ impl Carrier {
 
     fn end(&mut self, drain: Duration) -> Result<(), CarrierError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        // If it has ended already, joining says why.
+        // If it has ended already, joining returns the cause.
         let _ = self.command(CarrierCommand::Stop(drain));
         thread.join().unwrap_or_else(|_| Err(self.shared.ended()))
     }
@@ -308,7 +291,7 @@ impl Carrier {
 
 impl Drop for Carrier {
     fn drop(&mut self) {
-        // Who wants to know calls `stop`.
+        // A caller that needs the result calls `stop`.
         let _ = self.end(Duration::ZERO);
     }
 }
@@ -328,8 +311,7 @@ impl CarrierShared {
     }
 }
 
-/// Where the wires are. On a link, the pipe that one end's frames go into is
-/// the one that the other end's come out of.
+/// The ports of the wires. On a link, the pipe for one end's frames is the pipe towards the other end.
 fn places(network: &Network<CarrierFrame>, wires: &[HostWire]) -> Vec<SwitchPort> {
     let exits = wires.iter().filter_map(|wire| Some((network.from_net(wire.port)?, wire.port)));
     let exits: BTreeMap<PipeId, Port> = exits.collect();
@@ -346,7 +328,7 @@ fn spawn(
 ) -> Result<(JoinHandle<Result<(), CarrierError>>, String), CarrierError> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let body = move || {
-        // Its starter waits for it.
+        // The starter waits for it.
         let _ = sender.send(worker::prepare_thread(&shared, realtime));
         let result = catch_unwind(AssertUnwindSafe(|| worker.run()));
         let cause = match &result {
@@ -354,9 +336,9 @@ fn spawn(
             Ok(Err(error)) => Some(error.to_string()),
             Err(panic) => Some(text_of(panic.as_ref())),
         };
-        // Set once: there is one such thread.
+        // Set only once: there is one such thread.
         cause.into_iter().for_each(|cause| drop(shared.failure.set(cause)));
-        // Not before: those who wait for it to answer are to hear the cause.
+        // Only now: threads that wait for an answer must find the cause.
         drop(worker);
         result.unwrap_or_else(|_| Err(shared.ended()))
     };
@@ -365,7 +347,6 @@ fn spawn(
     Ok((thread, realtime))
 }
 
-/// What a panic said.
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("it panicked").to_owned()

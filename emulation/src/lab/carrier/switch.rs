@@ -1,4 +1,4 @@
-//! Where a frame goes: a decision from its header and the table of addresses.
+//! Forwarding decisions, from a frame's header and the table of addresses.
 
 use std::net::Ipv4Addr;
 
@@ -6,41 +6,37 @@ use super::frame::{self, ARP_FRAME_BYTES, CarrierFrameKind, Mac};
 use crate::netcore::{Destination, Port};
 use crate::topology::model::NetIndex;
 
-/// Why a frame is not carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameRefusal {
-    /// IPv6 is off; these are hosts' own announcements.
+    /// IPv6 is off; these are announcements of hosts.
     Ipv6,
-    /// ARP that asks nothing.
+    /// ARP without a question.
     Announcement,
-    /// Nobody here has the address it is for, or asks for.
+    /// The address it is for, or asks about, is not on the net.
     Unknown,
-    /// No Ethernet frame, or longer than one.
+    /// It is no Ethernet frame, or longer than one.
     Malformed,
 }
 
-/// What is to be done with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SwitchDecision {
-    /// Write this back to where the frame came from, at once.
+    /// Write this back to the frame's sender, at once.
     Answer([u8; ARP_FRAME_BYTES]),
-    /// Hand it to the network.
     Forward(Destination),
-    /// Only count it.
     Refuse(FrameRefusal),
 }
 
-/// A wire's place: which net it is on, and as whom.
+/// A wire's net and its address there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SwitchPort {
     pub(super) net: NetIndex,
     pub(super) port: Port,
     pub(super) address: Ipv4Addr,
-    /// The other end, if the net is a link; none on a LAN.
+    /// The other end of a link; `None` on a LAN.
     pub(super) other_end: Option<Port>,
 }
 
-/// Who is on which net. No table is learned: all members are known from the start.
+/// The members of each net. Nothing is learned: all members are known from the start.
 #[derive(Debug)]
 pub(super) struct Switch {
     places: Vec<SwitchPort>,
@@ -49,7 +45,7 @@ pub(super) struct Switch {
 }
 
 impl Switch {
-    /// A switch for wires at these places.
+    /// Makes a switch for wires with these places.
     ///
     /// # Errors
     /// The second of two places with the same address on one net.
@@ -66,7 +62,7 @@ impl Switch {
         Ok(Self { places, members })
     }
 
-    /// What to do with a frame that was read from a wire.
+    /// Decides about a frame that was read from a wire.
     pub(super) fn decide(&self, wire: usize, bytes: &[u8]) -> SwitchDecision {
         let Some(place) = self.places.get(wire) else { return SwitchDecision::Refuse(FrameRefusal::Unknown) };
         match frame::classify(bytes) {
@@ -82,7 +78,7 @@ impl Switch {
         }
     }
 
-    /// On a LAN, to the member that is named; on a link there is only one other.
+    /// On a LAN the named member is the receiver; on a link there is only one other.
     fn unicast(&self, place: &SwitchPort, to: Mac) -> SwitchDecision {
         let named = || to.address().and_then(|address| self.find(place, address));
         match place.other_end.or_else(named) {
@@ -91,7 +87,6 @@ impl Switch {
         }
     }
 
-    /// The port of another member of the same net.
     fn find(&self, place: &SwitchPort, address: Ipv4Addr) -> Option<Port> {
         let net = &self.members[place.net];
         let at = net.binary_search_by_key(&address, |(address, _)| *address).ok()?;

@@ -1,6 +1,5 @@
-//! The carrier with sockets instead of interfaces, and frames made by hand. It
-//! runs in real time, so that nothing here expects it to be fast: only that no
-//! frame comes before its time, and that each is accounted for.
+//! The carrier with sockets in place of interfaces, and synthetic frames. It runs in real time, so the tests do
+//! not expect it to be fast: only that no frame comes before its time, and that every frame is accounted for.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -23,7 +22,7 @@ fn leg(delay_ms: u64) -> Leg {
     Leg { delay: Duration::from_millis(delay_ms), ..Leg::default() }
 }
 
-/// One net of so many hosts, all with this leg to it and from it.
+/// A net of `members` hosts, all with this leg to it and from it.
 fn net(kind: NetKind, members: usize, leg: &Leg) -> Topology {
     let member =
         |host| NetMember { host, address: Some(address(host)), prefix: 24, to_net: leg.clone(), from_net: leg.clone() };
@@ -34,7 +33,6 @@ fn net(kind: NetKind, members: usize, leg: &Leg) -> Topology {
     }
 }
 
-/// The other end of a wire.
 struct TestHost(UnixDatagram);
 
 impl TestHost {
@@ -49,7 +47,6 @@ impl TestHost {
         frame
     }
 
-    /// Frames that are there already.
     fn waiting(&self) -> usize {
         self.0.set_nonblocking(true).unwrap();
         let frames = std::iter::from_fn(|| self.0.recv(&mut [0; 2048]).ok()).count();
@@ -76,7 +73,7 @@ fn unicast(from: usize, to: usize, bytes: usize) -> Vec<u8> {
     testing::ipv4(address(from), Mac::from_ipv4(address(to)), bytes, from as u8)
 }
 
-/// Waits until something is as it should be. What is slow here is only slow.
+/// Waits until a condition holds. Slowness is no failure here.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
@@ -105,7 +102,7 @@ fn frame_crosses_link_unchanged_and_delayed() {
 
 #[test]
 fn arp_is_answered_and_not_carried() {
-    // The net would take longer than the test's patience.
+    // Crossing the net would take longer than the test waits.
     let (carrier, hosts) = start(&net(NetKind::Lan, 3, &leg(60_000)));
     hosts[0].send(&testing::arp_request(address(0), address(2)));
     assert_eq!(hosts[0].receive(), frame::arp_answer(address(2), address(0), Mac::from_ipv4(address(0))));
@@ -277,7 +274,7 @@ fn stop_ends_at_drain_deadline() {
         hosts[0].send(&unicast(0, 1, 100));
     }
     until("all is read", || carrier.wires()[0].read == 1_000);
-    // The thread looks again when all is due, and has to end.
+    // The thread checks again when all is due, and must end then.
     carrier.command(CarrierCommand::Call(Box::new(|_, _| thread::sleep(Duration::from_millis(500))))).unwrap();
     carrier.end(Duration::ZERO).unwrap();
     let counts = carrier.wires()[1];

@@ -1,5 +1,4 @@
-//! The carrier's thread: reads frames, hands them to the network, writes what
-//! is due.
+//! The carrier's thread: it reads frames, passes them to the network, and writes those that are due.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -21,30 +20,27 @@ use crate::lab::kernel;
 use crate::netcore::{Delivery, Destination, Network, Port};
 use crate::topology::wiring::Wiring;
 
-/// How many frames are read from one wire before the others, and what is due,
-/// have their turn.
+/// Frames read from one wire before the other wires and due frames get their turn.
 const FRAMES_PER_VISIT: usize = 16;
-/// How many frames are written before wires are read again.
+/// Frames written before wires are read again.
 const DELIVERIES_PER_PASS: usize = 64;
-/// The longest sleep: a limit of the kernel's arithmetic, not of ours.
+/// The longest sleep, for the limits of the kernel's arithmetic.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1 << 30);
-/// Before all that are not real-time, after all that are.
+/// The lowest real-time priority: it precedes only threads that are not real-time.
 const PRIORITY: u8 = 1;
-/// Stands for the event descriptor where others have the number of a wire.
+/// The event descriptor's token, in place of a wire's index.
 const WAKE: u64 = u64::MAX;
 
-/// Work for the carrier's thread, which says what time it is.
+/// Work for the carrier's thread, which passes the time.
 type Call = Box<dyn FnOnce(&mut Core, Time) + Send>;
 
-/// What another thread wants done here.
 pub(super) enum CarrierCommand {
-    /// Look at or change the network.
     Call(Call),
-    /// End, at the latest so much later; until then deliver what is inside.
+    /// Stop after this time at the latest; until then deliver frames inside.
     Stop(Duration),
 }
 
-/// The network, and what its parts are called.
+/// The network and the map of its ports.
 pub(super) struct Core {
     pub(super) network: Network<CarrierFrame>,
     pub(super) wiring: Arc<Wiring>,
@@ -52,7 +48,6 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// Schedules what the topology does, once.
     pub(super) fn begin(&mut self, now: Time) -> Result<Time, CarrierError> {
         if self.has_begun {
             return Err(CarrierError::Begun);
@@ -63,25 +58,24 @@ impl Core {
     }
 }
 
-/// All that the thread owns.
 pub(super) struct CarrierWorker {
     core: Core,
     switch: Switch,
     shared: Arc<CarrierShared>,
-    /// By wire, its port; by port, its wire.
+    /// The port of each wire, and the wire of each port.
     ports: Vec<Port>,
     wires: Vec<Option<usize>>,
     commands: Receiver<CarrierCommand>,
     poll: Poll,
     pool: FramePool,
     unread: UnreadSince,
-    /// How long before a due time to stop sleeping and only look.
+    /// The time before a due time at which the thread stops sleeping and polls.
     spin: Duration,
     ending: Option<Time>,
 }
 
-/// One look reports every wire that has frames: [`UnreadSince`] takes one that is
-/// not reported for empty.
+/// One poll must report every wire that has frames: [`UnreadSince`] takes a wire that is not reported for
+/// empty.
 fn room_for_events(wires: usize) -> Vec<Event> {
     Vec::with_capacity(wires + 1)
 }
@@ -112,8 +106,7 @@ impl CarrierWorker {
             if self.has_ended(written) {
                 return Ok(());
             }
-            // It sleeps only after a look that found nothing, so that what
-            // comes while it sleeps wakes it, and nothing has waited before.
+            // It sleeps only after a poll that found nothing: later frames wake it, and no earlier ones wait.
             let is_idle = written == 0 && events.is_empty();
             let timeout = if is_idle { self.until_next() } else { Some(Duration::ZERO) };
             self.poll.wait(&mut events, timeout)?;
@@ -128,7 +121,7 @@ impl CarrierWorker {
         }
     }
 
-    /// Writes what is due, as far as one pass may. How many frames it was.
+    /// Writes due frames, up to the limit of a pass; returns their number.
     fn deliver(&mut self) -> usize {
         for written in 0..DELIVERIES_PER_PASS {
             let now = self.shared.now();
@@ -147,7 +140,7 @@ impl CarrierWorker {
         self.pool.give_back(delivery.packet);
     }
 
-    /// Writes a frame, or counts why it cannot be. Whether it was written.
+    /// Writes a frame, or counts the failure; true if it was written.
     fn write(&self, wire: usize, frame: &[u8]) -> bool {
         let tally = &self.shared.tallies[wire];
         match write(&self.shared.wires[wire], frame) {
@@ -158,12 +151,12 @@ impl CarrierWorker {
         false
     }
 
-    /// Reads some frames of a wire. If there are more, the next wait says so at once.
+    /// Reads some frames of a wire. If there are more, the next poll returns at once.
     fn visit(&mut self, wire: usize, flags: EventFlags) {
         let since = self.unread.since(wire);
         for frames in 0..FRAMES_PER_VISIT {
             match read(&self.shared.wires[wire], self.pool.space()) {
-                // The other end was closed.
+                // The other end is closed.
                 Ok(0) => return self.give_up(wire),
                 Ok(bytes) => self.accept(wire, bytes, since),
                 // The poll reported an error that reading does not clear.
@@ -172,7 +165,7 @@ impl CarrierWorker {
                 }
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => {}
-                // The interface was set down, and may come up again.
+                // The interface is down, and may come up again.
                 Err(Errno::NETDOWN) => return,
                 Err(_) => return self.give_up(wire),
             }
@@ -180,8 +173,7 @@ impl CarrierWorker {
         self.unread.leave(wire);
     }
 
-    /// Decides about the frame that was just read: now is when it arrived,
-    /// though it may have waited `since` earlier.
+    /// Decides about the frame just read. It counts as arriving now, though it may have waited since `since`.
     fn accept(&mut self, wire: usize, bytes: usize, since: Time) {
         let now = self.shared.now();
         self.shared.unread.record(now.since(since));
@@ -202,20 +194,20 @@ impl CarrierWorker {
 
     fn carry(&mut self, now: Time, wire: usize, to: Destination, bytes: usize) {
         let frame = self.pool.take_frame(bytes);
-        // What the network drops it counts itself.
+        // The network counts its drops itself.
         let _fate = self.core.network.send(now, self.ports[wire], to, bytes as u32, frame);
     }
 
-    /// Reads no more from a wire whose host is gone; the others go on.
+    /// Stops reading a wire whose host is gone; the others go on.
     fn give_up(&mut self, wire: usize) {
         self.shared.tallies[wire].broken.count();
         self.poll.forget(&self.shared.wires[wire]);
     }
 
-    /// Does what other threads asked for. Each of them waits for its answer, so
-    /// that there are never more commands than threads.
+    /// Runs other threads' commands. Each thread waits for its answer, so there are never more commands than
+    /// threads.
     fn run_commands(&mut self) {
-        // The count only wakes; it is not used.
+        // The counter only wakes the thread; its value is unused.
         let _ = read(&self.shared.wake, &mut [0; 8]);
         while let Ok(command) = self.commands.try_recv() {
             let now = self.shared.now();
@@ -229,20 +221,20 @@ impl CarrierWorker {
         }
     }
 
-    /// Whether the time to end has passed, or all is delivered before.
+    /// True if the time to stop has passed, or everything was delivered before.
     fn has_ended(&self, written: usize) -> bool {
         let is_empty = written == 0 && self.core.network.held() == 0;
         self.ending.is_some_and(|at| is_empty || self.shared.now() >= at)
     }
 
-    /// How long nothing is to be done; none if nothing is inside.
+    /// The time until the next event; `None` if nothing is inside.
     fn until_next(&self) -> Option<Duration> {
         let next = [self.core.network.poll_deadline(), self.ending].into_iter().flatten().min()?;
         Some(next.since(self.shared.now()).saturating_sub(self.spin))
     }
 }
 
-/// Waiting for wires and for a time, to the nanosecond.
+/// A poll of the wires with a timeout in nanoseconds.
 struct Poll {
     epoll: OwnedFd,
 }
@@ -257,12 +249,12 @@ impl Poll {
             add(wire, number as u64).map_err(system("wait for an interface's packets"))?;
         }
         let poll = Self { epoll };
-        // A kernel that cannot wait to the nanosecond is found out here.
+        // This detects a kernel that cannot wait to the nanosecond.
         poll.wait(&mut Vec::with_capacity(1), Some(Duration::ZERO))?;
         Ok(poll)
     }
 
-    /// Fills `events`, at the latest after `timeout`; without one, when there are any.
+    /// Fills `events`, after `timeout` at the latest; without one, once there are any.
     fn wait(&self, events: &mut Vec<Event>, timeout: Option<Duration>) -> Result<(), CarrierError> {
         let timeout = timeout.map(|timeout| timeout.min(LONGEST_SLEEP));
         let timeout =
@@ -275,18 +267,17 @@ impl Poll {
     }
 
     fn forget(&self, wire: impl AsFd) {
-        // It was added; at worst it is reported once more.
+        // It was added before; if this fails, it is reported once more.
         let _ = epoll::delete(&self.epoll, wire);
     }
 }
 
-/// What wakes the thread for a command.
+/// The descriptor that wakes the thread for a command.
 pub(super) fn wake_event() -> Result<OwnedFd, CarrierError> {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(system("be given commands"))
 }
 
-/// Sets the calling thread up to be woken at the time that it asked for, and
-/// says with what priority it runs.
+/// Sets the calling thread up for exact wake-ups, and describes its priority.
 pub(super) fn prepare_thread(shared: &CarrierShared, realtime: bool) -> String {
     // Without this, sleeps may be 50 us too long.
     let exact = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).is_ok();

@@ -1,39 +1,35 @@
-//! When a link counts as being what its description says.
+//! The criteria by which a link matches its description.
 //!
-//! The criteria are those of Emulab's linktest, with two differences. Delay is
-//! judged in each direction on its own, by half of what Emulab allows for the
-//! round trip, so that two wrong halves of a right whole are seen. And Emulab
-//! adds to the round trip what its delay nodes were found to add (0.333 ms
-//! less 0.25 %); here the probe's own transmission times are added, which are known.
+//! They are those of Emulab's linktest, with two differences. Delay is judged in each direction on its own, by
+//! half of Emulab's tolerance for the round trip, so that two wrong halves of a right sum are found. And where
+//! Emulab adds to the round trip the measured delay of its delay nodes (0.333 ms less 0.25 %), the probe's own
+//! transmission times, which are known, are added here.
 
 use crate::statistics::{mean, two_sided, variance};
 
-/// An error of the mean delay between these, milliseconds one way, is
-/// tolerated even if it is significant: half of Emulab's −0.5 and +3.5 ms.
+/// An error of the mean delay in this range, milliseconds one way, is tolerated even if it is significant: half
+/// of Emulab's −0.5 and +3.5 ms.
 pub const DELAY_ERROR_MS: (f64, f64) = (-0.25, 1.75);
 /// The confidence of the t test of delays.
 pub const DELAY_CONFIDENCE: f64 = 0.99;
-/// How far the rate may be off, as parts of it.
+/// The tolerance of the rate, as fractions of it.
 pub const RATE_ERROR: (f64, f64) = (-0.03, 0.015);
-/// The z that a count of lost packets must stay within: 1 % of right links do not.
+/// The largest |z| of a count of lost packets: 1 % of correct links exceed it.
 pub const LOSS_Z: f64 = 2.58;
-/// The most packets that a link may lose that is to lose none, or less than one.
+/// Lost packets that are tolerated on a link which should lose none, or less than one.
 pub const FORGIVEN: u32 = 1;
 
-/// What came of one comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CriterionResult {
-    /// The mean of what was measured.
     pub measured: f64,
-    /// By how much it is off: milliseconds of a delay, parts of a rate, packets lost of a hundred sent.
+    /// The error: milliseconds of a delay, a fraction of a rate, or lost packets in a hundred.
     pub error: f64,
-    /// Student's t or the normal z of the error; none where there is none.
+    /// Student's t or the normal z of the error, if it has one.
     pub statistic: Option<f64>,
-    /// Whether the criterion is met.
     pub passed: bool,
 }
 
-/// Delays in milliseconds against the mean that is expected; none if there are too few.
+/// Compares delays in milliseconds with the expected mean; `None` if there are too few.
 pub fn delay(samples: &[f64], expected: f64) -> Option<CriterionResult> {
     let (measured, variance) = (mean(samples)?, variance(samples)?);
     let n = samples.len() as f64;
@@ -42,13 +38,12 @@ pub fn delay(samples: &[f64], expected: f64) -> Option<CriterionResult> {
     let (low, high) = DELAY_ERROR_MS;
     let tolerated = error > low && error < high;
     let passed = tolerated || t.abs() <= two_sided(DELAY_CONFIDENCE, n - 1.0);
-    // Equal samples have no spread: their t is without bound and means nothing.
+    // Equal samples have no spread: their t is unbounded and meaningless.
     Some(CriterionResult { measured, error, statistic: t.is_finite().then_some(t), passed })
 }
 
-/// A rate in bits a second against the one that is expected; `spread` is the
-/// standard deviation of the measurement, as a part of the rate, where losses
-/// behind the bottleneck make it vary.
+/// Compares a rate in bits per second with the expected one. `spread` is the standard deviation of the
+/// measurement, as a fraction of the rate, where losses behind the bottleneck make it vary.
 pub fn rate(measured: f64, expected: f64, spread: f64) -> CriterionResult {
     let error = measured / expected - 1.0;
     let (low, high) = RATE_ERROR;
@@ -56,9 +51,8 @@ pub fn rate(measured: f64, expected: f64, spread: f64) -> CriterionResult {
     CriterionResult { measured, error, statistic: None, passed: error >= low - chance && error <= high + chance }
 }
 
-/// Lost packets of those sent against the part that is expected to be lost.
-/// `variance` is that of the number lost over the number sent, p(1 − p) where
-/// each packet is lost on its own. None if nothing was sent.
+/// Compares the packets lost with the expected fraction. `variance` is that of the number lost over the number
+/// sent: p(1 − p) if losses are independent. `None` if nothing was sent.
 pub fn loss(lost: u32, sent: u32, expected: f64, variance: f64) -> Option<CriterionResult> {
     if sent == 0 {
         return None;
@@ -73,18 +67,17 @@ pub fn loss(lost: u32, sent: u32, expected: f64, variance: f64) -> Option<Criter
     if variance <= 0.0 {
         return judged(None, lost == sent);
     }
-    // So few have no normal distribution.
+    // So few losses are not normally distributed.
     let is_forgiven = n * expected < 1.0 && lost <= FORGIVEN;
     let z = (lost_f - n * expected) / (n * variance).sqrt();
     judged(Some(z), is_forgiven || z.abs() < LOSS_Z)
 }
 
-/// The rate, in bits a second, at which frames of so many bytes arrived at
-/// these times (nanoseconds, in order); none of fewer than four.
+/// The rate, in bits per second, from the arrival times (nanoseconds, in order) of frames of this size; `None`
+/// for fewer than four.
 ///
-/// It is that of the median time over half of them: n packets later means n
-/// transmissions later, and a reader that was late for a while, or a carrier,
-/// moves some of these times and not their median.
+/// It takes the median time over half of the frames: n packets later means n transmissions later, and a reader
+/// or carrier that is late for a while shifts some of these times and not their median.
 pub fn arrival_rate(arrivals: &[u64], frame: u32) -> Option<f64> {
     let half = arrivals.len() / 2;
     if half < 2 {
@@ -113,7 +106,9 @@ mod tests {
 
     #[test]
     fn insignificant_error_beyond_tolerance_passes() {
-        // Mean 7, standard deviation √10 = 3.1623, n 5: t = 2 / (3.1623 / √5) = 1.4142; the critical one is 4.604.
+        // Mean 7, standard deviation √10 = 3.1623, n 5: t = 2
+        // (3.1623
+        // √5) = 1.4142; the critical value is 4.604.
         let judged = delay(&[3.0, 5.0, 7.0, 9.0, 11.0], 5.0).unwrap();
         assert!((judged.statistic.unwrap() - std::f64::consts::SQRT_2).abs() < 1e-9);
         assert!(judged.passed);
@@ -159,7 +154,7 @@ mod tests {
 
     #[test]
     fn tiny_loss_may_lose_one_packet() {
-        // z = 2.85, and a tenth of all right links lose one.
+        // z = 2.85, and a tenth of all correct links lose one.
         assert!(loss(1, 1000, 1e-4, 1e-4).unwrap().passed);
         assert!(!loss(2, 1000, 1e-4, 1e-4).unwrap().passed);
     }

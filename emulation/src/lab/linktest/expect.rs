@@ -1,4 +1,4 @@
-//! What a path is to do, by its description.
+//! The expected behaviour of a path, from its description.
 
 use std::time::Duration;
 
@@ -7,16 +7,14 @@ use crate::topology::model::{Burst, Net, NetKind};
 use crate::topology::wiring::direction;
 use crate::units::Rate;
 
-/// The way of a packet from one member of a link or LAN to another: one pipe
-/// on a link, two on a LAN.
+/// The path of a packet from one member of a link or LAN to another: one pipe on a link, two on a LAN.
 #[derive(Clone, Debug)]
 pub(super) struct ExpectedPath {
     stages: Vec<PipeConfig>,
 }
 
 impl ExpectedPath {
-    /// The path from the member at one place to that at another; none if
-    /// there is no such member.
+    /// The path between the members with these indices; `None` if one does not exist.
     pub(super) fn between(net: &Net, from: usize, to: usize) -> Option<Self> {
         let (sender, receiver) = (net.members.get(from)?, net.members.get(to)?);
         let stages = match net.kind {
@@ -26,54 +24,49 @@ impl ExpectedPath {
         Some(Self { stages })
     }
 
-    /// How long a frame of so many bytes takes on the average, if nothing else is there.
+    /// The mean delay of a frame of this size on an idle path.
     pub(super) fn delay(&self, frame: u32) -> Duration {
         self.stages.iter().map(|stage| stage.rate.time_for(frame.into()) + stage.delay + stage.jitter / 2).sum()
     }
 
-    /// How long it takes at most.
     pub(super) fn longest(&self, frame: u32) -> Duration {
         self.stages.iter().map(|stage| stage.rate.time_for(frame.into()) + stage.delay + stage.jitter).sum()
     }
 
-    /// How far apart frames must be sent so that none finds another, nor is
-    /// held back by the jitter of the one before.
+    /// The interval at which no frame meets another, or is held back by the jitter of the one before.
     pub(super) fn spacing(&self, frame: u32) -> Duration {
         let apart = self.stages.iter().map(|stage| 2 * stage.rate.time_for(frame.into()) + stage.jitter);
         apart.max().unwrap_or_default()
     }
 
-    /// The rate of the slowest stage.
     pub(super) fn rate(&self) -> Rate {
         self.stages.iter().fold(Rate::UNLIMITED, |rate, stage| rate.slower(stage.rate))
     }
 
-    /// The part of packets that gets lost in the long run, 0 to 1.
+    /// The fraction of packets lost in the long run.
     pub(super) fn loss(&self) -> f64 {
         loss(&self.stages)
     }
 
-    /// The variance of the number lost of `n` packets, over n: p(1 − p) where
-    /// each is lost on its own, more where losses come in bursts.
+    /// The variance of the number lost of `n` packets, over n: p(1 − p) for independent losses, more for
+    /// bursts.
     pub(super) fn loss_variance(&self) -> f64 {
         loss_variance(&self.stages)
     }
 
-    /// What part of an offered rate gets through the losses that come before
-    /// the slowest stage's queue.
+    /// The fraction of an offered rate that survives the losses before the slowest stage's queue.
     pub(super) fn survival_before_bottleneck(&self) -> f64 {
         1.0 - loss(self.stages.get(..=self.bottleneck()).unwrap_or_default())
     }
 
-    /// The losses behind the slowest stage's queue: how many, and their
-    /// variance as in [`ExpectedPath::loss_variance`].
+    /// The losses behind the slowest stage's queue: their fraction, and their variance as in
+    /// [`ExpectedPath::loss_variance`].
     pub(super) fn loss_after_bottleneck(&self) -> (f64, f64) {
         let after = self.stages.get(self.bottleneck() + 1..).unwrap_or_default();
         (loss(after), loss_variance(after))
     }
 
-    /// The smallest queue before a rate: packets of so many bytes that it
-    /// holds, the one in service counted.
+    /// The smallest queue in front of a rate, as packets of this size, including the one in transmission.
     pub(super) fn smallest_queue(&self, frame: u32) -> u32 {
         let limited = self.stages.iter().filter(|stage| !stage.rate.is_unlimited());
         let packets = limited.map(|stage| match stage.queue.in_bytes {
@@ -83,7 +76,7 @@ impl ExpectedPath {
         packets.min().unwrap_or(u32::MAX)
     }
 
-    /// Whether a queue drops packets before it is full.
+    /// True if a queue drops packets before it is full.
     pub(super) fn drops_early(&self) -> bool {
         use crate::topology::model::Discipline::Red;
         self.stages.iter().any(|stage| !stage.rate.is_unlimited() && matches!(stage.queue.discipline, Red(_)))
@@ -95,12 +88,12 @@ impl ExpectedPath {
     }
 }
 
-/// The bursts of a pipe that can happen.
+/// The bursts of a pipe that have an effect.
 fn bursts(stage: &PipeConfig) -> impl Iterator<Item = Burst> {
     stage.burst.into_iter().flatten().filter(|burst| burst.enter > 0.0 && burst.loss > 0.0)
 }
 
-/// The part of the time that a Gilbert–Elliott model is in its bad state.
+/// The fraction of time that a Gilbert–Elliott model spends in its bad state.
 fn bad(burst: Burst) -> f64 {
     burst.enter / (burst.enter + burst.leave)
 }
@@ -112,15 +105,14 @@ fn loss(stages: &[PipeConfig]) -> f64 {
     1.0 - stages.iter().map(survives).product::<f64>()
 }
 
-/// Of independent two-state chains, each of which lets a packet survive with
-/// mean s and covariance c·λᵏ between packets k apart, with λ = 1 − enter −
-/// leave: the covariance of the product is the sum over all non-empty sets of
-/// chains of Π c (in the set) · Π s² (outside) · (Π λ)ᵏ. Summed over k = 1, 2…
-/// and doubled it is what bursts add to p(1 − p).
+/// For independent two-state chains, each of which lets a packet survive with mean s and covariance c·λᵏ
+/// between packets k apart, with λ = 1 − enter − leave: the covariance of the product is the sum over all
+/// non-empty sets of chains of Π c (in the set) · Π s² (outside) · (Π λ)ᵏ. Summed over k = 1, 2… and doubled,
+/// it is the amount that bursts add to p(1 − p).
 fn loss_variance(stages: &[PipeConfig]) -> f64 {
     let p = loss(stages);
     let random: f64 = stages.iter().map(|stage| 1.0 - stage.loss).product();
-    // Two pipes with two models each at the most: 16 sets.
+    // At most two pipes with two models each: 16 sets.
     let chains: Vec<(f64, f64, f64)> = stages.iter().flat_map(bursts).map(chain).collect();
     let mut added = 0.0;
     for set in 1_u32..1 << chains.len() {
@@ -133,13 +125,13 @@ fn loss_variance(stages: &[PipeConfig]) -> f64 {
                 weight *= mean * mean;
             }
         }
-        // A chain that never turns (λ = 1) has no variance that ends; one packet in 10⁹ is enough of it.
+        // A chain that never changes (λ = 1) has an infinite variance; one change in 10⁹ packets stands for it.
         added += 2.0 * weight * lambda / (1.0 - lambda).max(1e-9);
     }
     (p * (1.0 - p) + added).max(0.0)
 }
 
-/// Mean survival, the covariance's factor, and how it fades from packet to packet.
+/// Mean survival, the covariance's factor, and its decay from packet to packet.
 fn chain(burst: Burst) -> (f64, f64, f64) {
     let bad = bad(burst);
     (1.0 - bad * burst.loss, burst.loss * burst.loss * bad * (1.0 - bad), 1.0 - burst.enter - burst.leave)

@@ -1,4 +1,4 @@
-//! Probes, and when each flow of them may run.
+//! Probes, and the schedule of their flows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -6,93 +6,79 @@ use std::time::Duration;
 
 use crate::topology::model::{HostIndex, NetIndex};
 
-/// What Ethernet, IPv4 and UDP add to a payload.
+/// Bytes that Ethernet, IPv4 and UDP add to a payload.
 pub(super) const OVERHEAD: u32 = 14 + 20 + 8;
-/// The smallest probe: see [`super::probe`] for what is in it.
+/// The smallest frame of a probe, whose content [`super::probe`] describes.
 pub(super) const SMALLEST_FRAME: u32 = OVERHEAD + 24;
-/// The largest.
 pub(super) const LARGEST_FRAME: u32 = 1514;
 
-/// Probes from one host to another.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LinktestFlow {
-    /// Who sends.
     pub(super) from: HostIndex,
-    /// Who receives.
     pub(super) to: HostIndex,
     /// The receiver's address on the link or LAN that is measured.
     pub(super) address: Ipv4Addr,
-    /// The link or LAN, and the places of the two on it; none of a flow that may take any way.
+    /// The link or LAN, and the indices of the two members; `None` for a flow over any path.
     pub(super) way: Option<(NetIndex, usize, usize)>,
     /// Bytes of a frame on the wire, from [`SMALLEST_FRAME`] to [`LARGEST_FRAME`].
     pub(super) frame: u32,
-    /// How many.
     pub(super) count: u32,
-    /// Time between two.
     pub(super) interval: Duration,
-    /// How many may be sent at once to catch up, if the sender was held up;
-    /// the rest then comes later.
+    /// Probes that may be sent at once to catch up after a delay; the rest is sent later.
     pub(super) burst: u32,
-    /// When the first is sent.
     pub(super) start: Duration,
-    /// How long after the last one its arrival is awaited.
+    /// The time for which the last probe's arrival is awaited.
     pub(super) patience: Duration,
 }
 
 impl LinktestFlow {
-    /// Packets in a second.
+    /// Packets per second.
     fn pace(&self) -> f64 {
         if self.count < 2 { 0.0 } else { 1.0 / self.interval.as_secs_f64().max(1e-9) }
     }
 
-    /// From the first to the last, and one interval.
+    /// From the first probe to one interval after the last.
     fn length(&self) -> Duration {
         self.interval * self.count
     }
 }
 
-/// What became of a flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LinktestTrace {
-    /// How many were sent.
     pub(super) sent: u32,
-    /// Those that arrived, each once, in the order of their arrival.
+    /// The probes that arrived, each once, in the order of arrival.
     pub(super) arrivals: Vec<LinktestArrival>,
 }
 
 /// A probe that arrived; times in nanoseconds of one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LinktestArrival {
-    /// When it was sent.
     pub(super) sent: u64,
-    /// When it arrived.
     pub(super) received: u64,
 }
 
 impl LinktestTrace {
-    /// How long each took, milliseconds.
+    /// In milliseconds.
     pub(super) fn delays(&self) -> Vec<f64> {
         self.arrivals.iter().map(|arrival| arrival.received.saturating_sub(arrival.sent) as f64 / 1e6).collect()
     }
 
-    /// How many were sent and did not arrive.
+    /// Probes that were sent and did not arrive.
     pub(super) fn lost(&self) -> u32 {
         self.sent.saturating_sub(u32::try_from(self.arrivals.len()).unwrap_or(u32::MAX))
     }
 }
 
-/// How many flows are looked at for one that can begin.
+/// Flows that are examined to find one that can begin.
 const LOOKAHEAD: usize = 512;
 
-/// Gives every flow its start, so that no two share a leg at a time and all
-/// together send at most `pace` packets a second (one flow alone may send
-/// more). A leg rests for `rest` after its flow, in which queues run empty.
-/// Flows without a way of their own keep the start that they have. Gives when
-/// the last of them ends.
+/// Sets every flow's start so that no two share a leg at a time, and all together send at most `pace` packets
+/// per second (a single flow may send more). A leg rests for `rest` after its flow, so that queues empty. Flows
+/// without a fixed path keep their start. Returns the end of the last flow.
 pub(super) fn schedule(flows: &mut [LinktestFlow], pace: f64, rest: Duration) -> Duration {
     let mut waiting: VecDeque<usize> = (0..flows.len()).filter(|index| flows[*index].way.is_some()).collect();
     let mut busy: BTreeMap<LinktestLeg, Duration> = BTreeMap::new();
-    // What is running: when it ends, and its pace.
+    // Running flows: their end and their pace.
     let mut running: Vec<(Duration, f64)> = Vec::new();
     let mut now = Duration::ZERO;
     while !waiting.is_empty() {
@@ -119,7 +105,7 @@ pub(super) fn schedule(flows: &mut [LinktestFlow], pace: f64, rest: Duration) ->
     flows.iter().map(|flow| flow.start + flow.length()).max().unwrap_or_default()
 }
 
-/// A member's direction: the net, its place, and whether it is towards the net.
+/// A member's direction: the net, its index, and true for the direction towards the net.
 type LinktestLeg = (NetIndex, usize, bool);
 
 fn legs(flow: &LinktestFlow) -> [LinktestLeg; 2] {
@@ -158,7 +144,7 @@ mod tests {
 
     #[test]
     fn total_pace_is_kept() {
-        // Each sends 1000 a second.
+        // Each sends 1000 per second.
         assert_eq!(starts(vec![flow(0, 1), flow(2, 3), flow(4, 5)], 2000.0, 0), [0, 0, 10]);
         assert_eq!(starts(vec![flow(0, 1), flow(2, 3)], 10.0, 0), [0, 10], "one alone may exceed it");
     }

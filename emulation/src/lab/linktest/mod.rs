@@ -1,12 +1,10 @@
-//! Whether the network is what its description says: delay, rate and loss of
-//! every link and LAN, in each direction, and whether hosts reach one another.
+//! Tests whether the network matches its description: delay, rate and loss of every link and LAN, in each
+//! direction, and reachability between hosts.
 //!
-//! Every direction is measured with packets that carry their time,
-//! and judged by Emulab's criteria ([`criteria`]). On a LAN delay is measured
-//! between all pairs of members, or round the ring of them where they are
-//! many; loss round the ring; rate on paths on which each leg is the slowest
-//! of its path. A measurement that fails is repeated twice, with less beside
-//! it, and fails only if it does so each time: 1 % of right links fail once,
+//! Every direction is measured with time-stamped packets, and judged by Emulab's criteria ([`criteria`]). On a
+//! LAN delay is measured between all pairs of members, or round the ring of them if they are many; loss round
+//! the ring; rate on paths on which each leg is the slowest of its path. A measurement that fails is repeated
+//! twice, with less traffic beside it, and fails only if it does so each time: 1 % of correct links fail once,
 //! and a machine that is busy for a moment is not the link's fault.
 //!
 //! Nothing else should use the network meanwhile.
@@ -31,48 +29,43 @@ pub use wire::run;
 
 use crate::topology::model::{Net, NetIndex, Topology};
 
-/// How often a path is measured before it is said to have failed.
+/// Measurements of a path before it has failed.
 pub const ATTEMPTS: i32 = 3;
-/// Packets a second of all probes together, by test: delays are not to queue
-/// in the core, and the core is not to be the bottleneck of a rate.
+/// Packets per second of all probes together, by test: delays must not queue in the core, and the core must not
+/// be the bottleneck of a rate.
 const PACE: [f64; 3] = [5_000.0, 10_000.0, 25_000.0];
-/// Time for one test, measuring again included; what does not fit is measured once.
+/// Time for one test with its repeats; measurements that do not fit are not repeated.
 const TIME: Duration = Duration::from_secs(15);
-/// The same for a quick test.
 const QUICK_TIME: Duration = Duration::from_secs(4);
-/// Ordered pairs of members of all LANs up to which delay is measured between all.
+/// The most ordered pairs of members, of all LANs together, up to which delay is measured between all.
 const ALL_PAIRS: usize = 3_000;
 
-/// What to measure.
 #[derive(Clone, Debug)]
 pub struct LinktestOptions {
-    /// A few seconds instead of a minute: fewer probes, and delays only between neighbours.
+    /// A few seconds instead of a minute: fewer probes, and delays only round the ring.
     pub quick: bool,
-    /// What is measured of paths.
     pub tests: Vec<LinktestKind>,
-    /// Whether hosts are tried to reach one another where packets are routed.
+    /// True to test reachability between hosts where packets are routed.
     pub reach: bool,
-    /// These links and LANs only; all if there are none.
+    /// Only these links and LANs; empty means all.
     pub nets: Vec<NetIndex>,
 }
 
 impl Default for LinktestOptions {
-    /// Everything.
     fn default() -> Self {
         Self { quick: false, tests: LinktestKind::ALL.to_vec(), reach: true, nets: Vec::new() }
     }
 }
 
-/// What carries probes: the lab, or in tests the model itself.
+/// The transport of probes: the lab, or in tests the model itself.
 trait ProbeCarrier {
     type Error;
-    /// Sends all, and waits for what arrives.
+    /// Sends all flows, and waits for their arrivals.
     fn send_flows(&mut self, flows: &[LinktestFlow]) -> Result<Vec<LinktestTrace>, Self::Error>;
-    /// Whether to stop.
     fn stopped(&self) -> bool;
 }
 
-/// Measures with whatever carries the probes; `watch` hears what is being done.
+/// Measures over a carrier of probes; `watch` gets the name of each step.
 fn measure<W: ProbeCarrier>(
     topology: &Topology,
     options: &LinktestOptions,
@@ -134,7 +127,7 @@ fn try_paths<W: ProbeCarrier>(
             break;
         }
         let mut flows: Vec<LinktestFlow> = open.iter().filter_map(|index| jobs[*index].flow.clone().ok()).collect();
-        // Again with less beside it, if there is time.
+        // Repeats with less traffic beside it, if there is time.
         let gentle = flow::schedule(&mut flows, pace / 4.0_f64.powi(attempt - 1), rest);
         let length = if gentle <= time { gentle } else { flow::schedule(&mut flows, pace, rest) };
         if attempt > 1 && length > time {
@@ -153,7 +146,7 @@ fn try_paths<W: ProbeCarrier>(
     Ok(jobs.iter().map(|job| job.way.0).zip(done).collect())
 }
 
-/// The paths to be measured for one test.
+/// The paths to measure in one test.
 fn jobs(topology: &Topology, options: &LinktestOptions, test: LinktestKind) -> Vec<PathTest> {
     let chosen = |net: &NetIndex| options.nets.is_empty() || options.nets.contains(net);
     let nets: Vec<NetIndex> = (0..topology.nets.len()).filter(chosen).collect();
@@ -172,7 +165,7 @@ fn jobs(topology: &Topology, options: &LinktestOptions, test: LinktestKind) -> V
     nets.into_iter().flat_map(of_net).collect()
 }
 
-/// A path as it stands before it is measured.
+/// A path's entry before it is measured.
 fn unmeasured(topology: &Topology, job: &PathTest) -> LinktestMeasurement {
     let name = |host: usize| topology.hosts.get(host).map(|host| host.name.clone()).unwrap_or_default();
     let (net, from, to) = job.way;
@@ -194,7 +187,6 @@ fn unmeasured(topology: &Topology, job: &PathTest) -> LinktestMeasurement {
     }
 }
 
-/// Puts down what a trace says.
 fn judge(done: &mut LinktestMeasurement, job: &PathTest, trace: &LinktestTrace, attempt: u32) {
     let judged = job.judge(trace);
     done.sent = trace.sent;

@@ -1,4 +1,4 @@
-//! Which ways through a link or LAN are measured.
+//! The paths through a link or LAN that are measured.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,15 @@ use super::expect::ExpectedPath;
 use crate::topology::model::Net;
 use crate::units::Rate;
 
-/// From the member at one place to that at another.
+/// The indices of the sending and the receiving member.
 pub(super) type MemberPair = (usize, usize);
 
-/// Every ordered pair of `members`, in rounds in each of which every member
-/// sends once and receives once.
+/// Every ordered pair of `members`, in rounds in each of which every member sends once and receives once.
 pub(super) fn all(members: usize) -> Vec<MemberPair> {
     (1..members).flat_map(|distance| round(members, distance)).collect()
 }
 
-/// Every member to its neighbour and back: each leg is used, and each direction has its other.
+/// Every member to the next one and back: each leg is used, and each direction has its counterpart.
 pub(super) fn ring(members: usize) -> Vec<MemberPair> {
     match members {
         0 | 1 => Vec::new(),
@@ -24,7 +23,7 @@ pub(super) fn ring(members: usize) -> Vec<MemberPair> {
     }
 }
 
-/// Every member to the one after it: each leg is used once.
+/// Every member to the next one: each leg is used once.
 pub(super) fn circle(members: usize) -> Vec<MemberPair> {
     if members < 3 { all(members) } else { round(members, 1).collect() }
 }
@@ -33,9 +32,8 @@ fn round(members: usize, distance: usize) -> impl Iterator<Item = MemberPair> {
     (0..members).map(move |from| (from, (from + distance) % members))
 }
 
-/// Paths on which, together, every leg is the slowest, so that its rate can be
-/// seen; a leg for which there is no partner as fast as itself is used too,
-/// and its rate stays hidden.
+/// Paths on which, together, every leg is the slowest, so that its rate shows. A leg without a partner as fast
+/// as itself is used too, and its rate stays hidden.
 pub(super) fn rates(net: &Net) -> Vec<MemberPair> {
     let members = net.members.len();
     let place = |rate: Rate| if rate.is_unlimited() { u64::MAX } else { rate.bps() };
@@ -46,8 +44,8 @@ pub(super) fn rates(net: &Net) -> Vec<MemberPair> {
     };
     let senders = by_rate(&|member| net.members[member].to_net.rate);
     let receivers = by_rate(&|member| net.members[member].from_net.rate);
-    // The fastest sends to the fastest: next to one another in both orders, so
-    // moving one order on by one keeps like with like.
+    // The fastest sends to the fastest: they are adjacent in both orders, so shifting one order by one keeps
+    // similar members together.
     let mut pairs = Vec::new();
     let mut open = UncoveredLegs::for_members(members);
     for (index, &from) in senders.iter().enumerate() {

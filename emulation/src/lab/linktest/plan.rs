@@ -1,4 +1,4 @@
-//! What is sent to measure a path, and what is not measured and why.
+//! The probes that measure a path, and the reasons for not measuring one.
 
 use std::time::Duration;
 
@@ -11,45 +11,42 @@ use crate::topology::model::{NetIndex, Topology};
 
 /// Emulab's ping: 56 bytes of payload.
 const PING_FRAME: u32 = OVERHEAD + 56;
-/// Probes that measure a delay.
+/// The largest loss of a path that is measured for delay or, as in Emulab, for rate.
 const PINGS: f64 = 10.0;
-/// A path that loses more than this is not measured for delay or, as in Emulab, for rate.
 const MOST_LOSS: [f64; 2] = [0.9, 0.2];
-/// Rates between these are measured, bits a second. Emulab's linktest begins
-/// at 64 kbit/s, and ends where this does.
+/// The rates that are measured, bits per second. Emulab's linktest begins at 64 kbit/s, and ends at the same
+/// rate.
 const RATES: std::ops::RangeInclusive<u64> = 8_000..=100_000_000;
-/// What is offered, as parts of the rate, so that the queue never runs empty;
-/// less where a queue would drop early because of it.
+/// The offered load, as fractions of the rate, so that the queue never empties; less if a queue would drop
+/// early because of it.
 const OFFERED: [f64; 2] = [1.2, 1.05];
-/// How long one frame may take to send when a rate is measured.
+/// The longest transmission time of one frame when a rate is measured, seconds.
 const FRAME_TIME: f64 = 0.05;
-/// Of a path's rate, the part that probes for loss use: nothing is to queue.
+/// The fraction of a path's rate that probes for loss use, so that nothing queues.
 const LOSS_LOAD: f64 = 0.5;
-/// What arrivals are awaited for beyond the time that they need, on a machine that is busy.
+/// The extra time for arrivals on a busy machine.
 const PATIENCE: Duration = Duration::from_millis(150);
 
-/// One path to be measured, and how.
+/// A path, and the test to make on it.
 #[derive(Clone, Debug)]
 pub(super) struct PathTest {
-    /// What is measured.
     pub(super) test: LinktestKind,
-    /// The link or LAN, and the places on it of who sends and who receives.
+    /// The link or LAN, and the indices of its sending and receiving members.
     pub(super) way: (NetIndex, usize, usize),
-    /// The path between them.
     pub(super) path: ExpectedPath,
-    /// What is sent, or the reason why nothing is.
+    /// The probes, or the reason why there are none.
     pub(super) flow: Result<LinktestFlow, &'static str>,
-    /// Time that the queue on the path may take to empty afterwards.
+    /// Time after which the queue on the path is empty again.
     pub(super) drain: Duration,
 }
 
-/// How much is sent, by how thorough the test is.
+/// The number of probes, for a full or a quick test.
 #[derive(Clone, Copy, Debug)]
 struct LinktestVolume {
-    /// Probes for loss, and the time that they may take.
+    /// Probes for loss, and their time in seconds.
     losses: f64,
     loss_time: f64,
-    /// Frames that measure a rate, and the time that they take at least.
+    /// Frames that measure a rate, and their least time in seconds.
     frames: f64,
     rate_time: f64,
 }
@@ -57,7 +54,7 @@ struct LinktestVolume {
 const FULL: LinktestVolume = LinktestVolume { losses: 1000.0, loss_time: 5.0, frames: 25.0, rate_time: 0.25 };
 const QUICK: LinktestVolume = LinktestVolume { losses: 200.0, loss_time: 0.5, frames: 15.0, rate_time: 0.06 };
 
-/// The job of measuring one path of a net; none if it has no such members.
+/// The test of one path of a net; `None` if the net has no such members.
 pub(super) fn job(
     topology: &Topology,
     test: LinktestKind,
@@ -89,7 +86,7 @@ pub(super) fn job(
 }
 
 impl PathTest {
-    /// What the description says, in the unit of the test.
+    /// The value of the description, in the unit of the test.
     pub(super) fn expected(&self) -> f64 {
         match self.test {
             LinktestKind::Delay => {
@@ -101,7 +98,7 @@ impl PathTest {
         }
     }
 
-    /// What a trace of its flow says; none if too little arrived to say anything.
+    /// The result of a flow's trace; `None` if too few probes arrived.
     pub(super) fn judge(&self, trace: &LinktestTrace) -> Option<CriterionResult> {
         let expected = self.expected();
         match self.test {
@@ -118,7 +115,7 @@ impl PathTest {
     }
 }
 
-/// A flow with its packets, and its ends still open.
+/// A flow whose ends are not set yet.
 fn draft(frame: u32, count: f64, interval: f64) -> LinktestFlow {
     LinktestFlow {
         from: 0,
@@ -140,7 +137,7 @@ fn pings(path: &ExpectedPath) -> Result<LinktestFlow, &'static str> {
     if loss > MOST_LOSS[0] {
         return Err("too much is lost");
     }
-    // Two more than needed on the average where some get lost.
+    // Two more than needed on average where some get lost.
     let count = if loss > 0.0 { (PINGS + 2.0) / (1.0 - loss) } else { PINGS };
     let apart = path.spacing(PING_FRAME).max(Duration::from_millis(4));
     Ok(draft(PING_FRAME, count, apart.as_secs_f64()))
@@ -148,7 +145,7 @@ fn pings(path: &ExpectedPath) -> Result<LinktestFlow, &'static str> {
 
 fn losses(path: &ExpectedPath, size: LinktestVolume) -> Result<LinktestFlow, &'static str> {
     let rate = path.rate();
-    // A thousand a second at the most: this is no load test.
+    // At most a thousand per second: this is no load test.
     let pace = match rate.is_unlimited() {
         true => 1000.0,
         false => (LOSS_LOAD * rate.bps() as f64 / f64::from(SMALLEST_FRAME * 8)).min(1000.0),
@@ -160,12 +157,12 @@ fn losses(path: &ExpectedPath, size: LinktestVolume) -> Result<LinktestFlow, &'s
     Ok(draft(SMALLEST_FRAME, count, 1.0 / pace))
 }
 
-/// Also how long the queue takes to empty.
+/// Also returns the time in which the queue empties.
 fn flood(path: &ExpectedPath, size: LinktestVolume) -> (Result<LinktestFlow, &'static str>, Duration) {
     let rate = path.rate();
     let bps = rate.bps();
     let frame = (bps as f64 * FRAME_TIME / 8.0).clamp(128.0, LARGEST_FRAME.into()) as u32;
-    // A queue in bytes must hold some of them.
+    // A queue in bytes must hold some of the frames.
     let frame = (128..=frame).rev().step_by(64).find(|frame| path.smallest_queue(*frame) >= 4).unwrap_or(128);
     let queue = path.smallest_queue(frame);
     let why_not = if rate.is_unlimited() {
@@ -187,7 +184,7 @@ fn flood(path: &ExpectedPath, size: LinktestVolume) -> (Result<LinktestFlow, &'s
     let interval = time.as_secs_f64() * path.survival_before_bottleneck() / offered;
     let arrivals = size.frames.max(size.rate_time / time.as_secs_f64());
     let sent = arrivals * offered / path.survival_before_bottleneck();
-    // No more than half of the queue at once, so that none of it is dropped for that.
+    // At most half of the queue at once, so that catching up drops nothing.
     let flow = LinktestFlow { burst: (queue / 2).clamp(1, 16), ..draft(frame, sent, interval) };
     let left_over = arrivals * (offered - 1.0) + f64::from(flow.burst);
     (Ok(flow), time.mul_f64(left_over.min(queue.into()) + 1.0))
@@ -234,7 +231,7 @@ mod tests {
         assert!((offered / 12e6 - 1.0).abs() < 0.001, "{offered}");
         assert!((flow.count as f64 * flow.interval.as_secs_f64() - 0.25).abs() < 0.01);
         assert_eq!(flow.burst, 16);
-        // A fifth of 206 frames is 42; with the burst more than the queue holds.
+        // A fifth of 206 frames is 42; with the burst that is more than the queue holds.
         assert!((job.drain.as_secs_f64() - 51.0 * 1514.0 * 8.0 / 1e7).abs() < 0.01, "{:?}", job.drain);
     }
 

@@ -1,12 +1,10 @@
-//! Real probes: UDP packets between the hosts' namespaces.
+//! UDP probes between the hosts' namespaces.
 //!
-//! All namespaces share the machine's monotonic clock, so that one packet
-//! measures one direction: it carries when it was sent, and its arrival is
-//! read on the same clock. One thread sends and receives for all hosts.
+//! All namespaces share the machine's monotonic clock, so that one packet measures one direction: it carries
+//! its time of sending, and its arrival is read on the same clock. One thread sends and receives for all hosts.
 //!
-//! A probe is 24 bytes and as many zeros as fill its frame: a number that
-//! belongs to this test alone (8), the flow (4), its place in the flow (4),
-//! and the time that it was sent, nanoseconds since the test began (8).
+//! A probe is 24 bytes and zeros that fill its frame: a number that is unique to the test (8), the flow (4),
+//! its place in the flow (4), and the time it was sent, nanoseconds since the test began (8).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,9 +20,9 @@ use super::flow::{LARGEST_FRAME, LinktestArrival, LinktestFlow, LinktestTrace, O
 
 /// Packets read from one socket before the next one's turn.
 const READS_PER_TURN: usize = 64;
-/// The longest sleep, after which a wish to stop is noticed.
+/// The longest sleep, after which a request to stop is noticed.
 const NAP: Duration = Duration::from_millis(50);
-/// What the receive buffers ask for; the system gives what it allows.
+/// The requested receive buffer; the system may grant less.
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// Sockets of every host, and the clock.
@@ -36,11 +34,11 @@ pub(super) struct Prober {
     began: Instant,
 }
 
-/// One socket for probes, to be opened inside a host's namespace.
+/// Opens a socket for probes; call it inside a host's namespace.
 pub(super) fn open() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.set_nonblocking(true)?;
-    // More is better, and what the system gives will do.
+    // A smaller buffer works as well.
     let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES);
     Ok(socket)
 }
@@ -54,14 +52,14 @@ impl Prober {
             ports.push(socket.local_addr()?.port());
             epoll::add(&epoll, socket, epoll::EventData::new_u64(index as u64), epoll::EventFlags::IN)?;
         }
-        // Not a secret: it only keeps apart what two tests left on the way.
+        // No secret: it only separates the packets of two tests.
         let token = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
         Ok(Self { sockets, ports, epoll, token, began: Instant::now() })
     }
 
-    /// Sends all flows and waits for what arrives, until `stop` is set.
+    /// Sends all flows and waits for their arrivals, until `stop` is set.
     pub(super) fn carry(&mut self, flows: &[LinktestFlow], stop: &AtomicBool) -> io::Result<Vec<LinktestTrace>> {
-        // What a test before this one left behind is not counted in this one.
+        // Packets of an earlier test must not count in this one.
         self.token = self.token.wrapping_add(1);
         let mut run = LinktestRun::new(flows, self.now());
         while !stop.load(Ordering::Relaxed) {
@@ -78,7 +76,7 @@ impl Prober {
     }
 
     fn now(&self) -> u64 {
-        // 584 years fit.
+        // Fits u64 for 584 years.
         self.began.elapsed().as_nanos() as u64
     }
 
@@ -91,7 +89,7 @@ impl Prober {
             Err(error) => return Err(error.into()),
         }
         for event in &events {
-            // As it was added: an index.
+            // The token is the index given when the socket was added.
             self.read(event.data.u64() as usize, run)?;
         }
         Ok(())
@@ -116,7 +114,6 @@ impl Prober {
     }
 }
 
-/// What a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Probe {
     token: u64,
@@ -147,17 +144,16 @@ impl Probe {
     }
 }
 
-/// The flows under way.
 struct LinktestRun<'a> {
     flows: &'a [LinktestFlow],
-    /// When each flow's next packet is due, soonest first.
+    /// The due time of each flow's next packet, soonest first.
     due: BinaryHeap<Reverse<(u64, usize)>>,
     traces: Vec<LinktestTrace>,
-    /// By flow and place, whether it has arrived.
+    /// By flow and place, true once it has arrived.
     seen: Vec<Vec<bool>>,
-    /// How many more may arrive.
+    /// The number of probes that may still arrive.
     expected: usize,
-    /// When nothing more is awaited.
+    /// The time at which waiting ends.
     deadline: u64,
 }
 
@@ -174,7 +170,7 @@ impl<'a> LinktestRun<'a> {
         }
     }
 
-    /// Sends what is due; gives when the next is.
+    /// Sends due probes; returns the time of the next.
     fn send_due(&mut self, prober: &Prober) -> io::Result<Option<u64>> {
         while let Some(&Reverse((due, index))) = self.due.peek() {
             let now = prober.now();
@@ -184,7 +180,7 @@ impl<'a> LinktestRun<'a> {
             self.due.pop();
             let flow = &self.flows[index];
             let next = if self.send(prober, index, now)? {
-                // Late by more than a burst: what comes after moves on with it.
+                // If it is late by more than a burst, later probes move with it.
                 let behind = nanos(flow.interval) * u64::from(flow.burst.saturating_sub(1));
                 due.max(now.saturating_sub(behind)) + nanos(flow.interval)
             } else {
@@ -198,7 +194,6 @@ impl<'a> LinktestRun<'a> {
         Ok(None)
     }
 
-    /// Whether the socket took it.
     fn send(&mut self, prober: &Prober, index: usize, now: u64) -> io::Result<bool> {
         let (flow, trace) = (&self.flows[index], &mut self.traces[index]);
         let mut buffer = [0; LARGEST_FRAME as usize];
@@ -209,7 +204,7 @@ impl<'a> LinktestRun<'a> {
         match prober.sockets[flow.from].send_to(payload, to) {
             Ok(_) => self.expected += 1,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            // No way there: it is lost like any other, and the test says so.
+            // Without a route it counts as lost, and the test reports it.
             Err(error) if is_unreachable(&error) => {}
             Err(error) => return Err(error),
         }
@@ -279,7 +274,7 @@ mod tests {
     #[test]
     fn unanswered_flow_times_out_as_lost() {
         let mut prober = Prober::new(vec![open().unwrap(), open().unwrap()]).unwrap();
-        // The port of a socket that is closed again.
+        // The port of a closed socket.
         prober.ports[1] = open().unwrap().local_addr().unwrap().port();
         let lost = LinktestFlow { patience: Duration::from_millis(1), ..flow(0, 1, 3) };
         let traces = prober.carry(&[lost], &AtomicBool::new(false)).unwrap();

@@ -1,4 +1,4 @@
-//! Whether every host reaches every other where packets are routed.
+//! Tests of reachability between all hosts where packets are routed.
 
 use std::time::Duration;
 
@@ -8,21 +8,17 @@ use super::flow::{LinktestFlow, LinktestTrace, SMALLEST_FRAME};
 use super::report::Reachability;
 use crate::topology::model::{HostIndex, Net, NetIndex, Routing, Topology};
 
-/// How often a pair is tried.
 pub(super) const ATTEMPTS: u32 = 4;
 /// Probes a second at the most.
 const PACE: f64 = 4000.0;
-/// Nets that a packet crosses at the most: Linux gives it so many hops to live.
+/// Nets that a packet crosses at most: Linux's default time to live.
 const HOPS: usize = 64;
-/// Pairs that a report names.
 const NAMED: usize = 100;
 
-/// From one host to another.
 pub(super) type ReachPair = (HostIndex, HostIndex);
 
-/// The pairs of hosts between which there is a way, in rounds in each of which
-/// a host sends once and receives once; none where nothing is routed. There
-/// may be millions: they are worked out as they are asked for.
+/// The pairs of hosts that a path connects, in rounds in each of which a host sends once and receives once;
+/// empty without routing. There may be millions, so the iterator computes them lazily.
 pub(super) fn pairs(topology: &Topology) -> impl Iterator<Item = ReachPair> + use<> {
     let is_routed = !matches!(topology.routing, Routing::None | Routing::Manual);
     let group = if is_routed { groups(topology) } else { Vec::new() };
@@ -31,7 +27,7 @@ pub(super) fn pairs(topology: &Topology) -> impl Iterator<Item = ReachPair> + us
     (1..count).flat_map(round).filter(move |(from, to)| group[*from].is_some() && group[*from] == group[*to])
 }
 
-/// How many pairs there are, and those that there is time for: spread evenly over all.
+/// The number of pairs, and a selection for which there is time, spread evenly over all.
 pub(super) fn chosen(topology: &Topology, options: &LinktestOptions) -> (usize, Vec<ReachPair>) {
     let all = pairs(topology).count();
     let time = if options.quick { 1.0 } else { 8.0 };
@@ -40,7 +36,7 @@ pub(super) fn chosen(topology: &Topology, options: &LinktestOptions) -> (usize, 
     (all, pairs(topology).step_by(all.div_ceil(room).max(1)).collect())
 }
 
-/// By host, the first host of those it is joined with; none without an interface.
+/// By host, the first host of its component; `None` without an interface.
 fn groups(topology: &Topology) -> Vec<Option<HostIndex>> {
     let mut parent: Vec<HostIndex> = (0..topology.hosts.len()).collect();
     let find = |parent: &[HostIndex], mut host: HostIndex| {
@@ -61,7 +57,7 @@ fn groups(topology: &Topology) -> Vec<Option<HostIndex>> {
         .collect()
 }
 
-/// One probe for each pair; the second is those that can be tried.
+/// Makes one probe for each pair; also returns the pairs that can be tested.
 pub(super) fn flows(topology: &Topology, pairs: &[ReachPair]) -> (Vec<LinktestFlow>, Vec<ReachPair>) {
     let interval = interval(topology);
     let interfaces = topology.interfaces();
@@ -85,20 +81,18 @@ pub(super) fn flows(topology: &Topology, pairs: &[ReachPair]) -> (Vec<LinktestFl
     pairs.iter().enumerate().filter_map(flow).unzip()
 }
 
-/// Seconds between two probes.
 fn interval(topology: &Topology) -> f64 {
     (1.0 / PACE).max(slowest(topology).as_secs_f64())
 }
 
-/// The time between two probes by which no leg is loaded to more than half,
-/// whatever way they take.
+/// The interval of probes that loads no leg to more than half, on any path.
 fn slowest(topology: &Topology) -> Duration {
     let interfaces = topology.interfaces();
     let hosts = topology.hosts.len().max(1);
     let mut interval = Duration::ZERO;
     for (index, net) in topology.nets.iter().enumerate() {
         for member in &net.members {
-            // One that does not forward sends and receives once a round.
+            // A host that does not forward sends and receives once a round.
             let crossing = match interfaces[member.host].len() {
                 1 => 1,
                 _ => crossing(topology, &interfaces, index, member.host),
@@ -110,9 +104,8 @@ fn slowest(topology: &Topology) -> Duration {
     interval
 }
 
-/// The most probes of a round that cross a forwarding host's legs of a net:
-/// as many as there are hosts on the smaller side of them. Where there is
-/// another way round, both sides are all hosts.
+/// The most probes of a round that cross a forwarding host's legs of a net: the number of hosts on the smaller
+/// side. If there is another path round, both sides contain all hosts.
 fn crossing(topology: &Topology, interfaces: &[Vec<(NetIndex, usize)>], net: NetIndex, host: HostIndex) -> usize {
     let mut seen = vec![false; topology.hosts.len()];
     let mut open = vec![net];
@@ -140,11 +133,11 @@ fn crossing(topology: &Topology, interfaces: &[Vec<(NetIndex, usize)>], net: Net
     beyond.min(count - beyond)
 }
 
-/// How long a probe may take: it crosses so many nets at the most, none of them
-/// twice, so no longer than the slowest of them take together.
+/// The longest time of a probe: it crosses at most this many nets, none twice, so it takes no longer than the
+/// slowest of them together.
 fn patience(topology: &Topology) -> Duration {
     let crossing = |net: &Net| {
-        // The longest leg there and the longest back are as far apart as two can be.
+        // The longest leg in and the longest leg out make the longest path.
         let ways = (0..net.members.len())
             .filter_map(|to| ExpectedPath::between(net, 0, to).zip(ExpectedPath::between(net, to, 0)));
         let both = ways.map(|(there, back)| there.longest(SMALLEST_FRAME) + back.longest(SMALLEST_FRAME));
@@ -155,8 +148,7 @@ fn patience(topology: &Topology) -> Duration {
     times.into_iter().take(longest_way(topology)).sum::<Duration>() + Duration::from_millis(200)
 }
 
-/// The most nets that a packet crosses on its way. Where nets have costs, ways
-/// may be longer than they need be.
+/// The most nets that a packet crosses. With costs, paths may be longer than necessary.
 fn longest_way(topology: &Topology) -> usize {
     let is_even = topology.nets.windows(2).all(|pair| pair[0].cost == pair[1].cost);
     if !is_even {
@@ -184,7 +176,6 @@ fn longest_way(topology: &Topology) -> usize {
     (0..topology.hosts.len()).map(farthest).max().unwrap_or_default().min(HOPS)
 }
 
-/// What came of it.
 pub(super) fn report(topology: &Topology, pairs: usize, tried: usize, failed: &[ReachPair]) -> Reachability {
     let name = |host: HostIndex| topology.hosts.get(host).map(|host| host.name.clone()).unwrap_or_default();
     Reachability {
@@ -195,7 +186,7 @@ pub(super) fn report(topology: &Topology, pairs: usize, tried: usize, failed: &[
     }
 }
 
-/// Those of the pairs whose probe did not arrive.
+/// The pairs whose probe did not arrive.
 pub(super) fn unanswered(pairs: &[ReachPair], traces: &[LinktestTrace]) -> Vec<ReachPair> {
     pairs.iter().zip(traces).filter(|(_, trace)| trace.arrivals.is_empty()).map(|(pair, _)| *pair).collect()
 }

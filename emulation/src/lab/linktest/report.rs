@@ -1,36 +1,33 @@
-//! What a link test found.
+//! Results of a link test.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Why the rate of a path is not measured that has none: there is nothing to
-/// be as described, so that nothing is missed.
+/// The reason for not measuring an unlimited rate. There is nothing to compare, so nothing is missing.
 pub(super) const NO_LIMIT: &str = "it has no limit";
 
-/// Why something was not measured, where a report does not say it.
+/// Stands in for a missing reason.
 const UNKNOWN: &str = "nobody says why";
 
-/// How many links or LANs one sentence names.
+/// Links or LANs that one sentence names at most.
 const MOST_NAMED: usize = 3;
 
-/// What is measured of a path.
+/// The property of a path that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinktestKind {
     /// One-way delay, milliseconds.
     Delay,
-    /// Rate, bits a second of frames.
+    /// Rate, bits per second of frames.
     Rate,
     /// Loss, 0 to 1.
     Loss,
 }
 
 impl LinktestKind {
-    /// All of them, in the order in which they are made.
     pub const ALL: [Self; 3] = [Self::Delay, Self::Loss, Self::Rate];
 
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Delay => "delay",
@@ -39,7 +36,6 @@ impl LinktestKind {
         }
     }
 
-    /// A value as people write it.
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Delay => format!("{value:.3} ms"),
@@ -49,7 +45,6 @@ impl LinktestKind {
         }
     }
 
-    /// An error as people write it.
     pub fn show_error(self, error: f64) -> String {
         match self {
             Self::Delay => format!("{error:+.3} ms"),
@@ -59,115 +54,91 @@ impl LinktestKind {
     }
 }
 
-/// How a measurement ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinktestOutcome {
-    /// The path is as it is described.
     Passed,
-    /// It is not.
+    /// The path does not match its description.
     Failed,
-    /// It cannot be measured; `why` says why.
+    /// It cannot be measured; `why` gives the reason.
     Skipped,
 }
 
-/// One path, measured in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinktestMeasurement {
-    /// What.
     pub test: LinktestKind,
-    /// The link or LAN.
     pub net: String,
-    /// The host that sent.
     pub from: String,
-    /// The host that received.
     pub to: String,
-    /// What the description says, in the unit of the test.
+    /// The value of the description, in the unit of the test.
     pub expected: f64,
-    /// What was seen; none if nothing could be.
+    /// The measured value, if there is one.
     pub measured: Option<f64>,
-    /// By how much that is off: milliseconds of a delay, parts of a rate, packets lost of a hundred sent.
+    /// The error: milliseconds of a delay, a fraction of a rate, or lost packets in a hundred.
     pub error: Option<f64>,
     /// Student's t of a delay, z of a loss.
     pub statistic: Option<f64>,
-    /// Probes that were sent.
     pub sent: u32,
-    /// Probes that arrived.
     pub received: u32,
-    /// How often it was measured; more than once if it failed before.
+    /// The number of measurements; more than one if earlier ones failed.
     pub attempts: u32,
-    /// How it ended.
     pub outcome: LinktestOutcome,
-    /// Why it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// Whether every host reaches every other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reachability {
-    /// Pairs of hosts between which there is a way.
+    /// Pairs of hosts that a path connects.
     pub pairs: u64,
-    /// Those that were tried; fewer where the time did not allow for all.
+    /// Pairs that were tested; fewer than all if the time was too short.
     pub tried: u64,
-    /// Those of them between which no probe arrived.
+    /// Tested pairs without an arrival.
     pub failed: u64,
-    /// The first hundred of the failed.
     pub unreached: Vec<(String, String)>,
 }
 
-/// What a link test found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinktestReport {
-    /// Whether it was the short one.
     pub quick: bool,
-    /// How long it took, seconds.
     pub seconds: f64,
-    /// Whether it was stopped before its end.
+    /// True if it was stopped before its end.
     pub interrupted: bool,
-    /// Packets that the core was too slow to take while it went on.
+    /// Packets that the core was too slow to take during the test.
     pub overruns: u64,
-    /// What 99 % of the packets were not delivered later than by the core, milliseconds:
-    /// its part of the errors.
+    /// The 99th percentile of the core's lateness, milliseconds: its part of the errors.
     #[serde(default)]
     pub lateness_p99_ms: f64,
-    /// Whether hosts reach one another; none where nothing is routed, or it was not asked for.
+    /// Reachability; `None` without routing, or if it was not requested.
     pub reach: Option<Reachability>,
-    /// Every path measured.
     pub measurements: Vec<LinktestMeasurement>,
 }
 
 /// All measurements of one kind on one link or LAN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinktestSummary<'a> {
-    /// The link or LAN.
     pub net: &'a str,
-    /// What was measured.
     pub test: LinktestKind,
-    /// Paths that were measured.
     pub measured: usize,
-    /// Paths that were not.
     pub skipped: usize,
-    /// Why the first of those was not.
+    /// The reason for the first path that was not measured.
     pub why: Option<&'a str>,
-    /// Paths that failed.
     pub failed: usize,
-    /// The one that is off most, or else the first.
+    /// The measurement with the largest error, or else the first.
     pub worst: &'a LinktestMeasurement,
 }
 
 impl LinktestReport {
-    /// Whether nothing failed.
     pub fn passed(&self) -> bool {
         self.failures().next().is_none() && self.reach.as_ref().is_none_or(|reach| reach.failed == 0)
     }
 
-    /// The paths that are not as they are described.
+    /// The paths that do not match their description.
     pub fn failures(&self) -> impl Iterator<Item = &LinktestMeasurement> {
         self.measurements.iter().filter(|measurement| measurement.outcome == LinktestOutcome::Failed)
     }
 
-    /// What it could not tell, one sentence for each test and reason.
+    /// Lists the gaps of the test, one sentence for each test and reason.
     pub fn not_measured(&self) -> Vec<String> {
         let is_missed = |one: &&LinktestMeasurement| {
             one.outcome == LinktestOutcome::Skipped && one.why.as_deref() != Some(NO_LIMIT)
@@ -185,7 +156,7 @@ impl LinktestReport {
         missed.into_iter().map(sentence).collect()
     }
 
-    /// By link or LAN and by test, in the order of the description.
+    /// Summaries by link or LAN and by test, in the order of the description.
     pub fn summaries(&self) -> Vec<LinktestSummary<'_>> {
         let mut summaries: Vec<LinktestSummary<'_>> = Vec::new();
         for one in &self.measurements {
@@ -220,7 +191,7 @@ impl LinktestReport {
         summaries
     }
 
-    /// One line for every link or LAN, and one for the routes: what a record keeps.
+    /// One line for every link or LAN, and one for the routes, for a record.
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<(&str, String, bool)> = Vec::new();
         for summary in self.summaries() {
@@ -246,7 +217,6 @@ impl LinktestReport {
 }
 
 impl LinktestSummary<'_> {
-    /// What is to be said of it in a few words.
     pub fn sentence(&self) -> String {
         let (test, worst) = (self.test, self.worst);
         let said = match (worst.measured, worst.error) {
@@ -273,7 +243,6 @@ impl LinktestSummary<'_> {
     }
 }
 
-/// Names, but not too many.
 fn some_of(names: &[&str]) -> String {
     let named = names[..names.len().min(MOST_NAMED)].join(", ");
     match names.len().saturating_sub(MOST_NAMED) {
@@ -282,7 +251,7 @@ fn some_of(names: &[&str]) -> String {
     }
 }
 
-/// What makes one measurement worse than another: to have failed, then to be off.
+/// The order of measurements: failures first, then by error.
 fn badness(one: &LinktestMeasurement) -> (u8, f64) {
     let class = match one.outcome {
         LinktestOutcome::Skipped => 0,

@@ -1,5 +1,5 @@
-//! The link test against the model itself, in virtual time: it measures what
-//! it should, and finds what is not as described.
+//! Link tests of the model itself, in virtual time: they measure the right properties, and find deviations from
+//! the description.
 
 use std::convert::Infallible;
 
@@ -13,8 +13,7 @@ use crate::topology::wiring::{self, Wiring};
 use crate::topology::{addresses, testing};
 use crate::units::Rate;
 
-/// The model of a topology as what carries the probes. Its receivers are late
-/// by 50 µs, as those of a real machine are.
+/// The model of a topology as a carrier of probes. Its receivers are 50 µs late, like those of a real machine.
 struct Model {
     network: Network<(usize, u64)>,
     wiring: Wiring,
@@ -45,7 +44,7 @@ impl ProbeCarrier for Model {
         for (at, index) in sends {
             traces[index].sent += 1;
             let Some((net, from, to)) = flows[index].way else {
-                // The model has no routes: say that it arrived.
+                // The model has no routes: the probe counts as arrived.
                 traces[index].arrivals.push(LinktestArrival { sent: 0, received: 0 });
                 continue;
             };
@@ -68,7 +67,6 @@ impl ProbeCarrier for Model {
     }
 }
 
-/// Measures `actual` against `described`.
 fn test(described: &Topology, actual: &Topology, options: &LinktestOptions) -> LinktestReport {
     let Ok(report) = measure(described, options, &mut Model::from_topology(actual), &mut |_| {});
     report
@@ -90,7 +88,6 @@ fn star(members: usize, first: Leg, others: Leg) -> Topology {
     topology
 }
 
-/// A link whose directions differ.
 fn link(there: Leg, back: Leg) -> Topology {
     let mut topology = addresses::assign(&testing::nets(2, &[&[0, 1]])).unwrap();
     let unchanged = Leg::default();
@@ -230,7 +227,7 @@ fn mass_failure_limits_attempts() {
         assert!(attempts.iter().all(|count| *count == attempts[0]), "{attempts:?}");
         attempts[0]
     };
-    // 10 probes for each pair, 5000 a second, and 15 s for all attempts.
+    // 10 probes for each pair, 5000 per second, and 15 s for all attempts.
     assert_eq!(attempts(40), 3, "3.1 s each");
     assert_eq!(attempts(54), 2, "5.7 s each");
 }

@@ -12,17 +12,15 @@ use super::{LinktestOptions, LinktestReport, ProbeCarrier, measure};
 use crate::lab::{Lab, LabError};
 use crate::topology::Topology;
 
-/// The carrier's priority. Both sleep most of the time.
+/// The carrier's priority. Both threads sleep most of the time.
 const PRIORITY: u8 = 1;
 
-/// Measures a running lab against a description of the same hosts and nets,
-/// which is usually [`Lab::topology`]; addresses are the lab's. `watch` hears
-/// the name of each test when it begins. When `stop` is set it ends within
-/// 0.1 s, with what is known by then.
+/// Measures a running lab against a description of the same hosts and nets, which is usually [`Lab::topology`];
+/// addresses are the lab's. `watch` gets the name of each test when it begins. When `stop` is set it ends
+/// within 0.1 s, with the results so far.
 ///
 /// # Errors
-/// When a host's namespace cannot be entered, sockets cannot be opened there,
-/// or the carrier has ended.
+/// When a host's namespace cannot be entered, sockets cannot be opened there, or the carrier has ended.
 pub fn run(
     lab: &Lab,
     described: &Topology,
@@ -40,7 +38,7 @@ pub fn run(
     let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
     let realtime = lab.facts().get("realtime").is_some_and(|text| text.starts_with("yes"));
     let body = || {
-        // Both are only asked for: without them probes are sent and read a little late.
+        // Both are best effort: without them probes are sent and read a little late.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         if realtime {
             let _ = crate::lab::kernel::become_realtime(PRIORITY);
@@ -48,7 +46,7 @@ pub fn run(
         let mut wire = LabProbeCarrier { prober: Prober::new(sockets)?, stop };
         measure(&described, options, &mut wire, watch)
     };
-    // A thread of its own, since its priority ends with it.
+    // A separate thread, since its priority ends with it.
     let result = thread::scope(|scope| {
         let thread = thread::Builder::new().name("linktest".to_owned()).spawn_scoped(scope, body)?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -1,4 +1,4 @@
-//! Why a namespace is refused, in words that say what to do.
+//! Reasons for a refused namespace, with advice.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::lab::LabError;
 
-/// The switches by which systems keep users from making namespaces.
+/// The system's switches that keep users from making namespaces.
 #[derive(Clone, Copy, Debug, Default)]
 struct NamespaceSysctls {
     /// `kernel.unprivileged_userns_clone`, of Debian and its relatives.
@@ -18,7 +18,6 @@ struct NamespaceSysctls {
     apparmor: Option<u64>,
 }
 
-/// The error for a refused namespace.
 pub(super) fn explain(what: &str, error: &io::Error) -> LabError {
     let switches = NamespaceSysctls {
         unprivileged: read("/proc/sys/kernel/unprivileged_userns_clone"),

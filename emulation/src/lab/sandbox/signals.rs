@@ -1,4 +1,4 @@
-//! Signals as something to read, and to pass on.
+//! Signals that are read from a descriptor and passed on.
 
 use std::ffi::c_int;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,31 +7,28 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::lab::{LabError, kernel};
 
-/// What both waiting processes read: that a child has ended, what they pass on,
-/// and what would stop one that is not in its terminal's foreground.
+/// The signals that both waiting processes read: the end of a child, those that are passed on, and those that
+/// would stop a process in the background of its terminal.
 const READ: [c_int; 6] = [libc::SIGCHLD, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTTOU];
 
-/// `struct signalfd_siginfo`: where its number and its code are, and its size.
+/// `struct signalfd_siginfo`: the offsets of its number and its code, and its size.
 const NUMBER_AT: usize = 0;
 const CODE_AT: usize = 8;
 const INFO_BYTES: usize = 128;
-/// The code of a signal that the kernel sent, as it does for a key of the terminal (`SI_KERNEL`).
+/// The code of a signal from the kernel, as for a key of the terminal (`SI_KERNEL`).
 const FROM_KERNEL: i32 = 0x80;
 
-/// Signals held back from this process, to be read one by one.
+/// Signals that are blocked in this process and read one by one.
 pub(super) struct Signals(OwnedFd);
 
-/// One of them.
 pub(super) struct ReceivedSignal {
-    /// Which.
     pub(super) number: c_int,
-    /// Whether a key of the terminal sent it: then every process in the foreground has it.
+    /// True if a key of the terminal sent it: then every process in the foreground has it.
     pub(super) is_from_terminal: bool,
 }
 
 impl Signals {
-    /// Holds them all, but for those that would end a process and that whoever
-    /// started this one had it ignore.
+    /// Blocks them all, except for signals that end a process and that the parent had ignored.
     pub(super) fn hold() -> Result<Self, LabError> {
         let is_held = |signal: &c_int| matches!(*signal, libc::SIGCHLD | libc::SIGTTOU) || !kernel::is_ignored(*signal);
         let held: Vec<c_int> = READ.into_iter().filter(is_held).collect();
@@ -43,7 +40,6 @@ impl Signals {
         kernel::release_signals(&READ).map_err(|error| LabError::kernel("listen to signals", error))
     }
 
-    /// Waits for the next one.
     pub(super) fn next(&self) -> Result<ReceivedSignal, LabError> {
         let mut info = [0; INFO_BYTES];
         loop {
@@ -64,7 +60,7 @@ impl AsFd for Signals {
     }
 }
 
-/// Passes a signal on; one who is gone needs none.
+/// Passes a signal on; a process that is gone needs none.
 pub(super) fn send(to: Pid, number: c_int) {
     let signal = match number {
         libc::SIGHUP => Signal::HUP,

@@ -1,4 +1,4 @@
-//! What happens to packets when a pipe is changed.
+//! Changes of a pipe with packets inside.
 
 use super::*;
 use crate::topology::model::Burst;
@@ -37,7 +37,7 @@ fn rate_change_at_transmission_end() {
     let [a, b] = network.add_link(pipe(1, 0), pipe(1, 0));
     burst(&mut network, Time::ZERO, a, b, 1250, 3);
     plan(&mut network, 10, a, TopologyChange::Rate(Rate::from_bps(2_000_000)));
-    // The second begins at 10 ms, before the change of that moment.
+    // The second begins at 10 ms, before the change at that instant.
     assert_eq!(dues_us(&mut network, at_ms(100)), [10_000, 20_000, 25_000]);
 }
 
@@ -60,7 +60,7 @@ fn delay_change_affects_later_transmissions() {
     plan(&mut network, 15, a, TopologyChange::Delay(Duration::from_millis(200)));
     assert_eq!(dues_us(&mut network, at_ms(500)), [110_000, 220_000, 230_000]);
 
-    // The only packet inside is in service: the deadline follows the change.
+    // The only packet inside is in transmission: the deadline follows the change.
     network.send(at_ms(1_000), a, Destination::Port(b), 1250, 0);
     assert_eq!(network.poll_deadline(), Some(at_ms(1_210)));
     network.apply(at_ms(1_005), PipeChange { pipe: up(&network, a), change: TopologyChange::Delay(Duration::ZERO) });
@@ -123,7 +123,7 @@ fn simultaneous_changes_precede_sent_packets() {
     plan(&mut network, 10, a, TopologyChange::Delay(Duration::from_millis(3)));
     network.send(at_ms(10), a, Destination::Port(b), 1, 0);
     assert_eq!(dues_us(&mut network, at_ms(20)), [13_000]);
-    // What is scheduled for the past happens next.
+    // A change scheduled in the past takes effect with the next call.
     plan(&mut network, 5, a, TopologyChange::Down);
     assert_eq!(network.poll_deadline(), Some(at_ms(20)));
     assert_eq!(network.send(at_ms(20), a, Destination::Port(b), 1, 0), SendOutcome::Dropped(DropCause::Down));

@@ -1,4 +1,4 @@
-//! The switch: who gets what, and how often it is counted.
+//! The switch: receivers of a packet and its counters.
 
 use super::*;
 use crate::netcore::FlowCounters;
@@ -102,7 +102,7 @@ fn host_with_two_ports_joins_both() {
     let ports = lan(&mut network, 2, &pipe(0, 2));
     network.send(Time::ZERO, a, Destination::Port(b), 10, 1);
     let delivery = network.poll_delivery(at_ms(10)).unwrap();
-    // b's host has the port `ports[0]` too.
+    // The host of `b` has the port `ports[0]` as well.
     network.send(delivery.due, ports[0], Destination::Port(ports[1]), delivery.bytes, delivery.packet);
     assert_eq!(drain(&mut network, at_ms(10)), [(5_000_000, ports[1].index(), 1)]);
 }

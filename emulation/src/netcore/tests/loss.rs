@@ -1,10 +1,10 @@
-//! Loss by chance: how much, and that it repeats.
+//! Random loss: its amount, and its repeatability.
 
 use super::*;
 use crate::netcore::loss::{LossState, PipeRng};
 use crate::topology::model::Burst;
 
-/// Which of `count` packets one pipe loses.
+/// One entry for each of `count` packets: true if the pipe loses it.
 fn lost(config: &PipeConfig, seed: u64, count: u32) -> Vec<bool> {
     let (mut losses, mut streams) = (LossState::default(), PipeRng::new(seed, 0));
     (0..count).map(|_| losses.strike(config, &mut streams)).collect()
@@ -22,7 +22,7 @@ fn share(lost: &[bool]) -> f64 {
     lost.iter().filter(|&&lost| lost).count() as f64 / lost.len() as f64
 }
 
-/// The number of sigmas between what was lost of `count` and what was to be.
+/// The distance in standard deviations between the packets lost of `count` and the expected number.
 fn sigmas(loss: f64, seed: u64, count: u32) -> f64 {
     let deviation = (loss * (1.0 - loss) / f64::from(count)).sqrt();
     (share(&lost(&losing(loss), seed, count)) - loss) / deviation
@@ -35,7 +35,7 @@ fn loss_is_within_confidence_interval() {
         let distance = sigmas(loss, 1, 400_000);
         assert!(distance.abs() < 2.576, "{loss}: {distance}");
     }
-    // And not by the choice of the seed: one in a hundred is expected outside.
+    // The result must not depend on the seed: one seed in a hundred is expected outside.
     let seeds = 2..42;
     let outside = seeds.flat_map(|seed| cases.map(|loss| sigmas(loss, seed, 20_000))).filter(|z| z.abs() >= 2.576);
     let outside = outside.count();
@@ -57,7 +57,7 @@ fn bursts_have_mean_loss_and_length() {
         let lengths: Vec<usize> = lost.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect();
         let mean = lengths.iter().sum::<usize>() as f64 / lengths.len() as f64;
         assert!((mean * leave - 1.0).abs() < 0.05, "{mean} for {}", 1.0 / leave);
-        // Lengths are geometric: a share of 1 − leave lasts for more than one packet.
+        // Lengths are geometric: a part of 1 − leave lasts for more than one packet.
         let longer = lengths.iter().filter(|&&length| length > 1).count() as f64 / lengths.len() as f64;
         assert!((longer - (1.0 - leave)).abs() < 0.03, "{longer}");
     }

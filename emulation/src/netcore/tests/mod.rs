@@ -1,4 +1,4 @@
-//! The model, to the nanosecond.
+//! Tests of the model, exact to the nanosecond.
 
 mod changes;
 mod lan;
@@ -16,7 +16,6 @@ use super::{Destination, DropCause, Network, PipeChange, PipeConfig, PipeId, Por
 use crate::topology::model::{Discipline, Queue, TopologyChange};
 use crate::units::Rate;
 
-/// So many milliseconds after the origin.
 fn at_ms(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)
 }
@@ -27,7 +26,7 @@ fn pipe(mbit: u64, delay_ms: u64) -> PipeConfig {
     PipeConfig { rate, delay, ..PipeConfig::default() }
 }
 
-/// The same with room for any number of packets.
+/// As [`pipe`], with room for any number of packets.
 fn roomy(mbit: u64, delay_ms: u64) -> PipeConfig {
     PipeConfig { queue: packets(u32::MAX), ..pipe(mbit, delay_ms) }
 }
@@ -36,7 +35,7 @@ fn packets(limit: u32) -> Queue {
     Queue { limit, in_bytes: false, discipline: Discipline::DropTail }
 }
 
-/// All that comes out by `until`: when in nanoseconds, the port's number, the content.
+/// Fetches all packets that come out by `until`: time in nanoseconds, number of the port, content.
 fn drain(network: &mut Network<u32>, until: Time) -> Vec<(u64, usize, u32)> {
     let mut out = Vec::new();
     while let Some(delivery) = network.poll_delivery(until) {
@@ -45,23 +44,23 @@ fn drain(network: &mut Network<u32>, until: Time) -> Vec<(u64, usize, u32)> {
     out
 }
 
-/// When the packets come out that do so by `until`, in microseconds.
+/// The times, in microseconds, of the packets that come out by `until`.
 fn dues_us(network: &mut Network<u32>, until: Time) -> Vec<u64> {
     drain(network, until).into_iter().map(|(due, _, _)| due / 1_000).collect()
 }
 
-/// Sends `count` packets at one time, numbered from 0; how many were taken.
+/// Sends `count` packets at one time, numbered from 0; returns the number taken.
 fn burst(network: &mut Network<u32>, now: Time, from: Port, to: Port, bytes: u32, count: u32) -> u32 {
     let taken = |number: &u32| network.send(now, from, Destination::Port(to), bytes, *number) == SendOutcome::Queued;
     (0..count).filter(taken).count() as u32
 }
 
-/// The pipe that a port sends into.
+/// The pipe for packets from a port.
 fn up(network: &Network<u32>, port: Port) -> PipeId {
     network.to_net(port).unwrap()
 }
 
-/// Schedules a change of the pipe that a port sends into.
+/// Schedules a change of the pipe for packets from a port.
 fn plan(network: &mut Network<u32>, ms: u64, port: Port, change: TopologyChange) {
     let pipe = up(network, port);
     network.schedule(at_ms(ms), PipeChange { pipe, change }).unwrap();

@@ -1,4 +1,4 @@
-//! Any network, any traffic, any changes: what holds always.
+//! Invariants of any network under any traffic and changes.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,7 @@ enum TestNet {
     Lan(Vec<(PipeConfig, PipeConfig)>),
 }
 
-/// What is done, and how long after the step before. Ports, destinations and
-/// pipes are numbers that are taken modulo what there is.
+/// A step, after a pause in nanoseconds. Ports, destinations and pipes are numbers taken modulo their count.
 #[derive(Clone, Debug)]
 enum TestStep {
     Send { from: usize, to: Option<usize>, bytes: u32 },
@@ -25,7 +24,6 @@ enum TestStep {
     Poll,
 }
 
-/// What a packet says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NumberedPacket {
     number: u32,
@@ -106,11 +104,11 @@ fn step() -> impl Strategy<Value = (u64, TestStep)> {
     (prop_oneof![Just(0_u64), 0_u64..100, 0_u64..3_000_000], step)
 }
 
-/// A network, and the least that each pipe may have taken a packet.
+/// A network, with the least time that a packet can take in each pipe.
 struct TestNetwork {
     network: Network<NumberedPacket>,
     ports: Vec<Port>,
-    /// By port: those that it reaches.
+    /// By port: the ports it reaches.
     neighbours: Vec<Vec<Port>>,
     lans: Vec<Vec<Port>>,
     pipes: Vec<PipeId>,
@@ -193,7 +191,8 @@ impl TestNetwork {
         self.network.counters(pipe.unwrap())
     }
 
-    /// In = out + dropped + inside, in every pipe, kind by kind; and inside is what is held.
+    /// In every pipe and for each kind, arrived = delivered + dropped + inside; the sum of those inside is the
+    /// number held.
     fn check_conservation(&self) {
         let mut inside = 0;
         for &pipe in &self.pipes {
@@ -207,7 +206,7 @@ impl TestNetwork {
         assert_eq!(self.network.overflows(), 0);
     }
 
-    /// What left the members' pipes to the switch is what arrived at those from it.
+    /// Packets delivered to a switch equal those that arrive at its outgoing pipes.
     fn check_switches(&self) {
         for members in &self.lans {
             let up = |port: &Port| self.counters(self.network.to_net(*port));
@@ -222,7 +221,7 @@ impl TestNetwork {
         }
     }
 
-    /// Deliveries come in order of their time, in their pipes' order, and not too early.
+    /// Deliveries come in order of time, in the order of their pipes, and not too early.
     fn check_trace(&self) {
         assert!(self.trace.is_sorted_by_key(|delivery| delivery.due));
         let mut last: BTreeMap<(Port, Port), u32> = BTreeMap::new();
@@ -249,7 +248,7 @@ impl TestNetwork {
     }
 }
 
-/// Runs the steps; `lazy` fetches nothing before the end.
+/// Runs the steps; with `lazy` deliveries are only fetched at the end.
 fn run(parts: &[TestNet], steps: &[(u64, TestStep)], seed: u64, lazy: bool) -> TestNetwork {
     let mut world = TestNetwork::new(parts, seed);
     for (number, (gap, step)) in steps.iter().enumerate() {

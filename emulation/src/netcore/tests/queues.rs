@@ -1,4 +1,4 @@
-//! Which packets wait, and which find no room.
+//! Queues: waiting packets and drops.
 
 use super::*;
 use crate::netcore::PacketCount;
@@ -14,7 +14,7 @@ fn full_queue_drops_next_packet() {
         network.send(Time::from_nanos(9_999_999), a, Destination::Port(b), 1250, 0),
         SendOutcome::Dropped(DropCause::Queue)
     );
-    // At the very end of the transmission there is room again: for one.
+    // The end of the transmission makes room for one packet.
     assert_eq!(burst(&mut network, at_ms(10), a, b, 1250, 2), 1);
     assert_eq!(burst(&mut network, at_ms(35), a, b, 1250, 5), 2);
     let total = network.counters(up(&network, a)).total();
@@ -43,7 +43,7 @@ fn a_queue_in_bytes_counts_bytes() {
         fates.push(network.send(Time::ZERO, a, Destination::Port(b), bytes, bytes) == SendOutcome::Queued);
     }
     assert_eq!(fates, [true, true, false, true, false]);
-    // The first is gone after 12 ms.
+    // The first has left after 12 ms.
     assert_eq!(burst(&mut network, Time::from_nanos(11_999_999), a, b, 1500, 1), 0);
     assert_eq!(burst(&mut network, at_ms(12), a, b, 1500, 1), 1);
 }
@@ -55,8 +55,8 @@ fn unlimited_rate_has_no_queue() {
     assert_eq!(burst(&mut network, Time::ZERO, a, b, 1250, 1_000), 1_000);
 }
 
-/// Sends a packet of 10 ms every `gap_us`, for as many; what the queue dropped
-/// and how many were inside before each that got through.
+/// Sends `count` packets of 10 ms, one every `gap_us`; returns the drops of the queue, and the queue length at
+/// each admission.
 fn overload(red: Red, gap_us: u64, count: u64) -> (u64, Vec<u64>) {
     let queue = Queue { limit: 50, in_bytes: false, discipline: Discipline::Red(red) };
     let mut network = Network::new(2);
@@ -74,8 +74,8 @@ fn red_spares_short_queue() {
     assert_eq!(overload(Red::DEFAULT, 10_000, 5_000).0, 0);
 }
 
-/// A tenth more than the rate: an eleventh must go, which the probability
-/// reaches between the thresholds, so the queue settles there and is never full.
+/// The load is a tenth above the rate, so an eleventh must be dropped. The probability reaches that between the
+/// thresholds: the queue settles there and is never full.
 #[test]
 fn red_holds_queue_between_thresholds() {
     let red = Red { weight: 0.02, ..Red::DEFAULT };
@@ -88,8 +88,8 @@ fn red_holds_queue_between_thresholds() {
     assert!(settled.iter().all(|&length| length < 40));
 }
 
-/// Twice the rate: between the thresholds too few are dropped. Plain RED cuts
-/// off at the upper one; gentle RED goes on towards twice of it.
+/// The load is twice the rate: between the thresholds too few packets are dropped. Plain RED cuts off at the
+/// upper threshold; gentle RED goes on towards twice of it.
 #[test]
 fn gentle_red_settles_above_upper_threshold() {
     let mean = |gentle| {
@@ -105,7 +105,7 @@ fn gentle_red_settles_above_upper_threshold() {
 
 #[test]
 fn red_respects_queue_limit() {
-    // An average that hardly moves: the queue fills before RED notices.
+    // With an average that hardly moves the queue fills before RED reacts.
     let (dropped, waited) = overload(Red { weight: 0.000_001, ..Red::DEFAULT }, 1_000, 200);
     assert!(waited.iter().all(|&length| length < 50), "{waited:?}");
     assert!(dropped > 100, "{dropped}");

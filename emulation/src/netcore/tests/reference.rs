@@ -1,15 +1,15 @@
-//! A pipe against its plain description: each packet's times from those of the
-//! packets before it, in whole parts of nanoseconds, without events.
+//! A pipe against a plain reference model: the times of each packet follow from those of earlier packets, in
+//! whole fractions of nanoseconds, without events.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What a pipe without chance does with packets of (arrival, bytes): for each
-/// that is taken its number and when it comes out.
+/// The reference model of a pipe without random effects, for packets of (arrival, bytes): the number and time
+/// of each packet that comes out.
 fn described(config: &PipeConfig, packets: &[(u64, u32)]) -> Vec<(u64, u32)> {
     let rate = u128::from(config.rate.bps());
-    // Ends of transmissions in 1/rate of a nanosecond, with bytes, in order.
+    // Ends of transmissions in units of 1/rate nanoseconds, with the packets' bytes, in order.
     let mut ends: Vec<(u128, u32)> = Vec::new();
     let mut out = Vec::new();
     for (number, &(arrival, bytes)) in packets.iter().enumerate() {
@@ -50,7 +50,7 @@ proptest! {
         steps in prop::collection::vec((0_u64..2_000, 1_u32..3_000), 1..150),
         load in 1_u64..300,
     ) {
-        // Gaps as percentages of the time of 1500 bytes, so that queues fill and empty.
+        // Gaps as percentages of the time of 1500 bytes, so that queues both fill and empty.
         let unit = config.rate.time_for(1500).as_nanos() as u64;
         let mut arrival = 0;
         let packets: Vec<(u64, u32)> = steps.into_iter().map(|(gap, bytes)| {

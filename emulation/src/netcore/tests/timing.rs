@@ -1,4 +1,4 @@
-//! When packets come out.
+//! Exact times of deliveries.
 
 use super::*;
 use crate::netcore::NetworkLimits;
@@ -51,7 +51,7 @@ fn unlimited_pipe_delivers_at_once() {
     assert!(drain(&mut network, at_ms(1)).iter().all(|&(due, _, _)| due == 1_000_000));
 }
 
-/// Four links in a row; who gets a packet sends it on when it came.
+/// Four links in a row; each receiver forwards a packet at the time of its delivery.
 #[test]
 fn hops_add_up_exactly() {
     let mut network = Network::new(1);
@@ -71,7 +71,7 @@ fn hops_add_up_exactly() {
             None => panic!("nothing is sent back"),
         }
     }
-    // 1 ms of transmission and 7 ms of delay a hop; then one transmission apart.
+    // 1 ms of transmission and 7 ms of delay for each hop; later packets follow one transmission apart.
     assert_eq!(arrived, [(32_000_000, 0), (33_000_000, 1), (34_000_000, 2)]);
 }
 
@@ -99,7 +99,7 @@ fn jitter_delays_and_keeps_the_order() {
     let mut network = Network::new(3);
     let jittery = PipeConfig { jitter: Duration::from_millis(10), ..pipe(0, 20) };
     let [a, b] = network.add_link(jittery, pipe(0, 0));
-    // Apart by more than the jitter: each delay is the packet's own.
+    // The packets are further apart than the jitter: each delay is independent.
     for number in 0..2_000 {
         network.send(at_ms(20 * number), a, Destination::Port(b), 100, number as u32);
     }
@@ -109,7 +109,7 @@ fn jitter_delays_and_keeps_the_order() {
     let mean = extra.iter().sum::<u64>() / 2_000;
     assert!((24_800_000..25_200_000).contains(&mean), "{mean}");
 
-    // Close together: many would overtake, none does.
+    // The packets are close together: jitter would reorder many, and none may be.
     let start = 200_000;
     for number in 0..2_000 {
         network.send(at_ms(start + number), a, Destination::Port(b), 100, number as u32);
@@ -145,7 +145,7 @@ fn packets_beyond_limits_are_dropped() {
     let total = network.counters(up(&network, b)).total();
     assert_eq!((total.dropped_limit.packets, total.dropped_limit.bytes, network.overflows()), (2, 200, 3));
     assert!(total.conserves());
-    // Those that came out and were not fetched are still held.
+    // Delivered packets count as held until they are fetched.
     assert_eq!(network.send(at_ms(20), a, Destination::Port(b), 1, 0), SendOutcome::Dropped(DropCause::Limit));
     assert_eq!(drain(&mut network, at_ms(20)).len(), 5);
     assert_eq!(network.send(at_ms(20), a, Destination::Port(b), 1, 0), SendOutcome::Queued);

@@ -1,4 +1,4 @@
-//! The network that a file has described, when it says `$ns run`.
+//! Builds the topology of a file when it calls `$ns run`.
 
 mod programs;
 mod schedule;
@@ -19,7 +19,7 @@ use crate::topology::model::{
 use crate::topology::validate::TopologyLines;
 use crate::units::Rate;
 
-/// Where the file's objects are in the topology.
+/// The topology's indices of the file's objects.
 struct NsIndexMap {
     hosts: HashMap<NsObjectId, HostIndex>,
     nets: HashMap<NsObjectId, NetIndex>,
@@ -27,7 +27,7 @@ struct NsIndexMap {
     traffic: HashMap<NsObjectId, usize>,
 }
 
-/// Makes the topology, or says what is wrong with it.
+/// Builds the topology, or refuses the file.
 pub(crate) fn build(interp: &mut TclInterpreter) -> Result<(Topology, TopologyLines), TclCompletion> {
     let mut topology = Topology::default();
     let routing = if interp.world.routing_line > 0 { interp.world.routing_line } else { interp.line };
@@ -47,12 +47,12 @@ pub(crate) fn build(interp: &mut TclInterpreter) -> Result<(Topology, TopologyLi
     Ok((topology, lines))
 }
 
-/// What is wrong with an object, at the line that made it.
+/// Refuses an object, at the line that made it.
 fn refuse<T>(object: &NsObject, why: &str) -> Result<T, TclCompletion> {
     Err(TclCompletion::Refused(Box::new(TclError::at(object.line, why))))
 }
 
-/// What `$object set` wrote, or nothing.
+/// The value written by `$object set`, or an empty text.
 fn variable<'a>(object: &'a NsObject, name: &str) -> &'a str {
     object.variables.get(name).map_or("", TclValue::as_str)
 }
@@ -150,7 +150,7 @@ fn leg(shape: NsLeg) -> Leg {
     Leg { rate: Rate::from_bps(shape.kbps * 1000), delay: shape.delay, loss: shape.loss, ..Leg::default() }
 }
 
-/// Explicit addresses must be hosts' addresses, and the others must find room.
+/// Checks that explicit addresses are hosts' addresses, and that there is room for the others.
 fn check_addresses(object: &NsObject, members: &[NsMember], prefix: u8) -> Result<(), TclCompletion> {
     let host_mask = u32::MAX.checked_shr(prefix.into()).unwrap_or(0);
     for address in members.iter().filter_map(|member| member.address) {
@@ -162,8 +162,8 @@ fn check_addresses(object: &NsObject, members: &[NsMember], prefix: u8) -> Resul
             );
         }
     }
-    // Emulab counts up from .2, and the last is the broadcast address; where
-    // addresses are given, the others are in their subnet.
+    // Emulab counts up from .2, and the last address is the broadcast address. With explicit addresses the
+    // others are in the same subnet.
     let given: BTreeSet<u32> = members.iter().filter_map(|member| member.address.map(u32::from)).collect();
     let subnet = given.first().map(|address| address & !host_mask);
     let taken = given.iter().filter(|&&it| Some(it & !host_mask) == subnet && it & host_mask >= 2).count();
@@ -181,7 +181,6 @@ fn check_addresses(object: &NsObject, members: &[NsMember], prefix: u8) -> Resul
     }
 }
 
-/// A queue as it is set up.
 fn queue_of(object: &NsObject) -> Result<Queue, TclCompletion> {
     let NsObjectKind::Queue(made) = &object.kind else { return Ok(Queue::DEFAULT) };
     let flag = |name: &str, default: bool| match variable(object, name) {
@@ -189,7 +188,7 @@ fn queue_of(object: &NsObject) -> Result<Queue, TclCompletion> {
         text => matches!(text, "1" | "true"),
     };
     let amount = |name: &str, default: u32| match units::queue_value(name, variable(object, name)) {
-        // At most 1e9.
+        // Fits u32: the number is at most 1e9.
         Some(number) => number as u32,
         None => default,
     };

@@ -8,8 +8,7 @@ use crate::topology::emulab;
 use crate::topology::model::{HostIndex, HostProgram, Topology};
 use crate::topology::validate::TopologyLines;
 
-/// Adds the programs of the file's hosts; gives the names of those that are on
-/// Emulab's own server.
+/// Adds the programs of the file's hosts; returns the names of those on Emulab's own server.
 pub(super) fn add(
     world: &NsState,
     topology: &mut Topology,
@@ -52,7 +51,7 @@ fn program(object: &NsObject, host: HostIndex) -> HostProgram {
         expected_exit: text("expected-exit-code").and_then(|code| code.parse().ok()),
         start_command: true,
     };
-    // A start command, unless the file has set another since.
+    // A start command, unless the file has set another one later.
     match !program.command.is_empty() && emulab::command(&program) == command {
         true => program,
         false => HostProgram { command: command.to_owned(), start_command: false, ..program },

@@ -1,8 +1,7 @@
-//! The schedule of a topology: what Emulab lists, and what happens here.
+//! The schedule of a topology: Emulab's listing, and the events that happen here.
 //!
-//! Groups, sequences and timelines are opened: every event here is of one
-//! object. What a sequence starts after a program that it waits for says so in
-//! [`Event::after`].
+//! Groups, sequences and timelines are expanded: every event here has one object. An event of a sequence that
+//! waits for a program has that in [`Event::after`].
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,13 +15,12 @@ use crate::topology::model::{
     Action, Discipline, Event, HostIndex, MAX_EVENTS, NetIndex, ProgramAction, Queue, Red, Topology, TopologyChange,
 };
 
-/// How deep sequences and timelines may start each other.
+/// The deepest nesting of sequences and timelines that start each other.
 const MAX_NESTING: usize = 16;
-/// How many bytes the arguments of all events may have: a list that is started
-/// often is opened often.
+/// The most bytes that arguments of all events may have: every start of a list expands it again.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Adds every event; `first` are the rows of time 0 that set up traffic.
+/// Adds every event; `first` are the rows that set up traffic at time 0.
 pub(super) fn add(
     world: &NsState,
     topology: &mut Topology,
@@ -39,7 +37,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// What Emulab lists: the schedule by time, then the lines of the lists.
+/// Emulab's listing: the schedule by time, then the lines of the lists.
 fn rows(world: &NsState, mut rows: Vec<EmulabEvent>) -> Vec<EmulabEvent> {
     for (_, object) in world.objects() {
         if matches!(&object.kind, NsObjectKind::Net(net) if net.cloud) {
@@ -76,14 +74,14 @@ fn rows(world: &NsState, mut rows: Vec<EmulabEvent>) -> Vec<EmulabEvent> {
     rows
 }
 
-/// When the next thing happens.
+/// The time and dependency of the next event.
 #[derive(Clone, Copy)]
 struct Cursor {
     at: Duration,
     after: Option<usize>,
 }
 
-/// An event of one object; a queue's new state is not yet known.
+/// An event of one object; `queue` is resolved to a whole queue later.
 struct ExpandedEvent {
     event: Event,
     queue: Option<(NetIndex, NsObjectId, HostIndex, QueueParameter)>,
@@ -98,8 +96,7 @@ struct EventExpander<'a> {
 }
 
 impl EventExpander<'_> {
-    /// Adds what `made` does; gives the time when it has ended, as far as
-    /// that can be known.
+    /// Adds the actions of `made`; returns their end, as far as it is known in advance.
     fn open(&mut self, made: &NsEvent, cursor: Cursor, depth: usize) -> Result<Cursor, TclCompletion> {
         if depth > MAX_NESTING {
             return Err(TclCompletion::refuse(format!(
@@ -188,7 +185,7 @@ impl EventExpander<'_> {
         })
     }
 
-    /// Leaves out a command that is the program's own.
+    /// Removes a command that equals the program's own.
     fn own_command(&self, program: usize, what: ProgramAction) -> ProgramAction {
         let own = self.topology.programs.get(program).map(emulab::command);
         let other = |command: Option<String>| command.filter(|command| Some(command) != own.as_ref());
@@ -213,7 +210,7 @@ impl EventExpander<'_> {
     }
 }
 
-/// By time; what waits for another still does.
+/// Sorts by time and keeps dependencies.
 fn sorted(opened: Vec<ExpandedEvent>) -> Vec<ExpandedEvent> {
     let mut order: Vec<usize> = (0..opened.len()).collect();
     order.sort_by_key(|&at| opened[at].event.at);
@@ -233,7 +230,7 @@ fn sorted(opened: Vec<ExpandedEvent>) -> Vec<ExpandedEvent> {
         .collect()
 }
 
-/// Gives every change of a queue the whole queue as it is from then on.
+/// Gives every change of a queue the whole state of the queue after it.
 fn resolve_queues(world: &NsState, opened: Vec<ExpandedEvent>) -> Result<Vec<Event>, TclCompletion> {
     let mut states: HashMap<NsObjectId, (Queue, Red)> = HashMap::new();
     let mut events = Vec::with_capacity(opened.len());

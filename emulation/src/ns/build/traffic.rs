@@ -12,8 +12,7 @@ use crate::topology::model::{Topology, TrafficAgent};
 use crate::topology::validate::TopologyLines;
 use crate::units::Rate;
 
-/// Adds every agent that is on a node; gives the rows by which Emulab sets up
-/// the sources at time 0.
+/// Adds every agent on a node; returns the rows by which Emulab sets up the sources at time 0.
 pub(super) fn add(
     world: &NsState,
     topology: &mut Topology,
@@ -37,11 +36,11 @@ pub(super) fn add(
     Ok(rows)
 }
 
-/// An agent with its application and other end.
+/// An agent with its application and its other end.
 struct Described<'a> {
     id: NsObjectId,
     agent: &'a NsAgent,
-    /// What names it: the application of a source, else the agent.
+    /// The object that names it: the application of a source, else the agent.
     named: (NsObjectId, &'a NsObject),
     other: &'a NsAgent,
     is_source: bool,
@@ -100,7 +99,7 @@ impl<'a> Described<'a> {
             tcp: proto == "tcp",
             port: self.agent.port,
             target,
-            // Checked when it was set.
+            // Its syntax was checked when it was set.
             packet_bytes: number::prefix(size).map_or(0, |(bytes, _)| bytes as u32),
             rate: Rate::from_bps(rate * 1000),
             interval: text("interval_").parse().ok().filter(|seconds| *seconds > 0.0),
@@ -135,11 +134,11 @@ impl<'a> Described<'a> {
     }
 }
 
-/// A source's rate in kbit/s, none if it is left to whoever sends.
+/// A source's rate in kbit/s; `None` if its sender decides.
 fn kbps(rate: Option<&TclValue>) -> Option<u64> {
     match rate.map_or(RATE, TclValue::as_str) {
         "" | "0" => None,
-        // Checked when it was set.
+        // Its syntax was checked when it was set.
         rate => units::bandwidth(rate).map(units::Bandwidth::kbps).ok(),
     }
 }

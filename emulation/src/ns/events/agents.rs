@@ -1,4 +1,4 @@
-//! Events of programs and traffic.
+//! Events of programs and traffic agents.
 
 use super::{Effect, NsEvent, NsEventDraft, TclCompletion, TclInterpreter};
 use crate::ns::methods::named;
@@ -96,7 +96,7 @@ impl TclInterpreter {
         })
     }
 
-    /// FTP, Telnet and full TCP: ns itself would run what the event says.
+    /// Events of FTP, Telnet and full TCP, which ns itself would run.
     pub(super) fn nse_event(&mut self, first: NsObjectId, wanted: &NsEventDraft<'_>) -> Result<NsEvent, TclCompletion> {
         let arguments: Vec<&str> = wanted.arguments.iter().map(TclValue::as_str).collect();
         let args = format!("${} {} {}", wanted.object, wanted.verb, arguments.join(" "));
@@ -123,7 +123,7 @@ impl TclInterpreter {
     }
 }
 
-/// What Emulab stores of a program's start, and the command to start.
+/// Emulab's row for a program's start, and the command to start.
 fn command(wanted: &NsEventDraft<'_>, own: &str) -> Result<(String, Option<String>), TclCompletion> {
     let given = named(wanted.arguments, &["-command", "-dir", "-timeout", "-expected-exit-code", "-tag"])?;
     let last = |name: &str| given.iter().rev().find(|(other, _)| *other == name).map_or("", |(_, value)| value);

@@ -1,4 +1,4 @@
-//! What `$ns at`, sequences and timelines schedule: `object verb argument…`.
+//! Events of `$ns at`, sequences and timelines: `object verb argument…`.
 
 mod agents;
 mod nets;
@@ -12,16 +12,13 @@ use super::tcl::value::TclValue;
 use crate::topology::emulab::EmulabEvent;
 use crate::topology::model::{ProgramAction, TopologyChange, TrafficAction};
 
-/// An event without its time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NsEvent {
-    /// As Emulab stores it.
     pub row: EmulabEvent,
-    /// What it does: one thing, or the same to each member of a group.
+    /// Its actions: one, or the same for each member of a group.
     pub effects: Vec<Effect>,
 }
 
-/// What an event does to one object.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     Net {
@@ -41,14 +38,13 @@ pub(crate) enum Effect {
         source: NsObjectId,
         what: TrafficAction,
     },
-    /// Starts a sequence or timeline.
     Run(NsObjectId),
     Halt,
-    /// Nothing here.
+    /// No effect here.
     Other,
 }
 
-/// What an event sets of a queue.
+/// A queue parameter that an event sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum QueueParameter {
     Limit(u32),
@@ -59,12 +55,10 @@ pub(crate) enum QueueParameter {
     Weight(f64),
 }
 
-/// An event while it is read.
 pub(super) struct NsEventDraft<'a> {
     /// The object or group, as the file names it.
     pub object: &'a str,
     pub verb: &'a str,
-    /// What follows the verb.
     pub arguments: &'a [TclValue],
     /// The objects: the members, if it is a group.
     pub targets: &'a [NsObjectId],
@@ -76,7 +70,7 @@ impl NsEventDraft<'_> {
         self.arguments.get(at).map_or("", TclValue::as_str)
     }
 
-    /// At least so many words behind the verb.
+    /// Requires at least `least` words after the verb.
     fn need(&self, least: usize, how: &str) -> Result<(), TclCompletion> {
         match self.arguments.len() >= least {
             true => Ok(()),
@@ -105,7 +99,7 @@ impl NsEventDraft<'_> {
         }
     }
 
-    /// An event that does the same to every target.
+    /// An event with the same effect on every target.
     fn each(&self, row: EmulabEvent, effect: impl Fn(NsObjectId) -> Effect) -> NsEvent {
         NsEvent { row, effects: self.targets.iter().map(|id| effect(*id)).collect() }
     }
@@ -115,11 +109,11 @@ impl NsEventDraft<'_> {
     }
 }
 
-/// What Emulab's parser assigns for every event.
+/// Variables that Emulab's parser assigns for every event.
 const EVERY_EVENT: [&str; 11] =
     ["obj", "cmd", "evargs", "vnode", "vname", "otype", "etype", "args", "atstring", "cl", "rc"];
 
-/// What it assigns in addition for some.
+/// Further variables that it assigns for some kinds.
 fn assigned_by(kind: &str, wanted: &NsEventDraft<'_>) -> &'static [&'static str] {
     let is_queue = matches!(wanted.argument(0), name if name.ends_with('_'));
     match (kind, wanted.verb) {
@@ -140,7 +134,7 @@ fn assigned_by(kind: &str, wanted: &NsEventDraft<'_>) -> &'static [&'static str]
 }
 
 impl TclInterpreter {
-    /// Reads the events in `text`, with semicolons between.
+    /// Reads the events in `text`, which semicolons separate.
     pub(crate) fn make_events(&mut self, text: &str) -> Result<Vec<NsEvent>, TclCompletion> {
         let mut made = Vec::new();
         for event in text.split(';') {
@@ -149,7 +143,7 @@ impl TclInterpreter {
         Ok(made)
     }
 
-    /// Reads one event; nothing for a comment.
+    /// Reads one event; `None` for a comment.
     pub(crate) fn make_event(&mut self, text: &TclValue) -> Result<Option<NsEvent>, TclCompletion> {
         self.spend(1)?;
         let words = self.list(text)?;
@@ -181,7 +175,7 @@ impl TclInterpreter {
         };
         let mut made = self.dispatch(*first, &wanted)?;
         self.assigned(assigned_by(&made.row.kind, &wanted));
-        // The row and every member keep the command.
+        // The row and every member keep a copy of the command.
         self.spend(made.row.args.len().saturating_mul(1 + made.effects.len()) / 64)?;
         made.row.line = self.line;
         Ok(Some(made))

@@ -8,7 +8,7 @@ use crate::ns::units;
 use crate::topology::model::TopologyChange;
 use crate::units::Rate;
 
-/// How a LAN that no variable has named is called.
+/// The name of a LAN that no variable has named.
 const UNNAMED_LAN: &str = "tblan-lan";
 const VERBS: &str = "go \"up\" or \"down\", or change its \"bandwidth 5Mb duplex\", \"delay 30ms\" or \"plr 0.05\"";
 
@@ -51,7 +51,7 @@ impl TclInterpreter {
         })
     }
 
-    /// `modify DELAY=50ms BANDWIDTH=5000 PLR=0.1`, as `tevc` takes it: Emulab's parser does not.
+    /// `modify DELAY=50ms BANDWIDTH=5000 PLR=0.1`, as `tevc` accepts it. Emulab's parser does not.
     fn modify(&mut self, wanted: &NsEventDraft<'_>) -> Result<NsEvent, TclCompletion> {
         wanted.need(1, "modify DELAY=50ms BANDWIDTH=5000 PLR=0.1")?;
         self.warn("Emulab's parser knows \"modify\" only in tevc; here it may stand in a schedule too");
@@ -184,10 +184,10 @@ fn tevc_kbps(text: &str) -> Result<u64, TclCompletion> {
     })
 }
 
-/// Reads what an event sets of a queue.
+/// Reads a queue parameter of an event.
 fn queue_set(key: &str, text: &str) -> Result<QueueParameter, TclCompletion> {
     let wrong = || TclCompletion::refuse(format!("\"{}\" is no value for {key} of a queue", short(text)));
-    // At most 1e9.
+    // Fits u32: the number is at most 1e9.
     let whole = |name| units::queue_value(name, text).map(|number| number as u32).ok_or_else(wrong);
     Ok(match key {
         "LIMIT" => QueueParameter::Limit(whole("limit_")?),

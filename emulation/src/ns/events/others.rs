@@ -92,7 +92,6 @@ fn report(wanted: &NsEventDraft<'_>) -> Result<String, TclCompletion> {
     Ok(archive + &digester)
 }
 
-/// Events of what has no effect here.
 pub(super) fn idle_event(class: &str, wanted: &NsEventDraft<'_>) -> NsEvent {
     NsEventDraft::without_effect(wanted.row(&class.to_uppercase(), &wanted.verb.to_uppercase(), ""))
 }

@@ -9,47 +9,38 @@ use Argument::{
     Host, Lan, Link, Net, NetOr, Node, Number, Object, OneOf, Optional, Rate, Rest, Switch, Tarfiles, Truth, Word,
 };
 
-/// What an argument must be for Emulab to take it.
+/// The requirement on an argument for Emulab to accept it.
 #[derive(Clone, Copy)]
 enum Argument {
-    /// Anything.
     Word,
     Node,
-    /// A node or a blockstore.
     Host,
-    /// A link or a LAN.
     Net,
     Link,
     Lan,
-    /// An object of any kind.
     Object,
     /// A link or a LAN, or one of these words.
     NetOr(&'static [&'static str]),
-    /// One of these words.
     OneOf(&'static [&'static str]),
     /// A number from the first to the second.
     Number(f64, f64),
-    /// 0 or 1.
     Switch,
-    /// What Tcl takes for true or false.
+    /// A word that Tcl takes for true or false.
     Truth,
-    /// A rate of a link.
     Rate,
-    /// Those that follow may be left out.
     Optional,
-    /// Any number of words.
     Rest,
-    /// Pairs of an absolute folder and an archive, to the end.
+    /// Pairs of an absolute folder and an archive, up to the end.
     Tarfiles,
 }
 
-/// The parts that a machine has in an Emulab inside of Emulab.
+/// Roles of a machine in an Emulab inside Emulab.
 const ROLES: &[&str] = &["all", "boss", "ops", "fs", "router", "node"];
 const INNER_ROLES: &[&str] = &["boss", "boss+router", "boss+fs+router", "router", "ops", "ops+fs", "fs", "node"];
-/// Folders that Emulab's machines share, where no archive may be unpacked.
+/// Folders that Emulab's machines share: no archive may be unpacked there.
 const SHARED: [&str; 5] = ["/proj/", "/groups/", "/users/", "/share/", "/scratch/"];
 
-/// Each command with its arguments, and why there is nothing to do.
+/// Each command with its arguments, and the reason why it has no effect.
 const IDLE: [(&str, &[Argument], &str); 85] = [
     ("tb-add-node-attribute", &[Object, Word, Word], MACHINES),
     ("tb-add-node-service-hook", &[Word, Rest], MACHINES),
@@ -143,12 +134,12 @@ const TESTBED: &str = "it is about the testbed itself";
 const FILES: &str = "the hosts share this machine's files";
 const ADDRESSES: &str = "addresses are chosen here";
 
-/// Whether a command is one of them.
+/// True if a command is one of them.
 pub(super) fn knows(name: &str) -> bool {
     IDLE.iter().any(|(idle, ..)| *idle == name)
 }
 
-/// Checks a command's arguments, and remarks that it has no effect.
+/// Checks a command's arguments, and notes that it has no effect.
 pub(super) fn run(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let name = words[0].as_str().trim_start_matches("::");
     let Some((_, kinds, why)) = IDLE.iter().find(|(idle, ..)| *idle == name) else { return Ok(TclValue::default()) };
@@ -204,8 +195,8 @@ fn check(interp: &mut TclInterpreter, name: &str, kind: Argument, word: &TclValu
 /// Words that Tcl takes for true or false.
 const TRUTHS: [&str; 6] = ["true", "false", "yes", "no", "on", "off"];
 
-/// One argument may hold all the words. Emulab checks the first folder where
-/// it does not read the archives.
+/// One argument may hold all the words. Like Emulab without reading the archives, this checks only the first
+/// folder.
 fn tarfiles(interp: &mut TclInterpreter, name: &str, words: &[TclValue]) -> Result<(), TclCompletion> {
     let words: Vec<&str> = match words {
         [one] => one.as_str().split(' ').collect(),
@@ -228,7 +219,7 @@ fn tarfiles(interp: &mut TclInterpreter, name: &str, words: &[TclValue]) -> Resu
     }
 }
 
-/// A `tb-` command whose name is like `name`.
+/// A `tb-` command with a similar name.
 pub(crate) fn similar(name: &str) -> Option<&'static str> {
     let rest = name.strip_prefix("tb-").filter(|_| name.len() <= 60)?;
     let known = super::EFFECTIVE.iter().map(|(known, _)| *known).chain(IDLE.iter().map(|(idle, ..)| *idle));

@@ -10,7 +10,7 @@ use super::tcl::value::TclValue;
 use super::tcl::{Builtin, short};
 use super::units;
 
-/// The commands that have an effect, `new` among them.
+/// The commands that have an effect, and `new`.
 const EFFECTIVE: [(&str, Builtin); 22] = [
     ("new", super::classes::new),
     ("tb-make-hard-vtype", |interp, words| make_vtype(interp, words, 2)),
@@ -36,7 +36,6 @@ const EFFECTIVE: [(&str, Builtin); 22] = [
     ("tb-set-sync-server", tb_set_sync_server),
 ];
 
-/// The command of this name.
 pub(crate) fn find(name: &str) -> Option<Builtin> {
     match EFFECTIVE.iter().find(|(known, _)| *known == name) {
         Some((_, command)) => Some(*command),
@@ -46,18 +45,16 @@ pub(crate) fn find(name: &str) -> Option<Builtin> {
     }
 }
 
-/// Which of a node's interfaces is meant.
+/// The selector of one of a node's interfaces.
 #[derive(Clone, Copy)]
 enum InterfaceChoice {
-    /// Its only one.
     Only,
-    /// That of the link to another node.
+    /// The interface of the link to another node.
     To,
     Link,
     Lan,
 }
 
-/// What is set of a leg.
 #[derive(Clone, Copy)]
 enum LegSetting {
     Delay,
@@ -65,7 +62,6 @@ enum LegSetting {
     Loss,
 }
 
-/// A `tb-` command whose name is like `name`.
 pub(crate) use ineffective::similar;
 
 /// Classes are commands too: `Agent/TCP set window_ 100` sets a default.
@@ -158,8 +154,8 @@ fn tb_set_netmask(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult 
     Ok(TclValue::default())
 }
 
-/// The loss end to end, of a link or of every pair of a LAN's members. Emulab
-/// takes no notice of further words; two of them are a node and the loss.
+/// The loss end to end, of a link or of every pair of a LAN's members. Emulab ignores further words; if there
+/// are two words, they are a node and the loss.
 fn tb_set_link_loss(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     arity(&words[1..], 2, usize::MAX, "tb-set-link-loss link loss")?;
     let (net, loss) = match &words[1..] {
@@ -190,7 +186,7 @@ fn set_loss(interp: &mut TclInterpreter, net: NsObjectId, loss: &TclValue) -> Tc
     change_members(interp, net, None, |member| (member.to_net.loss, member.from_net.loss) = (loss, loss))
 }
 
-/// From one end of a link to the other: half of it on each leg.
+/// From one end of a link to the other: each leg gets half.
 fn tb_set_link_simplex_params(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     arity(&words[1..], 5, 5, "tb-set-link-simplex-params link source delay bandwidth loss")?;
     let (link, source) = (interp.link_named(&words[1])?, interp.node_named(&words[2])?);
@@ -207,7 +203,7 @@ fn tb_set_link_simplex_params(interp: &mut TclInterpreter, words: &[TclValue]) -
     Ok(TclValue::default())
 }
 
-/// One member's legs of a LAN, each as it is said.
+/// One member's legs of a LAN, each with the values given.
 fn tb_set_lan_simplex_params(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     arity(&words[1..], 8, 8, "tb-set-lan-simplex-params lan node todelay tobw toloss fromdelay frombw fromloss")?;
     let (lan, node) = (interp.lan_named(&words[1])?, interp.node_named(&words[2])?);
@@ -274,7 +270,7 @@ fn change_members(
     Ok(TclValue::default())
 }
 
-/// A type of hardware of the file's own: an object like others.
+/// A hardware type that the file defines: an object like others.
 fn make_vtype(interp: &mut TclInterpreter, words: &[TclValue], count: usize) -> TclResult {
     arity(&words[1..], count, count, "tb-make-soft-vtype name types")?;
     interp.ignored(format!("{}: {}", words[0].as_str(), ineffective::MACHINES));

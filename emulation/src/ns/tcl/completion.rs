@@ -1,42 +1,36 @@
-//! How a command can end other than with a result.
+//! The ways in which a command ends without a result.
 
 use super::value::TclValue;
 
-/// A command that gives no result, and why.
+/// The end of a command without a result.
 #[derive(Debug)]
 pub(crate) enum TclCompletion {
-    /// `break`.
     Break,
-    /// `continue`.
     Continue,
-    /// `return`: the value is the procedure's.
+    /// `return`, with the procedure's result.
     Return(TclValue),
-    /// `exit`: the rest of the file is not read.
+    /// `exit`: the rest of the file is skipped.
     Exit,
-    /// An error that `catch` may catch.
     Error(Box<TclError>),
-    /// An error that ends the reading: the file is refused.
+    /// An error that nothing catches: the file is refused.
     Refused(Box<TclError>),
 }
 
-/// What is wrong, and where.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TclError {
-    /// One sentence.
     pub message: String,
-    /// The line of the innermost command; 0 while it is not known.
+    /// The line of the innermost command; 0 until it is known.
     pub line: u32,
-    /// The procedure it happened in, and the line that called it.
+    /// The procedure that contains the command, and the line that called it.
     pub within: Option<(String, u32)>,
 }
 
 impl TclError {
-    /// Something wrong, at a place that its command knows.
+    /// An error whose position the command adds.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
     }
 
-    /// Something wrong on `line`.
     pub(crate) fn at(line: u32, message: impl Into<String>) -> Self {
         Self { message: message.into(), line, within: None }
     }
@@ -49,12 +43,11 @@ impl From<TclError> for TclCompletion {
 }
 
 impl TclCompletion {
-    /// The file is refused for this, whatever it would catch.
+    /// Refuses the file in a way that `catch` does not catch.
     pub(crate) fn refuse(message: impl Into<String>) -> Self {
         Self::Refused(Box::new(TclError::new(message)))
     }
 
-    /// The fault, if it is one.
     pub(crate) fn error_mut(&mut self) -> Option<&mut TclError> {
         match self {
             Self::Error(fault) | Self::Refused(fault) => Some(fault),
@@ -63,10 +56,8 @@ impl TclCompletion {
     }
 }
 
-/// Fails with a sentence.
 pub(crate) fn fail<T>(message: impl Into<String>) -> Result<T, TclCompletion> {
     Err(TclError::new(message).into())
 }
 
-/// What a command gives.
 pub(crate) type TclResult = Result<TclValue, TclCompletion>;

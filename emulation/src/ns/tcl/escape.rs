@@ -1,7 +1,7 @@
 //! Backslash sequences.
 
-/// Reads the sequence at the start of `text`, which begins with a backslash:
-/// what it stands for, and how many bytes it takes.
+/// Reads the sequence at the start of `text`, which begins with a backslash; returns the character it stands
+/// for, and its length in bytes.
 pub(crate) fn read(text: &str) -> (char, usize) {
     let mut chars = text.char_indices().skip(1);
     let Some((_, letter)) = chars.next() else { return ('\\', 1) };
@@ -23,7 +23,7 @@ pub(crate) fn read(text: &str) -> (char, usize) {
     }
 }
 
-/// Reads up to `most` digits from `start` on as a character.
+/// Reads at most `most` digits from `start` on as a character.
 fn digits(text: &str, start: usize, radix: u32, most: usize) -> Option<(char, usize)> {
     let digits: Vec<u32> = text[start..].chars().map_while(|c| c.to_digit(radix)).take(most).collect();
     let code = digits.iter().fold(0_u32, |code, digit| code.wrapping_mul(radix).wrapping_add(*digit));
@@ -33,8 +33,8 @@ fn digits(text: &str, start: usize, radix: u32, most: usize) -> Option<(char, us
     }
 }
 
-/// Replaces a backslash, a line's end and the blanks after it by one blank, as
-/// braces do; nothing where there is none.
+/// Replaces a backslash, a line's end and the blanks after it by one blank, as braces do; `None` if there is
+/// none.
 pub(crate) fn join_lines(text: &str) -> Option<String> {
     if !text.contains("\\\n") {
         return None;
@@ -48,7 +48,7 @@ pub(crate) fn join_lines(text: &str) -> Option<String> {
             joined.push(' ');
             rest = &rest[at + len..];
         } else {
-            // Any other sequence stays; the next does not begin inside it.
+            // Any other sequence stays; skipping its character keeps the next one from starting inside it.
             let next = rest[at + 1..].chars().next().map_or(0, char::len_utf8);
             joined.push_str(&rest[at..at + 1 + next]);
             rest = &rest[at + 1 + next..];

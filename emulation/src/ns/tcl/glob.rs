@@ -1,9 +1,8 @@
-//! Patterns with `*`, `?`, `[a-z]` and backslashes, as `string match` has them.
+//! Glob patterns with `*`, `?`, `[a-z]` and backslashes, as in `string match`.
 
-/// Whether all of `text` fits `pattern`.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    // Where to go on after the last star if what follows it does not fit.
+    // The position after the last star, for a retry if the rest does not fit.
     let mut again: Option<(usize, usize)> = None;
     let (mut p, mut t) = (0, 0);
     loop {
@@ -32,7 +31,7 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// How many characters of the pattern stand for `c`, if they do.
+/// The number of pattern characters that match `c`, or `None`.
 fn one(pattern: &[char], c: char) -> Option<usize> {
     match pattern {
         ['?', ..] => Some(1),

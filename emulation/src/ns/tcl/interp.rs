@@ -1,4 +1,4 @@
-//! Running scripts.
+//! The interpreter of scripts.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,9 +12,8 @@ use super::variables::CallFrame;
 use crate::ns::NsLimits;
 use crate::ns::state::NsState;
 
-/// How deep scripts and expressions may be nested: a script counts
-/// [`SCRIPT`], a step into an expression less. The machine's stack is the
-/// reason: without optimisation this needs about a megabyte of it.
+/// The deepest nesting of scripts and expressions: a script counts [`SCRIPT`], a step into an expression less.
+/// The limit protects the machine's stack: without optimisation this depth needs about a megabyte of it.
 const MAX_DEPTH: u32 = 1000;
 const SCRIPT: u32 = 10;
 /// This many bytes of new strings count as one step.
@@ -22,32 +21,27 @@ const BYTES_PER_STEP: usize = 256;
 /// This many comparisons of bytes in a search count as one step.
 const BYTES_PER_SEARCH: usize = 1024;
 
-/// Commands whose result is a value that was there before.
+/// Commands whose result shares an existing value.
 const SHARING: [&str; 6] = ["set", "append", "lappend", "lindex", "incr", "return"];
 
-/// What runs one NS file.
+/// The state of one NS file's run.
 pub(crate) struct TclInterpreter {
-    /// The objects that the file makes.
     pub world: NsState,
     pub limits: NsLimits,
-    /// The line of the command that runs.
     pub line: u32,
     pub random: Random,
     pub procedures: BTreeMap<String, Rc<Procedure>>,
     pub frames: Vec<CallFrame>,
-    /// The frame whose variables are seen.
+    /// Index of the frame whose variables are visible.
     pub current: usize,
-    /// How many variables and elements there are.
+    /// The number of variables and array elements.
     pub stored: usize,
-    /// Where `exit` ended the file.
     pub exit_line: u32,
     depth: u32,
     steps: u64,
 }
 
-/// What `proc` makes.
 pub(crate) struct Procedure {
-    /// Names, and what they are if the caller leaves them out.
     pub parameters: Vec<(String, Option<TclValue>)>,
     pub body: TclValue,
 }
@@ -83,7 +77,6 @@ impl TclInterpreter {
         Ok(())
     }
 
-    /// Runs `text` as a script.
     pub(crate) fn eval(&mut self, text: &TclValue) -> TclResult {
         if !text.has_script() {
             self.spend(text.len() / BYTES_PER_STEP)?;
@@ -92,7 +85,7 @@ impl TclInterpreter {
         self.run(&script)
     }
 
-    /// Runs a script; the result is its last command's.
+    /// Runs a script; returns the result of its last command.
     pub(crate) fn run(&mut self, script: &TclScript) -> TclResult {
         let depth = self.depth;
         self.enter(SCRIPT)?;
@@ -122,7 +115,7 @@ impl TclInterpreter {
         outcome
     }
 
-    /// Runs the command that these words are.
+    /// Runs the command that these words form.
     pub(crate) fn invoke(&mut self, words: &[TclValue]) -> TclResult {
         let Some(name) = words.first() else { return Ok(TclValue::default()) };
         self.spend(1)?;
@@ -145,7 +138,7 @@ impl TclInterpreter {
                 Ok(result)
             }
             None => {
-                // Looking for similar names takes its time.
+                // A search for similar names is slow.
                 self.spend(100)?;
                 fail(commands::unknown(name))
             }
@@ -221,12 +214,12 @@ impl TclInterpreter {
         match word {
             Word::Literal(value) => Ok(value.clone()),
             Word::Tokens(tokens) => self.substitute(tokens),
-            // `{*}{*}` is a list of lists, which nothing needs.
+            // `{*}{*}` would be a list of lists, which no file needs.
             Word::Expanded(_) => fail("\"{*}\" cannot be doubled"),
         }
     }
 
-    /// What `tokens` give, joined.
+    /// The tokens' values, joined.
     pub(crate) fn substitute(&mut self, tokens: &[Token]) -> TclResult {
         if let [token] = tokens {
             return self.token(token);
@@ -251,7 +244,6 @@ impl TclInterpreter {
         }
     }
 
-    /// Reads `$name` or `$name(index)`.
     pub(crate) fn read_variable(&mut self, variable: &Variable) -> TclResult {
         let index = match &variable.index {
             Some(tokens) => Some(self.substitute(tokens)?),
@@ -263,7 +255,6 @@ impl TclInterpreter {
         }
     }
 
-    /// The elements of a list.
     pub(crate) fn list(&mut self, value: &TclValue) -> Result<Rc<Vec<TclValue>>, TclCompletion> {
         let known = value.has_list();
         let list = value.list()?;
@@ -273,10 +264,10 @@ impl TclInterpreter {
         Ok(list)
     }
 
-    /// Takes steps from what the file may use.
+    /// Takes steps from the file's limit.
     ///
     /// # Errors
-    /// When it has used them up, which nothing catches.
+    /// When the limit is reached; `catch` does not catch this.
     pub(crate) fn spend(&mut self, steps: usize) -> Result<(), TclCompletion> {
         self.steps = self.steps.saturating_add(steps as u64);
         match self.steps > self.limits.steps {
@@ -288,8 +279,7 @@ impl TclInterpreter {
         }
     }
 
-    /// Takes the steps of a search that may compare every byte of one text with
-    /// every byte of another.
+    /// Takes the steps of a search that may compare every byte of one text with every byte of another.
     pub(crate) fn spend_search(&mut self, pattern: usize, text: usize) -> Result<(), TclCompletion> {
         self.spend(pattern.saturating_mul(text) / BYTES_PER_SEARCH)
     }
@@ -302,7 +292,7 @@ impl TclInterpreter {
         }
     }
 
-    /// One level of nesting more, until [`TclInterpreter::leave`] or an error.
+    /// Enters a level of nesting, until [`TclInterpreter::leave`] or an error.
     pub(crate) fn enter(&mut self, weight: u32) -> Result<(), TclCompletion> {
         self.depth += weight;
         match self.depth > MAX_DEPTH {
@@ -313,7 +303,6 @@ impl TclInterpreter {
         }
     }
 
-    /// Back from one level of nesting.
     pub(crate) fn leave(&mut self, weight: u32) {
         self.depth = self.depth.saturating_sub(weight);
     }

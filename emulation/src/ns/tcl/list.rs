@@ -1,4 +1,4 @@
-//! Lists as strings.
+//! Conversion between lists and strings.
 
 use super::escape;
 use super::parse::is_space;
@@ -7,14 +7,13 @@ fn is_gap(byte: u8) -> bool {
     is_space(byte) || byte == b'\n'
 }
 
-/// The elements of a list.
 pub(crate) fn split(text: &str) -> Result<Vec<String>, String> {
     let mut items = Vec::new();
     each(text, |item, _| items.push(item))?;
     Ok(items)
 }
 
-/// Calls `found` with each element, and where its text begins.
+/// Calls `found` with each element and the offset of its text.
 pub(crate) fn each(text: &str, mut found: impl FnMut(String, usize)) -> Result<(), String> {
     let mut at = 0;
     while let Some(start) = (at..text.len()).find(|&i| !is_gap(text.as_bytes()[i])) {
@@ -103,7 +102,6 @@ fn after(text: &str, at: usize, what: &str) -> Result<(), String> {
     }
 }
 
-/// The list of `items`.
 pub(crate) fn join<'a>(items: impl Iterator<Item = &'a str>) -> String {
     let mut list = String::new();
     for item in items {
@@ -116,8 +114,8 @@ pub(crate) fn join<'a>(items: impl Iterator<Item = &'a str>) -> String {
     list
 }
 
-/// `item` so that it is one element of a list: as it is, in braces, or with
-/// backslashes where braces cannot hold it.
+/// Quotes `item` as one element of a list: unchanged, in braces, or with backslashes where braces cannot hold
+/// it.
 pub(crate) fn quote(item: &str, first: bool) -> String {
     let special = |c| matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}' | '[' | ']' | '$' | ';' | '\\' | '"');
     let hash = first && item.starts_with('#');
@@ -146,7 +144,7 @@ pub(crate) fn quote(item: &str, first: bool) -> String {
     quoted
 }
 
-/// Whether it can stand in braces: they match, and it ends in no lone backslash.
+/// True if the item can stand in braces: they balance, and it does not end in a lone backslash.
 fn fits_braces(item: &str) -> bool {
     let mut open = 0_i64;
     let mut chars = item.chars();
@@ -167,7 +165,7 @@ fn fits_braces(item: &str) -> bool {
     open == 0
 }
 
-/// Whether Tcl would rather write backslashes: only a bracket or quote is special.
+/// True if Tcl prefers backslashes: only a bracket or quote is special.
 fn prefers_backslashes(item: &str) -> bool {
     item.contains([']', '"'])
         && !item.starts_with('"')
@@ -189,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Each was printed by tclsh 8.6.13 with `list`.
+    /// Expected values are the output of `list` in tclsh 8.6.13.
     #[test]
     fn elements_are_quoted_like_tclsh() {
         for (item, quoted) in [

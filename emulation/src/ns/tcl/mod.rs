@@ -1,10 +1,8 @@
-//! A small Tcl: what NS files need of the language, and nothing that reaches
-//! out of it. There are no files, processes, sockets or clocks; every step,
-//! value and level of nesting is counted.
+//! A small Tcl: the parts of the language that NS files need, without access to files, processes, sockets or
+//! clocks. Every step, value and level of nesting is counted.
 //!
-//! Written from the manual pages of Tcl 8.6; where the pages leave something
-//! open (the order of `array names`, quoting of list elements, numbers as
-//! text) tclsh 8.6.13 was asked.
+//! Written from the manual pages of Tcl 8.6. Where the pages leave something open (the order of `array names`,
+//! quoting of list elements, numbers as text) it follows tclsh 8.6.13.
 
 mod commands;
 pub(crate) mod completion;

@@ -1,11 +1,10 @@
-//! Numbers: 64-bit integers and doubles, read and written as Tcl does.
+//! Numbers: 64-bit integers and doubles, in Tcl's notation.
 
 use std::cmp::Ordering;
 
-/// A longer text is no number, so that long texts are not looked through.
+/// A longer text is no number, so that long texts are not parsed.
 const LONGEST: usize = 1000;
 
-/// A number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Integer(i64),
@@ -13,7 +12,6 @@ pub(crate) enum Number {
 }
 
 impl Number {
-    /// As a double.
     pub(crate) fn double(self) -> f64 {
         match self {
             // Rounded beyond 2^53, as in Tcl.
@@ -22,7 +20,6 @@ impl Number {
         }
     }
 
-    /// Whether it is not zero.
     pub(crate) fn is_true(self) -> bool {
         match self {
             Self::Integer(integer) => integer != 0,
@@ -30,7 +27,7 @@ impl Number {
         }
     }
 
-    /// Which of two comes first; none beside a NaN.
+    /// Compares two numbers; `None` if one is NaN.
     pub(crate) fn compare(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Integer(a), Self::Integer(b)) => Some(a.cmp(&b)),
@@ -38,7 +35,6 @@ impl Number {
         }
     }
 
-    /// As Tcl writes it.
     pub(crate) fn text(self) -> String {
         match self {
             Self::Integer(integer) => integer.to_string(),
@@ -47,8 +43,8 @@ impl Number {
     }
 }
 
-/// Reads a number with blanks around it: decimal, `0x`, `0o`, `0b`, and octal
-/// after a leading zero, as Tcl 8 does.
+/// Reads a number with blanks around it: decimal, `0x`, `0o`, `0b`, and octal after a leading zero, as in Tcl
+/// 8.
 pub(crate) fn read(text: &str) -> Option<Number> {
     if text.len() > LONGEST {
         return None;
@@ -70,7 +66,8 @@ pub(crate) fn read(text: &str) -> Option<Number> {
     }
 }
 
-/// Whether `digits` begins like an octal integer and holds an 8 or 9.
+/// True if `digits` has the form of an octal integer. The caller has failed to read it as one, so it holds an 8
+/// or 9.
 pub(crate) fn is_bad_octal(digits: &str) -> bool {
     digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -99,7 +96,7 @@ fn after_prefix(digits: &str) -> Option<&str> {
     digits.get(2..).filter(|digits| digits.starts_with(|c: char| c.is_ascii_hexdigit()))
 }
 
-/// The shortest text that reads as the same double, with a point or exponent.
+/// The shortest text of the same double, with a point or exponent.
 fn double_text(double: f64) -> String {
     if double.is_nan() {
         return "NaN".to_owned();
@@ -119,7 +116,7 @@ fn double_text(double: f64) -> String {
     }
 }
 
-/// The number at the start of a text, as `scan` reads `%f`, and how many bytes it takes.
+/// Reads the number at the start of a text, like `%f` of `scan`; returns its length in bytes as well.
 pub(crate) fn prefix(text: &str) -> Option<(f64, usize)> {
     if text.len() > LONGEST {
         return None;
@@ -181,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Each was printed by tclsh 8.6.13.
+    /// Expected values are the output of tclsh 8.6.13.
     #[test]
     fn doubles_are_written_like_tclsh() {
         for (double, text) in [

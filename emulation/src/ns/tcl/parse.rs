@@ -1,14 +1,14 @@
-//! Scripts as commands, commands as words (the twelve rules of Tcl(n)).
+//! Parsing of scripts into commands and words (the twelve rules of Tcl(n)).
 
 use super::completion::TclError;
 use super::escape;
 pub(crate) use super::script::{TclCommand, TclScript, Token, Variable, Word};
 use super::value::TclValue;
 
-/// How deep brackets and indices may be nested in one text.
+/// The deepest nesting of brackets and indices in one text.
 const MAX_NESTING: usize = 50;
 
-/// Reads a whole script; its first line is `line`, or unknown if that is 0.
+/// Reads a whole script; its first line has the number `line`, or 0 if that is unknown.
 pub(crate) fn script(text: &str, line: u32, generation: u8) -> Result<TclScript, TclError> {
     let mut parser = Parser::new(text, line, generation);
     let mut script = TclScript::default();
@@ -18,12 +18,12 @@ pub(crate) fn script(text: &str, line: u32, generation: u8) -> Result<TclScript,
     Ok(script)
 }
 
-/// Reads a text's substitutions: of `$`, `[` and backslash, or only some.
+/// Reads a text's substitutions, of the given kinds.
 pub(crate) fn substitutions(text: &str, kinds: Kinds, generation: u8) -> Result<Vec<Token>, TclError> {
     Parser::new(text, 0, generation).tokens(&|_| false, kinds)
 }
 
-/// Whether `text` between braces is one word.
+/// True if `text` between braces is one word.
 pub(crate) fn is_one_braced_word(text: &str) -> bool {
     let mut open = 1_usize;
     let mut bytes = text.bytes();
@@ -31,7 +31,7 @@ pub(crate) fn is_one_braced_word(text: &str) -> bool {
         open = match byte {
             b'{' => open + 1,
             b'}' => open - 1,
-            // Without a next one it would take the closing brace.
+            // A backslash at the end would escape the closing brace.
             b'\\' if bytes.next().is_none() => return false,
             _ => open,
         };
@@ -42,7 +42,7 @@ pub(crate) fn is_one_braced_word(text: &str) -> bool {
     open == 1
 }
 
-/// Which substitutions are made.
+/// The kinds of substitution that are made.
 #[derive(Clone, Copy)]
 pub(crate) struct Kinds {
     pub backslashes: bool,
@@ -54,11 +54,10 @@ impl Kinds {
     pub(crate) const ALL: Self = Self { backslashes: true, commands: true, variables: true };
 }
 
-/// Reads commands one by one.
 pub(crate) struct Parser<'a> {
     text: &'a str,
     at: usize,
-    /// The line of `at`; 0 where lines are not known.
+    /// The line of `at`; 0 if lines are unknown.
     line: u32,
     nesting: usize,
     generation: u8,
@@ -69,17 +68,16 @@ impl<'a> Parser<'a> {
         Self { text, at: 0, line, nesting: 0, generation }
     }
 
-    /// Where it stands, for what is read by someone else, such as an operator.
+    /// The offset, for a caller that reads the next token itself, such as an operator.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// Goes on from `at`.
     pub(crate) fn seek(&mut self, at: usize) {
         self.at = at;
     }
 
-    /// The next command; nothing at the end.
+    /// The next command; `None` at the end.
     pub(crate) fn next_command(&mut self) -> Result<Option<TclCommand>, TclError> {
         loop {
             self.skip(|byte| is_space(byte) || byte == b'\n' || byte == b';');
@@ -144,7 +142,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A word in braces, of which nothing is replaced.
+    /// A word in braces, without substitutions.
     pub(crate) fn braced(&mut self) -> Result<TclValue, TclError> {
         let opened = self.line;
         self.bump();
@@ -178,7 +176,6 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    /// A word in quotes.
     pub(crate) fn quoted(&mut self) -> Result<Vec<Token>, TclError> {
         let opened = self.line;
         self.bump();
@@ -199,7 +196,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether no word goes on at `at`.
+    /// True if a word ends at `at`.
     fn ends_word(&self, at: usize) -> bool {
         match self.text.as_bytes().get(at) {
             None | Some(b'\n' | b';') => true,
@@ -209,7 +206,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parts up to the first byte, outside of substitutions, that `ends` them.
+    /// Reads tokens up to the first byte, outside substitutions, that satisfies `ends`.
     fn tokens(&mut self, ends: &dyn Fn(u8) -> bool, kinds: Kinds) -> Result<Vec<Token>, TclError> {
         let mut tokens = Vec::new();
         let mut text = String::new();
@@ -246,7 +243,6 @@ impl<'a> Parser<'a> {
         Ok(tokens)
     }
 
-    /// `[script]`.
     pub(crate) fn bracketed(&mut self) -> Result<TclScript, TclError> {
         let opened = self.line;
         self.nest()?;
@@ -265,7 +261,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `$name`, `${name}` or `$name(index)`; nothing if the `$` stands for itself.
+    /// `$name`, `${name}` or `$name(index)`; `None` if the `$` is literal.
     pub(crate) fn variable(&mut self) -> Result<Option<Variable>, TclError> {
         let rest = &self.rest()[1..];
         if let Some(braced) = rest.strip_prefix('{') {
@@ -333,7 +329,6 @@ impl<'a> Parser<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Past one character.
     fn bump(&mut self) {
         let len = self.rest().chars().next().map_or(0, char::len_utf8);
         self.advance(len);
@@ -342,7 +337,7 @@ impl<'a> Parser<'a> {
     fn advance(&mut self, len: usize) {
         if self.line > 0 {
             let passed = &self.text.as_bytes()[self.at..self.at + len];
-            // A file of 2^32 lines is not read.
+            // Fits u32: no file of 2^32 lines is read.
             self.line += passed.iter().filter(|&&byte| byte == b'\n').count() as u32;
         }
         self.at += len;
@@ -355,7 +350,7 @@ fn flush(text: &mut String, tokens: &mut Vec<Token>) {
     }
 }
 
-/// How many bytes of `text` are a variable's name: letters, digits, `_`, and `::`.
+/// The length in bytes of the variable name at the start of `text`: letters, digits, `_` and `::`.
 fn name_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut len = 0;
@@ -371,7 +366,7 @@ fn name_length(text: &str) -> usize {
     len
 }
 
-/// What stands between words.
+/// True for bytes that separate words.
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | 0x0b | 0x0c)
 }

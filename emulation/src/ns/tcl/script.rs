@@ -1,44 +1,36 @@
-//! What a script is before it runs.
+//! The parsed form of a script.
 
 use super::value::TclValue;
 
-/// A sequence of commands.
 #[derive(Debug, Default)]
 pub(crate) struct TclScript {
     pub commands: Vec<TclCommand>,
 }
 
-/// A command, before anything in it is replaced.
+/// A command before substitution.
 #[derive(Debug)]
 pub(crate) struct TclCommand {
-    /// Where it begins; 0 where that is not known.
+    /// The line of its first word; 0 if it is unknown.
     pub line: u32,
     pub words: Vec<Word>,
 }
 
-/// A word of a command.
 #[derive(Debug)]
 pub(crate) enum Word {
-    /// As it stands.
     Literal(TclValue),
-    /// What these give, joined.
+    /// Tokens whose values are joined.
     Tokens(Vec<Token>),
-    /// `{*}`: what it gives is a list of words.
+    /// `{*}`: its value is a list of words.
     Expanded(Box<Self>),
 }
 
-/// A part of a word.
 #[derive(Debug)]
 pub(crate) enum Token {
-    /// As it stands.
     Text(String),
-    /// `$name`, or `$name(index)`.
     Variable(Variable),
-    /// `[script]`.
     Script(TclScript),
 }
 
-/// A variable that is read.
 #[derive(Debug)]
 pub(crate) struct Variable {
     pub name: String,

@@ -1,18 +1,16 @@
 //! A table of names in the order in which Tcl's own hash tables list them.
 //!
-//! `array names` and `array get` list a table bucket by bucket, and files
-//! build networks in that order, so it has to be Tcl's: buckets that grow
-//! fourfold, the hash of `tclHash.c` (nine times the last, plus a byte), new
+//! `array names` and `array get` list a table bucket by bucket, and files build networks in that order, so it
+//! must be Tcl's: buckets that grow fourfold, the hash of `tclHash.c` (nine times the last, plus a byte), new
 //! entries first in their bucket.
 
 use std::collections::HashMap;
 
-/// How many buckets a new table has.
+/// Buckets of a new table.
 const FIRST_BUCKETS: usize = 4;
-/// It grows when it holds this many entries a bucket.
+/// The load, in entries for each bucket, at which the table grows.
 const PER_BUCKET: usize = 3;
 
-/// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<V> {
     entries: HashMap<String, V>,
@@ -38,7 +36,7 @@ impl<V> Table<V> {
         self.entries.get_mut(key)
     }
 
-    /// Puts `value` under `key`; says whether the key is new.
+    /// Stores `value` under `key`; true if the key is new.
     pub(crate) fn insert(&mut self, key: &str, value: V) -> bool {
         if let Some(old) = self.entries.get_mut(key) {
             *old = value;
@@ -49,7 +47,7 @@ impl<V> Table<V> {
             self.buckets.resize_with(FIRST_BUCKETS, Vec::new);
         }
         let bucket = hash(key) & (self.buckets.len() - 1);
-        // The newest is last here and listed first.
+        // The newest entry of a bucket is stored last and listed first.
         self.buckets[bucket].push(key.to_owned());
         if self.entries.len() >= self.buckets.len() * PER_BUCKET {
             self.grow();
@@ -64,7 +62,6 @@ impl<V> Table<V> {
         Some(value)
     }
 
-    /// Every name, in Tcl's order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.buckets.iter().flat_map(|bucket| bucket.iter().rev().map(String::as_str))
     }
@@ -83,7 +80,7 @@ fn hash(key: &str) -> usize {
     let mut bytes = key.bytes();
     let first = u32::from(bytes.next().unwrap_or(0));
     let hash = bytes.fold(first, |hash, byte| hash.wrapping_mul(9).wrapping_add(byte.into()));
-    // A u32 fits.
+    // Fits usize: the hash is a u32.
     hash as usize
 }
 
@@ -91,7 +88,7 @@ fn hash(key: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// The orders were printed by tclsh 8.6.13 with `array names`.
+    /// Expected orders are the output of `array names` in tclsh 8.6.13.
     #[test]
     fn names_are_listed_like_tclsh() {
         let listed = |names: &[&str]| {

@@ -1,4 +1,4 @@
-//! Tcl's only kind of value: a string, with what has been made of it so far.
+//! Tcl's only kind of value: a string, with cached interpretations.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -9,20 +9,20 @@ use super::expr::Expr;
 use super::list;
 use super::parse::{self, TclScript};
 
-/// How deep values inside values may keep what was made of them. What is
-/// deeper is made again each time, so that dropping never recurses far.
+/// The nesting up to which values inside values keep their interpretations. Deeper ones are parsed each time,
+/// so that dropping never recurses far.
 const MAX_GENERATION: u8 = 12;
 
-/// A string. Copies share it; its reading as a list, script or expression is kept.
+/// A string. Clones share it; its interpretation as a list, script or expression is kept.
 #[derive(Clone, Default)]
 pub(crate) struct TclValue(Rc<Text>);
 
 #[derive(Default)]
 struct Text {
     string: String,
-    /// The line where it begins if it was written in braces, else 0.
+    /// The line on which it begins if it was written in braces, else 0.
     line: u32,
-    /// As it was written, where a backslash before a line's end hides lines.
+    /// The original text, where a backslash before a line's end hides lines.
     raw: Option<String>,
     generation: u8,
     script: OnceCell<Rc<TclScript>>,
@@ -31,7 +31,7 @@ struct Text {
 }
 
 impl TclValue {
-    /// What was written in braces from `line` on; `raw` as it was written, if that differs.
+    /// A value written in braces from `line` on; `raw` is the original text, if that differs.
     pub(crate) fn written(string: String, raw: Option<String>, line: u32, generation: u8) -> Self {
         Self(Rc::new(Text { string, line, raw, generation, ..Text::default() }))
     }
@@ -41,63 +41,57 @@ impl TclValue {
         Self(Rc::new(Text { string, generation, ..Text::default() }))
     }
 
-    /// 1 or 0.
     pub(crate) fn from_bool(truth: bool) -> Self {
         Self::from(if truth { "1" } else { "0" })
     }
 
-    /// The list of `items`.
     pub(crate) fn from_list(items: Vec<Self>) -> Self {
         let string = list::join(items.iter().map(Self::as_str));
         let list = OnceCell::new();
-        // What was parsed deep inside something else is not kept.
+        // Interpretations of deeply nested values are not kept.
         if items.iter().all(|item| item.0.generation < MAX_GENERATION && item.0.list.get().is_none()) {
             let _ = list.set(Rc::new(items));
         }
         Self(Rc::new(Text { string, list, generation: 1, ..Text::default() }))
     }
 
-    /// As a string.
     pub(crate) fn as_str(&self) -> &str {
         &self.0.string
     }
 
-    /// Whether it is the empty string.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.string.is_empty()
     }
 
-    /// How many bytes it is.
     pub(crate) fn len(&self) -> usize {
         self.0.string.len()
     }
 
-    /// Whether its reading as a list is kept.
+    /// True if its interpretation as a list is kept.
     pub(crate) fn has_list(&self) -> bool {
         self.0.list.get().is_some()
     }
 
-    /// Whether its reading as a script is kept.
+    /// True if its interpretation as a script is kept.
     pub(crate) fn has_script(&self) -> bool {
         self.0.script.get().is_some()
     }
 
-    /// Whether its reading as an expression is kept.
+    /// True if its interpretation as an expression is kept.
     pub(crate) fn has_expr(&self) -> bool {
         self.0.expr.get().is_some()
     }
 
-    /// The line where it begins, if it was written in braces; else 0.
+    /// The line on which it begins, if it was written in braces; else 0.
     pub(crate) fn line(&self) -> u32 {
         self.0.line
     }
 
-    /// As it was written: with backslashes before the ends of lines.
+    /// The original text, with backslashes before the ends of lines.
     pub(crate) fn raw(&self) -> &str {
         self.0.raw.as_deref().unwrap_or(&self.0.string)
     }
 
-    /// As a list.
     pub(crate) fn list(&self) -> Result<Rc<Vec<Self>>, TclError> {
         if let Some(list) = self.0.list.get() {
             return Ok(list.clone());
@@ -111,7 +105,6 @@ impl TclValue {
         Ok(list)
     }
 
-    /// As a script.
     pub(crate) fn script(&self) -> Result<Rc<TclScript>, TclError> {
         if let Some(script) = self.0.script.get() {
             return Ok(script.clone());
@@ -123,7 +116,6 @@ impl TclValue {
         Ok(script)
     }
 
-    /// As an expression.
     pub(crate) fn expr(&self) -> Result<Rc<Expr>, TclError> {
         if let Some(expr) = self.0.expr.get() {
             return Ok(expr.clone());
@@ -135,7 +127,7 @@ impl TclValue {
         Ok(expr)
     }
 
-    /// Adds to its end, in place if nobody else has it.
+    /// Appends text, in place if no other value shares the string.
     pub(crate) fn append(&mut self, more: &str) {
         if let Some(text) = self.exclusive() {
             text.list.take();
@@ -145,7 +137,7 @@ impl TclValue {
         }
     }
 
-    /// Adds an element to the list that it is, in place if nobody else has it.
+    /// Appends an element to the list, in place if no other value shares it.
     pub(crate) fn append_element(&mut self, item: &Self) {
         let first = self.is_empty();
         let quoted = list::quote(item.as_str(), first);
@@ -168,8 +160,7 @@ impl TclValue {
         }
     }
 
-    /// The text alone, if no other value shares it: no longer what was
-    /// written, nor a script.
+    /// The text alone, if no other value shares it. This discards the original text and the interpretations.
     fn exclusive(&mut self) -> Option<&mut Text> {
         let text = Rc::get_mut(&mut self.0)?;
         text.line = 0;

@@ -6,18 +6,16 @@ use super::interp::TclInterpreter;
 use super::table::Table;
 use super::value::TclValue;
 
-/// How many links may lead from one to another.
+/// The longest chain of links.
 const MAX_LINKS: usize = 64;
 
 /// The variables of one call of a procedure; the first frame is global.
 #[derive(Debug, Default)]
 pub(crate) struct CallFrame {
     variables: Table<Slot>,
-    /// The frame of the caller.
     pub caller: usize,
-    /// How many calls deep: 0 is global.
+    /// The depth of the call; 0 is global.
     pub level: usize,
-    /// The words of the call.
     pub call: Vec<TclValue>,
 }
 
@@ -28,7 +26,7 @@ enum Slot {
     Link(VariableRef),
 }
 
-/// Where a variable is.
+/// A variable's position after following links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VariableRef {
     frame: usize,
@@ -36,7 +34,6 @@ pub(crate) struct VariableRef {
     index: Option<String>,
 }
 
-/// Splits `name(index)`.
 pub(crate) fn split_name(name: &str) -> (&str, Option<&str>) {
     match name.strip_suffix(')').and_then(|name| name.split_once('(')) {
         Some((name, index)) => (name, Some(index)),
@@ -45,20 +42,18 @@ pub(crate) fn split_name(name: &str) -> (&str, Option<&str>) {
 }
 
 impl CallFrame {
-    /// The frame of a call from `caller`.
     pub(crate) fn new(caller: usize, level: usize, call: Vec<TclValue>) -> Self {
         Self { variables: Table::default(), caller, level, call }
     }
 }
 
 impl TclInterpreter {
-    /// Reads `name`, or `name(index)`.
     pub(crate) fn get(&self, name: &str) -> Result<TclValue, TclError> {
         let (base, index) = split_name(name);
         self.get_part(base, index)
     }
 
-    /// Reads an element, or a scalar without an index.
+    /// Reads an element, or a scalar if there is no index.
     pub(crate) fn get_part(&self, name: &str, index: Option<&str>) -> Result<TclValue, TclError> {
         let cannot = |why: &str| {
             let shown = index.map_or(name.to_owned(), |index| format!("{name}({index})"));
@@ -77,7 +72,6 @@ impl TclInterpreter {
         }
     }
 
-    /// Writes `name`, or `name(index)`.
     pub(crate) fn set(&mut self, name: &str, value: TclValue) -> Result<(), TclError> {
         let (base, index) = split_name(name);
         let place = self.resolve(self.current, base, index);
@@ -129,7 +123,7 @@ impl TclInterpreter {
         }
     }
 
-    /// Whether `name` or `name(index)` has a value.
+    /// True if `name` or `name(index)` has a value.
     pub(crate) fn exists(&self, name: &str) -> bool {
         let (base, index) = split_name(name);
         let place = self.resolve(self.current, base, index);
@@ -140,7 +134,7 @@ impl TclInterpreter {
         }
     }
 
-    /// Removes `name` or `name(index)`; says whether it was there.
+    /// Removes `name` or `name(index)`; true if it existed.
     pub(crate) fn unset(&mut self, name: &str) -> bool {
         let (base, index) = split_name(name);
         let place = self.resolve(self.current, base, index);
@@ -156,7 +150,6 @@ impl TclInterpreter {
         removed > 0
     }
 
-    /// The elements of an array.
     pub(crate) fn array(&self, name: &str) -> Option<&Table<TclValue>> {
         let place = self.resolve(self.current, name, None);
         match self.frames[place.frame].variables.get(&place.name) {
@@ -165,7 +158,7 @@ impl TclInterpreter {
         }
     }
 
-    /// Makes `name` an array if it is nothing yet.
+    /// Makes `name` an array if it does not exist yet.
     pub(crate) fn make_array(&mut self, name: &str) -> Result<(), TclError> {
         let place = self.resolve(self.current, name, None);
         let variables = &mut self.frames[place.frame].variables;
@@ -182,12 +175,12 @@ impl TclInterpreter {
         }
     }
 
-    /// Lets `local` of this frame stand for `name`, perhaps an element, of `frame`.
+    /// Makes `local` of this frame a link to `name`, perhaps an element, of `frame`.
     pub(crate) fn link(&mut self, local: &str, frame: usize, name: &str) -> Result<(), TclError> {
         let (base, index) = split_name(name);
         let target = self.resolve(frame, base, index);
         if target.frame == self.current && target.name == local && target.index.is_none() {
-            // A global that is linked where it already is.
+            // A global that links to itself.
             return if frame == 0 && self.current == 0 {
                 Ok(())
             } else {
@@ -202,26 +195,25 @@ impl TclInterpreter {
         Ok(())
     }
 
-    /// Whether there is a global variable `name`, whatever this frame has.
+    /// True if there is a global variable `name`, whatever this frame has.
     pub(crate) fn is_global(&self, name: &str) -> bool {
         let name = name.trim_start_matches("::");
         matches!(self.frames[0].variables.get(name), Some(Slot::Scalar(_) | Slot::Array(_)))
     }
 
-    /// The names of the variables of `frame`, links among them if `linked`.
+    /// The names of the variables of `frame`, including links if `linked` is set.
     pub(crate) fn variable_names(&self, frame: usize, linked: bool) -> Vec<String> {
         let variables = &self.frames[frame].variables;
         let seen = |name: &&str| linked || !matches!(variables.get(name), Some(Slot::Link(_)));
         variables.keys().filter(seen).map(str::to_owned).collect()
     }
 
-    /// How many values a frame that ends held.
+    /// Subtracts the values of a frame that ends from the count.
     pub(crate) fn forget(&mut self, frame: &CallFrame) {
         let held: usize = frame.variables.keys().filter_map(|name| frame.variables.get(name)).map(Slot::size).sum();
         self.stored = self.stored.saturating_sub(held);
     }
 
-    /// Where `name` of `frame` really is.
     fn resolve(&self, frame: usize, name: &str, index: Option<&str>) -> VariableRef {
         let frame = if name.starts_with("::") { 0 } else { frame };
         let name = name.trim_start_matches("::").to_owned();

@@ -1,4 +1,4 @@
-//! Whole files, and what is made of them.
+//! Whole files and their topologies.
 
 mod events;
 mod naming;
@@ -11,7 +11,7 @@ use super::{NsError, NsLimits, parse};
 use crate::topology::emulab::EmulabEvent;
 use crate::topology::model::{Leg, Net, Topology};
 
-/// Reads a description between a Simulator and its run.
+/// Reads a description wrapped in a Simulator and its run.
 fn read(description: &str) -> Result<Topology, NsError> {
     let source = format!("set ns [new Simulator]\nsource tb_compat.tcl\n{description}\n$ns run\n");
     parse("x.ns", &source, &NsLimits::default())
@@ -21,7 +21,7 @@ fn topology(description: &str) -> Topology {
     read(description).unwrap_or_else(|error| panic!("{description}\n{error}"))
 }
 
-/// Three nodes `a`, `b` and `c`, and what follows.
+/// Reads a description after three nodes `a`, `b` and `c`.
 fn three(description: &str) -> Topology {
     topology(&format!("set a [$ns node]; set b [$ns node]; set c [$ns node]\n{description}"))
 }
@@ -43,12 +43,12 @@ fn net_names(topology: &Topology) -> Vec<&str> {
     topology.nets.iter().map(|net| net.name.as_str()).collect()
 }
 
-/// Kilobits a second, microseconds, and loss.
+/// Kilobits per second, microseconds, and loss.
 fn shape(leg: &Leg) -> (u64, u128, f64) {
     (leg.rate.bps() / 1000, leg.delay.as_micros(), (leg.loss * 1e6).round() / 1e6)
 }
 
-/// `t object node TYPE EVENT args`, and the parent if there is one.
+/// Rows as `t object node TYPE EVENT args`, with the parent if there is one.
 fn rows(topology: &Topology) -> Vec<String> {
     topology.emulab.events.iter().map(row).collect()
 }

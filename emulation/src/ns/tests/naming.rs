@@ -116,7 +116,7 @@ fn assigned_variables_end_naming() {
             "{command}"
         );
     }
-    // A unit is assigned only where none is written.
+    // `unit` is only assigned if no unit is written.
     let of = topology(&format!(
         "{making}set unit 0\nproc make {{}} {{\n global ns a lan\n set made [$ns node]\n tb-set-node-lan-delay $a $lan 10ms\n return $made\n}}\nset own [make]"
     ));

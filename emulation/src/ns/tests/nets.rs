@@ -126,7 +126,7 @@ fn node_joins_several_nets() {
         "for {set i 0} {$i < 3} {incr i} {$ns duplex-link $a $b 1Mb 0ms DropTail}\nset q [[$ns link $a $b] queue]\n$q set limit_ 9",
     );
     assert_eq!(of.interfaces()[0], [(0, 0), (1, 0), (2, 0)]);
-    // `link` finds the last one.
+    // `link` returns the latest link.
     assert_eq!(of.nets[2].members[0].to_net.queue.limit, 9);
 }
 

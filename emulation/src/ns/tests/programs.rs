@@ -25,7 +25,7 @@ fn start_command_kept_plain_listed_wrapped() {
 fn procedure_start_commands_keep_own_names() {
     let of = three("proc go {n} {tb-set-node-startcmd $n date}\n$ns duplex-link $a $b 1Mb 0ms DropTail\ngo $a\ngo $b");
     let names: Vec<_> = of.programs.iter().map(|program| program.name.as_str()).collect();
-    // Three queues of the link, the first program, and the group that it makes.
+    // The link's three queues and the group that the first program makes have numbers as well.
     assert_eq!(names, ["Program5", "Program7"]);
 }
 

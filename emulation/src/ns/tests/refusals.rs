@@ -1,4 +1,4 @@
-//! What is wrong is refused with its line; what is only odd is not.
+//! Errors are refused with their lines; oddities are not.
 
 use super::*;
 

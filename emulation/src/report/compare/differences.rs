@@ -1,4 +1,4 @@
-//! What two runs differ in before they are run.
+//! Differences between two runs' inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,8 @@ use serde::Serialize;
 use crate::report::comparability::{platform_facts, settings};
 use crate::report::record::RunRecord;
 
-/// Where the hubs are.
 const HUBS: [&str; 3] = ["server", "caches", "super_nodes"];
-/// What a run says itself, for plans that do not.
+/// Facts of the run itself, for plans that do not state them.
 const FACTS: [&str; 4] = ["architecture", "topology", "transport", "duration"];
 
 /// One respect in which the plans of two sides differ.
@@ -17,13 +16,12 @@ const FACTS: [&str; 4] = ["architecture", "topology", "transport", "duration"];
 pub struct Difference {
     /// The setting, `workload.idle`.
     pub setting: String,
-    /// Its value on side A; `None` where it is not set.
+    /// Its value on side A; `None` if it is not set.
     pub a: Option<String>,
-    /// Its value on side B.
     pub b: Option<String>,
 }
 
-/// What is known of a run before it is run.
+/// The inputs of a run.
 #[derive(Clone, Copy)]
 pub(super) struct RunFacts<'a> {
     pub(super) run: &'a RunRecord,
@@ -31,11 +29,9 @@ pub(super) struct RunFacts<'a> {
     pub(super) topology: Option<&'a str>,
 }
 
-/// What two runs differ in: settings of their plans, what the runs say
-/// themselves where no setting tells it, what the topology says beyond its
-/// name, and what they stood on: machines, programs that both used, the way of
-/// packets. Which hosts the hubs are
-/// on is no difference of its own when the architecture is another.
+/// The differences between two runs: settings of their plans, the runs' own facts where no setting states them,
+/// the topology beyond its name, and their platforms: machines, programs that both used, the carrying of
+/// packets. The hosts of hubs are no difference of their own if the architectures differ.
 pub(super) fn differences(a: RunFacts<'_>, b: RunFacts<'_>) -> Vec<Difference> {
     let plans = a.plan.zip(b.plan).map(|(a, b)| (settings(a), settings(b))).unwrap_or_default();
     let mut found = between("", &plans.0, &plans.1);

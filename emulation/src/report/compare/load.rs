@@ -1,4 +1,4 @@
-//! Reads the sides of a comparison.
+//! Reading of the sides of a comparison.
 
 use std::path::{Path, PathBuf};
 
@@ -15,20 +15,18 @@ use crate::report::write::WriteError;
 /// The most runs of a side whose records are kept.
 const KEPT: usize = 50;
 
-/// A run of a side.
 pub(super) struct LoadedRun {
     pub(super) folder: PathBuf,
     pub(super) run: RunRecord,
     pub(super) plan: Option<String>,
     pub(super) topology: Option<String>,
     pub(super) measures: Vec<(Measure, f64)>,
-    /// What its repetitions have in common with it.
+    /// The facts that it shares with its repetitions.
     pub(super) kind: comparability::FactMap,
-    /// Its records, of the first runs of a side.
+    /// Its records, for the first runs of a side.
     pub(super) records: Option<(Results, Metrics)>,
 }
 
-/// What was read of a side.
 pub(super) struct LoadedSide {
     pub(super) folder: PathBuf,
     pub(super) runs: Vec<LoadedRun>,
@@ -48,7 +46,7 @@ impl LoadedRun {
         RunFacts { run: &self.run, plan: self.plan.as_deref(), topology: self.topology.as_deref() }
     }
 
-    /// Why it should be in no comparison, with its folder.
+    /// The reasons to keep it out of a comparison, with its folder.
     pub(super) fn unusable(&self) -> Vec<String> {
         let folder = self.folder.display();
         comparability::unusable(&self.run).iter().map(|reason| format!("{folder}: {reason}")).collect()
@@ -73,8 +71,8 @@ impl LoadedSide {
         });
     }
 
-    /// The runs that are compared, and why others are not. When none is as it
-    /// should be all are compared, and the reasons are why not to trust it.
+    /// The runs to compare, and the reasons why others are left out. If all have such reasons, all are
+    /// compared, and the reasons become warnings.
     pub(super) fn usable(&self) -> (Vec<&LoadedRun>, Vec<String>) {
         let usable: Vec<&LoadedRun> = self.runs.iter().filter(|one| one.unusable().is_empty()).collect();
         let reasons = self.runs.iter().flat_map(LoadedRun::unusable).collect();

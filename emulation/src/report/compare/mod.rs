@@ -1,4 +1,4 @@
-//! Two sides compared: ratios with confidence intervals.
+//! Comparisons of two sides: ratios with confidence intervals.
 
 mod differences;
 mod load;
@@ -19,26 +19,22 @@ use super::page;
 use super::write::{WriteError, put};
 use crate::statistics::{RatioInterval, mean, paired, welch};
 
-/// A comparison of two sides.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// The first side, which the ratios are of.
+    /// The first side, the denominator of the ratios.
     pub a: ComparisonSide,
-    /// The second.
     pub b: ComparisonSide,
-    /// What the plans differ in.
     pub differences: Vec<Difference>,
-    /// What a person should know before believing the ratios, one sentence each.
+    /// Warnings about the ratios, one sentence each.
     pub warnings: Vec<String>,
-    /// Why the figures cannot be trusted; empty if they can.
+    /// The reasons to distrust the figures; empty if there are none.
     pub distrust: Vec<String>,
     /// The measures that both sides have, in the order of reports, cell by cell.
     pub rows: Vec<ComparisonRow>,
 }
 
 impl Comparison {
-    /// The cells that are compared, each with its rows. Where there is only one
-    /// its name is empty.
+    /// The compared cells, each with its rows. A single cell has an empty name.
     pub fn cells(&self) -> Vec<(&str, Vec<&ComparisonRow>)> {
         let mut cells: Vec<(&str, Vec<&ComparisonRow>)> = Vec::new();
         for row in &self.rows {
@@ -50,11 +46,10 @@ impl Comparison {
         cells
     }
 
-    /// Writes the comparison as a page (`.html`) or as one figure (`.svg`), by
-    /// the ending of the file's name.
+    /// Writes the comparison as a page (`.html`) or as one figure (`.svg`), by the extension of the file.
     ///
     /// # Errors
-    /// When the ending is another, or the file cannot be written.
+    /// When the extension is another, or the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), WriteError> {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         let text = match ending {
@@ -69,70 +64,58 @@ impl Comparison {
     }
 }
 
-/// One side.
 #[derive(Clone, Debug, Serialize)]
 pub struct ComparisonSide {
-    /// Where it was read from.
     pub folder: PathBuf,
-    /// What tells it from the other side: its first run's name, or what was run
-    /// on what, or its folder.
+    /// The side's distinctive name: its first run's name, or its architecture and topology, or its folder.
     pub name: String,
-    /// The seeds of its runs that are compared.
     pub seeds: Vec<u64>,
 }
 
-/// One measure compared.
 #[derive(Clone, Debug, Serialize)]
 pub struct ComparisonRow {
-    /// What is the same on both sides and tells these runs from others of them;
-    /// empty where all are of one kind.
+    /// The facts that are equal on both sides and tell these runs from others; empty if there is only one kind.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cell: String,
-    /// Which.
     #[serde(flatten)]
     pub measure: Measure,
-    /// Its value on side A; of several runs the geometric mean.
+    /// Its value on side A; the geometric mean of several runs.
     pub a: f64,
-    /// Its value on side B.
     pub b: f64,
-    /// B over A; `None` when A is zero.
+    /// B over A; `None` if A is zero.
     pub ratio: Option<f64>,
-    /// Its 95 % confidence interval, where one can be found.
+    /// Its 95 % confidence interval, if there is one.
     pub interval: Option<RatioInterval>,
 }
 
-/// What an interval says of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// B is better.
     Better,
-    /// B is worse.
     Worse,
-    /// B is higher, which is neither.
+    /// B is higher, which is neither better nor worse.
     More,
-    /// B is lower, which is neither.
+    /// B is lower, which is neither better nor worse.
     Less,
-    /// The interval leaves both open.
+    /// The interval contains 1.
     Inconclusive,
-    /// There is no interval.
     Unknown,
-    /// There are too few requests beyond the quantile.
+    /// Too few requests lie beyond the quantile.
     TooFewRequests,
 }
 
 impl ComparisonRow {
-    /// A value of the measure as people read it.
+    /// Formats a value of the measure for people.
     pub fn show(&self, value: f64) -> String {
         self.measure.show(value)
     }
 
-    /// The ratio and its interval as people read them: `1.39 (1.31–1.47)`.
+    /// Formats the ratio and its interval for people: `1.39 (1.31–1.47)`.
     pub fn ratio_text(&self) -> String {
         ratio_label(self)
     }
 
-    /// What the interval says: a finding only if 1 is not in it.
+    /// The finding of the interval: conclusive only if 1 is not in it.
     pub fn finding(&self) -> Finding {
         let Some(interval) = self.interval else {
             return if self.measure.few { Finding::TooFewRequests } else { Finding::Unknown };
@@ -150,7 +133,6 @@ impl ComparisonRow {
 }
 
 impl Finding {
-    /// One word for it.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -166,12 +148,10 @@ impl Finding {
 
 /// Compares the run, or the runs, in folder `b` with those in folder `a`.
 ///
-/// Runs of several kinds are compared kind by kind: each with those of the
-/// other side that differ in nothing but what the sides differ in. Over several
-/// seeds on both sides the intervals are over seeds: paired where both sides
-/// have the same, Welch's otherwise. Of one run each they are from the
-/// bootstrap, whose draws are always the same. Runs that are not valid or were
-/// stopped early are left out, unless a side has no others.
+/// Runs of several kinds are compared kind by kind: each with those of the other side that differ only as the
+/// sides do. With several seeds on both sides the intervals are over seeds: paired if both sides have the same,
+/// Welch's otherwise. With a single run on each side they are from the bootstrap, whose draws are always the
+/// same. Runs that are not valid or were stopped early are left out, unless a side has no others.
 ///
 /// # Errors
 /// When a folder has no run, one cannot be read, or runs cannot be paired.
@@ -183,7 +163,7 @@ fn comparison(a: &LoadedSide, b: &LoadedSide) -> Result<Comparison, WriteError> 
     let ((runs_a, reasons_a), (runs_b, reasons_b)) = (a.usable(), b.usable());
     let paired = pairs::pairs(&runs_a, &runs_b).map_err(|reason| WriteError::Unlike { reason })?;
     let differences = differences_of(&paired);
-    // Of a side without a run that is as it should be, all are compared.
+    // If a side has no usable run, all of it are compared.
     let distrust = [(a, reasons_a), (b, reasons_b)];
     let distrust = distrust.into_iter().filter(|(side, _)| side.runs.iter().all(|one| !one.unusable().is_empty()));
     let (name_a, name_b) = names((a, &runs_a), (b, &runs_b));
@@ -199,7 +179,7 @@ fn comparison(a: &LoadedSide, b: &LoadedSide) -> Result<Comparison, WriteError> 
     })
 }
 
-/// What the first runs of pairs differ in, each setting as the first pair has it.
+/// The differences between the first runs of pairs; each setting is taken from the first pair that has it.
 fn differences_of(paired: &Paired<'_>) -> Vec<Difference> {
     let mut all: Vec<Difference> = Vec::new();
     for pair in &paired.pairs {
@@ -231,7 +211,6 @@ fn rows(pair: &RunPair<'_>) -> Vec<ComparisonRow> {
     rows
 }
 
-/// Names of the sides that differ.
 fn names(a: (&LoadedSide, &[&LoadedRun]), b: (&LoadedSide, &[&LoadedRun])) -> (String, String) {
     let ways: [fn(&LoadedRun) -> String; 3] = [
         |one| one.run.name.clone(),
@@ -267,7 +246,7 @@ fn row(measure: &Measure, pair: &RunPair<'_>) -> Option<ComparisonRow> {
     Some(ComparisonRow { cell: pair.name.clone(), measure: Measure { few, ..measure.clone() }, a, b, ratio, interval })
 }
 
-/// The geometric mean, which ratios are of; the mean when a value is zero.
+/// The geometric mean, which ratios are based on; the mean if a value is zero.
 fn middle(values: &[f64]) -> Option<f64> {
     if let [one] = values {
         return Some(*one);
@@ -339,7 +318,7 @@ mod tests {
         let row = find(&same, &MeasureKind::Latency("track".into(), 500));
         let interval = row.interval.unwrap();
         assert_eq!((row.finding(), interval.method), (Finding::Better, Method::PairedBySeed));
-        // The same requests, each in half the time: nothing is left to chance.
+        // The same requests in half the time: there is no random difference.
         assert!((interval.ratio - 0.5).abs() < 1e-3 && interval.high - interval.low < 0.01);
         let other = comparison(&a, &side((5..=8).map(|seed| shape(seed, 0.5))));
         let interval = find(&other, &MeasureKind::Latency("track".into(), 500)).interval.unwrap();
@@ -375,7 +354,7 @@ mod tests {
         }
         assert_eq!((compared.a.name.as_str(), compared.b.name.as_str()), ("client-server", "super-node"));
         assert!(compared.warnings.iter().any(|said| said.contains("Only side B has runs of tree-11")));
-        // The other way round they are of several kinds, and nothing tells which belong together.
+        // The other way round they are of several kinds, and their pairing is ambiguous.
         let mixed = super::comparison(&a, &both("super-node", 1.0, &["tree-11"]));
         let error = mixed.unwrap_err().to_string();
         assert!(error.contains("side A are not of one kind") && error.contains("topology"), "{error}");

@@ -1,39 +1,38 @@
-//! Which runs are compared with which: like with like.
+//! Pairing of comparable runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::load::LoadedRun;
 use crate::report::comparability::NETWORK;
 
-/// Follow from the architecture: where sides differ in that, they do in these.
+/// Settings that follow from the architecture: if it differs between the sides, so do they.
 const PLACES: [&str; 4] = ["hubs", "server", "caches", "super_nodes"];
-/// What cells are named by first.
+/// The facts that name cells first.
 const NAMING: [&str; 4] = ["topology", "nodes", "transport", "architecture"];
 
-/// Runs of both sides that differ in nothing but what the sides differ in, and seeds.
+/// Runs of both sides that differ only as the sides do, and in their seeds.
 pub(super) struct RunPair<'a> {
-    /// What tells it from the other pairs; empty if there is only one.
+    /// A distinctive name; empty if there is only one pair.
     pub(super) name: String,
     pub(super) a: Vec<&'a LoadedRun>,
     pub(super) b: Vec<&'a LoadedRun>,
 }
 
-/// What is compared, and what has nothing to be compared with.
+/// The pairs, and the cells without a counterpart.
 pub(super) struct Paired<'a> {
     pub(super) pairs: Vec<RunPair<'a>>,
-    /// The names of cells that only one side has, with that side's.
+    /// Cells that only one side has: the side, and the cell's name.
     pub(super) alone: Vec<(&'static str, String)>,
 }
 
 type FactValues<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 type PairKey<'a> = Vec<&'a str>;
 
-/// Pairs the cells of two sides: by each fact that has several values within a
-/// side and some of them on both. What a side has one value of, or values that
-/// the other has none of, is what is compared.
+/// Pairs the cells of two sides, by each fact that has several values within a side and some of them on both.
+/// Facts with one value on a side, or with values that the other side lacks, are the subject of the comparison.
 ///
-/// Refuses, with the reason, where that leaves several kinds of runs on one
-/// side for the same place: a mean over them would be of nothing.
+/// Refuses, with the reason, if that leaves several kinds of runs on one side for one cell: a mean over them
+/// would be meaningless.
 pub(super) fn pairs<'a>(a: &[&'a LoadedRun], b: &[&'a LoadedRun]) -> Result<Paired<'a>, String> {
     let keys: BTreeSet<&str> = a.iter().chain(b).flat_map(|one| one.kind.keys()).map(String::as_str).collect();
     let (of_a, of_b) = (values(a, &keys), values(b, &keys));
@@ -73,7 +72,7 @@ fn values<'a>(side: &[&'a LoadedRun], keys: &BTreeSet<&'a str>) -> FactValues<'a
     keys.iter().map(|key| (*key, side.iter().map(|one| fact(one, key)).collect())).collect()
 }
 
-/// The runs of a side by their place, all of one kind at each.
+/// The runs of a side by their cell, all of one kind in each.
 fn cells<'a>(
     side: &str,
     runs: &[&'a LoadedRun],
@@ -99,7 +98,7 @@ fn cells<'a>(
     Ok(cells)
 }
 
-/// The facts, by their numbers in `shared`, that are enough to tell the places apart.
+/// The facts, as indices into `shared`, that suffice to tell the cells apart.
 fn naming(shared: &[&str], places: &BTreeSet<PairKey<'_>>) -> Vec<usize> {
     let first = NAMING.iter().filter_map(|key| shared.iter().position(|one| one == key));
     let rest = (0..shared.len()).filter(|index| !NAMING.contains(&shared[*index]) && shared[*index] != NETWORK);

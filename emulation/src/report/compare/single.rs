@@ -1,4 +1,4 @@
-//! Intervals when there is one run on each side.
+//! Intervals for one run on each side.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use crate::report::read::Results;
 use crate::report::record::{RequestOutcome, RequestRecord};
 use crate::statistics::{RatioInterval, blocks, latencies};
 
-/// Where the draws begin, so that they are the same each time.
+/// A fixed seed, so that the draws are the same each time.
 const SEED: u64 = 1;
-/// The columns before those of the services: offered bytes, payload bytes,
-/// requests completed, and those that could be.
+/// The columns before those of the services: offered bytes, payload bytes, requests completed, and those that
+/// could be.
 const COLUMNS: usize = 4;
-/// The most seconds of a run that are looked at.
+/// The most seconds of a run that are used.
 const MAX_SECONDS: usize = 1_000_000;
 
 type SingleRun = (Results, Metrics);
 
-/// Puts intervals into the rows that can have one: latencies from their
-/// requests, counts and traffic from blocks of time. Bytes over ports, parts
-/// of the overhead and the load of hubs are counted once a run, and have none.
+/// Sets the intervals of the rows that can have one: latencies from their requests, counts and traffic from
+/// blocks of time. Bytes over ports, parts of the overhead and the load of hubs are counted once for a run, and
+/// have none.
 pub(super) fn intervals(a: &SingleRun, b: &SingleRun, rows: &mut [ComparisonRow]) {
     latency_intervals(&a.1, &b.1, rows);
     block_intervals(&a.0, &b.0, rows);
@@ -65,8 +65,8 @@ fn block_intervals(a: &Results, b: &Results, rows: &mut [ComparisonRow]) {
     }
 }
 
-/// What was counted in each second. Requests count where they ended; those
-/// that ended in the drain in the last second.
+/// The counters of each second. Requests count where they ended; those that ended in the drain count in the
+/// last second.
 fn seconds(results: &Results, services: &[&str]) -> Vec<Vec<f64>> {
     let length = results.samples.len().min(MAX_SECONDS);
     let mut rows = vec![vec![0.0; COLUMNS + services.len()]; length];
@@ -77,7 +77,7 @@ fn seconds(results: &Results, services: &[&str]) -> Vec<Vec<f64>> {
     }
     for request in &results.requests {
         let end = request.t + request.elapsed_ms / 1e3;
-        // As samples have it: one that ends at 2.5 s is in the one taken at 3 s.
+        // As in samples: one that ends at 2.5 s counts in the sample at 3 s.
         let second = results.samples.partition_point(|sample| sample.t < end).min(length.saturating_sub(1));
         if let Some(row) = rows.get_mut(second) {
             count(row, request, services);
@@ -98,8 +98,8 @@ fn count(row: &mut [f64], request: &RequestRecord, services: &[&str]) {
     }
 }
 
-/// Puts an interval into the row of its kind, around the row's own ratio: what
-/// was counted over the whole run may differ a little from the sum of its seconds.
+/// Sets the interval of the row of its kind, scaled to the row's own ratio: the total of the run may differ a
+/// little from the sum of its seconds.
 fn put(rows: &mut [ComparisonRow], kind: &MeasureKind, interval: Option<RatioInterval>) {
     let Some(row) = rows.iter_mut().find(|row| row.measure.kind == *kind) else { return };
     row.interval = interval.zip(row.ratio).map(|(interval, ratio)| {

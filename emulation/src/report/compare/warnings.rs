@@ -1,4 +1,4 @@
-//! What a person should know before believing a ratio.
+//! Warnings about a comparison's ratios.
 
 use super::ComparisonRow;
 use super::differences::{Difference, respects};
@@ -8,7 +8,7 @@ use crate::report::comparability;
 use crate::report::measure::MeasureKind;
 use crate::report::text_format::{counted, percent};
 
-/// By how much the parts of requests completed may differ before latencies are doubtful.
+/// The largest difference in success rates before latencies are doubtful.
 const UNLIKE_SUCCESS: f64 = 0.03;
 
 /// One sentence each.
@@ -38,7 +38,7 @@ pub(super) fn warnings(
     warnings
 }
 
-/// What fails has no latency: a side that fails where it would have been slow looks fast.
+/// Failed requests have no latency: a side that fails where it would be slow looks fast.
 fn unlike_success(rows: &[ComparisonRow]) -> Option<String> {
     let apart = |row: &&ComparisonRow| (row.a - row.b).abs();
     let unlike = rows.iter().filter(|row| row.measure.kind == MeasureKind::Success && apart(row) > UNLIKE_SUCCESS);
@@ -51,7 +51,7 @@ fn unlike_success(rows: &[ComparisonRow]) -> Option<String> {
     ))
 }
 
-/// Machines, programs and ways of carrying packets that are not the same in all runs.
+/// Machines, programs and ways of carrying packets that differ between runs.
 fn other_ground(paired: &Paired<'_>) -> Option<String> {
     let runs = paired.pairs.iter().flat_map(|pair| pair.a.iter().chain(&pair.b));
     let ground = comparability::platform_differences(runs.map(|one| &one.run))?;

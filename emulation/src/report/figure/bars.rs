@@ -1,28 +1,24 @@
-//! Bars that lie: names on the left, values on the right, no axis needed.
+//! Horizontal bars: names on the left, values on the right, no axis needed.
 
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
 use super::ink::Ink;
 
-/// The height of a row.
 const ROW: f64 = 27.0;
-/// The height of its bar.
 const BAR: f64 = 15.0;
-/// The most room that names get.
+/// The widest column of names.
 const MAX_NAMES: f64 = 180.0;
 /// The height of a row of the key.
 pub(super) const KEY: f64 = 24.0;
 
-/// One bar.
 pub(crate) struct FigureBar {
-    /// Its name.
     pub(crate) name: String,
-    /// Its parts from the left: how long, and in what.
+    /// Its parts from the left: length and ink.
     pub(crate) parts: Vec<(f64, Ink)>,
-    /// Its value in words.
+    /// The value as text.
     pub(crate) value: String,
 }
 
-/// The bars below each other; `key` names the inks of their parts, if there are several.
+/// Draws the bars below each other; `key` names the inks of their parts, if there are several.
 pub(crate) fn bars(bars: &[FigureBar], key: &[(String, Ink)]) -> Sheet {
     let top = if key.is_empty() { 4.0 } else { KEY + 4.0 };
     let height = top + bars.len() as f64 * ROW + 2.0;
@@ -53,7 +49,7 @@ impl FigureBar {
     }
 }
 
-/// Names with a dot of their ink, side by side, from `left`.
+/// Draws names with a dot of their ink, side by side, from `left`.
 pub(super) fn draw_key(canvas: &mut Canvas<'_>, key: &[(String, Ink)], left: f64) {
     let wanted: f64 = key.iter().map(|(name, _)| width_of(name, WORDS) + 15.0).sum();
     let gap = ((WIDTH - left - wanted) / key.len().saturating_sub(1).max(1) as f64).clamp(6.0, 20.0);

@@ -1,4 +1,4 @@
-//! Where figures are drawn: lines, areas and words on a sheet of SVG.
+//! The canvas of figures: lines, areas and text on a sheet of SVG.
 
 use plotters::prelude::{DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -7,46 +7,38 @@ use plotters::style::{Color, FontStyle, FontTransform, IntoFont, ShapeStyle, Tex
 use super::ink::{Ink, dark_rules};
 use crate::report::text_format::{escape, tied};
 
-/// The width of every figure; its unit is a pixel of a screen on which it
-/// stands as large as in a column of the page.
+/// The width of every figure, in pixels of a screen that shows it in a column of the page.
 pub(super) const WIDTH: f64 = 480.0;
-/// The backend draws at whole numbers; so many of them make one unit.
+/// The backend draws at whole numbers; this many of them make one unit.
 const GRAIN: f64 = 10.0;
-/// plotters gives fonts this many times their size in SVG.
+/// The factor by which plotters enlarges font sizes in SVG.
 const FONT_SCALE: f64 = 1.24;
 /// The height of a line of a title.
 const TITLE_LINE: f64 = 20.0;
-/// The size of a title.
 const TITLE_SIZE: f64 = 15.0;
-/// What words are set in: what the system has.
+/// The fonts for text: the system's own.
 const FONTS: &str = "system-ui, Helvetica, Arial, sans-serif";
-/// The size of most words.
+/// Font size of most text.
 pub(super) const WORDS: f64 = 12.5;
 
-/// On which side of its point a word stands.
+/// The side of its point on which a text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextAnchor {
-    /// It begins there.
     Right,
-    /// It is centred there.
     Middle,
-    /// It ends there.
     Left,
 }
 
-/// The form of a point, by which lines of one ink are told apart.
+/// The form of a point, which tells lines of one ink apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mark {
-    /// A dot.
     Dot,
-    /// A square.
     Square,
-    /// A triangle.
     Triangle,
 }
 
 impl Mark {
-    /// The mark of the `n`th kind: another one once all inks are used.
+    /// The mark of the `n`th kind: a new form once all inks are used.
     pub(super) fn kind(n: usize) -> Self {
         match n / Ink::KINDS.len() % 3 {
             0 => Self::Dot,
@@ -55,7 +47,7 @@ impl Mark {
         }
     }
 
-    /// The corners around a centre; none of a dot.
+    /// The corners around a centre; empty for a dot.
     fn corners(self, (x, y): (f64, f64), radius: f64) -> Vec<(f64, f64)> {
         let of = |corners: &[(f64, f64)]| corners.iter().map(|(dx, dy)| (x + dx * radius, y + dy * radius)).collect();
         match self {
@@ -71,17 +63,16 @@ pub(super) struct Canvas<'a> {
     backend: SVGBackend<'a>,
 }
 
-/// A drawing without its frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Sheet {
     height: f64,
     body: String,
 }
 
-// Drawing goes into a string, which cannot fail; the backend's results, made
-// for files, are therefore let go.
+// The target is a string, so drawing cannot fail; the results of the backend, which can also write files, are
+// ignored.
 impl Canvas<'_> {
-    /// What `draw` draws on a sheet of this height.
+    /// Makes a sheet of this height with the drawing of `draw`.
     pub(super) fn sheet(height: f64, draw: impl FnOnce(&mut Canvas<'_>)) -> Sheet {
         let mut svg = String::new();
         let mut canvas = Canvas { backend: SVGBackend::with_string(&mut svg, (units(WIDTH), units(height))) };
@@ -93,13 +84,11 @@ impl Canvas<'_> {
         Sheet { height, body }
     }
 
-    /// A line through these points.
     pub(super) fn line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
         let style = ShapeStyle { color: ink.color().to_rgba(), filled: false, stroke_width: units(width) };
         self.backend.draw_path(points.iter().map(|point| place(*point)), &style).ok();
     }
 
-    /// A line of dashes between two points.
     pub(super) fn dashes(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink) {
         let length = (to.0 - from.0).hypot(to.1 - from.1);
         let at = |along: f64| {
@@ -113,13 +102,12 @@ impl Canvas<'_> {
         }
     }
 
-    /// A filled shape; `strength` from 0 (nothing) to 1.
+    /// A filled shape; `strength` is its opacity, 0 to 1.
     pub(super) fn shape(&mut self, points: &[(f64, f64)], ink: Ink, strength: f64) {
         let style = ShapeStyle { color: ink.color().mix(strength), filled: true, stroke_width: 0 };
         self.backend.fill_polygon(points.iter().map(|point| place(*point)), &style).ok();
     }
 
-    /// A filled rectangle between two corners.
     pub(super) fn rectangle(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink) {
         let style = ShapeStyle { color: ink.color().to_rgba(), filled: true, stroke_width: 0 };
         let upper_left = (from.0.min(to.0), from.1.min(to.1));
@@ -127,7 +115,7 @@ impl Canvas<'_> {
         self.backend.draw_rect(place(upper_left), place(lower_right), &style, true).ok();
     }
 
-    /// A dot with a thin rim of paper, so that dots on lines and on each other are seen.
+    /// A dot with a thin rim of paper, so that it stands out on lines and other dots.
     pub(super) fn dot(&mut self, centre: (f64, f64), radius: f64, ink: Ink) {
         for (radius, ink) in [(radius + 1.2, Ink::Paper), (radius, ink)] {
             let style = ShapeStyle { color: ink.color().to_rgba(), filled: true, stroke_width: 0 };
@@ -145,12 +133,10 @@ impl Canvas<'_> {
         }
     }
 
-    /// Words, vertically centred on the point.
     pub(super) fn words(&mut self, text: &str, point: (f64, f64), side: TextAnchor, ink: Ink) {
         self.put(text, point, side, ink, WORDS, FontStyle::Normal);
     }
 
-    /// The same, that are read first.
     pub(super) fn bold(&mut self, text: &str, point: (f64, f64), side: TextAnchor, ink: Ink) {
         self.put(text, point, side, ink, WORDS, FontStyle::Bold);
     }
@@ -169,7 +155,7 @@ impl Canvas<'_> {
 }
 
 impl Sheet {
-    /// A picture within a page that says its title itself.
+    /// The sheet for a page that has its own title.
     pub(crate) fn inline(&self, title: &str) -> String {
         format!(
             "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>",
@@ -180,7 +166,7 @@ impl Sheet {
         )
     }
 
-    /// A file of its own, with its title, that turns dark where the viewer asks for it.
+    /// A file with a title that turns dark if the viewer asks for it.
     pub(crate) fn standing(&self, title: &str) -> String {
         let lines = wrapped(&tied(title), TITLE_SIZE, WIDTH);
         let top = lines.len() as f64 * TITLE_LINE + 8.0;
@@ -210,11 +196,11 @@ impl Sheet {
     }
 }
 
-/// What is left free around a figure that stands by itself.
+/// The margin around a figure in a file of its own.
 const MARGIN: f64 = 12.0;
 
-/// How wide words are at most: the real font is not known before it is shown.
-/// The widths, in four groups, of DejaVu Sans, the widest of the usual ones.
+/// The greatest width of a text: the real font is unknown until it is shown. It uses the widths, in four
+/// groups, of DejaVu Sans, the widest of the usual fonts.
 pub(super) fn width_of(text: &str, size: f64) -> f64 {
     let width = |letter: char| match letter {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | 'I' => 0.33,
@@ -226,7 +212,7 @@ pub(super) fn width_of(text: &str, size: f64) -> f64 {
     text.chars().map(width).sum::<f64>() * size
 }
 
-/// The text, cut off with an ellipsis where it is wider than `room`.
+/// Cuts the text off with an ellipsis if it is wider than `room`.
 pub(super) fn cut_to(text: &str, size: f64, room: f64) -> String {
     if width_of(text, size) <= room {
         return text.to_owned();
@@ -242,7 +228,7 @@ pub(super) fn cut_to(text: &str, size: f64, room: f64) -> String {
     cut
 }
 
-/// The text in lines that are no wider than `room`, unless a single word is.
+/// Breaks the text into lines no wider than `room`, unless a single word is wider.
 fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -1,4 +1,4 @@
-//! Columns that stand: one for each node, one for each bucket of lateness.
+//! Vertical columns: one for each node, or for each bucket of lateness.
 
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, width_of};
 use super::ink::Ink;
@@ -8,7 +8,7 @@ use crate::report::metrics::NodeUse;
 use crate::report::record::RunVerdict;
 use crate::report::text_format::{percent, three};
 
-/// Completed services of each node, most first, by the ink of its class.
+/// Completed services of each node, most first, in the ink of its class.
 pub(super) fn nodes(nodes: &[&NodeUse], ink: impl Fn(&NodeUse) -> Ink, key: &[(String, Ink)]) -> Sheet {
     let highest = nodes.iter().map(|node| node.requests.completed).max().unwrap_or(0);
     let (left, right, top, bottom) = (46.0, WIDTH - 4.0, if key.is_empty() { 12.0 } else { 36.0 }, 200.0);
@@ -36,8 +36,7 @@ pub(super) fn nodes(nodes: &[&NodeUse], ink: impl Fn(&NodeUse) -> Ink, key: &[(S
     })
 }
 
-/// How late packets were delivered against the model: the share in each
-/// bucket, and where 99 % of them were through.
+/// Lateness of deliveries against the model: the fraction in each bucket, and the 99th percentile.
 pub(super) fn lateness(verdict: &RunVerdict) -> Sheet {
     let total: u64 = verdict.lateness_us.iter().map(|(_, count)| count).sum();
     let share = |count: u64| count as f64 / total.max(1) as f64;

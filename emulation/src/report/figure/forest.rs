@@ -1,5 +1,4 @@
-//! Ratios with their intervals, below each other: left of the line B has
-//! less, right of it more.
+//! Ratios with their intervals, below each other: left of the line B has less, right of it more.
 
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
 use super::ink::Ink;
@@ -7,14 +6,11 @@ use super::scale::AxisScale;
 use crate::report::compare::{ComparisonRow, Finding};
 use crate::report::text_format::{ratio, three};
 
-/// The height of a row.
 const ROW: f64 = 24.0;
-/// The most room that names get.
 const MAX_NAMES: f64 = 190.0;
-/// Ratios beyond this, or below one over it, are drawn at the edge.
+/// Ratios beyond this, or below its reciprocal, are drawn at the edge.
 const EDGE: f64 = 10.0;
 
-/// The rows that have a ratio.
 pub(crate) fn forest(rows: &[&ComparisonRow]) -> Sheet {
     let name = |row: &ComparisonRow| cut_to(&row.measure.name, WORDS, MAX_NAMES);
     let widest = |texts: &mut dyn Iterator<Item = String>| texts.map(|text| width_of(&text, WORDS)).fold(0.0, f64::max);
@@ -59,7 +55,7 @@ fn draw(canvas: &mut Canvas<'_>, row: &ComparisonRow, x: &AxisScale, y: f64) {
     canvas.dot((x.at(ratio), y), 4.2, ink);
 }
 
-/// How far from 1 the axis goes: a little farther than what is drawn.
+/// The largest ratio of the axis: a little more than the largest one drawn.
 fn reach(rows: &[&ComparisonRow]) -> f64 {
     let drawn = rows.iter().flat_map(|row| [row.ratio, row.interval.map(|i| i.low), row.interval.map(|i| i.high)]);
     let far = |value: f64| if value > 0.0 { value.max(1.0 / value) } else { 1.0 };

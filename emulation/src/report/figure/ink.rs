@@ -1,47 +1,42 @@
-//! The colours of figures, by what they mean.
+//! The colours of figures, by meaning.
 //!
-//! The hues are those of Okabe and Ito's "Color Universal Design" (2008),
-//! which people with any colour vision tell apart, darkened until text in them
-//! reads well on white, and lightened for a dark page. Each has a value of its
-//! own, so that a style sheet can find it and change it.
+//! The hues are those of Okabe and Ito's "Color Universal Design" (2008), which people with any colour vision
+//! can tell apart, darkened until text in them is legible on white, and lightened for a dark page. Each has a
+//! unique value, so that a style sheet can find and change it.
 
 use std::fmt::Write;
 
 use plotters::style::RGBColor;
 
-/// What something is drawn with.
+/// The inks, by meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ink {
-    /// What is read first.
+    /// The main text.
     Text,
-    /// Axes' words.
+    /// Text of axes.
     Muted,
     /// Axes and grid.
     Rule,
-    /// Behind bars: what could have been.
+    /// The background of bars, for the possible amount.
     Trough,
-    /// The page, where something stands out from what is behind it.
+    /// The page's own colour, for outlines.
     Paper,
-    /// What went well, and the one thing that is shown.
+    /// Successes, or the only series.
     Blue,
-    /// What went wrong.
+    /// Failures.
     Vermilion,
-    /// What is doubtful.
+    /// Doubtful values.
     Amber,
-    /// A third and a fourth kind, and so on.
+    /// A third kind; the following inks serve further kinds.
     Green,
-    /// See `Green`.
     Purple,
-    /// See `Green`.
     Sky,
-    /// See `Green`.
     Brown,
-    /// What is neither good nor bad.
+    /// Neutral values.
     Gray,
 }
 
 impl Ink {
-    /// All of them.
     const ALL: [Self; 13] = [
         Self::Text,
         Self::Muted,
@@ -58,11 +53,10 @@ impl Ink {
         Self::Gray,
     ];
 
-    /// Those for kinds that are told apart by colour, in this order.
+    /// The inks for kinds that colour tells apart, in this order.
     pub(crate) const KINDS: [Self; 7] =
         [Self::Blue, Self::Vermilion, Self::Green, Self::Purple, Self::Amber, Self::Sky, Self::Brown];
 
-    /// The ink of the `n`th kind.
     pub(crate) fn kind(n: usize) -> Self {
         Self::KINDS[n % Self::KINDS.len()]
     }
@@ -100,17 +94,17 @@ impl Ink {
     /// The colour on white, as figures are drawn.
     pub(super) const fn color(self) -> RGBColor {
         let [value, _] = self.values();
-        // Each is cut to its byte.
+        // Each is truncated to its byte.
         RGBColor((value >> 16) as u8, (value >> 8) as u8, value as u8)
     }
 
-    /// The same as a style sheet writes it.
+    /// As in a style sheet.
     pub(crate) fn hex(self) -> String {
         format!("#{:06X}", self.values()[0])
     }
 }
 
-/// The rules that turn figures, drawn for white, to a dark page.
+/// The rules that adapt figures, drawn for white, to a dark page.
 pub(crate) fn dark_rules() -> String {
     let mut rules = String::new();
     for ink in Ink::ALL {

@@ -1,4 +1,4 @@
-//! How long services took: which part had begun, or come, by when.
+//! Latencies of services: the fraction that had begun, or ended, by each time.
 
 use super::bars::{KEY, draw_key};
 use super::canvas::{Canvas, Sheet, WIDTH};
@@ -8,10 +8,10 @@ use super::scale::AxisScale;
 use crate::report::metrics::Service;
 use crate::report::text_format::{milliseconds, quantile};
 
-/// The most points of a curve: more cannot be seen.
+/// The most points of a curve: more are not visible.
 const POINTS: usize = 300;
 
-/// The empirical distribution of each service's latencies, its median marked.
+/// The empirical distribution of each service's latencies, with its median marked.
 pub(super) fn curves(services: &[&Service]) -> Sheet {
     let lowest = services.iter().filter_map(|one| one.latency.sorted.first()).copied().fold(f64::INFINITY, f64::min);
     let highest = services.iter().filter_map(|one| one.latency.max).fold(0.0, f64::max);

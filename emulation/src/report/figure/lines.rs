@@ -1,35 +1,30 @@
-//! Lines across several runs, with what is not certain about each point.
+//! Lines across several runs, with intervals at each point.
 
 use super::canvas::{Canvas, Mark, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
 use super::ink::Ink;
 use super::plot_area::PlotArea;
 use super::scale::AxisScale;
 
-/// The most room that names at the ends of lines get.
+/// The widest column of names at the ends of lines.
 const MAX_NAMES: f64 = 150.0;
-/// The least distance of two names.
 const APART: f64 = 15.0;
-/// Half the width of a point.
 const DOT: f64 = 3.4;
 
-/// One line.
 #[derive(Clone, Debug)]
 pub(crate) struct PlotLine {
-    /// Its name, which stands at its end.
+    /// The name, shown at its end.
     pub(crate) name: String,
-    /// Place, value, and the half-width of the value's interval.
+    /// Position, value, and the half-width of the value's interval.
     pub(crate) points: Vec<(f64, f64, Option<f64>)>,
-    /// Whether it is no measured line but a bound, drawn in dashes.
+    /// True for a bound, drawn in dashes, in place of measured values.
     pub(crate) is_bound: bool,
 }
 
 impl PlotLine {
-    /// A line of what was measured.
     pub(crate) fn new(name: &str, points: Vec<(f64, f64, Option<f64>)>) -> Self {
         Self { name: name.to_owned(), points, is_bound: false }
     }
 
-    /// The same as a bound.
     pub(crate) fn dashed(self) -> Self {
         Self { is_bound: true, ..self }
     }
@@ -39,23 +34,20 @@ impl PlotLine {
     }
 }
 
-/// The axes of lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineAxes<'a> {
-    /// The name of the axis of places.
+    /// The name of the horizontal axis.
     pub(crate) title: &'a str,
-    /// The most that a value can be.
     pub(crate) most: f64,
 }
 
 impl<'a> LineAxes<'a> {
-    /// Values without a most.
     pub(crate) const fn with_title(title: &'a str) -> Self {
         Self { title, most: f64::INFINITY }
     }
 }
 
-/// The lines over these places; `show` writes a value.
+/// Draws the lines over these places; `show` formats a value.
 pub(crate) fn lines(
     lines: &[PlotLine],
     places: &[(f64, String)],
@@ -69,11 +61,11 @@ pub(crate) fn lines(
     let left = y.ticks(4).iter().map(|tick| width_of(&show(*tick), WORDS)).fold(20.0, f64::max) + 9.0;
     // Bold letters are a tenth wider.
     let names = lines.iter().map(|line| width_of(&line.name, WORDS) * 1.1).fold(0.0, f64::max).min(MAX_NAMES);
-    // Two lines of one ink are told apart by their marks, which then stand before all names.
+    // Marks tell two lines of one ink apart; then all names have a mark.
     let marked = if lines.len() > Ink::KINDS.len() { 12.0 } else { 0.0 };
     let right = WIDTH - names - marked - 12.0;
     let ends = (places.first().map_or(0.0, |place| place.0), places.last().map_or(1.0, |place| place.0));
-    // Air on both sides, so that the first interval does not stand on the axis.
+    // Space on both sides, so that the first interval does not touch the axis.
     let air = (ends.1 - ends.0) * 0.05;
     let frame = PlotArea { left, right, top, bottom, x: AxisScale::exact(ends.0 - air, ends.1 + air, left, right), y };
     Canvas::sheet(270.0, |canvas| {
@@ -94,7 +86,7 @@ pub(crate) fn lines(
     })
 }
 
-/// The names of the places, those that have room.
+/// Draws the names of the places, as far as there is room.
 fn draw_places(canvas: &mut Canvas<'_>, frame: &PlotArea, places: &[(f64, String)]) {
     let mut free_from = f64::NEG_INFINITY;
     for (place, name) in places {
@@ -108,11 +100,10 @@ fn draw_places(canvas: &mut Canvas<'_>, frame: &PlotArea, places: &[(f64, String
     }
 }
 
-/// Draws the line that is `n`th among all.
 fn draw(canvas: &mut Canvas<'_>, frame: &PlotArea, line: &PlotLine, n: usize) {
     let ink = line.ink(n);
     let at = |place: f64, value: f64| (frame.x.at(place), frame.y.at(value));
-    // Ends of another width each, since intervals at one place cover each other.
+    // The ends have different widths, since intervals at one place overlap.
     let end_half = 3.0 + (n % Ink::KINDS.len()) as f64 * 0.8;
     let points: Vec<(f64, f64)> = line.points.iter().map(|(place, value, _)| at(*place, *value)).collect();
     if line.is_bound {
@@ -131,8 +122,7 @@ fn draw(canvas: &mut Canvas<'_>, frame: &PlotArea, line: &PlotLine, n: usize) {
     }
 }
 
-/// Where names stand: at the ends of their lines, pushed apart where they
-/// would cover each other.
+/// The positions of names: at the ends of their lines, pushed apart where they would overlap.
 fn name_places(lines: &[PlotLine], frame: &PlotArea) -> Vec<f64> {
     let end = |line: &PlotLine| line.points.last().map_or(frame.bottom, |(_, value, _)| frame.y.at(*value));
     let mut order: Vec<(usize, f64)> = lines.iter().map(end).enumerate().collect();
@@ -142,7 +132,7 @@ fn name_places(lines: &[PlotLine], frame: &PlotArea) -> Vec<f64> {
         *y = y.max(floor + APART);
         floor = *y;
     }
-    // What was pushed below the axis comes up again.
+    // Names that were pushed below the axis move up again.
     let mut ceiling = frame.bottom + APART;
     for (_, y) in order.iter_mut().rev() {
         *y = y.min(ceiling - APART);
@@ -162,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// The highest of the values that the axis names.
+    /// The highest value at which the axis has a tick.
     fn highest_tick(most: f64) -> f64 {
         let line = PlotLine::new("all", vec![(1.0, 0.9, Some(0.7)), (2.0, 1.0, Some(0.05))]);
         let (places, shown) = ([(1.0, "1".to_owned()), (2.0, "2".to_owned())], RefCell::new(0.0_f64));
@@ -174,7 +164,7 @@ mod tests {
         shown.into_inner()
     }
 
-    /// The numbers of an attribute of all circles of a sheet, which dots and their rims are.
+    /// The values of an attribute of all circles of a sheet: dots and their rims.
     fn of_circles(sheet: &Sheet, name: &str) -> BTreeSet<String> {
         let text = sheet.inline("x");
         let circles = text.split("<circle ").skip(1);

@@ -1,5 +1,4 @@
-//! The figures of a run: each with a title that says what is seen, and a
-//! sentence that says how it is read.
+//! The figures of a run: each has a title with its finding, and a caption that explains it.
 
 mod bars;
 mod canvas;
@@ -23,11 +22,11 @@ use super::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
 use super::read::Results;
 use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
 
-/// How many links, and how many daemons, are shown.
+/// The most links, and the most daemons, that are shown.
 const LINKS: usize = 12;
-/// How many reasons of failures are shown.
+/// The most reasons of failures that are shown.
 const REASONS: usize = 8;
-/// The parts of the traffic as people call them.
+/// The parts of the traffic, as people call them.
 const PARTS: [(&str, &str); 10] = [
     ("data", "data beyond delivery"),
     ("join", "join"),
@@ -41,20 +40,18 @@ const PARTS: [(&str, &str); 10] = [
     ("payload", "payload"),
 ];
 
-/// A figure.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
-    /// Its file's name, without the ending.
+    /// The name of its file, without extension.
     pub(crate) name: String,
-    /// What is seen.
+    /// The finding, as a sentence.
     pub(crate) title: String,
-    /// How it is read.
+    /// The explanation, as a sentence.
     pub(crate) caption: String,
-    /// The drawing.
     pub(crate) sheet: Sheet,
 }
 
-/// The figures of a run, those that its records are enough for.
+/// The figures of a run for which its records suffice.
 pub(super) fn of_run(results: &Results, metrics: &Metrics) -> Vec<Figure> {
     [
         outcomes(metrics),
@@ -172,7 +169,7 @@ fn overhead(metrics: &Metrics) -> Option<Figure> {
     })
 }
 
-/// A direction of a link for people: `hub → lan0`, which stays on one line.
+/// A direction of a link for people, `hub → lan0`, without a line break.
 pub(super) fn direction(one: &LinkUse) -> String {
     let link = &one.link;
     if link.direction == "to-net" {
@@ -184,7 +181,7 @@ pub(super) fn direction(one: &LinkUse) -> String {
 
 fn links(results: &Results, metrics: &Metrics) -> Option<Figure> {
     let mut links: Vec<&LinkUse> = metrics.links.iter().filter(|one| one.link.bytes_in > 0).collect();
-    // Where all have a rate, what is fullest is what holds others up.
+    // If all have a rate, the fullest is the bottleneck.
     let by_rate = links.iter().all(|one| one.utilization.is_some());
     let length = |one: &LinkUse| one.utilization.filter(|_| by_rate).unwrap_or(one.link.bytes_in as f64);
     links.sort_by(|a, b| length(b).total_cmp(&length(a)));
@@ -221,7 +218,7 @@ fn links(results: &Results, metrics: &Metrics) -> Option<Figure> {
     })
 }
 
-/// A daemon for people: the host that it is on, and of a hub what it is.
+/// A daemon for people: its host, and for a hub its kind.
 pub(super) fn daemon_name(node: &NodeUse, results: &Results) -> String {
     let host = host_of(&node.node, results);
     if node.is_hub() { format!("{host} ({})", node.role) } else { node.node.clone() }

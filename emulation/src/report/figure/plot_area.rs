@@ -1,10 +1,10 @@
-//! A field with axes.
+//! The area between the axes.
 
 use super::canvas::{Canvas, TextAnchor};
 use super::ink::Ink;
 use super::scale::AxisScale;
 
-/// The field between its axes, and the scales along them.
+/// The area between the axes, with their scales.
 pub(super) struct PlotArea {
     pub(super) left: f64,
     pub(super) right: f64,
@@ -15,7 +15,7 @@ pub(super) struct PlotArea {
 }
 
 impl PlotArea {
-    /// Lines across the field with their values on the left.
+    /// Draws horizontal lines with their values on the left.
     pub(super) fn rows(&self, canvas: &mut Canvas<'_>, wanted: usize, name: impl Fn(f64) -> String) {
         for tick in self.y.ticks(wanted) {
             let y = self.y.at(tick);
@@ -24,7 +24,7 @@ impl PlotArea {
         }
     }
 
-    /// Values below the field, each with a small mark, and what they are at the end of the line below.
+    /// Draws values below the area, each with a tick; the unit stands at the end of the line below.
     pub(super) fn columns(&self, canvas: &mut Canvas<'_>, wanted: usize, name: impl Fn(f64) -> String, title: &str) {
         canvas.line(&[(self.left, self.bottom), (self.right, self.bottom)], Ink::Muted, 1.0);
         for tick in self.x.ticks(wanted) {

@@ -1,6 +1,6 @@
-//! From values to places, and the values that an axis names.
+//! Scales from values to positions, and the values at ticks.
 
-/// A scale from values to places on the sheet.
+/// A scale from values to positions on the sheet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AxisScale {
     low: f64,
@@ -11,14 +11,13 @@ pub(super) struct AxisScale {
 }
 
 impl AxisScale {
-    /// From zero to at least `high`, ended at a round number.
+    /// From zero to at least `high`, ending at a round number.
     pub(super) fn from_zero(high: f64, from: f64, to: f64) -> Self {
         let high = if high.is_finite() && high > 0.0 { high } else { 1.0 };
         let step = step(high, 4.0);
         Self { low: 0.0, high: (high / step - 1e-9).ceil() * step, from, to, logarithmic: false }
     }
 
-    /// From `low` to `high`, as they are.
     pub(super) fn exact(low: f64, high: f64, from: f64, to: f64) -> Self {
         Self { low, high: if high > low { high } else { low + 1.0 }, from, to, logarithmic: false }
     }
@@ -30,7 +29,7 @@ impl AxisScale {
         Self { low, high, from, to, logarithmic: true }
     }
 
-    /// Where `value` is; values outside are at the ends.
+    /// The position of `value`; values outside are at the ends.
     pub(super) fn at(&self, value: f64) -> f64 {
         let part = if self.logarithmic {
             (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln()
@@ -50,8 +49,8 @@ impl AxisScale {
         (first..first + 100).map(|n| n as f64 * step).take_while(|tick| *tick <= self.high + step * 1e-6).collect()
     }
 
-    /// Of 1, 2 and 5 times powers of ten as many as are wanted at most, or the
-    /// powers, or every other power, and so on.
+    /// At most `wanted` of 1, 2 and 5 times powers of ten, or the powers alone, or every other power, and so
+    /// on.
     fn round_numbers(&self, wanted: usize) -> Vec<f64> {
         let inside = |value: &f64| *value >= self.low * (1.0 - 1e-9) && *value <= self.high * (1.0 + 1e-9);
         let powers = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;

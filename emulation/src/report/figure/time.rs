@@ -1,4 +1,4 @@
-//! The run as it went: panels above each other along one axis of time.
+//! The course of a run: panels above each other along one axis of time.
 
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH};
 use super::ink::Ink;
@@ -8,23 +8,21 @@ use crate::report::metrics::Second;
 use crate::report::read::Incident;
 use crate::report::text_format::three;
 
-/// The height of a panel's field.
 const FIELD: f64 = 62.0;
-/// What is above it: its name, and air.
+/// The space above it, with its name.
 const ABOVE: f64 = 34.0;
-/// The most points of a panel: more cannot be seen.
+/// The most points of a panel: more are not visible.
 const POINTS: usize = 220;
-/// The most incidents that are marked.
 const MARKS: usize = 20;
 
-/// One panel: what it shows, in what, and its values.
+/// A panel: its subject, unit and values.
 struct Panel {
     name: &'static str,
     ink: Ink,
     value: fn(&Second) -> f64,
-    /// Whether it says nothing of a run without requests.
+    /// True if it is empty for a run without requests.
     of_requests: bool,
-    /// Seconds that share a point show their highest value, not their mean.
+    /// True if seconds that share a point show their highest value, false for their mean.
     peaks: bool,
 }
 
@@ -63,7 +61,7 @@ fn per_second(second: &Second) -> f64 {
     second.completed as f64 / second.length
 }
 
-/// The run second by second, with what was scheduled or broke in it.
+/// The run second by second, with the events of the schedule and failures.
 pub(super) fn panels(timeline: &[Second], incidents: &[Incident], has_requests: bool) -> Sheet {
     let panels: Vec<&Panel> = PANELS.iter().filter(|panel| has_requests || !panel.of_requests).collect();
     let end = timeline.last().map_or(1.0, |second| second.t);
@@ -104,7 +102,7 @@ impl Panel {
     }
 }
 
-/// Time and value, a few seconds together where there are too many.
+/// Time and value; several seconds are merged if there are too many.
 fn points(timeline: &[Second], panel: &Panel) -> Vec<(f64, f64)> {
     let together = timeline.len().div_ceil(POINTS).max(1);
     let point = |seconds: &[Second]| {

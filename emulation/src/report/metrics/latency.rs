@@ -1,38 +1,28 @@
-//! How long services took.
+//! Latencies of services.
 
 use serde::Serialize;
 
 use crate::statistics::{mean, quantile};
 
-/// The upper bounds of a decade's buckets: ISO 3's series R5, each about 1.6
-/// times the one before.
+/// The upper bounds of a decade's buckets: the series R5 of ISO 3, each about 1.6 times the one before.
 const BUCKETS: [f64; 5] = [1.0, 1.6, 2.5, 4.0, 6.3];
 
 /// A distribution of latencies, milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Distribution {
-    /// How many there are.
     pub count: u64,
-    /// The mean.
     pub mean: Option<f64>,
-    /// The median.
     pub p50: Option<f64>,
-    /// The 95th percentile.
     pub p95: Option<f64>,
-    /// The 99th percentile.
     pub p99: Option<f64>,
-    /// The longest.
     pub max: Option<f64>,
-    /// A bucket's upper bound (inclusive) and how many are in it, without
-    /// empty buckets at either end.
+    /// Each bucket's upper bound (inclusive) and count, without empty buckets at either end.
     pub histogram: Vec<(f64, u64)>,
-    /// All of them, in ascending order.
     #[serde(skip)]
     pub sorted: Vec<f64>,
 }
 
-/// The fewest values that must lie beyond a quantile, on either side, for it
-/// to be more than a guess.
+/// The fewest values beyond a quantile, on either side, for it to be more than a guess.
 const BEYOND: u64 = 10;
 
 /// True if a quantile, in thousandths, of so many values has at least ten beyond it.
@@ -42,19 +32,17 @@ pub fn has_enough_values(count: u64, thousandths: u32) -> bool {
 }
 
 impl Distribution {
-    /// Whether there are enough of them to tell this quantile, in thousandths:
-    /// at least ten beyond it, so 20 for the median, 200 for the 95th
-    /// percentile and 1000 for the 99th.
+    /// True if there are enough values for this quantile, in thousandths: at least ten beyond it, so 20 for the
+    /// median, 200 for the 95th percentile and 1000 for the 99th.
     pub fn is_quantile_reliable(&self, thousandths: u32) -> bool {
         has_enough_values(self.count, thousandths)
     }
 
-    /// The quantile, in thousandths.
     pub fn quantile(&self, thousandths: u32) -> Option<f64> {
         quantile(&self.sorted, f64::from(thousandths) / 1000.0)
     }
 
-    /// The distribution of these; what is no number is left out.
+    /// The distribution of these values; NaN is left out.
     pub fn from_values(mut values: Vec<f64>) -> Self {
         values.retain(|value| value.is_finite() && *value >= 0.0);
         values.sort_by(f64::total_cmp);

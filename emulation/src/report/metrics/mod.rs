@@ -1,4 +1,4 @@
-//! What a run comes to: pure arithmetic over its records.
+//! The figures of a run: pure arithmetic over its records.
 
 mod latency;
 mod parts;
@@ -21,60 +21,47 @@ pub use traffic::{Drops, LinkUse, NodeUse, TrafficMetrics};
 use super::read::Results;
 use super::record::{RequestOutcome, RequestRecord};
 
-/// The services of the seed's workload, in the order of its tables; others follow by name.
+/// The services of the published workload, in the order of its tables; others follow by name.
 const ORDER: [&str; 4] = ["video", "track", "image", "sensor"];
 
-/// All figures of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Metrics {
-    /// How many requests there were, and how they ended.
     pub requests: RequestCounts,
-    /// The same by service, with latencies; only services that were asked for.
+    /// Figures by service; only services that were requested.
     pub services: Vec<Service>,
-    /// The same for each class of requesters.
+    /// Figures by service for each class of requesters.
     pub classes: Vec<Service>,
-    /// Why requests did not succeed, most frequent first.
+    /// The reasons of failures, most frequent first.
     pub failures: Vec<(String, u64)>,
-    /// What the network carried.
     pub traffic: TrafficMetrics,
-    /// What each host did.
     pub nodes: Vec<NodeUse>,
-    /// What each direction of each link carried, most bytes first.
+    /// The use of each direction of each link, most bytes first.
     pub links: Vec<LinkUse>,
-    /// The run second by second.
     pub timeline: Vec<Second>,
 }
 
-/// One service of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Service {
-    /// Its name.
     pub service: String,
-    /// The class of hosts that asked; `None` for all of them.
+    /// The class of the requesters' hosts; `None` for all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// How its requests ended.
     pub requests: RequestCounts,
-    /// The latency of those that were completed: to the first byte of a
-    /// stream, to the end of an object.
+    /// The latency of completed requests: to the first byte of a stream, to the end of an object.
     pub latency: Distribution,
-    /// The same of those that began with a handshake, because requester and
-    /// provider had not spoken before.
+    /// The latency of those that began with a handshake, because requester and provider had no connection
+    /// before.
     pub first_contacts: Distribution,
-    /// The same of those over an association that was up.
+    /// The latency of those over an existing connection.
     pub warm: Distribution,
-    /// Payload bytes delivered.
     pub payload_bytes: u64,
-    /// Datagrams of streams delivered.
     pub packets: u64,
-    /// Datagrams of streams lost.
     pub lost: u64,
-    /// How many of the completed came through a hub.
+    /// Completed requests whose data a hub relayed.
     pub relayed: u64,
 }
 
 impl Metrics {
-    /// The figures of `results`.
     pub fn from_results(results: &Results) -> Self {
         let requests = RequestCounts::from_requests(&results.requests);
         Self {
@@ -89,18 +76,18 @@ impl Metrics {
         }
     }
 
-    /// The service of this name, if it was asked for.
+    /// The figures of this service, if it was requested.
     pub fn service(&self, name: &str) -> Option<&Service> {
         self.services.iter().find(|service| service.service == name)
     }
 }
 
-/// `bytes` for each of `services`; `None` of no service.
+/// `bytes` for each of `services`; `None` if that is 0.
 pub fn per_service(bytes: u64, services: u64) -> Option<f64> {
     (services > 0).then(|| bytes as f64 / services as f64)
 }
 
-/// Where a service stands among the others.
+/// The position of a service among the others.
 pub(crate) fn place(service: &str) -> (usize, &str) {
     (ORDER.iter().position(|known| *known == service).unwrap_or(ORDER.len()), service)
 }
@@ -191,7 +178,7 @@ mod tests {
         let metrics = Metrics::from_results(&results);
         let video = metrics.service("video").unwrap();
         assert_eq!((video.first_contacts.p50, video.warm.p50), (Some(100.0), Some(300.0)));
-        // Of the image nobody knows.
+        // For the image it is unknown.
         let image = metrics.service("image").unwrap();
         assert_eq!((image.latency.count, image.first_contacts.count, image.warm.count), (1, 0, 0));
     }

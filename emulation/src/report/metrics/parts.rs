@@ -1,4 +1,4 @@
-//! What the offered bytes were.
+//! The parts of the offered bytes.
 
 use std::collections::BTreeMap;
 
@@ -8,28 +8,24 @@ use super::per_service;
 use super::traffic::sent;
 use crate::report::read::{NodeSpan, Results};
 
-/// The class under which daemons count the services' data.
+/// The daemons' class of traffic for the services' data.
 const PAYLOAD: &str = "payload";
 /// The classes of control traffic, in the order of a request's life.
 const CLASSES: [&str; 6] = ["join", "renew", "lookup", "mesh", "summary", "gossip"];
 
-/// A part of the offered bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrafficPart {
-    /// `payload` (delivered), `data` (payload sent beyond what was delivered:
-    /// relayed again, retransmitted, lost, the messages' own headers), `join`,
-    /// `renew`, `lookup`, `mesh`, `summary`, `gossip`, `forwarded` (handed on by hosts on several
-    /// nets, which count the same packet again), or `headers` (the rest:
-    /// sealing, framing, acknowledgements).
+    /// `payload` (delivered), `data` (payload sent beyond that: relayed again, retransmitted, lost, the
+    /// messages' own headers), `join`, `renew`, `lookup`, `mesh`, `summary`, `gossip`, `forwarded` (sent on by
+    /// hosts on several nets, which count the same packet again), or `headers` (the rest: sealing, framing,
+    /// acknowledgements).
     pub part: String,
-    /// How many.
     pub bytes: u64,
-    /// How many for each completed service.
+    /// Bytes for each completed service.
     pub per_service: Option<f64>,
 }
 
-/// The parts of what was offered, which add up to it; none when the daemons
-/// left no counters at the end.
+/// The parts of the offered bytes, which add up to them; empty if the daemons left no counters at the end.
 pub(super) fn parts(results: &Results, offered: Option<u64>, payload: u64, completed: u64) -> Vec<TrafficPart> {
     let is_counted = results.nodes.values().any(|span| span.first != span.last);
     let Some(offered) = offered.filter(|_| is_counted) else { return Vec::new() };
@@ -54,9 +50,8 @@ pub(super) fn parts(results: &Results, offered: Option<u64>, payload: u64, compl
     parts.into_iter().map(part).collect()
 }
 
-/// What hosts on several nets handed on for others: what they offered beyond
-/// what their own sockets sent, with as many bytes of headers for each byte as
-/// hosts on one net have. `None` when all are on one net, where nothing is forwarded.
+/// Bytes that hosts on several nets forwarded: their offered bytes beyond those of their own sockets, assuming
+/// the headers for each byte of hosts on one net. `None` if all hosts are on one net and nothing is forwarded.
 fn forwarded(results: &Results) -> Option<u64> {
     let mut offered: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
     for link in sent(&results.links) {
@@ -75,25 +70,25 @@ fn forwarded(results: &Results) -> Option<u64> {
     }
     let (offered, own) = routers?;
     let headers = if ends.1 > 0 { ends.0 as f64 / ends.1 as f64 } else { 1.0 };
-    // Not negative, and no more than was offered.
+    // Not negative, and at most the offered bytes.
     Some((offered as f64 - own as f64 * headers.max(1.0)).max(0.0) as u64)
 }
 
-/// The host that a daemon runs on: that of its name, or of a hub's daemon
-/// the hub's host, whose name its own begins with.
+/// The host of a daemon: the one of its name; for a hub's daemon the hub's host, whose name is a prefix of its
+/// own.
 pub(in crate::report) fn host_of<'a>(daemon: &'a str, results: &'a Results) -> &'a str {
     let is_of = |host: &&String| daemon.strip_prefix(host.as_str()).is_some_and(|rest| rest.starts_with("-hub"));
     results.run.hubs.iter().find(is_of).map_or(daemon, String::as_str)
 }
 
-/// What the daemon sent between its two records, by class.
+/// Bytes that the daemon sent between its two records, by class.
 pub(super) fn counted(span: &NodeSpan) -> BTreeMap<String, u64> {
     let first = |class: &str| span.first.traffic_sent_bytes.get(class).copied().unwrap_or(0);
     let between = |(class, last): (&String, &u64)| (class.clone(), since(first(class), *last));
     span.last.traffic_sent_bytes.iter().map(between).collect()
 }
 
-/// The growth of a counter; a counter that fell was started again, and counts as a whole.
+/// The growth of a counter; a counter that fell was restarted, and counts as a whole.
 pub(super) fn since(first: u64, last: u64) -> u64 {
     last.checked_sub(first).unwrap_or(last)
 }
@@ -126,9 +121,8 @@ mod tests {
     #[test]
     fn forwarded_bytes_are_separate_part() {
         let mut results = synthetic::by_hand();
-        // The hub is on the link; put it on the LAN as well, and it forwards:
-        // 5000 + 700 offered, of which its sockets sent 600. On one net are a
-        // and b, who offered 4000 bytes and sent 2900 + 250.
+        // The hub is on the link; on the LAN as well, it forwards: 5000 + 700 offered, of which its sockets
+        // sent 600. On one net are a and b, which offered 4000 bytes and sent 2900 + 250.
         let mut link = results.links[0].clone();
         link.host = "hub".into();
         link.bytes_in = 700;

@@ -4,29 +4,26 @@ use serde::Serialize;
 
 use crate::report::record::SampleRecord;
 
-/// What happened between two samples.
+/// Figures of the time between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Second {
-    /// When it ended, seconds.
+    /// Its end, seconds.
     pub t: f64,
-    /// How long it was, seconds.
+    /// Seconds.
     pub length: f64,
-    /// What hosts handed to their links, Mbit/s.
+    /// Traffic from hosts into their links, Mbit/s.
     pub offered_mbit_s: f64,
-    /// What was delivered to hosts, Mbit/s.
     pub delivered_mbit_s: f64,
-    /// Requests under way at its end.
+    /// At its end.
     pub active: u32,
-    /// Requests completed in it.
     pub completed: u64,
-    /// Requests that ended otherwise in it.
     pub failed: u64,
-    /// How late the core delivered, 99th percentile, milliseconds.
+    /// Lateness of the core's deliveries, 99th percentile, milliseconds.
     pub lateness_p99_ms: f64,
 }
 
-/// The differences between samples; the first one is compared with nothing at
-/// time 0. Samples that are not later than the one before are left out.
+/// The differences between samples; the first is compared with zero at time 0. Samples that are not later than
+/// the one before are left out.
 pub(super) fn timeline(samples: &[SampleRecord]) -> Vec<Second> {
     let mut before = &SampleRecord::default();
     let mut seconds = Vec::with_capacity(samples.len());

@@ -1,4 +1,4 @@
-//! What the network carried, what each host and each link had of it.
+//! Traffic of the network, of each host and of each link.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,93 +10,78 @@ use super::{RequestCounts, per_service};
 use crate::report::read::{NodeSpan, Results};
 use crate::report::record::{LinkRecord, NodeRecord, RequestOutcome};
 
-/// What the network carried while the workload ran and drained.
+/// Traffic of the network in the workload and its drain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TrafficMetrics {
-    /// Bytes that hosts handed to their links, with the frame's header.
-    /// Routers hand on what they forward, so it counts once per hop. `None`
-    /// when neither links nor samples were recorded.
+    /// Bytes that hosts sent into their links, with the frame's header. Forwarded packets count once for each
+    /// hop. `None` if neither links nor samples were recorded.
     pub offered_bytes: Option<u64>,
-    /// Bytes summed over the ports of the switches, as the seed read them:
-    /// into one port and out of another, so a unicast frame counts twice and a
-    /// multicast frame once and for each receiver. A link of two counts as two ports.
+    /// Bytes summed over the ports of the switches, as in the paper: into one port and out of another, so a
+    /// unicast frame counts twice, and a multicast frame once plus once for each receiver. A link of two hosts
+    /// counts as two ports.
     pub port_bytes: Option<u64>,
     /// The part of `offered_bytes` that was multicast or broadcast.
     pub multicast_bytes: Option<u64>,
-    /// Payload bytes delivered to requesters, of whatever came of the request.
+    /// Payload bytes delivered to requesters, including those of failed requests.
     pub payload_bytes: u64,
-    /// `offered_bytes` without `payload_bytes`: all that was not what was asked for.
+    /// `offered_bytes` without `payload_bytes`: everything beyond the requested data.
     pub overhead_bytes: Option<u64>,
-    /// Offered bytes for each completed service.
     pub offered_per_service: Option<f64>,
-    /// Port bytes for each completed service.
     pub port_per_service: Option<f64>,
-    /// Overhead for each completed service.
     pub overhead_per_service: Option<f64>,
-    /// What the offered bytes were; the parts add up to them.
+    /// The parts of the offered bytes, which add up to them.
     pub parts: Vec<TrafficPart>,
-    /// Packets that were dropped.
     pub drops: Drops,
 }
 
-/// Packets dropped, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Drops {
-    /// Queues were full.
     pub queue: u64,
-    /// Random and burst loss.
     pub loss: u64,
-    /// Links were down.
     pub down: u64,
 }
 
-/// What a host did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct NodeUse {
-    /// The host, or the daemon of a hub on it.
+    /// The host, or a hub's daemon on it.
     pub node: String,
-    /// Its class.
     pub class: String,
-    /// `node`, `supernode`, `server` or `cache`; empty when its daemon left no record.
+    /// `node`, `supernode`, `server` or `cache`; empty if its daemon left no record.
     pub role: String,
-    /// What became of its requests.
     pub requests: RequestCounts,
-    /// Completed services of others that it provided.
+    /// Completed services that it provided to others.
     pub provided: u64,
-    /// Bytes that its daemon's sockets sent.
     pub sent_bytes: u64,
-    /// Bytes that they received.
     pub received_bytes: u64,
     /// Bytes of messages that it sent, by class.
     pub traffic_bytes: BTreeMap<String, u64>,
-    /// Bytes that the host of this name handed to its links, with what it forwarded.
+    /// Bytes that the host of this name sent into its links, including forwarded ones.
     pub offered_bytes: u64,
     /// Processor time used, seconds; virtual time has none.
     pub cpu_s: Option<f64>,
-    /// The same as a part of one processor.
+    /// Processor time as a fraction of one processor.
     pub cpu_share: Option<f64>,
-    /// The part of the time that it was ready to run and waited for a processor.
+    /// The fraction of time for which it was ready to run and waited for a processor.
     pub waited_share: Option<f64>,
-    /// The most memory in use, bytes; unknown in virtual time.
+    /// Peak memory in use, bytes; unknown in virtual time.
     pub memory_bytes: Option<u64>,
 }
 
 impl NodeUse {
-    /// Whether it is a super node or the server.
+    /// True for a super node or the server.
     pub fn is_hub(&self) -> bool {
         !matches!(self.role.as_str(), "node" | "")
     }
 }
 
-/// What one direction of a link carried.
+/// The use of one direction of a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkUse {
-    /// What was counted.
     #[serde(flatten)]
     pub link: LinkRecord,
-    /// What arrived at it, mean, Mbit/s.
+    /// The mean arriving rate, Mbit/s.
     pub mbit_s: Option<f64>,
-    /// The part of its rate that was used: what left it, over what could have.
+    /// The used fraction of its rate: bytes out over the possible bytes.
     pub utilization: Option<f64>,
 }
 
@@ -105,7 +90,7 @@ pub(super) fn traffic(results: &Results, completed: u64) -> TrafficMetrics {
     let counted = !results.links.is_empty();
     let port_bytes = counted.then(|| ports(&results.links));
     let payload_bytes = results.requests.iter().map(|request| request.bytes).sum();
-    // What was delivered for requests under way is not known of a run that broke off.
+    // The payload of requests in progress is unknown for a run that broke off.
     let overhead_bytes = offered_bytes.filter(|_| counted).map(|offered| offered.saturating_sub(payload_bytes));
     let each = |bytes: Option<u64>| bytes.and_then(|bytes| per_service(bytes, completed));
     TrafficMetrics {
@@ -134,7 +119,7 @@ fn offered(results: &Results) -> Option<u64> {
     Some(sent(&results.links).map(|link| link.bytes_in).sum())
 }
 
-/// The bytes that the counters of the switches' ports grew by.
+/// The growth of the counters of the switches' ports, bytes.
 fn ports(links: &[LinkRecord]) -> u64 {
     let lans: BTreeSet<&str> =
         links.iter().filter(|link| link.direction != "to-net").map(|link| link.link.as_str()).collect();
@@ -184,7 +169,7 @@ fn daemon(span: &NodeSpan, run_s: f64) -> NodeUse {
     let (first, last) = (&span.first, &span.last);
     let lasted = if last.t > first.t { last.t - first.t } else { run_s };
     let grown = |of: fn(&NodeRecord) -> f64| if of(last) < of(first) { of(last) } else { of(last) - of(first) };
-    // Of a daemon that was asked only once nothing is known to have grown.
+    // The growth of a daemon with a single record is unknown.
     let share = |seconds: f64| (lasted > 0.0 && first != last).then(|| seconds / lasted);
     NodeUse {
         class: last.class.clone(),
@@ -221,9 +206,8 @@ mod tests {
     #[test]
     fn byte_counts_match_switch_counters() {
         let traffic = Metrics::from_results(&synthetic::by_hand()).traffic;
-        // The LAN: a and b offer 1000 + 3000, of which 100 are multicast to
-        // two others; out of the ports come 4100 less 200 dropped. The link
-        // takes 5000 and gives 4800.
+        // The LAN: a and b offer 1000 + 3000, of which 100 are multicast to two others; out of the ports come
+        // 4100 less 200 dropped. The link takes 5000 and delivers 4800.
         assert_eq!(traffic.offered_bytes, Some(1000 + 3000 + 5000));
         assert_eq!(traffic.port_bytes, Some(4000 + 3900 + 5000 + 4800));
         assert_eq!(traffic.multicast_bytes, Some(100));
@@ -238,7 +222,7 @@ mod tests {
         assert_eq!((hub.role.as_str(), hub.sent_bytes, hub.cpu_share), ("supernode", 600, Some(0.25)));
         let a = by_name("a");
         assert_eq!((a.requests.asked, a.provided, a.offered_bytes), (4, 1, 1000));
-        // b was started again: its counters fell, and count as a whole.
+        // b was restarted: its counters fell, and count as a whole.
         assert_eq!(by_name("b").sent_bytes, 250);
     }
 

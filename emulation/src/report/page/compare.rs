@@ -9,7 +9,6 @@ use crate::report::measure::MeasureKind;
 use crate::report::text_format::{capital, counted, ratio};
 use crate::statistics::Method;
 
-/// The page of a comparison.
 pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {
     let mut page = Page::default();
     let (a, b) = (&comparison.a.name, &comparison.b.name);
@@ -51,7 +50,7 @@ fn side(side: &ComparisonSide) -> String {
     )
 }
 
-/// All ratios in one figure, for a file of its own.
+/// All ratios in one figure, for a separate file.
 pub(in crate::report) fn figure(comparison: &Comparison) -> Figure {
     let rows: Vec<&ComparisonRow> =
         comparison.rows.iter().filter(|row| row.ratio.is_some_and(|over| over > 0.0)).collect();
@@ -77,7 +76,6 @@ fn figures(rows: &[&ComparisonRow]) -> Vec<Figure> {
     ["Services", "Latency", "Traffic and load"].into_iter().filter_map(figure).collect()
 }
 
-/// The figure that a measure is in.
 const fn group(kind: &MeasureKind) -> &'static str {
     match kind {
         MeasureKind::Completed | MeasureKind::Success | MeasureKind::CompletedOf(_) => "Services",
@@ -86,7 +84,7 @@ const fn group(kind: &MeasureKind) -> &'static str {
     }
 }
 
-/// What is seen in these rows: the first that is certain.
+/// The finding of these rows: the first that is conclusive.
 fn finding(rows: &[&ComparisonRow]) -> String {
     let sure = |row: &&&ComparisonRow| matches!(row.finding(), Finding::Better | Finding::Worse);
     let Some(first) = rows.iter().find(sure) else { return "no difference that chance could not make".to_owned() };
@@ -151,7 +149,6 @@ fn methods(page: &mut Page, comparison: &Comparison) {
 }
 
 impl Method {
-    /// One word for it in tables.
     pub(in crate::report) const fn word(self) -> &'static str {
         match self {
             Self::PairedBySeed => "pairs of seeds",

@@ -1,4 +1,4 @@
-//! Pages: one file each, with everything in it and nothing fetched.
+//! HTML pages: one file each, without external resources.
 
 mod compare;
 mod programs;
@@ -14,18 +14,16 @@ pub(super) use self::sweep::of_sweep;
 use super::figure::{Figure, dark_rules};
 use super::text_format::{escape, tied};
 
-/// What brackets around a value mean.
+/// The explanation of brackets around a value.
 const FEW: &str = "A quantile in brackets is a guess, and has no interval: fewer than ten requests lie beyond it. \
                    A median takes 20 requests, a 95th percentile 200, a 99th 1000.";
 const STYLE: &str = include_str!("style.css");
 
-/// A page that is being written. What is put into it as text is escaped; only
-/// the words of this module's own code are markup.
+/// A page that is being written. Text is escaped; only this module's own strings are markup.
 #[derive(Default)]
 pub(crate) struct Page(String);
 
 impl Page {
-    /// Adds markup.
     pub(crate) fn markup(&mut self, markup: impl Display) {
         // Writing into a string cannot fail.
         writeln!(self.0, "{markup}").ok();
@@ -37,7 +35,7 @@ impl Page {
         self.markup(format_args!("<{name}{class}>{}</{name}>", escape(text)));
     }
 
-    /// Adds what is to be noticed: a sentence in bold, then what belongs to it.
+    /// Adds a notice: a sentence in bold, then further text and reasons.
     pub(crate) fn notice(&mut self, class: &str, bold: &str, rest: &str, reasons: &[String]) {
         self.markup(format_args!("<div class=\"say {class}\"><p><b>{}</b> {}</p>", escape(bold), escape(rest)));
         if !reasons.is_empty() {
@@ -50,9 +48,8 @@ impl Page {
         self.markup("</div>");
     }
 
-    /// Adds one of the numbers that matter.
     pub(crate) fn number(&mut self, name: &str, value: &str, note: &str) {
-        // The unit is smaller than its number.
+        // The unit is set smaller than its number.
         let (number, unit) = value.rsplit_once(' ').unwrap_or((value, ""));
         self.markup(format_args!(
             "<div><dt>{}</dt><dd class=\"big\">{} <small>{}</small></dd><dd class=\"note\">{}</dd></div>",
@@ -68,7 +65,7 @@ impl Page {
         self.markup("<div class=\"figures\">");
         for figure in figures {
             self.markup("<figure>");
-            // No line ends within `super-node`.
+            // A non-breaking hyphen keeps `super-node` on one line.
             self.element("h3", "", &tied(&figure.title).replace('-', "\u{2011}"));
             self.markup(figure.sheet.inline(&figure.title));
             self.element("figcaption", "", &figure.caption);
@@ -77,7 +74,7 @@ impl Page {
         self.markup("</div>");
     }
 
-    /// Adds a list of names and what they are.
+    /// Adds a list of names and values.
     pub(super) fn facts(&mut self, facts: impl IntoIterator<Item = (String, String)>) {
         self.markup("<dl class=\"facts\">");
         for (name, value) in facts {
@@ -86,7 +83,6 @@ impl Page {
         self.markup("</dl>");
     }
 
-    /// The whole file.
     pub(crate) fn document(self, title: &str, body_class: &str) -> String {
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -100,14 +96,13 @@ impl Page {
     }
 }
 
-/// Tables with more columns than these are set smaller, to fit on the page.
+/// Tables with more columns are set smaller, to fit the page.
 const WIDE: usize = 12;
 
-/// A table that is being written.
 pub(crate) struct Rows(String);
 
 impl Rows {
-    /// A table with these headings; one that starts with `<` is over words.
+    /// A table with these headings; a heading that starts with `<` is for a column of words.
     pub(crate) fn new(headings: &[&str]) -> Self {
         let class = if headings.len() > WIDE { " wide" } else { "" };
         let mut markup = format!("<div class=\"card scroll{class}\"><table><thead><tr>");
@@ -121,8 +116,8 @@ impl Rows {
         Self(markup)
     }
 
-    /// A row: its name, then its cells; `class` may be empty. A cell that
-    /// starts with `<` holds words, `+` good news, `!` bad news.
+    /// Adds a row: its name, then its cells; `class` may be empty. A cell that starts with `<` holds words, `+`
+    /// good news, `!` bad news.
     pub(crate) fn row<'a>(&mut self, class: &str, name: &str, cells: impl IntoIterator<Item = &'a str>) {
         self.0.push_str(&format!("<tr class=\"{class}\"><th scope=\"row\">{}</th>", escape(name)));
         for cell in cells {
@@ -137,7 +132,6 @@ impl Rows {
         self.0.push_str("</tr>");
     }
 
-    /// Its markup.
     pub(crate) fn end(self) -> String {
         self.0 + "</tbody></table></div>"
     }

@@ -1,11 +1,11 @@
-//! What the topology's own programs and traffic agents did.
+//! Tables of the topology's own programs and traffic agents.
 
 use super::{Page, Rows};
 use crate::report::read::Results;
 use crate::report::record::{ProgramRecord, TrafficRecord};
 use crate::report::text_format::{bytes, count, moment, or_dash, rate, seconds};
 
-/// The most rows of a table; the records have them all.
+/// The most rows of a table; the records have all of them.
 const MOST: usize = 200;
 
 pub(super) fn all(page: &mut Page, results: &Results) {
@@ -19,7 +19,7 @@ pub(super) fn all(page: &mut Page, results: &Results) {
     }
 }
 
-/// How many of the programs ended as the topology says they should.
+/// The number of programs that ended as expected, and of all.
 pub(super) fn as_expected(programs: &[ProgramRecord]) -> (usize, usize) {
     (programs.iter().filter(|program| program.as_expected).count(), programs.len())
 }

@@ -11,7 +11,6 @@ use crate::report::text_format::{
     bytes, count, counted, milliseconds, moment, or_dash, percent, quantile, rate, seconds, slowest,
 };
 
-/// The page of a run.
 pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String {
     let run = &results.run;
     let mut page = Page::default();
@@ -40,7 +39,7 @@ pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String 
     page.document(&format!("{} · Roost", run.name), if run.verdict.valid { "" } else { "untrusted" })
 }
 
-/// What was run, in a line.
+/// The summary of the run in a line.
 fn lead(run: &RunRecord) -> String {
     let transport = match run.transport.as_str() {
         "paper" => "UDP streams and TCP objects",
@@ -83,7 +82,7 @@ fn verdict(page: &mut Page, results: &Results) {
         let starved = verdict.most_starved.as_ref().map_or_else(String::new, |(host, part)| {
             format!(" {host} waited longest for a processor: {} of its worst ten seconds.", percent(*part))
         });
-        // Records of earlier versions do not have it.
+        // Records of earlier versions lack it.
         let read = verdict.read_wait_p99_us.filter(|wait| *wait > 0.0);
         let read = read.map(|wait| format!("; 99 % were read within {} of being sent", milliseconds(wait / 1e3)));
         let read = read.unwrap_or_default();
@@ -110,7 +109,6 @@ fn verdict(page: &mut Page, results: &Results) {
     }
 }
 
-/// The numbers that matter.
 fn numbers(page: &mut Page, metrics: &Metrics) {
     let (requests, traffic) = (&metrics.requests, &metrics.traffic);
     page.markup("<dl class=\"numbers\">");
@@ -136,7 +134,7 @@ fn numbers(page: &mut Page, metrics: &Metrics) {
     page.markup("</dl>");
 }
 
-/// Those of a run without a workload: what the network did.
+/// The main figures of a run without a workload: those of the network.
 fn numbers_of_network(page: &mut Page, results: &Results, metrics: &Metrics) {
     let traffic = &metrics.traffic;
     let lasted = results.run.ran_s + results.run.drain_s;
@@ -181,7 +179,7 @@ fn incidents(page: &mut Page, results: &Results) {
     page.markup("</ol></div>");
 }
 
-/// Plan, seed, versions, machine, and how to repeat it.
+/// Plan, seed, versions, machine, and the command that repeats the run.
 fn facts(page: &mut Page, results: &Results) {
     let run = &results.run;
     page.element("h2", "", "How it was made, and how to repeat it");
@@ -226,18 +224,16 @@ fn facts(page: &mut Page, results: &Results) {
     page.markup("</div>");
 }
 
-/// The command that does it again.
 fn again(page: &mut Page, what: &str, results: &Results, file: &str, options: &str) {
     page.element("p", "", what);
     let run = &results.run;
     let command = if run.is_simulated() { "simulate" } else { "run" };
-    // Links in less detail are another run.
+    // A run at another detail is another run.
     let level = run.lab.get("detail").filter(|detail| run.is_simulated() && *detail != "packet");
     let level = level.map_or_else(String::new, |detail| format!(" --level {detail}"));
     page.element("pre", "", &format!("emulate {command} {}{options}{level}", results.folder.join(file).display()));
 }
 
-/// The definitions of the figures.
 const TERMS: [(&str, &str); 10] = [
     ("Completed", "A service that was found, granted, and delivered whole; a stream to its end. The drain counts."),
     ("Success", "Completed services, of the requests that could end: what the end of the run cut off does not count."),

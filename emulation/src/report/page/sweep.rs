@@ -9,7 +9,7 @@ use crate::report::measure::{Measure, MeasureKind};
 use crate::report::sweep::{Overview, RunSummary, SeedGroup, union};
 use crate::report::text_format::{capital, counted, escape, seconds};
 
-/// More runs than these are folded away.
+/// A longer list of runs is folded.
 const OPEN: usize = 20;
 
 /// The page of all runs under `folder`.
@@ -70,7 +70,7 @@ fn lead(points: &[RunSummary], overview: &Overview<'_>) -> String {
     )
 }
 
-/// The making of these networks: emulated, simulated, or both.
+/// The kind of these runs: emulated, simulated, or both.
 fn how(points: &[RunSummary]) -> &'static str {
     let simulated = points.iter().filter(|point| point.run.is_simulated()).count();
     match simulated {
@@ -104,7 +104,7 @@ fn verdict(page: &mut Page, overview: &Overview<'_>) {
     }
 }
 
-/// What was seen in runs that are in no mean.
+/// Lists the figures of runs that are in no mean.
 fn left_out(page: &mut Page, overview: &Overview<'_>) {
     if overview.left_out.is_empty() {
         return;
@@ -126,7 +126,7 @@ fn left_out(page: &mut Page, overview: &Overview<'_>) {
     page.markup(rows.end());
 }
 
-/// The measures of the table, in its order; latencies are medians.
+/// True for the measures of the table; latencies are medians.
 fn in_table(kind: &MeasureKind) -> bool {
     match kind {
         MeasureKind::Completed
@@ -156,7 +156,7 @@ fn table(page: &mut Page, overview: &Overview<'_>, family: &str) {
     page.markup(rows.end());
 }
 
-/// All runs, each with the way to its own page.
+/// Lists all runs, each with a link to its own page.
 fn list(page: &mut Page, points: &[RunSummary]) {
     page.element("h2", "", "The runs");
     page.markup(format_args!("<details{}>", if points.len() <= OPEN { " open" } else { "" }));
@@ -180,7 +180,7 @@ fn list(page: &mut Page, points: &[RunSummary]) {
     page.markup("</ul></div></details>");
 }
 
-/// A path as part of an address: what has a meaning there is written in percent.
+/// A path as part of a URL, with reserved characters percent-encoded.
 fn address(path: &str) -> String {
     let mut address = String::new();
     for byte in path.bytes() {

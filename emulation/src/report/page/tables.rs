@@ -6,9 +6,9 @@ use crate::report::metrics::{Metrics, NodeUse, RequestCounts, Service};
 use crate::report::read::Results;
 use crate::report::text_format::{bytes, count, milliseconds, or_dash, percent, quantile, rate, seconds};
 
-/// More rows than these are folded away.
+/// A longer table is folded.
 const OPEN: usize = 15;
-/// The most rows of a table; the CSV has them all.
+/// The most rows of a table; the CSV has all of them.
 const MOST: usize = 200;
 
 pub(super) fn all(page: &mut Page, results: &Results, metrics: &Metrics) {
@@ -60,7 +60,7 @@ fn services(page: &mut Page, metrics: &Metrics) {
     }
 }
 
-/// What a handshake costs: latencies with one in them, and without.
+/// The cost of a handshake: latencies with and without one.
 fn contacts(page: &mut Page, services: &[Service]) {
     if services.iter().all(|one| one.first_contacts.count == 0) {
         return;
@@ -130,7 +130,7 @@ fn traffic(page: &mut Page, metrics: &Metrics) {
     page.element("p", "lead", &said);
 }
 
-/// A table that opens at a click if it is long.
+/// A table that is folded if it is long.
 fn folded(page: &mut Page, title: &str, length: usize, table: &str) {
     page.markup(format_args!("<details{}>", if length <= OPEN { " open" } else { "" }));
     page.element("summary", "", title);

@@ -1,4 +1,4 @@
-//! What several runs differ in, and which of it goes where in a figure.
+//! The differences between several runs, and their places in a figure.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,54 +8,48 @@ use crate::report::record::RunRecord;
 use crate::report::text_format::three;
 use crate::units::{Rate, parse_duration};
 
-/// What a run tells by itself, as a rule: settings of these names make lines
-/// only where runs that say the same of themselves differ in them.
+/// Settings that runs usually state themselves: they make lines only if runs that state the same differ in
+/// them.
 const OWN: [&str; 7] = ["architecture", "transport", "topology", "nodes", "server", "caches", "super_nodes"];
 /// The architecture whose hubs are one server and its caches.
 const CACHING: &str = "client-server-caching";
-/// The place, and its name, of a run that leaves the setting out.
+/// The position and name of a run without the setting.
 const NOT_SET: &str = "not set";
 
-/// A place along the axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::report) struct AxisPlace {
-    /// Where.
     pub(in crate::report) place: f64,
-    /// What it is called.
     pub(in crate::report) name: String,
 }
 
 impl AxisPlace {
-    /// The order along the axis.
     pub(super) fn cmp(&self, other: &Self) -> Ordering {
         self.place.total_cmp(&other.place).then_with(|| self.name.cmp(&other.name))
     }
 }
 
-/// Which of the differences goes where.
+/// The assignment of differences to parts of a figure.
 #[derive(Clone, Debug, Default)]
 pub(in crate::report) struct Axes {
-    /// What the axis is called.
     pub(in crate::report) x_title: String,
-    /// Text that follows a value of the axis in a sentence; it precedes the value where values are words.
+    /// The text after a value of the axis in a sentence; it comes before a value that is a word.
     x_unit: String,
-    /// The varied setting along the axis; the number of nodes without one.
+    /// The setting along the axis; `None` means the number of nodes.
     along: Option<String>,
-    /// The settings that tell lines apart, beside the architecture.
+    /// The settings that distinguish lines, beside the architecture.
     apart: Vec<String>,
-    /// Whether transports tell lines apart.
     transports: bool,
     /// Architectures whose runs have different numbers of hubs.
     by_hubs: BTreeSet<String>,
-    /// Places of names that are no numbers.
+    /// Positions of values that are no numbers.
     names: BTreeMap<String, f64>,
-    /// Families in which two topologies are of one size, so that size does not tell them apart.
+    /// Families with two topologies of one size, which size does not tell apart.
     mixed: BTreeSet<String>,
 }
 
 impl Axes {
-    /// How these runs are laid out: along the axis the number of nodes, if it
-    /// differs, or else the first setting that does; what else differs makes lines.
+    /// Lays these runs out: along the axis the number of nodes, if it differs, or else the first setting that
+    /// does; other differences make lines.
     pub(super) fn from_points(points: &[&RunSummary]) -> Self {
         let runs: Vec<&RunRecord> = points.iter().map(|point| &point.run).collect();
         let differ = |value: &dyn Fn(&RunSummary) -> String| {
@@ -93,12 +87,12 @@ impl Axes {
         }
     }
 
-    /// A place in a sentence, after the name of what is seen there.
+    /// A position in a sentence, after the name of the finding there.
     pub(super) fn at(&self, place: &str) -> String {
         if self.names.is_empty() { format!(" at {place}{}", self.x_unit) } else { format!(",{} {place}", self.x_unit) }
     }
 
-    /// The family of its topology, the line and the place of a run.
+    /// The family of its topology, the line and the position of a run.
     pub(super) fn place(&self, point: &RunSummary) -> (String, String, AxisPlace) {
         let run = &point.run;
         let mut series = match run.hubs.len() {
@@ -133,10 +127,10 @@ impl Axes {
     }
 }
 
-/// The setting that all faults of a plan are when runs differ in more of them than a value.
+/// The setting that combines all faults of a plan, if runs differ in more of them than a value.
 const FAULTS: &str = "faults";
 
-/// Makes one setting of the faults of runs that differ in them, unless all have the same ones but for one value.
+/// Combines the faults of runs into one setting, unless they differ only in one value.
 pub(super) fn join_faults(points: &mut [RunSummary]) {
     let is_of_faults = |key: &str| key.strip_prefix(FAULTS).is_some_and(|rest| rest.starts_with('.'));
     let keys: BTreeSet<&String> = points.iter().flat_map(|point| point.decided.keys()).collect();
@@ -175,9 +169,8 @@ fn setting<'a>(point: &'a RunSummary, key: &str) -> &'a str {
     point.decided.get(key).map_or(NOT_SET, String::as_str)
 }
 
-/// Whether a setting says nothing that the runs do not say themselves: those
-/// that say the same have the same value of it. `server_delay` of a star of 11
-/// is not told by `star-11`; how many nodes it has is.
+/// True if a setting follows from the runs' own statements: equal statements imply an equal value. The
+/// `server_delay` of a star of 11 does not follow from `star-11`; its number of nodes does.
 fn is_told(points: &[&RunSummary], key: &str) -> bool {
     let mut values: BTreeMap<(&str, &str, &str, u32, usize), &str> = BTreeMap::new();
     points.iter().all(|point| {
@@ -198,8 +191,7 @@ fn spoken(key: &str) -> String {
     of_topology.map_or(key, |(_, last)| last).replace('_', " ")
 }
 
-/// The seed's order of architectures, so that the baseline comes first and
-/// keeps its colour.
+/// The paper's order of architectures, so that the baseline comes first and keeps its colour.
 pub(super) fn rank(series: &str) -> (usize, &str) {
     const ORDER: [&str; 4] = ["client-server", "client-server-caching", "multicast", "super-node"];
     let architecture = series.split(',').next().unwrap_or_default();
@@ -213,7 +205,7 @@ fn family(run: &RunRecord) -> String {
     if name.is_empty() { run.topology.clone() } else { name.to_owned() }
 }
 
-/// The architectures of which there are runs with different numbers of hubs.
+/// The architectures that have runs with different numbers of hubs.
 fn by_hubs(runs: &[&RunRecord]) -> BTreeSet<String> {
     let pairs: BTreeSet<(&String, usize)> = runs.iter().map(|run| (&run.architecture, run.hubs.len())).collect();
     let several = |name: &&String| pairs.iter().filter(|(other, _)| other == name).count() > 1;

@@ -9,7 +9,7 @@ use crate::report::measure::{Measure, MeasureKind};
 use crate::report::text_format::{capital, three};
 use crate::statistics::welch;
 
-/// Ratios of means whose logarithm is less are no difference that a title would tell.
+/// Ratios of means with a smaller logarithm are no difference for a title.
 const ALIKE: f64 = 0.005;
 const WITH_SEEDS: &str = "Means over seeds, with 95 % confidence intervals.";
 
@@ -46,7 +46,7 @@ impl Overview<'_> {
         let places = places(cells);
         let title = self.title(measure, cells, &places);
         let sheet = if places.len() > 1 {
-            // An interval may reach beyond all of it; the axis does not.
+            // An interval may exceed all of it; the axis does not.
             let most = if measure.kind == MeasureKind::Success { 1.0 } else { f64::INFINITY };
             let along = LineAxes { title: &self.axes.x_title, most };
             figure::lines(&lines, &places, along, |value| measure.show(value))
@@ -58,7 +58,6 @@ impl Overview<'_> {
         Some(Figure { name, title, caption: format!("{}. {of}", capital(&measure.name)), sheet })
     }
 
-    /// What is seen at the last place.
     fn title(&self, measure: &Measure, cells: &[&SeedGroup<'_>], places: &[(f64, String)]) -> String {
         let name = capital(&measure.name);
         let Some((last, place)) = places.last() else { return name };
@@ -78,7 +77,7 @@ impl Overview<'_> {
     }
 }
 
-/// The one that is farthest from the first, and how sure that is.
+/// The series that is farthest from the first, and the certainty of that.
 fn beside(measure: &Measure, (first, base): &(&SeedGroup<'_>, Mean), rest: &[(&SeedGroup<'_>, Mean)]) -> String {
     let far = |mean: &Mean| (mean.mean / base.mean).ln().abs();
     let Some((other, mean)) = rest.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1))) else { return String::new() };
@@ -100,13 +99,12 @@ fn beside(measure: &Measure, (first, base): &(&SeedGroup<'_>, Mean), rest: &[(&S
     format!("{} {} ×{interval} {}", other.series, three(ratio), first.series)
 }
 
-/// A line that has one place only.
 fn bar(measure: &Measure, line: &PlotLine) -> Option<FigureBar> {
     let (_, mean, half) = *line.points.first()?;
     Some(FigureBar { name: line.name.clone(), parts: vec![(mean, Ink::Blue)], value: with_half(measure, mean, half) })
 }
 
-/// The places along the axis and their names, in order.
+/// The positions along the axis and their names, in order.
 fn places(cells: &[&SeedGroup<'_>]) -> Vec<(f64, String)> {
     let mut places: Vec<(f64, String)> = cells.iter().map(|cell| (cell.x.place, cell.x.name.clone())).collect();
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -114,7 +112,7 @@ fn places(cells: &[&SeedGroup<'_>]) -> Vec<(f64, String)> {
     places
 }
 
-/// The file of a measure's figure; `None` of one that has no figure.
+/// The file of a measure's figure; `None` if it has no figure.
 fn file_name(kind: &MeasureKind) -> Option<String> {
     Some(match kind {
         MeasureKind::Completed => "completed".into(),
@@ -128,7 +126,7 @@ fn file_name(kind: &MeasureKind) -> Option<String> {
     })
 }
 
-/// The order of the figures: as the seed's.
+/// The order of the figures, as in the paper.
 fn order(kind: &MeasureKind) -> usize {
     match kind {
         MeasureKind::Completed => 0,
@@ -154,7 +152,7 @@ mod tests {
     use super::*;
     use crate::report::synthetic::SyntheticShape;
 
-    /// The title of what is completed by two architectures, so many with each seed.
+    /// The title for the services completed by two architectures, with one value for each seed.
     fn title(completed: [&[f64]; 2]) -> String {
         let mut points = Vec::new();
         for (architecture, values) in ["client-server", "super-node"].into_iter().zip(completed) {

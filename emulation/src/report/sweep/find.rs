@@ -1,4 +1,4 @@
-//! Finds the folders of runs.
+//! Search for the folders of runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,17 @@ use std::path::{Path, PathBuf};
 use crate::report::read::RUN_FILE;
 use crate::report::write::WriteError;
 
-/// How deep below a folder runs are looked for.
+/// The deepest level below a folder that is searched.
 const MAX_DEPTH: usize = 5;
 /// The most runs that are read together.
 const MAX_RUNS: usize = 10_000;
 
-/// The runs under `folder`, or `folder` itself if it is one, in the order of
-/// their paths. Links to folders are not followed.
+/// The runs under `folder`, or `folder` itself if it is one, in the order of their paths. Symbolic links to
+/// folders are not followed.
 ///
-/// A sweep puts its runs side by side: when there is no such folder, its name
-/// is taken for a pattern, in which `*` stands for anything, or for what names
-/// begin with. `out/client-server` is then all of `out/client-server_*`, `out/client-server-1`
-/// and so on, but not `out/client-servers`.
+/// A sweep puts its runs side by side: if there is no such folder, its name is taken for a pattern, in which
+/// `*` stands for anything, or for the beginning of names. `out/client-server` is then all of
+/// `out/client-server_*`, `out/client-server-1` and so on, but not `out/client-servers`.
 ///
 /// # Errors
 /// When there is none, or a folder cannot be read.
@@ -50,7 +49,7 @@ fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), 
     Ok(())
 }
 
-/// The folders in a folder, by name.
+/// The folders in a folder, sorted by name.
 fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, WriteError> {
     let failed = |source| WriteError::Folder { path: folder.to_owned(), source };
     let mut inside = Vec::new();
@@ -64,7 +63,7 @@ fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, WriteError> {
     Ok(inside)
 }
 
-/// The folders beside `path`, which is not there, whose names it is a pattern for.
+/// The folders next to `path`, which does not exist, whose names match it as a pattern.
 fn matching(path: &Path) -> Result<Vec<PathBuf>, WriteError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -74,14 +73,14 @@ fn matching(path: &Path) -> Result<Vec<PathBuf>, WriteError> {
     let mut folders = folders_in(parent)?;
     let is_meant = |found: &str| match name.contains('*') {
         true => matches(found, &name),
-        // The name goes on with a word of its own: `cs` is not the beginning of `csx`.
+        // The name must continue with a new word: `cs` is not the beginning of `csx`.
         false => found.strip_prefix(&*name).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric())),
     };
     folders.retain(|folder| folder.file_name().is_some_and(|name| is_meant(&name.to_string_lossy())));
     Ok(folders)
 }
 
-/// Whether a name fits a pattern in which `*` stands for anything.
+/// True if a name matches a pattern in which `*` stands for anything.
 fn matches(name: &str, pattern: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return name == pattern };
     let Some(mut name) = name.strip_prefix(first) else { return false };

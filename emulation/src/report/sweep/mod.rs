@@ -1,4 +1,4 @@
-//! Many runs side by side: what they differ in, and their means over seeds.
+//! Several runs side by side: their differences, and their means over seeds.
 
 mod axes;
 mod figures;
@@ -23,12 +23,12 @@ use crate::statistics::mean_and_half_width;
 /// One run of several: its facts and its measures, without its records.
 #[derive(Clone, Debug)]
 pub(super) struct RunSummary {
-    /// Where it is, below the folder of all.
+    /// The path below the folder of all runs.
     pub(super) folder: PathBuf,
     pub(super) run: RunRecord,
-    /// What was decided about it beside the seed.
+    /// Choices about it besides the seed.
     pub(super) decided: FactMap,
-    /// What its repetitions have in common with it.
+    /// The facts that it shares with its repetitions.
     kind: FactMap,
     pub(super) measures: Vec<(Measure, f64)>,
 }
@@ -45,34 +45,30 @@ impl RunSummary {
         }
     }
 
-    /// Why it is in no mean; empty if it may be.
+    /// The reasons to keep it out of a mean; empty if there are none.
     pub(super) fn unusable(&self) -> Vec<String> {
         unusable(&self.run)
     }
 }
 
-/// Runs that differ in their seed only.
+/// Runs that differ only in their seed.
 #[derive(Clone, Debug)]
 pub(super) struct SeedGroup<'a> {
-    /// The topologies that it is drawn with: those that differ in size only.
+    /// The topologies in the same figure, which differ only in size.
     pub(super) family: String,
-    /// The line that it is on.
     pub(super) series: String,
-    /// Where on it.
     pub(super) x: AxisPlace,
     /// At least one.
     pub(super) points: Vec<&'a RunSummary>,
 }
 
-/// Reads all runs under `folder` and writes one page about them, `index.html`,
-/// with figures across what they differ in, and `runs.csv` and `cells.csv`.
-/// Runs with the same plan but for the seed are one cell; figures show means
-/// with 95 % confidence intervals over the seeds. Runs that are not valid or
-/// were stopped early are shown apart and are in no mean, unless all are such;
-/// runs that cannot be read are named.
+/// Reads all runs under `folder` and writes one page about them, `index.html`, with figures across their
+/// differences, and `runs.csv` and `cells.csv`. Runs with the same plan but for the seed are one cell; figures
+/// show means with 95 % confidence intervals over the seeds. Runs that are not valid or were stopped early are
+/// shown separately and are in no mean, unless there are no others; runs that cannot be read are named.
 ///
 /// # Errors
-/// When there is no run, none can be read or a file not be written.
+/// When there is no run, none can be read, or a file cannot be written.
 pub fn combine(folder: &Path) -> Result<WrittenReport, WriteError> {
     let (points, remarks) = read_all(folder)?;
     let overview = Overview::from_points(&points);
@@ -95,8 +91,8 @@ pub fn combine(folder: &Path) -> Result<WrittenReport, WriteError> {
     Ok(WrittenReport { page, headline, measures: BTreeMap::new(), distrust: overview.distrust(), files, remarks })
 }
 
-/// The points of all runs, and what was not as it should be. A run that cannot
-/// be read is told and left out, unless none can.
+/// The summaries of all runs, and irregularities. A run that cannot be read is named and left out, unless all
+/// are such.
 fn read_all(folder: &Path) -> Result<(Vec<RunSummary>, Vec<String>), WriteError> {
     let (mut points, mut remarks, mut failure) = (Vec::new(), Vec::new(), None);
     for path in runs(folder)? {
@@ -121,21 +117,19 @@ fn read_all(folder: &Path) -> Result<(Vec<RunSummary>, Vec<String>), WriteError>
     }
 }
 
-/// The cells of several runs, and what they differ in.
+/// The cells of several runs, and their differences.
 pub(super) struct Overview<'a> {
     pub(super) axes: Axes,
-    /// By family, series and place.
+    /// By family, series and position.
     pub(super) cells: Vec<SeedGroup<'a>>,
-    /// Runs that are in no mean.
     pub(super) left_out: Vec<&'a RunSummary>,
-    /// Whether no run could be in a mean, so that all are.
+    /// True if no run was usable, so that all are in the means.
     pub(super) is_untrusted: bool,
-    /// What a person should know before believing the means, one sentence each.
+    /// Warnings about the means, one sentence each.
     pub(super) warnings: Vec<String>,
 }
 
 impl<'a> Overview<'a> {
-    /// Sorts runs into cells.
     pub(super) fn from_points(points: &'a [RunSummary]) -> Self {
         let (usable, rest): (Vec<&RunSummary>, Vec<&RunSummary>) =
             points.iter().partition(|point| point.unusable().is_empty());
@@ -163,7 +157,7 @@ impl<'a> Overview<'a> {
         Self { axes, cells, left_out, is_untrusted, warnings }
     }
 
-    /// Why the figures cannot be trusted: when there is no run to be trusted.
+    /// The reasons to distrust the figures, if no run is usable.
     fn distrust(&self) -> Vec<String> {
         let shown = self.cells.iter().flat_map(|cell| &cell.points).filter(|_| self.is_untrusted);
         let of = |point: &&RunSummary| -> Vec<String> {
@@ -174,8 +168,7 @@ impl<'a> Overview<'a> {
     }
 }
 
-/// Gives numbers to cells that would stand at one place under one name though
-/// they are not of one kind, and says what they differ in.
+/// Numbers cells of different kinds that would share a position and a name, and describes their differences.
 fn name_apart(cells: &mut [SeedGroup<'_>]) -> Vec<String> {
     let mut warnings = Vec::new();
     for index in 1..cells.len() {
@@ -209,9 +202,8 @@ fn name_apart(cells: &mut [SeedGroup<'_>]) -> Vec<String> {
 }
 
 impl SeedGroup<'_> {
-    /// The mean of a measure over the seeds, and the half-width of its interval.
-    /// Where one of the runs has too few requests for it, the mean is a guess
-    /// without an interval.
+    /// The mean of a measure over the seeds, and the half-width of its interval. If one of the runs has too few
+    /// requests, the mean is a guess without an interval.
     pub(super) fn mean(&self, measure: &Measure) -> Option<Mean> {
         let found: Vec<&(Measure, f64)> = self.found(measure).collect();
         let values: Vec<f64> = found.iter().map(|(_, value)| *value).collect();
@@ -225,7 +217,7 @@ impl SeedGroup<'_> {
         })
     }
 
-    /// The values of a measure, one of each run that has it.
+    /// The values of a measure, one for each run that has it.
     fn values(&self, measure: &Measure) -> Vec<f64> {
         self.found(measure).map(|(_, value)| *value).collect()
     }
@@ -240,7 +232,7 @@ impl SeedGroup<'_> {
     }
 }
 
-/// The measures that any of the runs has, those that the first one has first.
+/// The measures that any of the runs has; those of the first run come first.
 pub(super) fn union<'a>(points: impl Iterator<Item = &'a RunSummary>) -> Vec<Measure> {
     let mut all: Vec<Measure> = Vec::new();
     for (measure, _) in points.flat_map(|point| &point.measures) {
@@ -253,23 +245,22 @@ pub(super) fn union<'a>(points: impl Iterator<Item = &'a RunSummary>) -> Vec<Mea
 
 /// The mean of a measure over the runs of a cell.
 pub(super) struct Mean {
-    /// Which, and whether one of them has too few requests for it.
+    /// The measure, marked if one of the runs has too few requests for it.
     pub(super) measure: Measure,
-    /// How many runs have it.
+    /// Number of runs with a value.
     pub(super) runs: usize,
     pub(super) mean: f64,
-    /// Half of its interval.
     pub(super) half: Option<f64>,
 }
 
 impl Mean {
-    /// The mean and what its interval is of it, `412 ms ±3 %`.
+    /// The mean and the relative half-width of its interval, `412 ms ±3 %`.
     pub(super) fn mean_text(&self) -> String {
         with_half(&self.measure, self.mean, self.half)
     }
 }
 
-/// The mean and what its interval is of it, `412 ms ±3 %`.
+/// The mean and the relative half-width of its interval, `412 ms ±3 %`.
 pub(super) fn with_half(measure: &Measure, mean: f64, half: Option<f64>) -> String {
     let part = half.filter(|_| mean > 0.0).map(|half| format!(" ±{}", percent((half / mean * 100.0).ceil() / 100.0)));
     measure.show(mean) + &part.unwrap_or_default()

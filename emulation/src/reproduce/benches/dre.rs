@@ -9,8 +9,8 @@ pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     vec![dre(scale), sizes(scale)]
 }
 
-/// A carrier in the place of the paper's SCTP: the bench's name, the part of a claim's name, in words, and why it
-/// is otherwise.
+/// A substitute for the paper's SCTP: the bench's name, the part of a claim's name, its description, and the
+/// reason for differences.
 struct SctpSubstitute(&'static str, &'static str, &'static str, &'static str);
 
 const OURS: SctpSubstitute = SctpSubstitute(
@@ -40,7 +40,6 @@ struct SctpFigure {
     says: PaperStatement,
     holds: Band,
     unit: StudyUnit,
-    /// The measure, after the carrier's name.
     measure: &'static str,
 }
 
@@ -48,16 +47,16 @@ const fn row(id: &'static str, figure: &'static str, sentence: &'static str, say
     SctpFigure { id, figure, sentence, says, holds: Band::Above(0.0), unit: StudyUnit::Ms, measure: "" }
 }
 
-/// Less is printed as no frame.
+/// A printed value below this means no frame.
 const NONE: f64 = 0.5;
 
 impl SctpFigure {
-    /// A time or a part that is to be little: the paper's statement is that there is no more of it.
+    /// A time or fraction that should be small: the paper's statement is that it is not greater.
     const fn at_most(self, measure: &'static str, unit: StudyUnit, most: f64) -> Self {
         Self { measure, unit, holds: Band::Below(most), ..self }
     }
 
-    /// A rate: the paper's statement is that it is more than TCP's there.
+    /// A rate: the paper's statement is that it exceeds that of TCP.
     const fn more_than_tcp(self, measure: &'static str, tcp: f64) -> Self {
         Self { measure, unit: StudyUnit::MbitS, holds: Band::Above(tcp), ..self }
     }
@@ -246,7 +245,6 @@ mod tests {
     use crate::reproduce::claim::StudyValues;
     use crate::reproduce::verdict::ClaimVerdict;
 
-    /// One value, seen twice.
     struct Always(f64);
 
     impl StudyValues for Always {
@@ -266,7 +264,7 @@ mod tests {
             let claim = study.claims.iter().find(|claim| claim.id == id).unwrap();
             claim.judge(&Always(value)).verdict
         };
-        // 203 ms are 27 times what SCTP had, if less than its TCP had.
+        // 203 ms are 27 times SCTP's figure, though less than that of its TCP.
         assert_eq!(verdict("dre-latency-failures-mptcp", 203.0), ClaimVerdict::DoesNotHold);
         assert_eq!(verdict("dre-latency-failures", 3.4), ClaimVerdict::Holds);
         assert_eq!(verdict("dre-gap-failures", 40.0), ClaimVerdict::Equal);

@@ -6,7 +6,7 @@ use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Paper, Plot, PlotLimit, Study, StudyScale, StudyUnit};
 
 pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
-    // It takes a minute for each number of reflectors.
+    // Each number of reflectors takes a minute.
     let capacity = (!scale.is_quick).then(|| capacity(scale));
     [throughput(scale)].into_iter().chain(capacity).chain([migration(scale)]).collect()
 }
@@ -51,7 +51,7 @@ fn throughput(scale: StudyScale) -> Study {
     }
 }
 
-/// Row by row of Tables 2 and 3: reflectors, and the clients that are printed and that equation (4) gives.
+/// Tables 2 and 3, row by row: reflectors, and the clients that are printed and that equation (4) gives.
 const ROWS: [(f64, PaperStatement); 4] = [
     (1.0, PaperStatement::between("5, or 6 by equation (4)", 5.0, 6.0)),
     (2.0, PaperStatement::exactly("7", 7.0)),
@@ -62,7 +62,7 @@ const ROWS: [(f64, PaperStatement); 4] = [
 const CLOSE: &str = "With one client more the fullest link would be full to a hundredth, so that what control takes of \
                      it, or a stall of this machine, decides.";
 const SHARED: &str = "Clients go where uplinks have room, which the paper's did not.";
-/// Fewer than so many clients of the paper's are another statement.
+/// The number of clients by which ours may fall short of the paper's figure.
 const FEWER: f64 = 1.5;
 
 fn capacity(scale: StudyScale) -> Study {
@@ -70,7 +70,7 @@ fn capacity(scale: StudyScale) -> Study {
     let args = |what: &str, hubs: u32| format!("reflect --capacity --what {what} --mesh {hubs}");
     let most = |what: &str, hubs| Estimator::Mean(MeasureKey::new(what, hubs, "most.count"));
     let serve = |hubs| if hubs > 1.0 { format!("{hubs} reflectors serve") } else { "One reflector serves".to_owned() };
-    // Counted, not timed: once is enough.
+    // Counted, not timed: one seed suffices.
     let once = StudyScale { seeds: 1, ..scale };
     let row = |(hubs, says): (f64, PaperStatement), (what, suffix, how, why): (&str, &str, &str, &'static str)| Claim {
         id: format!("erum-table3-{hubs}{suffix}"),

@@ -1,4 +1,4 @@
-//! What `emulate bench` measures: of the papers about reflectors, bulk transfer and two links, and of
+//! Studies measured by `emulate bench`: the papers about reflectors, bulk transfer and two links, and
 //! reflection beyond them.
 
 mod dre;
@@ -10,27 +10,25 @@ use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
 use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
 
-/// The line of a study whose figures are all of one command.
+/// The line of a study with figures of a single command.
 const LINE: &str = "measured";
-/// Its one place.
 const PLACE: f64 = 1.0;
 
-/// All of them.
 pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     [erum::studies(scale), wars::studies(scale), dre::studies(scale), vec![reflection::study(scale)]].concat()
 }
 
-/// Runs of one command. In real time: a quick one is made once.
+/// Runs of one command. In real time: a quick study has one run.
 fn point(series: &str, x: f64, name: &str, args: &str, by: &'static [&'static str], scale: StudyScale) -> StudyPoint {
     let args: Vec<String> = args.split_whitespace().map(str::to_owned).collect();
     let seeds = if scale.is_quick { 1 } else { scale.seeds };
     let (series, name) = (series.to_owned(), name.to_owned());
-    // What takes whole processors is not to share them; a quick run lets the rest do so.
+    // A bench that needs whole processors must not share them; a quick study shares them for the others.
     let is_alone = !scale.is_quick || args.first().is_some_and(|what| what == "reflect");
     StudyPoint { series, x, place: x, name, make: RunMethod::Bench { args, by, is_alone }, seeds }
 }
 
-/// A study that has these points and no words yet.
+/// A study with these points and no texts yet.
 fn empty_study(id: &'static str, paper: Paper, points: Vec<StudyPoint>) -> Study {
     Study {
         id,
@@ -51,7 +49,7 @@ fn study(id: &'static str, paper: Paper, args: &str, by: &'static [&'static str]
     empty_study(id, paper, vec![point(LINE, PLACE, "all", args, by, scale)])
 }
 
-/// Points of several lines along sizes, which are named as they are and stand evenly.
+/// Points of several lines by size; sizes are evenly spaced and named by their value.
 fn by_size(
     lines: &[&str],
     sizes: &[u32],

@@ -1,11 +1,11 @@
-//! Beyond the papers: one copy for all who watch.
+//! Reflection, beyond the papers: one copy for all subscribers.
 
 use super::{BenchClaim, empty_study, plot, point};
 use crate::reproduce::claim::{Band, MeasureKey, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Paper, Study, StudyScale, StudyUnit};
 
-/// Lines, cases of the command, and how many receive.
+/// Lines: name, case of the command, and number of receivers.
 const CASES: [(&str, &str, u32); 5] = [
     (REFLECTED, "uplink", 4),
     (OWN, "direct", 4),
@@ -15,16 +15,16 @@ const CASES: [(&str, &str, u32); 5] = [
 ];
 const REFLECTED: &str = "reflected";
 const OWN: &str = "a stream each";
-/// What one copy may have: headers, seals and control beside the payload.
+/// The most that one copy may take, relative to its payload: headers, seals and control are added.
 const ONE_COPY: f64 = 1.25;
 
-/// What a provider's uplink carries.
+/// The load of a provider's uplink.
 pub(super) fn study(scale: StudyScale) -> Study {
     let run = |(series, case, watchers): &(&str, &str, u32)| {
         let args = format!("watch --case {case}-{watchers}");
         point(series, f64::from(*watchers), &watchers.to_string(), &args, &[], scale)
     };
-    // It takes some seconds for each receiver.
+    // Each receiver takes some seconds.
     let (most, cases) = if scale.is_quick { (4.0, &CASES[..2]) } else { (8.0, &CASES[..]) };
     let copies = |series| MeasureKey::new(series, most, "copies");
     let said = |id, sentence, aim, ours, most| {

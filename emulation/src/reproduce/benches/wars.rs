@@ -15,7 +15,7 @@ const PATHS: [(&str, &str, PaperStatement); 2] = [
     ("regional", "Washington to Atlanta UDT is 2.7 times as fast as TCP", PaperStatement::exactly("2.7 ×", 2.7)),
 ];
 
-/// A sender here in the place of the paper's UDT: the bench's name of it, the part of a claim's name, and in words.
+/// A substitute for the paper's UDT: the bench's name, the part of a claim's name, and its description.
 struct UdtSubstitute(&'static str, &'static str, &'static str);
 
 const RATE: UdtSubstitute = UdtSubstitute("rate", "", "here Roost's own controller `rate` over QUIC in its place");
@@ -24,7 +24,7 @@ const LAW: UdtSubstitute =
 const UDT4: UdtSubstitute = UdtSubstitute("udt4", "-udt4", "here UDT4 itself");
 const ALL: [UdtSubstitute; 3] = [RATE, LAW, UDT4];
 
-/// A factor of the paper: how much faster than `tcp` one of these is over a path.
+/// A factor of the paper: the speed of one of these over a path, relative to `tcp`.
 fn factor(study: &str, sender: &UdtSubstitute, tcp: &str, (path, suffix): (usize, &str), why: &'static str) -> Claim {
     let (name, statement, says) = PATHS[path];
     let goodput = |sender: &str| at(&format!("{name}{suffix}.{sender}.goodput_ratio"));

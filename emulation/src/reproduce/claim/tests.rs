@@ -1,7 +1,7 @@
 use super::super::estimate::first_above;
 use super::*;
 
-/// Values of one measure, made by hand.
+/// Hand-made values of one measure.
 #[derive(Default)]
 struct ByHand(Vec<(&'static str, f64, Vec<f64>)>);
 
@@ -16,7 +16,7 @@ impl StudyValues for ByHand {
     }
 }
 
-/// Values of one place, by their measure.
+/// Values of one position, by measure.
 struct ByMeasure(Vec<(&'static str, Vec<f64>)>);
 
 impl StudyValues for ByMeasure {
@@ -30,7 +30,7 @@ impl StudyValues for ByMeasure {
     }
 }
 
-/// Of a paper that says 2 to 3 times, and more is better.
+/// A claim of a paper that says 2 to 3 times, where more is better.
 fn claim(ours: Estimator, says: PaperStatement, holds: Band) -> Claim {
     let (id, figure, sentence) = ("x".to_owned(), "Fig. 1", "It is so.".to_owned());
     Claim {
@@ -86,7 +86,7 @@ fn wide_interval_is_not_equal() {
         (judged.verdict, judged.amount)
     };
     let perhaps = (ClaimVerdict::Holds, Some(Amount::Unsure));
-    // A change by 1 % in −4 to +6 %, and in +0.8 to +1.2 %.
+    // A change of 1 % in −4 to +6 %, and in +0.8 to +1.2 %.
     let change =
         |values: &[f64]| seen(StudyUnit::Change, PaperStatement::exactly("+1 %", 1.01), Band::Below(1.08), values);
     assert_eq!(change(&[0.99, 1.01, 1.03]), perhaps);
@@ -98,7 +98,7 @@ fn wide_interval_is_not_equal() {
     assert_eq!(percent(6.0, &[4.0, 6.0, 8.0]), perhaps);
     assert_eq!(percent(0.0, &[0.0, 0.4, 0.7]), perhaps);
     assert_eq!(percent(0.0, &[0.0, 0.03, 0.06]), (ClaimVerdict::Equal, None));
-    // 10.1 ms at most, of which 0 to 12 ms tell nothing, and 9.9 to 10.3 ms everything.
+    // 10.1 ms at most: 0 to 12 ms decides nothing, and 9.9 to 10.3 ms everything.
     let most =
         |values: &[f64]| seen(StudyUnit::Ms, PaperStatement::exactly("10.1 ms", 10.1), Band::Below(10.1), values);
     assert_eq!(most(&[3.0, 5.0, 8.0]), (ClaimVerdict::Open, None));
@@ -136,7 +136,7 @@ fn interval_on_both_sides_is_open() {
     assert_eq!(judged(&[21.0, 22.0, 23.0], says, Band::Above(2.0)), (ClaimVerdict::Open, None));
     assert_eq!(judged(&[21.0, 22.0, 23.0], says, Band::Above(1.9)), (ClaimVerdict::Holds, None));
     assert_eq!(judged(&[21.0, 22.0, 23.0], says, Band::Above(2.5)), (ClaimVerdict::DoesNotHold, None));
-    // No more is not more.
+    // Equality is not more.
     assert_eq!(judged(&[10.0, 10.0, 10.0], says, Band::Above(1.0)), (ClaimVerdict::DoesNotHold, None));
 }
 
@@ -187,7 +187,7 @@ fn single_count_is_perhaps_equal() {
     assert_eq!((judged.verdict, judged.amount), (ClaimVerdict::Holds, Some(Amount::Unsure)));
 }
 
-/// Judged against an aim of 99 %, by the part and the count of each seed.
+/// Judged against an aim of 99 %, by the fraction and the count of each seed.
 fn share(runs: &[(f64, f64)]) -> Judgement {
     let (parts, counts) = runs.iter().copied().unzip();
     let values = ByMeasure(vec![("success", parts), ("ended", counts)]);
@@ -199,7 +199,7 @@ fn share(runs: &[(f64, f64)]) -> Judgement {
 fn share_interval_stays_within_one() {
     let (low, high) = share(&[(1.0, 70.0), (1.0, 60.0), (1.0, 60.0)]).interval.unwrap();
     assert!(low > 0.97 && high == 1.0, "{low} {high}");
-    // 171 of 190, though the parts of three runs differ.
+    // 171 of 190, though the fractions of three runs differ.
     let judged = share(&[(64.0 / 71.0, 71.0), (57.0 / 63.0, 63.0), (50.0 / 56.0, 56.0)]);
     assert!(judged.why.contains("That is 171 of 190."), "{}", judged.why);
     assert_eq!(judged.words(), "not met");
@@ -261,7 +261,7 @@ fn leading_series_crosses_at_sweep_edge() {
     let far = claim(cross(true), PaperStatement::Nothing("x"), Band::Below(2.0)).judge(&values);
     assert_eq!((near.ours, far.ours), (Some(1.0), Some(100.0)));
     assert!(far.why.contains("ahead at 100 ×"), "{}", far.why);
-    // And one that never is ahead at the end has no crossing, which is told.
+    // A line that is not ahead at the end has no crossing.
     assert_eq!(first_above(&[(1.0, 3.0), (2.0, -1.0)]), None);
     let values = ByHand(vec![("cs", 1.0, vec![9.0]), ("p2p", 1.0, vec![5.0])]);
     let never = claim(cross(false), PaperStatement::Nothing("x"), Band::Below(2.0)).judge(&values);

@@ -1,11 +1,11 @@
-//! Fig. 4 and 5: when the server's link is too slow, or too thin.
+//! Fig. 4 and 5: a server's link that is slow, or of a low rate.
 
 use super::{CLIENT_SERVER, ONE, plan};
 use crate::reproduce::claim::{Band, Claim, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 
-/// The architectures that are compared, as plans and as figures call them.
+/// The compared architectures: names in plans and in figures.
 const SIDES: [(&str, &str); 2] = [("client-server", CLIENT_SERVER), ("super-node", ONE)];
 
 /// Fig. 4: the delay of the server's link.
@@ -87,7 +87,7 @@ pub(super) fn rate(scale: StudyScale) -> Study {
             ours: Estimator::Crossing { above: ONE, below: CLIENT_SERVER, measure: "completed", from_far: true },
             unit: StudyUnit::MbitS,
             holds: Band::Above(30.0),
-            // The rate has nothing to do with it, so that a higher one is no achievement.
+            // The rate has no effect, so a higher one is no achievement.
             better: PreferredAmount::Neither,
             why: "Below 50 Mbit/s peer to peer completes more, as there, and above it does so too, because a request takes \
                   three legs of 100 ms peer to peer and four through the server. What the rate itself does begins only \

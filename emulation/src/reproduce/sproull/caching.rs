@@ -1,4 +1,4 @@
-//! Client/server with caching nodes, which the text describes and does not measure.
+//! Client/server with caching nodes, which the paper describes and does not measure.
 
 use super::{CLIENT_SERVER, ONE, Ratio, plan};
 use crate::reproduce::claim::{Band, PaperStatement, PreferredAmount};
@@ -7,7 +7,7 @@ use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyU
 const CACHING: &str = "with 3 caches";
 const LARGEST: f64 = 92.0;
 
-/// Static nodes; the caches stand where super nodes would.
+/// Static nodes; the caches are placed like super nodes.
 pub(super) fn study(scale: StudyScale) -> Study {
     let sides = [
         (CLIENT_SERVER, "client-server", ""),

@@ -1,22 +1,21 @@
-//! How near the first byte is to what distance lets it be.
+//! The distance of the first byte from its lower bound.
 
 use super::{ONE, plan};
 use crate::reproduce::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 
-/// The networks and the nodes that they have.
+/// The networks and their numbers of nodes.
 const NETWORKS: [(&str, &str, f64); 4] = [
     ("star of 11", "{ star = { nodes = 11 } }", 1.0),
     ("tree of 11", "{ tree = { nodes = 11 } }", 2.0),
     ("tree of 31", "{ tree = { nodes = 31 } }", 3.0),
     ("tree of 92", "{ tree = { nodes = 92 } }", 4.0),
 ];
-/// So little data that hardly a packet waits for another, and asked for so often that
-/// associations between nodes that have met stay up.
+/// So little data that packets rarely queue, and so many requests that connections between nodes stay up.
 const QUIET: &str = "warm_up = \"5m\"\nidle = \"2s\"\nstream = \"1s\"\n";
 
-/// The limit, approached by requests that nothing is in the way of.
+/// The limit, approached by undisturbed requests.
 pub(super) fn study(scale: StudyScale) -> Study {
     let point = |(name, network, x): (&str, &str, f64)| {
         let classes: String = ["star", "low", "tactical", "x45"]

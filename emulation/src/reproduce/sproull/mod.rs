@@ -12,12 +12,9 @@ use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
 use super::study::{Study, StudyScale, StudyUnit};
 
-/// What client/server is called in figures.
 pub(super) const CLIENT_SERVER: &str = "client/server";
-/// What peer to peer with one super node is called.
 pub(super) const ONE: &str = "1 super node";
 
-/// All of them.
 pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     vec![
         bottleneck::delay(scale),
@@ -40,7 +37,7 @@ pub(super) fn plan(name: &str, network: &str, architecture: &str, duration: &str
     )
 }
 
-/// A claim on a ratio of one measure of two lines at one place.
+/// A claim on the ratio of a measure of two lines at one position.
 pub(super) struct Ratio<'a> {
     pub(super) id: &'a str,
     pub(super) figure: &'static str,

@@ -1,14 +1,14 @@
-//! Tables 2 and 3: what it costs to find a service.
+//! Tables 2 and 3: the cost of discovery.
 
 use super::{ONE, plan};
 use crate::reproduce::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 
-/// Each service, and what the paper measured for it, a kilobyte of a thousand bytes.
+/// Each service, and the paper's figure in kilobytes of a thousand bytes.
 const SERVICES: [(&str, &str, f64); 4] =
     [("video", "48 kB", 48e3), ("track", "48 kB", 48e3), ("image", "41 kB", 41e3), ("sensor", "40 kB", 40e3)];
-/// The most that we allow ourselves.
+/// Bytes: our own limit.
 const OURS: f64 = 1500.0;
 
 /// Tables 2 and 3.
@@ -65,7 +65,7 @@ pub(super) fn study(scale: StudyScale) -> Study {
     }
 }
 
-/// The same of all services in a network of this size, in which most nodes meet for the first time.
+/// The cost over all services in a network of this size, in which most requests are first contacts.
 pub(super) fn overhead(series: &str, x: f64, id: &str) -> Claim {
     Claim {
         id: id.to_owned(),

@@ -1,4 +1,4 @@
-//! How much hangs on what the text does not say.
+//! The sensitivity to values that the paper leaves out.
 
 use super::{CLIENT_SERVER, ONE, Ratio, plan};
 use crate::reproduce::claim::{Band, Claim, PaperStatement, PreferredAmount};
@@ -20,7 +20,7 @@ fn plots() -> Vec<Plot> {
     ]
 }
 
-/// A claim of the hierarchy's, at one value of what was inferred.
+/// A claim of the hierarchy's, at one value of an inferred parameter.
 fn claim(id: &str, (measure, of, to): (&str, &str, &str), x: f64, least: f64, sentence: &str) -> Claim {
     let (figure, says) = ("inferred", PaperStatement::Nothing("at least 2 ×"));
     let (holds, better) = (Band::Above(least), PreferredAmount::More);
@@ -28,7 +28,6 @@ fn claim(id: &str, (measure, of, to): (&str, &str, &str), x: f64, least: f64, se
     Ratio { id, figure, sentence: sentence.to_owned(), says, measure, of, to, x, holds, better, why }.claim()
 }
 
-/// How long streams are.
 pub(super) fn streams(scale: StudyScale) -> Study {
     let lengths: Vec<u32> = scale.places(&[1, 2, 5, 10, 20], &[2, 10]);
     let point = |length: u32, (architecture, series): (&str, &str)| {
@@ -58,7 +57,6 @@ pub(super) fn streams(scale: StudyScale) -> Study {
     }
 }
 
-/// Who is behind whom.
 pub(super) fn shapes(scale: StudyScale) -> Study {
     let shapes = [(1, 6), (2, 6), (3, 9), (3, 15), (4, 20)];
     let shapes: Vec<(usize, usize)> = scale.places(&shapes, &[(2, 6), (3, 15), (4, 20)]);
@@ -90,17 +88,16 @@ pub(super) fn shapes(scale: StudyScale) -> Study {
     }
 }
 
-/// How much waits before a link elsewhere.
+/// The usual length of queues.
 const USUAL: u32 = 50;
 
-/// How much waits before a link.
 pub(super) fn queues(scale: StudyScale) -> Study {
     let limits: Vec<u32> = scale.places(&[10, 25, 50, 100, 200], &[10, 50, 200]);
     let point = |limit: u32, (architecture, series): (&str, &str)| {
         let plan = |network| plan("sensitivity-queue", network, architecture, scale.duration(), "");
         let point = |text| StudyPoint::virtual_run(series, f64::from(limit), text, scale).on_logarithmic_axis();
         match limit {
-            // As everywhere else.
+            // The default value.
             USUAL => point(plan(TREE)),
             _ => point(plan("\"network.toml\"")).on(file::write(&with_queues(limit), "")),
         }
@@ -125,9 +122,9 @@ pub(super) fn queues(scale: StudyScale) -> Study {
     }
 }
 
-/// The hierarchy with queues of so many packets.
+/// The hierarchy with queues of this many packets.
 fn with_queues(limit: u32) -> Topology {
-    // The published shape is one that can be made.
+    // The published shape is valid, so this does not fail.
     let mut tree = Tree::published(TreeShape::inferred(NODES)).topology().unwrap_or_default();
     for member in tree.nets.iter_mut().flat_map(|net| &mut net.members) {
         for leg in [&mut member.to_net, &mut member.from_net] {

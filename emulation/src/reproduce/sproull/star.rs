@@ -9,7 +9,7 @@ use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyU
 const MULTICAST: &str = "multicast";
 const BOTH: &str = "1 + multicast";
 const LARGEST: f64 = 51.0;
-/// What is drawn, how plans call it, and more of the plan.
+/// The lines: name in figures, architecture in plans, and more of the plan.
 const SIDES: [(&str, &str, &str); 5] = [
     (CLIENT_SERVER, "client-server", ""),
     (MULTICAST, "multicast", ""),
@@ -17,7 +17,6 @@ const SIDES: [(&str, &str, &str); 5] = [
     ("2 super nodes", "super-node", "super_nodes = 2\n"),
     (BOTH, "super-node-multicast", "super_nodes = 1\n"),
 ];
-/// Around 30 % sooner.
 const SOONER: PaperStatement = PaperStatement::between("0.70 × (30 %)", 0.65, 0.75);
 const TIMES: PaperStatement = PaperStatement::between("2 to 3 ×", 2.0, 3.0);
 const SHORTER: &str =
@@ -158,7 +157,7 @@ fn latencies() -> Vec<Claim> {
     ]
 }
 
-/// The same between nodes that know one another.
+/// Claims for nodes with an existing connection.
 fn warm() -> Vec<Claim> {
     let claim = |service: &str, figure, is_stream| {
         let (of, other) =

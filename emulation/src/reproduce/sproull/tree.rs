@@ -9,7 +9,7 @@ use crate::reproduce::study::{Paper, Plot, PlotLimit, Study, StudyPoint, StudySc
 const LARGEST: f64 = 92.0;
 const BEFORE: f64 = 75.0;
 const THREE: &str = "3 super nodes";
-/// What is drawn, how plans call it, and more of the plan.
+/// The lines: name in figures, architecture in plans, and more of the plan.
 const SIDES: [(&str, &str, &str); 4] = [
     (CLIENT_SERVER, "client-server", ""),
     (ONE, "super-node", "super_nodes = 1\n"),
@@ -20,7 +20,7 @@ const SIDES: [(&str, &str, &str); 4] = [
 /// Fig. 13 to 21.
 pub(super) fn study(scale: StudyScale) -> Study {
     let point = |nodes: u32, (series, architecture, more): (&str, &str, &str)| {
-        // Three super nodes need three hosts of a tree of this size; it has them.
+        // Three super nodes need three hosts of a tree of this size, which it has.
         let network = format!("{{ tree = {{ nodes = {nodes} }} }}");
         let text = plan("sproull-tree", &network, architecture, scale.duration(), more);
         StudyPoint::virtual_run(series, f64::from(nodes), text, scale)
@@ -121,7 +121,7 @@ fn latencies() -> Vec<Claim> {
     ]
 }
 
-/// What comes of more nodes at the edges.
+/// Claims about more nodes at the edges.
 fn growth() -> Vec<Claim> {
     let claim = |id: &str, figure, sentence: &str, says, (series, measure), (holds, better), why| Claim {
         id: id.to_owned(),

@@ -1,8 +1,7 @@
-//! How much memory the machine of a super node takes, measured: machines are
-//! made, told what they would be told in a network of that size, and the
-//! process is asked how much larger it has become.
+//! The memory of a super node's machine, measured: machines are made, receive the messages of a network of that
+//! size, and the growth of the process is read.
 //!
-//! Associations' own buffers and keys, which are the transport's, are not in it.
+//! Buffers and keys of connections belong to the transport and are not included.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,36 +20,32 @@ use crate::experiment::Prepared;
 use crate::sim::SimulateError;
 use crate::sim::event_queue::SimEventQueue;
 
-/// How long tops tell one another what they have: at the rate that they keep
-/// to, everything is told long before.
+/// The time for roots to exchange summaries: at their rate limit all are sent long before.
 const TALK: Duration = Duration::from_secs(300);
-/// One way between two tops.
+/// Delay from one top to another.
 const DELAY: Duration = Duration::from_millis(20);
 /// Nodes of a home in a forest.
 const PER_HOME: usize = 100;
-/// Small machines are made in so many copies that a page more or less does not show.
+/// The least entries of all instances together: a small machine is made several times, so that the size of a
+/// page does not matter.
 const AT_LEAST: usize = 20_000;
-/// The most copies.
 const MAX_COPIES: usize = 20;
 
-/// What a super node of a network holds, and the memory of its machine.
+/// The state of a super node, and the memory of its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct HubMemory {
-    /// Nodes of the network.
     pub nodes: usize,
-    /// Super nodes below it, of a top; nodes, of a home.
+    /// For a top the super nodes below it; for a home its nodes.
     pub below: usize,
-    /// Patches that it knows of others.
+    /// Summaries of blocks that it knows of others.
     pub patches: usize,
-    /// Bytes.
     pub bytes: u64,
 }
 
-/// The state of a home with a hundred nodes, each with a record of four
-/// services and three addresses.
+/// Measures a home with a hundred nodes, each with a record of four services and three addresses.
 ///
 /// # Errors
-/// When the system does not tell how large the process is.
+/// When the system does not tell the size of the process.
 pub fn of_home() -> std::io::Result<HubMemory> {
     let before = resident()?;
     let homes: Vec<Hub> = (0..MAX_COPIES).map(|number| home(number as u32)).collect();
@@ -74,14 +69,12 @@ fn home(number: u32) -> Hub {
     hub
 }
 
-/// The state of the top of a forest of `nodes` nodes, for the mean of its tops:
-/// all of them are made, hear from the middles below them what there would be,
-/// and tell one another.
+/// Measures the top of a forest of `nodes` nodes, as the mean of its tops. All of them are made, receive the
+/// summaries of the middles below them, and exchange theirs.
 ///
 /// # Errors
-/// When such a forest cannot be made, or the system does not tell how large
-/// the process is.
-pub fn of_top(nodes: usize) -> Result<HubMemory, SimulateError> {
+/// When such a forest cannot be made, or the system does not tell the size of the process.
+pub fn of_root(nodes: usize) -> Result<HubMemory, SimulateError> {
     let told = MiddleSummaries::for_nodes(nodes)?;
     let entries: usize = told.patches.values().map(BTreeSet::len).sum();
     let copies = (AT_LEAST / entries.max(1)).clamp(1, MAX_COPIES);
@@ -93,27 +86,27 @@ pub fn of_top(nodes: usize) -> Result<HubMemory, SimulateError> {
     let mean = |of: fn(&hub::HubStatus) -> usize| {
         hubs.iter().map(|hub| of(&hub.status(Time::ZERO))).sum::<usize>() / hubs.len().max(1)
     };
-    let others = told.tops - 1;
+    let others = told.roots - 1;
     Ok(HubMemory {
         nodes,
         below: mean(|status| status.connections) - others,
-        patches: mean(|status| status.patches),
+        patches: mean(|status| status.block_services),
         bytes: bytes / hubs.len().max(1) as u64,
     })
 }
 
-/// What each middle of a forest has, and below which tops it is.
+/// The summaries of each middle of a forest, and the tops above it.
 struct MiddleSummaries {
-    tops: usize,
-    /// By middle: the tops that it tells.
+    roots: usize,
+    /// By middle: the tops that receive its summaries.
     above: BTreeMap<usize, Vec<usize>>,
-    /// By middle: the patches of the homes below it.
+    /// By middle: the block services of the homes below it.
     patches: BTreeMap<usize, BTreeSet<BlockService>>,
 }
 
 impl MiddleSummaries {
-    /// Of the same forest with one node for each home: which hub is above which
-    /// is the same, and what a home has follows from where it stands.
+    /// Computes them from the same forest with one node for each home: the hierarchy is the same, and a home's
+    /// summary follows from its position.
     fn for_nodes(nodes: usize) -> Result<Self, SimulateError> {
         let homes = nodes.div_ceil(PER_HOME).max(2);
         let text = format!(
@@ -121,25 +114,25 @@ impl MiddleSummaries {
         );
         let placement = Prepared::from_text(&text, std::path::Path::new("growth.toml"))?.placement;
         let tops = placement.hubs.iter().filter(|hub| hub.parents.is_empty()).count();
-        let (mut above, mut patches) = (BTreeMap::new(), BTreeMap::<usize, BTreeSet<BlockService>>::new());
+        let (mut above, mut block_services) = (BTreeMap::new(), BTreeMap::<usize, BTreeSet<BlockService>>::new());
         for node in &placement.nodes {
             let home = node.hubs.first().copied().unwrap_or_default();
             for middle in &placement.hubs[home].parents {
                 above.insert(*middle, placement.hubs[*middle].parents.clone());
-                patches.entry(*middle).or_default().extend(around(node.cell));
+                block_services.entry(*middle).or_default().extend(around(node.cell));
             }
         }
-        Ok(Self { tops, above, patches })
+        Ok(Self { roots: tops, above, patches: block_services })
     }
 }
 
-/// The patches of a home whose square of 16 × 16 cells begins at a cell.
+/// The block services of a home whose square of 16 × 16 cells begins at `corner`.
 fn around(corner: Cell) -> impl Iterator<Item = BlockService> {
     let blocks = [(0, 0), (8, 0), (0, 8), (8, 8)].map(|(x, y)| Cell::new(corner.x + x, corner.y + y));
     blocks.into_iter().flat_map(|cell| Service::ALL.map(|service| BlockService::from_cell(service, cell)))
 }
 
-/// All tops, and the messages on their way between them.
+/// All tops, and the messages in flight between them.
 struct RootHubs {
     hubs: Vec<Hub>,
 }
@@ -148,33 +141,33 @@ impl RootHubs {
     fn new(told: &MiddleSummaries) -> Self {
         let config =
             |top: u32| hub::HubConfig { tier: 2, ..hub::HubConfig::new(id(3, top), HubKind::SuperNode, top.into()) };
-        let mut tops = Self { hubs: (0..told.tops as u32).map(|top| Hub::new(config(top))).collect() };
+        let mut tops = Self { hubs: (0..told.roots as u32).map(|top| Hub::new(config(top))).collect() };
         for (middle, above) in &told.above {
             above.iter().for_each(|top| tops.register_child(*top, *middle, &told.patches[middle]));
         }
         for (one, hub) in tops.hubs.iter_mut().enumerate() {
             // The connection to a top has that top's number.
-            let others = (0..told.tops).filter(|other| *other != one);
+            let others = (0..told.roots).filter(|other| *other != one);
             others.for_each(|other| up(hub, ConnectionId(other as u64), id(3, other as u32), Role::SuperNode));
         }
         tops.exchange_summaries();
         tops
     }
 
-    /// A middle comes, and says what it has.
-    fn register_child(&mut self, top: usize, middle: usize, patches: &BTreeSet<BlockService>) {
+    /// Registers a middle, which sends its summary.
+    fn register_child(&mut self, top: usize, middle: usize, block_services: &BTreeSet<BlockService>) {
         let connection = ConnectionId(1_000 + middle as u64);
         let hub = &mut self.hubs[top];
         up(hub, connection, id(4, middle as u32), Role::SuperNode);
         deliver_message(hub, Time::ZERO, connection, &Message::RegisterChild { tier: 1 });
-        let patches: Vec<(BlockService, u32)> = patches.iter().map(|patch| (*patch, PER_HOME as u32 / 4)).collect();
-        for (version, patches) in (1..).zip(patches.chunks(MAX_SUMMARY_BLOCKS)) {
-            let summary = Summary { run: 1, version, block_services: patches.to_vec(), since: None };
+        let block_services: Vec<(BlockService, u32)> =
+            block_services.iter().map(|patch| (*patch, PER_HOME as u32 / 4)).collect();
+        for (version, block_services) in (1..).zip(block_services.chunks(MAX_SUMMARY_BLOCKS)) {
+            let summary = Summary { run: 1, version, block_services: block_services.to_vec(), since: None };
             deliver_message(hub, Time::ZERO, connection, &Message::Summary(summary));
         }
     }
 
-    /// Lets the tops tell one another what they have.
     fn exchange_summaries(&mut self) {
         let mut mail: SimEventQueue<(usize, ConnectionId, Bytes)> = SimEventQueue::new();
         let end = Time::ZERO + TALK;
@@ -202,7 +195,7 @@ impl RootHubs {
             if to < self.hubs.len() {
                 mail.push(now + DELAY, (to, ConnectionId(top as u64), message));
             } else if let Ok(Message::Ping(token)) = Message::decode(&message) {
-                // Middles live.
+                // Middles answer probes, so that they count as alive.
                 mail.push(now + DELAY, (top, connection, Message::Pong(token).encode()));
             }
         }
@@ -224,23 +217,20 @@ fn address(scheme: Scheme, number: u32) -> Address {
 fn up(hub: &mut Hub, connection: ConnectionId, node: NodeId, role: Role) {
     let peer = RemoteIdentity { node, role, name: String::new() };
     let address = address(Scheme::Udp, connection.0 as u32);
-    hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, peer, address, rtt: DELAY * 2 });
+    hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt: DELAY * 2 });
 }
 
 fn deliver_message(hub: &mut Hub, now: Time, connection: ConnectionId, message: &Message) {
     hub.handle(now, Input::Message { connection, message: message.encode() });
 }
 
-/// What it has to say is not waited for.
 fn drain(hub: &mut Hub) {
     while hub.poll_transmit().is_some() {}
     while hub.poll_event().is_some() {}
 }
 
-/// What the system says of this process.
 const STATUS: &str = "/proc/self/status";
 
-/// How much memory this process has, bytes.
 fn resident() -> std::io::Result<u64> {
     let status = std::fs::read_to_string(STATUS)?;
     let kilobytes =

@@ -1,10 +1,8 @@
-//! How everything grows with the number of nodes: one forest in several sizes,
-//! in virtual time, at message level.
+//! Growth with the number of nodes: one forest in several sizes, in virtual time, at message level.
 //!
-//! A size is brought up, left alone until all is known everywhere, then looked
-//! at while its nodes move and ask for nothing, and last while nodes look for
-//! what is at their home, one tier up, and across the top, and request it. What a super node
-//! holds is measured apart from that, in [`hub_memory`].
+//! A size is brought up and left alone until all summaries are known everywhere. It is measured first while its
+//! nodes move without requests, and then while nodes look up and request services at their home, one tier up,
+//! and across the tops. The state of a super node is measured separately, in [`hub_memory`].
 
 pub mod hub_memory;
 mod population;
@@ -19,21 +17,19 @@ use super::{Detail, SimulateError};
 use crate::experiment::Prepared;
 use population::{Population, TargetDistance};
 
-/// How often each node moves to the cell beside it.
+/// The interval at which each node moves to an adjacent cell.
 pub const MOVE_EVERY: Duration = Duration::from_secs(60);
-/// How long hubs are left alone when every node has a home: a lease, after
-/// which what was there at the start has been told everywhere.
+/// The time after which hubs are settled once every node has a home: a lease, after which the initial state is
+/// known everywhere.
 const SETTLE: Duration = Duration::from_secs(70);
 
-/// How a size is measured.
 #[derive(Clone, Debug)]
 pub struct GrowthSettings {
-    /// Of the moves and of the lookups.
+    /// The seed of the moves and of the lookups.
     pub seed: u64,
-    /// How long nodes move and ask for nothing.
+    /// The time for which nodes move without requests.
     pub quiet: Duration,
-    /// How many lookups are made at each distance, and how many pairs of nodes
-    /// request there.
+    /// The number of lookups at each distance, and of pairs of nodes that request there.
     pub lookups: usize,
 }
 
@@ -43,59 +39,47 @@ impl Default for GrowthSettings {
     }
 }
 
-/// What was measured of one size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GrowthResult {
-    /// Nodes.
     pub nodes: usize,
     /// Super nodes of each tier: homes, middles, tops.
     pub hubs: [usize; 3],
-    /// From the first node's start until all had a home, seconds; one starts
-    /// every millisecond.
+    /// Seconds from the first node's start until all had a home; one starts every millisecond.
     pub joined_s: f64,
-    /// Control traffic on uplinks while nodes move: of homes, of middles, and
-    /// of tops on the link of all tops.
+    /// Control traffic on uplinks while nodes move: of homes, of middles, and of tops on their common LAN.
     pub uplinks: [Uplink; 3],
-    /// Lookups of what is at the same home, one tier up, across the top; none
-    /// where the network is too small for it.
+    /// Lookups of services at the same home, one tier up, and across the tops; `None` where the network is too
+    /// small.
     pub lookups: [Option<Lookups>; 3],
-    /// Requests for the same.
     pub requests: [Option<Requests>; 3],
-    /// What a hub of each tier holds at most.
+    /// The largest state of a hub of each tier.
     pub holds: [HubContents; 3],
-    /// Things that happened.
     pub steps: u64,
-    /// How long it took to compute them, seconds.
+    /// Real time of the computation, seconds.
     pub wall_s: f64,
-    /// Rules that were broken.
     pub violations: usize,
-    /// Packets that the simulated network had no memory for.
+    /// Packets dropped at a limit of the simulated network.
     pub overflows: u64,
 }
 
-/// What crossed the uplinks of the hubs of one tier, bits per second.
+/// Traffic on the uplinks of one tier's hubs, bits per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Uplink {
-    /// What hubs of the tier themselves said to other hubs, by kind of traffic,
-    /// messages without headers, for the mean hub.
+    /// Messages of the tier's own hubs to other hubs, by kind of traffic, without headers, for the mean hub.
     pub sent: Vec<(&'static str, f64)>,
-    /// The sum of these.
     pub mean: f64,
     /// The sum for the hub that sent most.
     pub most: f64,
-    /// All that crossed the leg upward, headers and what nodes behind it sent
-    /// included, for the mean hub.
+    /// All traffic up the leg of the mean hub, with headers, including that of the nodes below it.
     pub leg_up: f64,
-    /// The same downward.
+    /// All traffic down that leg.
     pub leg_down: f64,
 }
 
-/// What lookups took.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lookups {
-    /// How many were made.
     pub asked: usize,
-    /// How many found what they were for.
+    /// Lookups that found their target.
     pub found: usize,
     /// Median, milliseconds.
     pub p50_ms: f64,
@@ -103,46 +87,40 @@ pub struct Lookups {
     pub p99_ms: f64,
     /// The fastest, milliseconds.
     pub least_ms: f64,
-    /// The round trips of the shortest way's hops, milliseconds: what a lookup
-    /// takes if nothing but distance takes time.
+    /// Round trips of the shortest path's hops, milliseconds: the time of a lookup if nothing but distance
+    /// takes time.
     pub hops_ms: f64,
-    /// Messages for one lookup, all hops together.
+    /// Messages of one lookup, over all hops.
     pub messages: f64,
     /// Bytes of these messages, without headers.
     pub bytes: f64,
 }
 
-/// How long requests take until they are accepted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Requests {
-    /// How many pairs of nodes there were; each asked twice.
+    /// Pairs of nodes, each of which requests twice.
     pub asked: usize,
-    /// How many were accepted.
+    /// Accepted first requests.
     pub accepted: u64,
-    /// How many were accepted when asked for again.
+    /// Accepted second requests.
     pub accepted_again: u64,
-    /// Median of those between nodes that have nothing to do with one another,
-    /// milliseconds: the handshake of their association included.
+    /// Median between nodes without a connection, milliseconds: it includes the handshake.
     pub first_ms: f64,
-    /// Median when asked again, milliseconds.
+    /// Median of second requests, milliseconds.
     pub p50_ms: f64,
     /// 99th percentile of these, milliseconds.
     pub p99_ms: f64,
-    /// There through the hubs and back, milliseconds, if nothing but distance
-    /// takes time.
+    /// The path through the hubs and back, milliseconds, if nothing but distance takes time.
     pub hops_ms: f64,
 }
 
-/// What a hub holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HubContents {
-    /// Nodes whose home it is.
     pub nodes: usize,
-    /// Nodes of other homes for which it stands by.
+    /// Nodes of other homes for which it is the standby.
     pub replicas: usize,
-    /// Patches known of other hubs.
+    /// Summaries known of other hubs.
     pub block_services: usize,
-    /// Associations.
     pub links: usize,
 }
 
@@ -178,7 +156,7 @@ pub fn measure(nodes: usize, settings: &GrowthSettings) -> Result<GrowthResult, 
     })
 }
 
-/// The plan of a size; nobody follows its mixes.
+/// The plan of a size; its mixes are unused.
 fn forest(nodes: usize, seed: u64) -> Result<Prepared, SimulateError> {
     let text = format!(
         "name = 'growth'\ntopology = {{ forest = {{ nodes = {nodes} }} }}\narchitecture = 'super-node'\n\
@@ -187,10 +165,10 @@ fn forest(nodes: usize, seed: u64) -> Result<Prepared, SimulateError> {
     Ok(Prepared::from_text(&text, std::path::Path::new("growth.toml"))?)
 }
 
-/// What crosses the uplinks of each tier while nodes move.
+/// The traffic on the uplinks of each tier while nodes move.
 fn quiet(crowd: &mut Population<'_>, length: Duration) -> [Uplink; 3] {
     crowd.moves(true);
-    // One round of moves goes by unseen, so that all move when it is measured.
+    // One round of moves passes first, so that all nodes move during the measurement.
     crowd.go_on(MOVE_EVERY);
     crowd.world.between_hubs.clear();
     let before = crowd.legs();
@@ -200,7 +178,7 @@ fn quiet(crowd: &mut Population<'_>, length: Duration) -> [Uplink; 3] {
     let rate = |bytes: u64| bytes as f64 * 8.0 / length.as_secs_f64();
     [0, 1, 2].map(|tier| {
         let hubs = crowd.hubs(tier);
-        // One top has nobody beside it.
+        // A single top has no sibling.
         if tier == 2 && hubs.len() < 2 {
             return Uplink::default();
         }

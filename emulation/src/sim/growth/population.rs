@@ -1,14 +1,15 @@
-//! The nodes of a forest: they move, and they look for one another.
+//! The nodes of a forest: they move, and look one another up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use roost_proto::node::{NodeCommand, NodeEvent, ServiceRequest, Ticket};
+use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::random::SplitMix64;
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Cell, NodeId, Service, Time, Traffic};
 
 use super::{HubContents, Lookups, MOVE_EVERY, Requests};
-use crate::experiment::{NodePlace, Placement, Prepared};
+use crate::experiment::{PlacedNode, Placement, Prepared};
 use crate::report::metrics::Distribution;
 use crate::sim::SimulateError;
 use crate::sim::connections::MachineId;
@@ -17,45 +18,44 @@ use crate::sim::world::{MachineRole, SimWorld};
 use crate::topology::generate::{Forest, LegParameters};
 use crate::topology::model::{HostIndex, Net, Topology};
 
-/// How long nodes may take until all have a home, beyond a millisecond for each.
+/// The longest time until all nodes have a home, beyond a millisecond for each.
 const READY: Duration = Duration::from_secs(120);
-/// Between two lookups: far more than one takes on the thinnest link.
+/// The pause between two lookups: far longer than one takes on the slowest link.
 const BETWEEN_LOOKUPS: Duration = Duration::from_millis(50);
-/// How long the last one may take: a node gives a lookup up before.
+/// The time for the last lookup: a node gives one up earlier.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a track lasts that is asked for.
+/// The length of a requested track.
 const TRACK: Duration = Duration::from_secs(1);
-/// How often a pair of nodes is drawn that shall be so far apart.
+/// The most draws for a pair of nodes at a distance.
 const DRAWS: usize = 10_000;
-/// Nodes whose numbers differ by less may be below one middle.
+/// Nodes may share a middle if their numbers differ by less than this.
 const NEAR: usize = 600;
-/// A square of so many cells a side is a home's.
+/// The side, in cells, of the square of a home.
 const SIDE: i32 = 16;
 
-/// How far what is looked for is from who asks. A standby answers for the
-/// nodes of other homes, so it counts as where they are, too.
+/// The distance of a target from its requester. A standby answers for the nodes of other homes, so its position
+/// counts as theirs, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TargetDistance {
-    /// At the same home.
     Home,
-    /// Not at the same home, and below the same middle.
+    /// At another home below the same middle.
     Middle,
-    /// Below no common middle, and the home of each below another top.
+    /// Below no common middle, with the homes below different tops.
     Across,
 }
 
-/// The home of a node and who is above it: places of hubs.
+/// The home of a node and the hubs above it, as indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Branch {
     home: usize,
     middle: usize,
-    top: usize,
+    root: usize,
 }
 
 impl Branch {
     fn for_home(placement: &Placement, home: usize) -> Self {
         let above = |hub: usize| placement.hubs[hub].parents.first().copied().unwrap_or(hub);
-        Self { home, middle: above(home), top: above(above(home)) }
+        Self { home, middle: above(home), root: above(above(home)) }
     }
 }
 
@@ -64,12 +64,12 @@ pub(super) struct Population<'a> {
     pub(super) world: SimWorld<'a>,
     cells: Vec<Cell>,
     branches: Vec<Branch>,
-    /// The places of hubs by their ids.
+    /// The indices of hubs by their ids.
     hubs: HashMap<NodeId, usize>,
     moves: SimEventQueue<usize>,
     moving: bool,
     random: SplitMix64,
-    /// Lookups and requests under way: when each began.
+    /// Lookups and requests in progress, with their start.
     asked: HashMap<Ticket, Time>,
     tickets: u64,
     found: Vec<f64>,
@@ -78,7 +78,7 @@ pub(super) struct Population<'a> {
 impl<'a> Population<'a> {
     pub(super) fn new(prepared: &'a Prepared, world: SimWorld<'a>, seed: u64) -> Self {
         let placement = &prepared.placement;
-        let branch = |node: &NodePlace| Branch::for_home(placement, node.hubs.first().copied().unwrap_or_default());
+        let branch = |node: &PlacedNode| Branch::for_home(placement, node.hubs.first().copied().unwrap_or_default());
         let casts = world.participants().iter();
         let hubs = casts.filter_map(|cast| match cast.part {
             MachineRole::Hub(place) => Some((cast.id, place)),
@@ -99,7 +99,7 @@ impl<'a> Population<'a> {
         }
     }
 
-    /// Starts all machines; how long it took until every node had a home.
+    /// Starts all machines; returns the time until every node had a home.
     pub(super) fn join(&mut self) -> Result<Duration, SimulateError> {
         let (begin, nodes) = (self.world.now, self.cells.len());
         let until = begin + READY + Duration::from_millis(nodes as u64);
@@ -120,12 +120,11 @@ impl<'a> Population<'a> {
         Ok(self.world.now.since(begin))
     }
 
-    /// Whether nodes move from now on.
     pub(super) fn moves(&mut self, moving: bool) {
         self.moving = moving;
         self.moves = SimEventQueue::new();
         if moving {
-            // Not all at once.
+            // Spread, so that they do not move all at once.
             for node in 0..self.cells.len() {
                 let wait = MOVE_EVERY.mul_f64(self.random.below(1 << 20) as f64 / f64::from(1 << 20));
                 self.moves.push(self.world.now + wait, node);
@@ -133,7 +132,6 @@ impl<'a> Population<'a> {
         }
     }
 
-    /// Lets so much time pass.
     pub(super) fn go_on(&mut self, length: Duration) {
         let until = self.world.now + length;
         loop {
@@ -151,7 +149,7 @@ impl<'a> Population<'a> {
         self.world.now = until;
     }
 
-    /// A node moves to the cell beside it, within the square of its home.
+    /// Moves a node to the adjacent cell, within the square of its home.
     fn move_node(&mut self, node: usize) {
         let Cell { x, y } = self.cells[node];
         let to = |at: i32, by: i32| at.div_euclid(SIDE) * SIDE + (at + by).rem_euclid(SIDE);
@@ -180,7 +178,7 @@ impl<'a> Population<'a> {
         }
     }
 
-    /// Has nodes look up where others are that are so far from them.
+    /// Makes nodes look up others at this distance.
     pub(super) fn look_up(&mut self, group: TargetDistance, count: usize) -> Option<Lookups> {
         self.found.clear();
         let before = self.world.said[Traffic::Lookup as usize];
@@ -213,8 +211,7 @@ impl<'a> Population<'a> {
         })
     }
 
-    /// Has nodes request the tracks of others that are so far from them, and
-    /// those same tracks again when the two have an association.
+    /// Makes nodes request tracks of others at this distance, and again once the two have a connection.
     pub(super) fn request(&mut self, group: TargetDistance, count: usize) -> Option<Requests> {
         let pairs: Vec<(usize, usize)> = (0..count).map(|_| self.pair(group)).collect::<Option<_>>()?;
         let floors = pairs.iter().map(|(asker, target)| self.hops(*asker, *target) + trip(self.shape().node));
@@ -232,7 +229,7 @@ impl<'a> Population<'a> {
         })
     }
 
-    /// Until each request was accepted, milliseconds.
+    /// The times until each request was accepted, milliseconds.
     fn request_all(&mut self, pairs: &[(usize, usize)]) -> Distribution {
         self.found.clear();
         for (asker, target) in pairs {
@@ -241,11 +238,11 @@ impl<'a> Population<'a> {
             self.asked.insert(ticket, self.world.now);
             let wanted = ServiceRequest {
                 duration: Some(TRACK),
-                deadline: PATIENCE,
+                timeout: Some(PATIENCE),
                 ..ServiceRequest::new(Service::Track, Area::Exact(self.cells[*target]))
             };
             let machine = self.world.machine_of(MachineRole::Node(*asker));
-            self.world.command(machine, NodeCommand::Request { ticket, request: wanted });
+            self.world.command(machine, NodeCommand::Request { ticket, request: wanted, provider: None });
             self.go_on(BETWEEN_LOOKUPS);
         }
         self.go_on(PATIENCE);
@@ -257,7 +254,7 @@ impl<'a> Population<'a> {
         let asker = self.random.below(nodes as u64) as usize;
         for _ in 0..DRAWS {
             let number = self.random.below(nodes as u64) as usize;
-            // In large networks few nodes are near one: those who are have near numbers.
+            // In large networks random pairs are rarely near; those that are have similar numbers.
             let near = (asker + nodes * NEAR + number % (2 * NEAR) - NEAR) % nodes;
             let target = if group == TargetDistance::Across { number } else { near };
             if asker != target && self.is_apart(asker, target, group) {
@@ -276,18 +273,18 @@ impl<'a> Population<'a> {
         let elsewhere = one.home != other.home && standby.is_none_or(|branch| branch.home != one.home);
         match group {
             TargetDistance::Middle => elsewhere && one.middle == other.middle,
-            _ => elsewhere && one.top != other.top && standby.is_none_or(|branch| branch.top != one.top),
+            _ => elsewhere && one.root != other.root && standby.is_none_or(|branch| branch.root != one.root),
         }
     }
 
-    /// Where the hub is that stands by for a node.
+    /// The branch of a node's standby hub.
     fn standby_branch(&self, node: usize) -> Option<Branch> {
         let status = self.world.node(self.world.machine_of(MachineRole::Node(node)))?.status(self.world.now);
         self.hubs.get(&status.standby?.hub.node).map(|place| Branch::for_home(&self.prepared.placement, *place))
     }
 
-    /// The round trips of the hops between a node and the home of another one:
-    /// to its home, up, across and down, milliseconds.
+    /// Round trips of the hops between a node and the home of another one: to its home, up, across and down,
+    /// milliseconds.
     fn hops(&self, asker: usize, target: usize) -> f64 {
         let (one, other) = (self.branches[asker], self.branches[target]);
         let shape = self.shape();
@@ -298,7 +295,7 @@ impl<'a> Population<'a> {
         if one.middle != other.middle {
             sum += 2.0 * trip(shape.middle);
         }
-        if one.top != other.top {
+        if one.root != other.root {
             sum += 2.0 * trip(shape.top);
         }
         sum
@@ -308,7 +305,6 @@ impl<'a> Population<'a> {
         Forest::for_nodes(self.cells.len())
     }
 
-    /// The machines of a tier's hubs.
     pub(super) fn hubs(&self, tier: u8) -> Vec<MachineId> {
         let hubs = self.prepared.placement.hubs.iter().enumerate();
         hubs.filter(|(_, hub)| hub.tier == tier)
@@ -325,7 +321,7 @@ impl<'a> Population<'a> {
         sum
     }
 
-    /// Bytes that went up, and down, the leg above each hub, by its machine.
+    /// Bytes up and down the leg above each hub, by its machine.
     pub(super) fn legs(&mut self) -> BTreeMap<MachineId, [u64; 2]> {
         let topology: &Topology = &self.prepared.network;
         let hubs = self.prepared.placement.hubs.iter().enumerate();
@@ -345,26 +341,25 @@ impl<'a> Population<'a> {
         legs
     }
 
-    /// What the hub of a tier that holds most holds.
+    /// The largest state of a hub of a tier.
     pub(super) fn holds(&self, tier: u8) -> HubContents {
         let mut most = HubContents::default();
         for hub in self.hubs(tier).into_iter().filter_map(|hub| self.world.hub(hub)) {
             let status = hub.status(self.world.now);
             most.nodes = most.nodes.max(status.nodes);
             most.replicas = most.replicas.max(status.replicas);
-            most.block_services = most.block_services.max(status.patches);
+            most.block_services = most.block_services.max(status.block_services);
             most.links = most.links.max(status.connections);
         }
         most
     }
 }
 
-/// There and back, milliseconds.
 fn trip(leg: LegParameters) -> f64 {
     leg.delay.as_secs_f64() * 2e3
 }
 
-/// The name of the first net of a host: in a forest that is the one above it.
+/// The name of a host's first net; in a forest that is the one above it.
 fn upper(topology: &Topology, host: HostIndex) -> Option<&str> {
     let is_on = |net: &&Net| net.members.iter().any(|member| member.host == host);
     topology.nets.iter().find(is_on).map(|net| net.name.as_str())

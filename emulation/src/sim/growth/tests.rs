@@ -1,7 +1,7 @@
 use super::*;
 
-/// Three homes of a hundred nodes would have one middle; a forest of two
-/// middles is the smallest in which something is across the top.
+/// Three homes of a hundred nodes would have one middle; a forest of two middles is the smallest that has
+/// targets across the tops.
 #[test]
 fn lookups_take_round_trips_of_hops() {
     let settings = GrowthSettings { seed: 1, quiet: Duration::from_secs(60), lookups: 20 };
@@ -20,7 +20,7 @@ fn lookups_take_round_trips_of_hops() {
     assert_eq!(asked.map(|requests| requests.hops_ms), [160.0, 320.0, 440.0]);
     for requests in asked {
         assert_eq!((requests.accepted, requests.accepted_again), (20, 20), "{requests:?}");
-        // Queues and the time that bytes take are all that comes on top.
+        // Only queues and transmission times add to it.
         assert!((0.0..10.0).contains(&(requests.p50_ms - requests.hops_ms)), "{requests:?}");
         assert!(requests.first_ms > requests.p50_ms, "{requests:?}");
     }
@@ -31,7 +31,7 @@ fn lookups_take_round_trips_of_hops() {
 
 #[test]
 fn root_of_larger_network_knows_more() {
-    let [small, large] = [1_000, 6_000].map(|nodes| hub_memory::of_top(nodes).unwrap());
+    let [small, large] = [1_000, 6_000].map(|nodes| hub_memory::of_root(nodes).unwrap());
     assert_eq!((small.nodes, small.below), (1_000, 2));
     assert!(large.patches > small.patches * 2, "{small:?} {large:?}");
 }

@@ -1,23 +1,22 @@
-//! Machines whose processes stand still, and go on later.
+//! Machines whose processes are frozen and thawed.
 
 use roost_proto::node::NodeCommand;
 
 use super::{SimWorld, SimWorldTimer};
 use crate::sim::connections::MachineId;
 
-/// What waits for a machine that stands still. Of timers there is one for the
-/// machine and one for each of its sources; its owner asks once at a time.
+/// Inputs that wait for a frozen machine. There is one timer for the machine and one for each of its sources;
+/// the requester sends one command at a time.
 #[derive(Default)]
 pub(super) struct Frozen {
     dues: Vec<SimWorldTimer>,
     pub(super) commands: Vec<NodeCommand>,
-    /// Whether it was asked to leave.
+    /// True if it was asked to leave.
     pub(super) leaves: bool,
 }
 
 impl SimWorld<'_> {
-    /// A machine's process is stopped where it stands: nothing is closed, and
-    /// what comes waits.
+    /// Freezes a machine's process: nothing is closed, and inputs wait.
     pub(in crate::sim) fn freeze(&mut self, machine: MachineId) {
         if self.runs(machine) && self.frozen[machine].is_none() {
             self.frozen[machine] = Some(Frozen::default());
@@ -26,7 +25,7 @@ impl SimWorld<'_> {
         }
     }
 
-    /// A machine's process goes on: first with what is overdue.
+    /// Thaws a machine's process, with overdue timers first.
     pub(in crate::sim) fn thaw(&mut self, machine: MachineId) {
         let Some(frozen) = self.frozen[machine].take() else { return };
         self.checks.started(machine);
@@ -46,7 +45,7 @@ impl SimWorld<'_> {
         }
     }
 
-    /// Puts off what is due for a machine that stands still; whether it does.
+    /// Postpones a due timer of a frozen machine; true if it is frozen.
     pub(super) fn hold(&mut self, machine: MachineId, due: SimWorldTimer) -> bool {
         let Some(frozen) = &mut self.frozen[machine] else { return false };
         if !frozen.dues.contains(&due) {

@@ -1,7 +1,6 @@
-//! The description as JSON. Its fields are named as in listings made with
-//! Emulab's own parser, so that the two can be compared by a program: rates
-//! are kbit/s (0: no limit), delays milliseconds, losses 0 to 1, and `to_net`
-//! and `from_net` the values of single legs.
+//! The description as JSON. Its fields are named as in listings made with Emulab's own parser, so that the two
+//! can be compared by a program: rates are in kbit/s (0: no limit), delays in milliseconds, losses 0 to 1, and
+//! `to_net` and `from_net` hold the values of single legs.
 
 use serde_json::Number;
 
@@ -20,10 +19,10 @@ use crate::units::Rate;
 /// The version of the object; fields are only ever added.
 const SCHEMA: u32 = 1;
 
-/// Describes a topology that was read from `source`.
+/// Describes a topology read from `source`.
 ///
 /// # Errors
-/// When there are not addresses for all.
+/// When some interface gets no address.
 pub fn describe(topology: &Topology, source: &str) -> Result<Description, AddressError> {
     let assigned = assign(topology)?;
     let events: Vec<EventRow> = emulab::events(topology).into_iter().map(event_row).collect();
@@ -81,7 +80,7 @@ fn net_rows(topology: &Topology, assigned: &Topology) -> Vec<NetRow> {
     rows
 }
 
-/// How the rates of a net are shown: those of a best-effort one as what Emulab sets aside for it.
+/// The displayed rates of a net; a best-effort net shows the rate that Emulab reserves for it.
 fn rate_of(topology: &Topology, net: usize) -> impl Fn(Rate) -> Number {
     let best_effort = topology.emulab.best_effort.contains(&net);
     move |rate| match best_effort && rate.is_unlimited() {
@@ -199,7 +198,7 @@ fn note_row(note: &Note) -> NoteRow {
     NoteRow { line: note.line, text: note.text.clone() }
 }
 
-/// A number to nine decimals, whole where it is.
+/// Rounds to nine decimals; a whole number gets none.
 fn number(value: f64) -> Number {
     let rounded = (value * 1e9).round() / 1e9;
     if rounded.fract() == 0.0 && rounded.abs() < 1e15 {

@@ -1,4 +1,4 @@
-//! Shows the network that was understood: for people and for programs.
+//! Descriptions of a topology for people and for programs.
 
 mod json;
 mod rows;

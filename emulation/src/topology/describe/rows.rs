@@ -52,7 +52,7 @@ pub(super) struct MemberRow {
     pub(super) prefix: u8,
     pub(super) to_net: LegRow,
     pub(super) from_net: LegRow,
-    /// The host's own queue where it is not Emulab's default, as its listings show it.
+    /// The host's own queue if it is not Emulab's default, as Emulab's listings show it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) queue: Option<OwnQueueRow>,
 }

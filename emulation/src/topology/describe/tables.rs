@@ -10,19 +10,16 @@ use crate::topology::model::{
 };
 use crate::units::format_duration;
 
-/// A table under a title.
 pub struct Section {
-    /// What it is about, with how many.
+    /// The heading, with the number of entries.
     pub title: String,
-    /// The table.
     pub table: Table,
 }
 
-/// Everything that a topology holds, for people. Hosts that follow each other
-/// and are alike share a row.
+/// Lists everything that a topology holds, for people. Consecutive hosts that are alike share a row.
 ///
 /// # Errors
-/// When there are not addresses for all.
+/// When some interface gets no address.
 pub fn sections(topology: &Topology) -> Result<Vec<Section>, AddressError> {
     let assigned = assign(topology)?;
     let all = [
@@ -73,7 +70,7 @@ fn hosts(topology: &Topology) -> Option<Section> {
     section(title, &columns, rows)
 }
 
-/// Leaves out the columns that say nothing about any row.
+/// Removes columns that are empty in every row.
 fn without_empty(columns: &[&'static str], rows: Vec<Vec<String>>) -> (Vec<&'static str>, Vec<Vec<String>>) {
     let says = |column: &usize| rows.iter().any(|row| row[*column] != "-");
     let kept: Vec<usize> = (0..columns.len()).filter(says).collect();
@@ -112,7 +109,7 @@ fn lans(topology: &Topology) -> Option<Section> {
     section(format!("LANs: {}, values of each host's own leg", lans.len()), &columns, rows)
 }
 
-/// A row for all members in a row whose legs are alike.
+/// A row for each run of members with the same legs.
 fn lan_rows(topology: &Topology, net: &Net) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for group in net.members.chunk_by(|a, b| (&a.to_net, &a.from_net) == (&b.to_net, &b.from_net)) {
@@ -144,7 +141,7 @@ fn values(leg: &Leg) -> [String; 4] {
     [leg.rate.to_string(), delay, loss, queue_text(&leg.queue)]
 }
 
-/// How a probability is shown: with six decimals of a percent, less the zeros.
+/// A probability in percent, with at most six decimals.
 fn percent(probability: f64) -> String {
     let text = format!("{:.6}", probability * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))

@@ -1,4 +1,4 @@
-//! Listings and what differs between them.
+//! Tests of differences between listings.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Topologies for other systems.
+//! Exports of topologies to other systems.
 
 mod ns;
 mod rspec;

@@ -1,7 +1,7 @@
 //! A topology as an NS file, for Emulab.
 //!
-//! What NS can say it says; what is left is in lines for us alone, comments to
-//! everyone else, so that nothing is lost on the way back.
+//! Parts that NS cannot express are in comment lines which only this program reads, so that an import loses
+//! nothing.
 
 mod names;
 mod words;
@@ -20,30 +20,30 @@ use crate::topology::model::{
     Red, RouteTarget, Routing, Topology,
 };
 
-/// Why a topology has no NS file.
+/// The reason why a topology cannot be an NS file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// What was written is no NS file: a name is a command of Tcl, or the like.
+    /// The reader refuses the written file: a name is a command of Tcl, for instance.
     #[error("NS has no words for this topology: {0}")]
     Refused(LoadError),
-    /// Hosts or nets would come back different.
+    /// Reading the file back gives other hosts or nets.
     #[error("NS cannot describe the hosts and links of this topology")]
     Unlike,
 }
 
-/// The text of an NS file that is read back as this topology, but for its
-/// notes. `comment` comes first, if it is not empty.
+/// Writes an NS file that is read back as this topology, except for its notes. `comment` comes first, if it is
+/// not empty.
 ///
 /// # Errors
-/// When NS has no words for a part that cannot be added in comments.
+/// When a part has no form in NS and cannot be added in comments.
 pub fn write(topology: &Topology, comment: &str) -> Result<String, ExportError> {
     let read = |text: &str| parse(Path::new("export.ns"), text);
     let names = NsNames::from_topology(topology, "");
     let text = Writer::new(topology, &names, comment).write();
     let (names, text, read) = match read(&text) {
         Ok(topology) => (names, text, topology),
-        // A name may be a command of Tcl: with something before it, it is not.
+        // A name may be a command of Tcl; a prefix prevents that.
         Err(error) => {
             let names = NsNames::from_topology(topology, "my-");
             let text = Writer::new(topology, &names, comment).write();
@@ -62,12 +62,11 @@ pub fn write(topology: &Topology, comment: &str) -> Result<String, ExportError> 
 struct Writer<'a> {
     topology: &'a Topology,
     names: &'a NsNames,
-    /// The length of each net's prefix, with room for all its members.
+    /// The prefix length of each net, with room for all its members.
     prefixes: Vec<u8>,
     text: String,
-    /// The variable of the simulator.
     ns: String,
-    /// The variable of the queue at hand.
+    /// The variable of the current queue.
     queue: String,
 }
 
@@ -172,13 +171,13 @@ impl<'a> Writer<'a> {
         } else if loss(up.loss) != "0" {
             self.line(format!("tb-set-link-loss {own} {}", loss(up.loss)));
         }
-        // `$ns link` gives the link made last between the two: this one.
+        // `$ns link` returns the latest link between the two nodes, which is this one.
         for (from, to, leg) in [(&one, &other, &up), (&other, &one, &down)] {
             self.queue(&format!("[${} link {from} {to}]", self.ns), kind, &leg.queue);
         }
     }
 
-    /// Sets what is not as the queue's kind has it.
+    /// Sets the values that differ from the defaults of the queue's kind.
     fn queue(&mut self, side: &str, kind: &str, queue: &Queue) {
         let name = self.queue.clone();
         let mut settings: Vec<(&str, String)> = Vec::new();
@@ -259,7 +258,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether NS takes it: by a neighbour, to a net or a host of one interface.
+    /// True if NS can express the route: by a gateway on a net of the host, to a net or to a host of one
+    /// interface.
     fn is_route(&self, route: &ManualRoute) -> bool {
         let is_on = |net: &Net, host: HostIndex| net.members.iter().any(|member| member.host == host);
         let near = self.topology.nets.iter().any(|net| is_on(net, route.host) && is_on(net, route.via));
@@ -302,7 +302,7 @@ impl<'a> Writer<'a> {
         events.into_iter().for_each(|event| self.line(event));
     }
 
-    /// The line that schedules an event, if NS has words for it.
+    /// The line that schedules an event, if NS can express it.
     fn event(&self, event: &Event) -> Option<String> {
         let what = match &event.action {
             Action::Net { net, from: None, change } => {
@@ -311,7 +311,7 @@ impl<'a> Writer<'a> {
             }
             Action::Program { program, what } => {
                 let program = &self.topology.programs[*program];
-                // What starts by itself is not to be started again.
+                // A program that starts by itself must not be started again.
                 let word = match what {
                     ProgramAction::Start(None) if !program.start_command => "start".to_owned(),
                     ProgramAction::Stop => "stop".to_owned(),
@@ -327,7 +327,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The member whose legs most others have too.
+/// The member whose legs are the most common.
 fn common(net: &Net) -> NetMember {
     let legs = |member: &NetMember| (member.to_net.clone(), member.from_net.clone());
     let (to_net, from_net) = most_common(net.members.iter().map(legs)).unwrap_or_default();

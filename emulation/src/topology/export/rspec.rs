@@ -1,10 +1,9 @@
 //! A topology as a GENI version 3 request RSpec, for CloudLab and Emulab.
 //!
-//! Hosts become nodes with the addresses that they have here, links and LANs
-//! become links, routes and start programs become `execute` services. The shaping of a
-//! LAN's legs is written as geni-lib writes it: a property between the
-//! interface and the link itself. What a request has no words for (queues,
-//! jitter, bursts, a schedule) is listed, and left to the programs.
+//! Hosts become nodes with the same addresses, links and LANs become links, routes and start programs become
+//! `execute` services. The shaping of a LAN's legs is written as geni-lib writes it: a property between the
+//! interface and the link itself. Parts that a request cannot express (queues, jitter, bursts, a schedule) are
+//! listed, and left to the programs.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -21,25 +20,20 @@ use crate::topology::routes::{self, HostRoute};
 
 const NAMESPACE: &str = "http://www.geni.net/resources/rspec/3";
 const SCHEMA: &str = "http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd";
-/// The image of an operating system that an NS file names.
+/// The prefix of the image URN for an operating system of an NS file.
 const IMAGE: &str = "urn:publicid:IDN+emulab.net+image+emulab-ops//";
 
-/// A request, and what it does not say.
+/// A request, and the parts that it cannot express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RspecRequest {
-    /// The XML.
     pub text: String,
-    /// What is lost, one sentence each.
     pub lost: Vec<String>,
 }
 
-/// Why there is no request.
 #[derive(Debug, thiserror::Error)]
 pub enum RspecError {
-    /// There are not addresses for all.
     #[error(transparent)]
     Addresses(#[from] AddressError),
-    /// The XML cannot be written.
     #[error("cannot write the XML: {0}")]
     Xml(#[from] io::Error),
 }
@@ -47,7 +41,7 @@ pub enum RspecError {
 /// Writes a request.
 ///
 /// # Errors
-/// When there are not addresses for all.
+/// When some interface gets no address.
 pub fn write(topology: &Topology) -> Result<RspecRequest, RspecError> {
     let topology = assign(topology)?;
     let lost = lost(&topology);
@@ -139,8 +133,8 @@ fn services(
     Ok(())
 }
 
-/// The command that sets a node's routes. A default route would take the
-/// testbed's own network away, so it is one for each subnet instead.
+/// The command that sets a node's routes: one for each subnet, since a default route would cut off the
+/// testbed's own network.
 fn routing(topology: &Topology, host: HostIndex, routes: &[HostRoute]) -> Option<String> {
     let forwards = topology.nets.iter().filter(|net| net.members.iter().any(|member| member.host == host)).count() > 1;
     let mut commands = Vec::new();
@@ -156,8 +150,8 @@ fn routing(topology: &Topology, host: HostIndex, routes: &[HostRoute]) -> Option
     (!commands.is_empty()).then(|| commands.join(" && "))
 }
 
-/// The subnets that a host is not on: all of 10/8 if they are in it, as those
-/// that are chosen are, since the host's own subnets are more specific.
+/// The subnets that a host is not on. If all are in 10/8, as automatic ones are, 10/8 stands for them: the
+/// host's own subnets are more specific.
 fn far_subnets(topology: &Topology, host: HostIndex) -> Vec<(Ipv4Addr, u8)> {
     let ten = (Ipv4Addr::new(10, 0, 0, 0), 8);
     let far = topology.nets.iter().filter(|net| net.members.iter().all(|member| member.host != host));
@@ -167,7 +161,7 @@ fn far_subnets(topology: &Topology, host: HostIndex) -> Vec<(Ipv4Addr, u8)> {
     if subnets.iter().all(|subnet| overlap(*subnet, ten)) { vec![ten] } else { subnets }
 }
 
-/// The programs that start when the hosts are ready, with the commands that do it.
+/// The programs that start when the hosts are ready, with their commands.
 fn started(topology: &Topology) -> impl Iterator<Item = (&HostProgram, String)> {
     topology.events.iter().filter_map(|event| {
         let Action::Program { program, what: ProgramAction::Start(command) | ProgramAction::Run(command) } =
@@ -200,7 +194,7 @@ fn interface_name(host: &str, port: usize) -> String {
     format!("{host}:if{port}")
 }
 
-/// What the interfaces of one net are called.
+/// The names of the interfaces of one net.
 struct RspecInterfaceNames<'a> {
     topology: &'a Topology,
     interfaces: &'a [Vec<(usize, usize)>],
@@ -245,7 +239,7 @@ fn link(writer: &mut Writer<Vec<u8>>, names: &RspecInterfaceNames<'_>, net: &Net
     Ok(())
 }
 
-/// Rate in kbit/s, delay in milliseconds, loss from 0 to 1; none where nothing is shaped.
+/// Rate in kbit/s, delay in milliseconds, loss from 0 to 1; `None` for a value that is not shaped.
 fn shaping(leg: &Leg) -> [Option<String>; 3] {
     let loss: f64 = format!("{:.9}", leg.loss).parse().unwrap_or(leg.loss);
     let ms = leg.delay.as_nanos() as f64 / 1e6;
@@ -271,7 +265,7 @@ fn property(writer: &mut Writer<Vec<u8>>, from: &str, to: &str, leg: &Leg) -> io
     Ok(())
 }
 
-/// What a request has no words for.
+/// Lists the parts that a request cannot express.
 fn lost(topology: &Topology) -> Vec<String> {
     let legs = topology.nets.iter().flat_map(|net| &net.members).flat_map(|member| [&member.to_net, &member.from_net]);
     let any = |test: &dyn Fn(&Leg) -> bool| legs.clone().any(test);

@@ -1,7 +1,6 @@
-//! What an NS file says to us alone: comment lines that begin with `# roost:`
-//! and hold, one after the other, TOML in the words of our own format. They
-//! carry what NS has no words for (classes, cells, jitter, bursts, legs of any
-//! value), so that a topology comes back from NS as it went.
+//! Extensions in an NS file: comment lines that begin with `# roost:` and hold, one after the other, TOML in
+//! our own format. They carry values that NS cannot express (classes, cells, jitter, bursts, legs of any
+//! value), so that an export to NS and back loses nothing.
 
 use std::collections::BTreeMap;
 
@@ -19,24 +18,24 @@ use super::write;
 use crate::topology::model::{Action, Event, Host, Net, NetMember, Note, Topology};
 use crate::topology::validate::{self, TopologyLines, ValidationPolicy};
 
-/// How such a line begins.
+/// The prefix of an extension line.
 const MARK: &str = "# roost:";
 
 const KEYS: [&str; 10] =
     ["name", "names", "sync_server", "replace", "host", "net", "route", "program", "traffic", "event"];
 const OF_NET: [&str; 4] = ["name", "cost", "prefix", "leg"];
-/// What is given as a whole, or not at all.
+/// Sections that are given completely, or not at all.
 const SECTIONS: [&str; 4] = ["route", "program", "traffic", "event"];
 
-/// Lays what the marked lines of an NS file say over what was read from it.
+/// Applies the extension lines of an NS file to the topology read from it.
 ///
 /// # Errors
-/// All that is wrong with those lines.
+/// All mistakes in those lines.
 pub(crate) fn apply(topology: Topology, ns: &str) -> Result<Topology, Vec<Note>> {
     if !ns.lines().any(|line| line.starts_with(MARK)) {
         return Ok(topology);
     }
-    // Every line stays where it is, so that a mistake is told with its line.
+    // Every line keeps its number, so that a mistake is reported with it.
     let own = |line: &str| line.strip_prefix(MARK).unwrap_or("").trim_start().to_owned() + "\n";
     let text: String = ns.lines().map(own).collect();
     let source = SourceText::new(&text);
@@ -56,12 +55,12 @@ pub(crate) fn apply(topology: Topology, ns: &str) -> Result<Topology, Vec<Note>>
     if source.problems() > 0 {
         return Err(source.into_problems());
     }
-    // The file itself was looked over before: what is wrong now is from these lines.
+    // The file itself was checked before, so any error now is from these lines.
     let errors = validate::check(&topology, &TopologyLines::default(), ValidationPolicy::Lenient).errors;
     if errors.is_empty() { Ok(topology) } else { Err(errors) }
 }
 
-/// The pairs of names that the lines begin with.
+/// The pairs of names at the beginning of the lines.
 fn names(fields: &Fields<'_>) -> BTreeMap<String, String> {
     let Some(value) = fields.value("names") else { return BTreeMap::new() };
     let text = |value: &Spanned<DeValue<'_>>| value.get_ref().as_str().map(str::to_owned);
@@ -76,9 +75,8 @@ fn names(fields: &Fields<'_>) -> BTreeMap<String, String> {
     })
 }
 
-/// The marked lines that make `wanted` of what is read without them, or none
-/// if hosts or nets themselves would differ; `names` are those of hosts and nets
-/// that NS has others for, each after the one that NS has.
+/// Writes the extension lines that turn `read`, the topology without them, into `wanted`; `None` if the hosts
+/// or nets themselves would differ. `names` are the pairs of changed names: NS's, then the original.
 pub(crate) fn lines(read: &Topology, wanted: &Topology, names: &[(&str, &str)]) -> Option<String> {
     let mut read = read.clone();
     let named = names.iter().map(|(here, there)| ((*here).to_owned(), (*there).to_owned())).collect();
@@ -97,7 +95,7 @@ pub(crate) fn lines(read: &Topology, wanted: &Topology, names: &[(&str, &str)]) 
     }
     let routes = read.manual_routes != wanted.manual_routes;
     let (programs, traffic) = (read.programs != wanted.programs, read.traffic != wanted.traffic);
-    // Events go by the places of programs and agents.
+    // Events refer to programs and agents by index.
     let events = programs || traffic || without_lines(read) != without_lines(wanted);
     let differing = [routes, programs, traffic, events];
     let replaced = SECTIONS.iter().zip(differing).filter(|(_, differs)| *differs).map(|(section, _)| section);
@@ -123,14 +121,14 @@ pub(crate) fn lines(read: &Topology, wanted: &Topology, names: &[(&str, &str)]) 
     Some(marked(&stanzas))
 }
 
-/// Stanzas as lines that are comments to everyone else.
+/// Formats stanzas as lines that other programs take for comments.
 fn marked(stanzas: &[Stanza]) -> String {
     let texts = stanzas.iter().filter(|stanza| !stanza.is_empty()).map(Stanza::to_string);
     let text = texts.collect::<Vec<_>>().join("\n");
     text.lines().map(|line| format!("{MARK} {line}").trim_end().to_owned() + "\n").collect()
 }
 
-/// Gives hosts and nets the names that the file they come from has.
+/// Gives hosts and nets their original names.
 fn rename(topology: &mut Topology, names: &BTreeMap<String, String>) {
     if names.is_empty() {
         return;
@@ -211,7 +209,6 @@ fn net_lines(read: &Topology, wanted: &Topology) -> Option<Vec<Stanza>> {
     Some(stanzas)
 }
 
-/// What a member's legs differ in.
 fn leg(topology: &Topology, read: &NetMember, wanted: &NetMember, uniform: bool) -> Option<String> {
     let mut stanza = Stanza::new("");
     stanza.inner("up", &LegOverrides::between(&read.to_net, &wanted.to_net));
@@ -227,7 +224,7 @@ fn leg(topology: &Topology, read: &NetMember, wanted: &NetMember, uniform: bool)
 }
 
 impl<'t> TopologyReader<'t> {
-    /// A reader that goes on where another format has left off.
+    /// A reader that continues with a topology from another format.
     fn over(source: &'t SourceText, topology: Topology) -> Self {
         let index = |names: Vec<&String>| names.into_iter().cloned().zip(0..).collect();
         let mut reader = Self::empty(source);
@@ -261,7 +258,7 @@ impl<'t> TopologyReader<'t> {
         self.read_events(fields);
     }
 
-    /// Drops what the lines give as a whole.
+    /// Removes sections that the lines give completely.
     fn clear(&mut self, fields: &Fields<'t>) {
         let words = fields.texts("replace").unwrap_or_default();
         for word in words {
@@ -283,8 +280,8 @@ impl<'t> TopologyReader<'t> {
         }
     }
 
-    /// Events go by the places of programs and agents, so they go with those;
-    /// and Emulab's listing shows the events that were there.
+    /// Removes the events, since they refer to programs and agents by index, and with them Emulab's listing of
+    /// the old events.
     fn clear_events(&mut self) {
         self.topology.events.clear();
         self.topology.emulab.events.clear();

@@ -1,4 +1,4 @@
-//! Reading TOML tables so that every mistake is reported with its line.
+//! Reading of TOML tables, with the line of every mistake.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -11,31 +11,28 @@ use crate::topology::model::Note;
 use crate::topology::suggest::did_you_mean;
 use crate::units::{Rate, UnitError, parse_duration};
 
-/// The text being read, and what is wrong with it so far.
+/// The text being read, and its mistakes so far.
 pub(crate) struct SourceText {
-    /// The byte at which each line begins.
     lines: Vec<usize>,
     problems: RefCell<Vec<Note>>,
 }
 
 impl SourceText {
-    /// A source in which nothing is wrong yet.
     pub(crate) fn new(text: &str) -> Self {
         let begins = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         Self { lines: std::iter::once(0).chain(begins).collect(), problems: RefCell::default() }
     }
 
-    /// The line, from 1, that a byte is on.
+    /// The line, from 1, of a byte offset.
     pub(crate) fn line(&self, at: usize) -> u32 {
         u32::try_from(self.lines.partition_point(|begin| *begin <= at)).unwrap_or(u32::MAX)
     }
 
-    /// Notes that something is wrong at a byte.
+    /// Records a mistake at a byte offset.
     pub(crate) fn refuse(&self, at: usize, text: impl Into<String>) {
         self.problems.borrow_mut().push(Note { line: self.line(at), text: text.into() });
     }
 
-    /// All that is wrong, by line.
     pub(crate) fn into_problems(self) -> Vec<Note> {
         let mut problems = self.problems.into_inner();
         problems.sort();
@@ -43,33 +40,31 @@ impl SourceText {
         problems
     }
 
-    /// How many things are wrong so far.
     pub(crate) fn problems(&self) -> usize {
         self.problems.borrow().len()
     }
 }
 
-/// A value and where it stands.
+/// A value and its position in the text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Located<T> {
-    /// The value.
     pub(crate) value: T,
-    /// Its first byte in the text.
+    /// Byte offset in the text.
     pub(crate) at: usize,
 }
 
-/// One table, of which only certain keys are known.
+/// A table with a fixed set of known keys.
 pub(crate) struct Fields<'t> {
     source: &'t SourceText,
     table: &'t DeTable<'t>,
     what: &'static str,
     at: usize,
-    /// Whether every key is known: else one that seems missing may be there under another name.
+    /// True if every key is known. Otherwise a missing key may be present under a misspelt name.
     whole: bool,
 }
 
 impl<'t> Fields<'t> {
-    /// The table that a value is; reports another kind of value, and keys that are not in `known`.
+    /// Reads the table in a value; reports another kind of value, and keys that are not in `known`.
     pub(crate) fn from_value(
         source: &'t SourceText,
         what: &'static str,
@@ -86,7 +81,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// The fields of a table that begins `at`; reports keys that are not in `known`.
+    /// Reads a table that begins at the offset `at`; reports keys that are not in `known`.
     pub(crate) fn new(
         source: &'t SourceText,
         what: &'static str,
@@ -106,40 +101,35 @@ impl<'t> Fields<'t> {
         Self { source, table, what, at, whole }
     }
 
-    /// The source that it is from.
     pub(crate) fn source(&self) -> &'t SourceText {
         self.source
     }
 
-    /// The byte at which it begins.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// Notes that something is wrong with the table as a whole.
+    /// Records a mistake about the table as a whole.
     pub(crate) fn refuse(&self, text: impl Into<String>) {
         self.source.refuse(self.at, text);
     }
 
-    /// Notes that something is missing from the table, unless an unknown key
-    /// may have been meant to be it.
+    /// Records a missing key, unless an unknown key may be its misspelling.
     pub(crate) fn miss(&self, text: impl Into<String>) {
         if self.whole {
             self.refuse(text);
         }
     }
 
-    /// Whether a key is there.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
-    /// The value of a key, as it stands.
     pub(crate) fn value(&self, key: &str) -> Option<&'t Spanned<DeValue<'t>>> {
         self.table.get(key)
     }
 
-    /// The value of a key, or a report that it is missing.
+    /// The value of a key; reports it if it is missing.
     pub(crate) fn required<T>(&self, key: &str, value: Option<T>, example: &str) -> Option<T> {
         if value.is_none() && !self.has(key) {
             self.miss(format!("{} needs `{key}`: write {key} = {example}", self.what));
@@ -147,7 +137,6 @@ impl<'t> Fields<'t> {
         value
     }
 
-    /// A text.
     pub(crate) fn text(&self, key: &str) -> Option<Located<&'t str>> {
         let value = self.value(key)?;
         match value.get_ref() {
@@ -156,12 +145,10 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// A text, without its place.
     pub(crate) fn string(&self, key: &str) -> Option<String> {
         self.text(key).map(|text| text.value.to_owned())
     }
 
-    /// A text that `read` understands.
     pub(crate) fn parsed<T, E: Display>(&self, key: &str, read: impl Fn(&str) -> Result<T, E>) -> Option<T> {
         let text = self.text(key)?;
         match read(text.value) {
@@ -173,12 +160,11 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// A rate with its unit.
     pub(crate) fn rate(&self, key: &str) -> Option<Rate> {
         self.parsed(key, str::parse::<Rate>)
     }
 
-    /// A duration with its unit, no longer than `most`.
+    /// A duration with its unit, at most `most`.
     pub(crate) fn duration(&self, key: &str, most: Duration) -> Option<Duration> {
         let within = |text: &str| {
             let duration = parse_duration(text).map_err(|error: UnitError| error.to_string())?;
@@ -190,7 +176,6 @@ impl<'t> Fields<'t> {
         self.parsed(key, within)
     }
 
-    /// A text, or a list of texts.
     pub(crate) fn texts(&self, key: &str) -> Option<Vec<Located<&'t str>>> {
         let value = self.value(key)?;
         let items = match value.get_ref() {
@@ -204,7 +189,7 @@ impl<'t> Fields<'t> {
         items.into_iter().map(text).collect()
     }
 
-    /// The items of a list of tables, however it is written.
+    /// The items of a list of tables, in either notation.
     pub(crate) fn tables(&self, key: &str) -> &'t [Spanned<DeValue<'t>>] {
         match self.value(key).map(|value| (value, value.get_ref())) {
             None => &[],
@@ -217,7 +202,6 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// A boolean.
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         let value = self.value(key)?;
         match value.get_ref() {
@@ -226,7 +210,6 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// A whole number within bounds.
     pub(crate) fn whole(&self, key: &str, least: i64, most: i64) -> Option<i64> {
         let value = self.value(key)?;
         let DeValue::Integer(number) = value.get_ref() else {
@@ -241,7 +224,7 @@ impl<'t> Fields<'t> {
         within
     }
 
-    /// A number within bounds; `meaning` says what it is: "a probability from 0 to 1".
+    /// A number within bounds; `meaning` describes it in messages: "a probability from 0 to 1".
     pub(crate) fn number(&self, key: &str, least: f64, most: f64, meaning: &str) -> Option<f64> {
         let value = self.value(key)?;
         let number: Option<f64> = match value.get_ref() {
@@ -258,7 +241,6 @@ impl<'t> Fields<'t> {
         within
     }
 
-    /// Two whole numbers.
     pub(crate) fn pair(&self, key: &str) -> Option<(i32, i32)> {
         let value = self.value(key)?;
         let whole = |item: &Spanned<DeValue<'_>>| match item.get_ref() {

@@ -23,7 +23,6 @@ impl TopologyReader<'_> {
         }
     }
 
-    /// Every host that a stanza describes.
     pub(super) fn hosts_of(&self, fields: &Fields<'_>) -> Vec<(Located<String>, Host)> {
         let words = fields.texts("name");
         let words = fields.required("name", words, "\"a\", or \"low[1-8]\" for eight");
@@ -48,7 +47,7 @@ impl TopologyReader<'_> {
         names.into_iter().zip(0..).map(host).collect()
     }
 
-    /// Adds a host, and says whether there may be more.
+    /// Adds a host; false if there is room for no more.
     fn add_host(&mut self, host: Host, name: &Located<String>) -> bool {
         if self.topology.hosts.len() == MAX_HOSTS {
             self.source.refuse(name.at, format!("a topology has at most {MAX_HOSTS} hosts"));

@@ -1,7 +1,7 @@
 //! Our own format: TOML, described in the reference page on topologies.
 //!
-//! Values of a link or LAN are end to end and are split over its legs as
-//! Emulab splits them; values of a single leg are that leg's own.
+//! Values of a link or LAN are end to end and are split over its legs as Emulab does; values of a single leg
+//! are used unchanged.
 
 pub(crate) mod extras;
 pub(crate) mod fields;
@@ -43,10 +43,10 @@ const KEYS: [&str; 12] = [
     "event",
 ];
 
-/// Reads a topology; `name` is what it is called if it does not say.
+/// Reads a topology; `name` is the default name.
 ///
 /// # Errors
-/// All that is wrong, by line.
+/// All mistakes, by line.
 pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Note>> {
     let source = SourceText::new(text);
     let root = match DeTable::parse(text) {
@@ -79,13 +79,12 @@ pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Note>> {
     Ok(topology)
 }
 
-/// A topology that is being read.
 struct TopologyReader<'t> {
     source: &'t SourceText,
     topology: Topology,
     lines: TopologyLines,
     defaults: LegOverrides,
-    /// Where each name is: of hosts, nets, programs, traffic agents.
+    /// Index of each name: of hosts, nets, programs, traffic agents.
     hosts: BTreeMap<String, HostIndex>,
     nets: BTreeMap<String, NetIndex>,
     programs: BTreeMap<String, usize>,
@@ -111,7 +110,6 @@ impl<'t> TopologyReader<'t> {
         reader
     }
 
-    /// A reader of nothing yet.
     fn empty(source: &'t SourceText) -> Self {
         Self {
             source,
@@ -125,7 +123,7 @@ impl<'t> TopologyReader<'t> {
         }
     }
 
-    /// The names that a key's words stand for.
+    /// Expands the words of a key into names.
     fn names(&self, words: Vec<Located<&str>>) -> Option<Vec<Located<String>>> {
         let mut names = Vec::new();
         for word in words {
@@ -140,18 +138,17 @@ impl<'t> TopologyReader<'t> {
         Some(names)
     }
 
-    /// The host of a name, or a report that there is none.
+    /// The host of a name; reports a name that is unknown.
     fn host(&self, name: &Located<String>) -> Option<HostIndex> {
         self.find(&self.hosts, "host", name)
     }
 
-    /// The hosts that a key's words stand for.
+    /// Expands the words of a key into hosts.
     fn host_list(&self, words: Vec<Located<&str>>) -> Option<Vec<Located<HostIndex>>> {
         let names = self.names(words)?;
         names.iter().map(|name| Some(Located { value: self.host(name)?, at: name.at })).collect()
     }
 
-    /// The one host that a key names.
     fn one_host(&self, fields: &Fields<'_>, key: &str) -> Option<HostIndex> {
         let text = fields.text(key)?;
         self.host(&Located { value: text.value.to_owned(), at: text.at })

@@ -2,10 +2,10 @@
 
 use crate::topology::model::MAX_MEMBERS;
 
-/// Numbers in a range have at most so many digits.
+/// The most digits of a number in a range.
 const MAX_DIGITS: usize = 9;
 
-/// The names that a word stands for: itself, or one for each number of its range.
+/// Expands a word into names: itself, or one for each number of its range.
 ///
 /// `uav[08-10]` keeps the leading zero: `uav08`, `uav09`, `uav10`.
 ///
@@ -44,7 +44,7 @@ pub(crate) fn compress<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Stri
     words
 }
 
-/// The one word that expands to names of which each [`follows`] the one before.
+/// The one word that expands to these names, each of which [`follows`] the one before.
 pub(super) fn range<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names = names.into_iter();
     let first = names.next().unwrap_or("");
@@ -54,7 +54,7 @@ pub(super) fn range<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     }
 }
 
-/// Two names in a row are not worth a range.
+/// A range of only two names saves nothing.
 const SHORTEST_RUN: usize = 3;
 
 fn close(run: &mut Vec<&str>, words: &mut Vec<String>) {
@@ -67,7 +67,7 @@ fn close(run: &mut Vec<&str>, words: &mut Vec<String>) {
     run.clear();
 }
 
-/// Whether a name is the one before, plus one.
+/// True if `next` is `one` with its number increased by one.
 pub(super) fn follows(one: &str, next: &str) -> bool {
     let (Some((stem, number)), Some((next_stem, next_number))) = (split(one), split(next)) else { return false };
     let width = if number.starts_with('0') { number.len() } else { 0 };
@@ -75,7 +75,7 @@ pub(super) fn follows(one: &str, next: &str) -> bool {
     stem == next_stem && following.is_ok_and(|following| following == next_number)
 }
 
-/// A name's stem and the digits at its end.
+/// Splits a name into its stem and the digits at its end.
 fn split(name: &str) -> Option<(&str, &str)> {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &name[stem.len()..];

@@ -25,7 +25,6 @@ pub(super) fn keys() -> Vec<&'static str> {
 }
 
 impl<'t> TopologyReader<'t> {
-    /// Reads links and LANs in the order of the file.
     pub(super) fn read_nets(&mut self, root: &Fields<'t>) {
         let links = root.tables("link").iter().map(|item| (NetKind::Link, item));
         let lans = root.tables("lan").iter().map(|item| (NetKind::Lan, item));
@@ -45,7 +44,6 @@ impl<'t> TopologyReader<'t> {
         }
     }
 
-    /// Reads the routes that are given one by one.
     pub(super) fn read_routes(&mut self, root: &Fields<'t>) {
         for item in root.tables("route") {
             let Some(fields) = Fields::from_value(root.source(), "a route", item, &OF_ROUTE) else { continue };
@@ -80,14 +78,14 @@ impl<'t> TopologyReader<'t> {
             return;
         };
         let (to_net, from_net) = whole.halves();
-        // Behind a switch every leg waits for its own rate.
+        // Behind a switch the legs to the receivers queue as well.
         let from_net = Leg { queue: whole.queue, ..from_net };
         let hosts: Vec<HostIndex> = members.iter().map(|member| member.value).collect();
         let legs = vec![(to_net, from_net); hosts.len()];
         self.add_net(fields, NetKind::Lan, Located { value: name.value.to_owned(), at: name.at }, &hosts, legs);
     }
 
-    /// One link, or one for each host of a range at its other end.
+    /// Reads one link, or one for each host of a range at its second end.
     fn read_links(&mut self, fields: &Fields<'t>) {
         let ends = fields.texts("between");
         let ends = fields.required("between", ends, "[\"a\", \"b\"]");
@@ -108,7 +106,7 @@ impl<'t> TopologyReader<'t> {
         }
     }
 
-    /// The names given, one for each link, or else those of the two ends.
+    /// The names given, one for each link, or else those made from the two ends.
     fn link_names(
         &self,
         fields: &Fields<'_>,
@@ -131,7 +129,8 @@ impl<'t> TopologyReader<'t> {
         Some(names)
     }
 
-    /// A direction end to end: the defaults, what the net says, and what it says for the direction.
+    /// The end-to-end values of a direction: the defaults, overridden by the net's values, then by the
+    /// direction's.
     fn whole(&self, fields: &Fields<'_>, directions: &[&str]) -> Option<Leg> {
         let problems = fields.source().problems();
         let own = LegOverrides::read(fields);
@@ -181,7 +180,7 @@ impl<'t> TopologyReader<'t> {
         fields.number("cost", 0.001, 1e6, "a number from 0.001 to 1000000")
     }
 
-    /// Lays the values of single legs over those of the net.
+    /// Overrides the net's values by those of single legs.
     pub(super) fn read_legs(&self, fields: &Fields<'_>, net: &mut Net) {
         for item in fields.tables("leg") {
             let keys = [OF_LEG.as_slice(), &shape::KEYS].concat();
@@ -191,7 +190,6 @@ impl<'t> TopologyReader<'t> {
         }
     }
 
-    /// The addresses of all members.
     fn read_addresses(&self, fields: &Fields<'_>, net: &mut Net) {
         let Some(texts) = fields.has("addresses").then(|| fields.texts("addresses")).flatten() else { return };
         if texts.len() != net.members.len() {
@@ -203,7 +201,7 @@ impl<'t> TopologyReader<'t> {
         }
     }
 
-    /// Lays a leg's own values over those of the members that it names.
+    /// Overrides the values of the members that a leg's table names.
     fn read_leg(&self, fields: &Fields<'_>, net: &mut Net) {
         let both = LegOverrides::read(fields);
         let (up, down) = (LegOverrides::direction(fields, "up"), LegOverrides::direction(fields, "down"));

@@ -18,21 +18,19 @@ const OF_EVENT: [&str; 16] = [
     "at", "id", "after", "net", "from", "program", "traffic", "do", "command", "signal", "packet", "interval",
     "object", "kind", "event", "args",
 ];
-/// The longest time between the start and an event: a year.
+/// The latest time of an event after the start: a year.
 const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
-/// What listings call the experiment as a whole, as NS files do.
+/// The name of the experiment as a whole in listings, as in NS files.
 pub(super) const SIMULATOR: &str = "ns";
-/// The largest packet, in bytes.
 const MAX_PACKET: i64 = 65_507;
 const INTERVAL: &str = "seconds between packets, from 0.000001 to 1000000";
 
-/// All keys of programs, traffic and events.
 #[cfg(test)]
 pub(super) fn keys() -> Vec<&'static str> {
     [&OF_PROGRAM[..], &OF_TRAFFIC, &OF_EVENT].concat()
 }
 
-/// An event, with the id that it has and the one that it waits for.
+/// An event with its id and the id of the event that it waits for.
 struct Draft<'t> {
     event: Event,
     id: Option<Located<&'t str>>,
@@ -125,7 +123,7 @@ impl<'t> TopologyReader<'t> {
         })
     }
 
-    /// Reads the events, and puts them in the order of their times.
+    /// Reads the events and sorts them by time.
     pub(super) fn read_events(&mut self, root: &Fields<'t>) {
         let starts = std::mem::take(&mut self.topology.events).into_iter();
         let mut drafts: Vec<Draft<'t>> = starts.map(|event| Draft { event, id: None, after: None }).collect();
@@ -141,7 +139,6 @@ impl<'t> TopologyReader<'t> {
         self.resolve_dependencies(drafts);
     }
 
-    /// One event for each thing that is to happen.
     fn read_event(&self, fields: &Fields<'t>) -> Vec<Draft<'t>> {
         let at = fields.required("at", fields.duration("at", MAX_TIME), "\"10s\"");
         let (object, actions) = self.read_actions(fields).unwrap_or_default();
@@ -153,7 +150,7 @@ impl<'t> TopologyReader<'t> {
         actions.into_iter().map(|action| Draft { event: event(action), id, after }).collect()
     }
 
-    /// Finds the events that others wait for.
+    /// Finds the events that other events wait for.
     fn resolve_dependencies(&mut self, drafts: Vec<Draft<'t>>) {
         let mut ids: BTreeMap<String, usize> = BTreeMap::new();
         for (index, id) in drafts.iter().enumerate().filter_map(|(index, draft)| Some((index, draft.id?))) {
@@ -168,7 +165,7 @@ impl<'t> TopologyReader<'t> {
         }
     }
 
-    /// What an event is about, and all that it does to it.
+    /// The object of an event, and all its actions.
     fn read_actions(&self, fields: &Fields<'_>) -> Option<(String, Vec<Action>)> {
         let find = |known, what, key| {
             let text = fields.text(key)?;
@@ -221,7 +218,7 @@ impl<'t> TopologyReader<'t> {
     }
 }
 
-/// All changes that an event makes to a net: first the values, then up or down.
+/// All changes of a net by one event: the values first, then up or down.
 fn net_changes(fields: &Fields<'_>) -> Vec<TopologyChange> {
     let problems = fields.source().problems();
     let shape = LegOverrides::read(fields);
@@ -260,7 +257,7 @@ fn program_action(fields: &Fields<'_>) -> Option<ProgramAction> {
     })
 }
 
-/// All that an event does to a traffic agent: first the values, then start or stop.
+/// All actions of one event on a traffic agent: the values first, then start or stop.
 fn traffic_actions(fields: &Fields<'_>) -> Vec<TrafficAction> {
     let problems = fields.source().problems();
     let packet = fields.whole("packet", 1, MAX_PACKET).and_then(|bytes| u32::try_from(bytes).ok());
@@ -280,7 +277,7 @@ fn traffic_actions(fields: &Fields<'_>) -> Vec<TrafficAction> {
     actions
 }
 
-/// Whether a word is the second of two.
+/// True if the word is `second`, false if it is `first`, or an error.
 fn one_of(word: &str, first: &str, second: &str) -> Result<bool, String> {
     match word {
         _ if word == first => Ok(false),

@@ -1,4 +1,4 @@
-//! Writes programs, traffic and events.
+//! Writing of programs, traffic and events.
 
 use std::collections::BTreeSet;
 
@@ -87,12 +87,12 @@ pub(super) fn events(topology: &Topology) -> Vec<Stanza> {
     topology.events.iter().enumerate().map(stanza).collect()
 }
 
-/// What an event is called by those that wait for it.
+/// The id of an event that other events wait for.
 fn id(index: usize) -> String {
     format!("event{}", index + 1)
 }
 
-/// Writes what an event does, and gives the name that the reader has for what it is about.
+/// Writes an action, and returns the key under which the reader expects its object.
 fn action(topology: &Topology, action: &Action, stanza: &mut Stanza) -> String {
     match action {
         Action::Net { net, from, change } => {

@@ -1,4 +1,4 @@
-//! What a link, a LAN, a direction or a leg may say about itself.
+//! The values of a link, a LAN, a direction or a leg.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use super::fields::{Fields, Located};
 use crate::topology::model::{Burst, Discipline, Leg, MAX_DELAY, Queue, Red};
 use crate::units::Rate;
 
-/// The keys of a shape.
 pub(super) const KEYS: [&str; 6] = ["rate", "delay", "loss", "jitter", "burst", "queue"];
 const BURST_KEYS: [&str; 3] = ["enter", "leave", "loss"];
 const QUEUE_KEYS: [&str; 3] = ["limit", "in", "red"];
@@ -17,13 +16,12 @@ const RED_KEYS: [&str; 5] = ["min", "max", "linterm", "weight", "gentle"];
 const MAX_QUEUE: i64 = 1 << 30;
 const PROBABILITY: &str = "a probability from 0 to 1: 1 % is 0.01";
 
-/// All keys of shapes, bursts and queues.
 #[cfg(test)]
 pub(super) fn keys() -> Vec<&'static str> {
     [&KEYS[..], &BURST_KEYS, &QUEUE_KEYS, &RED_KEYS].concat()
 }
 
-/// The values that are given; the others come from elsewhere.
+/// The values that a table gives; `None` for those it leaves out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LegOverrides {
     pub(super) rate: Option<Rate>,
@@ -35,7 +33,6 @@ pub(super) struct LegOverrides {
 }
 
 impl LegOverrides {
-    /// Reads the values from a table's keys.
     pub(super) fn read(fields: &Fields<'_>) -> Self {
         Self {
             rate: fields.rate("rate"),
@@ -47,14 +44,14 @@ impl LegOverrides {
         }
     }
 
-    /// The values of one direction: of a table under `up` or `down`.
+    /// Reads the values of one direction, in a table under `up` or `down`.
     pub(super) fn direction(fields: &Fields<'_>, key: &str) -> Self {
         let inner =
             fields.value(key).and_then(|value| Fields::from_value(fields.source(), "a direction", value, &KEYS));
         inner.map_or_else(Self::default, |inner| Self::read(&inner))
     }
 
-    /// Puts the given values in the place of a leg's.
+    /// Replaces values of a leg by the given ones.
     pub(super) fn lay_over(&self, leg: &mut Leg) {
         leg.rate = self.rate.unwrap_or(leg.rate);
         leg.delay = self.delay.unwrap_or(leg.delay);
@@ -64,7 +61,7 @@ impl LegOverrides {
         leg.queue = self.queue.unwrap_or(leg.queue);
     }
 
-    /// What has to be laid over `base` to get `leg`.
+    /// The values in which `leg` differs from `base`.
     pub(super) fn between(base: &Leg, leg: &Leg) -> Self {
         Self {
             rate: (base.rate != leg.rate).then_some(leg.rate),
@@ -77,7 +74,6 @@ impl LegOverrides {
     }
 }
 
-/// A burst, or `false` for none.
 pub(super) fn read_burst(fields: &Fields<'_>) -> Option<Option<Burst>> {
     let value = fields.value("burst")?;
     if matches!(value.get_ref(), DeValue::Boolean(false)) {
@@ -112,7 +108,7 @@ fn read_queue(fields: &Fields<'_>) -> Option<Queue> {
     Some(Queue { limit, in_bytes, discipline: read_red(&inner)? })
 }
 
-/// The discipline; none if it is wrong.
+/// The queue discipline, or `None` after a mistake.
 fn read_red(queue: &Fields<'_>) -> Option<Discipline> {
     let Some(value) = queue.value("red") else { return Some(Discipline::DropTail) };
     match value.get_ref() {
@@ -134,7 +130,7 @@ fn read_red(queue: &Fields<'_>) -> Option<Discipline> {
     Some(Discipline::Red(red))
 }
 
-/// A number that was read within bounds.
+/// Converts a number that was read within bounds.
 fn to_u32(number: i64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Pieces of TOML text.
+//! Parts of TOML text.
 
 use std::fmt;
 
@@ -14,12 +14,10 @@ pub(super) struct Stanza {
 }
 
 impl Stanza {
-    /// A stanza without keys.
     pub(super) fn new(heading: &'static str) -> Self {
         Self { heading, keys: Vec::new() }
     }
 
-    /// Whether it has no keys.
     pub(super) fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -29,24 +27,20 @@ impl Stanza {
         self.keys.push((key, value.into()));
     }
 
-    /// The same before all others.
     pub(super) fn first(&mut self, key: &'static str, value: String) {
         self.keys.insert(0, (key, value));
     }
 
-    /// Adds a text.
     pub(super) fn text(&mut self, key: &'static str, value: &str) {
         self.raw(key, quote(value));
     }
 
-    /// Adds a text if there is one.
     pub(super) fn optional(&mut self, key: &'static str, value: Option<&str>) {
         if let Some(value) = value {
             self.text(key, value);
         }
     }
 
-    /// Adds the values that a shape gives.
     pub(super) fn shape(&mut self, shape: &LegOverrides) {
         self.optional("rate", shape.rate.map(|rate| rate.to_string()).as_deref());
         self.optional("delay", shape.delay.map(format_duration).as_deref());
@@ -62,7 +56,7 @@ impl Stanza {
         }
     }
 
-    /// Adds a table of a shape's values, unless it gives none.
+    /// Adds an inline table of a shape's values, unless it is empty.
     pub(super) fn inner(&mut self, key: &'static str, shape: &LegOverrides) {
         let mut inner = Self::new("");
         inner.shape(shape);
@@ -81,18 +75,15 @@ impl fmt::Display for Stanza {
     }
 }
 
-/// A stanza as an inline table.
 pub(super) fn table(stanza: &Stanza) -> String {
     let keys: Vec<String> = stanza.keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     format!("{{ {} }}", keys.join(", "))
 }
 
-/// A list on one line.
 pub(super) fn list(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(", "))
 }
 
-/// A text as a TOML basic string.
 pub(super) fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -4,7 +4,7 @@ use super::*;
 use crate::topology::model::{Notes, Topology};
 use crate::topology::testing;
 
-/// A topology without what only tells where things were written.
+/// The topology without the lines of its parts.
 fn placeless(mut topology: Topology) -> Topology {
     topology.notes = Notes::default();
     topology.events.iter_mut().for_each(|event| event.line = 0);
@@ -44,7 +44,7 @@ fn read(text: &str) -> Topology {
     parse("test", text).unwrap()
 }
 
-/// What is wrong with a text, as people are told.
+/// The mistakes in a text, as users see them.
 fn told(text: &str) -> Vec<String> {
     parse("test", text).unwrap_err().into_iter().map(|note| format!("{}: {}", note.line, note.text)).collect()
 }

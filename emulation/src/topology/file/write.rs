@@ -1,4 +1,4 @@
-//! Writes our own format, as briefly as it can be read back exactly.
+//! Writing of our own format, as short as an exact reading back allows.
 
 use super::shape::LegOverrides;
 use super::stanza::{Stanza, list, quote, table};
@@ -6,9 +6,8 @@ use super::{names, schedule_text};
 use crate::topology::model::{Host, Leg, Net, NetKind, NetMember, Routing, Topology};
 use crate::topology::validate::{self, TopologyLines, ValidationPolicy};
 
-/// The text of a topology; reading it gives an equal topology, but for its
-/// notes, what only Emulab's listings show, and the lines that things are from.
-/// `comment` comes first, if it is not empty.
+/// Writes a topology. Reading the text gives an equal topology, except for its notes, facts that only Emulab's
+/// listings show, and line numbers. `comment` comes first, if it is not empty.
 pub fn write(topology: &Topology, comment: &str) -> String {
     let mut stanzas = vec![head(topology)];
     stanzas.extend(hosts(&topology.hosts));
@@ -45,7 +44,7 @@ fn head(topology: &Topology) -> Stanza {
     stanza
 }
 
-/// Neighbouring hosts that are alike share a stanza.
+/// Writes hosts; consecutive ones that are alike share a stanza.
 pub(super) fn hosts(hosts: &[Host]) -> Vec<Stanza> {
     let mut stanzas = Vec::new();
     let mut rest = hosts;
@@ -58,7 +57,7 @@ pub(super) fn hosts(hosts: &[Host]) -> Vec<Stanza> {
     stanzas
 }
 
-/// Whether the last host of a group is like the first, and in step with the others.
+/// True if the last host of a group has the values of the first and the next name and cell in the sequence.
 fn is_group(group: &[Host]) -> bool {
     let [first, second, ..] = group else { return true };
     let [.., before, last] = group else { return true };
@@ -99,7 +98,7 @@ fn host_stanza(first: &Host, group: &[Host]) -> Stanza {
     stanza
 }
 
-/// One word as a text, more as a list.
+/// Writes one word as a text and more as a list.
 fn words_value(words: &[String]) -> String {
     match words {
         [one] => quote(one),
@@ -119,8 +118,8 @@ fn nets(topology: &Topology) -> Vec<Stanza> {
     stanzas
 }
 
-/// Whether the last of some links joins the same host as the first, with the
-/// same values, to the host whose name follows that of the one before.
+/// True if the last of some links joins the same host as the first, with the same values, to the host whose
+/// name follows that of the one before.
 fn are_spokes(topology: &Topology, links: &[Net]) -> bool {
     let ([first, ..], [.., before, last]) = (links, links) else { return true };
     let link = |net: &Net| net.kind == NetKind::Link && net.name == default_name(topology, net);
@@ -171,7 +170,7 @@ fn net_stanza(topology: &Topology, net: &Net, group: &[Net]) -> Stanza {
     stanza
 }
 
-/// The values of a link or LAN: one for all, then directions, then single legs.
+/// Writes the values of a link or LAN: common ones, then those of directions, then of single legs.
 fn values(topology: &Topology, net: &Net, stanza: &mut Stanza) {
     let ((up, down), _) = base(net);
     stanza.shape(&LegOverrides { rate: Some(up.rate), ..LegOverrides::between(&Leg::default(), &up) });
@@ -200,8 +199,8 @@ fn values(topology: &Topology, net: &Net, stanza: &mut Stanza) {
     }
 }
 
-/// What is to be written for all legs: the two directions of a link end to
-/// end, of a LAN the values that most members have; and whether that says all.
+/// The values to write for all legs: a link's two directions end to end, or a LAN's most common values. The
+/// flag is true if they describe the net completely.
 fn base(net: &Net) -> ((Leg, Leg), bool) {
     let pair = match (net.kind, net.members.as_slice()) {
         (NetKind::Link, [a, b]) => (whole_of(&a.to_net, &b.from_net), whole_of(&b.to_net, &a.from_net)),
@@ -218,7 +217,7 @@ fn base(net: &Net) -> ((Leg, Leg), bool) {
     (pair, exact)
 }
 
-/// What comes up most often; of equals the first.
+/// The most frequent item; the first of equals.
 pub(crate) fn most_common<T: PartialEq>(items: impl Iterator<Item = T>) -> Option<T> {
     let mut counted: Vec<(T, usize)> = Vec::new();
     for item in items {
@@ -231,7 +230,7 @@ pub(crate) fn most_common<T: PartialEq>(items: impl Iterator<Item = T>) -> Optio
     most.map(|(item, _)| item)
 }
 
-/// The legs that the reader makes of a base.
+/// The legs that the reader would make from a base.
 fn read_back<'a>(net: &'a Net, (up, down): &'a (Leg, Leg)) -> impl Iterator<Item = (Leg, Leg)> + 'a {
     (0..net.members.len()).map(move |place| match (net.kind, place) {
         (NetKind::Link, 0) => (up.halves().0, down.halves().1),
@@ -240,8 +239,8 @@ fn read_back<'a>(net: &'a Net, (up, down): &'a (Leg, Leg)) -> impl Iterator<Item
     })
 }
 
-/// The direction whose halves these are, as nearly as there is one, with the
-/// loss that takes the fewest digits.
+/// The direction that [`Leg::halves`] would split into these legs, as nearly as there is one, with the loss of
+/// the fewest digits.
 pub(crate) fn whole_of(to_net: &Leg, from_net: &Leg) -> Leg {
     let joined = to_net.joined(from_net);
     let rounded = (0..17).filter_map(|digits| format!("{:.digits$e}", joined.loss).parse::<f64>().ok());
@@ -254,7 +253,7 @@ pub(crate) fn whole_of(to_net: &Leg, from_net: &Leg) -> Leg {
     Leg { rate: to_net.rate, delay, loss: loss.unwrap_or(0.0), jitter: to_net.jitter, burst: to_net.burst, ..joined }
 }
 
-/// The members that differ from the base, those alike together.
+/// Writes the members that differ from the base; equal ones share a stanza.
 fn legs(topology: &Topology, net: &Net, pair: &(Leg, Leg), prefix: u8, all_given: bool) -> Vec<String> {
     let mut groups: Vec<(Stanza, Vec<&str>)> = Vec::new();
     for ((to_net, from_net), member) in read_back(net, pair).zip(&net.members) {

@@ -1,4 +1,4 @@
-//! A forest: nodes behind homes behind middles behind tops that are all on one LAN.
+//! A forest: nodes behind homes, behind middles, behind tops, which share one LAN.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -7,60 +7,52 @@ use super::{GenerateError, LegParameters, in_range, lan, share, shifted};
 use crate::topology::model::{Host, HostIndex, Net, NetMember, Routing, Topology};
 use crate::units::format_duration;
 
-/// How many tiers of super nodes a forest has room for: homes, middles, tops.
+/// The tiers of super nodes in a forest: homes, middles, tops.
 pub const FOREST_TIERS: usize = 3;
 
-/// A forest: hosts `n1`…, `home1`…, `middle1`… and `top1`…; LANs `edge` behind
-/// each home, `district` behind each middle, `region` behind each top, and
-/// `core` if there is more than one top. Legs downward have no delay, so that a
-/// hop's delay is that of one leg.
+/// A forest: hosts `n1`…, `home1`…, `middle1`… and `top1`…; LANs `edge` behind each home, `district` behind
+/// each middle, `region` behind each top, and `core` if there is more than one top. Downward legs have no
+/// delay, so that a hop's delay is that of one leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forest {
-    /// How many nodes; homes, middles and tops run none.
+    /// The number of nodes, without homes, middles and tops.
     pub nodes: usize,
-    /// How many of them are behind a home.
     pub per_home: usize,
-    /// How many homes are behind a middle.
     pub per_middle: usize,
-    /// How many tops, if there are as many middles.
-    pub tops: usize,
-    /// The nodes of a home stand in a square of so many cells a side.
+    /// The number of tops, unless there are fewer middles.
+    pub roots: usize,
+    /// The side, in cells, of the square in which the nodes of a home stand.
     pub area: usize,
-    /// Upward leg of a node.
     pub node: LegParameters,
-    /// Upward leg of a home.
     pub home: LegParameters,
-    /// Upward leg of a middle.
     pub middle: LegParameters,
-    /// Each leg of a top.
     pub top: LegParameters,
 }
 
-/// How many hosts of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ForestCounts {
     nodes: usize,
     homes: usize,
     middles: usize,
-    tops: usize,
+    roots: usize,
 }
 
 impl ForestCounts {
-    /// Where the hosts of each kind begin: tops, middles, homes, nodes.
+    /// The first index of each kind of hosts: tops, middles, homes, nodes.
     const fn firsts(self) -> [HostIndex; 4] {
-        [0, self.tops, self.tops + self.middles, self.tops + self.middles + self.homes]
+        [0, self.roots, self.roots + self.middles, self.roots + self.middles + self.homes]
     }
 }
 
 impl Forest {
-    /// A hundred nodes behind each home, five homes behind each middle, four
-    /// tops; rates and delays as in the published tree, but for the satellite.
+    /// A hundred nodes behind each home, five homes behind each middle, four tops. Rates and delays are those
+    /// of the published tree, without the satellite.
     pub const fn for_nodes(nodes: usize) -> Self {
         Self {
             nodes,
             per_home: 100,
             per_middle: 5,
-            tops: 4,
+            roots: 4,
             area: 16,
             node: LegParameters::new(1, 40),
             home: LegParameters::new(10, 40),
@@ -69,13 +61,13 @@ impl Forest {
         }
     }
 
-    /// Makes it.
+    /// Makes the topology.
     ///
     /// # Errors
-    /// When there are too few or too many nodes, or not room for them to stand.
+    /// When there are too few or too many nodes, or too few cells for them.
     pub fn topology(&self) -> Result<Topology, GenerateError> {
         in_range("a forest", self.nodes, 2)?;
-        for (what, number) in [("per_home", self.per_home), ("per_middle", self.per_middle), ("tops", self.tops)] {
+        for (what, number) in [("per_home", self.per_home), ("per_middle", self.per_middle), ("tops", self.roots)] {
             if number == 0 {
                 return Err(GenerateError::None(what));
             }
@@ -97,7 +89,7 @@ impl Forest {
     fn counts(&self) -> ForestCounts {
         let homes = self.nodes.div_ceil(self.per_home);
         let middles = homes.div_ceil(self.per_middle);
-        ForestCounts { nodes: self.nodes, homes, middles, tops: self.tops.min(middles) }
+        ForestCounts { nodes: self.nodes, homes, middles, roots: self.roots.min(middles) }
     }
 
     fn hosts(&self, counts: ForestCounts) -> Vec<Host> {
@@ -109,9 +101,9 @@ impl Forest {
                 ..Host::default()
             })
         };
-        let upper = named("top", "top", counts.tops).chain(named("middle", "middle", counts.middles));
+        let upper = named("top", "top", counts.roots).chain(named("middle", "middle", counts.middles));
         let mut hosts: Vec<Host> = upper.chain(named("home", "home", counts.homes)).collect();
-        // Homes stand as wide as they stand deep.
+        // Homes stand in a square.
         let row = (1..).find(|row| row * row >= counts.homes).unwrap_or(1);
         let mut nodes = named("n", "node", counts.nodes);
         for home in 0..counts.homes {
@@ -119,7 +111,7 @@ impl Forest {
             let corner = (home % row * self.area, home / row * self.area);
             for (place, host) in nodes.by_ref().take(behind).enumerate() {
                 let spot = place * self.area * self.area / behind;
-                // In range: there are not that many hosts.
+                // Fits i32: there are not that many hosts.
                 let cell = ((corner.0 + spot % self.area) as i32, (corner.1 + spot / self.area) as i32);
                 hosts.push(Host { cell: Some(cell), ..host });
             }
@@ -127,17 +119,17 @@ impl Forest {
         hosts
     }
 
-    /// Those of a branch one after the other, so that routes to it are few.
+    /// Makes the nets branch by branch, so that adjacent subnets merge into few routes.
     fn nets(&self, counts: ForestCounts) -> Vec<Net> {
         let [tops, middles, homes, nodes] = counts.firsts();
         let below = |leg: LegParameters, host: HostIndex| LegParameters { delay: Duration::ZERO, ..leg }.member(host);
         let behind = |gateway: NetMember, hosts: Range<HostIndex>, leg: LegParameters| {
             std::iter::once(gateway).chain(hosts.map(|host| leg.member(host))).collect::<Vec<_>>()
         };
-        let core = || lan("core".to_owned(), (0..counts.tops).map(|top| self.top.member(tops + top)).collect());
-        let mut nets: Vec<Net> = (counts.tops > 1).then(core).into_iter().collect();
-        for top in 0..counts.tops {
-            let region = share(counts.middles, counts.tops, top);
+        let core = || lan("core".to_owned(), (0..counts.roots).map(|top| self.top.member(tops + top)).collect());
+        let mut nets: Vec<Net> = (counts.roots > 1).then(core).into_iter().collect();
+        for top in 0..counts.roots {
+            let region = share(counts.middles, counts.roots, top);
             let members = behind(below(self.top, tops + top), shifted(region.clone(), middles), self.middle);
             nets.push(lan(format!("region{}", top + 1), members));
             for middle in region {
@@ -156,9 +148,8 @@ impl Forest {
         nets
     }
 
-    /// What the file says about itself.
     pub fn comment(&self) -> String {
-        let ForestCounts { nodes, homes, middles, tops } = self.counts();
+        let ForestCounts { nodes, homes, middles, roots: tops } = self.counts();
         let leg = |leg: LegParameters| format!("{}/s, {}", leg.rate, format_duration(leg.delay));
         format!(
             "A forest: {nodes} nodes behind {homes} homes behind {middles} middles behind {tops} tops.\n\
@@ -170,7 +161,7 @@ impl Forest {
             leg(self.top),
             self.per_home,
             self.per_middle,
-            self.tops,
+            self.roots,
             self.area,
         )
     }
@@ -208,7 +199,10 @@ mod tests {
     fn what_cannot_be_is_refused() {
         let wrong = |forest: Forest| forest.topology().unwrap_err().to_string();
         assert!(wrong(Forest::for_nodes(131_000)).contains("131071"));
-        assert_eq!(wrong(Forest { tops: 0, ..Forest::for_nodes(10) }), "a forest cannot have 0 for `tops`: at least 1");
+        assert_eq!(
+            wrong(Forest { roots: 0, ..Forest::for_nodes(10) }),
+            "a forest cannot have 0 for `tops`: at least 1"
+        );
         let crowded = wrong(Forest { area: 9, ..Forest::for_nodes(100) });
         assert_eq!(crowded, "100 nodes of a home do not fit on 9 × 9 cells: give them a larger area");
     }

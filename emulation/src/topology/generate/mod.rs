@@ -1,4 +1,4 @@
-//! The two topologies of the published experiments, and a forest, of any size.
+//! Generators for the two topologies of the published experiments, and for a forest, of any size.
 
 mod forest;
 mod star;
@@ -13,69 +13,33 @@ pub use forest::{FOREST_TIERS, Forest};
 pub use star::Star;
 pub use tree::{Tree, TreeShape};
 
-/// Why a topology cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GenerateError {
-    /// Too few, or more than a topology may have.
+    /// Fewer than needed, or more than a topology may have.
     #[error("{what} of {nodes} nodes cannot be made: it has {least} to {most}")]
-    Nodes {
-        /// A star, a tree.
-        what: &'static str,
-        /// So many.
-        nodes: usize,
-        /// At least.
-        least: usize,
-        /// At most.
-        most: usize,
-    },
-    /// There would be none of something that there has to be.
+    Nodes { what: &'static str, nodes: usize, least: usize, most: usize },
+    /// A part that the topology needs would be empty.
     #[error("a forest cannot have 0 for `{0}`: at least 1")]
     None(&'static str),
-    /// Each node has a cell for itself.
+    /// More nodes than cells: each needs its own.
     #[error("{nodes} nodes of a home do not fit on {area} × {area} cells: give them a larger area")]
-    Crowded {
-        /// The nodes of one home.
-        nodes: usize,
-        /// Cells a side.
-        area: usize,
-    },
-    /// The numbers of a tree contradict each other.
+    Crowded { nodes: usize, area: usize },
+    /// The numbers given for a tree contradict each other.
     #[error("{nodes} nodes are not {x45} X-45s, {tactical} tactical and {low} low-flying ones")]
-    Sum {
-        /// The nodes of all classes.
-        nodes: usize,
-        /// The X-45s.
-        x45: usize,
-        /// The tactical ones.
-        tactical: usize,
-        /// The low-flying ones.
-        low: usize,
-    },
-    /// Each of a class has at least one of the next below it behind it.
+    Sum { nodes: usize, x45: usize, tactical: usize, low: usize },
+    /// A class has fewer hosts than the class above it: each host needs at least one below it.
     #[error("{lower} {lower_class} are too few for {upper} {upper_class}: at least one is behind each")]
-    Level {
-        /// The upper class.
-        upper_class: &'static str,
-        /// How many there are of it.
-        upper: usize,
-        /// The lower class.
-        lower_class: &'static str,
-        /// How many there are of it.
-        lower: usize,
-    },
+    Level { upper_class: &'static str, upper: usize, lower_class: &'static str, lower: usize },
 }
 
-/// The rate and the delay of a host's leg, the same in both directions.
+/// The rate and the delay of a host's leg, in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegParameters {
-    /// The rate.
     pub rate: Rate,
-    /// The delay, one way.
     pub delay: Duration,
 }
 
 impl LegParameters {
-    /// So many Mbit/s and milliseconds.
     pub const fn new(mbit: u64, ms: u64) -> Self {
         Self { rate: Rate::from_bps(mbit * 1_000_000), delay: Duration::from_millis(ms) }
     }
@@ -91,7 +55,7 @@ fn lan(name: String, members: Vec<NetMember>) -> Net {
 }
 
 fn in_range(what: &'static str, nodes: usize, least: usize) -> Result<(), GenerateError> {
-    // One is left for the server.
+    // One host is left for the server.
     let most = MAX_HOSTS - 1;
     match (least..=most).contains(&nodes) {
         true => Ok(()),
@@ -99,7 +63,7 @@ fn in_range(what: &'static str, nodes: usize, least: usize) -> Result<(), Genera
     }
 }
 
-/// The part of `all` that falls to one of `among`, the first getting the odd ones.
+/// Splits `all` evenly among `among`; the first ones get the remainder.
 fn share(all: usize, among: usize, index: usize) -> std::ops::Range<usize> {
     let begin = |index: usize| index * (all / among) + index.min(all % among);
     begin(index)..begin(index + 1)

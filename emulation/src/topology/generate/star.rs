@@ -1,4 +1,4 @@
-//! The star: one switch, and a leg to each host.
+//! The star: one switch, with a leg to each host.
 
 use std::time::Duration;
 
@@ -6,17 +6,15 @@ use super::{GenerateError, LegParameters, in_range, lan};
 use crate::topology::model::{Host, Routing, Topology};
 use crate::units::{Rate, format_duration};
 
-/// Hosts stand on the grid in rows of so many.
+/// Hosts in a row of the grid.
 const ROW: usize = 10;
 
 /// A star: `node1`, `node2`… and `server`, each with its own leg to one switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Star {
-    /// How many hosts, the server included, as the published figures count.
+    /// The number of hosts with the server, as in the published figures.
     pub nodes: usize,
-    /// The legs of the nodes.
     pub node: LegParameters,
-    /// The leg of the server.
     pub server: LegParameters,
 }
 
@@ -27,7 +25,7 @@ impl Star {
         Self { nodes, node: LegParameters::new(100, 50), server: LegParameters::new(100, 125) }
     }
 
-    /// Makes it.
+    /// Makes the topology.
     ///
     /// # Errors
     /// With fewer than two hosts, or too many.
@@ -37,7 +35,7 @@ impl Star {
         let host = |index: usize| {
             let (name, class) =
                 if index == last { ("server".to_owned(), "server") } else { (format!("node{}", index + 1), "star") };
-            // In range: there are not that many hosts.
+            // Fits i32: there are not that many hosts.
             let cell = ((index % ROW) as i32, (index / ROW) as i32);
             Host { name, class: Some(class.to_owned()), cell: Some(cell), ..Host::default() }
         };
@@ -51,7 +49,6 @@ impl Star {
         })
     }
 
-    /// What the file says about itself.
     pub fn comment(&self) -> String {
         let ms = |delay: Duration| format_duration(delay);
         let leg = |leg: LegParameters| format!("{}, {}", rate(leg.rate), ms(leg.delay));

@@ -4,14 +4,14 @@ use super::{GenerateError, LegParameters, in_range, lan, share, shifted};
 use crate::topology::model::{Host, HostIndex, Net, NetMember, Routing, Topology};
 use crate::units::format_duration;
 
-/// How many of each class; the server is not counted.
+/// The number of hosts of each class, without the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeShape {
     /// High-flying nodes, on one LAN with the server.
     pub x45: usize,
-    /// Tactical UAVs, on a LAN with the X-45 that they are behind.
+    /// Tactical UAVs, each on the LAN of the X-45 above it.
     pub tactical: usize,
-    /// Low-flying nodes, on a LAN with the tactical UAV that they are behind.
+    /// Low-flying nodes, each on the LAN of the tactical UAV above it.
     pub low: usize,
 }
 
@@ -19,9 +19,7 @@ pub struct TreeShape {
 /// `mid` behind each X-45, an `edge` behind each tactical UAV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// How many hosts of each class.
     pub shape: TreeShape,
-    /// Every leg of a low-flying node.
     pub low: LegParameters,
     /// Every leg of a tactical UAV: on its X-45's LAN and on its own.
     pub tactical: LegParameters,
@@ -32,15 +30,13 @@ pub struct Tree {
 }
 
 impl TreeShape {
-    /// The shape that is inferred for a number of nodes.
+    /// The inferred shape for a number of nodes.
     ///
-    /// The published text gives the numbers of nodes and of machines. Of the
-    /// machines beyond the nodes each shaped two legs: 15 or 16 legs for 11
-    /// nodes, 109 or 110 for 92. A leg for every node and one more for every
-    /// node that routes leaves 4 or 5 routers of 11 and 17 or 18 of 92. It also
-    /// says that 54, 75 and 92 share a structure and grow at the edges. So: 2
-    /// X-45s and 3 tactical UAVs for 11 (5 routers), 2 and 6 for about 31, and
-    /// 3 and 15 from 45 nodes on (18 routers), the rest low-flying.
+    /// The published text gives the numbers of nodes and of machines. Each machine that was no node shaped two
+    /// legs: 15 or 16 legs for 11 nodes, 109 or 110 for 92. A leg for every node and one more for every node
+    /// that routes leaves 4 or 5 routers of 11 and 17 or 18 of 92. The text also says that 54, 75 and 92 share
+    /// a structure and grow at the edges. So: 2 X-45s and 3 tactical UAVs for 11 (5 routers), 2 and 6 for about
+    /// 31, and 3 and 15 from 45 nodes on (18 routers), the rest low-flying.
     pub const fn inferred(nodes: usize) -> Self {
         let (x45, tactical) = match nodes {
             0..=7 => (1, if nodes < 7 { 1 } else { 2 }),
@@ -51,10 +47,10 @@ impl TreeShape {
         Self { x45, tactical, low: nodes.saturating_sub(x45 + tactical) }
     }
 
-    /// The same, where some classes are given: the low-flying nodes are what is left.
+    /// The shape with some classes given; the rest are low-flying nodes.
     ///
     /// # Errors
-    /// When the classes given are not so many nodes together.
+    /// When the given classes do not sum up to the number of nodes.
     pub fn from_classes(
         nodes: Option<usize>,
         x45: Option<usize>,
@@ -72,7 +68,6 @@ impl TreeShape {
         }
     }
 
-    /// All nodes.
     pub const fn nodes(self) -> usize {
         self.x45 + self.tactical + self.low
     }
@@ -104,7 +99,7 @@ impl Tree {
         }
     }
 
-    /// Makes it.
+    /// Makes the topology.
     ///
     /// # Errors
     /// When a class is empty or larger than the one below it, or there are too many.
@@ -127,7 +122,7 @@ impl Tree {
         let host = |name: String, class: &str, column: usize, row: usize| Host {
             name,
             class: Some(class.to_owned()),
-            // In range: there are not that many hosts.
+            // Fits i32: there are not that many hosts.
             cell: Some((column as i32, row as i32)),
             ..Host::default()
         };
@@ -163,7 +158,6 @@ impl Tree {
         nets
     }
 
-    /// What the file says about itself.
     pub fn comment(&self) -> String {
         let TreeShape { x45, tactical, low } = self.shape;
         let legs = |legs: LegParameters| format!("{}/s, {}", legs.rate, format_duration(legs.delay));
@@ -186,7 +180,7 @@ impl Tree {
         )
     }
 
-    /// The flags of what is not as published.
+    /// The flags of the values that differ from the published ones.
     fn changed(&self) -> String {
         let published = Self::published(self.shape);
         let classes = [
@@ -221,7 +215,7 @@ mod tests {
         Tree::published(TreeShape::inferred(nodes)).topology().unwrap()
     }
 
-    /// The legs of all but the server.
+    /// The number of legs without the server's.
     fn legs(topology: &Topology) -> usize {
         topology.nets.iter().map(|net| net.members.len()).sum::<usize>() - 1
     }
@@ -232,7 +226,7 @@ mod tests {
 
     #[test]
     fn leg_count_matches_published_machines() {
-        // 19 machines for 11 nodes, 147 for 92, two legs on each that was no node.
+        // 19 machines for 11 nodes, 147 for 92; each machine that was no node shaped two legs.
         assert_eq!((legs(&tree(11)).div_ceil(2) + 11, routers(&tree(11))), (19, 5));
         assert_eq!((legs(&tree(92)).div_ceil(2) + 92, routers(&tree(92))), (147, 18));
     }

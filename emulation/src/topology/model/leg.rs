@@ -1,31 +1,27 @@
-//! What a direction of an interface does to packets.
+//! The treatment of packets by one direction of an interface.
 
 use std::time::Duration;
 
 use crate::units::Rate;
 
-/// One direction of an interface.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Leg {
-    /// The rate; [`Rate::UNLIMITED`] takes no time to send.
+    /// The rate; [`Rate::UNLIMITED`] transmits at once.
     pub rate: Rate,
     /// Propagation delay, one way.
     pub delay: Duration,
     /// Random loss of single packets, 0 to 1.
     pub loss: f64,
-    /// Loss in bursts, in addition.
     pub burst: Option<Burst>,
-    /// Extra delay, drawn evenly from zero to this for each packet; order is kept.
+    /// Extra delay, drawn evenly from zero to this for each packet; packets keep their order.
     pub jitter: Duration,
-    /// What waits for the rate.
     pub queue: Queue,
 }
 
 impl Leg {
-    /// Splits a direction, end to end, into the leg from its sender into the
-    /// net and the leg from the net to its receiver, as Emulab does: half the
-    /// delay each, and a loss of 1 − √(1 − p) each. Jitter and bursts do not
-    /// split, so they stay with the sender; the queue is the sender's too.
+    /// Splits an end-to-end direction into the sender's leg and the receiver's, as Emulab does: half the delay
+    /// each, and a loss of 1 − √(1 − p) each. Jitter, bursts and the queue do not split and stay with the
+    /// sender.
     pub fn halves(&self) -> (Self, Self) {
         let loss = 1.0 - (1.0 - self.loss).sqrt();
         let half = self.delay / 2;
@@ -34,8 +30,8 @@ impl Leg {
         (to_net, from_net)
     }
 
-    /// What a packet meets that crosses this leg into the net and `from_net`
-    /// out of it: the inverse of [`Leg::halves`] but for rounding.
+    /// The end-to-end direction of this leg followed by `from_net`: the inverse of [`Leg::halves`], except for
+    /// rounding.
     pub fn joined(&self, from_net: &Self) -> Self {
         Self {
             rate: self.rate.slower(from_net.rate),
@@ -48,31 +44,29 @@ impl Leg {
     }
 }
 
-/// The Gilbert–Elliott model: a good and a bad state, moved between packet by
-/// packet (Gilbert 1960, Elliott 1963).
+/// The Gilbert–Elliott model: a good and a bad state, with a possible change at each packet (Gilbert 1960,
+/// Elliott 1963).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Burst {
-    /// Probability to turn bad, at each packet.
+    /// Probability, for each packet, of turning bad.
     pub enter: f64,
-    /// Probability to turn good again, at each packet: bursts last `1 / leave` packets.
+    /// Probability, for each packet, of turning good again: bursts last `1
+    /// leave` packets.
     pub leave: f64,
-    /// Loss in the bad state.
     pub loss: f64,
 }
 
-/// A queue before a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queue {
-    /// How many packets (or bytes) it holds, the one being sent included.
+    /// The most packets or bytes inside, including the packet in transmission.
     pub limit: u32,
-    /// Whether `limit` and the thresholds are in bytes.
+    /// True if `limit` and the thresholds are in bytes.
     pub in_bytes: bool,
-    /// Which packet is dropped.
     pub discipline: Discipline,
 }
 
 impl Queue {
-    /// Emulab's default: the packet that finds 50 before it is dropped.
+    /// Emulab's default: a packet that finds 50 before it is dropped.
     pub const DEFAULT: Self = Self { limit: 50, in_bytes: false, discipline: Discipline::DropTail };
 }
 
@@ -82,10 +76,10 @@ impl Default for Queue {
     }
 }
 
-/// Which packet a full or filling queue drops.
+/// The choice of the packet to drop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Discipline {
-    /// The one that finds it full.
+    /// The packet that finds the queue full.
     DropTail,
     /// Random early detection (Floyd and Jacobson 1993), gentle if so set.
     Red(Red),
@@ -96,17 +90,16 @@ pub enum Discipline {
 pub struct Red {
     /// Average queue at which dropping begins: `thresh_`.
     pub min_threshold: u32,
-    /// Average queue from which on all are dropped: `maxthresh_`.
+    /// Average queue from which on every packet is dropped: `maxthresh_`.
     pub max_threshold: u32,
-    /// One over the drop probability just below `max_threshold`: `linterm_`.
+    /// Reciprocal of the drop probability just below `max_threshold`: `linterm_`.
     pub linterm: u32,
     /// Weight of the newest sample in the average: `q_weight_`.
     pub weight: f64,
-    /// Whether the probability climbs on to 1 at twice `max_threshold`: `gentle_`.
+    /// True if the probability grows further, to 1 at twice `max_threshold`: `gentle_`.
     pub gentle: bool,
 }
 
 impl Red {
-    /// NS's defaults.
     pub const DEFAULT: Self = Self { min_threshold: 5, max_threshold: 15, linterm: 10, weight: 0.002, gentle: false };
 }

@@ -1,4 +1,4 @@
-//! The way of a packet from host to host, hop by hop, as the routes lead it.
+//! The path of a packet from host to host, hop by hop, by the routes.
 
 use super::super::model::{HostIndex, NetIndex, Routing, Topology};
 use super::RouteGraph;
@@ -6,26 +6,25 @@ use super::RouteGraph;
 /// One crossing of a link or LAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossing {
-    /// Which.
     pub net: NetIndex,
-    /// Who sends, by its place among the net's members.
+    /// The sender's index among the net's members.
     pub from: usize,
-    /// Who receives, likewise.
+    /// The receiver's index among the net's members.
     pub to: usize,
 }
 
-/// The ways between all hosts of a topology whose routes are computed.
-/// It holds 4 bytes for each host and each net that is some host's main one.
+/// The paths between all hosts of a topology with computed routes. It takes 4 bytes for each host and each net
+/// that is some host's main one.
 #[derive(Debug)]
 pub struct HostPaths<'a> {
     topology: &'a Topology,
     interfaces: Vec<Vec<(NetIndex, usize)>>,
-    /// By net: where each host sends what is for it.
+    /// By net: the next hop of each host towards it.
     tables: Vec<Vec<Option<Hop>>>,
 }
 
-/// The interface by which a packet leaves, and the gateway's place on that net.
-/// A host has far fewer interfaces, a net no more members, than fit.
+/// The outgoing interface, and the gateway's index on that net. Both fit: a host has far fewer interfaces, and
+/// a net no more members.
 #[derive(Clone, Copy, Debug)]
 struct Hop {
     interface: u16,
@@ -33,15 +32,14 @@ struct Hop {
 }
 
 impl<'a> HostPaths<'a> {
-    /// The ways that [`compute`](super::compute) leads packets, but for routes
-    /// that the file gives one by one.
+    /// Computes the paths along the routes of [`compute`](super::compute), without explicit routes of the file.
     pub fn from_topology(topology: &'a Topology) -> Self {
         let map = RouteGraph::from_topology(topology);
         let interfaces = topology.interfaces();
         let mut tables = vec![Vec::new(); topology.nets.len()];
         for (net, _) in interfaces.iter().filter_map(|own| own.first()) {
             if tables[*net].is_empty() {
-                // Who gets no routes reaches its neighbours and nobody else.
+                // Without routes a host only reaches the hosts on its own nets.
                 let forwards = !matches!(topology.routing, Routing::None | Routing::Manual);
                 let distances = map.distances(*net);
                 let hop = |host: HostIndex| {
@@ -56,10 +54,9 @@ impl<'a> HostPaths<'a> {
         Self { topology, interfaces, tables }
     }
 
-    /// What a packet at one host crosses next on its way to another; `None`
-    /// where no route leads, or within a host.
+    /// The next crossing of a packet at one host towards another; `None` without a route, or within a host.
     pub fn next(&self, at: HostIndex, to: HostIndex) -> Option<Crossing> {
-        // A host is known by its main address.
+        // A host is addressed by its main interface.
         let &(target, place) = self.interfaces[to].first().filter(|_| at != to)?;
         if let Some((_, own)) = self.interfaces[at].iter().find(|(net, _)| *net == target) {
             return Some(Crossing { net: target, from: *own, to: place });
@@ -69,7 +66,7 @@ impl<'a> HostPaths<'a> {
         Some(Crossing { net, from: own, to: usize::from(gateway) })
     }
 
-    /// All that it crosses, in order, as far as routes lead.
+    /// All crossings in order, as far as routes lead.
     pub fn crossings(&self, from: HostIndex, to: HostIndex) -> impl Iterator<Item = Crossing> + '_ {
         let mut at = from;
         std::iter::from_fn(move || {
@@ -79,7 +76,6 @@ impl<'a> HostPaths<'a> {
         })
     }
 
-    /// The host at the far end of a crossing.
     pub fn host(&self, crossing: Crossing) -> HostIndex {
         self.topology.nets[crossing.net].members[crossing.to].host
     }

@@ -80,7 +80,7 @@ fn shared_subnets_route_by_address() {
     assert_eq!(table(&topology, 0), ["10.9.0.4/31 via 10.9.0.3 net0"]);
 }
 
-/// Follows the routes as a kernel does: the longest prefix wins.
+/// Follows the routes like a kernel: the longest prefix wins.
 fn walk(topology: &Topology, tables: &[Vec<HostRoute>], from: usize, to: Ipv4Addr) -> Option<(usize, f64)> {
     let (mut host, mut cost) = (from, 0.0);
     let interfaces = topology.interfaces();
@@ -106,7 +106,7 @@ fn walk(topology: &Topology, tables: &[Vec<HostRoute>], from: usize, to: Ipv4Add
     None
 }
 
-/// What the cheapest way from a host to an interface of another costs, by brute force.
+/// The cost of the cheapest path from a host to an interface of another, by brute force.
 fn cheapest(topology: &Topology, from: usize, net: usize) -> Option<f64> {
     let interfaces = topology.interfaces();
     let mut best = vec![f64::INFINITY; topology.hosts.len()];
@@ -135,7 +135,7 @@ proptest! {
                     let expected = cheapest(&topology, from, index);
                     prop_assert_eq!(walked.map(|(host, _)| host), expected.map(|_| member.host));
                     let (Some((_, cost)), Some(expected)) = (walked, expected) else { continue };
-                    // Less if the way leads through the host itself.
+                    // The cost is less if the path leads through the host itself.
                     prop_assert!(cost <= expected + net.cost + 1e-9, "{cost} for {expected}");
                 }
             }

@@ -1,18 +1,16 @@
-//! Who is joined to whom.
+//! Connected components of a network.
 
 use std::collections::BTreeSet;
 
 use crate::topology::model::{HostIndex, Topology};
 
-/// The parts of a network between which there is no link.
+/// The components: hosts in different ones have no path between them.
 pub(super) struct NetworkComponents {
-    /// The part of each host.
     pub(super) of: Vec<usize>,
-    /// How many hosts are in each part.
+    /// The number of hosts in each component.
     pub(super) size: Vec<usize>,
 }
 
-/// Finds the parts.
 pub(super) fn parts(topology: &Topology) -> NetworkComponents {
     let (interfaces, count) = (topology.interfaces(), topology.hosts.len());
     let mut of = vec![usize::MAX; count];
@@ -44,7 +42,7 @@ pub(super) fn parts(topology: &Topology) -> NetworkComponents {
     NetworkComponents { of, size }
 }
 
-/// The first pair of hosts that are joined, but not by one net.
+/// The first pair of hosts that are connected, but not by one net.
 pub(super) fn unrouted(topology: &Topology, parts: &NetworkComponents) -> Option<(HostIndex, HostIndex)> {
     let interfaces = topology.interfaces();
     (0..topology.hosts.len()).find_map(|host| {

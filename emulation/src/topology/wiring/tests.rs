@@ -1,4 +1,4 @@
-//! Whether pipes get what the description means.
+//! Tests of the pipes that a description gets.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn topology() -> Topology {
     testing::nets(4, &[&[0, 1], &[0, 2, 3]])
 }
 
-/// How long 1250 bytes take that are sent at `start` from one member of a net to another.
+/// The time that 1250 bytes take, sent at `start` from one member of a net to another.
 fn crossing(topology: &Topology, net: NetIndex, [from, to]: [usize; 2], start: Duration) -> Option<Duration> {
     let (mut network, wiring) = build::<()>(topology, 1);
     wiring.begin(&mut network, Time::ZERO).unwrap();
@@ -129,7 +129,7 @@ fn host_change_affects_own_direction() {
     let link = with(&[(0, Some(1), TopologyChange::Delay(ms(40)))]);
     assert_eq!(crossing(&link, 0, [0, 1], ms(0)), Some(ms(10) + transmission));
     assert_eq!(crossing(&link, 0, [1, 0], ms(0)), Some(ms(40) + transmission));
-    // As tb-set-node-lan-delay: a leg of 25 ms, and the other's of 5 ms.
+    // As with `tb-set-node-lan-delay`: a leg of 25 ms, and the other's of 5 ms.
     let lan = with(&[(1, Some(2), TopologyChange::Delay(ms(25)))]);
     for pair in [[0, 1], [1, 0]] {
         assert_eq!(crossing(&lan, 1, pair, ms(0)), Some(ms(30) + 2 * transmission));

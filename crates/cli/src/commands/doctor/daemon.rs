@@ -62,7 +62,7 @@ fn hub(status: &Status, answer: HubAnswer) -> Finding {
         (None, State::Draining) => Finding::warn("hub", "the daemon is on its way out", "start it again"),
         (None, _) => {
             let why = status.last_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-            let fix = status.last_error.as_deref().map_or(UNREACHED, fix_of);
+            let fix = status.last_error.as_deref().map_or(UNREACHED, suggest_fix);
             Finding::fail("hub", format!("not attached to any{why}"), fix)
         }
     }
@@ -93,7 +93,7 @@ fn fix_of_hub(reason: &str) -> &'static str {
     if reason.contains("tier") {
         return "give the parent a greater `tier` than its children, and restart it";
     }
-    match fix_of(reason) {
+    match suggest_fix(reason) {
         UNREACHED => UNREACHED_HUB,
         fix => fix,
     }
@@ -107,7 +107,7 @@ const SILENT: &str =
 const UNREACHED: &str = "check `super` in its configuration, that the hub runs, and that UDP, TCP or QUIC reaches it";
 
 /// What to do about an error of a daemon that is not attached.
-fn fix_of(error: &str) -> &'static str {
+fn suggest_fix(error: &str) -> &'static str {
     let refused = |side: Side| Refusal::ALL.into_iter().find(|refusal| error.contains(&side.sentence(*refusal)));
     match (refused(Side::Remote), refused(Side::Local)) {
         (Some(refusal), _) => fix_of_ours(refusal),
@@ -223,8 +223,8 @@ mod tests {
             (Side::Local, Refusal::WrongRole, "`server`"),
         ] {
             let error = format!("cannot attach: udp://10.0.0.1:7700: {}", side.sentence(refusal));
-            assert!(fix_of(&error).contains(part), "{error}: {}", fix_of(&error));
+            assert!(suggest_fix(&error).contains(part), "{error}: {}", suggest_fix(&error));
         }
-        assert_eq!(fix_of("cannot attach: udp://10.0.0.1:7700: no answer"), UNREACHED);
+        assert_eq!(suggest_fix("cannot attach: udp://10.0.0.1:7700: no answer"), UNREACHED);
     }
 }

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
-use roost_control::{Client, Member, RequestQuery, RoomQuery, RoomStream, Roster};
-use roost_proto::node::ReflectionPolicy;
+use roost_control::{Client, Member, RoomQuery, RoomStream, Roster};
+use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, Cell, NodeId, format_node};
 use roost_terminal::Output;
 use tokio::sync::{mpsc, watch};
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &RoomArgs, socket: &Path, output: Output) -> Outco
         args,
         output,
         client,
-        places,
+        outputs: places,
         seen: KnownNodes::default(),
         members: BTreeMap::new(),
         known: RoomTotals::default(),
@@ -61,7 +61,7 @@ struct Room<'a> {
     args: &'a RoomArgs,
     output: Output,
     client: Client,
-    places: StreamOutputs,
+    outputs: StreamOutputs,
     seen: KnownNodes,
     /// Who is in.
     members: BTreeMap<NodeId, Member>,
@@ -89,7 +89,7 @@ impl Room<'_> {
         loop {
             tokio::select! {
                 roster = entered.next() => match roster? {
-                    Some(roster) => self.hear_roster(roster)?,
+                    Some(roster) => self.apply_roster(roster)?,
                     None => return Err(Failure::new(Code::Unreachable, "the daemon has left the room: it is leaving")),
                 },
                 Some((key, told)) = hears.recv() => self.handle_update(key, told)?,
@@ -101,7 +101,7 @@ impl Room<'_> {
     }
 
     /// Brings who is in, and their streams, to what a list says.
-    fn hear_roster(&mut self, roster: Roster) -> Outcome {
+    fn apply_roster(&mut self, roster: Roster) -> Outcome {
         let listed: BTreeSet<NodeId> = roster.members.iter().map(|member| member.node).collect();
         let gone: Vec<NodeId> = self.members.keys().filter(|node| !listed.contains(node)).copied().collect();
         for node in gone {
@@ -148,21 +148,22 @@ impl Room<'_> {
         let (node, service) = key;
         let Some(cell) = self.members.get(&node).map(|member| member.cell) else { return };
         let Some(came) = self.known.stream(key) else { return };
-        let to = match self.places.of_stream(key) {
+        let to = match self.outputs.of_stream(key) {
             Ok(to) => to,
             Err(failure) => {
                 return self.output.say(format!("{}: {service} is not received: {failure}", self.who(node)));
             }
         };
         came.to = to.as_ref().map(ToString::to_string);
-        let query = RequestQuery {
+        let request = ServiceRequest {
             provider: Some(node.into()),
-            reflect: Some(ReflectionPolicy::Always),
+            reflect: ReflectionPolicy::Always,
             timeout: self.args.timeout,
-            ..RequestQuery::new(service, Area::Exact(cell))
+            ..ServiceRequest::new(service, Area::Exact(cell))
         };
-        let (form, output) = (self.places.form(), self.output);
-        let stream = StreamTask { client: self.client.clone(), key, query, to, form, output, told: self.told.clone() };
+        let (form, output) = (self.outputs.format(), self.output);
+        let stream =
+            StreamTask { client: self.client.clone(), key, request, to, format: form, output, told: self.told.clone() };
         let (place, at) = watch::channel(cell);
         self.running.insert(key, place);
         self.tasks.spawn(stream.run(at));
@@ -223,14 +224,14 @@ impl Room<'_> {
     /// Ends all streams and tells what came of everybody.
     async fn leave(mut self, mut hears: mpsc::Receiver<(MemberStream, StreamUpdate)>) -> Outcome {
         // While they are up the members are known by name.
-        let peers = self.client.connections().await.ok();
+        let connections = self.client.connections().await.ok();
         self.running.clear();
         let (closed, _) = mpsc::channel(1);
         drop(std::mem::replace(&mut self.told, closed));
         while let Some((key, told)) = hears.recv().await {
             self.handle_update(key, told)?;
         }
-        let rows = self.known.rows(peers.as_ref());
+        let rows = self.known.rows(connections.as_ref());
         if self.output.is_json() {
             return totals::print(RoomEvent::Report { room: &self.args.name, members: rows }, self.output);
         }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use roost_proto::{NodeId, Service};
-use roost_services::{SinkSpec, TrackForm};
+use roost_services::{SinkSpec, TrackFormat};
 
-use crate::args::{Form, RoomArgs};
+use crate::args::{OutputFormat, RoomArgs};
 use crate::failure::{Failure, Outcome};
 
 /// One stream in a room.
@@ -14,13 +14,13 @@ pub(super) type MemberStream = (NodeId, Service);
 
 /// Gives each stream its place.
 pub(super) struct StreamOutputs {
-    to: To,
-    form: TrackForm,
+    to: OutputTarget,
+    format: TrackFormat,
     /// The number of each stream, from 0, and how often it had a place.
     given: BTreeMap<MemberStream, (u16, u32)>,
 }
 
-enum To {
+enum OutputTarget {
     Nowhere,
     Folder(PathBuf),
     /// How, host and first port.
@@ -33,21 +33,21 @@ impl StreamOutputs {
         let to = match (&args.output_dir, &args.output) {
             (Some(folder), _) => {
                 std::fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
-                To::Folder(folder.clone())
+                OutputTarget::Folder(folder.clone())
             }
             (None, Some(output)) => players(output)?,
-            (None, None) => To::Nowhere,
+            (None, None) => OutputTarget::Nowhere,
         };
-        let form = match args.form {
-            Form::Json => TrackForm::JsonLines,
-            Form::Full => TrackForm::Full,
-            Form::Raw => TrackForm::Raw,
+        let format = match args.form {
+            OutputFormat::Json => TrackFormat::JsonLines,
+            OutputFormat::Full => TrackFormat::Full,
+            OutputFormat::Raw => TrackFormat::Raw,
         };
-        Ok(Self { to, form, given: BTreeMap::new() })
+        Ok(Self { to, format, given: BTreeMap::new() })
     }
 
-    pub(super) fn form(&self) -> TrackForm {
-        self.form
+    pub(super) fn format(&self) -> TrackFormat {
+        self.format
     }
 
     /// Where a stream goes that begins, perhaps again: to its port as before,
@@ -61,13 +61,13 @@ impl StreamOutputs {
         *times += 1;
         let (node, service) = key;
         Ok(match &self.to {
-            To::Nowhere => None,
-            To::Folder(folder) => {
+            OutputTarget::Nowhere => None,
+            OutputTarget::Folder(folder) => {
                 let again = if *times > 1 { format!("-{times}") } else { String::new() };
-                let name = format!("{node}{again}.{}", ending(service, self.form));
+                let name = format!("{node}{again}.{}", ending(service, self.format));
                 Some(SinkSpec::File(folder.join(name)))
             }
-            To::Players(how, host, first) => {
+            OutputTarget::Players(how, host, first) => {
                 let port = number.checked_mul(2).and_then(|offset| first.checked_add(offset));
                 let port = port.ok_or_else(|| Failure::failed(format!("no port is left from {first} on")))?;
                 Some(how(format!("{host}:{port}")))
@@ -76,7 +76,7 @@ impl StreamOutputs {
     }
 }
 
-fn players(output: &SinkSpec) -> Outcome<To> {
+fn players(output: &SinkSpec) -> Outcome<OutputTarget> {
     let wrong = || {
         Failure::usage(
             "name the first of the players' ports: -o udp://HOST:PORT or rtp://HOST:PORT; or a folder: --output-dir DIR",
@@ -88,14 +88,14 @@ fn players(output: &SinkSpec) -> Outcome<To> {
         _ => return Err(wrong()),
     };
     let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
-    Ok(To::Players(how, host.to_owned(), port.parse().map_err(|_| wrong())?))
+    Ok(OutputTarget::Players(how, host.to_owned(), port.parse().map_err(|_| wrong())?))
 }
 
-fn ending(service: Service, form: TrackForm) -> &'static str {
-    match (service, form) {
+fn ending(service: Service, format: TrackFormat) -> &'static str {
+    match (service, format) {
         (Service::Video, _) => "ts",
-        (Service::Track, TrackForm::JsonLines | TrackForm::Full) => "jsonl",
-        (Service::Track, TrackForm::Raw) => "txt",
+        (Service::Track, TrackFormat::JsonLines | TrackFormat::Full) => "jsonl",
+        (Service::Track, TrackFormat::Raw) => "txt",
         (Service::Image, _) => "jpg",
         (Service::Sensor, _) => "json",
     }
@@ -105,8 +105,8 @@ fn ending(service: Service, form: TrackForm) -> &'static str {
 mod tests {
     use super::*;
 
-    fn places(to: To) -> impl FnMut(u8, Service) -> Option<String> {
-        let mut places = StreamOutputs { to, form: TrackForm::JsonLines, given: BTreeMap::new() };
+    fn places(to: OutputTarget) -> impl FnMut(u8, Service) -> Option<String> {
+        let mut places = StreamOutputs { to, format: TrackFormat::JsonLines, given: BTreeMap::new() };
         move |number, service| {
             let place = places.of_stream((NodeId::from_bytes([number; 16]), service)).ok()?;
             place.map(|spec| spec.to_string())
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn each_stream_keeps_its_port() {
-        let mut place = places(To::Players(SinkSpec::Udp, "[::1]".to_owned(), 65_531));
+        let mut place = places(OutputTarget::Players(SinkSpec::Udp, "[::1]".to_owned(), 65_531));
         assert_eq!(place(1, Service::Video).as_deref(), Some("udp://[::1]:65531"));
         assert_eq!(place(2, Service::Video).as_deref(), Some("udp://[::1]:65533"));
         assert_eq!(place(1, Service::Video).as_deref(), Some("udp://[::1]:65531"));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn returning_stream_gets_new_file() {
-        let mut place = places(To::Folder("x".into()));
+        let mut place = places(OutputTarget::Folder("x".into()));
         let node = "01".repeat(16);
         for (service, name) in [
             (Service::Video, format!("x/{node}.ts")),

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use roost_control::{Client, Frame, RequestEvent, RequestQuery};
+use roost_control::{Client, Frame, RequestEvent};
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Cell};
-use roost_services::{SinkSpec, SinkState, TrackForm};
+use roost_services::{SinkSpec, SinkState, TrackFormat};
 use roost_terminal::Output;
 use tokio::sync::{mpsc, watch};
 
@@ -32,9 +33,9 @@ pub(super) enum StreamUpdate {
 pub(super) struct StreamTask {
     pub(super) client: Client,
     pub(super) key: MemberStream,
-    pub(super) query: RequestQuery,
+    pub(super) request: ServiceRequest,
     pub(super) to: Option<SinkSpec>,
-    pub(super) form: TrackForm,
+    pub(super) format: TrackFormat,
     pub(super) output: Output,
     /// Who hears of it.
     pub(super) told: mpsc::Sender<(MemberStream, StreamUpdate)>,
@@ -50,7 +51,7 @@ enum AttemptEnd {
 
 /// What one request has brought, as it was told last.
 #[derive(Default)]
-struct Brought {
+struct StreamProgress {
     bytes: u64,
     /// Bytes that were told.
     told: u64,
@@ -61,13 +62,13 @@ impl StreamTask {
     /// Receives until the other end of `place` is dropped, which says where the member is.
     pub(super) async fn run(self, mut place: watch::Receiver<Cell>) {
         let mut pause = *PAUSES.start();
-        let keeping = OutputWriter::begin(self.query.service, self.to.as_ref(), self.form, self.output).await;
+        let keeping = OutputWriter::begin(self.request.service, self.to.as_ref(), self.format, self.output).await;
         let mut keeping = match keeping {
             Ok(keeping) => keeping,
             Err(failure) => return self.send_update(StreamUpdate::Unwritable(failure)).await,
         };
         let writable = loop {
-            let mut brought = Brought::default();
+            let mut brought = StreamProgress::default();
             let ended = self.attempt(&mut keeping, &mut brought, &mut place).await;
             self.tell_rest(&brought).await;
             let failure = match ended {
@@ -94,13 +95,13 @@ impl StreamTask {
     async fn attempt(
         &self,
         keeping: &mut OutputWriter<'_>,
-        brought: &mut Brought,
+        brought: &mut StreamProgress,
         place: &mut watch::Receiver<Cell>,
     ) -> AttemptEnd {
         // It may have moved since the last one.
-        let query = RequestQuery { area: Area::Exact(*place.borrow_and_update()), ..self.query.clone() };
+        let request = ServiceRequest { area: Area::Exact(*place.borrow_and_update()), ..self.request.clone() };
         let mut frames = tokio::select! {
-            answer = self.client.request(&query) => match answer {
+            answer = self.client.request(&request) => match answer {
                 Ok(frames) => frames,
                 Err(error) => return AttemptEnd::Broken(error.into()),
             },
@@ -136,7 +137,7 @@ impl StreamTask {
         &self,
         event: RequestEvent,
         keeping: &mut OutputWriter<'_>,
-        brought: &mut Brought,
+        brought: &mut StreamProgress,
     ) -> Outcome<Option<Failure>> {
         match event {
             RequestEvent::Accepted(accepted) => {
@@ -160,14 +161,14 @@ impl StreamTask {
         Ok(None)
     }
 
-    async fn tell_more(&self, brought: &mut Brought, lost: Option<u64>) {
+    async fn tell_more(&self, brought: &mut StreamProgress, lost: Option<u64>) {
         let lost = lost.unwrap_or(0).max(brought.lost);
         let more = StreamUpdate::Came { bytes: brought.bytes - brought.told, lost: lost - brought.lost };
         (brought.told, brought.lost) = (brought.bytes, lost);
         self.send_update(more).await;
     }
 
-    async fn tell_rest(&self, brought: &Brought) {
+    async fn tell_rest(&self, brought: &StreamProgress) {
         self.send_update(StreamUpdate::Came { bytes: brought.bytes - brought.told, lost: 0 }).await;
     }
 

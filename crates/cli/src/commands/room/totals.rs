@@ -67,9 +67,9 @@ pub(super) struct MemberStreamRow {
 
 /// Everybody who was in since this node came.
 #[derive(Default)]
-pub(super) struct RoomTotals(BTreeMap<NodeId, Guest>);
+pub(super) struct RoomTotals(BTreeMap<NodeId, MemberTotals>);
 
-struct Guest {
+struct MemberTotals {
     name: Option<String>,
     cell: Cell,
     since: Instant,
@@ -93,7 +93,7 @@ impl RoomTotals {
             return false;
         }
         let (cell, since, streams) = (member.cell, Instant::now(), BTreeMap::new());
-        let new = || Guest { name: None, cell, since, present: true, streams };
+        let new = || MemberTotals { name: None, cell, since, present: true, streams };
         let guest = self.0.entry(member.node).or_insert_with(new);
         (guest.cell, guest.present) = (member.cell, true);
         guest.name = member.name.clone().or_else(|| guest.name.take());
@@ -112,9 +112,10 @@ impl RoomTotals {
     }
 
     /// Everybody, with the names of those who are known by one.
-    pub(super) fn rows(&self, peers: Option<&Connections>) -> Vec<MemberStreamRow> {
-        let name = |node| Some(peers?.connections.iter().find(|peer| peer.node == node)?.name.clone());
-        let row = |node: NodeId, guest: &Guest, stream: Option<(&Service, &StreamTotals)>| MemberStreamRow {
+    pub(super) fn rows(&self, connections: Option<&Connections>) -> Vec<MemberStreamRow> {
+        let name =
+            |node| Some(connections?.connections.iter().find(|connection| connection.node == node)?.name.clone());
+        let row = |node: NodeId, guest: &MemberTotals, stream: Option<(&Service, &StreamTotals)>| MemberStreamRow {
             node: node.to_string(),
             short: format!("{node:?}"),
             name: name(node).or_else(|| guest.name.clone()),
@@ -126,7 +127,7 @@ impl RoomTotals {
             present: guest.present,
             to: stream.and_then(|(_, came)| came.to.clone()),
         };
-        let of = |(node, guest): (&NodeId, &Guest)| {
+        let of = |(node, guest): (&NodeId, &MemberTotals)| {
             let streams: Vec<MemberStreamRow> =
                 guest.streams.iter().map(|stream| row(*node, guest, Some(stream))).collect();
             if streams.is_empty() { vec![row(*node, guest, None)] } else { streams }

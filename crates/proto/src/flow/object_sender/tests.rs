@@ -70,9 +70,9 @@ fn sender_requests_bounded_read_ahead() {
     let mut sender = ObjectSender::read(ID, 3 * READ_BYTES + 1, [0; 32]).starting_at(1);
     assert_eq!(sender.next_read(), Some((1, READ_BYTES)));
     assert_eq!((sender.next_read(), sender.poll(Time::ZERO, SendBudget::ALL)), (None, None));
-    sender.piece(9, Bytes::from_static(b"not asked for"));
+    sender.supply(9, Bytes::from_static(b"not asked for"));
     assert_eq!(sender.next_read(), None);
-    sender.piece(1, Bytes::from(vec![1; READ_BYTES as usize]));
+    sender.supply(1, Bytes::from(vec![1; READ_BYTES as usize]));
     assert_eq!(sender.next_read(), None, "enough is there");
     assert!(sender.poll(Time::ZERO, SendBudget::ALL).is_some());
     assert_eq!(sender.next_read(), Some((1 + READ_BYTES, READ_BYTES)));
@@ -136,7 +136,7 @@ proptest! {
                 }
                 Happening::Disk(count) => for (offset, bytes) in disk.drain(..count.min(disk.len())) {
                     let from = offset as usize;
-                    sender.piece(offset, object.slice(from..from + bytes as usize));
+                    sender.supply(offset, object.slice(from..from + bytes as usize));
                 },
                 Happening::Break if !sender.is_done() => {
                     wire.clear();

@@ -17,7 +17,7 @@ use super::remotes::SEARCH;
 use super::requests::RequestKey;
 use super::route::{HubQuery, RoutePlan};
 use super::tree::Relation;
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::directory::{DirectoryQuery, SearchPurpose};
 use crate::grid::{Area, Cell};
 use crate::ids::{ConnectionId, NodeId, RequestId};
@@ -58,7 +58,7 @@ pub(super) struct HubLookups {
 type LookupKey = (Service, Area, usize, Option<NodeSelector>, RoutePlan);
 
 /// How a search goes on: from whom, to whom, and how far that reaches at most.
-type Plan = (RoutePlan, Vec<HubQuery>, Coverage);
+type LookupPlan = (RoutePlan, Vec<HubQuery>, Coverage);
 
 #[derive(Debug)]
 struct PendingLookup {
@@ -109,37 +109,37 @@ impl HubLookups {
     }
 
     fn take_lookup(&mut self, id: RequestId) -> Option<PendingLookup> {
-        let seeking = self.table.remove(&id)?;
-        if self.by_want.get(&seeking.want) == Some(&id) {
-            self.by_want.remove(&seeking.want);
+        let lookup = self.table.remove(&id)?;
+        if self.by_want.get(&lookup.want) == Some(&id) {
+            self.by_want.remove(&lookup.want);
         }
-        self.timers.remove(&(seeking.due, id));
-        Some(seeking)
+        self.timers.remove(&(lookup.due, id));
+        Some(lookup)
     }
 
     /// The same search for somebody else, if it lasts until then or has an answer.
     fn under_way(&mut self, want: &LookupKey, until: Time) -> Option<(RequestId, &mut PendingLookup)> {
         let id = *self.by_want.get(want)?;
-        let seeking = self.table.get_mut(&id).filter(|seeking| seeking.until >= until || seeking.is_over())?;
-        Some((id, seeking))
+        let lookup = self.table.get_mut(&id).filter(|seeking| seeking.until >= until || seeking.is_over())?;
+        Some((id, lookup))
     }
 
     /// Keeps a search that was answered before all had answered.
-    fn keep(&mut self, now: Time, id: RequestId, mut seeking: PendingLookup) {
-        seeking.until = seeking.until.min(now + LINGER);
-        seeking.due = seeking.until;
-        self.timers.insert((seeking.due, id));
-        self.by_want.insert(seeking.want, id);
-        self.table.insert(id, seeking);
+    fn keep(&mut self, now: Time, id: RequestId, mut lookup: PendingLookup) {
+        lookup.until = lookup.until.min(now + LINGER);
+        lookup.due = lookup.until;
+        self.timers.insert((lookup.due, id));
+        self.by_want.insert(lookup.want, id);
+        self.table.insert(id, lookup);
     }
 
     /// Notes when to look after a search next.
     fn plan(&mut self, id: RequestId) {
-        let Some(seeking) = self.table.get_mut(&id) else { return };
-        self.timers.remove(&(seeking.due, id));
-        let first = seeking.awaited.values().map(|awaited| awaited.due).min();
-        seeking.due = first.map_or(seeking.until, |due| due.min(seeking.until));
-        self.timers.insert((seeking.due, id));
+        let Some(lookup) = self.table.get_mut(&id) else { return };
+        self.timers.remove(&(lookup.due, id));
+        let first = lookup.awaited.values().map(|awaited| awaited.due).min();
+        lookup.due = first.map_or(lookup.until, |due| due.min(lookup.until));
+        self.timers.insert((lookup.due, id));
     }
 }
 
@@ -150,11 +150,11 @@ impl Hub {
         &mut self,
         now: Time,
         query: DirectoryQuery,
-        course: RoutePlan,
+        route_plan: RoutePlan,
         waiter: Waiter,
         patience: Duration,
     ) -> bool {
-        let plan = self.search_route(query.service, query.area, course);
+        let plan = self.search_route(query.service, query.area, route_plan);
         self.start_hub_lookup(now, query, plan, waiter, patience)
     }
 
@@ -162,32 +162,38 @@ impl Hub {
         &mut self,
         now: Time,
         query: DirectoryQuery,
-        plan: Plan,
+        plan: LookupPlan,
         waiter: Waiter,
         patience: Duration,
     ) -> bool {
-        let (course, asks, coverage) = plan;
+        let (route_plan, asks, coverage) = plan;
         let (patience, node) = (patience.min(MAX_PATIENCE), waiter.node());
         let allowed = self.config.limits.requests_per_node;
         if self.remotes.get(node).is_none_or(|node| node.searches >= node.allowance(allowed)) {
+            self.over_limit(node, HubLimit::HubLookupsPerNode);
             return false;
         }
-        let want = (query.service, query.area, query.count, query.names, course);
-        if let Some((id, seeking)) = self.hub_lookups.under_way(&want, now + patience / 2) {
+        let want = (query.service, query.area, query.count, query.names, route_plan);
+        if let Some((id, lookup)) = self.hub_lookups.under_way(&want, now + patience / 2) {
             self.counters.hub_lookups_merged += 1;
             // A repeated lookup is answered once.
-            if !seeking.waiters.iter().any(|other| other.is_same(&waiter)) {
-                if seeking.waiters.len() >= MAX_WAITERS {
+            if !lookup.waiters.iter().any(|other| other.is_same(&waiter)) {
+                if lookup.waiters.len() >= MAX_WAITERS {
+                    self.over_limit(node, HubLimit::HubLookupWaiters);
                     return false;
                 }
-                seeking.waiters.push(waiter);
+                lookup.waiters.push(waiter);
                 self.count_search(node);
                 self.poll_lookup(now, id);
             }
             return true;
         }
-        let full = self.hub_lookups.table.len() >= self.config.limits.hub_lookups;
-        if full || !self.remotes.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
+        if self.hub_lookups.table.len() >= self.config.limits.hub_lookups {
+            self.over_limit(node, HubLimit::HubLookups);
+            return false;
+        }
+        if !self.remotes.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
+            self.over_limit(node, HubLimit::WorkRate);
             return false;
         }
         self.count_search(node);
@@ -210,8 +216,8 @@ impl Hub {
         self.hub_lookups.last = (self.hub_lookups.last + 1) % RequestId::FIRST_OF_HUB;
         let id = RequestId(self.hub_lookups.last);
         let (waiters, awaited, found) = (vec![waiter], BTreeMap::new(), Vec::new());
-        let seeking = PendingLookup { want, due: until, until, waiters, awaited, found, coverage };
-        self.hub_lookups.table.insert(id, seeking);
+        let lookup = PendingLookup { want, due: until, until, waiters, awaited, found, coverage };
+        self.hub_lookups.table.insert(id, lookup);
         self.hub_lookups.by_want.insert(want, id);
         self.hub_lookups.timers.insert((until, id));
         self.counters.hub_lookups_sent += 1;
@@ -221,20 +227,20 @@ impl Hub {
     /// Asks one hub, and plans to see whether it answers.
     fn ask(&mut self, now: Time, id: RequestId, HubQuery { hub, way, fallbacks: instead }: HubQuery) {
         let wait = self.connection_to(hub).map_or(Duration::ZERO, |connection| self.remotes.answer_timeout(connection));
-        let Some(seeking) = self.hub_lookups.table.get_mut(&id) else { return };
+        let Some(lookup) = self.hub_lookups.table.get_mut(&id) else { return };
         let awaited = Awaited { way, instead, asked: 0, due: now, pause: REMINDER };
-        let awaited = seeking.awaited.entry(hub).or_insert(awaited);
+        let awaited = lookup.awaited.entry(hub).or_insert(awaited);
         (awaited.asked, awaited.due) = (awaited.asked + 1, now + wait);
         self.hub_lookups.plan(id);
         self.send_hub_lookup(now, id, hub, way);
     }
 
     fn send_hub_lookup(&mut self, now: Time, id: RequestId, hub: NodeId, way: RouteDirection) {
-        let (Some(connection), Some(seeking)) = (self.connection_to(hub), self.hub_lookups.table.get(&id)) else {
+        let (Some(connection), Some(lookup)) = (self.connection_to(hub), self.hub_lookups.table.get(&id)) else {
             return;
         };
-        let (service, area, count, names, _) = seeking.want;
-        let left = u32::try_from(seeking.until.since(now).as_millis()).unwrap_or(u32::MAX);
+        let (service, area, count, names, _) = lookup.want;
+        let left = u32::try_from(lookup.until.since(now).as_millis()).unwrap_or(u32::MAX);
         let count = u8::try_from(count).unwrap_or(u8::MAX);
         let seek =
             HubLookup { id, service, area, count, direction: Some(way), timeout_ms: Some(left), selector: names };
@@ -258,9 +264,9 @@ impl Hub {
         };
         let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
         let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
-        let course = RoutePlan::from(way, from.node);
+        let route_plan = RoutePlan::from(way, from.node);
         let (connection, id) = (from.connection, seek.id);
-        let plan = self.search_route(service, area, course);
+        let plan = self.search_route(service, area, route_plan);
         let (_, asks, coverage) = &plan;
         if asks.is_empty() || (area.wants_any() && self.holds(&query)) {
             let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
@@ -276,7 +282,6 @@ impl Hub {
         let patience = self.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { connection, node: from.node, id, query };
         if !self.start_hub_lookup(now, query, plan, waiter, patience) {
-            self.counters.over_limit += 1;
             self.answer_hub_lookup((connection, id), &query, &[], Coverage::Partial);
         }
     }
@@ -293,7 +298,7 @@ impl Hub {
 
     /// A hub says that it is searching. False if nobody waits for it.
     pub(super) fn confirm_hub_lookup(&mut self, now: Time, hub: NodeId, id: RequestId) -> bool {
-        let awaited = self.hub_lookups.table.get_mut(&id).and_then(|seeking| seeking.awaited.get_mut(&hub));
+        let awaited = self.hub_lookups.table.get_mut(&id).and_then(|lookup| lookup.awaited.get_mut(&hub));
         let Some(awaited) = awaited else { return false };
         if awaited.asked > 0 {
             (awaited.asked, awaited.due) = (0, now + awaited.pause);
@@ -305,25 +310,25 @@ impl Hub {
 
     /// A hub has answered.
     pub(super) fn handle_lookup_result(&mut self, now: Time, from: Sender, found: LookupResult) {
-        let Some(seeking) = self.hub_lookups.table.get_mut(&found.id) else {
+        let Some(lookup) = self.hub_lookups.table.get_mut(&found.id) else {
             self.counters.stray += 1;
             return;
         };
-        if seeking.awaited.remove(&from.node).is_none() {
+        if lookup.awaited.remove(&from.node).is_none() {
             self.counters.stray += 1;
             return;
         }
-        seeking.coverage = seeking.coverage.with(found.coverage);
-        let (service, area, _, names, _) = seeking.want;
+        lookup.coverage = lookup.coverage.with(found.coverage);
+        let (service, area, _, names, _) = lookup.want;
         let fits = |candidate: &Candidate| {
-            let is_meant = names.is_none_or(|called| called.matches(candidate.node, candidate.name.as_deref()));
+            let is_meant = names.is_none_or(|selector| selector.matches(candidate.node, candidate.name.as_deref()));
             // A node that is called is wanted whatever it offers.
-            let is_called = names.is_some_and(|called| !called.is_everybody());
+            let is_called = names.is_some_and(|selector| !selector.is_everybody());
             is_meant && (is_called || candidate.services.contains(service)) && area.contains(candidate.cell)
         };
         let fitting: Vec<Candidate> = found.candidates.into_iter().filter(fits).collect();
         for candidate in &fitting {
-            seeking.add(from.node, candidate.clone());
+            lookup.add(from.node, candidate.clone());
         }
         fitting.iter().for_each(|candidate| self.cache_candidate(now, candidate));
         self.poll_lookup(now, found.id);
@@ -341,31 +346,25 @@ impl Hub {
     }
 
     fn conclude(&mut self, now: Time, id: RequestId) {
-        let Some(mut seeking) = self.hub_lookups.take_lookup(id) else { return };
-        let coverage = self.coverage(now, seeking.reach());
-        let (.., course) = seeking.want;
-        for waiter in std::mem::take(&mut seeking.waiters) {
+        let Some(mut lookup) = self.hub_lookups.take_lookup(id) else { return };
+        let coverage = self.coverage(now, lookup.reach());
+        let (.., plan) = lookup.want;
+        for waiter in std::mem::take(&mut lookup.waiters) {
             if let Some(remote) = self.remotes.get_mut(waiter.node()) {
                 remote.searches = remote.searches.saturating_sub(1);
             }
             match waiter {
                 Waiter::Lookup { connection, id, query, .. } => {
-                    self.answer_merged_lookup(
-                        now,
-                        (connection, id),
-                        (&query, course.scope()),
-                        &seeking.found,
-                        coverage,
-                    );
+                    self.answer_merged_lookup(now, (connection, id), (&query, plan.scope()), &lookup.found, coverage);
                 }
-                Waiter::Request { key, query } => self.choose(now, key, &query, &seeking.found, coverage),
+                Waiter::Request { key, query } => self.choose(now, key, &query, &lookup.found, coverage),
                 Waiter::Hub { connection, id, query, .. } => {
-                    self.answer_hub_lookup((connection, id), &query, &seeking.found, coverage)
+                    self.answer_hub_lookup((connection, id), &query, &lookup.found, coverage)
                 }
             }
         }
-        if !seeking.awaited.is_empty() {
-            self.hub_lookups.keep(now, id, seeking);
+        if !lookup.awaited.is_empty() {
+            self.hub_lookups.keep(now, id, lookup);
         }
     }
 }

@@ -13,31 +13,31 @@ pub(in crate::hub) const ASKS: u8 = 3;
 
 impl Hub {
     /// A hub is gone: nobody waits for it any longer.
-    pub(in crate::hub) fn continue_without(&mut self, now: Time, hub: NodeId) {
-        let waiting = self.hub_lookups.table.iter().filter(|(_, seeking)| seeking.awaited.contains_key(&hub));
+    pub(in crate::hub) fn drop_silent_hub(&mut self, now: Time, hub: NodeId) {
+        let waiting = self.hub_lookups.table.iter().filter(|(_, lookup)| lookup.awaited.contains_key(&hub));
         for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.ask_instead(now, id, hub);
+            self.ask_alternative(now, id, hub);
             self.poll_lookup(now, id);
         }
     }
 
     /// A hub does not answer: another one is asked in its place, or the answer
     /// does without.
-    fn ask_instead(&mut self, now: Time, id: RequestId, hub: NodeId) {
-        let Some(seeking) = self.hub_lookups.table.get_mut(&id) else { return };
-        let Some(Awaited { way, mut instead, .. }) = seeking.awaited.remove(&hub) else { return };
-        if seeking.waiters.is_empty() {
+    fn ask_alternative(&mut self, now: Time, id: RequestId, hub: NodeId) {
+        let Some(lookup) = self.hub_lookups.table.get_mut(&id) else { return };
+        let Some(Awaited { way, mut instead, .. }) = lookup.awaited.remove(&hub) else { return };
+        if lookup.waiters.is_empty() {
             return;
         }
         if instead.is_empty() {
             let above = way == RouteDirection::Up;
             let reach = if above { Coverage::UnreachableAbove } else { Coverage::Partial };
-            seeking.coverage = seeking.coverage.with(reach);
+            lookup.coverage = lookup.coverage.with(reach);
             self.counters.hub_lookups_partial += 1;
             return;
         }
         let next = instead.remove(0);
-        if !seeking.awaited.contains_key(&next) {
+        if !lookup.awaited.contains_key(&next) {
             self.ask(now, id, HubQuery { hub: next, way, fallbacks: instead });
         }
     }
@@ -53,16 +53,16 @@ impl Hub {
     /// Those who are silent, or have been searching for a while, are asked
     /// again, or others in their place.
     fn remind(&mut self, now: Time, id: RequestId) {
-        let Some(seeking) = self.hub_lookups.table.get_mut(&id) else { return };
-        if seeking.waiters.is_empty() {
-            return seeking.awaited.clear();
+        let Some(lookup) = self.hub_lookups.table.get_mut(&id) else { return };
+        if lookup.waiters.is_empty() {
+            return lookup.awaited.clear();
         }
-        if now >= seeking.until {
-            seeking.coverage = seeking.coverage.with(Coverage::Partial);
+        if now >= lookup.until {
+            lookup.coverage = lookup.coverage.with(Coverage::Partial);
             self.counters.hub_lookups_partial += 1;
-            return seeking.awaited.clear();
+            return lookup.awaited.clear();
         }
-        let due = seeking.awaited.iter().filter(|(_, awaited)| awaited.due <= now);
+        let due = lookup.awaited.iter().filter(|(_, awaited)| awaited.due <= now);
         let due: Vec<(NodeId, RouteDirection, bool, bool)> =
             due.map(|(hub, awaited)| (*hub, awaited.way, awaited.asked > 0, awaited.is_over())).collect();
         for (hub, way, silent, is_over) in due {
@@ -70,7 +70,7 @@ impl Hub {
                 self.remotes.mark_unresponsive(hub);
             }
             if silent && is_over {
-                self.ask_instead(now, id, hub);
+                self.ask_alternative(now, id, hub);
             } else {
                 self.ask(now, id, HubQuery { hub, way, fallbacks: Vec::new() });
             }

@@ -6,7 +6,7 @@ use crate::hub::testing::{Bench, HERE, address, node, refused, request, version}
 use crate::hub::{HubConfig, HubKind};
 use crate::record::Capacity;
 use crate::service::{Role, ServiceSet};
-use crate::wire::{Reason, Request, RequestMode, Summary};
+use crate::wire::{Reason, Request, RequestMode, Route, Summary};
 
 fn candidate(number: u8, sequence: u32, cell: Cell) -> Candidate {
     let capacity = Capacity { streams: 2, uplink_kbps: 1_000 };
@@ -26,7 +26,7 @@ fn seek_of(sent: &[(ConnectionId, Message)]) -> RequestId {
 }
 
 fn near(id: u32, mode: RequestMode) -> Request {
-    Request { area: Area::Nearest(Cell::new(0, 0)), ..request(id, mode) }
+    request(id, mode).with(|spec| spec.area = Area::Nearest(Cell::new(0, 0)))
 }
 
 #[test]
@@ -35,9 +35,9 @@ fn provider_found_by_sibling_is_requested() {
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let id = seek_of(&bench.ask(requester, near(1, RequestMode::Forward)));
     match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
-        [(connection, Message::RouteRequest(carry))] => {
-            assert_eq!((*connection, carry.provider, carry.id), (peer, Some(node(9)), RequestId(1)));
-            assert_eq!((carry.cell, &carry.reply_to[..]), (HERE, &[address(2)][..]));
+        [(connection, Message::Request(carry))] if carry.hop().is_some() => {
+            assert_eq!((*connection, carry.hop().unwrap().provider, carry.id), (peer, Some(node(9)), RequestId(1)));
+            assert_eq!((carry.hop().unwrap().cell, carry.reply_to()), (HERE, &[address(2)][..]));
         }
         other => panic!("{other:?}"),
     }
@@ -60,7 +60,7 @@ fn local_and_remote_hits_ranked_together() {
         }
         other => panic!("{other:?}"),
     }
-    let one = Request { count: 1, ..near(3, RequestMode::Lookup) };
+    let one = near(3, RequestMode::Lookup).with(|spec| spec.count = 1);
     match &bench.ask(requester, one)[..] {
         [(_, Message::HubLookup(seek))] => assert_eq!(seek.area, Area::Radius { center: Cell::new(0, 0), radius: 96 }),
         other => panic!("{other:?}"),
@@ -183,7 +183,7 @@ fn lookups_per_node_are_limited() {
 }
 
 fn there(id: u32) -> Request {
-    Request { area: Area::Nearest(Cell::new(id as i32, 0)), ..request(id, RequestMode::Lookup) }
+    request(id, RequestMode::Lookup).with(|spec| spec.area = Area::Nearest(Cell::new(id as i32, 0)))
 }
 
 #[test]
@@ -242,7 +242,10 @@ fn lookup_lasts_until_requester_deadline() {
     let request = Request { deadline_ms: 20_000, ..near(2, RequestMode::Forward) };
     let id = searching(&mut bench, peer, requester, request, Duration::from_secs(10));
     let sent = bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]));
-    assert!(matches!(&sent[..], [(_, Message::RouteRequest(_))]), "{sent:?}");
+    assert!(
+        matches!(&sent[..], [(_, Message::Request(Request { route: Some(Route { hop: Some(_), .. }), .. }))]),
+        "{sent:?}"
+    );
 }
 
 #[test]
@@ -393,7 +396,7 @@ fn recent_result_answers_second_parent() {
 }
 
 fn by_name(id: u32, called: &str) -> Request {
-    Request { selector: Some(called.parse().unwrap()), ..near(id, RequestMode::Lookup) }
+    near(id, RequestMode::Lookup).with(|spec| spec.provider = Some(called.parse().unwrap()))
 }
 
 fn names(found: &LookupResult) -> Vec<Option<&str>> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use foca::{Foca, NoCustomBroadcast, Notification, PeriodicParams, Runtime, State, Timer};
 
-use super::identity::Identity;
+use super::identity::MemberIdentity;
 use super::wire::{MAX_ADDRESSES, SENDER_BYTES, Wire, sender};
 use crate::address::Address;
 use crate::ids::NodeId;
@@ -51,22 +51,22 @@ pub(super) struct GossipPacket {
 }
 
 /// This hub's view of its group.
-pub(in crate::hub) struct Group {
-    foca: Foca<Identity, Wire, Chance, NoCustomBroadcast>,
+pub(in crate::hub) struct GossipGroup {
+    foca: Foca<MemberIdentity, Wire, FocaRng, NoCustomBroadcast>,
     pending: Pending,
     rtt: Duration,
 }
 
-impl fmt::Debug for Group {
+impl fmt::Debug for GossipGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Group").field("members", &self.foca.num_members()).finish_non_exhaustive()
     }
 }
 
 /// The hub's chance as foca wants it.
-struct Chance(SplitMix64);
+struct FocaRng(SplitMix64);
 
-impl rand_core::TryRng for Chance {
+impl rand_core::TryRng for FocaRng {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
@@ -88,54 +88,54 @@ impl rand_core::TryRng for Chance {
 /// What foca wants done. Its timers are a few, and one or two per member known.
 #[derive(Default)]
 struct Pending {
-    timers: BTreeMap<(Time, u64), Timer<Identity>>,
+    timers: BTreeMap<(Time, u64), Timer<MemberIdentity>>,
     number: u64,
-    words: VecDeque<GossipPacket>,
-    news: VecDeque<MemberChange>,
+    packets: VecDeque<GossipPacket>,
+    changes: VecDeque<MemberChange>,
 }
 
 impl Pending {
-    fn at(&mut self, now: Time) -> At<'_> {
-        At { now, pending: self }
+    fn at(&mut self, now: Time) -> FocaRuntime<'_> {
+        FocaRuntime { now, pending: self }
     }
 }
 
 /// The same at one moment.
-struct At<'a> {
+struct FocaRuntime<'a> {
     now: Time,
     pending: &'a mut Pending,
 }
 
-impl Runtime<Identity> for At<'_> {
-    fn notify(&mut self, notification: Notification<'_, Identity>) {
+impl Runtime<MemberIdentity> for FocaRuntime<'_> {
+    fn notify(&mut self, notification: Notification<'_, MemberIdentity>) {
         let news = match notification {
             Notification::MemberUp(member) => MemberChange::Up(member.node, member.addresses.clone()),
             Notification::Rename(_, member) => MemberChange::Restarted(member.node, member.addresses.clone()),
             Notification::MemberDown(member) => MemberChange::Down(member.node),
             _ => return,
         };
-        self.pending.news.push_back(news);
+        self.pending.changes.push_back(news);
     }
 
-    fn send_to(&mut self, to: Identity, data: &[u8]) {
+    fn send_to(&mut self, to: MemberIdentity, data: &[u8]) {
         let message = Bytes::copy_from_slice(data.get(SENDER_BYTES..).unwrap_or_default());
-        self.pending.words.push_back(GossipPacket { to: to.node, addresses: to.addresses, message });
+        self.pending.packets.push_back(GossipPacket { to: to.node, addresses: to.addresses, message });
     }
 
-    fn submit_after(&mut self, event: Timer<Identity>, after: Duration) {
+    fn submit_after(&mut self, event: Timer<MemberIdentity>, after: Duration) {
         self.pending.number += 1;
         self.pending.timers.insert((self.now + after, self.pending.number), event);
     }
 }
 
-impl Group {
+impl GossipGroup {
     /// A group of which nobody else is known yet.
     pub(super) fn new(node: NodeId, epoch: u32, tier: u8, addresses: &[Address], seed: u64) -> Self {
         let addresses = addresses.iter().take(MAX_ADDRESSES).cloned().collect();
-        let identity = Identity { node, generation: epoch, addresses };
+        let identity = MemberIdentity { node, generation: epoch, addresses };
         let wire = Wire { own: node, tier, seen: None };
         let rtt = Duration::ZERO;
-        let foca = Foca::new(identity, settings(1, rtt), Chance(SplitMix64::new(seed)), wire);
+        let foca = Foca::new(identity, settings(1, rtt), FocaRng(SplitMix64::new(seed)), wire);
         Self { foca, pending: Pending::default(), rtt }
     }
 
@@ -160,7 +160,7 @@ impl Group {
     /// Says to a super node that this one is there. It answers with whom it knows.
     pub(super) fn announce(&mut self, now: Time, to: NodeId) {
         // Only a message that does not fit can fail, and this one is short.
-        let _ = self.foca.announce(Identity::named(to, 0), self.pending.at(now));
+        let _ = self.foca.announce(MemberIdentity::named(to, 0), self.pending.at(now));
     }
 
     /// Takes a message in. False if it makes no sense.
@@ -204,15 +204,15 @@ impl Group {
     pub(super) fn leave(&mut self, now: Time) {
         let _ = self.foca.leave_cluster(self.pending.at(now));
         self.pending.timers.clear();
-        self.pending.news.clear();
+        self.pending.changes.clear();
     }
 
-    pub(super) fn poll_word(&mut self) -> Option<GossipPacket> {
-        self.pending.words.pop_front()
+    pub(super) fn poll_packet(&mut self) -> Option<GossipPacket> {
+        self.pending.packets.pop_front()
     }
 
     pub(super) fn poll_news(&mut self) -> Option<MemberChange> {
-        self.pending.news.pop_front()
+        self.pending.changes.pop_front()
     }
 
     /// Forgets some if too many are known: the dead ones first.

@@ -6,7 +6,7 @@ use crate::ids::NodeId;
 /// A super node in one of its lives. Its addresses are what it says of itself
 /// and do not tell one life from another.
 #[derive(Clone, Debug)]
-pub(super) struct Identity {
+pub(super) struct MemberIdentity {
     pub(super) node: NodeId,
     /// Grows with every start of the super node, and when the others have
     /// taken it for dead by mistake.
@@ -14,22 +14,22 @@ pub(super) struct Identity {
     pub(super) addresses: Vec<Address>,
 }
 
-impl Identity {
+impl MemberIdentity {
     /// One of whom nothing but the name matters.
     pub(super) fn named(node: NodeId, generation: u32) -> Self {
         Self { node, generation, addresses: Vec::new() }
     }
 }
 
-impl PartialEq for Identity {
+impl PartialEq for MemberIdentity {
     fn eq(&self, other: &Self) -> bool {
         (self.node, self.generation) == (other.node, other.generation)
     }
 }
 
-impl Eq for Identity {}
+impl Eq for MemberIdentity {}
 
-impl foca::Identity for Identity {
+impl foca::Identity for MemberIdentity {
     type Addr = NodeId;
 
     fn renew(&self) -> Option<Self> {

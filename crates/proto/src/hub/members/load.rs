@@ -31,13 +31,13 @@ pub(super) struct Loads {
     by_hub: BTreeMap<NodeId, (u32, Option<u32>)>,
     /// Of this one, as it has said last.
     told: (usize, Option<u32>),
-    last_word: Time,
-    next_word: Option<Time>,
+    last_announced: Time,
+    next_announcement: Option<Time>,
 }
 
 impl Loads {
     pub(super) fn new(room: Option<u32>) -> Self {
-        Self { by_hub: BTreeMap::new(), told: (0, room), last_word: Time::ZERO, next_word: None }
+        Self { by_hub: BTreeMap::new(), told: (0, room), last_announced: Time::ZERO, next_announcement: None }
     }
 
     pub(super) fn leases_of(&self, hub: NodeId) -> Option<u32> {
@@ -52,30 +52,30 @@ impl Loads {
         self.by_hub.remove(&hub);
     }
 
-    pub(super) fn next_word(&self) -> Option<Time> {
-        self.next_word
+    pub(super) fn next_announcement(&self) -> Option<Time> {
+        self.next_announcement
     }
 
     /// Nobody is left to tell.
-    pub(super) fn fall_silent(&mut self) {
-        self.next_word = None;
+    pub(super) fn stop_announcing(&mut self) {
+        self.next_announcement = None;
     }
 
     /// Whether the others are to hear now of so many leases and such room; if
     /// so, they are taken to have heard.
-    fn is_word_due(&mut self, now: Time, leases: usize, room: Option<u32>) -> bool {
+    fn is_announcement_due(&mut self, now: Time, leases: usize, room: Option<u32>) -> bool {
         let (told, told_room) = self.told;
         let leases_changed = leases.abs_diff(told) > told / WORTH_A_WORD;
         let room_changed = match (room, told_room) {
             (Some(room), Some(told)) => room.abs_diff(told) > told / ROOM_WORTH_A_WORD,
             (room, told) => room != told,
         };
-        let due = self.last_word + if leases_changed { LOAD_PAUSE } else { ROOM_PAUSE };
+        let due = self.last_announced + if leases_changed { LOAD_PAUSE } else { ROOM_PAUSE };
         let changed = leases_changed || room_changed;
-        self.next_word = (changed && now < due).then_some(due);
+        self.next_announcement = (changed && now < due).then_some(due);
         let is_due = changed && now >= due;
         if is_due {
-            (self.told, self.last_word) = ((leases, room), now);
+            (self.told, self.last_announced) = ((leases, room), now);
         }
         is_due
     }
@@ -94,18 +94,18 @@ impl Hub {
 
     /// Tells the other members how many leases and what room there are, if that
     /// has changed by enough to matter.
-    pub(in crate::hub) fn tell_load(&mut self, now: Time) {
+    pub(in crate::hub) fn announce_load(&mut self, now: Time) {
         if self.members.reach.is_empty() {
-            return self.members.loads.fall_silent();
+            return self.members.loads.stop_announcing();
         }
-        if self.members.loads.is_word_due(now, self.leases(), self.room()) {
+        if self.members.loads.is_announcement_due(now, self.leases(), self.room()) {
             for node in self.members.nodes().collect::<Vec<_>>() {
-                self.say_load(node);
+                self.send_load(node);
             }
         }
     }
 
-    pub(super) fn say_load(&mut self, to: NodeId) {
+    pub(super) fn send_load(&mut self, to: NodeId) {
         let leases = if self.leaving.is_some() { LEAVING } else { self.leases() as u32 };
         let residual_kbps = self.room();
         self.send_to_hub(to, &Message::HubLoad { leases, residual_kbps });
@@ -114,7 +114,7 @@ impl Hub {
     /// Another member says how many leases it has, and what room.
     pub(in crate::hub) fn handle_load(&mut self, now: Time, from: Sender, load: (u32, Option<u32>)) {
         self.members.loads.by_hub.insert(from.node, load);
-        self.mesh.says_goodbye(from.node, load.0 == LEAVING);
+        self.mesh.set_departing(from.node, load.0 == LEAVING);
         self.welcome(now, from.node);
     }
 

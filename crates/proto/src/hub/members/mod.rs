@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use self::group::{GossipPacket, Group, MemberChange};
+use self::group::{GossipGroup, GossipPacket, MemberChange};
 use self::load::Loads;
 use super::mesh::DialPurpose;
 use super::{Hub, HubConfig, HubEvent, HubKind, ReflectionConfig, Relation, Sender};
@@ -54,7 +54,7 @@ const ANNOUNCEMENTS: u8 = 3;
 #[derive(Debug)]
 pub(super) struct Members {
     /// None for a server, and for a hub that has left.
-    group: Option<Group>,
+    group: Option<GossipGroup>,
     /// The living members.
     reach: BTreeMap<NodeId, MemberContact>,
     /// Hubs to which this one has announced itself so far in vain.
@@ -107,7 +107,7 @@ pub struct MemberStatus {
 impl Members {
     pub(super) fn new(config: &HubConfig) -> Self {
         let group = (config.kind == HubKind::SuperNode)
-            .then(|| Group::new(config.node, config.epoch, config.tier, &config.addresses, config.seed));
+            .then(|| GossipGroup::new(config.node, config.epoch, config.tier, &config.addresses, config.seed));
         Self {
             group,
             reach: BTreeMap::new(),
@@ -144,8 +144,8 @@ impl Members {
             Dial::None | Dial::UnderWay => None,
         });
         let announcements = self.announcing.values().map(|announcing| announcing.next);
-        let gossip = self.group.as_ref().and_then(Group::next_due);
-        dials.chain(announcements).chain(gossip).chain(self.loads.next_word()).min()
+        let gossip = self.group.as_ref().and_then(GossipGroup::next_due);
+        dials.chain(announcements).chain(gossip).chain(self.loads.next_announcement()).min()
     }
 }
 
@@ -171,7 +171,7 @@ impl MemberContact {
 impl Hub {
     /// The group's members as this hub knows them, without itself.
     pub fn members(&self) -> Vec<MemberStatus> {
-        let members = self.members.group.iter().flat_map(Group::members);
+        let members = self.members.group.iter().flat_map(GossipGroup::members);
         let status = |(node, addresses, suspected): (NodeId, &[Address], bool)| MemberStatus {
             node,
             addresses: addresses.to_vec(),
@@ -186,7 +186,7 @@ impl Hub {
     pub(super) fn on_hub_connected(&mut self, now: Time, node: NodeId) {
         self.member_reached(now, node);
         if self.members.reach.contains_key(&node) {
-            self.say_load(node);
+            self.send_load(node);
         }
         self.announce_to(now, node, ANNOUNCEMENTS);
         self.measure_group();
@@ -194,8 +194,8 @@ impl Hub {
 
     fn announce_to(&mut self, now: Time, node: NodeId, left: u8) {
         let Some(group) = &mut self.members.group else { return };
-        let is_peer = self.remotes.relation(node) == Some(Relation::Sibling);
-        if left == 0 || !is_peer || group.has(node) {
+        let is_sibling = self.remotes.relation(node) == Some(Relation::Sibling);
+        if left == 0 || !is_sibling || group.has(node) {
             self.members.announcing.remove(&node);
             return;
         }
@@ -230,8 +230,8 @@ impl Hub {
     /// Another hub's word about the group.
     pub(super) fn handle_gossip(&mut self, now: Time, from: Sender, message: &Bytes) {
         let seen = self.remotes.connections.get(&from.connection).and_then(|connection| connection.address.primary());
-        let is_peer = self.relation(from.node) == Some(Relation::Sibling);
-        let Some(group) = self.members.group.as_mut().filter(|_| is_peer) else { return };
+        let is_sibling = self.relation(from.node) == Some(Relation::Sibling);
+        let Some(group) = self.members.group.as_mut().filter(|_| is_sibling) else { return };
         if !group.handle_gossip_packet(now, from.node, seen.map(|seen| seen.ip()), message) {
             self.counters.malformed += 1;
         }
@@ -282,7 +282,7 @@ impl Hub {
     /// Carries out what the group wants said, and notes who has come and gone.
     fn drain_group_notices(&mut self, now: Time) {
         let Some(group) = &mut self.members.group else { return };
-        let words: Vec<GossipPacket> = std::iter::from_fn(|| group.poll_word()).collect();
+        let words: Vec<GossipPacket> = std::iter::from_fn(|| group.poll_packet()).collect();
         let news: Vec<MemberChange> = std::iter::from_fn(|| group.poll_news()).collect();
         for word in words {
             self.gossip(now, word);
@@ -324,7 +324,7 @@ impl Hub {
         self.members.reach.insert(node, reach);
         self.events.push_back(HubEvent::MemberUp { node, addresses });
         if up {
-            self.say_load(node);
+            self.send_load(node);
             self.welcome(now, node);
         }
         self.measure_group();
@@ -375,7 +375,7 @@ impl Hub {
     /// Says goodbye to the group.
     pub(super) fn leave_group(&mut self, now: Time) {
         for node in self.members.nodes().collect::<Vec<_>>() {
-            self.say_load(node);
+            self.send_load(node);
         }
         if let Some(group) = &mut self.members.group {
             group.leave(now);
@@ -384,6 +384,6 @@ impl Hub {
         self.members.group = None;
         self.members.reach.clear();
         self.members.announcing.clear();
-        self.members.loads.fall_silent();
+        self.members.loads.stop_announcing();
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::testing::{Bench, address, node, record};
 use super::super::{HubConfig, HubEvent, HubKind};
-use super::group::{GossipPacket, Group, MAX_KNOWN, MemberChange};
+use super::group::{GossipGroup, GossipPacket, MAX_KNOWN, MemberChange};
 use super::load::LOAD_PAUSE;
 use super::*;
 use crate::address::Scheme;
@@ -14,13 +14,13 @@ use crate::wire::MAX_GOSSIP_BYTES;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9));
 
-fn group(number: u8, epoch: u32, tier: u8) -> Group {
-    Group::new(node(number), epoch, tier, &[address(number)], u64::from(number))
+fn group(number: u8, epoch: u32, tier: u8) -> GossipGroup {
+    GossipGroup::new(node(number), epoch, tier, &[address(number)], u64::from(number))
 }
 
 /// Some groups that hear one another at once, unless they are cut off.
 struct Groups {
-    all: BTreeMap<NodeId, Group>,
+    all: BTreeMap<NodeId, GossipGroup>,
     now: Time,
     news: Vec<(NodeId, MemberChange)>,
 }
@@ -37,14 +37,14 @@ impl Groups {
         self.pass();
     }
 
-    fn get(&mut self, number: u8) -> &mut Group {
+    fn get(&mut self, number: u8) -> &mut GossipGroup {
         self.all.get_mut(&node(number)).unwrap()
     }
 
     /// Carries what is said until nobody says any more.
     fn pass(&mut self) {
         while let Some((from, GossipPacket { to, message, .. })) =
-            self.all.iter_mut().find_map(|(id, group)| Some((*id, group.poll_word()?)))
+            self.all.iter_mut().find_map(|(id, group)| Some((*id, group.poll_packet()?)))
         {
             assert!(message.len() <= MAX_GOSSIP_BYTES);
             if let Some(group) = self.all.get_mut(&to) {
@@ -58,7 +58,7 @@ impl Groups {
 
     fn wait(&mut self, span: Duration) {
         let until = self.now + span;
-        while let Some(due) = self.all.values().filter_map(Group::next_due).min().filter(|due| *due <= until) {
+        while let Some(due) = self.all.values().filter_map(GossipGroup::next_due).min().filter(|due| *due <= until) {
             self.now = self.now.max(due);
             let now = self.now;
             self.all.values_mut().for_each(|group| group.on_timeout(now));
@@ -115,10 +115,10 @@ fn another_tier_is_another_group() {
     let (mut low, mut high) = (group(1, 1, 0), group(2, 1, 1));
     let now = Time::from_nanos(1);
     low.announce(now, node(2));
-    let GossipPacket { to, message, .. } = low.poll_word().unwrap();
+    let GossipPacket { to, message, .. } = low.poll_packet().unwrap();
     assert_eq!(to, node(2));
     assert!(!high.handle_gossip_packet(now, node(1), Some(HERE), &message));
-    assert_eq!((high.len(), high.poll_word()), (0, None));
+    assert_eq!((high.len(), high.poll_packet()), (0, None));
 }
 
 #[test]
@@ -130,10 +130,10 @@ fn local_addresses_stay_on_their_host() {
         (HERE, vec![Address { hosts: vec![HERE], ..address(1) }]),
         ("127.0.0.1".parse().unwrap(), vec![loopback.clone(), loopback.clone()]),
     ] {
-        let mut speaker = Group::new(node(1), 1, 0, &[any.clone(), loopback.clone()], 1);
+        let mut speaker = GossipGroup::new(node(1), 1, 0, &[any.clone(), loopback.clone()], 1);
         let mut hearer = group(2, 1, 0);
         speaker.announce(now, node(2));
-        let message = speaker.poll_word().unwrap().message;
+        let message = speaker.poll_packet().unwrap().message;
         assert!(hearer.handle_gossip_packet(now, node(1), Some(seen), &message));
         assert_eq!(hearer.members().next().unwrap().1, expected);
     }
@@ -146,11 +146,11 @@ fn a_liar_cannot_fill_the_memory() {
     for number in 0..2_000u32 {
         let mut id = [7; 16];
         id[..4].copy_from_slice(&number.to_be_bytes());
-        let mut stranger = Group::new(NodeId::from_bytes(id), 1, 0, &[], 1);
+        let mut stranger = GossipGroup::new(NodeId::from_bytes(id), 1, 0, &[], 1);
         stranger.announce(now, node(1));
-        let message = stranger.poll_word().unwrap().message;
+        let message = stranger.poll_packet().unwrap().message;
         victim.handle_gossip_packet(now, NodeId::from_bytes(id), Some(HERE), &message);
-        while victim.poll_word().is_some() || victim.poll_news().is_some() {}
+        while victim.poll_packet().is_some() || victim.poll_news().is_some() {}
     }
     assert!(victim.len() <= MAX_KNOWN);
 }
@@ -166,24 +166,24 @@ proptest! {
         groups.get(1).handle_gossip_packet(now, node(2), Some(HERE), &noise);
         // And what is nearly right.
         groups.get(3).announce(now, node(1));
-        let mut message = groups.get(3).poll_word().unwrap().message.to_vec();
+        let mut message = groups.get(3).poll_packet().unwrap().message.to_vec();
         let length = message.len();
         message[at % length] = byte;
         message.extend(&noise);
         groups.get(1).handle_gossip_packet(now, node(3), Some(HERE), &message);
-        while groups.get(1).poll_word().is_some() || groups.get(1).poll_news().is_some() {}
+        while groups.get(1).poll_packet().is_some() || groups.get(1).poll_news().is_some() {}
         groups.wait(Duration::from_secs(30));
         prop_assert!(groups.get(1).len() <= MAX_KNOWN);
     }
 }
 
 /// A hub, and another one of the same group.
-fn met() -> (Bench, ConnectionId, Group) {
+fn met() -> (Bench, ConnectionId, GossipGroup) {
     met_at(Duration::from_millis(20))
 }
 
 /// The same, that far away.
-pub(in crate::hub) fn met_at(rtt: Duration) -> (Bench, ConnectionId, Group) {
+pub(in crate::hub) fn met_at(rtt: Duration) -> (Bench, ConnectionId, GossipGroup) {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.addresses = vec![address(200)];
     let mut bench = Bench::with(config);
@@ -194,7 +194,7 @@ pub(in crate::hub) fn met_at(rtt: Duration) -> (Bench, ConnectionId, Group) {
 }
 
 /// Another hub announces itself and hears the answer.
-pub(in crate::hub) fn announce(bench: &mut Bench, connection: ConnectionId, number: u8) -> Group {
+pub(in crate::hub) fn announce(bench: &mut Bench, connection: ConnectionId, number: u8) -> GossipGroup {
     announce_at(bench, connection, number, &[address(number)])
 }
 
@@ -203,10 +203,10 @@ pub(in crate::hub) fn announce_at(
     connection: ConnectionId,
     number: u8,
     addresses: &[Address],
-) -> Group {
-    let mut other = Group::new(node(number), 1, 0, addresses, u64::from(number));
+) -> GossipGroup {
+    let mut other = GossipGroup::new(node(number), 1, 0, addresses, u64::from(number));
     other.announce(bench.now, node(200));
-    let message = other.poll_word().unwrap().message;
+    let message = other.poll_packet().unwrap().message;
     for (_, message) in bench.say(connection, &Message::Gossip(message)) {
         if let Message::Gossip(message) = message {
             other.handle_gossip_packet(bench.now, node(200), Some(HERE), &message);
@@ -291,9 +291,9 @@ fn invented_members_are_dialled_seldom() {
         id[0] = number;
         let id = NodeId::from_bytes(id);
         let at = Address { scheme: Scheme::Quic, port: 7_701, hosts: hosts.clone() };
-        let mut nobody = Group::new(id, 1, 0, &[at], u64::from(number));
+        let mut nobody = GossipGroup::new(id, 1, 0, &[at], u64::from(number));
         nobody.announce(bench.now, node(100));
-        assert!(liar.handle_gossip_packet(bench.now, id, Some(HERE), &nobody.poll_word().unwrap().message));
+        assert!(liar.handle_gossip_packet(bench.now, id, Some(HERE), &nobody.poll_packet().unwrap().message));
     }
     let mut handshakes = 0;
     for _ in 0..120 {
@@ -305,7 +305,7 @@ fn invented_members_are_dialled_seldom() {
         }
         liar.on_timeout(bench.now);
         bench.say(connection, &Message::Ping(0));
-        while let Some(word) = liar.poll_word() {
+        while let Some(word) = liar.poll_packet() {
             if word.to == node(200) {
                 bench.say(connection, &Message::Gossip(word.message));
             }

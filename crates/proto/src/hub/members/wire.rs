@@ -11,7 +11,7 @@ use foca::{Codec, Header, Message, State};
 use minicbor::encode::Write;
 use minicbor::{Decoder, Encoder};
 
-use super::identity::Identity;
+use super::identity::MemberIdentity;
 use crate::address::Address;
 use crate::address_filter;
 use crate::ids::NodeId;
@@ -69,7 +69,7 @@ impl Wire {
         Ok(self.usable(resolved.collect()))
     }
 
-    fn header(&mut self, front: &[u8], d: &mut Decoder<'_>) -> Result<Header<Identity>, WireError> {
+    fn header(&mut self, front: &[u8], d: &mut Decoder<'_>) -> Result<Header<MemberIdentity>, WireError> {
         let (id, host) = front.split_at(16);
         let node = NodeId::from_bytes(id.try_into().unwrap_or_default());
         self.seen = <[u8; 16]>::try_from(host).ok().map(|host| IpAddr::from(host).to_canonical());
@@ -79,12 +79,12 @@ impl Wire {
         let generation = d.u32().map_err(malformed)?;
         let src_incarnation = d.u16().map_err(malformed)?;
         let addresses = self.addresses(d, true)?;
-        let dst = Identity::named(self.own, d.u32().map_err(malformed)?);
+        let dst = MemberIdentity::named(self.own, d.u32().map_err(malformed)?);
         let message = message(d)?;
-        Ok(Header { src: Identity { node, generation, addresses }, src_incarnation, dst, message })
+        Ok(Header { src: MemberIdentity { node, generation, addresses }, src_incarnation, dst, message })
     }
 
-    fn member(&self, d: &mut Decoder<'_>) -> Result<foca::Member<Identity>, WireError> {
+    fn member(&self, d: &mut Decoder<'_>) -> Result<foca::Member<MemberIdentity>, WireError> {
         let mut id = named(d)?;
         let incarnation = d.u16().map_err(malformed)?;
         let state = match d.u8().map_err(malformed)? {
@@ -102,12 +102,12 @@ fn malformed(error: minicbor::decode::Error) -> WireError {
     WireError::Malformed(error.to_string())
 }
 
-fn named(d: &mut Decoder<'_>) -> Result<Identity, WireError> {
+fn named(d: &mut Decoder<'_>) -> Result<MemberIdentity, WireError> {
     let node: NodeId = d.decode().map_err(malformed)?;
-    Ok(Identity::named(node, d.u32().map_err(malformed)?))
+    Ok(MemberIdentity::named(node, d.u32().map_err(malformed)?))
 }
 
-fn message(d: &mut Decoder<'_>) -> Result<Message<Identity>, WireError> {
+fn message(d: &mut Decoder<'_>) -> Result<Message<MemberIdentity>, WireError> {
     let kind = d.u8().map_err(malformed)?;
     let probe_number = if kind <= 5 { d.u8().map_err(malformed)? } else { 0 };
     Ok(match kind {
@@ -128,7 +128,7 @@ fn message(d: &mut Decoder<'_>) -> Result<Message<Identity>, WireError> {
 
 fn put_message<W: Write>(
     e: &mut Encoder<W>,
-    message: &Message<Identity>,
+    message: &Message<MemberIdentity>,
 ) -> Result<(), minicbor::encode::Error<W::Error>> {
     let (kind, probe_number, third) = match message {
         Message::Ping(number) => (0, Some(*number), None),
@@ -153,7 +153,7 @@ fn put_message<W: Write>(
     Ok(())
 }
 
-fn put_header(header: &Header<Identity>, tier: u8) -> Result<Vec<u8>, EncodeError> {
+fn put_header(header: &Header<MemberIdentity>, tier: u8) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = vec![0; SENDER_BYTES];
     let mut e = Encoder::new(&mut bytes);
     e.u8(tier)?.u32(header.src.generation)?.u16(header.src_incarnation)?;
@@ -162,7 +162,7 @@ fn put_header(header: &Header<Identity>, tier: u8) -> Result<Vec<u8>, EncodeErro
     Ok(bytes)
 }
 
-fn put_member(member: &foca::Member<Identity>) -> Result<Vec<u8>, EncodeError> {
+fn put_member(member: &foca::Member<MemberIdentity>) -> Result<Vec<u8>, EncodeError> {
     let state = match member.state() {
         State::Alive => 0,
         State::Suspect => 1,
@@ -185,14 +185,14 @@ fn put(bytes: Result<Vec<u8>, EncodeError>, mut buf: impl BufMut) -> Result<(), 
     Ok(())
 }
 
-impl Codec<Identity> for Wire {
+impl Codec<MemberIdentity> for Wire {
     type Error = WireError;
 
-    fn encode_header(&mut self, header: &Header<Identity>, buf: impl BufMut) -> Result<(), WireError> {
+    fn encode_header(&mut self, header: &Header<MemberIdentity>, buf: impl BufMut) -> Result<(), WireError> {
         put(put_header(header, self.tier), buf)
     }
 
-    fn decode_header(&mut self, mut buf: impl Buf) -> Result<Header<Identity>, WireError> {
+    fn decode_header(&mut self, mut buf: impl Buf) -> Result<Header<MemberIdentity>, WireError> {
         let (front, rest) =
             buf.chunk().split_at_checked(SENDER_BYTES).ok_or(WireError::OutOfBounds("a message without a sender"))?;
         let mut d = Decoder::new(rest);
@@ -202,11 +202,11 @@ impl Codec<Identity> for Wire {
         Ok(header)
     }
 
-    fn encode_member(&mut self, member: &foca::Member<Identity>, buf: impl BufMut) -> Result<(), WireError> {
+    fn encode_member(&mut self, member: &foca::Member<MemberIdentity>, buf: impl BufMut) -> Result<(), WireError> {
         put(put_member(member), buf)
     }
 
-    fn decode_member(&mut self, mut buf: impl Buf) -> Result<foca::Member<Identity>, WireError> {
+    fn decode_member(&mut self, mut buf: impl Buf) -> Result<foca::Member<MemberIdentity>, WireError> {
         let mut d = Decoder::new(buf.chunk());
         let member = self.member(&mut d)?;
         let read = d.position();

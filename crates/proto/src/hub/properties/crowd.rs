@@ -4,21 +4,20 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::address::Scheme;
+use crate::address::{Scheme, SchemeSet};
 use crate::block::BlockService;
 use crate::grid::{Area, Cell};
-use crate::hub::testing::{Bench, address, node, over, record, version};
-use crate::hub::{HubConfig, HubKind, Limits, Policy, ReflectionConfig};
+use crate::hub::testing::{Bench, address, node, record, version};
+use crate::hub::{HubConfig, HubKind, Limits, OverflowPolicy, ReflectionConfig};
 use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
 use crate::machine::Input;
 use crate::random::SplitMix64;
 use crate::record::Record;
 use crate::service::{Role, Service, ServiceSet};
 use crate::wire::{
-    Accept, Adopt, Candidate, Coverage, Datagram, Decline, FlowDescription, Hop, HopAction, HopReport, HubLookup,
-    LookupResult, Message, ProviderRequest, Reason, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate,
-    Report, Request, RequestMode, RequestParams, ResyncRequest, RouteDirection, RouteRequest, Summary, Watch,
-    WatchChange,
+    Accept, Adopt, Candidate, Coverage, Datagram, Decline, FlowDescription, Hop, HopAction, HopReport, HubHop,
+    HubLookup, LookupResult, Message, Reason, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate,
+    Report, Request, RequestMode, ResyncRequest, Route, RouteDirection, ServiceRequest, Summary, Watch, WatchChange,
 };
 
 /// Nodes 1 to 5, hubs 100 and 101.
@@ -48,7 +47,7 @@ impl RandomRemotes {
         config.siblings = vec![vec![address(100)]];
         config.tier = 1;
         if seed.is_multiple_of(2) {
-            let policy = if seed.is_multiple_of(5) { Policy::Count(3) } else { Policy::Residual };
+            let policy = if seed.is_multiple_of(5) { OverflowPolicy::Count(3) } else { OverflowPolicy::Residual };
             let (media, layers) = (([0, 0, 0, 0], 7_777).into(), 1 + (seed % 7 / 4) as u8);
             config.reflection = Some(ReflectionConfig { media, layers, policy });
         }
@@ -208,23 +207,19 @@ impl RandomRemotes {
             return self.bench.ask(connection, request);
         }
         let modes = [RequestMode::Forward, RequestMode::Relay, RequestMode::Lookup];
-        let asked = Request {
-            id: RequestId(100 + known as u32),
-            nonce: Nonce::from_u64(known),
-            service: Service::ALL[self.below(3) as usize],
-            area: self.area(),
-            mode: modes[self.below(3) as usize],
-            deadline_ms: 60_000,
-            count: self.below(4) as u8,
-            params: match self.below(6) {
-                0 => over(Scheme::Quic),
-                1 => Some(RequestParams { trace: Some(true), ..RequestParams::default() }),
-                2 | 3 => self.reflect(),
-                _ => None,
-            },
-            scope: None,
-            selector: None,
-        };
+        let service = Service::ALL[self.below(3) as usize];
+        let mut spec = ServiceRequest::new(service, self.area());
+        spec.mode = modes[self.below(3) as usize];
+        spec.count = self.below(4) as u8;
+        let mut copy_target = None;
+        match self.below(6) {
+            0 => spec.transports = SchemeSet::only(Scheme::Quic),
+            1 => spec.trace = true,
+            2 | 3 => copy_target = self.reflect(),
+            _ => {}
+        }
+        let request = Request::new(RequestId(100 + known as u32), Nonce::from_u64(known), spec, 60_000);
+        let asked = Request { copy_target, ..request };
         if number < 100 {
             self.requests.push((connection, asked.clone()));
         }
@@ -350,19 +345,16 @@ impl RandomRemotes {
     }
 
     fn carry(&mut self, id: RequestId) -> Message {
-        Message::RouteRequest(RouteRequest {
-            id,
-            nonce: Nonce::from_u64(self.below(2)),
-            service: Service::ALL[self.below(3) as usize],
-            cell: self.cell(),
-            requester: self.who(),
-            reply_to: if self.below(2) == 0 { Vec::new() } else { vec![address(9)] },
-            deadline_ms: 60_000,
-            direction: self.way(),
-            hops_left: self.below(3) as u8,
-            provider: (self.below(2) == 0).then(|| self.who()),
-            params: if self.below(2) == 0 { self.reflect() } else { None },
-        })
+        let nonce = Nonce::from_u64(self.below(2));
+        let service = Service::ALL[self.below(3) as usize];
+        let (cell, requester) = (self.cell(), self.who());
+        let reply_to = if self.below(2) == 0 { Vec::new() } else { vec![address(9)] };
+        let (direction, hops_left) = (self.way(), self.below(3) as u8);
+        let provider = (self.below(2) == 0).then(|| self.who());
+        let copy_target = if self.below(2) == 0 { self.reflect() } else { None };
+        let route = Route { requester, reply_to, hop: Some(HubHop { cell, direction, hops_left, provider }) };
+        let request = Request::new(id, nonce, ServiceRequest::new(service, Area::Exact(cell)), 60_000);
+        Message::Request(Request { route: Some(route), copy_target, ..request })
     }
 
     fn hop(&mut self) -> Hop {
@@ -405,8 +397,7 @@ impl RandomRemotes {
     pub(super) fn record_sent(&mut self, sent: &[(ConnectionId, Message)]) {
         for (connection, message) in sent {
             match message {
-                Message::ProviderRequest(ProviderRequest { id, requester, reply_to, .. })
-                | Message::RouteRequest(RouteRequest { id, requester, reply_to, .. }) => {
+                Message::Request(Request { id, route: Some(Route { requester, reply_to, .. }), .. }) => {
                     self.handed.push((*connection, *id, (!reply_to.is_empty()).then_some(*requester)));
                 }
                 Message::HubLookup(seek) => self.seeks.push((*connection, seek.clone())),

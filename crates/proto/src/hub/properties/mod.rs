@@ -25,7 +25,7 @@ proptest! {
         let limits = Limits {
             nodes: 4, connections: 10, requests: 12, requests_per_node: 4, relays: 5, relays_per_node: 2,
             watches: 6, watches_per_node: 2, hub_lookups: 3, joins_per_second: 2, lookups_per_second: 1_000,
-            standby_connections: 2, patches_per_hub: 5,
+            standby_connections: 2, block_services_per_hub: 5,
         };
         let mut crowd = RandomRemotes::new(seed, limits.clone());
         for _ in 0..300 {
@@ -38,7 +38,7 @@ proptest! {
             prop_assert!(status.nodes + status.replicas <= 4 && status.connections <= limits.connections && status.hub_lookups <= limits.hub_lookups);
             prop_assert!(status.numbered <= 4, "{} are numbered", status.numbered);
             prop_assert!(status.requests <= limits.requests && status.relays <= limits.relays);
-            prop_assert!(status.watches <= limits.watches && status.patches <= 2 * limits.patches_per_hub);
+            prop_assert!(status.watches <= limits.watches && status.block_services <= 2 * limits.block_services_per_hub);
         }
         for (connection, _) in crowd.connections.clone() {
             crowd.bench.down(connection);
@@ -51,7 +51,7 @@ proptest! {
         prop_assert_eq!((status.nodes, status.replicas, status.connections, status.requests), (0, 0, 0, 0));
         prop_assert_eq!((status.numbered, crowd.bench.hub.replica_senders.next_due()), (0, None));
         prop_assert_eq!((status.relays, status.watches, status.hub_lookups), (0, 0, 0));
-        prop_assert_eq!((status.patches, status.announced), (0, 0));
+        prop_assert_eq!((status.block_services, status.announced), (0, 0));
         crowd.bench.input(Input::Command(HubCommand::Leave));
         prop_assert!(crowd.bench.events.contains(&super::HubEvent::Left));
     }
@@ -85,7 +85,7 @@ proptest! {
             }
         }
         for (id, answers) in locates {
-            let mode = crowd.requests.iter().find(|(_, request)| request.id == id).map(|(_, request)| request.mode);
+            let mode = crowd.requests.iter().find(|(_, request)| request.id == id).map(|(_, request)| request.spec.mode);
             prop_assert_eq!(mode, Some(RequestMode::Lookup), "{} answers to {:?}", answers, id);
         }
     }

@@ -7,7 +7,7 @@ use crate::machine::Input;
 use crate::reflection::StreamTag;
 use crate::room::{RoomId, RoomMember};
 use crate::service::{Service, ServiceSet};
-use crate::wire::{CopyTarget, JoinRoom, LeaveRoom, Message, RequestParams, Roster};
+use crate::wire::{CopyTarget, JoinRoom, LeaveRoom, Message, Roster};
 
 impl RandomRemotes {
     /// The hub's relay says what it has.
@@ -32,11 +32,10 @@ impl RandomRemotes {
     }
 
     /// Where a copy of a stream is wanted.
-    pub(super) fn reflect(&mut self) -> Option<RequestParams> {
+    pub(super) fn reflect(&mut self) -> Option<CopyTarget> {
         let provider = (self.below(3) == 0).then(|| self.who());
         let (to, tag) = (([0, 0, 0, 0], 9_000).into(), StreamTag(self.below(9)));
-        let reflect = Some(CopyTarget { to, tag, hops: self.below(5) as u8, provider, is_resuming: None });
-        Some(RequestParams { copy_target: reflect, ..RequestParams::default() })
+        Some(CopyTarget { to, tag, hops: self.below(5) as u8, provider, is_resuming: None })
     }
 
     /// Something about rooms.

@@ -2,7 +2,7 @@
 
 use super::reservations::{MAX_RESERVATIONS_EACH, Reservation};
 use super::subscriber_copies::{MAX_COPIES_EACH, MAX_GRANTED_EACH};
-use super::{BEGINNING, CopyReceiver, Policy, ReflectionState, StreamCopy};
+use super::{BEGINNING, CopyReceiver, OverflowPolicy, ReflectionState, StreamCopy};
 use crate::hub::Hub;
 use crate::hub::requests::RequestKey;
 use crate::ids::NodeId;
@@ -20,8 +20,8 @@ impl Hub {
 
     /// What is left of the uplink for copies, kbit/s, less what is pledged.
     pub(super) fn left_kbps(&self) -> u32 {
-        let ReflectionState { residual_kbps, reservations: pledges, .. } = &self.reflection;
-        if *residual_kbps == u32::MAX { u32::MAX } else { residual_kbps.saturating_sub(pledges.kbps()) }
+        let ReflectionState { residual_kbps, reservations, .. } = &self.reflection;
+        if *residual_kbps == u32::MAX { u32::MAX } else { residual_kbps.saturating_sub(reservations.kbps()) }
     }
 
     /// Takes the room of a copy, unless it is there already: one who asks once
@@ -47,11 +47,11 @@ impl Hub {
     /// not taken up is half of the room at most, but for the first one: so nobody is shut
     /// out by one who asks for much and takes nothing.
     fn has_room(&self, copy: &StreamCopy, requester: NodeId, kbps: u32) -> bool {
-        let ReflectionState { reservations: pledges, subscribers, .. } = &self.reflection;
+        let ReflectionState { reservations, subscribers, .. } = &self.reflection;
         let is_subscriber = copy.kind == DownstreamKind::Subscriber;
-        let (pledged, pledged_kbps) = if is_subscriber { pledges.reserved_by(requester) } else { (0, 0) };
-        if pledged >= MAX_RESERVATIONS_EACH
-            || is_subscriber && !self.is_modest(requester, (pledged, pledged_kbps), kbps)
+        let (reserved, reserved_kbps) = if is_subscriber { reservations.reserved_by(requester) } else { (0, 0) };
+        if reserved >= MAX_RESERVATIONS_EACH
+            || is_subscriber && !self.is_modest(requester, (reserved, reserved_kbps), kbps)
         {
             return false;
         }
@@ -61,31 +61,33 @@ impl Hub {
         let policy = self.config.reflection.map(|reflection| reflection.policy).unwrap_or_default();
         let left = self.left_kbps();
         let has_room = match policy {
-            Policy::Residual if left == u32::MAX => return true,
-            Policy::Residual => is_fair(pledged_kbps, kbps, left),
-            Policy::Count(most) => {
-                let left = most.saturating_sub(subscribers.saturating_add(pledges.subscribers()));
-                !is_subscriber || is_fair(pledged as u32, 1, left)
+            OverflowPolicy::Residual if left == u32::MAX => return true,
+            OverflowPolicy::Residual => is_fair(reserved_kbps, kbps, left),
+            OverflowPolicy::Count(most) => {
+                let left = most.saturating_sub(subscribers.saturating_add(reservations.subscribers()));
+                !is_subscriber || is_fair(reserved as u32, 1, left)
             }
         };
-        has_room && !pledges.is_full()
+        has_room && !reservations.is_full()
     }
 
     /// Whether a node with these pledges that is sent one more copy leaves others something: who has more
     /// than half of all that there is room for leaves them the last eighth.
-    fn is_modest(&self, requester: NodeId, (pledged, pledged_kbps): (usize, u32), kbps: u32) -> bool {
-        let ReflectionState { sent, sent_kbps, takers, reservations: pledges, .. } = &self.reflection;
-        let begun = takers.copies_of(requester).filter(|receiver| sent.contains(receiver));
+    fn is_modest(&self, requester: NodeId, (reserved, reserved_kbps): (usize, u32), kbps: u32) -> bool {
+        let ReflectionState { sent, sent_kbps, subscriber_copies, reservations, .. } = &self.reflection;
+        let begun = subscriber_copies.copies_of(requester).filter(|receiver| sent.contains(receiver));
         let rate = |(_, service, provider): &CopyReceiver| self.rate(*service, Some(*provider));
         let (begun, begun_kbps) =
             begun.fold((0, 0_u32), |(count, sum), receiver| (count + 1, sum.saturating_add(rate(receiver))));
         let left = self.left_kbps();
-        let is_limited = left != u32::MAX && self.config.reflection.is_some_and(|of| of.policy == Policy::Residual);
-        let all = left.saturating_add(pledges.kbps()).saturating_add(*sent_kbps);
-        let has_more_than_half = begun_kbps.saturating_add(pledged_kbps).saturating_add(kbps) > all / 2;
+        let is_limited =
+            left != u32::MAX && self.config.reflection.is_some_and(|of| of.policy == OverflowPolicy::Residual);
+        let all = left.saturating_add(reservations.kbps()).saturating_add(*sent_kbps);
+        let has_more_than_half = begun_kbps.saturating_add(reserved_kbps).saturating_add(kbps) > all / 2;
         let leaves_some = left >= kbps.saturating_add(all / 8);
-        let is_first = begun + pledged == 0;
-        let is_within = begun + pledged < MAX_COPIES_EACH && takers.copies_of(requester).count() < MAX_GRANTED_EACH;
+        let is_first = begun + reserved == 0;
+        let is_within =
+            begun + reserved < MAX_COPIES_EACH && subscriber_copies.copies_of(requester).count() < MAX_GRANTED_EACH;
         is_within && (is_first || !is_limited || !has_more_than_half || leaves_some)
     }
 
@@ -97,10 +99,10 @@ impl Hub {
 
     /// What a stream takes: as its relay measures it, or as the service usually does.
     pub(super) fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
-        let carried = provider.and_then(|provider| self.reflection.carried_of(service, provider));
+        let stream = provider.and_then(|provider| self.reflection.find_stream(service, provider));
         // A stream that has just begun is not measured yet.
-        let carried = carried.filter(|carried| carried.kbps > 0);
+        let stream = stream.filter(|carried| carried.kbps > 0);
         let usual = u32::try_from(service.reflected_bits_per_second().div_ceil(1000)).unwrap_or(u32::MAX);
-        carried.map_or(usual, |carried| carried.kbps)
+        stream.map_or(usual, |stream| stream.kbps)
     }
 }

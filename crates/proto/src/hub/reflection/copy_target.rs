@@ -7,25 +7,26 @@ use crate::address_filter;
 use crate::hub::route::HOPS;
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;
-use crate::wire::{RequestParams, RouteRequest};
+use crate::wire::{HubHop, Request};
 
 impl Hub {
     /// Whether a node asks for no copy, or for one at a host of its own.
-    pub(in crate::hub) fn aims_at_itself(&self, from: Sender, params: Option<RequestParams>) -> bool {
-        RequestParams::copy_target(params)
-            .is_none_or(|reflect| self.may_go(from, reflect.to) && self.is_host_of(from, reflect.to))
+    pub(in crate::hub) fn targets_own_host(&self, from: Sender, request: &Request) -> bool {
+        request
+            .copy_target
+            .is_none_or(|reflect| self.is_allowed_destination(from, reflect.to) && self.is_host_of(from, reflect.to))
     }
 
     /// Whether the copy that another hub passes a request on for, if any, may go where that says.
     /// It has judged the address of whom it asks for. Where every hub on the way reflects, the
     /// address is its own.
-    pub(in crate::hub) fn is_valid_target(&self, from: Sender, carry: &RouteRequest) -> bool {
-        let Some(reflect) = RequestParams::copy_target(carry.params) else { return true };
-        let is_own = reflect.hops > 0 && reflect.hops >= HOPS.saturating_sub(carry.hops_left);
-        self.may_go(from, reflect.to) && (!is_own || self.is_host_of(from, reflect.to))
+    pub(in crate::hub) fn is_valid_target(&self, from: Sender, request: &Request, hop: HubHop) -> bool {
+        let Some(reflect) = request.copy_target else { return true };
+        let is_own = reflect.hops > 0 && reflect.hops >= HOPS.saturating_sub(hop.hops_left);
+        self.is_allowed_destination(from, reflect.to) && (!is_own || self.is_host_of(from, reflect.to))
     }
 
-    fn may_go(&self, from: Sender, to: SocketAddr) -> bool {
+    fn is_allowed_destination(&self, from: Sender, to: SocketAddr) -> bool {
         address_filter::is_destination(self.seen_from(to, from.connection).ip(), self.is_here(from.connection))
     }
 

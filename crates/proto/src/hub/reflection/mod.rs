@@ -33,7 +33,7 @@ use crate::random::{RootSecret, SecretRng};
 use crate::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{CopyTarget, Reason, RequestParams};
+use crate::wire::{CopyTarget, Reason};
 
 /// The most super nodes that reflect a stream one after the other: the
 /// provider's home, the subscriber's, and one between them.
@@ -64,12 +64,12 @@ pub struct ReflectionConfig {
     /// provider's super node and all go a longer way.
     pub layers: u8,
     /// When it has no more room.
-    pub policy: Policy,
+    pub policy: OverflowPolicy,
 }
 
 /// When a hub has no more room for a copy of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+pub enum OverflowPolicy {
     /// When its uplink is used up, as its owner says ([`HubCommand::ReflectionCapacity`](super::HubCommand::ReflectionCapacity)).
     #[default]
     Residual,
@@ -107,12 +107,12 @@ pub(super) struct ReflectionState {
     /// both as the owner has said last.
     residual_kbps: u32,
     subscribers: u32,
-    carried: Vec<ReflectedStream>,
+    streams: Vec<ReflectedStream>,
     /// Who is sent whose stream.
     sent: BTreeSet<CopyReceiver>,
     /// What that takes, kbit/s.
     sent_kbps: u32,
-    takers: SubscriberCopies,
+    subscriber_copies: SubscriberCopies,
     reservations: Reservations,
     /// What opens them, sealed.
     sealed_keys: SealedKeyCache,
@@ -150,10 +150,10 @@ impl ReflectionState {
             tags: SecretRng::new(secret, "grant"),
             residual_kbps: u32::MAX,
             subscribers: 0,
-            carried: Vec::new(),
+            streams: Vec::new(),
             sent: BTreeSet::new(),
             sent_kbps: 0,
-            takers: SubscriberCopies::default(),
+            subscriber_copies: SubscriberCopies::default(),
             reservations: Reservations::default(),
             sealed_keys: SealedKeyCache::default(),
         }
@@ -161,7 +161,7 @@ impl ReflectionState {
 
     /// Whether anything is carried at present.
     pub(super) fn is_busy(&self) -> bool {
-        !self.carried.is_empty()
+        !self.streams.is_empty()
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
@@ -179,19 +179,19 @@ impl ReflectionState {
     }
 
     /// Whether the relay carries this provider's stream.
-    pub(super) fn carries(&self, service: Service, provider: NodeId) -> bool {
-        self.carried_of(service, provider).is_some()
+    pub(super) fn reflects(&self, service: Service, provider: NodeId) -> bool {
+        self.find_stream(service, provider).is_some()
     }
 
-    fn carried_of(&self, service: Service, provider: NodeId) -> Option<&ReflectedStream> {
-        self.carried.iter().find(|carried| carried.service == service && carried.provider == Some(provider))
+    fn find_stream(&self, service: Service, provider: NodeId) -> Option<&ReflectedStream> {
+        self.streams.iter().find(|stream| stream.service == service && stream.provider == Some(provider))
     }
 
     /// A provider in `area` whose stream is carried, and where it is. Where the
     /// nearest is asked for, none is preferred.
-    pub(super) fn carried_in(&self, service: Service, area: Area) -> Option<(NodeId, Cell)> {
-        let fits = |carried: &&ReflectedStream| carried.service == service && !matches!(area, Area::Nearest(_));
-        let named = self.carried.iter().filter(fits).filter_map(|carried| Some((carried.provider?, carried.cell?)));
+    pub(super) fn find_stream_in(&self, service: Service, area: Area) -> Option<(NodeId, Cell)> {
+        let fits = |stream: &&ReflectedStream| stream.service == service && !matches!(area, Area::Nearest(_));
+        let named = self.streams.iter().filter(fits).filter_map(|stream| Some((stream.provider?, stream.cell?)));
         named.into_iter().find(|(_, cell)| area.contains(*cell))
     }
 }
@@ -207,7 +207,7 @@ impl Hub {
         };
         reflecting.sent = streams.iter().flat_map(sent).take(MAX_RECEIVERS).collect();
         reflecting.sent_kbps = streams.iter().fold(0, |sum, stream| sum.saturating_add(stream.all_kbps()));
-        reflecting.takers.keep(now, |receiver| reflecting.sent.contains(receiver));
+        reflecting.subscriber_copies.keep(now, |receiver| reflecting.sent.contains(receiver));
         // Of a copy whose provider is not known the address has to do.
         let to: BTreeSet<_> = reflecting.sent.iter().map(|(to, service, _)| (*to, *service)).collect();
         let sent = &reflecting.sent;
@@ -215,12 +215,12 @@ impl Hub {
             Some(receiver) => sent.contains(&receiver),
             None => to.contains(&(copy.to, copy.service)),
         });
-        reflecting.carried = streams;
-        let carried: BTreeSet<_> =
-            reflecting.carried.iter().filter_map(|stream| Some((stream.service, stream.provider?))).collect();
+        reflecting.streams = streams;
+        let reflected: BTreeSet<_> =
+            reflecting.streams.iter().filter_map(|stream| Some((stream.service, stream.provider?))).collect();
         reflecting
             .sealed_keys
-            .keep(now, &mut self.counters.keys_expired, |service, provider| carried.contains(&(service, provider)));
+            .keep(now, &mut self.counters.keys_expired, |service, provider| reflected.contains(&(service, provider)));
     }
 
     /// Lets a copy of the stream that a request is for go on to whoever asked,
@@ -234,7 +234,7 @@ impl Hub {
             return Ok(());
         };
         let provider = choice.provider().or(asked.named_provider());
-        let (to, kind, service) = (self.seen_from(reflect.to, asked.connection), kind_of(reflect), asked.service);
+        let (to, kind, service) = (self.seen_from(reflect.to, asked.connection), kind_of(reflect), asked.spec.service);
         if asked.granted.is_none() {
             let copy = StreamCopy { to, kind, service, provider };
             if self.try_overflow(key, choice, &copy)? {
@@ -253,8 +253,7 @@ impl Hub {
     /// may be gone.
     pub(super) fn grant_again(&mut self, key: RequestKey, reflect: Option<CopyTarget>) {
         let tag = StreamTag(self.reflection.tags.next_u64());
-        let Some(params) = self.requests.get(key).and_then(|asked| asked.params) else { return };
-        if params.copy_target != reflect {
+        if self.requests.get(key).is_some_and(|asked| asked.copy_target != reflect) {
             self.requests.set_reflect(key, reflect, tag);
         }
     }
@@ -264,7 +263,7 @@ impl Hub {
         let Some(asked) = self.requests.get(key) else { return };
         let (Some(granted), Some(reflect)) = (asked.granted, asked.copy_wanted()) else { return };
         let Granted { tag, provider } = granted;
-        let (to, service) = (self.seen_from(reflect.to, asked.connection), asked.service);
+        let (to, service) = (self.seen_from(reflect.to, asked.connection), asked.spec.service);
         // Without a provider the place could mean another one's stream.
         let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.target_cell()));
         let cell = held.flatten();
@@ -273,7 +272,7 @@ impl Hub {
         let requester = asked.requester;
         self.reflection.reservations.renew(now, key, provider);
         if let Some(provider) = provider.filter(|_| kind == DownstreamKind::Subscriber) {
-            self.reflection.takers.record_copy(now, requester, (to, service, provider));
+            self.reflection.subscriber_copies.record_copy(now, requester, (to, service, provider));
         }
         self.events.push_back(HubEvent::Reflect(grant));
     }
@@ -291,25 +290,21 @@ impl Hub {
         self.reflection.reservations.expire(now);
     }
 
-    /// What goes on with a request in place of what came with it.
-    pub(super) fn params_onward(&self, asked: &RoutedRequest, relayed: bool) -> Option<RequestParams> {
-        let mut params = asked.params?;
-        params.copy_target = match (asked.copy_wanted(), asked.granted, self.config.reflection) {
+    /// The destination of a copy that this hub tells the next one.
+    pub(super) fn copy_onward(&self, asked: &RoutedRequest, relayed: bool) -> Option<CopyTarget> {
+        let wanted = asked.copy_wanted()?;
+        match (asked.granted, self.config.reflection) {
             // Whoever relays an answer would see what opens the stream.
-            (_, _, _) if relayed => None,
-            (Some(reflect), Some(granted), Some(ReflectionConfig { media, .. })) => Some(CopyTarget {
+            (_, _) if relayed => None,
+            (Some(granted), Some(ReflectionConfig { media, .. })) => Some(CopyTarget {
                 to: media,
                 tag: granted.tag,
-                hops: reflect.hops.saturating_add(1),
+                hops: wanted.hops.saturating_add(1),
                 provider: None,
                 is_resuming: None,
             }),
-            (Some(reflect), _, _) => {
-                Some(CopyTarget { to: self.seen_from(reflect.to, asked.connection), provider: None, ..reflect })
-            }
-            (None, _, _) => None,
-        };
-        Some(params).filter(|params| *params != RequestParams::default())
+            (_, _) => Some(CopyTarget { to: self.seen_from(wanted.to, asked.connection), provider: None, ..wanted }),
+        }
     }
 
     /// Whether this hub reflects what is asked for: as the home of who asks, as
@@ -319,7 +314,7 @@ impl Hub {
         let Some(ReflectionConfig { layers, .. }) = self.config.reflection.filter(|_| self.leaving.is_none()) else {
             return false;
         };
-        let at_an_end = choice.node().is_some() || asked.is_overflow_here() || !asked.is_carried() && !asked.elsewhere;
+        let at_an_end = choice.node().is_some() || asked.is_overflow_here() || !asked.is_from_hub() && !asked.elsewhere;
         reflect.hops < MAX_REFLECTING && (at_an_end || layers > 1 && reflect.hops == 1)
     }
 

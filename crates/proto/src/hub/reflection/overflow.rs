@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
-use super::{Policy, ReflectionConfig, ReflectionState, StreamCopy};
+use super::{OverflowPolicy, ReflectionConfig, ReflectionState, StreamCopy};
 use crate::hub::requests::{RequestKey, RequestTarget};
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;
@@ -17,7 +17,7 @@ use crate::machine::{Channel, Traffic};
 use crate::reflection::DownstreamKind;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{CopyTarget, Decline, Message, Reason, RequestParams, RouteDirection, RouteRequest};
+use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RouteDirection};
 
 /// How many hubs are tried for one copy.
 const MAX_TRIED: usize = 8;
@@ -35,7 +35,7 @@ impl ReflectionConfig {
     /// What there is room for before the owner has said anything, as
     /// [`Message::HubLoad`] tells it.
     pub(in crate::hub) fn first_room(self) -> Option<u32> {
-        (self.policy == Policy::Residual).then_some(u32::MAX)
+        (self.policy == OverflowPolicy::Residual).then_some(u32::MAX)
     }
 }
 
@@ -123,8 +123,8 @@ impl Hub {
             self.remotes.connections_of(hub).iter().filter_map(|connection| self.remotes.connections.get(connection));
         let hosts: Vec<_> =
             connections.filter_map(|connection| connection.address.primary()).map(|at: SocketAddr| at.ip()).collect();
-        let ReflectionState { sent, reservations: pledges, .. } = &self.reflection;
-        let mut receivers = sent.iter().copied().chain(pledges.receivers());
+        let ReflectionState { sent, reservations, .. } = &self.reflection;
+        let mut receivers = sent.iter().copied().chain(reservations.receivers());
         receivers.any(|(to, what, of)| (what, of) == (service, provider) && hosts.contains(&to.ip()))
     }
 
@@ -135,26 +135,24 @@ impl Hub {
         now: Time,
         from: Sender,
         key: RequestKey,
-        carry: &RouteRequest,
+        request: &Request,
     ) -> bool {
-        let Some(asked) = self.requests.get(key).filter(|asked| asked.nonce == carry.nonce) else { return false };
-        let Some(reflect) = RequestParams::copy_target(carry.params).filter(|reflect| reflect.hops > 0) else {
-            return false;
-        };
-        let (tried, spill) = (asked.overflow_hub(), asked.overflow);
+        let Some(asked) = self.requests.get(key).filter(|asked| asked.nonce == request.nonce) else { return false };
+        let Some(reflect) = request.copy_target.filter(|reflect| reflect.hops > 0) else { return false };
+        let (tried, overflow) = (asked.overflow_hub(), asked.overflow);
         let (id, requester) = (key.id, Some(key.requester));
         let is_awaited = tried.filter(|(hub, _)| *hub == from.node);
-        if tried.is_none() && spill.is_none() {
+        if tried.is_none() && overflow.is_none() {
             return false;
         }
-        if is_awaited.is_none() && spill.is_none_or(|spill| spill.hub != from.node) {
+        if is_awaited.is_none() && overflow.is_none_or(|overflow| overflow.hub != from.node) {
             // Another one was asked in the meantime.
             self.cancel_overflow(key, from.node, Reason::NotFound);
             return true;
         }
         if is_awaited.is_some() && !self.is_host_of(from, reflect.to) {
             self.cancel_overflow(key, from.node, Reason::NotAllowed);
-            self.go_on(now, key, Reason::NotAllowed);
+            self.try_next(now, key, Reason::NotAllowed);
             return true;
         }
         let taken = Message::RequestAck { id, requester, provider: None };
@@ -164,7 +162,7 @@ impl Hub {
             self.requests.set_overflow(key, Some(Overflow { hub, provider, reflect }));
             if let Err(reason) = self.hand(now, key, RequestTarget::Node(provider), false) {
                 self.drop_overflow(key);
-                self.go_on(now, key, reason);
+                self.try_next(now, key, reason);
             }
         }
         true
@@ -182,8 +180,8 @@ impl Hub {
     /// The request is about to go to another provider: what was to be reflected
     /// elsewhere is this hub's again.
     pub(super) fn forget_overflow(&mut self, key: RequestKey, choice: RequestTarget) {
-        let spill = self.requests.get(key).and_then(|asked| asked.overflow);
-        if spill.is_some_and(|spill| choice != RequestTarget::Node(spill.provider)) {
+        let overflow = self.requests.get(key).and_then(|asked| asked.overflow);
+        if overflow.is_some_and(|overflow| choice != RequestTarget::Node(overflow.provider)) {
             self.drop_overflow(key);
         }
     }
@@ -209,7 +207,7 @@ impl Hub {
     pub(in crate::hub) fn on_overflow_refused(&mut self, key: RequestKey, to: RequestTarget) {
         let can_spill = self.room().is_some();
         let Some(asked) = self.requests.get(key) else { return };
-        let is_home = !asked.is_carried() && asked.granted.is_some() && to.node().is_none();
+        let is_home = !asked.is_from_hub() && asked.granted.is_some() && to.node().is_none();
         if can_spill && is_home && !asked.elsewhere {
             self.requests.send_elsewhere(key, std::iter::once(to));
         }

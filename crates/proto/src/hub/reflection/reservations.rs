@@ -61,9 +61,11 @@ impl Reservations {
 
     /// How many copies a node is pledged as a subscriber, and what they take, kbit/s.
     pub(super) fn reserved_by(&self, requester: NodeId) -> (usize, u32) {
-        let of_it =
-            |pledge: &&Reservation| pledge.requester == requester && pledge.copy.kind == DownstreamKind::Subscriber;
-        let add = |(count, kbps): (usize, u32), pledge: &Reservation| (count + 1, kbps.saturating_add(pledge.kbps));
+        let of_it = |reservation: &&Reservation| {
+            reservation.requester == requester && reservation.copy.kind == DownstreamKind::Subscriber
+        };
+        let add =
+            |(count, kbps): (usize, u32), reservation: &Reservation| (count + 1, kbps.saturating_add(reservation.kbps));
         self.all.values().filter(of_it).fold((0, 0), add)
     }
 
@@ -78,19 +80,19 @@ impl Reservations {
 
     /// Enters a pledge in place of the one before of the same request, and of
     /// another request of the same requester for the same copy.
-    pub(super) fn insert(&mut self, key: RequestKey, mut pledge: Reservation) {
+    pub(super) fn insert(&mut self, key: RequestKey, mut reservation: Reservation) {
         self.release(key);
-        let others = pledge.copy.receiver().and_then(|receiver| self.shared.get(&receiver)).into_iter().flatten();
+        let others = reservation.copy.receiver().and_then(|receiver| self.shared.get(&receiver)).into_iter().flatten();
         let is_same =
-            |other: &&RequestKey| self.all.get(other).is_some_and(|other| other.requester == pledge.requester);
+            |other: &&RequestKey| self.all.get(other).is_some_and(|other| other.requester == reservation.requester);
         if let Some(other) = others.copied().find(|other| is_same(&other)) {
             self.release(other);
         }
         if self.is_full() {
             return;
         }
-        self.timers.insert((pledge.until, key));
-        let first = pledge.copy.receiver().and_then(|receiver| {
+        self.timers.insert((reservation.until, key));
+        let first = reservation.copy.receiver().and_then(|receiver| {
             let all = self.shared.entry(receiver).or_default();
             let first = all.first().copied();
             all.insert(key);
@@ -98,27 +100,27 @@ impl Reservations {
         });
         if let Some(first) = first.and_then(|first| self.all.get(&first)) {
             // What is counted is taken off with the last one.
-            (pledge.kbps, pledge.copy.kind) = (first.kbps, first.copy.kind);
+            (reservation.kbps, reservation.copy.kind) = (first.kbps, first.copy.kind);
         } else {
-            self.kbps += u64::from(pledge.kbps);
-            self.subscribers += u32::from(pledge.copy.kind == DownstreamKind::Subscriber);
+            self.kbps += u64::from(reservation.kbps);
+            self.subscribers += u32::from(reservation.copy.kind == DownstreamKind::Subscriber);
         }
-        self.all.insert(key, pledge);
+        self.all.insert(key, reservation);
     }
 
     /// The request is handed on, or it is known now whose copy it is.
     pub(super) fn renew(&mut self, now: Time, key: RequestKey, provider: Option<NodeId>) {
-        if let Some(mut pledge) = self.all.get(&key).copied() {
-            (pledge.copy.provider, pledge.until) = (provider, now + BEGINNING);
-            self.insert(key, pledge);
+        if let Some(mut reservation) = self.all.get(&key).copied() {
+            (reservation.copy.provider, reservation.until) = (provider, now + BEGINNING);
+            self.insert(key, reservation);
         }
     }
 
     /// The request has ended. Its copy takes room still if somebody else waits for it.
     pub(super) fn release(&mut self, key: RequestKey) {
-        let Some(pledge) = self.all.remove(&key) else { return };
-        self.timers.remove(&(pledge.until, key));
-        if let Some(receiver) = pledge.copy.receiver()
+        let Some(reservation) = self.all.remove(&key) else { return };
+        self.timers.remove(&(reservation.until, key));
+        if let Some(receiver) = reservation.copy.receiver()
             && let Some(all) = self.shared.get_mut(&receiver)
         {
             all.remove(&key);
@@ -127,13 +129,13 @@ impl Reservations {
             }
             self.shared.remove(&receiver);
         }
-        self.kbps -= u64::from(pledge.kbps);
-        self.subscribers -= u32::from(pledge.copy.kind == DownstreamKind::Subscriber);
+        self.kbps -= u64::from(reservation.kbps);
+        self.subscribers -= u32::from(reservation.copy.kind == DownstreamKind::Subscriber);
     }
 
     /// Ends those that have become copies.
     pub(super) fn release_begun(&mut self, has_begun: impl Fn(&StreamCopy) -> bool) {
-        let begun = self.all.iter().filter(|(_, pledge)| has_begun(&pledge.copy));
+        let begun = self.all.iter().filter(|(_, reservation)| has_begun(&reservation.copy));
         begun.map(|(key, _)| *key).collect::<Vec<_>>().into_iter().for_each(|key| self.release(key));
     }
 

@@ -14,12 +14,12 @@ use bytes::Bytes;
 use crate::hub::remotes::PUBLICATION;
 use crate::hub::requests::{RequestKey, RoutedRequest};
 use crate::hub::route::HOPS;
-use crate::hub::{Hub, Sender};
+use crate::hub::{Hub, HubLimit, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Message, RequestParams, SealedKeys};
+use crate::wire::{Message, SealedKeys};
 
 /// The most of which something is kept, from each remote one. One more takes the place of one of which no
 /// copy is granted here, or is not kept.
@@ -64,36 +64,36 @@ impl SealedKeyCache {
     ) -> Option<&mut SealedKeyEntry> {
         let key = (service, provider, source);
         if !self.0.contains_key(&key) {
-            self.retain(expired, |_, deposit| now.since(deposit.touched) < LIFE);
+            self.retain(expired, |_, entry| now.since(entry.touched) < LIFE);
             if self.0.len() >= MAX_STREAMS {
                 *expired += u64::from(self.forget_one()?.sealed.is_some());
             }
         }
-        let deposit = self.0.entry(key).or_insert_with(|| SealedKeyEntry::new(now));
-        deposit.touched = now;
-        Some(deposit)
+        let entry = self.0.entry(key).or_insert_with(|| SealedKeyEntry::new(now));
+        entry.touched = now;
+        Some(entry)
     }
 
     /// Forgets the one that was asked for longest ago; none that is granted.
     fn forget_one(&mut self) -> Option<SealedKeyEntry> {
-        let passed_on = self.0.iter().filter(|(_, deposit)| !deposit.is_granted);
-        let oldest = *passed_on.min_by_key(|(_, deposit)| deposit.touched)?.0;
+        let passed_on = self.0.iter().filter(|(_, entry)| !entry.is_granted);
+        let oldest = *passed_on.min_by_key(|(_, entry)| entry.touched)?.0;
         self.0.remove(&oldest)
     }
 
     /// Forgets what belongs to streams that are not carried any more.
     pub(super) fn keep(&mut self, now: Time, expired: &mut u64, carries: impl Fn(Service, NodeId) -> bool) {
-        self.retain(expired, |(service, provider, _), deposit| {
-            let idle = now.since(deposit.touched);
-            let is_of_use = if deposit.is_granted { carries(*service, *provider) } else { idle < LIFE };
+        self.retain(expired, |(service, provider, _), entry| {
+            let idle = now.since(entry.touched);
+            let is_of_use = if entry.is_granted { carries(*service, *provider) } else { idle < LIFE };
             idle < BEGINNING || is_of_use
         });
     }
 
     fn retain(&mut self, expired: &mut u64, stays: impl Fn(&SealedKeyId, &SealedKeyEntry) -> bool) {
-        self.0.retain(|stream, deposit| {
-            let stays = stays(stream, deposit);
-            *expired += u64::from(!stays && deposit.sealed.is_some());
+        self.0.retain(|stream, entry| {
+            let stays = stays(stream, entry);
+            *expired += u64::from(!stays && entry.sealed.is_some());
             stays
         });
     }
@@ -109,24 +109,23 @@ impl Hub {
     /// A request for a provider's stream has gone on: who asked gets what opens
     /// it, if that is here, or once it comes.
     pub(in crate::hub) fn hand_keys(&mut self, now: Time, key: RequestKey, provider: NodeId) {
-        let Some(asked) = self.requests.get(key).filter(|asked| RequestParams::copy_target(asked.params).is_some())
-        else {
+        let Some(asked) = self.requests.get(key).filter(|asked| asked.copy_target.is_some()) else {
             return;
         };
         let Some(source) = asked.handed_to() else { return };
         let (service, connection, requester, is_carried) =
-            (asked.service, asked.connection, asked.remote, asked.is_carried());
+            (asked.spec.service, asked.connection, asked.remote, asked.is_from_hub());
         let is_granted = asked.granted.is_some();
         if !is_carried && !is_granted {
             return;
         }
-        let (deposits, expired) = (&mut self.reflection.sealed_keys, &mut self.counters.keys_expired);
-        let Some(deposit) = deposits.asked_of(now, (service, provider), source, expired) else { return };
-        deposit.is_granted |= is_granted;
-        if is_carried && deposit.hubs.len() < MAX_TOLD {
-            deposit.hubs.insert(requester);
+        let (cache, expired) = (&mut self.reflection.sealed_keys, &mut self.counters.keys_expired);
+        let Some(entry) = cache.asked_of(now, (service, provider), source, expired) else { return };
+        entry.is_granted |= is_granted;
+        if is_carried && entry.hubs.len() < MAX_TOLD {
+            entry.hubs.insert(requester);
         }
-        let Some(sealed) = deposit.sealed.clone() else { return };
+        let Some(sealed) = entry.sealed.clone() else { return };
         // A node has the provider's word instead if this is lost, a hub none.
         let (id, channel) = match is_carried {
             true => (None, Channel::Reliable { flow: 0 }),
@@ -138,26 +137,26 @@ impl Hub {
     /// A provider, or the hub that is nearer to it, says what opens its stream.
     pub(in crate::hub) fn handle_keys(&mut self, now: Time, from: Sender, keys: SealedKeys) {
         let SealedKeys { service, provider, hops_left: hops, sealed, .. } = keys;
-        let deposits = &mut self.reflection.sealed_keys.0;
-        let told = deposits.get_mut(&(service, provider, from.node));
+        let cache = &mut self.reflection.sealed_keys.0;
+        let told = cache.get_mut(&(service, provider, from.node));
         let remote = self.remotes.get_mut(from.node);
-        let (Some(deposit), Some(remote)) = (told, remote) else {
+        let (Some(entry), Some(remote)) = (told, remote) else {
             self.counters.stray += 1;
             return;
         };
-        if deposit.sealed.as_ref() == Some(&sealed) {
+        if entry.sealed.as_ref() == Some(&sealed) {
             return;
         }
         if !remote.try_charge(now, PUBLICATION) {
             // What was told before is past: who joins waits for the provider's word.
-            deposit.sealed = None;
-            self.counters.over_limit += 1;
+            entry.sealed = None;
+            self.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
-        (deposit.sealed, deposit.touched) = (Some(sealed.clone()), now);
+        (entry.sealed, entry.touched) = (Some(sealed.clone()), now);
         self.counters.keys_stored += 1;
-        let hubs = deposit.hubs.clone();
-        for (connection, id) in self.granted_through(from.node, service, provider) {
+        let hubs = entry.hubs.clone();
+        for (connection, id) in self.granted_requests(from.node, service, provider) {
             let keys = SealedKeys { id: Some(id), service, provider, hops_left: HOPS, sealed: sealed.clone() };
             self.tell_keys(connection, Channel::Datagram, keys);
         }
@@ -177,11 +176,11 @@ impl Hub {
 
     /// The requests of this hub's nodes that `remote` has and that were granted a copy of this stream; one
     /// that has gone on to another provider's is none.
-    fn granted_through(&self, remote: NodeId, service: Service, provider: NodeId) -> Vec<(ConnectionId, RequestId)> {
+    fn granted_requests(&self, remote: NodeId, service: Service, provider: NodeId) -> Vec<(ConnectionId, RequestId)> {
         let is_of = |asked: &RoutedRequest| {
             let granted = asked.granted.and_then(|granted| granted.provider);
-            let is_handed = asked.handed_to() == Some(remote) && !asked.is_carried();
-            is_handed && asked.service == service && granted == Some(provider)
+            let is_handed = asked.handed_to() == Some(remote) && !asked.is_from_hub();
+            is_handed && asked.spec.service == service && granted == Some(provider)
         };
         let granted = self.requests.iter().filter(|(_, asked)| is_of(asked));
         granted.map(|(key, asked)| (asked.connection, key.id)).collect()

@@ -12,12 +12,12 @@ use super::*;
 use crate::block::BlockService;
 use crate::grid::Cell;
 use crate::hub::testing::{Bench, HERE, carried, copies, decline, forwarded, node, record, refused, request};
-use crate::hub::{HubCommand, HubConfig, HubKind};
+use crate::hub::{HubCommand, HubConfig, HubKind, HubLimit};
 use crate::ids::{ConnectionId, RequestId};
 use crate::machine::Input;
 use crate::reflection::DownstreamKind;
 use crate::service::Role;
-use crate::wire::{Decline, Message, ProviderRequest, Request, RequestMode, RouteDirection, RouteRequest, Summary};
+use crate::wire::{Decline, Message, Request, RequestMode, Route, RouteDirection, Summary};
 
 /// What a copy takes of a stream that is not measured: 700 kbit/s, sealed.
 const VIDEO_KBPS: u32 = 725;
@@ -26,41 +26,34 @@ fn media() -> SocketAddr {
     ([0, 0, 0, 0], 7_777).into()
 }
 
-fn reflecting(layers: u8, policy: Policy) -> Bench {
+fn reflecting(layers: u8, policy: OverflowPolicy) -> Bench {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.reflection = Some(ReflectionConfig { media: media(), layers, policy });
     Bench::with(config)
 }
 
 fn bench() -> Bench {
-    reflecting(1, Policy::Residual)
+    reflecting(1, OverflowPolicy::Residual)
 }
 
-fn wanted(hops: u8) -> Option<RequestParams> {
-    let reflect = Some(CopyTarget {
-        to: ([0, 0, 0, 0], 9_000).into(),
-        tag: StreamTag(7),
-        hops,
-        provider: None,
-        is_resuming: None,
-    });
-    Some(RequestParams { copy_target: reflect, ..RequestParams::default() })
+fn wanted(hops: u8) -> Option<CopyTarget> {
+    Some(CopyTarget { to: ([0, 0, 0, 0], 9_000).into(), tag: StreamTag(7), hops, provider: None, is_resuming: None })
 }
 
 fn subscribe(id: u32) -> Request {
-    Request { service: Service::Video, params: wanted(0), ..request(id, RequestMode::Forward) }
+    Request { copy_target: wanted(0), ..request(id, RequestMode::Forward).with(|spec| spec.service = Service::Video) }
 }
 
 fn naming(id: u32, provider: u8) -> Request {
     let mut asked = subscribe(id);
-    if let Some(RequestParams { copy_target: Some(reflect), .. }) = &mut asked.params {
+    if let Some(reflect) = &mut asked.copy_target {
         reflect.provider = Some(node(provider));
     }
     asked
 }
 
-fn reflect_of(params: Option<RequestParams>) -> CopyTarget {
-    RequestParams::copy_target(params).unwrap()
+fn reflect_of(request: &Request) -> CopyTarget {
+    request.copy_target.unwrap()
 }
 
 /// What the owner was told to let pass since it was last asked.
@@ -70,17 +63,17 @@ fn grants(bench: &mut Bench) -> Vec<ReflectionGrant> {
     events.into_iter().filter_map(grant).collect()
 }
 
-fn the_carry(sent: &[(ConnectionId, Message)]) -> (ConnectionId, RouteRequest) {
+fn the_carry(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Request) {
     let carry = |(connection, message): &(ConnectionId, Message)| match message {
-        Message::RouteRequest(carry) => Some((*connection, carry.clone())),
+        Message::Request(carry) if carry.hop().is_some() => Some((*connection, carry.clone())),
         _ => None,
     };
     sent.iter().find_map(carry).unwrap()
 }
 
-fn the_forward(sent: &[(ConnectionId, Message)]) -> (ConnectionId, ProviderRequest) {
+fn the_forward(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Request) {
     let forward = |(connection, message): &(ConnectionId, Message)| match message {
-        Message::ProviderRequest(forward) => Some((*connection, forward.clone())),
+        Message::Request(forward) if forward.hop().is_none() => Some((*connection, forward.clone())),
         _ => None,
     };
     sent.iter().find_map(forward).unwrap()
@@ -110,7 +103,7 @@ fn common_home_reflects_between_both() {
     let mut bench = bench();
     let (_, requester) = (bench.provider(1), bench.requester(2));
     let (_, forward) = forwarded(&bench.ask(requester, subscribe(1)));
-    let onward = reflect_of(forward.params);
+    let onward = reflect_of(&forward);
     assert_eq!((onward.to, onward.hops), (media(), 1));
     let grant = ReflectionGrant {
         tag: onward.tag,
@@ -125,10 +118,10 @@ fn common_home_reflects_between_both() {
     assert_eq!(grants(&mut bench), [grant]);
     bench.wait(Duration::from_millis(150));
     let (_, again) = forwarded(&bench.ask(requester, subscribe(1)));
-    assert_eq!(reflect_of(again.params), onward, "a repetition keeps its tag");
+    assert_eq!(reflect_of(&again), onward, "a repetition keeps its tag");
     assert_eq!(grants(&mut bench), [grant]);
     let (_, other) = forwarded(&bench.ask(requester, subscribe(2)));
-    assert_ne!(reflect_of(other.params).tag, onward.tag);
+    assert_ne!(reflect_of(&other).tag, onward.tag);
 }
 
 #[test]
@@ -147,7 +140,7 @@ fn only_requesting_host_starts_with_offer() {
         let version = crate::hub::testing::version(2);
         bench.say(requester, &Message::Publish(crate::record::Record { addresses, version, ..record(2) }));
         let mut asked = naming(1, 1);
-        if let Some(RequestParams { copy_target: Some(reflect), .. }) = &mut asked.params {
+        if let Some(reflect) = &mut asked.copy_target {
             (reflect.to, reflect.is_resuming) = ((host, 9_000).into(), resumes);
         }
         bench.ask(requester, asked);
@@ -161,7 +154,7 @@ fn next_provider_gets_new_tag() {
     let (first, _, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let (_, forward) = forwarded(&bench.ask(requester, subscribe(1)));
     let (_, second) = forwarded(&bench.say(first, &decline(&forward, Reason::SourceFailed)));
-    assert_ne!(reflect_of(forward.params).tag, reflect_of(second.params).tag);
+    assert_ne!(reflect_of(&forward).tag, reflect_of(&second).tag);
     assert_eq!(
         grants(&mut bench).iter().map(|grant| grant.provider).collect::<Vec<_>>(),
         [1, 2].map(|n| Some(node(n)))
@@ -175,10 +168,7 @@ fn non_reflecting_hub_fills_requester_address() {
     let (_, requester) = (bench.provider(1), bench.requester(2));
     let (_, forward) = forwarded(&bench.ask(requester, subscribe(1)));
     let to = ([10, 0, 0, 2], 9_000).into();
-    assert_eq!(
-        reflect_of(forward.params),
-        CopyTarget { to, tag: StreamTag(7), hops: 0, provider: None, is_resuming: None }
-    );
+    assert_eq!(reflect_of(&forward), CopyTarget { to, tag: StreamTag(7), hops: 0, provider: None, is_resuming: None });
     assert!(grants(&mut bench).is_empty());
 }
 
@@ -190,15 +180,15 @@ fn between(bench: &mut Bench) -> (ConnectionId, ConnectionId) {
 }
 
 fn passed_on(bench: &mut Bench, from: ConnectionId, hops: u8) -> CopyTarget {
-    let carry = RouteRequest { service: Service::Video, params: wanted(hops), ..carried(1) };
-    reflect_of(the_carry(&bench.say(from, &Message::RouteRequest(carry))).1.params)
+    let carry = Request { copy_target: wanted(hops), ..carried(1).with(|spec| spec.service = Service::Video) };
+    reflect_of(&the_carry(&bench.say(from, &Message::Request(carry))).1)
 }
 
 #[test]
 fn middle_hub_reflects_only_as_layer() {
     let seen = ([10, 0, 0, 100], 9_000).into();
     for (layers, hops, reflects) in [(1, 1, false), (2, 1, true), (2, 2, false)] {
-        let mut bench = reflecting(layers, Policy::Residual);
+        let mut bench = reflecting(layers, OverflowPolicy::Residual);
         let (below, _) = between(&mut bench);
         let onward = passed_on(&mut bench, below, hops);
         let granted = grants(&mut bench);
@@ -216,10 +206,13 @@ fn middle_hub_reflects_only_as_layer() {
 fn provider_home_reflects_and_names_provider() {
     let mut bench = bench();
     let (peer, provider) = (bench.up(100, Role::SuperNode), bench.provider(1));
-    let carry = RouteRequest { service: Service::Video, provider: None, params: wanted(1), ..carried(1) };
-    let sent = bench.say(peer, &Message::RouteRequest(carry));
+    let carry = Request {
+        copy_target: wanted(1),
+        ..carried(1).with(|spec| spec.service = Service::Video).with_hop(|hop| hop.provider = None)
+    };
+    let sent = bench.say(peer, &Message::Request(carry));
     let (to, forward) = the_forward(&sent);
-    assert_eq!((to, reflect_of(forward.params).hops), (provider, 2));
+    assert_eq!((to, reflect_of(&forward).hops), (provider, 2));
     let (id, requester) = (RequestId(1), Some(node(50)));
     assert!(sent.contains(&(peer, Message::RequestAck { id, requester, provider: Some(node(1)) })), "{sent:?}");
     let granted = grants(&mut bench);
@@ -230,9 +223,9 @@ fn provider_home_reflects_and_names_provider() {
 fn fourth_hub_does_not_reflect() {
     let mut bench = bench();
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
-    let carry = RouteRequest { service: Service::Video, params: wanted(3), ..carried(1) };
-    let (_, forward) = the_forward(&bench.say(peer, &Message::RouteRequest(carry)));
-    assert_eq!(reflect_of(forward.params).to, ([10, 0, 0, 100], 9_000).into());
+    let carry = Request { copy_target: wanted(3), ..carried(1).with(|spec| spec.service = Service::Video) };
+    let (_, forward) = the_forward(&bench.say(peer, &Message::Request(carry)));
+    assert_eq!(reflect_of(&forward).to, ([10, 0, 0, 100], 9_000).into());
 }
 
 #[test]
@@ -241,7 +234,7 @@ fn relayed_answer_is_not_reflected() {
     let (provider, requester) = (bench.provider(1), bench.requester(2));
     let (_, forward) = forwarded(&bench.ask(requester, subscribe(1)));
     let (_, relayed) = forwarded(&bench.say(provider, &decline(&forward, Reason::Unreachable)));
-    assert!(relayed.reply_to.is_empty() && relayed.params.is_none(), "{relayed:?}");
+    assert!(relayed.reply_to().is_empty() && relayed.copy_target.is_none(), "{relayed:?}");
 }
 
 #[test]
@@ -255,7 +248,7 @@ fn already_reflected_stream_is_preferred() {
         assert_eq!(forwarded(&bench.ask(requester, subscribe(id))).0, second);
     }
     assert_eq!(left(&bench), before, "a copy costs the provider nothing");
-    let nearest = Request { area: Area::Nearest(HERE), ..subscribe(9) };
+    let nearest = subscribe(9).with(|spec| spec.area = Area::Nearest(HERE));
     assert_eq!(forwarded(&bench.ask(requester, nearest)).0, ConnectionId(1), "the nearest is what was asked for");
 }
 
@@ -284,7 +277,7 @@ fn provider_known_once_hub_names_it() {
     let mut bench = bench();
     let (child, requester) = (child(&mut bench), bench.requester(2));
     let (to, carry) = the_carry(&bench.ask(requester, subscribe(1)));
-    assert_eq!((to, carry.provider), (child, None));
+    assert_eq!((to, carry.hop().unwrap().provider), (child, None));
     let unknown = grants(&mut bench)[0];
     assert_eq!((unknown.provider, unknown.cell), (None, None));
     let ack = Message::RequestAck { id: RequestId(1), requester: Some(node(2)), provider: Some(node(77)) };
@@ -294,7 +287,7 @@ fn provider_known_once_hub_names_it() {
     // The next one is meant for the same provider.
     carries(&mut bench, 77);
     let (_, carry) = the_carry(&bench.ask(requester, subscribe(2)));
-    assert_eq!((carry.provider, carry.cell), (Some(node(77)), HERE));
+    assert_eq!((carry.hop().unwrap().provider, carry.hop().unwrap().cell), (Some(node(77)), HERE));
 }
 
 #[test]
@@ -303,14 +296,17 @@ fn named_provider_or_none() {
     let (_, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     for id in 1..4 {
         let (to, forward) = forwarded(&bench.ask(requester, naming(id, 2)));
-        assert_eq!((to, reflect_of(forward.params).provider), (second, None));
+        assert_eq!((to, reflect_of(&forward).provider), (second, None));
     }
     let (_, forward) = forwarded(&bench.ask(requester, naming(9, 2)));
     assert_eq!(refused(&bench.say(second, &decline(&forward, Reason::Busy))), (requester, Reason::Busy));
     assert_eq!(refused(&bench.ask(requester, naming(10, 77))), (requester, Reason::NotFound));
     let child = child(&mut bench);
     let (to, carry) = the_carry(&bench.ask(requester, naming(11, 77)));
-    assert_eq!((to, carry.provider, carry.direction), (child, Some(node(77)), RouteDirection::Down));
+    assert_eq!(
+        (to, carry.hop().unwrap().provider, carry.hop().unwrap().direction),
+        (child, Some(node(77)), RouteDirection::Down)
+    );
 }
 
 #[test]
@@ -320,7 +316,7 @@ fn connected_provider_requested_through_its_home() {
     let (provider, requester) = (bench.up(2, Role::Node), bench.requester(3));
     let child = child(&mut bench);
     let (to, carry) = the_carry(&bench.ask(requester, naming(1, 2)));
-    assert_eq!((to, carry.provider), (child, Some(node(2))));
+    assert_eq!((to, carry.hop().unwrap().provider), (child, Some(node(2))));
     let decline = Decline { id: carry.id, reason: Reason::NotFound, retry_after_ms: None, requester: Some(node(3)) };
     let (to, _) = forwarded(&bench.say(child, &Message::Decline(decline)));
     assert_eq!(to, provider, "it knows best, if nobody else knows it");
@@ -333,7 +329,7 @@ fn provider_requested_directly_when_home_silent() {
     let home = bench.up(100, Role::SuperNode);
     bench.say(home, &Message::ReplicaUpdate(copies(vec![record(2)])));
     let (to, carry) = the_carry(&bench.ask(requester, naming(1, 2)));
-    assert_eq!((to, carry.provider), (home, Some(node(2))));
+    assert_eq!((to, carry.hop().unwrap().provider), (home, Some(node(2))));
     let sent = bench.wait(Duration::from_millis(400));
     assert_eq!(the_forward(&sent).0, provider, "{sent:?}");
     // The home is dead until it says something.
@@ -348,11 +344,8 @@ fn latest_requesting_hub_gets_copy() {
     let (first, second) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.provider(1);
     let carry = |tag| {
-        let mut params = wanted(1);
-        if let Some(RequestParams { copy_target: Some(reflect), .. }) = &mut params {
-            reflect.tag = StreamTag(tag);
-        }
-        Message::RouteRequest(RouteRequest { service: Service::Video, params, ..carried(1) })
+        let copy_target = wanted(1).map(|target| CopyTarget { tag: StreamTag(tag), ..target });
+        Message::Request(Request { copy_target, ..carried(1).with(|spec| spec.service = Service::Video) })
     };
     let (_, one) = the_forward(&bench.say(first, &carry(7)));
     bench.wait(Duration::from_millis(300));
@@ -360,8 +353,8 @@ fn latest_requesting_hub_gets_copy() {
     let granted = grants(&mut bench);
     let last = granted.last().unwrap();
     assert_eq!((last.to, last.their_tag), (([10, 0, 0, 101], 9_000).into(), StreamTag(8)));
-    assert_eq!(last.tag, reflect_of(other.params).tag);
-    assert_ne!(last.tag, reflect_of(one.params).tag);
+    assert_eq!(last.tag, reflect_of(&other).tag);
+    assert_ne!(last.tag, reflect_of(&one).tag);
 }
 
 #[test]
@@ -382,6 +375,6 @@ fn reflected_stream_serves_own_area_only() {
     let mut bench = bench();
     let (_, requester) = (bench.provider(1), bench.requester(2));
     carries(&mut bench, 1);
-    let away = Request { area: Area::Exact(Cell::new(1, 1)), ..subscribe(1) };
+    let away = subscribe(1).with(|spec| spec.area = Area::Exact(Cell::new(1, 1)));
     assert_eq!(refused(&bench.ask(requester, away)), (requester, Reason::NotFound));
 }

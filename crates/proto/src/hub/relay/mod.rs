@@ -21,7 +21,7 @@ use self::header::{Header, is_whole, kind, with_id};
 pub(super) use self::table::Relays;
 use self::table::{Relay, RelayVerdict, Side};
 use super::requests::RequestKey;
-use super::{Hub, HubEvent, MAX_PER_WAKE, Sender};
+use super::{Hub, HubEvent, HubLimit, MAX_PER_WAKE, Sender};
 use crate::address::SchemeSet;
 use crate::delivery::DeliveryPreferences;
 use crate::ids::{ConnectionId, NodeId, RequestId};
@@ -54,8 +54,9 @@ impl Hub {
     ) -> Result<RequestId, Reason> {
         let (total, limits) = (self.relays.len(), &self.config.limits);
         let remote = self.remotes.get_mut(key.requester).ok_or(Reason::Unreachable)?;
-        if total >= limits.relays || remote.relays >= remote.allowance(limits.relays_per_node) {
-            self.counters.over_limit += 1;
+        let is_full = total >= limits.relays;
+        if is_full || remote.relays >= remote.allowance(limits.relays_per_node) {
+            self.over_limit(key.requester, if is_full { HubLimit::Relays } else { HubLimit::RelaysPerNode });
             return Err(Reason::TooMany);
         }
         remote.relays += 1;

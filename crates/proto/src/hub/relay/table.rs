@@ -115,7 +115,7 @@ impl Relays {
     }
 
     /// The requester has asked again: its flow is still wanted.
-    pub(in crate::hub) fn wanted(&mut self, now: Time, id: RequestId) {
+    pub(in crate::hub) fn renew(&mut self, now: Time, id: RequestId) {
         if let Some(relay) = self.table.get_mut(&id) {
             relay.heard = now;
         }

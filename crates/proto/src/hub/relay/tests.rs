@@ -1,9 +1,9 @@
 //! What is relayed, and what becomes of it.
 
 use super::*;
-use crate::address::{Address, Scheme};
+use crate::address::{Address, Scheme, SchemeSet};
 use crate::flow::{CHUNK_BYTES, INLINE_BYTES};
-use crate::hub::testing::{Bench, address, decline, forwarded, node, over, refused, request};
+use crate::hub::testing::{Bench, address, decline, forwarded, node, refused, request};
 use crate::hub::{HubConfig, HubKind};
 use crate::ids::Nonce;
 use crate::machine::Input;
@@ -46,7 +46,7 @@ fn relaying(request: Request) -> (Bench, ConnectionId, ConnectionId, RequestId) 
     let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
     let (provider, requester) = (bench.provider(1), bench.requester(2));
     let (connection, forward) = forwarded(&bench.ask(requester, request));
-    assert!(connection == provider && forward.reply_to.is_empty() && forward.id.is_of_hub());
+    assert!(connection == provider && forward.reply_to().is_empty() && forward.id.is_of_hub());
     (bench, provider, requester, forward.id)
 }
 
@@ -150,7 +150,7 @@ fn a_silent_flow_is_ended() {
 #[test]
 fn requested_transport_applies_to_both_sides() {
     let tcp = |number| Address { scheme: Scheme::Tcp, ..address(number) };
-    let wanted = |id| Request { params: over(Scheme::Tcp), ..request(id, RequestMode::Relay) };
+    let wanted = |id| request(id, RequestMode::Relay).with(|spec| spec.transports = SchemeSet::only(Scheme::Tcp));
     let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
     let provider = bench.up(1, Role::Node);
     let mut record = crate::hub::testing::record(1);
@@ -165,7 +165,7 @@ fn requested_transport_applies_to_both_sides() {
     let connection = ConnectionId(99);
     let peer = crate::machine::RemoteIdentity { node: node(1), role: Role::Node, name: String::new() };
     let (dial, rtt) = (Some(dial), Duration::ZERO);
-    let sent = bench.input(Input::ConnectionUp { connection, dial, peer, address: tcp(1), rtt });
+    let sent = bench.input(Input::ConnectionUp { connection, dial, remote: peer, address: tcp(1), rtt });
     assert_eq!(forwarded(&sent).0, connection);
 }
 
@@ -194,7 +194,7 @@ fn stop_before_accept_tries_next_provider() {
 #[test]
 fn object_never_overtakes_acceptance() {
     let (mut bench, provider, requester, id) =
-        relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
+        relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
     let offer =
         FlowDescription::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
@@ -251,7 +251,7 @@ fn a_long_file_passes_through() {
     const FILE: RequestId = RequestId(9);
     for sends in [Side::Requester, Side::Provider] {
         let (mut bench, provider, requester, id) =
-            relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
+            relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
         let (from, to) = match sends {
             Side::Requester => ((requester, RequestId(1)), (provider, id)),
             Side::Provider => ((provider, id), (requester, RequestId(1))),
@@ -270,7 +270,7 @@ fn a_long_file_passes_through() {
 #[test]
 fn many_small_files_pass_through() {
     let (mut bench, provider, requester, id) =
-        relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
+        relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
     let inline = Some(Bytes::from(vec![7; INLINE_BYTES]));
     for number in 1..=20_000 {
         let file = RequestId(number);
@@ -298,7 +298,7 @@ fn many_small_files_pass_through() {
 fn flooding_side_loses_the_flow() {
     for (floods, number) in [(Side::Requester, 2), (Side::Provider, 1)] {
         let (mut bench, provider, requester, id) =
-            relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
+            relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
         let (from, other) = match floods {
             Side::Requester => ((requester, RequestId(1)), (provider, id)),
             Side::Provider => ((provider, id), (requester, RequestId(1))),
@@ -330,7 +330,7 @@ fn flooding_side_loses_the_flow() {
 #[test]
 fn odd_reports_are_dropped() {
     let (mut bench, provider, requester, id) =
-        relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
+        relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
     let padding = 60_000_u16.to_be_bytes();
     let padded = |head: &[u8]| [head, &[0x59, padding[0], padding[1]], &[7; 60_000]].concat();
     // One that does not decode, and one that says more than a report does.
@@ -347,7 +347,7 @@ fn odd_reports_are_dropped() {
 fn endless_accepts_end_the_flow() {
     for length in [0, INLINE_BYTES] {
         let (mut bench, provider, requester, id) =
-            relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
+            relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
         let inline = (length > 0).then(|| Bytes::from(vec![7; length]));
         let offer =
             FlowDescription::Object { bytes: 1, digest: [0; 32], format: "x".repeat(200), inline, offset: None };

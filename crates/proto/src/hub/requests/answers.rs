@@ -7,7 +7,7 @@ use super::routed_request::{RequestStage, RequestTarget};
 use super::table::RequestKey;
 use crate::address_filter;
 use crate::delivery::Delivery;
-use crate::hub::{Hub, Sender};
+use crate::hub::{Hub, HubLimit, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::time::Time;
@@ -74,16 +74,16 @@ impl Hub {
             Reason::Leaving => to.node().into_iter().for_each(|node| self.directory.suspend(node)),
             _ => {}
         }
-        self.go_on_without(now, key, to, decline.reason);
+        self.try_next_after_decline(now, key, to, decline.reason);
     }
 
     /// Who had the request has declined it: the hub relays between two who cannot
     /// reach each other, or tries the next one.
-    fn go_on_without(&mut self, now: Time, key: RequestKey, to: RequestTarget, declined: Reason) {
+    fn try_next_after_decline(&mut self, now: Time, key: RequestKey, to: RequestTarget, declined: Reason) {
         let Some(asked) = self.requests.get(key) else { return };
         if let Some(relay) = asked.relay() {
             self.end_relay(relay, None, None);
-        } else if !asked.is_carried()
+        } else if !asked.is_from_hub()
             && !to.is_overflow()
             && matches!(declined, Reason::Unreachable | Reason::NoTransport)
         {
@@ -102,7 +102,7 @@ impl Hub {
             self.note_dialling(key);
         }
         let reason = match (to, declined) {
-            (RequestTarget::Node(_), reason) => to_requester(reason),
+            (RequestTarget::Node(_), reason) => reason_for_requester(reason),
             // The provider's home leaves: in a moment it is found elsewhere.
             (RequestTarget::Hub { .. }, Reason::Leaving) => Reason::Unreachable,
             (RequestTarget::Hub { .. }, reason) => reason,
@@ -117,7 +117,7 @@ impl Hub {
     /// Somebody dials, or has dialled, where another hub says that the requester is. Nobody else is to: its
     /// home was charged for one.
     fn note_dialling(&mut self, key: RequestKey) {
-        if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.is_carried()) {
+        if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.is_from_hub()) {
             asked.is_dialled = true;
         }
     }
@@ -151,13 +151,13 @@ impl Hub {
         };
         self.note_answer(now, key);
         self.note_dialling(key);
-        let provider = self.whereabouts(key, (to, from.connection), told);
+        let provider = self.provider_address(key, (to, from.connection), told);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         if let RequestStage::Handed { repeated, .. } = &mut asked.stage {
             *repeated = false;
         }
         if !asked.may_be_pending(now) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::PendingAnswers);
             return;
         }
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
@@ -168,7 +168,7 @@ impl Hub {
     /// The provider that has a request, with addresses at which the requester may reach it. Those
     /// of a node come from its record and its connections, at hosts where this hub sees it, not
     /// from its answer.
-    fn whereabouts(
+    fn provider_address(
         &self,
         key: RequestKey,
         (to, connection): (RequestTarget, ConnectionId),
@@ -239,7 +239,7 @@ impl Hub {
     }
 
     /// The final word. It is kept, so that it can be said again.
-    pub(super) fn refuse(&mut self, now: Time, key: RequestKey, reason: Reason) {
+    pub(super) fn decline(&mut self, now: Time, key: RequestKey, reason: Reason) {
         let young_for = self.knows_since.map_or(Duration::ZERO, |at| (at + self.config.lease).since(now));
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         let retry_after_ms = match reason {
@@ -255,18 +255,18 @@ impl Hub {
         let retry_after_ms = asked.retry_after_ms.filter(|_| has_word).or(retry_after_ms);
         asked.reason = reason;
         self.reflection.release(key);
-        self.requests.set_stage(key, RequestStage::Refused { retry_after_ms });
+        self.requests.set_stage(key, RequestStage::Declined { retry_after_ms });
         let Some(asked) = self.requests.get(key) else { return };
-        if !asked.is_carried() {
-            self.counters.count_outcome(asked.service, asked.mode, reason.into());
+        if !asked.is_from_hub() {
+            self.counters.count_outcome(asked.spec.service, asked.mode, reason.into());
         }
         self.report(now, key, HopAction::Exhausted, None, Some(reason));
-        self.say_refused(key);
+        self.send_refusal(key);
     }
 
-    pub(super) fn say_refused(&mut self, key: RequestKey) {
+    pub(super) fn send_refusal(&mut self, key: RequestKey) {
         let Some(asked) = self.requests.get(key) else { return };
-        let RequestStage::Refused { retry_after_ms } = asked.stage else { return };
+        let RequestStage::Declined { retry_after_ms } = asked.stage else { return };
         let requester = asked.named_requester();
         let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
@@ -275,7 +275,8 @@ impl Hub {
 
     /// Declines a request that is not remembered.
     pub(in crate::hub) fn decline_request(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
-        self.counters.count_outcome(request.service, request.mode, reason.into());
+        self.counters.count_outcome(request.spec.service, self.mode_of(request), reason.into());
+        self.report_declined(connection, request, reason);
         let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
         let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
         self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
@@ -284,7 +285,7 @@ impl Hub {
 
 /// What the requester gets to hear of a provider's refusal: not what it would
 /// take for the word of its own hub.
-fn to_requester(reason: Reason) -> Reason {
+fn reason_for_requester(reason: Reason) -> Reason {
     match reason {
         Reason::Leaving => Reason::NotFound,
         Reason::TooMany => Reason::Busy,

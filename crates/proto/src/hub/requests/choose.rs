@@ -28,7 +28,7 @@ impl Hub {
         (area, scope): (Area, Scope),
         query: DirectoryQuery,
     ) {
-        let is_carried = self.requests.get(key).is_some_and(RoutedRequest::is_carried);
+        let is_carried = self.requests.get(key).is_some_and(RoutedRequest::is_from_hub);
         if self.is_cache() && !is_carried && matches!(area, Area::Exact(_)) && RoutePlan::from_scope(scope).is_some() {
             return self.advance(now, key);
         }
@@ -40,50 +40,49 @@ impl Hub {
         let (free, rest): (Vec<Rank>, Vec<Rank>) = hits.iter().map(|hit| hit.rank).partition(is_free);
         hits.clear();
         self.hits = hits;
-        let (course, area_asked) = (RoutePlan::from_scope(scope), area);
-        let area = course.and_then(|course| Some((self.area_to_search(area, &query, free.first())?, course)));
-        if let Some((area, course)) = area {
+        let (plan, area_asked) = (RoutePlan::from_scope(scope), area);
+        let area = plan.and_then(|plan| Some((self.area_to_search(area, &query, free.first())?, plan)));
+        if let Some((area, plan)) = area {
             // What is left then is for handing it on.
             let left = self.requests.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now));
             let waiter = Waiter::Request { key, query };
-            if !self.start_lookup(now, DirectoryQuery { area, ..query }, course, waiter, left * 3 / 4) {
-                self.counters.over_limit += 1;
-                self.refuse(now, key, Reason::TooMany);
+            if !self.start_lookup(now, DirectoryQuery { area, ..query }, plan, waiter, left * 3 / 4) {
+                self.decline(now, key, Reason::TooMany);
             }
             return self.report(now, key, HopAction::LookedUp, None, None);
         }
         let choices =
             |ranks: Vec<Rank>| ranks.iter().map(|rank| self.choice(key, rank.node())).collect::<Vec<RequestTarget>>();
         let (free, rest) = (choices(free), choices(rest));
-        let carried = self.carried_choice(key, (area_asked, scope)).filter(|_| is_reflected);
+        let reflected = self.reflected_choice(key, (area_asked, scope)).filter(|_| is_reflected);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
-        let is_other = |choice: &RequestTarget| Some(*choice) != carried;
-        asked.choices.extend(carried.into_iter().chain(free.into_iter().filter(is_other)));
+        let is_other = |choice: &RequestTarget| Some(*choice) != reflected;
+        asked.choices.extend(reflected.into_iter().chain(free.into_iter().filter(is_other)));
         asked.rest.extend(rest.into_iter().filter(is_other));
         self.advance(now, key);
     }
 
     /// A provider whose stream this hub carries already costs nobody's uplink
     /// a further copy; how it is reached.
-    fn carried_choice(&self, key: RequestKey, (area, scope): (Area, Scope)) -> Option<RequestTarget> {
+    fn reflected_choice(&self, key: RequestKey, (area, scope): (Area, Scope)) -> Option<RequestTarget> {
         let asked = self.requests.get(key)?;
-        let (provider, cell) = self.reflection.carried_in(asked.service, area)?;
+        let (provider, cell) = self.reflection.find_stream_in(asked.spec.service, area)?;
         if provider == asked.requester {
             return None;
         }
-        if self.directory.get(provider).is_some() || asked.is_carried() {
-            let held = self.directory.get(provider).filter(|entry| entry.services().contains(asked.service));
+        if self.directory.get(provider).is_some() || asked.is_from_hub() {
+            let held = self.directory.get(provider).filter(|entry| entry.services().contains(asked.spec.service));
             return held.map(|_| self.choice(key, provider));
         }
-        let route = self.route(BlockService::from_cell(asked.service, cell), RoutePlan::from_scope(scope)?);
+        let route = self.route(BlockService::from_cell(asked.spec.service, cell), RoutePlan::from_scope(scope)?);
         let (hub, way) = route.into_iter().next()?;
         Some(RequestTarget::Hub { hub, way, named: Some((provider, cell)), silences: 0 })
     }
 
     /// Whether a request is for a copy of a stream that this hub has from `node` already.
-    pub(super) fn joins_carried(&self, key: RequestKey, node: NodeId) -> bool {
+    pub(super) fn joins_reflected(&self, key: RequestKey, node: NodeId) -> bool {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.is_reflected()) else { return false };
-        self.reflection.carries(asked.service, node)
+        self.reflection.reflects(asked.spec.service, node)
     }
 
     /// How a node of the directory is reached: a mirrored one that is not
@@ -92,7 +91,7 @@ impl Hub {
     /// unless that has carried the request here.
     pub(super) fn choice(&self, key: RequestKey, node: NodeId) -> RequestTarget {
         let asked = self.requests.get(key);
-        let is_carried = asked.is_some_and(RoutedRequest::is_carried);
+        let is_carried = asked.is_some_and(RoutedRequest::is_from_hub);
         let connected = self.remotes.is_up(node);
         let is_copy_of = |home: &NodeId| {
             let elsewhere = asked.is_some_and(|asked| asked.is_reflected() && asked.remote != *home);
@@ -129,8 +128,8 @@ impl Hub {
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
-        let Some(asked) = self.requests.get(key).filter(|asked| asked.stage == RequestStage::Seeking) else { return };
-        let scope = asked.course.unwrap_or(RoutePlan::BEGIN).scope();
+        let Some(asked) = self.requests.get(key).filter(|asked| asked.stage == RequestStage::LookingUp) else { return };
+        let scope = asked.route_plan.unwrap_or(RoutePlan::BEGIN).scope();
         let mut ranked = self.rank_own(now, (key, scope), query, remote);
         for (hub, Candidate { node, cell, capacity, .. }) in remote {
             let known = ranked.iter().any(|(rank, _)| rank.node() == *node);
@@ -202,15 +201,15 @@ impl Hub {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         asked.climbed = true;
         let rest = std::mem::take(&mut asked.rest);
-        let (course, cell, service, meant) = (asked.course, asked.cell, asked.service, asked.named_provider());
+        let (plan, cell, service, meant) = (asked.route_plan, asked.cell, asked.spec.service, asked.named_provider());
         let mut route = Vec::new();
-        if let (Some(course), Some(cell)) = (course.filter(|_| asked.may_go_on()), cell) {
+        if let (Some(plan), Some(cell)) = (plan.filter(|_| asked.may_go_on()), cell) {
             if meant.is_none() && self.summaries.is_none(now, service, cell) {
                 self.counters.negatives += 1;
             } else {
-                route = self.route(BlockService::from_cell(service, cell), course);
+                route = self.route(BlockService::from_cell(service, cell), plan);
             }
-            self.note_absence(key, course);
+            self.note_absence(key, plan);
         }
         if let Some(asked) = self.requests.table.get_mut(&key) {
             asked.choices.extend(route.into_iter().map(RequestTarget::hub).chain(rest));
@@ -218,10 +217,10 @@ impl Hub {
     }
 
     /// Notes which hubs cannot be asked that should be.
-    fn note_absence(&mut self, key: RequestKey, course: RoutePlan) {
-        if course.way == RouteDirection::Up && self.is_cut_off() {
+    fn note_absence(&mut self, key: RequestKey, plan: RoutePlan) {
+        if plan.way == RouteDirection::Up && self.is_cut_off() {
             self.record_reason(key, Reason::UnreachableAbove);
-        } else if course.is_everywhere() && self.is_root_missing() {
+        } else if plan.is_everywhere() && self.is_root_missing() {
             self.record_reason(key, Reason::Unreachable);
         }
     }
@@ -231,18 +230,18 @@ impl Hub {
         let Some(asked) = self.requests.get(key) else { return };
         let none = asked.reason == Reason::NotFound;
         let reason = if none && self.is_young(now) { Reason::NotYetKnown } else { asked.reason };
-        let (service, cell) = (asked.service, asked.cell.filter(|_| asked.named_provider().is_none()));
+        let (service, cell) = (asked.spec.service, asked.cell.filter(|_| asked.named_provider().is_none()));
         // Only the first hub remembers, and for no longer than it did when it asked:
         // the word of one that remembers would prolong the life of its own.
         if reason == Reason::NotFound
-            && !asked.is_carried()
-            && asked.course.is_some_and(RoutePlan::is_everywhere)
+            && !asked.is_from_hub()
+            && asked.route_plan.is_some_and(RoutePlan::is_everywhere)
             && let Some(cell) = cell
         {
             self.summaries.note_none(now, service, cell);
         }
         if reason != Reason::NotYetKnown || !self.hold(now, key) {
-            self.refuse(now, key, reason);
+            self.decline(now, key, reason);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Requests that other hubs pass on, and hubs that go.
 
 use super::DEFAULT_CONSIDERED;
-use super::hand::REPEAT_PAUSE;
-use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
+use super::handoff::REPEAT_PAUSE;
+use super::routed_request::{PassedRequest, RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
 use crate::directory::{DirectoryEntry, DirectoryQuery, SearchPurpose};
 use crate::grid::Area;
@@ -13,36 +13,34 @@ use crate::ids::{NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{Decline, Message, Reason, RequestParams, RouteDirection, RouteRequest};
+use crate::wire::{Decline, HubHop, Message, Reason, RouteDirection};
 
 impl Hub {
     /// Another hub passes a request on to this one.
-    pub(in crate::hub) fn handle_routed_request(&mut self, now: Time, from: Sender, mut carry: RouteRequest) {
-        let relay = carry.reply_to.is_empty();
-        carry.reply_to = self.told_by_hub(from.connection, carry.reply_to);
-        let key = RequestKey { requester: if relay { from.node } else { carry.requester }, id: carry.id };
-        let requester = (!relay).then_some(carry.requester);
-        let taken = Message::RequestAck { id: carry.id, requester, provider: None };
-        let id = carry.id;
+    pub(in crate::hub) fn handle_passed_request(&mut self, now: Time, from: Sender, mut passed: PassedRequest) {
+        let (id, hop, relay) = (passed.request.id, passed.hop, passed.reply_to.is_empty());
+        passed.reply_to = self.told_by_hub(from.connection, passed.reply_to);
+        let key = RequestKey { requester: if relay { from.node } else { passed.requester }, id };
+        let requester = (!relay).then_some(passed.requester);
+        let taken = Message::RequestAck { id, requester, provider: None };
         let decline = |reason| Message::Decline(Decline { id, reason, retry_after_ms: None, requester });
-        if !self.is_valid_target(from, &carry) {
+        if !self.is_valid_target(from, &passed.request, hop) {
             return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(Reason::NotAllowed));
         }
-        if self.serve_overflow_hub(now, from, key, &carry) {
+        if self.serve_overflow_hub(now, from, key, &passed.request) {
             return;
         }
-        if self.requests.get(key).is_some_and(|asked| asked.is_same(&carry)) {
-            return self.handle_routed_duplicate(now, from, key, &carry, &taken);
+        if self.requests.get(key).is_some_and(|asked| asked.is_same(&passed)) {
+            return self.handle_passed_duplicate(now, from, key, &passed, &taken);
         }
-        let is_known = carry.direction == RouteDirection::Overflow
-            && self.requests.get(key).is_some_and(|asked| asked.nonce == carry.nonce);
-        let connected = carry.provider.is_some_and(|provider| self.remotes.is_up(provider));
+        let is_known = hop.direction == RouteDirection::Overflow
+            && self.requests.get(key).is_some_and(|asked| asked.nonce == passed.request.nonce);
+        let connected = hop.provider.is_some_and(|provider| self.remotes.is_up(provider));
         let reason = if self.leaving.is_some() && !connected {
             Some(Reason::Leaving)
-        } else if !relay && carry.reply_to.is_empty() {
+        } else if !relay && passed.reply_to.is_empty() {
             Some(Reason::NoTransport)
-        } else if carry.direction == RouteDirection::Up && !matches!(self.relation(from.node), Some(Relation::Child(_)))
-        {
+        } else if hop.direction == RouteDirection::Up && !matches!(self.relation(from.node), Some(Relation::Child(_))) {
             // It has not enrolled, or that has not arrived yet.
             Some(Reason::Unreachable)
         } else if is_known {
@@ -55,14 +53,14 @@ impl Hub {
             return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(reason));
         }
         self.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
-        self.begin_carried(now, key, from, carry);
+        self.begin_passed(now, key, from, passed);
     }
 
-    fn begin_carried(&mut self, now: Time, key: RequestKey, from: Sender, carry: RouteRequest) {
-        let (service, cell, requester) = (carry.service, carry.cell, carry.requester);
-        let meant = carry.provider;
-        self.remember(key, from, RoutedRequest::by_hub(now, from, carry));
-        match meant {
+    fn begin_passed(&mut self, now: Time, key: RequestKey, from: Sender, passed: PassedRequest) {
+        let (service, requester) = (passed.request.spec.service, passed.requester);
+        let HubHop { cell, provider, .. } = passed.hop;
+        self.remember(key, from, RoutedRequest::by_hub(now, from, passed));
+        match provider {
             None => {
                 let (area, count) = (Area::Exact(cell), DEFAULT_CONSIDERED);
                 let query = DirectoryQuery {
@@ -84,24 +82,25 @@ impl Hub {
                 }
                 self.advance(now, key);
             }
-            Some(provider) => self.choose_meant(now, key, provider),
+            Some(provider) => self.choose_named(now, key, provider),
         }
     }
 
     /// Only one provider is meant: it is here, where it went, or sought.
-    pub(super) fn choose_meant(&mut self, now: Time, key: RequestKey, provider: NodeId) {
+    pub(super) fn choose_named(&mut self, now: Time, key: RequestKey, provider: NodeId) {
         let Some(asked) = self.requests.get(key) else { return };
-        let (service, cell, is_carried, requester) = (asked.service, asked.cell, asked.is_carried(), asked.remote);
+        let (service, cell, is_carried, requester) =
+            (asked.spec.service, asked.cell, asked.is_from_hub(), asked.remote);
         // A node that is connected knows best what it offers, wherever its record is by now.
         let (connected, held) = (self.remotes.is_up(provider), self.directory.get(provider));
         // A call is for the node, whatever that offers.
-        let offers = |entry: DirectoryEntry<'_>| asked.is_call() || entry.services().contains(service);
+        let offers = |entry: DirectoryEntry<'_>| asked.is_connect() || entry.services().contains(service);
         let offered = held.map_or(connected, offers);
         let moved = self.moved_to(now, provider).filter(|hub| *hub != requester);
         if !offered && moved.is_none() && self.has_moved(now, provider) {
             // It is found elsewhere in a moment: for another hub as if this one were leaving.
             let reason = if is_carried { Reason::Leaving } else { Reason::Unreachable };
-            return self.refuse(now, key, reason);
+            return self.decline(now, key, reason);
         }
         let there = |hub| RequestTarget::Hub {
             hub,
@@ -124,30 +123,33 @@ impl Hub {
 
     /// The hub has this request already, from the same remote or along
     /// another way.
-    fn handle_routed_duplicate(
+    fn handle_passed_duplicate(
         &mut self,
         now: Time,
         from: Sender,
         key: RequestKey,
-        carry: &RouteRequest,
+        passed: &PassedRequest,
         taken: &Message,
     ) {
         let Some(asked) = self.requests.get(key) else { return };
-        let (same, of_node) = (asked.remote == from.node, !asked.is_carried());
+        let (same, of_node) = (asked.remote == from.node, !asked.is_from_hub());
         let is_beyond = match asked.stage {
             RequestStage::Handed { to: RequestTarget::Hub { way, .. }, .. } => way != RouteDirection::Down,
-            RequestStage::Seeking => true,
+            RequestStage::LookingUp => true,
             _ => false,
         };
         // Two hubs that each know the other to have something would wait for one another.
         // What is relayed has another number there, so this is a repetition.
         let is_back = matches!(asked.stage, RequestStage::Handed { to: RequestTarget::Hub { hub, .. }, relay: None, .. } if hub == from.node);
-        let is_back = is_back && carry.direction != RouteDirection::Overflow;
-        let refused = matches!(asked.stage, RequestStage::Refused { .. });
+        let is_back = is_back && passed.hop.direction != RouteDirection::Overflow;
+        let refused = matches!(asked.stage, RequestStage::Declined { .. });
         // A second hub's copy of what has just gone on says nothing new; later it
         // is the requester's repetition, whichever way it has come.
         let is_copy = matches!(asked.stage, RequestStage::Handed { sent, .. } if !same && now < sent + REPEAT_PAUSE);
-        if is_back || !same && is_beyond && (of_node || carry.direction != RouteDirection::Up) || refused && of_node {
+        if is_back
+            || !same && is_beyond && (of_node || passed.hop.direction != RouteDirection::Up)
+            || refused && of_node
+        {
             // It has gone round, or a second hub of the requester's asks here:
             // what this hub has for it, it has found already.
             let (id, requester) = (key.id, Some(key.requester));
@@ -163,8 +165,8 @@ impl Hub {
             self.send(from.connection, Channel::Datagram, Traffic::Lookup, taken);
         }
         if !same && !of_node {
-            self.now_asked_by(key, from);
-            self.grant_again(key, RequestParams::copy_target(carry.params));
+            self.change_requesting_hub(key, from);
+            self.grant_again(key, passed.request.copy_target);
         }
         if !is_copy && !of_node {
             self.repeat(now, key, from.connection);
@@ -173,11 +175,11 @@ impl Hub {
 
     /// A second hub passes the same request on: the one who asked last is the
     /// one who waits for a refusal.
-    fn now_asked_by(&mut self, key: RequestKey, from: Sender) {
+    fn change_requesting_hub(&mut self, key: RequestKey, from: Sender) {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         let before = std::mem::replace(&mut asked.remote, from.node);
         asked.connection = from.connection;
-        asked.course = asked.course.map(|course| RoutePlan { from: Some(from.node), ..course });
+        asked.route_plan = asked.route_plan.map(|plan| RoutePlan { from: Some(from.node), ..plan });
         if let Some(before) = self.remotes.get_mut(before)
             && let Some(place) = before.requests.iter().rposition(|other| *other == key)
         {
@@ -199,7 +201,7 @@ impl Hub {
         match self.handed_to(from, id, requester) {
             Some((key, to)) => {
                 self.time_hop(now, from, key);
-                self.hop_taken(key);
+                self.on_request_ack(key);
                 if let Some(provider) = provider {
                     self.found_provider(now, key, provider);
                     self.tell_provider(key, provider);
@@ -216,7 +218,7 @@ impl Hub {
     /// Tells the hub that has passed on a request for a reflected stream which
     /// provider has it.
     pub(super) fn tell_provider(&mut self, key: RequestKey, provider: NodeId) {
-        let Some(asked) = self.requests.get(key).filter(|asked| asked.is_carried() && asked.is_reflected()) else {
+        let Some(asked) = self.requests.get(key).filter(|asked| asked.is_from_hub() && asked.is_reflected()) else {
             return;
         };
         let (connection, requester) = (asked.connection, asked.named_requester());

@@ -6,8 +6,8 @@
 
 mod answers;
 mod choose;
-mod hand;
-mod held;
+mod handoff;
+mod held_requests;
 mod hub_routing;
 mod provider_health;
 mod routed_request;
@@ -20,12 +20,12 @@ mod views;
 
 use std::time::Duration;
 
-use super::{Hub, HubKind, MAX_PER_WAKE, Sender};
+use super::{Hub, HubKind, HubLimit, MAX_PER_WAKE, Sender};
 use crate::ids::{NodeId, Nonce};
 use crate::time::Time;
 use crate::wire::{Reason, Request, RequestMode};
 use routed_request::RequestStage;
-pub(super) use routed_request::{RequestTarget, RoutedRequest};
+pub(super) use routed_request::{PassedRequest, RequestTarget, RoutedRequest};
 pub(super) use table::{RequestKey, RequestTable};
 
 /// How many providers a request considers if it does not say.
@@ -36,19 +36,16 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl Hub {
     /// A node asks for a service.
-    pub(super) fn request(&mut self, now: Time, from: Sender, mut request: Request) {
-        if self.config.kind == HubKind::Server && request.mode == RequestMode::Forward {
-            request.mode = RequestMode::Relay;
-        }
+    pub(super) fn request(&mut self, now: Time, from: Sender, request: Request) {
         let key = RequestKey { requester: from.node, id: request.id };
         if self.is_repeat(key, from.node, request.nonce) {
             return self.repeat(now, key, from.connection);
         }
-        self.counters.count_request(request.service, request.mode);
+        self.counters.count_request(request.spec.service, self.mode_of(&request));
         if let Some(reason) = self.objection(from, &request) {
             return self.decline_request(from.connection, &request, reason);
         }
-        if request.mode == RequestMode::Lookup {
+        if request.spec.mode == RequestMode::Lookup {
             return self.answer_lookup(now, from, &request);
         }
         if !self.admit(from.node) {
@@ -56,26 +53,34 @@ impl Hub {
         }
         let mut query = self.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
-        self.remember(key, from, RoutedRequest::by_node(now, from, &request));
-        let scope = request.scope.unwrap_or_default();
+        let (area, scope, mode) = (request.spec.area, request.spec.scope, self.mode_of(&request));
+        self.remember(key, from, RoutedRequest::by_node(now, from, request, mode));
         if self.is_young(now) {
             self.requests.early.insert(key, (query, scope));
         }
         if let Some(provider) = self.requests.get(key).and_then(RoutedRequest::named_provider) {
-            return self.choose_meant(now, key, provider);
+            return self.choose_named(now, key, provider);
         }
-        self.choose_or_lookup(now, key, (request.area, scope), query);
+        self.choose_or_lookup(now, key, (area, scope), query);
+    }
+
+    /// The way of a request's data: a central server relays all of it.
+    fn mode_of(&self, request: &Request) -> RequestMode {
+        match request.spec.mode {
+            RequestMode::Forward if self.config.kind == HubKind::Server => RequestMode::Relay,
+            mode => mode,
+        }
     }
 
     fn objection(&self, from: Sender, request: &Request) -> Option<Reason> {
         if self.leaving.is_some() {
             return Some(Reason::Leaving);
         }
-        if self.is_cache() && self.is_cut_off() && request.mode != RequestMode::Lookup {
+        if self.is_cache() && self.is_cut_off() && request.spec.mode != RequestMode::Lookup {
             // Data goes through the server.
             return Some(Reason::UnreachableAbove);
         }
-        if !self.aims_at_itself(from, request.params) {
+        if !self.targets_own_host(from, request) {
             return Some(Reason::NotAllowed);
         }
         request.id.is_of_hub().then_some(Reason::Protocol)
@@ -95,7 +100,7 @@ impl Hub {
         }
         if self.requests.len() >= self.config.limits.requests {
             let Some(key) = self.requests.displaceable() else {
-                self.counters.over_limit += 1;
+                self.over_limit(node, HubLimit::Requests);
                 return false;
             };
             self.remove_request(key);
@@ -120,7 +125,7 @@ impl Hub {
         }
         if remote.requests.len() >= allowance {
             let Some(oldest) = remote.requests.iter().position(|key| is_done(requests, *key)) else {
-                self.counters.over_limit += 1;
+                self.over_limit(node, HubLimit::RequestsPerNode);
                 return false;
             };
             if let Some(key) = remote.requests.remove(oldest) {
@@ -165,7 +170,7 @@ impl Hub {
         for _ in 0..MAX_PER_WAKE {
             let Some((_, key)) = self.requests.hops.first().copied().filter(|(at, _)| *at <= now) else { break };
             match self.requests.get(key).is_some_and(RoutedRequest::is_held) {
-                true => self.refuse(now, key, Reason::NotYetKnown),
+                true => self.decline(now, key, Reason::NotYetKnown),
                 false => self.on_hop_timeout(now, key),
             }
         }
@@ -174,9 +179,9 @@ impl Hub {
             let waiting = self
                 .requests
                 .get(key)
-                .map(|asked| matches!(asked.stage, RequestStage::Seeking | RequestStage::Dialling(_)));
+                .map(|asked| matches!(asked.stage, RequestStage::LookingUp | RequestStage::Dialling(_)));
             if waiting == Some(true) {
-                self.refuse(now, key, Reason::TimedOut);
+                self.decline(now, key, Reason::TimedOut);
             }
             self.note_end(key);
             self.forget(key, Reason::TimedOut);

@@ -9,9 +9,8 @@ use crate::hub::Sender;
 use crate::hub::reflection::{Granted, Overflow};
 use crate::hub::route::{HOPS, RoutePlan};
 use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
-use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{CopyTarget, Reason, Request, RequestMode, RequestParams, RouteDirection, RouteRequest};
+use crate::wire::{CopyTarget, HubHop, Reason, Request, RequestMode, RequestSpec, Route, RouteDirection};
 
 /// The longest that a request is remembered, whatever its deadline.
 const MAX_DEADLINE: Duration = Duration::from_secs(120);
@@ -36,11 +35,12 @@ pub(in crate::hub) struct RoutedRequest {
     pub(super) cell: Option<Cell>,
     pub(in crate::hub) requester: NodeId,
     pub(in crate::hub) nonce: Nonce,
-    pub(in crate::hub) service: Service,
+    pub(in crate::hub) spec: RequestSpec,
+    /// A central server relays what is to be forwarded.
     pub(super) mode: RequestMode,
-    pub(in crate::hub) params: Option<RequestParams>,
-    /// From a node: the only provider that it means.
-    named: Option<NodeId>,
+    /// The destination of a reflected copy, as the remote tells it.
+    pub(in crate::hub) copy_target: Option<CopyTarget>,
+    pub(super) connect_to: Option<NodeId>,
     /// What was granted of a stream to reflect, as it was last handed on.
     pub(in crate::hub) granted: Option<Granted>,
     /// Another hub is to reflect it: this one has no room, or none for the way to it.
@@ -61,7 +61,7 @@ pub(in crate::hub) struct RoutedRequest {
     /// Whether the other hubs are among the choices already.
     pub(super) climbed: bool,
     /// How it goes on to other hubs; `None` if it is not to leave this one.
-    pub(super) course: Option<RoutePlan>,
+    pub(super) route_plan: Option<RoutePlan>,
     pub(super) stage: RequestStage,
     /// The gravest reason so far why nobody serves it.
     pub(in crate::hub) reason: Reason,
@@ -71,6 +71,24 @@ pub(in crate::hub) struct RoutedRequest {
     pub(super) reports: u8,
     /// Beginning of the present [`PENDING_SPAN`], and `Pending` messages in it.
     pending: (Time, u8),
+}
+
+/// A request that another hub passes on.
+#[derive(Debug)]
+pub(in crate::hub) struct PassedRequest {
+    /// Without its route.
+    pub(in crate::hub) request: Request,
+    pub(in crate::hub) requester: NodeId,
+    pub(in crate::hub) reply_to: Vec<Address>,
+    pub(in crate::hub) hop: HubHop,
+}
+
+impl PassedRequest {
+    /// `None` if the request has no hub's instruction.
+    pub(in crate::hub) fn new(mut request: Request) -> Option<Self> {
+        let Route { requester, reply_to, hop } = request.route.take()?;
+        Some(Self { request, requester, reply_to, hop: hop? })
+    }
 }
 
 /// What another hub says of a request that it passes on.
@@ -95,7 +113,7 @@ pub(in crate::hub) enum RequestTarget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestStage {
     /// Other hubs are being asked what they have.
-    Seeking,
+    LookingUp,
     /// The provider is being dialled over a transport that the request wants.
     Dialling(RequestTarget),
     /// The provider has it, or another hub.
@@ -115,70 +133,60 @@ pub(super) enum RequestStage {
     /// Nobody who is known serves it, and the hub has just started.
     Held { until: Time },
     /// Nobody serves it; said again whenever the requester asks again.
-    Refused { retry_after_ms: Option<u32> },
+    Declined { retry_after_ms: Option<u32> },
 }
 
 impl RoutedRequest {
     /// What a node asks.
-    pub(super) fn by_node(now: Time, from: Sender, request: &Request) -> Self {
+    pub(super) fn by_node(now: Time, from: Sender, request: Request, mode: RequestMode) -> Self {
+        // Nobody has reflected yet what a node requests, whatever it says.
+        let copy_target = request.copy_target.map(|target| CopyTarget { hops: 0, ..target });
+        Self {
+            cell: if let Area::Exact(cell) = request.spec.area { Some(cell) } else { None },
+            route_plan: RoutePlan::from_scope(request.spec.scope),
+            mode,
+            copy_target,
+            ..Self::new(now, from, from.node, request)
+        }
+    }
+
+    /// A request that another hub passes on.
+    pub(super) fn by_hub(now: Time, from: Sender, passed: PassedRequest) -> Self {
+        let PassedRequest { request, requester, reply_to, hop } = passed;
+        Self {
+            route_constraints: Some(RouteConstraints { hops: hop.hops_left.min(HOPS), provider: hop.provider }),
+            cell: Some(hop.cell),
+            route_plan: Some(RoutePlan::from(hop.direction, from.node)),
+            mode: if reply_to.is_empty() { RequestMode::Relay } else { RequestMode::Forward },
+            reply_to,
+            ..Self::new(now, from, requester, request)
+        }
+    }
+
+    fn new(now: Time, from: Sender, requester: NodeId, request: Request) -> Self {
         Self {
             remote: from.node,
             connection: from.connection,
             route_constraints: None,
-            cell: if let Area::Exact(cell) = request.area { Some(cell) } else { None },
-            requester: from.node,
+            cell: None,
+            requester,
             nonce: request.nonce,
-            service: request.service,
-            mode: request.mode,
-            params: request.params.map(unreflected),
-            named: RequestParams::copy_target(request.params)
-                .and_then(|reflect| reflect.provider)
-                .or(RequestParams::connect_to(request.params)),
+            until: until(now, request.deadline_ms),
+            spec: request.spec,
+            mode: RequestMode::Forward,
+            copy_target: request.copy_target,
+            connect_to: request.connect_to,
             granted: None,
             elsewhere: false,
             overflow: None,
             reply_to: Vec::new(),
             is_dialled: false,
             came: now,
-            until: until(now, request.deadline_ms),
             choices: VecDeque::new(),
             rest: Vec::new(),
             climbed: false,
-            course: RoutePlan::from_scope(request.scope.unwrap_or_default()),
-            stage: RequestStage::Seeking,
-            reason: Reason::NotFound,
-            retry_after_ms: None,
-            reports: 0,
-            pending: (now, 0),
-        }
-    }
-
-    /// What another hub passes on.
-    pub(super) fn by_hub(now: Time, from: Sender, carry: RouteRequest) -> Self {
-        let RouteRequest { hops_left: hops, provider, .. } = carry;
-        Self {
-            remote: from.node,
-            connection: from.connection,
-            route_constraints: Some(RouteConstraints { hops: hops.min(HOPS), provider }),
-            cell: Some(carry.cell),
-            requester: carry.requester,
-            nonce: carry.nonce,
-            service: carry.service,
-            mode: if carry.reply_to.is_empty() { RequestMode::Relay } else { RequestMode::Forward },
-            params: carry.params,
-            named: None,
-            granted: None,
-            elsewhere: false,
-            overflow: None,
-            came: now,
-            until: until(now, carry.deadline_ms),
-            reply_to: carry.reply_to,
-            is_dialled: false,
-            choices: VecDeque::new(),
-            rest: Vec::new(),
-            climbed: false,
-            course: Some(RoutePlan::from(carry.direction, from.node)),
-            stage: RequestStage::Seeking,
+            route_plan: None,
+            stage: RequestStage::LookingUp,
             reason: Reason::NotFound,
             retry_after_ms: None,
             reports: 0,
@@ -202,15 +210,20 @@ impl RoutedRequest {
 
     /// Whether another hub passes on this very request, and not one that was refused
     /// with a wish that may be met elsewhere.
-    pub(super) fn is_same(&self, carry: &RouteRequest) -> bool {
-        let hops = |params| RequestParams::copy_target(params).map(|reflect| reflect.hops);
-        let anew = matches!(self.stage, RequestStage::Refused { .. }) && hops(self.params) != hops(carry.params);
-        self.nonce == carry.nonce && self.named_provider() == carry.provider && !anew
+    pub(super) fn is_same(&self, passed: &PassedRequest) -> bool {
+        let hops = |target: Option<CopyTarget>| target.map(|target| target.hops);
+        let is_refused = matches!(self.stage, RequestStage::Declined { .. });
+        let is_new = is_refused && hops(self.copy_target) != hops(passed.request.copy_target);
+        self.nonce == passed.request.nonce && self.named_provider() == passed.hop.provider && !is_new
     }
 
     /// The only provider that is meant.
     pub(in crate::hub) fn named_provider(&self) -> Option<NodeId> {
-        self.route_constraints.and_then(|carried| carried.provider).or(self.named)
+        let by_requester = || self.copy_target.and_then(|target| target.provider).or(self.connect_to);
+        match self.route_constraints {
+            Some(carried) => carried.provider,
+            None => by_requester(),
+        }
     }
 
     /// Where the provider should be, if that is known.
@@ -224,7 +237,7 @@ impl RoutedRequest {
 
     /// Where a copy is wanted.
     pub(in crate::hub) fn copy_wanted(&self) -> Option<CopyTarget> {
-        self.overflow.map(|spill| spill.reflect).or(RequestParams::copy_target(self.params))
+        self.overflow.map(|overflow| overflow.reflect).or(self.copy_target)
     }
 
     /// The remote that has it and answers to the requester, a hub or the provider.
@@ -248,25 +261,25 @@ impl RoutedRequest {
 
     /// Whether a provider's home wants the stream reflected in its place.
     pub(in crate::hub) fn is_overflow_here(&self) -> bool {
-        self.is_carried() && self.course.is_some_and(|course| course.way == RouteDirection::Overflow)
+        self.is_from_hub() && self.route_plan.is_some_and(|course| course.way == RouteDirection::Overflow)
     }
 
     /// True if only a way to a node is wanted.
-    pub(super) fn is_call(&self) -> bool {
-        RequestParams::connect_to(self.params).is_some()
+    pub(super) fn is_connect(&self) -> bool {
+        self.connect_to.is_some()
     }
 
     /// Whether a reflected stream is wanted.
     pub(super) fn is_reflected(&self) -> bool {
-        RequestParams::copy_target(self.params).is_some()
+        self.copy_target.is_some()
     }
 
     pub(in crate::hub) fn transports(&self) -> SchemeSet {
-        self.params.and_then(|params| params.transports).unwrap_or(SchemeSet::ALL)
+        self.spec.transports
     }
 
     /// Whether another hub asked.
-    pub(in crate::hub) fn is_carried(&self) -> bool {
+    pub(in crate::hub) fn is_from_hub(&self) -> bool {
         self.route_constraints.is_some()
     }
 
@@ -283,7 +296,7 @@ impl RoutedRequest {
             RequestStage::Handed { relay: None, hop_due: None, .. }
                 | RequestStage::Handed { accepted: true, .. }
                 | RequestStage::Held { .. }
-                | RequestStage::Refused { .. }
+                | RequestStage::Declined { .. }
         )
     }
 
@@ -296,7 +309,7 @@ impl RoutedRequest {
 
     /// Whose number the hub that passed the request on calls it by.
     pub(super) fn named_requester(&self) -> Option<NodeId> {
-        (self.is_carried() && !self.is_relay()).then_some(self.requester)
+        (self.is_from_hub() && !self.is_relay()).then_some(self.requester)
     }
 }
 
@@ -339,9 +352,4 @@ impl RequestTarget {
 /// When an acceptance is of no use any more.
 fn until(now: Time, deadline_ms: u32) -> Time {
     now + Duration::from_millis(deadline_ms.into()).min(MAX_DEADLINE)
-}
-
-/// What a node asks has been reflected by nobody yet, whatever it says.
-fn unreflected(params: RequestParams) -> RequestParams {
-    RequestParams { copy_target: params.copy_target.map(|reflect| CopyTarget { hops: 0, ..reflect }), ..params }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::held::HoldableQueries;
+use super::held_requests::HoldableQueries;
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use crate::hub::reflection::{Granted, Overflow};
 use crate::ids::{NodeId, RequestId};
 use crate::reflection::StreamTag;
 use crate::time::Time;
-use crate::wire::{CopyTarget, RequestParams};
+use crate::wire::CopyTarget;
 
 /// How many requests are looked at to find one that may be forgotten.
 const MAX_LOOKED_AT: usize = 256;
@@ -95,9 +95,9 @@ impl RequestTable {
     }
 
     /// Another hub reflects it, or none any more.
-    pub(in crate::hub) fn set_overflow(&mut self, key: RequestKey, spill: Option<Overflow>) {
+    pub(in crate::hub) fn set_overflow(&mut self, key: RequestKey, overflow: Option<Overflow>) {
         if let Some(asked) = self.table.get_mut(&key) {
-            (asked.overflow, asked.granted) = (spill, None);
+            (asked.overflow, asked.granted) = (overflow, None);
         }
     }
 
@@ -111,7 +111,7 @@ impl RequestTable {
     /// Changes where a copy is wanted; what is granted for it gets another tag.
     pub(in crate::hub) fn set_reflect(&mut self, key: RequestKey, reflect: Option<CopyTarget>, tag: StreamTag) {
         let Some(asked) = self.table.get_mut(&key) else { return };
-        asked.params = asked.params.map(|params| RequestParams { copy_target: reflect, ..params });
+        asked.copy_target = reflect;
         asked.granted = asked.granted.filter(|_| reflect.is_some()).map(|granted| Granted { tag, ..granted });
     }
 

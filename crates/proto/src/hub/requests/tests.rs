@@ -9,10 +9,7 @@ use crate::ids::{ConnectionId, RequestId};
 use crate::random::SplitMix64;
 use crate::record::Record;
 use crate::service::{Role, Service};
-use crate::wire::{
-    Decline, Hop, HopAction, HopReport, Message, ProviderAddress, Reason, Request, RequestMode, RequestParams,
-    RouteRequest,
-};
+use crate::wire::{Decline, Hop, HopAction, HopReport, Message, ProviderAddress, Reason, Request, RequestMode, Route};
 
 #[test]
 fn request_carries_reply_address() {
@@ -20,8 +17,8 @@ fn request_carries_reply_address() {
     let (provider, requester) = (bench.provider(1), bench.requester(2));
     let (connection, forward) = forwarded(&bench.ask(requester, request(7, RequestMode::Forward)));
     assert_eq!(connection, provider);
-    assert_eq!((forward.id, forward.requester), (RequestId(7), node(2)));
-    assert_eq!(forward.reply_to, [address(2)]);
+    assert_eq!((forward.id, forward.requester()), (RequestId(7), node(2)));
+    assert_eq!(forward.reply_to(), [address(2)]);
 }
 
 #[test]
@@ -91,7 +88,7 @@ fn unreachable_requester_is_answered_by_relay() {
     let (_, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
     let (connection, again) = forwarded(&bench.say(provider, &decline(&forward, Reason::Unreachable)));
     assert_eq!(connection, provider);
-    assert!(again.reply_to.is_empty() && again.id.is_of_hub());
+    assert!(again.reply_to().is_empty() && again.id.is_of_hub());
     let last = bench.say(provider, &decline(&again, Reason::Unreachable));
     assert_eq!(refused(&last), (requester, Reason::Unreachable));
 }
@@ -136,7 +133,7 @@ fn nearest_first_with_requester_as_origin() {
     bench.say(far, &Message::Publish(Record { cell: Cell::new(500, 500), ..record(1) }));
     let (near, requester) = (bench.provider(2), bench.requester(3));
     for (id, area, to) in [(1, Area::Anywhere, near), (2, Area::Nearest(Cell::new(499, 499)), far)] {
-        let asked = Request { area, ..request(id, RequestMode::Forward) };
+        let asked = request(id, RequestMode::Forward).with(|spec| spec.area = area);
         assert_eq!(forwarded(&bench.ask(requester, asked)).0, to);
     }
 }
@@ -149,10 +146,10 @@ fn limit_counts_only_unhanded_requests() {
     bench.up(100, Role::SuperNode);
     let (_, requester) = (bench.provider(1), bench.requester(2));
     for id in 0..10 {
-        forwarded(&bench.ask(requester, Request { service: Service::Sensor, ..request(id, RequestMode::Forward) }));
+        forwarded(&bench.ask(requester, request(id, RequestMode::Forward).with(|spec| spec.service = Service::Sensor)));
     }
     assert_eq!(bench.hub.status(bench.now).requests, 3);
-    let away = |id| Request { area: Area::Exact(Cell::new(1, 1)), ..request(id, RequestMode::Forward) };
+    let away = |id| request(id, RequestMode::Forward).with(|spec| spec.area = Area::Exact(Cell::new(1, 1)));
     for id in 10..13 {
         bench.ask(requester, away(id));
     }
@@ -203,10 +200,9 @@ fn provider_refusal_is_not_hub_refusal() {
 fn provider_traces_only_its_own_hop() {
     let mut bench = Bench::new();
     let (provider, requester) = (bench.provider(1), bench.requester(2));
-    let params = Some(RequestParams { trace: Some(true), ..RequestParams::default() });
-    let sent = bench.ask(requester, Request { params, ..request(1, RequestMode::Forward) });
+    let sent = bench.ask(requester, request(1, RequestMode::Forward).with(|spec| spec.trace = true));
     let id = sent.iter().find_map(|(_, message)| match message {
-        Message::ProviderRequest(forward) => Some(forward.id),
+        Message::Request(forward) if forward.hop().is_none() => Some(forward.id),
         _ => None,
     });
     let hop = |number, step| Hop {
@@ -251,7 +247,7 @@ fn active_requests_fill_the_table() {
     let mut bench = Bench::with(config);
     bench.up(100, Role::SuperNode);
     let requester = bench.requester(2);
-    let near = |id| Request { area: Area::Nearest(Cell::new(0, 0)), ..request(id, RequestMode::Forward) };
+    let near = |id| request(id, RequestMode::Forward).with(|spec| spec.area = Area::Nearest(Cell::new(0, 0)));
     (0..4).for_each(|id| drop(bench.ask(requester, near(id))));
     assert_eq!(refused(&bench.ask(requester, near(4))), (requester, Reason::TooMany));
 }
@@ -261,9 +257,12 @@ fn looped_request_is_declined() {
     let mut bench = Bench::new();
     let (requester, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.say(other, &Message::ReplicaUpdate(copies(vec![record(1)])));
-    let asked = Message::RouteRequest(RouteRequest { provider: None, ..carried(1) });
+    let asked = Message::Request(carried(1).with_hop(|hop| hop.provider = None));
     let to_other = |sent: &[(ConnectionId, Message)]| {
-        sent.iter().any(|(connection, message)| *connection == other && matches!(message, Message::RouteRequest(_)))
+        sent.iter().any(|(connection, message)| {
+            *connection == other
+                && matches!(message, Message::Request(Request { route: Some(Route { hop: Some(_), .. }), .. }))
+        })
     };
     assert!(to_other(&bench.say(requester, &asked)));
     bench.say(other, &Message::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None });
@@ -289,7 +288,7 @@ fn hubs_in_turn_take_little_room() {
         bench.provider(1);
         for _ in 0..5_000 {
             let hub = hubs[random.below(3) as usize];
-            bench.say(hub, &Message::RouteRequest(carried(random.below(60) as u32)));
+            bench.say(hub, &Message::Request(carried(random.below(60) as u32)));
             bench.wait(Duration::from_millis(random.below(3)));
             let room = |hub| bench.hub.remotes.get(node(hub)).map_or(0, |hub| hub.requests.len());
             assert!([100, 101, 102].into_iter().all(|hub| room(hub) <= 4 * 16), "seed {seed}");
@@ -313,7 +312,15 @@ fn only_who_waits_is_looked_at() {
     let provider = bench.up(1, Role::Node);
     let sent = bench.say(provider, &Message::Publish(record(1)));
     assert_eq!(
-        (sent.iter().filter(|(_, message)| matches!(message, Message::ProviderRequest(_))).count(), held(&bench)),
+        (
+            sent.iter()
+                .filter(|(_, message)| matches!(
+                    message,
+                    Message::Request(Request { route: Some(Route { hop: None, .. }), .. })
+                ))
+                .count(),
+            held(&bench)
+        ),
         (3, 0)
     );
     for id in 4..=6 {

@@ -4,11 +4,11 @@
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
 use crate::hub::{Hub, Sender};
-use crate::ids::NodeId;
+use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Reason, RequestParams};
+use crate::wire::{Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Reason, Request};
 
 /// The most reports on one request that a hub makes or passes on.
 const MAX_REPORTS: u8 = 32;
@@ -16,7 +16,7 @@ const MAX_REPORTS: u8 = 32;
 impl RoutedRequest {
     /// Whether one more report on it goes out, which then counts.
     fn may_report(&mut self) -> bool {
-        let may = RequestParams::is_traced(self.params) && self.reports < MAX_REPORTS;
+        let may = self.spec.trace && self.reports < MAX_REPORTS;
         self.reports += u8::from(may);
         may
     }
@@ -39,18 +39,37 @@ impl Hub {
         let (held, other) = (now.since(asked.came), other.into());
         let name = other.and_then(|other| self.remotes.get(other)).map(|remote| remote.name.clone());
         let hop = Hop {
+            elapsed_us: u32::try_from(held.as_micros()).unwrap_or(u32::MAX),
+            other,
+            name: name.filter(|name| name.len() <= MAX_NAME_BYTES),
+            ..self.own_hop(step, reason)
+        };
+        self.send_report(key, hop);
+    }
+
+    /// Reports that a request is declined at once, without being remembered, if it is traced.
+    pub(in crate::hub) fn report_declined(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
+        if request.spec.trace {
+            let hop = self.own_hop(HopAction::Exhausted, Some(reason));
+            let traced = HopReport { id: request.id, requester: None, hop };
+            self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::HopReport(traced));
+        }
+    }
+
+    /// A step of this hub, which took no time and names nobody else.
+    fn own_hop(&self, step: HopAction, reason: Option<Reason>) -> Hop {
+        Hop {
             node: self.config.node,
             index: 1,
             tier: Some(self.config.tier),
             step,
             reason,
-            elapsed_us: u32::try_from(held.as_micros()).unwrap_or(u32::MAX),
-            other,
-            name: name.filter(|name| name.len() <= MAX_NAME_BYTES),
+            elapsed_us: 0,
+            other: None,
+            name: None,
             round_trip_us: None,
             connected_us: None,
-        };
-        self.send_report(key, hop);
+        }
     }
 
     /// Reports to whom a request was handed.

@@ -12,15 +12,12 @@ use crate::ids::{ConnectionId, NodeId};
 use crate::record::{Capacity, Record};
 use crate::service::{Role, Service};
 use crate::time::Time;
-use crate::wire::{
-    Hop, HopAction, HopReport, MAX_TRACED_HOPS, Message, ProviderRequest, Reason, Renew, Request, RequestMode,
-    RequestParams,
-};
+use crate::wire::{Hop, HopAction, HopReport, MAX_TRACED_HOPS, Message, Reason, Renew, Request, RequestMode};
 
 const MS: Duration = Duration::from_millis(1);
 
 fn traced(id: u32, mode: RequestMode) -> Request {
-    Request { params: Some(RequestParams { trace: Some(true), ..RequestParams::default() }), ..request(id, mode) }
+    request(id, mode).with(|spec| spec.trace = true)
 }
 
 /// The reports among what was sent, and to whom they went.
@@ -36,9 +33,9 @@ fn steps(sent: &[(ConnectionId, Message)]) -> Vec<(HopAction, Option<NodeId>, Op
     reports(sent).into_iter().map(|(_, hop)| (hop.step, hop.other, hop.reason, hop.elapsed_us / 1_000)).collect()
 }
 
-fn handed(sent: &[(ConnectionId, Message)]) -> Option<(ConnectionId, ProviderRequest)> {
+fn handed(sent: &[(ConnectionId, Message)]) -> Option<(ConnectionId, Request)> {
     sent.iter().find_map(|(connection, message)| match message {
-        Message::ProviderRequest(forward) => Some((*connection, forward.clone())),
+        Message::Request(forward) if forward.hop().is_none() => Some((*connection, forward.clone())),
         _ => None,
     })
 }
@@ -99,7 +96,7 @@ fn forwarded_trace_reports_are_bounded() {
     let sent = bench.ask(requester, traced(1, RequestMode::Relay));
     assert_eq!(steps(&sent), [(HopAction::PassedToHub, Some(node(100)), None, 0)]);
     let carried = sent.iter().find_map(|(_, message)| match message {
-        Message::RouteRequest(carry) => Some(carry.id),
+        Message::Request(carry) if carry.hop().is_some() => Some(carry.id),
         _ => None,
     });
     let id = carried.unwrap();
@@ -126,7 +123,7 @@ fn forwarded_trace_reports_are_bounded() {
 fn faster_equal_provider_comes_first() {
     let mut bench = Bench::new();
     let (slow, _, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
-    let image = |id| Request { service: Service::Image, ..request(id, RequestMode::Forward) };
+    let image = |id| request(id, RequestMode::Forward).with(|spec| spec.service = Service::Image);
     for id in 0..4 {
         let (to, forward) = handed(&bench.ask(requester, image(id))).unwrap();
         if to == slow {
@@ -170,7 +167,7 @@ struct SelectionFixture {
     providers: BTreeMap<NodeId, ConnectionId>,
     requester: ConnectionId,
     asked: u32,
-    last: Option<(Request, ConnectionId, ProviderRequest)>,
+    last: Option<(Request, ConnectionId, Request)>,
     failed: BTreeMap<NodeId, Time>,
 }
 
@@ -211,7 +208,10 @@ impl SelectionFixture {
     fn ask(&mut self) {
         self.asked += 1;
         let area = Area::Nearest(Cell::new(0, 0));
-        let asked = Request { service: Service::Video, area, ..request(self.asked, RequestMode::Forward) };
+        let asked = request(self.asked, RequestMode::Forward).with(|spec| {
+            spec.service = Service::Video;
+            spec.area = area
+        });
         let before = self.bench.hub.index(self.bench.now, None, 100);
         let sent = self.bench.ask(self.requester, asked.clone());
         let Some((connection, forward)) = handed(&sent) else { return };
@@ -232,7 +232,7 @@ impl SelectionFixture {
         self.last = Some((asked, connection, forward));
     }
 
-    fn asked_last(&self) -> Option<(Request, ConnectionId, ProviderRequest, NodeId)> {
+    fn asked_last(&self) -> Option<(Request, ConnectionId, Request, NodeId)> {
         let (request, connection, forward) = self.last.clone()?;
         let node = self.providers.iter().find(|(_, other)| **other == connection)?.0;
         Some((request, connection, forward, *node))

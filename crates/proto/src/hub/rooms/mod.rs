@@ -7,7 +7,7 @@ mod tests;
 
 use super::remotes::ROOM_UPDATE_COST;
 use super::tree::Relation;
-use super::{Hub, Sender, route};
+use super::{Hub, HubLimit, Sender, route};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::room::RoomId;
@@ -21,10 +21,10 @@ impl Hub {
     /// Somebody is in a room.
     pub(super) fn room_joined(&mut self, now: Time, from: Sender, join: JoinRoom) {
         let JoinRoom { room, member, direction: way } = join;
-        let Some(way) = self.way_of_word(from, member.node, way) else { return };
+        let Some(way) = self.member_message_route(from, member.node, way) else { return };
         let remote = self.remotes.get_mut(from.node);
         if !remote.is_some_and(|remote| remote.try_charge(now, ROOM_UPDATE_COST)) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         let has_left = |entry: &RoomEntry| !entry.is_in() && entry.via == from.node;
@@ -37,7 +37,7 @@ impl Hub {
         let mut told = self.rooms.get(room, member.node).map(|entry| entry.told).unwrap_or_default();
         let (ahead, owned) = self.ahead(room, way, from.node);
         for (hub, way) in ahead {
-            self.pass_word(hub, &Message::JoinRoom(JoinRoom { direction: Some(way), ..join }));
+            self.forward_to_hub(hub, &Message::JoinRoom(JoinRoom { direction: Some(way), ..join }));
             told.record_hub(hub);
         }
         let entry = RoomEntry { member, via: from.node, owned, told, state: MembershipState::In, until: now + LEASE };
@@ -51,7 +51,7 @@ impl Hub {
     /// Somebody has left a room.
     pub(super) fn room_left(&mut self, now: Time, from: Sender, quit: LeaveRoom) {
         let LeaveRoom { room, node, direction: way } = quit;
-        let Some(way) = self.way_of_word(from, node, way) else { return };
+        let Some(way) = self.member_message_route(from, node, way) else { return };
         // It may have come back another way meanwhile.
         let is_held = |entry: &&RoomEntry| entry.is_in() && entry.via == from.node;
         let Some(entry) = self.rooms.get(room, node).filter(is_held).copied() else { return };
@@ -87,7 +87,7 @@ impl Hub {
         let vias = match to {
             Some(to) => self.rooms.get(room, to).filter(may_say).map(|entry| entry.via).into_iter().collect(),
             None if refused.is_some() => return,
-            None => self.rooms.vias(room),
+            None => self.rooms.member_remotes(room),
         };
         let below = |via: &NodeId| *via != from.node && self.relation(*via) != Some(Relation::Sibling);
         let vias: Vec<NodeId> = vias.into_iter().filter(below).collect();
@@ -114,7 +114,12 @@ impl Hub {
 
     /// The way that a word of a member takes, if its sender may say it: a node
     /// for itself, a hub below this one, or, to an owner, another top.
-    fn way_of_word(&mut self, from: Sender, member: NodeId, way: Option<RouteDirection>) -> Option<RouteDirection> {
+    fn member_message_route(
+        &mut self,
+        from: Sender,
+        member: NodeId,
+        way: Option<RouteDirection>,
+    ) -> Option<RouteDirection> {
         let objection = match (way.unwrap_or(RouteDirection::Up), self.relation(from.node)) {
             _ if from.role == Role::Node && member == from.node => return Some(RouteDirection::Up),
             _ if from.role == Role::Node => "it speaks for another node",
@@ -155,20 +160,21 @@ impl Hub {
         let ahead = self.ahead(room, way, via).0.into_iter().map(|(hub, _)| hub);
         let untold: Vec<NodeId> = ahead.filter(|hub| !told.has(*hub)).collect();
         let join = Message::JoinRoom(JoinRoom { room, member, direction: onward });
-        untold.iter().for_each(|hub| self.pass_word(*hub, &join));
+        untold.iter().for_each(|hub| self.forward_to_hub(*hub, &join));
         let quit = Message::LeaveRoom(LeaveRoom { room, node: member.node, direction: onward });
-        told.iter().chain(untold).for_each(|hub| self.pass_word(hub, &quit));
+        told.iter().chain(untold).for_each(|hub| self.forward_to_hub(hub, &quit));
     }
 
     /// Says why somebody is not let in, to whoever said that it is. It then leaves everywhere.
     fn refuse_member(&mut self, from: Sender, room: RoomId, node: NodeId, full: JoinRefusal) {
-        self.counters.over_limit += 1;
-        let reason = match full {
-            JoinRefusal::Room => Reason::TooMany,
-            JoinRefusal::Rooms => Reason::Saturated,
+        let (limit, reason) = match full {
+            JoinRefusal::Room => (HubLimit::RoomMembers, Some(Reason::TooMany)),
+            JoinRefusal::Rooms => (HubLimit::Rooms, Some(Reason::Saturated)),
             // Those that keep to the limit are below it in a moment, and say it again.
-            JoinRefusal::Node => return,
+            JoinRefusal::Node => (HubLimit::RoomsPerNode, None),
         };
+        self.over_limit(from.node, limit);
+        let Some(reason) = reason else { return };
         let (owner, members) = (self.config.node, Vec::new());
         let roster = Roster { room, owner, members, to: Some(node), refused: Some(reason) };
         self.tell_room(from.node, &Message::Roster(roster));
@@ -188,13 +194,13 @@ impl Hub {
         }
         let (owner, members) = (self.config.node, self.rooms.list(room));
         let message = Message::Roster(Roster { room, owner, members, to: None, refused: None });
-        self.rooms.vias(room).into_iter().for_each(|via| self.tell_room(via, &message));
+        self.rooms.member_remotes(room).into_iter().for_each(|via| self.tell_room(via, &message));
         true
     }
 
     /// Says something of a member to a hub nearer to the owners. Nobody may say it again, and who has come
     /// and left must not seem to have left and come: so all of it is reliable, and in order.
-    fn pass_word(&mut self, hub: NodeId, message: &Message) {
+    fn forward_to_hub(&mut self, hub: NodeId, message: &Message) {
         if let Some(connection) = self.connection_to(hub) {
             self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, message);
         }

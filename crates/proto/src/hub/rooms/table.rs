@@ -215,7 +215,7 @@ impl RoomDirectory {
     }
 
     /// The remotes from whom members were heard.
-    pub(super) fn vias(&self, room: RoomId) -> BTreeSet<NodeId> {
+    pub(super) fn member_remotes(&self, room: RoomId) -> BTreeSet<NodeId> {
         self.inside(room).map(|entry| entry.via).collect()
     }
 

@@ -14,7 +14,7 @@ mod upward;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tree::Relation;
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::block::{Block, BlockService};
 use crate::directory::PreviousEntry;
 use crate::grid::{Area, Cell};
@@ -49,7 +49,7 @@ struct SummarySource {
     /// Whether it is a child: what it has counts as below this hub.
     below: bool,
     run: u32,
-    patches: BTreeMap<BlockService, VersionedCount>,
+    block_services: BTreeMap<BlockService, VersionedCount>,
     /// Patches of each service.
     totals: [u32; Service::ALL.len()],
 }
@@ -70,7 +70,7 @@ impl Summaries {
 
     /// How many patches are known of other hubs.
     pub(super) fn len(&self) -> usize {
-        self.sources.values().map(|source| source.patches.len()).sum()
+        self.sources.values().map(|source| source.block_services.len()).sum()
     }
 
     /// In how many patches there is something here or below.
@@ -80,9 +80,10 @@ impl Summaries {
 
     /// The hubs that have something in the patch, with how much; below this
     /// hub, or beside it.
-    pub(super) fn having(&self, patch: BlockService, below: bool) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+    pub(super) fn having(&self, block_service: BlockService, below: bool) -> impl Iterator<Item = (NodeId, u32)> + '_ {
         let sources = self.sources.iter().filter(move |(_, source)| source.below == below);
-        sources.filter_map(move |(hub, source)| source.patches.get(&patch).map(|told| (*hub, told.count)))
+        sources
+            .filter_map(move |(hub, source)| source.block_services.get(&block_service).map(|told| (*hub, told.count)))
     }
 
     /// The children that have something in the area, as far as that is worth
@@ -96,11 +97,11 @@ impl Summaries {
     /// besides the one who did: so nothing is noted if something is known to be
     /// in the patch, which may be that one's and silent for a moment.
     pub(super) fn note_none(&mut self, now: Time, service: Service, cell: Cell) {
-        let patch = BlockService::from_cell(service, cell);
-        if self.aggregate.contains_key(&patch) || self.having(patch, false).next().is_some() {
+        let block_service = BlockService::from_cell(service, cell);
+        if self.aggregate.contains_key(&block_service) || self.having(block_service, false).next().is_some() {
             return;
         }
-        self.negatives.record_absence(now, patch, cell);
+        self.negatives.record_absence(now, block_service, cell);
     }
 
     /// Whether there was none a moment ago.
@@ -109,16 +110,16 @@ impl Summaries {
     }
 
     /// Counts entries in or out. Gives the change if the patch was or becomes empty.
-    fn count(&mut self, patch: BlockService, less: u32, more: u32) -> bool {
-        let held = self.aggregate.entry(patch).or_default();
+    fn count(&mut self, block_service: BlockService, less: u32, more: u32) -> bool {
+        let held = self.aggregate.entry(block_service).or_default();
         let before = *held;
         *held = before.saturating_sub(less).saturating_add(more);
         let after = *held;
         if after == 0 {
-            self.aggregate.remove(&patch);
+            self.aggregate.remove(&block_service);
         }
         if after > before {
-            self.negatives.forget(patch);
+            self.negatives.forget(block_service);
         }
         (before == 0) != (after == 0)
     }
@@ -131,8 +132,8 @@ impl SummarySource {
         let (rows, columns) = Block::bounds(area);
         let first = BlockService::at(service, Block { row: *rows.start(), column: *columns.start() });
         let last = BlockService::at(service, Block { row: *rows.end(), column: *columns.end() });
-        for (scanned, patch) in self.patches.range(first..=last).map(|(patch, _)| patch).enumerate() {
-            if scanned >= MAX_SCANNED || columns.contains(&patch.block().column) {
+        for (scanned, block_service) in self.block_services.range(first..=last).map(|(patch, _)| patch).enumerate() {
+            if scanned >= MAX_SCANNED || columns.contains(&block_service.block().column) {
                 return true;
             }
         }
@@ -140,21 +141,21 @@ impl SummarySource {
     }
 
     /// Takes in what was told of one patch; gives the counts before and after.
-    fn update_count(&mut self, patch: BlockService, told: VersionedCount, limit: usize) -> Option<(u32, u32)> {
-        let before = self.patches.get(&patch).copied();
+    fn update_count(&mut self, block_service: BlockService, told: VersionedCount, limit: usize) -> Option<(u32, u32)> {
+        let before = self.block_services.get(&block_service).copied();
         if before.is_some_and(|before| before.version >= told.version) {
             return None;
         }
-        let total = &mut self.totals[patch.service() as usize];
+        let total = &mut self.totals[block_service.service() as usize];
         match (before, told.count) {
             (None, 0) => return None,
             (Some(_), 0) => {
-                self.patches.remove(&patch);
+                self.block_services.remove(&block_service);
                 *total -= 1;
             }
-            (None, _) if self.patches.len() >= limit => return None,
+            (None, _) if self.block_services.len() >= limit => return None,
             (before, _) => {
-                self.patches.insert(patch, told);
+                self.block_services.insert(block_service, told);
                 *total += u32::from(before.is_none());
             }
         }
@@ -165,7 +166,7 @@ impl SummarySource {
 impl Hub {
     /// A node's record has come, changed or gone: `before` is what it was.
     pub(super) fn summarize(&mut self, node: NodeId, before: Option<PreviousEntry>) {
-        let patches = |place: PreviousEntry| {
+        let block_services = |place: PreviousEntry| {
             place.services.iter().map(move |service| BlockService::from_cell(service, place.cell))
         };
         let now = self.directory.get(node);
@@ -173,22 +174,22 @@ impl Hub {
         if before == now {
             return;
         }
-        let gone: BTreeSet<BlockService> = before.into_iter().flat_map(patches).collect();
-        let here: BTreeSet<BlockService> = now.into_iter().flat_map(patches).collect();
-        for patch in gone.symmetric_difference(&here) {
-            let (less, more) = if gone.contains(patch) { (1, 0) } else { (0, 1) };
-            if self.summaries.count(*patch, less, more) {
-                self.announce(*patch);
+        let gone: BTreeSet<BlockService> = before.into_iter().flat_map(block_services).collect();
+        let here: BTreeSet<BlockService> = now.into_iter().flat_map(block_services).collect();
+        for block_service in gone.symmetric_difference(&here) {
+            let (less, more) = if gone.contains(block_service) { (1, 0) } else { (0, 1) };
+            if self.summaries.count(*block_service, less, more) {
+                self.announce(*block_service);
             }
         }
-        for patch in here {
-            self.summaries.negatives.forget(patch);
+        for block_service in here {
+            self.summaries.negatives.forget(block_service);
         }
     }
 
     /// A child, or another top, says what it has.
     pub(super) fn summary(&mut self, from: Sender, summary: Summary) {
-        let (relation, limit) = (self.relation(from.node), self.config.limits.patches_per_hub);
+        let (relation, limit) = (self.relation(from.node), self.config.limits.block_services_per_hub);
         if matches!(relation, Some(Relation::StandbyOnly | Relation::Parent)) {
             // It took this hub for a peer before it heard better: a parent hears of its children later
             // than it sees them come.
@@ -199,7 +200,7 @@ impl Hub {
             return self.refused(from.node, "it sent a summary to a hub that is not its parent");
         }
         self.counters.summaries_heard += 1;
-        let Summary { run, version, block_services: patches, since } = summary;
+        let Summary { run, version, block_services, since } = summary;
         let below = matches!(relation, Some(Relation::Child(_)));
         // A child that comes back goes on where it was: its next round voids what is over.
         let is_same = |source: &SummarySource| (source.run, source.below) == (run, below);
@@ -209,13 +210,15 @@ impl Hub {
         let source = self.summaries.sources.entry(from.node).or_default();
         (source.run, source.below) = (run, below);
         self.summaries.lost.remove(&from.node);
-        for (patch, count) in patches {
+        for (block_service, count) in block_services {
             let source = self.summaries.sources.entry(from.node).or_default();
-            if source.patches.len() >= limit {
-                self.counters.over_limit += 1;
+            let is_full = source.block_services.len() >= limit;
+            let change = source.update_count(block_service, VersionedCount { count, version }, limit);
+            if is_full {
+                self.over_limit(from.node, HubLimit::Summaries);
             }
-            if let Some(change) = source.update_count(patch, VersionedCount { count, version }, limit) {
-                self.source_changed(from.node, patch, change);
+            if let Some(change) = change {
+                self.source_changed(from.node, block_service, change);
             }
         }
         if let Some(since) = since {
@@ -223,28 +226,28 @@ impl Hub {
         }
     }
 
-    fn source_changed(&mut self, hub: NodeId, patch: BlockService, (before, after): (u32, u32)) {
+    fn source_changed(&mut self, hub: NodeId, block_service: BlockService, (before, after): (u32, u32)) {
         let below = self.summaries.sources.get(&hub).is_some_and(|source| source.below);
-        if below && self.summaries.count(patch, before, after) {
-            self.announce(patch);
+        if below && self.summaries.count(block_service, before, after) {
+            self.announce(block_service);
         }
         if before == 0 && after > 0 {
-            self.summaries.negatives.forget(patch);
-            self.watch_patch_of(hub, patch);
+            self.summaries.negatives.forget(block_service);
+            self.watched_block(hub, block_service);
         }
     }
 
     /// Forgets what a hub has said and `is_void` holds of.
     fn void_summaries(&mut self, hub: NodeId, is_void: impl Fn(&VersionedCount) -> bool) {
         let Some(source) = self.summaries.sources.get_mut(&hub) else { return };
-        let void = source.patches.iter().filter(|(_, told)| is_void(told));
-        let void: Vec<(BlockService, u32)> = void.map(|(patch, told)| (*patch, told.count)).collect();
-        for (patch, _) in &void {
-            source.patches.remove(patch);
-            source.totals[patch.service() as usize] -= 1;
+        let void = source.block_services.iter().filter(|(_, told)| is_void(told));
+        let void: Vec<(BlockService, u32)> = void.map(|(block_service, told)| (*block_service, told.count)).collect();
+        for (block_service, _) in &void {
+            source.block_services.remove(block_service);
+            source.totals[block_service.service() as usize] -= 1;
         }
-        for (patch, count) in void {
-            self.source_changed(hub, patch, (count, 0));
+        for (block_service, count) in void {
+            self.source_changed(hub, block_service, (count, 0));
         }
     }
 

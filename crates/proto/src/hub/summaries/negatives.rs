@@ -23,30 +23,31 @@ pub(super) struct Negatives {
 
 impl Negatives {
     /// What is remembered already lives no longer for being said again.
-    pub(super) fn record_absence(&mut self, now: Time, patch: BlockService, cell: Cell) {
+    pub(super) fn record_absence(&mut self, now: Time, block_service: BlockService, cell: Cell) {
         while let Some((until, place)) = self.ends.front().copied().filter(|(until, _)| *until <= now) {
             self.ends.pop_front();
             if self.cells.get(&place) == Some(&until) {
                 self.cells.remove(&place);
             }
         }
-        let place = (patch, cell);
+        let place = (block_service, cell);
         if self.ends.len() < MAX_NEGATIVES && !self.cells.contains_key(&place) {
             self.cells.insert(place, now + LIFE);
             self.ends.push_back((now + LIFE, place));
         }
     }
 
-    pub(super) fn holds(&self, now: Time, patch: BlockService, cell: Cell) -> bool {
-        self.cells.get(&(patch, cell)).is_some_and(|until| *until > now)
+    pub(super) fn holds(&self, now: Time, block_service: BlockService, cell: Cell) -> bool {
+        self.cells.get(&(block_service, cell)).is_some_and(|until| *until > now)
     }
 
     /// Something has come to the patch.
-    pub(super) fn forget(&mut self, patch: BlockService) {
+    pub(super) fn forget(&mut self, block_service: BlockService) {
         let (first, last) = (Cell::new(i32::MIN, i32::MIN), Cell::new(i32::MAX, i32::MAX));
-        let here: Vec<Cell> = self.cells.range((patch, first)..=(patch, last)).map(|((_, cell), _)| *cell).collect();
+        let here: Vec<Cell> =
+            self.cells.range((block_service, first)..=(block_service, last)).map(|((_, cell), _)| *cell).collect();
         for cell in here {
-            self.cells.remove(&(patch, cell));
+            self.cells.remove(&(block_service, cell));
         }
     }
 }

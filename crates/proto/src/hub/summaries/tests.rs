@@ -9,7 +9,7 @@ use crate::ids::ConnectionId;
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::service::{Role, ServiceSet};
-use crate::wire::{Message, RequestMode};
+use crate::wire::{Message, Request, RequestMode, Route};
 
 const NEXT: Cell = Cell::new(28, 92);
 const FAR: Cell = Cell::new(280, 92);
@@ -91,7 +91,7 @@ fn refresh_round_heals_lost_summaries() {
     let told = told(&sent, parent);
     assert!(matches!(&told[..], [(patches, Some(_))] if patches.len() == 2), "{told:?}");
     bench.say(child, &says(1, 2, &[(track(HERE), 3)], Some(2)));
-    assert_eq!(bench.hub.status(bench.now).patches, 1, "what was not told again is gone");
+    assert_eq!(bench.hub.status(bench.now).block_services, 1, "what was not told again is gone");
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn old_version_ignored_new_run_resets() {
     let (mut bench, _, child) = middle();
     bench.say(child, &says(1, 5, &[(track(HERE), 3)], None));
     bench.say(child, &says(1, 4, &[(track(HERE), 0)], None));
-    assert_eq!(bench.hub.status(bench.now).patches, 1);
+    assert_eq!(bench.hub.status(bench.now).block_services, 1);
     bench.say(child, &says(2, 1, &[(track(FAR), 1)], None));
-    assert_eq!(bench.hub.status(bench.now).patches, 1);
+    assert_eq!(bench.hub.status(bench.now).block_services, 1);
     assert!(bench.hub.summaries.having(track(HERE), true).next().is_none());
 }
 
@@ -111,9 +111,9 @@ fn lost_hub_summary_kept_for_lease() {
     bench.say(child, &says(1, 5, &[(track(HERE), 3)], None));
     bench.down(child);
     bench.wait(Duration::from_secs(59));
-    assert_eq!(bench.hub.status(bench.now).patches, 1);
+    assert_eq!(bench.hub.status(bench.now).block_services, 1);
     bench.wait(Duration::from_secs(2));
-    assert_eq!(bench.hub.status(bench.now).patches, 0);
+    assert_eq!(bench.hub.status(bench.now).block_services, 0);
 }
 
 #[test]
@@ -148,7 +148,10 @@ fn negative_result_expires_or_is_replaced() {
     assert_eq!(bench.hub.counters().negatives, 1);
     bench.say(child, &says(1, 1, &[(track(HERE), 1)], None));
     let sent = bench.ask(requester, request(3, RequestMode::Forward));
-    assert!(matches!(sent[..], [(connection, Message::RouteRequest(_))] if connection == child), "{sent:?}");
+    assert!(
+        matches!(sent[..], [(connection, Message::Request(Request { route: Some(Route { hop: Some(_), .. }), .. }))] if connection == child),
+        "{sent:?}"
+    );
     assert_eq!(bench.hub.counters().negatives, 1);
 }
 
@@ -160,7 +163,7 @@ fn same_tier_child_is_refused() {
     assert_eq!((bench.hub.counters().refused_by_role, bench.hub.counters().stray), (0, 1));
     let twin = bench.up(51, Role::SuperNode);
     bench.say(twin, &Message::RegisterChild { tier: 1 });
-    assert_eq!((bench.hub.status(bench.now).patches, bench.closed.last().unwrap().0), (0, twin));
+    assert_eq!((bench.hub.status(bench.now).block_services, bench.closed.last().unwrap().0), (0, twin));
     assert_eq!(bench.hub.counters().refused_by_role, 1);
 }
 

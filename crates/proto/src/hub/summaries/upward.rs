@@ -81,24 +81,24 @@ struct ChangeQueue {
 }
 
 impl ChangeQueue {
-    fn insert(&mut self, patch: BlockService) {
-        if let Entry::Vacant(free) = self.numbers.entry(patch) {
+    fn insert(&mut self, block_service: BlockService) {
+        if let Entry::Vacant(free) = self.numbers.entry(block_service) {
             self.last += 1;
             free.insert(self.last);
-            self.order.insert(self.last, patch);
+            self.order.insert(self.last, block_service);
         }
     }
 
-    fn remove(&mut self, patch: BlockService) {
-        if let Some(number) = self.numbers.remove(&patch) {
+    fn remove(&mut self, block_service: BlockService) {
+        if let Some(number) = self.numbers.remove(&block_service) {
             self.order.remove(&number);
         }
     }
 
     fn pop(&mut self) -> Option<BlockService> {
-        let (_, patch) = self.order.pop_first()?;
-        self.numbers.remove(&patch);
-        Some(patch)
+        let (_, block_service) = self.order.pop_first()?;
+        self.numbers.remove(&block_service);
+        Some(block_service)
     }
 
     fn is_empty(&self) -> bool {
@@ -114,33 +114,33 @@ impl Outbox {
 
     /// Something is in the patch now, or nothing: news, unless the hub believes
     /// just that. `limit` is how many patches it keeps.
-    fn announce(&mut self, patch: BlockService, filled: bool, limit: usize) {
-        if self.told.contains_key(&patch) == filled || filled && self.told.len() >= limit {
-            self.news.remove(patch);
+    fn announce(&mut self, block_service: BlockService, filled: bool, limit: usize) {
+        if self.told.contains_key(&block_service) == filled || filled && self.told.len() >= limit {
+            self.news.remove(block_service);
         } else {
-            self.news.insert(patch);
+            self.news.insert(block_service);
             self.due = self.due.min(self.not_before);
         }
     }
 
     /// Takes as many of the oldest news as there is room for.
-    fn take_news(&mut self, room: usize) -> BTreeSet<BlockService> {
+    fn take_changes(&mut self, room: usize) -> BTreeSet<BlockService> {
         std::iter::from_fn(|| self.news.pop()).take(room).collect()
     }
 
     /// Whether the round passes the patch by: it is told in it, or will be, as news.
-    fn is_fresh(&self, patch: BlockService) -> bool {
-        self.told.get(&patch) == Some(&self.rounds) || self.news.numbers.contains_key(&patch)
+    fn is_fresh(&self, block_service: BlockService) -> bool {
+        self.told.get(&block_service) == Some(&self.rounds) || self.news.numbers.contains_key(&block_service)
     }
 
     /// Takes note of what the hub has been told.
-    fn note_told(&mut self, patches: &[(BlockService, u32)]) {
-        for (patch, count) in patches {
-            self.news.remove(*patch);
+    fn record_sent(&mut self, block_services: &[(BlockService, u32)]) {
+        for (block_service, count) in block_services {
+            self.news.remove(*block_service);
             if *count > 0 {
-                self.told.insert(*patch, self.rounds);
+                self.told.insert(*block_service, self.rounds);
             } else {
-                self.told.remove(patch);
+                self.told.remove(block_service);
             }
         }
     }
@@ -180,16 +180,16 @@ impl Outbox {
 impl Hub {
     /// Something is there where nothing was, or the other way round: those who
     /// are to know hear of it.
-    pub(super) fn announce(&mut self, patch: BlockService) {
+    pub(super) fn announce(&mut self, block_service: BlockService) {
         if self.summaries.outboxes.is_empty() {
             return;
         }
-        let (is_top, limit) = (self.is_root(), self.config.limits.patches_per_hub);
-        let owners = if is_top { self.owners(patch) } else { Vec::new() };
-        let filled = self.summaries.aggregate.contains_key(&patch);
+        let (is_top, limit) = (self.is_root(), self.config.limits.block_services_per_hub);
+        let owners = if is_top { self.owners(block_service) } else { Vec::new() };
+        let filled = self.summaries.aggregate.contains_key(&block_service);
         for (hub, outbox) in &mut self.summaries.outboxes {
             if !is_top || owners.contains(hub) {
-                outbox.announce(patch, filled, limit);
+                outbox.announce(block_service, filled, limit);
             }
         }
     }
@@ -206,12 +206,12 @@ impl Hub {
         self.summaries.outboxes.retain(|hub, _| hubs.contains(hub));
         for hub in hubs {
             self.summaries.outboxes.entry(hub).or_insert_with(|| Outbox::new(now));
-            self.tell_all_again(now, hub);
+            self.resend_summary(now, hub);
         }
     }
 
     /// One hub is told everything, if it is to know anything.
-    pub(in crate::hub) fn tell_all_again(&mut self, now: Time, hub: NodeId) {
+    pub(in crate::hub) fn resend_summary(&mut self, now: Time, hub: NodeId) {
         if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
             (outbox.round, outbox.next_round) = (None, now);
             outbox.due = outbox.not_before;
@@ -222,8 +222,8 @@ impl Hub {
     pub(in crate::hub) fn tell_summaries(&mut self, now: Time) {
         let first = self.summaries.outboxes.iter().min_by_key(|(_, outbox)| outbox.due);
         if let Some(hub) = first.filter(|(_, outbox)| outbox.due <= now).map(|(hub, _)| *hub) {
-            let patches = self.patches_for(now, hub);
-            self.tell_summary(now, hub, patches);
+            let block_services = self.take_block_services(now, hub);
+            self.tell_summary(now, hub, block_services);
         }
     }
 
@@ -235,9 +235,9 @@ impl Hub {
 
     /// Takes the patches that go now from a hub's outbox: news first. Says
     /// also since when everything has been told, if that is so.
-    fn patches_for(&mut self, now: Time, hub: NodeId) -> (BTreeSet<BlockService>, Option<u64>) {
+    fn take_block_services(&mut self, now: Time, hub: NodeId) -> (BTreeSet<BlockService>, Option<u64>) {
         let (rate, lease, next_version) = (self.summary_rate(), self.config.lease, self.summaries.version + 1);
-        let (tops, own) = (self.is_root().then(|| self.roots()), self.config.node);
+        let (roots, own) = (self.is_root().then(|| self.roots()), self.config.node);
         let Some(outbox) = self.summaries.outboxes.get_mut(&hub) else { return Default::default() };
         if outbox.round.is_none() && outbox.next_round <= now {
             outbox.round = Some(RefreshRound { since: next_version, after: None });
@@ -246,37 +246,40 @@ impl Hub {
         }
         let room = outbox.room(now, rate, AHEAD);
         let kept = if outbox.round.is_some() { room / ROUND_SHARE } else { 0 };
-        let mut patches = outbox.take_news(room - kept);
-        let Some(mut round) = outbox.round else { return (patches, None) };
+        let mut block_services = outbox.take_changes(room - kept);
+        let Some(mut round) = outbox.round else { return (block_services, None) };
         // News takes a part of the round along.
-        let along = if patches.is_empty() { 0 } else { patches.len() + kept };
+        let along = if block_services.is_empty() { 0 } else { block_services.len() + kept };
         let room = outbox.room(now, rate, AHEAD_AGAIN).max(along);
         let start = round.after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let mut examined = 0;
-        for patch in self.summaries.aggregate.range((start, std::ops::Bound::Unbounded)).map(|(patch, _)| *patch) {
-            if patches.len() >= room || examined >= MAX_EXAMINED {
+        for block_service in
+            self.summaries.aggregate.range((start, std::ops::Bound::Unbounded)).map(|(patch, _)| *patch)
+        {
+            if block_services.len() >= room || examined >= MAX_EXAMINED {
                 outbox.round = Some(round);
-                return (patches, None);
+                return (block_services, None);
             }
-            (round.after, examined) = (Some(patch), examined + 1);
-            let is_to_know = hub != own && tops.as_ref().is_none_or(|tops| owners(tops, patch).contains(&hub));
-            if is_to_know && !outbox.is_fresh(patch) {
-                patches.insert(patch);
+            (round.after, examined) = (Some(block_service), examined + 1);
+            let is_to_know =
+                hub != own && roots.as_ref().is_none_or(|roots| owners(roots, block_service).contains(&hub));
+            if is_to_know && !outbox.is_fresh(block_service) {
+                block_services.insert(block_service);
             }
         }
-        let since = (patches.len() < room).then_some(round.since);
+        let since = (block_services.len() < room).then_some(round.since);
         outbox.round = since.is_none().then_some(round);
         if since.is_some() {
             // The hub forgets whatever it has not heard of in this round.
             let this = outbox.rounds;
-            outbox.told.retain(|patch, round| *round == this || patches.contains(patch));
+            outbox.told.retain(|block_service, round| *round == this || block_services.contains(block_service));
         }
-        (patches, since)
+        (block_services, since)
     }
 
-    fn tell_summary(&mut self, now: Time, hub: NodeId, (patches, since): (BTreeSet<BlockService>, Option<u64>)) {
+    fn tell_summary(&mut self, now: Time, hub: NodeId, (block_services, since): (BTreeSet<BlockService>, Option<u64>)) {
         let rate = self.summary_rate();
-        let connection = self.connection_to(hub).filter(|_| !patches.is_empty() || since.is_some());
+        let connection = self.connection_to(hub).filter(|_| !block_services.is_empty() || since.is_some());
         let Some(connection) = connection else {
             if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
                 outbox.plan(now, rate);
@@ -287,14 +290,15 @@ impl Hub {
         self.summaries.version += 1;
         let (run, version) = (self.summaries.run, self.summaries.version);
         let aggregate = &self.summaries.aggregate;
-        let counted = |patch: BlockService| (patch, aggregate.get(&patch).copied().unwrap_or_default());
-        let told: Vec<(BlockService, u32)> = patches.into_iter().map(counted).collect();
+        let counted =
+            |block_service: BlockService| (block_service, aggregate.get(&block_service).copied().unwrap_or_default());
+        let told: Vec<(BlockService, u32)> = block_services.into_iter().map(counted).collect();
         self.counters.summaries_sent += 1;
-        self.counters.patches_sent += told.len() as u64;
+        self.counters.block_services_sent += told.len() as u64;
         let message = Message::Summary(Summary { run, version, block_services: told.clone(), since });
         self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &message);
         if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
-            outbox.note_told(&told);
+            outbox.record_sent(&told);
             outbox.sent(now, rate, message.encode().len());
             outbox.plan(now, rate);
         }

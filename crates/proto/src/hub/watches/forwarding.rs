@@ -33,19 +33,19 @@ impl Hub {
     /// Takes a watch to the hubs that are to know it and do not yet.
     pub(super) fn forward_watch(&mut self, key: (NodeId, RequestId)) {
         let Some(watching) = self.watches.table.get(&key) else { return };
-        let (services, area, course) = (watching.services, watching.area, watching.course);
+        let (services, area, plan) = (watching.services, watching.area, watching.route_plan);
         let mut hubs: BTreeMap<NodeId, RouteDirection> = BTreeMap::new();
         for service in services.iter() {
             hubs.extend(self.summaries.below_in(service, area).into_iter().map(|hub| (hub, RouteDirection::Down)));
         }
-        match course.way {
+        match plan.way {
             RouteDirection::Up if self.is_root() => {
                 hubs.extend(self.siblings_up().map(|hub| (hub, RouteDirection::Down)))
             }
             RouteDirection::Up => hubs.extend(self.parents().first().map(|hub| (*hub, RouteDirection::Up))),
             RouteDirection::Across | RouteDirection::Down | RouteDirection::Overflow => {}
         }
-        hubs.retain(|hub, _| Some(*hub) != course.from && self.remotes.is_up(*hub));
+        hubs.retain(|hub, _| Some(*hub) != plan.from && self.remotes.is_up(*hub));
         for (hub, way) in hubs {
             self.forward_watch_to(key, hub, way);
         }
@@ -55,7 +55,7 @@ impl Hub {
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
         if let Entry::Vacant(new) = watching.told.entry(hub) {
             new.insert(None);
-            let (id, services, area) = (watching.carried, watching.services, watching.area);
+            let (id, services, area) = (watching.forwarded_as, watching.services, watching.area);
             let names = watching.names.then_some(true);
             self.send_to_hub(
                 hub,
@@ -65,15 +65,15 @@ impl Hub {
     }
 
     /// A hub has something where it had nothing: who watches there is told so by it.
-    pub(in crate::hub) fn watch_patch_of(&mut self, hub: NodeId, patch: BlockService) {
+    pub(in crate::hub) fn watched_block(&mut self, hub: NodeId, block_service: BlockService) {
         if !matches!(self.relation(hub), Some(Relation::Child(_))) {
             return;
         }
-        let block = patch.block();
+        let block = block_service.block();
         let wanted = self.watches.table.iter().filter(|(_, watching)| {
             let (rows, columns) = Block::bounds(watching.area);
             let within = rows.contains(&block.row) && columns.contains(&block.column);
-            within && watching.services.contains(patch.service()) && watching.course.from != Some(hub)
+            within && watching.services.contains(block_service.service()) && watching.route_plan.from != Some(hub)
         });
         for key in wanted.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.forward_watch_to(key, hub, RouteDirection::Down);
@@ -94,7 +94,7 @@ impl Hub {
             return;
         }
         if last.is_some_and(|last| change.sequence != last + 1) {
-            self.forget_what(key, from.node);
+            self.forget_changes(key, from.node);
         }
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
         watching.told.insert(from.node, Some(change.sequence));
@@ -117,7 +117,7 @@ impl Hub {
         }
         let news = watching.note_sight(hub, false);
         let offer = now + self.random.jitter(OFFER_AGAIN);
-        self.watches.offer.get_or_insert(offer);
+        self.watches.next_offer.get_or_insert(offer);
         if news {
             self.send_change(key, Vec::new(), Vec::new());
         }
@@ -126,28 +126,28 @@ impl Hub {
 
     /// Offers watches again that were refused.
     pub(in crate::hub) fn offer_watches(&mut self, now: Time) {
-        if self.watches.offer.is_some_and(|at| at <= now) {
-            self.watches.offer = None;
+        if self.watches.next_offer.is_some_and(|at| at <= now) {
+            self.watches.next_offer = None;
             self.forward_watches();
         }
     }
 
     /// A hub is gone, or what it said may be lost: nobody vouches any longer
     /// for it. The hub is asked anew, or another one in its place.
-    pub(in crate::hub) fn forget_changes_of(&mut self, peer: NodeId) {
+    pub(in crate::hub) fn forget_changes_of(&mut self, hub: NodeId) {
         for key in self.watches.table.keys().copied().collect::<Vec<_>>() {
-            self.forget_what(key, peer);
+            self.forget_changes(key, hub);
         }
     }
 
     /// The same for one watch.
-    fn forget_what(&mut self, key: (NodeId, RequestId), peer: NodeId) {
+    fn forget_changes(&mut self, key: (NodeId, RequestId), hub: NodeId) {
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
-        let said = watching.followed.iter().filter(|(_, (_, said))| *said == Some(peer));
+        let said = watching.followed.iter().filter(|(_, (_, said))| *said == Some(hub));
         let gone: Vec<NodeId> = said.map(|(node, _)| *node).collect();
-        watching.followed.retain(|_, (_, said)| *said != Some(peer));
-        let told = watching.told.remove(&peer).is_some();
-        let news = watching.note_sight(peer, true);
+        watching.followed.retain(|_, (_, said)| *said != Some(hub));
+        let told = watching.told.remove(&hub).is_some();
+        let news = watching.note_sight(hub, true);
         if news || !gone.is_empty() {
             self.send_change(key, Vec::new(), gone);
         }

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::remotes::WATCH;
 use super::route::RoutePlan;
 use super::tree::Relation;
-use super::{Hub, Sender};
+use super::{Hub, HubLimit, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
 use crate::grid::{Area, Cell};
@@ -45,7 +45,7 @@ pub(super) struct WatchTable {
     forwarded: BTreeMap<RequestId, (NodeId, RequestId)>,
     last: u32,
     /// When watches that were refused are offered again.
-    offer: Option<Time>,
+    next_offer: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -60,10 +60,10 @@ struct ActiveWatch {
     /// The same when the watcher last renewed.
     renewed_at: u64,
     /// Which way it came, and from which hub.
-    course: RoutePlan,
+    route_plan: RoutePlan,
     /// The number under which other hubs know it, and which do, with the last
     /// change of each; `None` before the first.
-    carried: RequestId,
+    forwarded_as: RequestId,
     told: BTreeMap<NodeId, Option<u64>>,
     /// The hubs that do not keep it, or do not see everything themselves.
     blind: BTreeSet<NodeId>,
@@ -77,7 +77,7 @@ impl WatchTable {
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.offer
+        self.next_offer
     }
 }
 
@@ -134,7 +134,7 @@ impl Hub {
             }
         }
         if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, WATCH)) {
-            self.counters.over_limit += 1;
+            self.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         // The count goes on, so that what is under way cannot be taken for something newer.
@@ -146,7 +146,7 @@ impl Hub {
         }
         let Watch { services, area, .. } = watch;
         let names = watch.names.unwrap_or(false);
-        let (course, carried) = (self.course_of(from, watch.direction), self.forwarded_id(key));
+        let (plan, carried) = (self.course_of(from, watch.direction), self.forwarded_id(key));
         let (connection, renewed_at, followed) = (from.connection, number, BTreeMap::new());
         let (told, blind) = (BTreeMap::new(), BTreeSet::new());
         let watching = ActiveWatch {
@@ -156,8 +156,8 @@ impl Hub {
             names,
             number,
             renewed_at,
-            course,
-            carried,
+            route_plan: plan,
+            forwarded_as: carried,
             told,
             blind,
             followed,
@@ -179,8 +179,9 @@ impl Hub {
     fn admit_watch(&mut self, from: Sender) -> bool {
         let (total, limits) = (self.watches.len(), &self.config.limits);
         let Some(remote) = self.remotes.get_mut(from.node) else { return false };
-        if total >= limits.watches || remote.watches >= remote.allowance(limits.watches_per_node) {
-            self.counters.over_limit += 1;
+        let is_full = total >= limits.watches;
+        if is_full || remote.watches >= remote.allowance(limits.watches_per_node) {
+            self.over_limit(from.node, if is_full { HubLimit::Watches } else { HubLimit::WatchesPerNode });
             return false;
         }
         remote.watches += 1;
@@ -277,9 +278,9 @@ impl Hub {
         if let Some(remote) = self.remotes.get_mut(node) {
             remote.watches = remote.watches.saturating_sub(1);
         }
-        self.watches.forwarded.remove(&watching.carried);
+        self.watches.forwarded.remove(&watching.forwarded_as);
         for hub in watching.told.into_keys() {
-            self.send_to_hub(hub, &Message::Unwatch(watching.carried));
+            self.send_to_hub(hub, &Message::Unwatch(watching.forwarded_as));
         }
     }
 

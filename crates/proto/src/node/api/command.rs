@@ -6,16 +6,14 @@ use bytes::Bytes;
 
 #[cfg(doc)]
 use super::{NodeConfig, NodeEvent};
-use crate::address::{Address, SchemeSet};
-use crate::delivery::{DeliveryClass, Profile};
+use crate::address::Address;
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
 use crate::node_selector::NodeSelector;
 use crate::reflection::{Epoch, EpochSecret, StreamId};
 use crate::room::RoomId;
-use crate::scope::Scope;
 use crate::service::{Service, ServiceSet};
-use crate::wire::{ProvisionalAccept, PushState, RequestMode, ResumePoint};
+use crate::wire::{ProvisionalAccept, PushState, ServiceRequest};
 
 /// The owner's number for something that it asked for. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,92 +22,6 @@ pub struct Ticket(pub u64);
 /// The machine's number for something that it provides. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
-
-/// What is requested.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServiceRequest {
-    /// What.
-    pub service: Service,
-    /// Where.
-    pub area: Area,
-    /// How; [`RequestMode::Lookup`] is what [`NodeCommand::Lookup`] is for and is declined here.
-    pub mode: RequestMode,
-    /// How many providers to consider; 0 leaves it to the hub.
-    pub count: u8,
-    /// How long a stream shall last; `None` leaves it to the provider (10 s).
-    pub duration: Option<Duration>,
-    /// The transports that may serve it.
-    pub transports: SchemeSet,
-    /// How long to wait for a provider to accept.
-    pub deadline: Duration,
-    /// True if the deadline grows, up to two minutes, over a path to the hub that is too long for it.
-    pub prolonged: bool,
-    /// How long what is under way may come no further before it ends: an object goes on where
-    /// it is meanwhile, a stream where it stands. The usual one is prolonged over a long path.
-    pub patience: Duration,
-    /// Whom to ask, without a hub; `None` leaves the choice to the hub. Goes
-    /// with [`RequestMode::Forward`] only, and not in the client/server baseline. The
-    /// area then has no meaning. With [`ReflectionPolicy::Always`] the hub is asked
-    /// nevertheless, for this provider's stream only; it looks for it in the area.
-    pub provider: Option<Provider>,
-    /// How far the provider may be.
-    pub scope: Scope,
-    /// What matters most of its delivery.
-    pub profile: Option<Profile>,
-    /// Over which paths its data comes; `None` leaves it to the profile and the provider.
-    pub class: Option<DeliveryClass>,
-    /// What of an object the owner has already, from an earlier request; the
-    /// acceptance says whether it goes on from there.
-    pub resume: Option<ResumePoint>,
-    /// Whether it is the object that `resume` names and the provider has
-    /// offered: see [`NodeEvent::PushOffered`].
-    pub pushed: bool,
-    /// Whether the stream is to be, or may be, one that super nodes reflect;
-    /// `None` is neither. What cannot be reflected comes as a stream of its own.
-    pub reflect: Option<ReflectionPolicy>,
-    /// Whether its way is traced: [`NodeEvent::Traced`] comes before its last event.
-    pub trace: bool,
-    /// Of a lookup, as in [`NodeCommand::Lookup`].
-    pub names: Option<NodeSelector>,
-}
-
-impl ServiceRequest {
-    /// A service of somewhere, as requests are without more words: from the
-    /// nearest provider, directly, within 10 s, or longer over a long path.
-    pub const fn new(service: Service, area: Area) -> Self {
-        Self {
-            service,
-            area,
-            mode: RequestMode::Forward,
-            count: 0,
-            duration: None,
-            transports: SchemeSet::ALL,
-            deadline: Duration::from_secs(10),
-            prolonged: true,
-            patience: crate::flow::STALL_TIMEOUT,
-            provider: None,
-            scope: Scope::Anywhere,
-            profile: None,
-            class: None,
-            resume: None,
-            pushed: false,
-            reflect: None,
-            trace: false,
-            names: None,
-        }
-    }
-}
-
-/// When a requester takes a stream that super nodes reflect, of which its
-/// provider sends one copy for all. Needs [`NodeConfig::media`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReflectionPolicy {
-    /// From the beginning: it subscribes. Without a duration until it is cancelled.
-    Always,
-    /// When every provider is busy otherwise, or the one that serves wants to
-    /// serve more.
-    IfBusy,
-}
 
 /// A provider that the requester knows, from a lookup or an earlier request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,8 +43,14 @@ pub enum NodeCommand {
     Request {
         /// Its number.
         ticket: Ticket,
-        /// What.
+        /// The wish. [`ServiceRequest::provider`] is for the caller to resolve, and
+        /// [`RequestMode::Lookup`](crate::wire::RequestMode::Lookup) is declined here.
         request: ServiceRequest,
+        /// The provider to ask without a hub; `None` leaves the choice to the hub. It goes with
+        /// [`RequestMode::Forward`](crate::wire::RequestMode::Forward) only, and not in the
+        /// client/server baseline. With [`ReflectionPolicy::Always`](crate::wire::ReflectionPolicy::Always)
+        /// the hub is asked for this provider's stream, which it searches in the request's area.
+        provider: Option<Provider>,
     },
     /// Offer an object to a node, which asks for it. Ends with [`NodeEvent::Pushed`]
     /// or [`NodeEvent::Failed`].
@@ -143,7 +61,7 @@ pub enum NodeCommand {
         to: Provider,
         /// A service that it offers and where, by which hubs find it should it not be reached;
         /// `None` if no hub knows it.
-        place: Option<(Service, Cell)>,
+        published_service: Option<(Service, Cell)>,
         /// What to call it, at most [`MAX_OBJECT_NAME_BYTES`](crate::wire::MAX_OBJECT_NAME_BYTES).
         name: String,
         /// Its size, bytes.

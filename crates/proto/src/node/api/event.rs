@@ -213,7 +213,7 @@ pub enum NodeEvent {
     },
     /// A node offers an object. To be answered by [`NodeCommand::PushEnded`], in the
     /// end; to have it, it is to be requested of that node with
-    /// [`ServiceRequest::pushed`](super::ServiceRequest::pushed).
+    /// [`ServiceRequest::pushed`](crate::wire::ServiceRequest::pushed).
     PushOffered {
         /// Who.
         from: NodeId,
@@ -251,7 +251,7 @@ pub enum NodeEvent {
         change: WatchChange,
     },
     /// Who else is in a room, all of them. To have a member's stream it is to be requested
-    /// with [`ReflectionPolicy::Always`](super::ReflectionPolicy::Always), the member named as its
+    /// with [`ReflectionPolicy::Always`](crate::wire::ReflectionPolicy::Always), the member named as its
     /// provider and its cell as the area.
     Roster {
         /// Which room.

@@ -4,6 +4,6 @@ mod command;
 mod config;
 mod event;
 
-pub use command::{NodeCommand, Provider, ReflectionPolicy, ServiceRequest, SessionId, SourceOutput, Ticket};
+pub use command::{NodeCommand, Provider, SessionId, SourceOutput, Ticket};
 pub use config::{Discovery, NodeConfig};
 pub use event::{NodeEvent, RequestSummary, Trace, TracedHop};

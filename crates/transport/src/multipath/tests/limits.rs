@@ -1,4 +1,4 @@
-//! How much a connection takes, and puts on its paths.
+//! Limits on the memory that a connection uses and the bytes that it puts on its paths.
 
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ fn in_flight_data_is_bounded() {
     }
 }
 
-/// Such a peer keeps itself from what follows, and costs the other neither memory
+/// A remote that withholds an acknowledgement blocks only its own later messages. It costs the sender neither memory
 /// nor a path, nor many packets.
 #[test]
 fn unacknowledged_oldest_chunk_limits_sender() {
@@ -58,13 +58,13 @@ fn unacknowledged_oldest_chunk_limits_sender() {
         }
         let sent: usize = world.sent.iter().sum();
         assert!(sent < WINDOW_BYTES + (1 << 20), "{sent}");
-        // A path that answers is not called silent again and again.
+        // A path that answers is not reported as lost again and again.
         assert!(world.path_events.len() <= 32, "{} events", world.path_events.len());
         assert!(world.transmissions < 4_000, "{} packets", world.transmissions);
     }
 }
 
-/// A chunk that has seen many silences counts in none any more; it must arrive nevertheless.
+/// A chunk that has seen many silences does not count in any more of them, but it must arrive nevertheless.
 #[test]
 fn silent_chunk_survives_path_removal() {
     let measured = PathMetrics { rtt: 20 * MS, window: 1 << 20 };
@@ -72,7 +72,7 @@ fn silent_chunk_survives_path_removal() {
     let mut connection = MultipathConnection::new(1 << 20);
     connection.add_path(now, PathId(0), 0, measured);
     assert!(connection.send(now, message(7, Some(1), 1000)));
-    // Each time its heartbeats are answered some while after it has fallen silent.
+    // Each time, heartbeats are answered some time after the path has fallen silent.
     for _ in 0..200 {
         let Some(at) = connection.deadline() else { break };
         now = now.max(at);
@@ -83,7 +83,7 @@ fn silent_chunk_survives_path_removal() {
         }
         now += 1000 * MS;
         connection.handle_timeout(now);
-        // It answers to heartbeats, never for the chunk.
+        // The path answers heartbeats but never acknowledges the chunk.
         let heartbeats = std::iter::from_fn(|| connection.poll_action()).filter_map(|action| match action {
             Action::Transmit { copy, content, .. } if content[0].len() == 1 => Some(copy),
             _ => None,
@@ -103,7 +103,7 @@ fn silent_chunk_survives_path_removal() {
     assert!(arrives, "it is lost");
 }
 
-/// What waits for the one path that is its own does not keep others idle.
+/// A backup message that waits for its path does not keep the other paths idle.
 #[test]
 fn waiting_backup_leaves_other_paths_busy() {
     let mut world = MultipathHarness::new(vec![Line::new(1.0, 10.0), Line::new(100.0, 10.0)]);
@@ -116,8 +116,8 @@ fn waiting_backup_leaves_other_paths_busy() {
     assert!(image > 180, "{image} of 200 of what another path has room for");
 }
 
-/// What is put on the only path leaves by its congestion control: the
-/// connection has twice the window there, whatever rate it has seen.
+/// The congestion control of the only path decides its sending rate: the connection puts twice the window on it,
+/// whatever rate it has measured.
 #[test]
 fn only_path_gets_twice_the_window() {
     let now = Instant::now();

@@ -24,7 +24,7 @@ fn number(message: &[u8]) -> u32 {
     u32::from_be_bytes(message[..4].try_into().unwrap())
 }
 
-/// Frames of 64 KB at 100 Hz for so long; by how much the latest was late.
+/// Sends frames of 64 KB at 100 Hz for some seconds. Returns the delay of the latest.
 fn frames(world: &mut MultipathHarness, class: DeliveryClass, seconds: u64) -> Duration {
     let begin = world.now;
     let count = (seconds * 100) as u32;
@@ -40,9 +40,9 @@ fn frames(world: &mut MultipathHarness, class: DeliveryClass, seconds: u64) -> D
 
 #[test]
 fn frame_is_striped_over_equal_paths() {
-    // Programs that share processors are never as punctual as a line.
+    // Programs that share processors are less punctual than a cable.
     let mut world = MultipathHarness::new(vec![Line::new(100.0, 0.1).jitter(0.3), Line::new(100.0, 0.1).jitter(0.3)]);
-    // Heartbeats only, at first, on the path that is not needed.
+    // At first the path that is not needed carries heartbeats only.
     for number in 0..100 {
         world.run_until(number * 10 * MS);
         world.send(message(number, None, 8_000));
@@ -69,7 +69,7 @@ fn dead_path_delays_two_periods() {
         kinds,
         [PathEvent::Lost(first), PathEvent::Restored(first), PathEvent::Lost(second), PathEvent::Restored(second)]
     );
-    // Each is found again soon after.
+    // Each path is found again soon after it answers.
     assert!(world.path_events[1].0 < 3100 * MS && world.path_events[3].0 < 7100 * MS, "{:?}", world.path_events);
 }
 
@@ -93,7 +93,7 @@ fn duplicate_class_uses_full_paths() {
 
 #[test]
 fn lone_message_leaves_dead_path_soon() {
-    // A question and its answer may both meet the dead path.
+    // Both a request and its answer may meet the dead path.
     for dead in [0, 1] {
         let mut lines = vec![Line::new(100.0, 0.1); 2];
         lines[dead] = lines[dead].clone().down(1000, 3000);
@@ -141,7 +141,7 @@ fn paths_carry_what_they_can() {
 fn longer_paths_keep_their_throughput() {
     let line = || Line::new(20.0, 10.0).then(5000, 50);
     let mut world = MultipathHarness::new(vec![line(), line()]);
-    // More than fits into fifteen seconds.
+    // More than the paths carry in fifteen seconds.
     (0..1200).for_each(|frame| world.send(message(frame, None, 65_536)));
     world.run_until(6000 * MS);
     let before = world.delivered.len();
@@ -153,7 +153,7 @@ fn longer_paths_keep_their_throughput() {
 #[test]
 fn burst_waits_for_faster_path() {
     let mut world = MultipathHarness::new(vec![Line::new(100.0, 1.0), Line::new(100.0, 200.0)]);
-    // Both are known by then.
+    // Both paths are measured by then.
     (0..300).for_each(|frame| world.send(message(frame, None, 65_536)));
     world.run_to_idle();
     let sent = world.now;
@@ -177,7 +177,7 @@ fn slow_path_is_not_suspected() {
     }
 }
 
-/// Nothing was measured of it but the handshake's round trip.
+/// Only the handshake's round trip is known of the new path.
 #[test]
 fn silent_new_path_is_dropped_quickly() {
     for (mbit_s, delay_ms) in [(100.0, 0.1), (10.0, 10.0), (40.0, 50.0), (20.0, 300.0)] {
@@ -246,7 +246,7 @@ fn idle_connection_sends_few_heartbeats() {
     let mut world = MultipathHarness::new(vec![Line::new(10.0, 10.0), Line::new(10.0, 10.0)]);
     world.run_until(600 * 1000 * MS);
     assert!(world.transmissions <= 2 * 20, "{}", world.transmissions);
-    // A message now and then does not bring heartbeats with it.
+    // An occasional message does not cause heartbeats.
     let before = world.transmissions;
     for second in 600..660 {
         world.run_until(second * 1000 * MS);
@@ -262,7 +262,7 @@ fn small_waiting_messages_are_packed() {
     world.run_to_idle();
     let numbers: Vec<_> = world.delivered.iter().map(|(_, frame)| number(frame)).collect();
     assert_eq!(numbers, (0..2000).collect::<Vec<_>>());
-    // The first leave at once, one by one, until the path has enough to do.
+    // The first messages leave at once, one by one, until the path has enough to send.
     assert!(world.transmissions < 400, "{}", world.transmissions);
 }
 
@@ -276,7 +276,7 @@ fn urgent_message_overtakes_queue() {
     world.send(Message { priority: 0, ..message(1000, Some(2), 100) });
     world.run_until(sent + 1000 * MS);
     let (at, _) = world.delivered.iter().find(|(_, message)| number(message) == 1000).unwrap();
-    // Behind what the path holds already: two chunks and its window.
+    // It waits only for the bytes that the path holds already: two chunks and its window.
     assert!(*at - sent < 400 * MS, "{:?}", *at - sent);
 }
 
@@ -284,7 +284,7 @@ fn urgent_message_overtakes_queue() {
 fn urgent_traffic_lets_begun_messages_finish() {
     let mut world = MultipathHarness::new(vec![Line::new(1.0, 10.0)]);
     world.send(Message { priority: 5, ..message(0, Some(1), 60_000) });
-    // More than may follow what is not acknowledged, and never nothing.
+    // More than the window holds, so that some always wait.
     let last = 2 * (WINDOW_BYTES / 60_000) as u32;
     (1..=last).for_each(|number| world.send(Message { priority: 1, ..message(number, Some(2), 60_000) }));
     world.run_until(100 * MS);
@@ -307,7 +307,8 @@ fn expired_messages_do_not_block_flow() {
     let (given_up, _) = world.sender.counts();
     assert_eq!(numbers.len() as u64 + given_up, 100);
     assert!((45..65).contains(&given_up), "{given_up}");
-    // Whoever came did so in time, but for those that were there before word of the end.
+    // Delivered messages are in time, except for those that arrived before the receiver learned that they were given
+    // up.
     assert!(world.delivered.iter().all(|(at, frame)| *at < number(frame) * 40 * MS + 400 * MS || *at < 2700 * MS));
 }
 
@@ -351,7 +352,7 @@ proptest! {
                 kept.insert(index);
             }
             let message = message(index, flow, bytes.min(65_536));
-            // All messages of a flow are as urgent.
+            // All messages of a flow have the same priority.
             let priority = flow.map_or(level, |flow| flow as u8 * 2);
             world.send(Message { class, deadline, priority, ..message });
         }

@@ -1,5 +1,4 @@
-//! Two ends, and lines between them on which streams arrive late but whole, as
-//! those of QUIC do.
+//! Two ends of a connection, and lines between them on which streams arrive late but whole, as those of QUIC do.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -8,8 +7,8 @@ use bytes::Bytes;
 
 use super::super::*;
 
-/// One path: bytes per second, delay one way and how much longer it may take,
-/// of a thousand chunks how many lose a packet, and when it carries nothing.
+/// One path: bytes per second, delay one way and its jitter, the number of chunks in a thousand that lose a packet, and
+/// the times in which it carries nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) rate: f64,
@@ -17,7 +16,7 @@ pub(super) struct Line {
     pub(super) jitter: Duration,
     pub(super) loss: u64,
     pub(super) down: Vec<(Duration, Duration)>,
-    /// From when on the delay is another, and which.
+    /// A later delay, with the time from which it applies.
     pub(super) then: Option<(Duration, Duration)>,
 }
 
@@ -55,8 +54,7 @@ impl Line {
         2 * self.delay(at) + Duration::from_micros(200)
     }
 
-    /// When something sent at `at` is there: at once if the line is up all the
-    /// way, else when it is up again and the sender has tried once more.
+    /// The arrival time of a chunk sent at `at`. If the line is down on the way, it is sent again when the line is up.
     fn passed(&self, at: Duration) -> Duration {
         let arrives = at + self.delay(at);
         let cut = self.down.iter().find(|(from, to)| at < *to && arrives >= *from);
@@ -80,10 +78,9 @@ pub(super) struct MultipathHarness {
     cancelled: BTreeSet<CopyId>,
     pub(super) delivered: VecDeque<(Duration, Bytes)>,
     pub(super) path_events: Vec<(Duration, PathEvent)>,
-    /// Bytes put on each line.
     pub(super) sent: Vec<usize>,
     pub(super) transmissions: usize,
-    /// Whether the first chunk is never acknowledged, and which that is.
+    /// True if the first chunk is never acknowledged. `withheld` is that chunk.
     pub(super) withholds: bool,
     withheld: Option<Bytes>,
     random: u64,
@@ -119,8 +116,8 @@ impl MultipathHarness {
         world
     }
 
-    /// What is known after the handshake, which carried a packet of 1200 bytes
-    /// each way: the window is what a congestion control begins with.
+    /// The measurements after the handshake, which carried a packet of 1200 bytes each way. The window is the initial
+    /// one of a congestion control.
     fn greeted(&self, path: usize) -> PathMetrics {
         let rtt = self.measured(path).rtt + Duration::from_secs_f64(2400.0 / self.lines[path].rate);
         PathMetrics { rtt, window: 32 * 1200 }
@@ -129,7 +126,7 @@ impl MultipathHarness {
     fn measured(&self, path: usize) -> PathMetrics {
         let line = &self.lines[path];
         let waits = self.busy[path].saturating_sub(self.now);
-        // What a congestion control would settle at: the line and a queue of 12 ms.
+        // A congestion control would settle at this window: the line and a queue of 12 ms.
         let window = line.rate * (line.rtt(self.now).as_secs_f64() + 0.012);
         PathMetrics { rtt: line.rtt(self.now) + waits, window: window as u64 + 15_000 }
     }
@@ -143,7 +140,7 @@ impl MultipathHarness {
         self.drain_outputs();
     }
 
-    /// A path that was removed is there again, as another one.
+    /// Adds a removed path again, as a new one.
     pub(super) fn add_again(&mut self, path: usize) {
         let (at, measured) = (self.at(), self.greeted(path));
         self.lines.push(self.lines[path].clone());
@@ -156,7 +153,7 @@ impl MultipathHarness {
     pub(super) fn remove_path(&mut self, path: u32) {
         let at = self.at();
         self.sender.remove_path(at, PathId(path));
-        // What had not arrived is gone with its connection.
+        // Chunks that had not arrived are lost with the path's connection.
         self.events.retain(|_, (of, _)| *of != PathId(path));
         self.drain_outputs();
     }
@@ -180,7 +177,7 @@ impl MultipathHarness {
         self.now = end;
     }
 
-    /// Until nothing is under way; fails if that takes more than ten minutes.
+    /// Runs until nothing is under way. Fails after ten minutes.
     pub(super) fn run_to_idle(&mut self) {
         let end = self.now + Duration::from_secs(600);
         while !self.sender.is_idle() {

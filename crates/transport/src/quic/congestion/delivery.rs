@@ -1,31 +1,29 @@
-//! At which rate packets arrive, measured from their acknowledgements.
+//! The rate at which packets arrive, measured from their acknowledgements.
 //!
-//! A packet that is acknowledged tells how much arrived between the moment when
-//! it left and now. That, over the longer of the time that the acknowledgements
-//! took and the time that the packets took to leave, is a rate at which the path
-//! delivers: acknowledgements that come in a clump cannot make it too great.
-//! Cheng et al., draft-cheng-iccrg-delivery-rate-estimation.
+//! When a packet is acknowledged, the bytes that arrived since it left are known. They are divided by the longer of two
+//! times: the time in which the acknowledgements came, and the time in which the packets left. So acknowledgements that
+//! come in a clump cannot make the rate too great. The method is that of Cheng et al.,
+//! draft-cheng-iccrg-delivery-rate-estimation.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Packets that leave within so long are remembered together.
+/// Packets that leave within this time share a snapshot.
 const GRAIN: Duration = Duration::from_millis(1);
-/// The most that is remembered: more than four seconds under way.
+/// The most snapshots: more than four seconds under way.
 const MAX_DEPARTURES: usize = 4096;
 
-/// What has arrived, and how it stood when packets left.
+/// The bytes delivered so far, with a snapshot of them for the departure of each packet.
 #[derive(Clone, Debug)]
 pub(super) struct DeliveryRateSampler {
-    /// Bytes that have arrived so far.
     pub(super) delivered: u64,
-    /// When the last of them were acknowledged, and when those had left.
+    /// The time of the last acknowledgement, and the time at which the last acknowledged packet had left.
     delivered_at: Instant,
     delivered_left: Instant,
     departures: VecDeque<DeliverySnapshot>,
 }
 
-/// How it stood when a packet left.
+/// The state of the sampler when a packet left.
 #[derive(Clone, Copy, Debug)]
 struct DeliverySnapshot {
     at: Instant,
@@ -39,8 +37,8 @@ impl DeliveryRateSampler {
         Self { delivered: 0, delivered_at: now, delivered_left: now, departures: VecDeque::new() }
     }
 
-    /// A packet leaves. `is_first` if nothing else is under way: the time
-    /// until now, when there was nothing to deliver, does not count.
+    /// Notes that a packet leaves. `is_first` says that nothing else is under way, so the time until now does not
+    /// count.
     pub(super) fn record_sent(&mut self, now: Instant, is_first: bool) {
         if is_first {
             (self.delivered_at, self.delivered_left) = (now, now);
@@ -55,8 +53,8 @@ impl DeliveryRateSampler {
         self.departures.push_back(DeliverySnapshot { at: now, delivered, delivered_at, delivered_left });
     }
 
-    /// A packet of `bytes` that left at `sent` is acknowledged; answers the rate
-    /// that this shows, bytes per second, unless that takes less than `least`.
+    /// Notes the acknowledgement of a packet of `bytes` that left at `sent`. Returns the rate that follows, in bytes
+    /// per second, unless it was measured over less than `least`.
     pub(super) fn record_acknowledged(
         &mut self,
         now: Instant,

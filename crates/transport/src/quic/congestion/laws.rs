@@ -1,4 +1,4 @@
-//! The controllers by themselves, with acknowledgements as a path would give them.
+//! Tests of the controllers alone, with the acknowledgements that a path would give them.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const MTU: u16 = 1500;
 const RTT: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(10);
 
-/// UDT at the end of a path that is never full.
+/// UDT on a path that is never full.
 struct Loop {
     udt: Udt,
     now: Instant,
@@ -30,8 +30,8 @@ impl Loop {
         Self { udt: Udt::new(now, MTU), now, under_way: VecDeque::new(), random: SplitMix64::new(seed), owed: 0.0 }
     }
 
-    /// Sends for a tick what the window lets through in it, at most `most`
-    /// packets per second, and loses each of them with this probability.
+    /// Sends for one tick as much as the window allows, at most `most` packets per second. Each packet is lost with
+    /// probability `loss`.
     fn tick(&mut self, loss: f64, most: f64) {
         self.now += TICK;
         let under_way: u64 = self.under_way.iter().map(|(_, _, arrived, lost)| arrived + lost).sum();
@@ -53,7 +53,7 @@ impl Loop {
         }
     }
 
-    /// Packets per second that the law governs.
+    /// The rate of UDT's control law, in packets per second.
     fn rate(&self) -> f64 {
         self.udt.rate()
     }
@@ -62,7 +62,7 @@ impl Loop {
 #[test]
 fn udt_increase_scales_with_free_decades() {
     let bits = |free: f64| free / 8.0 / f64::from(MTU);
-    // Packets per interval of 10 ms, a hundred of which are a second.
+    // Packets per interval of 10 ms, of which a second has a hundred.
     let mbit_per_second = |free| increase(bits(free), f64::from(MTU)) * 1e4 * f64::from(MTU) * 8.0 / 1e6;
     for (free, expected) in [(-1e6, 1.2), (0.0, 1.2), (9e6, 1.2), (11e6, 12.0), (99e6, 12.0), (500e6, 120.0)] {
         let seen = mbit_per_second(free);
@@ -83,8 +83,8 @@ fn udt_climbs_hundred_packets_per_second() {
     assert!((slope / 100.0 - 1.0).abs() < 0.1, "{slope}");
 }
 
-/// With a loss of `p` the rate falls by a ninth `p` times its packets per
-/// second, and grows by 100 packets per second each second in between.
+/// With a loss of `p` the rate falls by a ninth `p` times per packet, and grows by 100 packets per second each second
+/// in between.
 #[test]
 fn udt_settles_at_loss_law_rate() {
     for loss in [0.005, 0.004, 0.001] {
@@ -108,7 +108,7 @@ fn udt_does_not_grow_while_idle() {
     (0..100).for_each(|_| path.tick(0.0, 400.0));
     path.tick(1.0, 400.0);
     (0..100).for_each(|_| path.tick(0.0, 400.0));
-    // All of it has arrived.
+    // All packets have arrived.
     (0..10).for_each(|_| path.tick(0.0, 0.0));
     let before = path.rate();
     (0..6000).for_each(|_| path.tick(0.0, 0.0));
@@ -122,7 +122,7 @@ fn rate_restarts_after_outage() {
     let (mut now, rtt) = (began, Duration::from_millis(600));
     let mut rate = RateController::new(began, 1200);
     let mut under_way: VecDeque<(Instant, u64)> = VecDeque::new();
-    // A path of 2.5 MB/s on which there is always enough to do; it never queues.
+    // A path of 2.5 MB/s that never queues, with a sender that always has enough to send.
     let mut ticks = |rate: &mut RateController, count: u32, under_way: &mut VecDeque<(Instant, u64)>| {
         for _ in 0..count {
             now += TICK;
@@ -144,7 +144,7 @@ fn rate_restarts_after_outage() {
     assert!(rate.allowed() as f64 > 0.9 * held, "{}", rate.allowed());
     let lost: u64 = under_way.drain(..).map(|(_, bytes)| bytes).sum();
     rate.lost(at, lost, true);
-    // A doubling each round trip.
+    // The window doubles in each round trip.
     ticks(&mut rate, 60 * 8, &mut under_way);
     assert!(rate.allowed() as f64 > 0.8 * held, "{} of {held}", rate.allowed());
 }
@@ -165,7 +165,7 @@ fn rate_measures_very_long_rtt() {
     }
     let held = 1.2e6 * rtt.as_secs_f64();
     assert!((0.8..2.2).contains(&(rate.allowed() as f64 / held)), "{} of {held}", rate.allowed());
-    // Nothing comes for long: it begins anew.
+    // After a long silence the window starts again from its initial size.
     rate.lost(now, 600 * 1200, true);
     assert!(rate.allowed() <= INITIAL_WINDOW);
 }

@@ -1,15 +1,13 @@
-//! How much a QUIC path may have under way.
+//! Congestion control of QUIC paths.
 //!
-//! [`Congestion`] names what an endpoint may choose; quinn asks a [`Controller`]
-//! for a window whenever it sends. Two are quinn's own, [`udt`] and [`rate`] are
-//! ours. quinn lets at most the window be under way and spreads it over the
-//! round trip, a quarter faster than that takes, so that what is sent per second
-//! is the window over the round trip: who has a rate in mind answers the rate
-//! times the round trip, plus what waits for acknowledgements that come in clumps.
+//! [`Congestion`] names the choices of an endpoint. quinn asks a [`Controller`] for a window whenever it sends. Two
+//! controllers are quinn's own, [`udt`] and [`rate`] are ours. quinn keeps at most the window under way and spreads it
+//! over four fifths of the round trip, so that the sending rate follows from the window and the round trip. A
+//! controller that wants a certain rate returns the rate times the round trip, plus the bytes that wait for clumped
+//! acknowledgements.
 //!
-//! None of them can make quinn give up a connection for too many gaps in a
-//! stream, as an overshoot over a long fat path does with one long stream: a
-//! stream here carries one chunk, which is a score of packets at most.
+//! No controller can make quinn end a connection for too many gaps in a stream, as a single long stream does when it
+//! overshoots on a long fat path: each stream carries one chunk, which is some twenty packets at most.
 
 mod delivery;
 mod rate;
@@ -25,12 +23,11 @@ use roost_proto::Congestion;
 use rate::RateController;
 use udt::Udt;
 
-/// What QUIC lets be under way before anything is known, packets of 1200 bytes:
-/// about what TCP takes today, twice over.
+/// The initial window of our controllers, in packets of 1200 bytes: about twice the initial window of TCP today.
 const INITIAL_PACKETS: u64 = 32;
 const INITIAL_WINDOW: u64 = INITIAL_PACKETS * 1200;
 
-/// The control of a new path whose packets are of `mtu` bytes.
+/// Makes the controller of a new path with packets of `mtu` bytes.
 pub(super) fn controller(congestion: Congestion, now: Instant, mtu: u16) -> Box<dyn Controller> {
     match congestion {
         Congestion::Cubic => Arc::new(CubicConfig::default()).build(now, mtu),

@@ -1,10 +1,9 @@
-//! Congestion control by a model of the path: as much is under way as its rate
-//! and its shortest round trip hold, and a little more now and then to see
-//! whether the rate has grown. A loss by itself says nothing, so that radio and
-//! satellite links are filled.
+//! Congestion control by a model of the path. The window is the product of the path's rate and its shortest round trip,
+//! and from time to time a little more, to find out if the rate has grown. A loss alone changes nothing, so that radio
+//! and satellite links are filled.
 //!
-//! The idea is that of BBR (Cardwell et al. 2016), without its rate output,
-//! which quinn does not have: everything is said by the window.
+//! The idea is that of BBR (Cardwell et al. 2016), but without its pacing rate, which quinn does not take: the window
+//! has to express everything.
 
 use std::any::Any;
 use std::time::{Duration, Instant};
@@ -16,76 +15,70 @@ use super::INITIAL_WINDOW;
 use super::delivery::DeliveryRateSampler;
 use super::trains::Trains;
 
-/// What may be under way while the path is explored, in parts of what it holds.
+/// The window while the path is explored, as a multiple of the bytes that it holds.
 const STARTUP_GAIN: f64 = 2.0;
-/// The same while the queue of that is taken down.
+/// The same while the queue of the exploration drains.
 const DRAIN_GAIN: f64 = 0.5;
-/// The same from then on, each for a round trip: is there more? Take down what that has queued,
-/// not further, since then the connection is idle; on short paths, of which the slack for clumps is
-/// more than this leaves out, that only lasts longer. And go on. Who has a tenth more than its
-/// share under way is not starved by those that fill the queue.
+/// The same from then on, each for a round trip. The first step looks for more rate. The second drains the queue of the
+/// first, but no further, since the link would be idle then; on short paths the slack for clumps is larger than this
+/// reduction, and the step only lasts longer. The other steps keep a tenth more than the share under way, so that
+/// senders which fill the queue do not starve this one.
 const CYCLE: [f64; 8] = [1.3, 0.95, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08];
-/// The step that takes the queue down, which lasts until it is gone or for so
-/// many round trips.
+/// The step that drains the queue. It lasts until the queue is gone, but at most this many round trips.
 const DRAINING: usize = 1;
 const LONGEST_DRAIN: u32 = 4;
-/// Where the cycle begins.
+/// The step in which the cycle begins.
 const FIRST_STEP: usize = 2;
-/// By how much the window of the startup grows for a byte that arrives: it doubles each round trip
-/// where nothing is known of the path, is five times as much while trains of packets say that it
-/// holds more, and creeps from then on: a queue is noticed a round trip after it began.
+/// Growth of the startup window for each byte that arrives. The window doubles in each round trip while the path is
+/// unknown. It grows fivefold while packet trains show that the path holds more. After that it creeps, because a queue
+/// is noticed a round trip after it began.
 const DOUBLES: f64 = 1.0;
 const LEAPS: f64 = 4.0;
 const CREEPS: f64 = 0.25;
-/// The part of what trains say up to which they are trusted.
+/// The part of the packet trains' estimate that is trusted.
 const TRUSTED: f64 = 0.9;
-/// A queue has been noticed when the first packets of so many trains, and all of those that arrived in
-/// such a part of the shortest round trip, took so much longer than that, and [`QUEUED`].
+/// The startup ends when a queue is noticed: the first packets of this many trains, and of all trains in this part of
+/// the shortest round trip, took longer than that round trip by this factor and [`QUEUED`].
 const NOTICED_TRAINS: u32 = 3;
 const NOTICED: u32 = 8;
 const NOTICED_RTT: f64 = 1.03;
-/// The longest queue that the first step of [`CYCLE`] makes: on long paths it asks for less.
+/// The longest queue that the first step of [`CYCLE`] makes. On long paths the step is smaller for that.
 const LONGEST_QUEUE: Duration = Duration::from_millis(125);
-/// The least time of a step.
 const SHORTEST_STEP: Duration = Duration::from_millis(10);
-/// The path is explored as long as its rate grows by this in a round, but for
-/// so many rounds.
+/// The startup goes on while the rate grows by this factor in a round, and for this many rounds without growth.
 const GROWTH: f64 = 1.25;
 const FLAT_ROUNDS: u32 = 3;
-/// A round loses too much for chance, or its shortest round trip has so much
-/// queue in it: the path is full.
+/// A path is full if a round loses more than chance explains, or if its shortest round trip contains this much queue.
 const MUCH_LOSS: f64 = 0.02;
 const QUEUED_RTT: f64 = 1.2;
 const QUEUED: Duration = Duration::from_millis(3);
-/// Rounds before losses count: until then a single one is too much.
+/// Rounds before losses count. In fewer rounds a single loss would be too much.
 const FEW_ROUNDS: u32 = 4;
-/// A round of the cycle that loses as much, and more than so many packets, has
-/// overrun the queue: less than this part of what was under way then may be, and
-/// in each cycle from then on so much more.
+/// A round of the cycle that loses this part, and more than this many packets, has overrun the queue. Then the window
+/// is limited to a part of the bytes under way, and the limit grows by a factor in each cycle.
 const FEW_LOSSES: f64 = 4.0;
 const CEILING: f64 = 0.7;
 const CEILING_GROWTH: f64 = 1.25;
-/// The greatest rate of so many rounds and as many again twice over counts.
+/// Rounds of a window of the greatest rate. The last three windows count.
 const PEAK_ROUNDS: u32 = 5;
-/// Acknowledgements that are held back, or come in clumps, are worth so much of
-/// the rate and so many packets.
+/// Slack for acknowledgements that are delayed or come in clumps: this much time at the rate, and this many packets.
 const CLUMP: Duration = Duration::from_millis(2);
 const CLUMP_PACKETS: f64 = 6.0;
-/// The least window, packets: TCP's first (RFC 6928), so that an object of 10 KB
-/// after words that told little of the path takes no round trip more.
+/// The least window, packets. It is TCP's initial one (RFC 6928), so that an object of 10 KB after short messages,
+/// which showed little of the path, takes no extra round trip.
 const LEAST_PACKETS: f64 = 10.0;
-/// After so long and so many round trips the shortest is measured anew, with
-/// this part of what the path holds for two of them and so long: who came when
-/// others had filled the queue takes that for the path, and more than its share.
+/// After this time, or this many round trips if that is longer, the shortest round trip is measured again. Meanwhile
+/// the window is only a part of the bytes that the path holds, for two round trips or the time of the probe, whichever
+/// is longer. A sender that started while others had filled the queue would otherwise take that queue for the path, and
+/// use more than its share.
 const RTT_LIFE: Duration = Duration::from_secs(10);
 const RTT_LIFE_ROUNDS: u32 = 60;
 const RTT_PROBE: Duration = Duration::from_millis(100);
 const RTT_PROBE_GAIN: f64 = 0.7;
-/// It grows by this at most each time: what looks like a longer path may be a
-/// queue that others keep full.
+/// The most by which the shortest round trip grows at each measurement: an apparently longer path may be a queue that
+/// other senders keep full.
 const RTT_GROWTH: f64 = 1.1;
 
-/// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct RateController {
     mtu: f64,
@@ -93,47 +86,55 @@ pub(super) struct RateController {
     delivery: DeliveryRateSampler,
     peak: Peak,
     trains: Trains,
-    /// Since when all trains have waited in a queue, and how many.
+    /// The time since which all trains have waited in a queue, and their number.
     queued: Option<(Instant, u32)>,
-    /// The shortest round trip, and when it was measured.
+    /// The shortest round trip, and the time of its measurement.
     base: Option<(Duration, Instant)>,
     round: Round,
     rounds: u32,
     in_flight: u64,
-    /// What may be under way at most, bytes, since more was too much.
+    /// The most bytes that may be under way, after more has overrun the queue.
     ceiling: f64,
-    /// When the queue of the startup was gone.
+    /// The time at which the queue of the startup was gone.
     drained_at: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum RatePhase {
-    /// The window grows; the greatest rate so far, and rounds since it grew.
-    Startup { window: f64, best: f64, flat: u32 },
-    /// The queue of the startup is taken down.
+    /// The window grows. `best` is the greatest rate so far, `flat` the number of rounds since it grew.
+    Startup {
+        window: f64,
+        best: f64,
+        flat: u32,
+    },
     Drain,
-    /// A step of [`CYCLE`], since when.
-    Cruise { step: usize, since: Instant },
-    /// The shortest round trip is measured again, since when, and what it is.
-    Measure { since: Instant, shortest: Option<Duration> },
+    /// A step of [`CYCLE`], and the time since which it lasts.
+    Cruise {
+        step: usize,
+        since: Instant,
+    },
+    /// The shortest round trip is measured again.
+    Measure {
+        since: Instant,
+        shortest: Option<Duration>,
+    },
 }
 
-/// What happened in one round trip: until all has arrived that was under way
-/// at its beginning.
+/// The events of one round trip, which ends when all bytes that were under way at its beginning have arrived.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     ends: u64,
     arrived: u64,
     lost: u64,
-    /// What was lost of that which left since the queue of the startup was gone.
+    /// The lost bytes that left after the queue of the startup was gone.
     overrun: u64,
     shortest: Option<Duration>,
-    /// The most that was under way.
+    /// The most bytes that were under way.
     most: u64,
     was_idle: bool,
 }
 
-/// The greatest rate of the last rounds, bytes per second.
+/// The greatest rate of recent rounds, in bytes per second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peak([f64; 3]);
 
@@ -175,7 +176,7 @@ impl RateController {
         }
     }
 
-    /// What the path holds, bytes; none before it is known.
+    /// The bytes that the path holds; `None` before they are known.
     fn held(&self) -> Option<f64> {
         self.base.map(|(base, _)| self.peak.get() * base.as_secs_f64()).filter(|held| *held > 0.0)
     }
@@ -194,7 +195,7 @@ impl RateController {
         self.round.was_idle |= is_idle;
         self.round.shortest = Some(self.round.shortest.map_or(took, |shortest| shortest.min(took)));
         if self.trains.arrived(now, sent, bytes) {
-            // The others of a train wait for it.
+            // Later packets of a train wait for the first one, so only that one shows a queue.
             self.note_queue(now, took);
         }
         let growth = self.growth();
@@ -209,7 +210,7 @@ impl RateController {
         }
     }
 
-    /// See [`LEAPS`].
+    /// The factor by which the startup window grows, see [`LEAPS`].
     fn growth(&self) -> f64 {
         let (RatePhase::Startup { window, .. }, Some((base, _))) = (self.phase, self.base) else { return DOUBLES };
         match self.told(base) {
@@ -219,12 +220,12 @@ impl RateController {
         }
     }
 
-    /// Bytes that the path holds as trains of packets tell, as far as they are trusted.
+    /// The bytes that the path holds according to its packet trains, as far as these are trusted.
     fn told(&self, base: Duration) -> Option<f64> {
         self.trains.rate().map(|rate| TRUSTED * rate * base.as_secs_f64())
     }
 
-    /// Ends the startup when a queue has stood for a while.
+    /// Ends the startup when a queue has persisted.
     fn note_queue(&mut self, now: Instant, took: Duration) {
         let Some((base, _)) = self.base else { return };
         if took <= base.mul_f64(NOTICED_RTT) + QUEUED {
@@ -249,7 +250,7 @@ impl RateController {
         };
     }
 
-    /// All acknowledgements of a packet have been taken.
+    /// Called after all acknowledgements of a packet.
     pub(super) fn acknowledged(&mut self, now: Instant, in_flight: u64) {
         self.in_flight = in_flight;
         if self.delivery.delivered >= self.round.ends {
@@ -318,7 +319,7 @@ impl RateController {
         }
     }
 
-    /// Whether the round that ends shows that the path is full.
+    /// True if the ending round shows that the path is full.
     fn is_full(&self) -> bool {
         let Round { arrived, lost, shortest, .. } = self.round;
         let loses = self.rounds > FEW_ROUNDS && lost as f64 > MUCH_LOSS * (lost + arrived) as f64;
@@ -327,7 +328,7 @@ impl RateController {
         loses || queues
     }
 
-    /// Bytes were lost, the last of which left at `sent`.
+    /// Notes that bytes were lost, the last of which left at `sent`.
     pub(super) fn lost(&mut self, sent: Instant, bytes: u64, is_persistent: bool) {
         self.round.lost += bytes;
         if self.drained_at.is_some_and(|at| at < sent) {
@@ -335,10 +336,10 @@ impl RateController {
         }
         self.in_flight = self.in_flight.saturating_sub(bytes);
         if is_persistent {
-            // Nothing has arrived for several round trips: it may be another path now.
+            // Nothing has arrived for several round trips, so the path may have changed.
             (self.phase, self.peak, self.base) = (RatePhase::start(), Peak::default(), None);
             (self.ceiling, self.drained_at) = (f64::INFINITY, None);
-            // What was lost says nothing of that.
+            // The losses on the old path say nothing about the new one.
             (self.round, self.rounds) = (Round { ends: self.delivery.delivered, ..Round::default() }, 0);
         }
     }
@@ -370,7 +371,7 @@ impl Controller for RateController {
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, _rtt: &RttEstimator) {
-        // The estimator's shortest round trip begins with one that is assumed.
+        // The estimator's shortest round trip starts with an assumed one, so it is not used.
         self.record_acknowledged(now, sent, bytes, app_limited);
     }
 

@@ -1,22 +1,20 @@
-//! The first packets tell a path's rate: those that leave together arrive at it.
+//! An early estimate of a path's rate, from packets that leave together and arrive at the path's rate.
 //!
-//! A pacer lets packets out in small trains. The bottleneck spreads a train, and the
-//! acknowledgements of its packets are as far apart. Where they come in clumps, or a connection
-//! carries several packets at once, that tells too great a rate, so that it is a hint for the
-//! beginning only: what arrives in a round trip is measured by [`super::delivery`].
+//! A pacer lets packets out in small trains. The bottleneck spreads a train, and the acknowledgements of its packets
+//! are as far apart. If the acknowledgements come in clumps, or a link carries several packets at once, the estimate is
+//! too great. So it is only a hint for the startup; [`super::delivery`] measures the bytes that arrive in a round trip.
 
 use std::time::{Duration, Instant};
 
-/// Packets that leave within so long are a train.
+/// Packets that leave within this time are a train.
 const TOGETHER: Duration = Duration::from_millis(1);
-/// A train counts if so many bytes of it arrived after its first acknowledgement.
+/// The least bytes of a train after its first acknowledgement, for the train to count.
 const LEAST_BYTES: u64 = 4 * 1200;
 
-/// The trains that have arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trains {
     current: Option<Train>,
-    /// Of all before it: bytes behind the first acknowledgement, and how long they took.
+    /// Of all earlier trains: the bytes after their first acknowledgements, and the time that these took.
     bytes: u64,
     took: Duration,
 }
@@ -24,10 +22,10 @@ pub(super) struct Trains {
 #[derive(Clone, Copy, Debug)]
 struct Train {
     left: Instant,
-    /// Acknowledgement of its first packets, and of the last pair of others.
+    /// The acknowledgement of the first packets, and of the last other pair.
     first: Instant,
     last: Instant,
-    /// Time and bytes of another acknowledgement, which count once a second one comes with it.
+    /// The time and bytes of a further acknowledgement, which counts once a second one comes with it.
     pair: (Instant, u64),
     bytes: u64,
 }
@@ -37,7 +35,8 @@ impl Train {
         Self { left, first: now, last: now, pair: (now, 0), bytes: 0 }
     }
 
-    /// An acknowledgement of one packet does not count: it was held back for another.
+    /// Notes an acknowledgement. One of a single packet does not count, because the receiver delayed it to wait for
+    /// another packet.
     fn arrived(&mut self, now: Instant, bytes: u64) {
         if self.pair.0 != now {
             self.pair = (now, bytes);
@@ -49,7 +48,7 @@ impl Train {
 }
 
 impl Trains {
-    /// A packet that left at `sent` is acknowledged; answers whether it is the first of a train.
+    /// Notes the acknowledgement of a packet that left at `sent`. Returns true if the packet is the first of a train.
     pub(super) fn arrived(&mut self, now: Instant, sent: Instant, bytes: u64) -> bool {
         if let Some(train) = self.current.as_mut().filter(|train| sent.saturating_duration_since(train.left) < TOGETHER)
         {
@@ -64,7 +63,7 @@ impl Trains {
         true
     }
 
-    /// Bytes per second; none before the first train.
+    /// Bytes per second; `None` before the first train.
     pub(super) fn rate(&self) -> Option<f64> {
         (!self.took.is_zero()).then(|| self.bytes as f64 / self.took.as_secs_f64())
     }
@@ -76,7 +75,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Ten packets that left together; when the acknowledgements came, and of how many each.
+    /// The rate of ten packets that left together. Each acknowledgement has a time in milliseconds and a number of
+    /// packets.
     fn told(acknowledgements: &[(u32, u32)]) -> Option<f64> {
         let (sent, mut trains) = (Instant::now(), Trains::default());
         for (after, packets) in acknowledgements {
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_train_arrives_at_the_rate() {
-        // Eight packets behind the first two, in 8 ms.
+        // Eight packets after the first two, in 8 ms.
         assert_eq!(told(&[(0, 2), (2, 2), (4, 2), (6, 2), (8, 2)]), Some(1_200_000.0));
     }
 

@@ -1,16 +1,13 @@
-//! UDT's congestion control: a rate that grows by what seems to be free, and
-//! falls by a ninth with a loss (Gu and Grossman, *UDT: UDP-based data transfer
-//! for high-speed wide area networks*, 2007).
+//! UDT's congestion control: the rate grows with the capacity that seems to be free, and falls by a ninth with a loss
+//! (Gu and Grossman, *UDT: UDP-based data transfer for high-speed wide area networks*, 2007).
 //!
-//! Faithful to UDT4 but for what QUIC does not tell: the receiver's arrival rate
-//! is the rate of acknowledged bytes, and the capacity, for which UDT times
-//! pairs of packets, is the greatest such rate of the last half minute to minute.
-//! So a connection that was never filled is not known to be any faster, and the rate
-//! then grows as slowly as UDT's near its capacity, by 1.2 Mbit/s each second.
+//! It follows UDT4 as far as QUIC allows. The receiver's arrival rate is the rate of acknowledged bytes. The capacity,
+//! which UDT measures with pairs of packets, is the greatest such rate of the last half minute to minute. So the
+//! capacity of a link that was never filled is unknown, and the rate then grows as slowly as UDT's near its capacity,
+//! by 1.2 Mbit/s each second.
 //!
-//! Beyond that follows from it, whatever the round trip: with random losses of a
-//! part `p` the rate is `3 sqrt(a / p)` packets per second, where `a` is its
-//! growth in packets per second squared, 100 at the least.
+//! One result is independent of the round trip: with random losses of a part `p` the rate is `3 sqrt(a / p)` packets
+//! per second, where `a` is its growth in packets per second squared, at least 100.
 
 use std::any::Any;
 use std::time::{Duration, Instant};
@@ -19,37 +16,35 @@ use quinn::congestion::Controller;
 use quinn_proto::RttEstimator;
 use roost_proto::random::SplitMix64;
 
-/// The interval of control.
+/// The interval of control, in which the rate grows once.
 const SYN: Duration = Duration::from_millis(10);
-/// The window before anything is known, packets; and what is added to it later.
+/// The initial window in packets, which is also added to the later window.
 const FIRST_PACKETS: f64 = 16.0;
-/// The greatest window of the beginning, packets: UDT's flow window.
+/// The greatest window of the slow start, packets: UDT's flow window.
 const MOST_PACKETS: f64 = 25_600.0;
-/// By how much longer the time between packets is after a loss.
+/// The factor by which the time between packets grows after a loss.
 const DECREASE: f64 = 1.125;
-/// The most such steps of an epoch.
+/// The most such steps in an epoch.
 const MOST_DECREASES: u32 = 5;
 /// The least growth in an interval, packets.
 const LEAST_INCREASE: f64 = 0.01;
-/// Of the growth of 1 in ten bits that are free, for packets of a byte.
+/// The growth in packets for one free bit per second, with packets of one byte, after rounding up to a power of ten.
 const BETA: f64 = 1.5e-6;
-/// What is free counts only for a ninth while the rate is under that of the last loss.
+/// Only this part of the capacity counts as free while the rate is below that of the last loss.
 const CAUTION: f64 = 1.0 / 9.0;
-/// The rate of arrival is smoothed by so much of the new.
+/// The weight of a new sample in the smoothed arrival rate.
 const SMOOTHING: f64 = 1.0 / 8.0;
 /// The greatest rate of one to two such times is the capacity.
 const CAPACITY_LIFE: Duration = Duration::from_secs(30);
-/// What may be saved up of the rate until acknowledgements let it go, which come
-/// in clumps: so much time, and so many packets.
+/// The most that may be saved up of the rate until an acknowledgement releases it, since acknowledgements come in
+/// clumps: this much time, and this many packets.
 const CLUMP: f64 = 0.005;
 const CLUMP_PACKETS: f64 = 6.0;
-/// The least window, packets.
 const LEAST_PACKETS: f64 = 2.0;
-/// What the rare steps after a loss are drawn from: any number, always the same.
+/// The seed of the random spacing of decreases. It is always the same, so that runs are repeatable.
 const SEED: u64 = 4;
 
-/// By how much the rate grows in an interval if `free` packets per second seem
-/// to be: in steps of ten, packets.
+/// The growth of the rate in an interval, in packets, if `free` packets per second seem to be free: in steps of ten.
 pub(super) fn increase(free: f64, packet_bytes: f64) -> f64 {
     if free <= 0.0 {
         return LEAST_INCREASE;
@@ -58,19 +53,19 @@ pub(super) fn increase(free: f64, packet_bytes: f64) -> f64 {
     LEAST_INCREASE.max(10_f64.powf(decade) * BETA / packet_bytes)
 }
 
-/// See the module. Rates are in packets per second.
+/// The module's documentation explains it. Rates are in packets per second.
 #[derive(Clone, Debug)]
 pub(super) struct Udt {
     mtu: f64,
     srtt: Duration,
-    /// The window of the beginning, which doubles with each round trip; none after it.
+    /// The window of the slow start, which doubles in each round trip; `None` after it.
     slow_start: Option<f64>,
     rate: f64,
-    /// The rate at the last loss of a new epoch.
+    /// The rate at the first loss of the epoch.
     cut_rate: f64,
-    /// Packets that had left by then belong to that epoch.
+    /// Packets that left before this time belong to the epoch.
     cut_at: Instant,
-    epoch: Epoch,
+    epoch: LossEpoch,
     has_lost: bool,
     arrival: Arrival,
     next_syn: Instant,
@@ -81,18 +76,18 @@ pub(super) struct Udt {
     random: SplitMix64,
 }
 
-/// From one first loss to the next.
+/// The time from one first loss to the next.
 #[derive(Clone, Copy, Debug, Default)]
-struct Epoch {
-    /// Losses told in an epoch, smoothed, and in this one.
+struct LossEpoch {
+    /// The smoothed number of losses in an epoch, and the losses of this one.
     usual: f64,
     losses: u32,
     decreases: u32,
-    /// Each so manieth loss is another step down.
+    /// The number of losses after which the rate decreases again.
     spacing: u32,
 }
 
-/// How fast packets arrive.
+/// The rate at which packets arrive, smoothed, and its recent maximum.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     packets: f64,
@@ -136,7 +131,7 @@ impl Udt {
             rate: 0.0,
             cut_rate: 0.0,
             cut_at: now,
-            epoch: Epoch::default(),
+            epoch: LossEpoch::default(),
             has_lost: false,
             arrival: Arrival::new(now),
             next_syn: now + SYN,
@@ -147,8 +142,8 @@ impl Udt {
         }
     }
 
-    /// A packet leaves. The time in which nothing was under way tells nothing, and
-    /// nothing grew in it.
+    /// Notes that a packet leaves. The time in which nothing was under way does not count: it measured nothing, and the
+    /// rate did not grow.
     pub(super) fn record_sent(&mut self, now: Instant, bytes: u64) {
         if self.in_flight == 0 {
             (self.arrival.packets, self.arrival.since, self.next_syn) = (0.0, now, now + SYN);
@@ -158,7 +153,7 @@ impl Udt {
         self.due = (self.due - bytes as f64 / self.mtu).max(0.0);
     }
 
-    /// The send clock goes on.
+    /// Adds the packets that the rate has allowed since the last call.
     fn fall_due(&mut self, now: Instant) {
         let since = now.saturating_duration_since(self.due_at).as_secs_f64();
         self.due = (self.due + self.rate * since).min(self.rate * CLUMP + CLUMP_PACKETS);
@@ -174,8 +169,7 @@ impl Udt {
         }
     }
 
-    /// What the interval of control asks for; a clump of acknowledgements may
-    /// end several.
+    /// Runs the intervals of control that have ended. A clump of acknowledgements may end several.
     pub(super) fn acknowledged(&mut self, now: Instant) {
         self.arrival.measure(now, self.srtt);
         self.fall_due(now);
@@ -205,7 +199,7 @@ impl Udt {
         (self.cut_rate, self.cut_at) = (self.rate, now);
     }
 
-    /// Packets were lost, the last of which left at `sent`.
+    /// Notes that packets were lost, the last of which left at `sent`.
     pub(super) fn lost(&mut self, now: Instant, sent: Instant, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         if self.slow_start.is_some() {
@@ -222,16 +216,16 @@ impl Udt {
     }
 
     fn begin_epoch(&mut self, now: Instant) {
-        let Epoch { usual, losses, .. } = self.epoch;
+        let LossEpoch { usual, losses, .. } = self.epoch;
         let usual = (usual * 7.0 / 8.0 + f64::from(losses) / 8.0).ceil();
         // At most the losses of an epoch.
         let spacing = self.random.below(usual as u64 + 1).max(1) as u32;
-        self.epoch = Epoch { usual, losses: 1, decreases: 1, spacing };
+        self.epoch = LossEpoch { usual, losses: 1, decreases: 1, spacing };
         self.cut_rate = self.rate;
         self.slow_down(now);
     }
 
-    /// More losses of the same epoch: few of them slow down again.
+    /// Handles further losses of the same epoch. Few of them decrease the rate again.
     fn go_on_losing(&mut self, now: Instant, packets: u32) {
         for _ in 0..packets {
             self.epoch.losses += 1;
@@ -247,7 +241,6 @@ impl Udt {
         self.cut_at = now;
     }
 
-    /// Packets per second.
     #[cfg(test)]
     pub(super) const fn rate(&self) -> f64 {
         self.rate
@@ -255,7 +248,7 @@ impl Udt {
 
     pub(super) fn allowed(&self) -> u64 {
         let packets = self.slow_start.unwrap_or_else(|| {
-            // More than a round trip of the rate only as far as acknowledgements are late.
+            // More than a round trip of the rate is allowed only as far as acknowledgements are late.
             let held = self.rate * self.srtt.as_secs_f64();
             let wanted = held.max(self.in_flight as f64 / self.mtu + self.due);
             let arrival = self.arrival.smoothed.unwrap_or(self.rate);

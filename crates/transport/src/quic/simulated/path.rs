@@ -1,4 +1,4 @@
-//! A path of a simulated connection: a connection, with what is under way on it.
+//! A path of a simulated connection: a QUIC connection, with its streams.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ pub(super) struct SimulatedPath {
     pub(super) streams: Streams,
     pub(super) allowance: Allowance,
     pub(super) probing: Probing,
-    /// Whether the connection uses it.
+    /// True once both sides have sent their greeting.
     pub(super) is_joined: bool,
 }
 
@@ -26,7 +26,7 @@ impl SimulatedPath {
         Self { handle, quinn_connection, streams, allowance, probing, is_joined: false }
     }
 
-    /// Says the first words.
+    /// Queues a greeting, which leaves before all chunks.
     pub(super) fn say(&mut self, greeting: Vec<u8>) {
         self.streams.waiting.push_front((None, [greeting.into(), Bytes::new()], 0));
     }

@@ -1,4 +1,4 @@
-//! quinn's settings without secrets, sockets or chance.
+//! quinn's settings for simulation: no secrets, sockets or randomness.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::quic::null_crypto::NullCrypto;
 use crate::quic::probing::Probing;
 use crate::quic::settings::{Flight, transport};
 
-/// Connection ids of the length of quinn's own, which only have to differ.
+/// Connection ids as long as quinn's own, which only have to differ.
 struct Numbered(u64);
 
 impl ConnectionIdGenerator for Numbered {
@@ -29,16 +29,15 @@ impl ConnectionIdGenerator for Numbered {
     }
 }
 
-/// What all connections of an end share.
+/// The endpoint of one end, with all its QUIC connections.
 pub(super) fn endpoint(by_peer: bool) -> Endpoint {
     let reset = hmac::Key::new(hmac::HMAC_SHA256, &[u8::from(by_peer); 64]);
     let mut config = EndpointConfig::new(Arc::new(reset));
-    // A greased bit would make a packet look like none of QUIC, and tells nothing here.
+    // A greased bit would make a packet look like none of QUIC, and tests nothing here.
     config.rng_seed(Some([3; 32])).grease_quic_bit(false).cid_generator(|| Box::new(Numbered(0)));
     Endpoint::new(Arc::new(config), by_peer.then(|| server(None, false)), false, None)
 }
 
-/// How a path is dialled.
 pub(super) fn client(path: u8, probing: &Probing, has_several: bool) -> ClientConfig {
     let mut config = ClientConfig::new(Arc::new(NullCrypto));
     config.transport_config(transport(Limits::default().packet(), probing, Flight::usual(has_several)));
@@ -46,7 +45,7 @@ pub(super) fn client(path: u8, probing: &Probing, has_several: bool) -> ClientCo
     config
 }
 
-/// How connections are accepted, and one with its congestion control.
+/// The settings for accepting QUIC connections, or one of them with its congestion control.
 pub(super) fn server(probing: Option<&Probing>, has_several: bool) -> Arc<ServerConfig> {
     let token = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&[5; 64]);
     let mut config = ServerConfig::new(Arc::new(NullCrypto), Arc::new(token));

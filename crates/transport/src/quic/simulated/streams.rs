@@ -1,4 +1,4 @@
-//! The streams of a simulated connection.
+//! The streams of a simulated path's QUIC connection.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,21 +7,19 @@ use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 
 use crate::multipath::CopyId;
 
-/// The streams of the path.
 #[derive(Default)]
 pub(super) struct Streams {
-    /// What is to be written on streams of their own; a greeting is no copy.
+    /// Contents that wait for a stream of their own, with priorities. A greeting has no copy id.
     pub(super) waiting: VecDeque<(Option<CopyId>, [Bytes; 2], i32)>,
-    /// Streams that are not written to their end, and what is left.
+    /// Streams that are not fully written, with the rest of their content.
     writing: BTreeMap<StreamId, Vec<Bytes>>,
-    /// Whose acknowledgement is waited for.
     pub(super) sent: BTreeMap<StreamId, CopyId>,
     /// Streams that have not been read to their end.
     pub(super) reading: BTreeMap<StreamId, Vec<u8>>,
 }
 
 impl Streams {
-    /// Opens streams for what waits, and writes on all what they take.
+    /// Opens streams for the waiting contents, and writes as much to all streams as they accept.
     pub(super) fn write(&mut self, connection: &mut Connection) {
         while !self.waiting.is_empty()
             && let Some(id) = connection.streams().open(Dir::Uni)
@@ -29,7 +27,7 @@ impl Streams {
             let Some((copy, content, priority)) = self.waiting.pop_front() else { return };
             self.writing.insert(id, content.to_vec());
             self.sent.extend(copy.map(|copy| (id, copy)));
-            // It has just been opened.
+            // This cannot fail: the stream has just been opened.
             let _ = connection.send_stream(id).set_priority(priority);
         }
         self.writing.retain(|id, chunks| {
@@ -38,7 +36,7 @@ impl Streams {
                 chunks.drain(..written.chunks);
             }
             let is_written = chunks.iter().all(Bytes::is_empty);
-            // It is open, for it was just written to.
+            // This cannot fail: the stream was open for the last write.
             let _ = is_written.then(|| stream.finish());
             !is_written
         });
@@ -49,11 +47,11 @@ impl Streams {
         let Some(id) = self.sent.iter().find(|(_, sent)| **sent == copy).map(|(id, _)| *id) else { return };
         self.sent.remove(&id);
         self.writing.remove(&id);
-        // Nothing to reset if it is acknowledged already.
+        // A stream that is acknowledged already needs no reset.
         let _ = connection.send_stream(id).reset(VarInt::from_u32(0));
     }
 
-    /// Reads what there is of a stream; answers all of it once it is whole.
+    /// Reads the available bytes of a stream. Returns its whole content once it is complete.
     pub(super) fn read(&mut self, connection: &mut Connection, id: StreamId) -> Option<Vec<u8>> {
         let body = self.reading.get_mut(&id)?;
         let mut stream = connection.recv_stream(id);
@@ -66,7 +64,7 @@ impl Streams {
                 Err(ReadError::Reset(_)) => break Err(()),
             }
         };
-        // Whatever it has to tell the other end leaves with the next packets.
+        // Credit for the other end leaves with the next packets.
         let _ = chunks.finalize();
         match outcome {
             Ok(true) => self.reading.remove(&id),

@@ -1,4 +1,4 @@
-//! Datagram messages in pieces: put together if all arrive soon, else forgotten.
+//! Datagram messages in fragments. A message is reassembled if all fragments arrive soon, and otherwise dropped.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,23 +10,22 @@ use super::packet::{MessagePart, PacketViolation};
 
 /// The most messages that may be incomplete in one connection.
 const MAX_MESSAGES: usize = 8;
-/// How long the pieces of a message may take: 64 KiB over 250 kbit/s.
+/// The longest time between a message's first fragment and its last: 64 KiB over 250 kbit/s.
 const EXPIRY: Duration = Duration::from_secs(2);
 /// The most memory for incomplete messages in one connection, bytes.
 const MAX_BYTES: usize = 256 * 1024;
-/// What a piece costs beside its bytes: its place, and that it is kept apart.
+/// Bytes that a part costs besides its content, for its slot and allocation.
 pub(super) const PART_COST: usize = 64;
 
-/// The incomplete messages of one connection.
+/// The incomplete messages of one connection, within the limits above.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
-    /// Oldest first.
     messages: VecDeque<(Instant, Assembly)>,
 }
 
 impl Fragments {
-    /// Takes a piece; answers the message if it is now complete. A piece that
-    /// does not fit what came before is ignored.
+    /// Adds a fragment. Returns the message if it is complete now. A fragment that does not fit the earlier ones is
+    /// ignored.
     pub(super) fn insert(&mut self, now: Instant, part: &MessagePart<'_>) -> Option<Bytes> {
         self.expire(now);
         let known = self.messages.iter().position(|(_, assembly)| assembly.message == part.message);
@@ -42,7 +41,7 @@ impl Fragments {
         message
     }
 
-    /// Forgets what has waited too long.
+    /// Drops the messages that have waited too long.
     pub(super) fn expire(&mut self, now: Instant) {
         while self.deadline().is_some_and(|deadline| deadline <= now) {
             self.messages.pop_front();
@@ -57,19 +56,19 @@ impl Fragments {
         self.messages.is_empty()
     }
 
-    /// The memory that is used, bytes.
+    /// The memory of all incomplete messages, in bytes.
     pub(super) fn held(&self) -> usize {
         self.messages.iter().map(|(_, assembly)| assembly.held()).sum()
     }
 }
 
-/// One message on its way to being complete.
+/// One message of which parts are missing.
 #[derive(Debug)]
 pub(super) struct Assembly {
     pub(super) message: u32,
     parts: Vec<Option<Bytes>>,
     missing: usize,
-    /// Bytes of the pieces that are here.
+    /// Bytes of the parts that have arrived.
     bytes: usize,
 }
 
@@ -78,7 +77,7 @@ impl Assembly {
         Self { message, parts: vec![None; usize::from(count)], missing: usize::from(count), bytes: 0 }
     }
 
-    /// Takes a piece; answers whether the message is complete.
+    /// Adds a part. Returns true if the message is complete.
     pub(super) fn insert(&mut self, part: &MessagePart<'_>) -> Result<bool, PacketViolation> {
         if usize::from(part.count) != self.parts.len() {
             return Err(PacketViolation("a part of another message"));
@@ -94,12 +93,11 @@ impl Assembly {
         Ok(self.missing == 0)
     }
 
-    /// The memory that is used, bytes.
+    /// The memory of this message, in bytes.
     pub(super) fn held(&self) -> usize {
         self.bytes + self.parts.len() * PART_COST
     }
 
-    /// The whole message.
     pub(super) fn join(self) -> Bytes {
         let mut whole = Vec::with_capacity(self.bytes);
         self.parts.iter().flatten().for_each(|part| whole.extend_from_slice(part));

@@ -1,8 +1,8 @@
-//! What happens inside one DTLS session, without sockets, clocks or encryption:
-//! packets and the time come in, packets, messages and a deadline come out.
+//! The messages of one DTLS session, without sockets, clocks or encryption: packets and the time go in, and packets,
+//! messages and a deadline come out.
 //!
-//! A session that only exchanges small datagrams holds nothing; the state for
-//! reliable messages and for messages in pieces is made when first needed.
+//! A session that only exchanges small datagrams holds no state. The state for reliable messages and for fragments is
+//! made when it is first needed.
 
 mod fragments;
 mod packet;
@@ -26,14 +26,11 @@ use receive::ReliableReceiver;
 use send::ReliableSender;
 pub(crate) use send::{QueueFull, RemoteSilent};
 
-/// One session's messages.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// The largest packet, bytes.
     packet_bytes: usize,
-    /// The most bytes of unacknowledged messages.
     queue_bytes: usize,
-    /// Round trip of the handshake.
+    /// The round trip that the handshake measured.
     rtt: Duration,
     is_paced: bool,
     next_fragment: u16,
@@ -56,7 +53,7 @@ impl Session {
         }
     }
 
-    /// The same where packets leave as soon as the window lets them, as TCP's do.
+    /// A session whose packets leave as soon as the window allows, like those of TCP.
     #[cfg(feature = "simulated")]
     pub(crate) fn unpaced(self) -> Self {
         Self { is_paced: false, ..self }
@@ -74,7 +71,7 @@ impl Session {
         DatagramPackets { part_bytes, id: Some(id), next: 0, count: len.div_ceil(part_bytes) as u8 }
     }
 
-    /// Takes a message for reliable delivery; [`Self::poll_packet`] sends it.
+    /// Queues a message for reliable delivery; [`Self::poll_packet`] sends it.
     pub(crate) fn send_reliable(
         &mut self,
         now: Instant,
@@ -87,20 +84,20 @@ impl Session {
         sender.push(now, flow, delivery, message)
     }
 
-    /// The peer may not have got what is under way: asks at once.
+    /// Sends a probe at once, because the packets under way may not have arrived.
     pub(crate) fn probe(&mut self) {
         if let Some(sender) = &mut self.sender {
             sender.probe();
         }
     }
 
-    /// Whether what leaves next is to find out whether the peer is there.
+    /// True if the next packet is a probe.
     pub(crate) fn is_probing(&self) -> bool {
         self.sender.as_ref().is_some_and(|sender| sender.is_probing())
     }
 
-    /// The peer is reached another way from now on, over another path or only
-    /// at another port; what is under way has not arrived.
+    /// Continues over a changed path, with all packets under way counted as lost. `is_other` says that the address of
+    /// either host changed, not only the remote's port.
     pub(crate) fn change_path(&mut self, now: Instant, is_other: bool) {
         if let Some(sender) = &mut self.sender {
             sender.change_path(now, is_other);
@@ -111,7 +108,7 @@ impl Session {
         if self.rtt.is_zero() { recovery::INITIAL_RTT } else { self.rtt }
     }
 
-    /// Takes a packet from the peer; hands out the messages that are whole with it.
+    /// Handles a packet from the remote, and delivers the messages that it completes.
     pub(crate) fn handle_packet(
         &mut self,
         now: Instant,
@@ -160,7 +157,7 @@ impl Session {
         self.sender.as_mut().is_some_and(|sender| sender.poll_packet(now, into))
     }
 
-    /// Runs what is due; the packets that follow come from [`Self::poll_packet`].
+    /// Runs the due timers. The resulting packets come from [`Self::poll_packet`].
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<(), RemoteSilent> {
         if let Some(fragments) = &mut self.fragments {
             fragments.expire(now);
@@ -172,7 +169,7 @@ impl Session {
         }
     }
 
-    /// When to call [`Self::handle_timeout`] and [`Self::poll_packet`] again.
+    /// The time at which [`Self::handle_timeout`] and [`Self::poll_packet`] must be called again.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let fragments = self.fragments.as_ref().and_then(|fragments| fragments.deadline());
         let sender = self.sender.as_ref().and_then(|sender| sender.deadline());
@@ -180,14 +177,14 @@ impl Session {
         fragments.into_iter().chain(sender).chain(receiver).min()
     }
 
-    /// Whether a reliable message would leave at once.
+    /// True if a reliable message would leave at once.
     #[cfg(feature = "simulated")]
     pub(crate) fn has_room(&self) -> bool {
         self.sender.as_ref().is_none_or(|sender| sender.has_room())
     }
 
-    /// Halves what may be under way so many times, though not below what a
-    /// session begins with: the path was not probed meanwhile (RFC 2861).
+    /// Halves the congestion window this many times, but not below the initial one, because the path was not probed
+    /// meanwhile (RFC 2861).
     #[cfg(feature = "simulated")]
     pub(crate) fn decay(&mut self, times: u32) {
         if let Some(sender) = &mut self.sender {
@@ -195,12 +192,12 @@ impl Session {
         }
     }
 
-    /// Whether the peer has acknowledged every reliable message.
+    /// True if the remote has acknowledged every reliable message.
     pub(crate) fn is_flushed(&self) -> bool {
         self.sender.as_ref().is_none_or(|sender| sender.is_idle())
     }
 
-    /// Whether the session has used up its numbers and must end.
+    /// True if the session has used up its packet numbers and must end.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.sender.as_ref().is_some_and(|sender| sender.is_exhausted())
     }
@@ -210,7 +207,7 @@ impl Session {
         self.sender.as_ref().map_or(self.rtt, |sender| sender.rtt.smoothed)
     }
 
-    /// The memory that messages use that are not delivered yet, bytes.
+    /// The memory of messages that are not delivered yet, in bytes.
     pub(crate) fn held(&self) -> usize {
         let fragments = self.fragments.as_ref().map_or(0, |fragments| fragments.held());
         fragments + self.receiver.as_ref().map_or(0, |receiver| receiver.held())
@@ -225,15 +222,14 @@ impl Session {
 #[derive(Debug)]
 pub(crate) struct DatagramPackets {
     part_bytes: usize,
-    /// Present if the message goes in pieces.
+    /// Present if the message is split into fragments.
     id: Option<u16>,
     next: u8,
     count: u8,
 }
 
 impl DatagramPackets {
-    /// Writes the next packet into `into`, which is emptied first; `false` if
-    /// there is none.
+    /// Writes the next packet into `into`, which is emptied first; `false` if there is none.
     pub(crate) fn write_next(&mut self, message: &[u8], into: &mut Vec<u8>) -> bool {
         if self.next == self.count {
             return false;

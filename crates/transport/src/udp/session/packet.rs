@@ -1,31 +1,30 @@
-//! The packets inside DTLS, and how they are written.
+//! The packets inside DTLS, and their encoding.
 //!
 //! | number | packet | body |
 //! |---|---|---|
-//! | 0 | ready | nothing: the sender accepts its peer |
+//! | 0 | ready | empty: the sender accepts the remote |
 //! | 1 | datagram | a whole message |
 //! | 2 | fragment | id (2), index (1), count (1), part of a message |
 //! | 3 | reliable | packet number (4), message number (4), distance to the message it follows (2; 0 = none), index (1), count (1), part of a message |
 //! | 4 | acknowledgement | largest packet number (4), delay in units of 8 µs (2), length of the first range (2), then gap (2) and length (2) of each further one |
 //! | 5 | close | code (1), reason in UTF-8 |
 //! | 6 | moved | the cookie (16) of the address that the sender has now |
-//! | 7 | keepsake | what the listener calls the session (8), and what it says once it has forgotten it (16) |
+//! | 7 | reset token | the listener's id of the session (8), and the token that it sends once it has forgotten the session (16) |
 //!
-//! Numbers are big-endian. Packet and message numbers start at 0 and never wrap:
-//! a connection that has used them up is closed.
+//! Numbers are big-endian. Packet and message numbers start at 0 and never wrap: a connection that has used them up is
+//! closed.
 
 use std::time::Duration;
 
 use crate::stateless_reset::RESET_TOKEN_BYTES;
 use crate::transport::{MAX_REASON, cut};
 
-/// The most ranges in an acknowledgement.
 pub(super) const MAX_RANGES: usize = 32;
-/// The most parts of a message: 64 KiB in the smallest packets, and a little more.
+/// The most parts of a message: 64 KiB in the smallest packets, and a few more.
 pub(super) const MAX_PARTS: usize = 64;
-/// Bytes in front of a part of a reliable message.
+/// Bytes before a part of a reliable message.
 pub(crate) const RELIABLE_HEADER: usize = 13;
-/// Bytes in front of a part of a datagram message.
+/// Bytes before a part of a datagram message.
 pub(super) const FRAGMENT_HEADER: usize = 5;
 
 const READY: u8 = 0;
@@ -37,7 +36,6 @@ const CLOSE: u8 = 5;
 const MOVED: u8 = 6;
 const RESET_TOKEN: u8 = 7;
 
-/// A packet as it was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Packet<'a> {
     Ready,
@@ -50,33 +48,30 @@ pub(crate) enum Packet<'a> {
     ResetToken { id: [u8; 8], token: [u8; RESET_TOKEN_BYTES] },
 }
 
-/// The peer has sent what no sender of ours sends.
+/// The remote has sent a packet that no version of ours sends.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PacketViolation(pub(crate) &'static str);
 
-/// A piece of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessagePart<'a> {
-    /// Which message.
+    /// The message's number, or its fragment id.
     pub(super) message: u32,
-    /// Which piece of it.
     pub(super) index: u8,
-    /// How many pieces there are, 1 to [`MAX_PARTS`].
+    /// The number of parts, 1 to [`MAX_PARTS`].
     pub(super) count: u8,
     pub(super) bytes: &'a [u8],
 }
 
-/// Which reliable packets have arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ack {
-    /// How long the largest has waited to be acknowledged.
+    /// The time for which the acknowledgement of the largest number was delayed.
     pub(super) delay: Duration,
     /// First and last number of each range, largest first; 1 to [`MAX_RANGES`].
     pub(super) ranges: Vec<(u32, u32)>,
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet; `None` if it is none.
+    /// Parses a packet; `None` if it is malformed.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (kind, body) = bytes.split_first()?;
         match *kind {
@@ -135,9 +130,8 @@ impl Ack {
         Some(Self { delay: Duration::from_micros(u64::from(delay) * 8), ranges })
     }
 
-    /// Writes the acknowledgement. What the format has no room for (a gap or a
-    /// range of more than 65535 packets) is left out, with all that is older:
-    /// the peer sends it again.
+    /// Writes the acknowledgement. A gap or range of more than 65535 packets does not fit the format. It is left out
+    /// with all older ranges, and the remote sends those packets again.
     pub(super) fn write(&self, into: &mut Vec<u8>) {
         let Some(((first, largest), older)) = self.ranges.split_first() else { return };
         let delay = u16::try_from(self.delay.as_micros() / 8).unwrap_or(u16::MAX);

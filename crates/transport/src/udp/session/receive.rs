@@ -1,4 +1,4 @@
-//! The receiving half of reliability: each message once, in order within its flow.
+//! The receiving half of reliable delivery: each message once, in order within its flow.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,39 +10,36 @@ use super::packet::{Ack, MAX_RANGES, MessagePart, PacketViolation};
 use super::recovery::MAX_ACK_DELAY;
 use super::send::MESSAGE_WINDOW;
 
-/// The most memory for incomplete or early messages in one connection, bytes. Packets
-/// beyond are dropped unacknowledged, except for the message that all others
-/// wait for.
+/// The most memory for incomplete or early messages in one connection, bytes. Packets beyond it are dropped without
+/// acknowledgement, except for those of the message that all others wait for.
 const MAX_BYTES: usize = 1 << 20;
-/// How long after the last packet the rest of what is incomplete is missed, at
-/// least, and in round trips; then twice as long, so many times.
+/// The shortest time after the last packet until the sender is reminded of an incomplete message, also in round trips.
+/// It doubles after each reminder, up to this number.
 const MISSED: Duration = Duration::from_millis(500);
 const MISSED_ROUND_TRIPS: u32 = 4;
 const REMINDERS: u32 = 5;
 /// Packets that may arrive before an acknowledgement leaves at once.
 const ACK_EVERY: u32 = 2;
 
-/// The reliable messages of one connection on their way in.
+/// The incoming reliable messages of one connection.
 #[derive(Debug, Default)]
 pub(super) struct ReliableReceiver {
     arrived: PacketRanges,
-    /// Arrivals since the last acknowledgement.
     unacked: u32,
     ack_now: bool,
-    /// When the largest packet arrived, while it is unacknowledged.
+    /// The time at which the largest packet arrived, until it is acknowledged.
     largest_at: Option<Instant>,
     ack_at: Option<Instant>,
-    /// When to acknowledge again what has arrived: something is incomplete, and
-    /// perhaps the sender does not know where we are.
+    /// The time of the next reminder: an acknowledgement that is repeated because a message is incomplete, and the
+    /// sender may not know our address any more.
     remind_at: Option<Instant>,
     reminders: u32,
-    /// Every message below has been delivered.
+    /// Every message below it has been delivered.
     base: u32,
-    /// The messages from `base` on.
     slots: VecDeque<MessageSlot>,
-    /// Which complete message waits for which.
+    /// The complete message that waits for each message.
     waiting: HashMap<u32, u32>,
-    /// The memory that messages use, bytes.
+    /// The memory of incomplete and early messages, in bytes.
     held: usize,
 }
 
@@ -56,7 +53,7 @@ enum MessageSlot {
 }
 
 impl MessageSlot {
-    /// Takes a part; answers the message if it is now complete, and forgets it.
+    /// Adds a part. Returns the message if it is complete now, and removes it from the slot.
     fn insert(&mut self, part: &MessagePart<'_>) -> Result<Option<Bytes>, PacketViolation> {
         match self {
             Self::Complete(_) | Self::Delivered => return Ok(None),
@@ -74,7 +71,7 @@ impl MessageSlot {
         }
     }
 
-    /// The memory that is used, bytes.
+    /// The memory of the slot's message, in bytes.
     fn held(&self) -> usize {
         match self {
             Self::Unseen | Self::Delivered => 0,
@@ -85,7 +82,7 @@ impl MessageSlot {
 }
 
 impl ReliableReceiver {
-    /// Takes a reliable packet; hands out the messages that can be delivered now.
+    /// Handles a reliable packet, and delivers the messages that it allows.
     pub(super) fn insert(
         &mut self,
         (now, rtt): (Instant, Duration),
@@ -112,8 +109,8 @@ impl ReliableReceiver {
         Ok(())
     }
 
-    /// Whether a part would be held: the message that all others wait for makes
-    /// room, and what is whole and follows nothing takes none.
+    /// True if a part would have to be held. The message that all others wait for makes room, and a complete message
+    /// that follows none takes none.
     fn must_wait(&self, follows: u32, part: &MessagePart<'_>) -> bool {
         let is_next = part.count == 1 && (follows == 0 || self.is_delivered(part.message - follows));
         part.message != self.base && !is_next
@@ -130,13 +127,13 @@ impl ReliableReceiver {
         self.ack_at.get_or_insert(now + MAX_ACK_DELAY);
     }
 
-    /// Notes after a packet how long to wait for what it leaves incomplete.
+    /// Sets the time of the first reminder after a packet.
     fn expect_more(&mut self, now: Instant, rtt: Duration) {
         self.reminders = 0;
         self.remind_at = (self.held > 0).then(|| now + MISSED.max(MISSED_ROUND_TRIPS * rtt));
     }
 
-    /// Whether it is time to remind the sender of what is incomplete.
+    /// True if a reminder is due, and schedules the next one.
     fn reminder_is_due(&mut self, now: Instant, rtt: Duration) -> bool {
         let is_due = self.remind_at.is_some_and(|at| at <= now);
         if is_due {
@@ -167,7 +164,7 @@ impl ReliableReceiver {
         Ok(())
     }
 
-    /// Delivers a complete message and those that waited for it, or lets it wait.
+    /// Delivers a complete message and those that waited for it, or makes it wait.
     fn complete(&mut self, message: u32, follows: u32, whole: Bytes, deliver: &mut impl FnMut(Bytes)) {
         let index = (message - self.base) as usize;
         let after = message - follows;
@@ -218,13 +215,13 @@ impl ReliableReceiver {
         self.ack_at.into_iter().chain(self.remind_at).min()
     }
 
-    /// The memory that messages use that are not delivered yet, bytes.
+    /// The memory of messages that are not delivered yet, in bytes.
     pub(super) fn held(&self) -> usize {
         self.held
     }
 }
 
-/// The packet numbers that have arrived: the newest [`MAX_RANGES`] runs of them.
+/// The numbers of packets that have arrived: the newest [`MAX_RANGES`] ranges of them.
 #[derive(Debug, Default)]
 struct PacketRanges(VecDeque<(u32, u32)>);
 

@@ -1,13 +1,12 @@
-//! Round trip, probe time-out and congestion window, in the shape of RFC 9002.
+//! Round trip, probe timeout and congestion window, similar to RFC 9002.
 
 use std::time::{Duration, Instant};
 
-/// The longest that an acknowledgement is held back.
+/// The longest time by which an acknowledgement is delayed.
 pub(super) const MAX_ACK_DELAY: Duration = Duration::from_millis(5);
-/// Round trip assumed when the handshake gave none.
+/// The round trip assumed if the handshake did not measure one.
 pub(super) const INITIAL_RTT: Duration = Duration::from_millis(100);
-/// The longest interval between probes, so that a connection that comes back is
-/// noticed soon (RFC 9002 leaves this unbounded).
+/// The longest interval between probes, so that a link that comes back is noticed soon. RFC 9002 has no such limit.
 const MAX_PTO: Duration = Duration::from_secs(2);
 /// A timer shorter than this would fire on the scheduler's noise.
 const GRANULARITY: Duration = Duration::from_millis(1);
@@ -15,13 +14,13 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 pub(super) const REORDERING: u32 = 3;
 /// The window of a new connection, packets (RFC 6928).
 const INITIAL_PACKETS: usize = 10;
-/// By how much faster than one window in a round trip packets leave.
+/// The factor by which packets leave faster than one window in a round trip.
 const PACE: f64 = 1.25;
-/// What timers cannot tell apart leaves in one go.
+/// Packets closer together than this leave at once, since timers cannot separate them.
 const CLUMP: Duration = Duration::from_millis(2);
-/// The shortest round trip that a rate is made of.
+/// The shortest round trip from which a rate is computed.
 const SHORTEST_RTT: Duration = Duration::from_micros(50);
-/// The largest window, bytes: what one connection may have under way.
+/// The largest window, bytes: the most that one connection has under way.
 const MAX_WINDOW: usize = 1 << 20;
 
 /// Estimates of the round trip (RFC 9002, section 5).
@@ -39,7 +38,7 @@ impl Rtt {
         Self { smoothed: initial, variation: initial / 2, min: initial, latest: initial, measured: false }
     }
 
-    /// Takes a sample; `delay` is how long the peer says it held the acknowledgement back.
+    /// Adds a sample. `delay` is the time for which the remote says it delayed the acknowledgement.
     pub(super) fn sample(&mut self, rtt: Duration, delay: Duration) {
         self.latest = rtt;
         if !self.measured {
@@ -53,32 +52,31 @@ impl Rtt {
         self.smoothed = (7 * self.smoothed + adjusted) / 8;
     }
 
-    /// The next sample replaces what was measured: the path is another one.
+    /// Makes the next sample replace all earlier ones, because the path has changed.
     pub(super) fn measure_anew(&mut self) {
         self.measured = false;
     }
 
-    /// After how long without an acknowledgement to probe.
+    /// The time without an acknowledgement after which a probe is sent.
     pub(super) fn pto(&self, failures: u32) -> Duration {
         let base = self.smoothed + (4 * self.variation).max(GRANULARITY) + MAX_ACK_DELAY;
         base.saturating_mul(1 << failures.min(16)).min(MAX_PTO.max(base))
     }
 
-    /// After how long a packet is lost when a later one has arrived.
+    /// The time after which a packet is lost if a later one has arrived.
     pub(super) fn loss_delay(&self) -> Duration {
         (self.smoothed.max(self.latest) * 9 / 8).max(GRANULARITY)
     }
 }
 
-/// The congestion window: NewReno, as in RFC 9002, section 7, but without the
-/// collapse to two packets after a long outage, which costs more on the slow
-/// connections of the field than it protects.
+/// The congestion window: NewReno, as in RFC 9002, section 7, but without the collapse to two packets after a long
+/// outage. On the slow links of the field the collapse would cost more than it protects.
 #[derive(Debug)]
 pub(super) struct Window {
     packet: usize,
     bytes: usize,
     threshold: usize,
-    /// Losses of packets sent before this belong to an event already answered.
+    /// Losses of packets sent before this belong to an event that was handled.
     recovery: Option<Instant>,
 }
 
@@ -87,13 +85,12 @@ impl Window {
         Self { packet, bytes: INITIAL_PACKETS * packet, threshold: usize::MAX, recovery: None }
     }
 
-    /// Whether another packet may leave with `in_flight` bytes under way.
+    /// True if another packet may leave with `in_flight` bytes under way.
     pub(super) fn allows(&self, in_flight: usize) -> bool {
         in_flight + self.packet <= self.bytes
     }
 
-    /// A packet of `size` bytes has arrived; `full` tells whether the window
-    /// was what held the sender back.
+    /// Notes that a packet of `size` bytes has arrived. `full` says that the window was what held the sender back.
     pub(super) fn acknowledged(&mut self, sent: Instant, size: usize, full: bool) {
         if !full || self.recovery.is_some_and(|start| sent <= start) {
             return;
@@ -102,7 +99,7 @@ impl Window {
         self.bytes = (self.bytes + growth).min(MAX_WINDOW);
     }
 
-    /// A packet sent at `sent` is lost.
+    /// Notes that a packet sent at `sent` is lost.
     pub(super) fn lost(&mut self, now: Instant, sent: Instant) {
         if self.recovery.is_some_and(|start| sent <= start) {
             return;
@@ -112,8 +109,8 @@ impl Window {
         self.threshold = self.bytes;
     }
 
-    /// Halves the window so many times, though not below that of a new connection;
-    /// it may soon be what it was (RFC 2861).
+    /// Halves the window this many times, but not below that of a new connection. It may soon grow back to what it was
+    /// (RFC 2861).
     #[cfg(any(test, feature = "simulated"))]
     pub(super) fn decay(&mut self, times: u32) {
         let floor = self.bytes.min(INITIAL_PACKETS * self.packet);
@@ -122,18 +119,17 @@ impl Window {
     }
 }
 
-/// Spreads what a window lets out over the round trip, a quarter faster than
-/// that takes (RFC 9002, section 7.7), so that a short queue on the way does not
-/// overflow while the window would let it pass.
+/// Spreads a window's packets over the round trip, a quarter faster than that takes (RFC 9002, section 7.7), so that a
+/// short queue on the way does not overflow from a burst that the window allows.
 #[derive(Debug, Default)]
 pub(super) struct Pacer {
-    /// Bytes that may leave, as of the moment beside; negative after a probe.
+    /// Bytes that may leave as of the time in `at`; negative after a probe.
     credit: f64,
     at: Option<Instant>,
 }
 
 impl Pacer {
-    /// How long the next packet has to wait, if it has to.
+    /// The time for which the next packet has to wait; `None` if it may leave.
     pub(super) fn wait(&mut self, now: Instant, window: &Window, rtt: Duration) -> Option<Duration> {
         let rate = PACE * window.bytes as f64 / rtt.max(SHORTEST_RTT).as_secs_f64();
         let most = ((INITIAL_PACKETS * window.packet) as f64).max(rate * CLUMP.as_secs_f64());
@@ -144,7 +140,6 @@ impl Pacer {
         (missing > 0.0).then(|| Duration::from_secs_f64(missing / rate).max(GRANULARITY))
     }
 
-    /// A packet has left.
     pub(super) fn spend(&mut self, bytes: usize) {
         self.credit -= bytes as f64;
     }
@@ -189,7 +184,7 @@ mod tests {
                 }
             }
         }
-        // The first ten at once, then a hundred at 12.5 in a hundred milliseconds.
+        // The first ten leave at once, the others at 12.5 packets in 100 ms.
         let took = (now - start).as_secs_f64();
         assert!((took / 0.8 - 1.0).abs() < 0.02, "{took}");
     }

@@ -1,4 +1,4 @@
-//! The sending half of reliability: what waits, what is under way, what is lost.
+//! The sending half of reliable delivery: waiting messages, packets under way, and losses.
 
 mod losses;
 
@@ -14,35 +14,35 @@ pub(crate) use losses::RemoteSilent;
 
 use crate::priority_queue::{LEVELS, PriorityQueue, Pushed, room_for};
 
-/// The most messages, from the oldest unacknowledged one on, of which packets
-/// may be under way. The receiver keeps a window of the same size.
+/// The most messages, from the oldest unacknowledged one on, of which packets may be under way. The receiver keeps a
+/// window of the same size.
 pub(super) const MESSAGE_WINDOW: u32 = 4096;
-/// The level of what may go though the window is full, and how far: not even
-/// the next acknowledgement is waited for.
+/// The level whose packets may exceed the window, and the number of packets by which they may, so that they do not even
+/// wait for the next acknowledgement.
 const URGENT: usize = 0;
 const URGENT_PACKETS: usize = 2;
-/// Flows remembered beyond those that have messages waiting.
+/// Flows remembered besides those that have messages waiting.
 const IDLE_FLOWS: usize = 64;
 
-/// The reliable messages of one connection on their way out.
+/// The outgoing reliable messages of one connection.
 #[derive(Debug)]
 pub(super) struct ReliableSender {
     packet_bytes: usize,
     queue_bytes: usize,
-    /// What nothing has been sent of.
+    /// The messages of which nothing has been sent.
     waiting: PriorityQueue,
-    /// The message that each level is in the middle of, and its next part.
+    /// The message that each level is sending, and its next part.
     begun: [Option<(u32, u8)>; LEVELS],
-    /// The messages from `base` on, in the order of their beginning;
-    /// acknowledged ones stay until all before them are.
+    /// The messages from `base` on, in the order in which they were begun. Acknowledged ones stay until all before them
+    /// are acknowledged.
     messages: VecDeque<Outgoing>,
     base: u32,
-    /// The last message of each flow.
+    /// The number of the last message of each flow.
     flows: HashMap<u32, u32>,
-    /// Bytes of unacknowledged messages among them.
+    /// Bytes of the unacknowledged messages among `messages`.
     queued: usize,
-    /// By level, message and part. Of one level the lowest first: what the
-    /// receiver has no room for must not go before what makes room.
+    /// The lost parts by level, message and part. On one level the lowest goes first: a part for which the receiver has
+    /// no room must not go before one that makes room.
     lost: BTreeSet<(usize, u32, u8)>,
     under_way: BTreeMap<u32, Sent>,
     in_flight: usize,
@@ -50,16 +50,16 @@ pub(super) struct ReliableSender {
     largest_acked: Option<u32>,
     pub(super) rtt: Rtt,
     pub(super) window: Window,
-    /// None where packets leave as soon as the window lets them.
+    /// `None` if packets leave as soon as the window allows.
     pacer: Option<Pacer>,
-    /// When the pacer lets the next packet out, if that is what holds it back.
+    /// The time at which the pacer lets the next packet out, if that is what holds it back.
     paced: Option<Instant>,
-    /// When the last packet left, or the last acknowledgement of progress came.
+    /// The time at which the last packet left, or the last acknowledgement of progress arrived.
     timer_from: Option<Instant>,
-    /// Since when nothing has been acknowledged though something was under way.
+    /// The time since which no acknowledgement has arrived although packets were under way.
     silent_since: Option<Instant>,
     failures: u32,
-    /// Packets that may leave whatever window and pacer say, to hear something.
+    /// Packets that may leave regardless of window and pacer, to get an acknowledgement.
     probes: u8,
     pub(super) retransmissions: u64,
 }
@@ -67,7 +67,7 @@ pub(super) struct ReliableSender {
 #[derive(Debug)]
 struct Outgoing {
     bytes: Bytes,
-    /// The message of the same flow that goes before, if it may be undelivered.
+    /// The message before it in the same flow, if that may be undelivered.
     after: Option<u32>,
     level: usize,
     /// A bit for each part that is not acknowledged.
@@ -82,7 +82,6 @@ struct Sent {
     size: usize,
 }
 
-/// The queue is full.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct QueueFull;
 
@@ -114,7 +113,7 @@ impl ReliableSender {
         }
     }
 
-    /// Takes a message.
+    /// Queues a message if there is room for it.
     pub(super) fn push(
         &mut self,
         now: Instant,
@@ -146,19 +145,19 @@ impl ReliableSender {
         true
     }
 
-    /// The most urgent level that has something that has never been sent.
+    /// The most urgent level with a part that has never been sent.
     fn fresh_level(&mut self, now: Instant) -> Option<usize> {
         let waiting = if self.has_window() { self.waiting.level(now) } else { None };
         let begun = self.begun.iter().position(Option::is_some);
         waiting.into_iter().chain(begun).min()
     }
 
-    /// Whether another message may be begun.
+    /// True if another message may be begun.
     fn has_window(&self) -> bool {
         self.messages.len() < MESSAGE_WINDOW as usize
     }
 
-    /// Whether window and pacer let out what is next.
+    /// True if window and pacer let the next packet out.
     fn may_leave(&mut self, now: Instant, fresh: Option<usize>) -> bool {
         let lost = self.lost.first().map(|(level, ..)| *level);
         let Some(level) = fresh.into_iter().chain(lost).min() else { return false };
@@ -173,8 +172,8 @@ impl ReliableSender {
         self.paced.is_none()
     }
 
-    /// The most urgent part; of one level what was lost before what was never
-    /// sent. A probe repeats the lowest part that is missing, if there is one.
+    /// The most urgent part. On one level, lost parts go before those never sent. A probe repeats the lowest missing
+    /// part, if there is one.
     fn next_part(&mut self, now: Instant, probing: bool, fresh: Option<usize>) -> Option<(u32, u8)> {
         if probing && let Some((level, message, part)) = self.lowest_missing() {
             self.lost.remove(&(level, message, part));
@@ -212,7 +211,7 @@ impl ReliableSender {
         Some((message, part))
     }
 
-    /// Gives the most urgent message that waits its number.
+    /// Assigns a number to the most urgent waiting message.
     fn begin(&mut self, now: Instant) -> Option<u32> {
         let next = self.waiting.pop(now)?;
         let Channel::Reliable { flow } = next.channel else { return None };
@@ -225,7 +224,7 @@ impl ReliableSender {
         Some(number)
     }
 
-    /// Of how many parts a message is.
+    /// The number of parts of a message.
     fn parts(&self, outgoing: &Outgoing) -> usize {
         outgoing.bytes.len().div_ceil(self.part_bytes()).max(1)
     }
@@ -234,8 +233,8 @@ impl ReliableSender {
         self.packet_bytes - packet::RELIABLE_HEADER
     }
 
-    /// Writes a part. A probe does not put off the next one: others may have us
-    /// probe, and silence must be noticed all the same.
+    /// Writes a part. A probe does not postpone the next one: `unknown` answers can cause probes, and silence must be
+    /// noticed nevertheless.
     fn write_part(&mut self, now: Instant, (message, part): (u32, u8), is_probe: bool, into: &mut Vec<u8>) {
         let Some(outgoing) = self.outgoing(message) else { return };
         let count = self.parts(outgoing);
@@ -243,7 +242,7 @@ impl ReliableSender {
         let end = (start + self.part_bytes()).min(outgoing.bytes.len());
         let follows = outgoing.after.filter(|after| *after >= self.base).map_or(0, |after| message - after);
         let piece = MessagePart { message, index: part, count: count as u8, bytes: &outgoing.bytes[start..end] };
-        // The distance fits: it is less than the window.
+        // The distance fits, because it is less than the window.
         packet::write_reliable(into, self.next_number, follows as u16, &piece);
         let size = into.len();
         self.under_way.insert(self.next_number, Sent { at: now, message, part, size });
@@ -258,7 +257,6 @@ impl ReliableSender {
         self.silent_since.get_or_insert(now);
     }
 
-    /// Takes an acknowledgement.
     pub(super) fn acknowledge(&mut self, now: Instant, ack: &Ack) {
         let full = !self.window.allows(self.in_flight) || self.has_more();
         let largest = ack.ranges.first().map_or(0, |range| range.1);
@@ -302,14 +300,14 @@ impl ReliableSender {
         }
     }
 
-    /// Forgets the messages that have arrived, up to the first that has not.
+    /// Removes the messages that have arrived, up to the first that has not.
     fn advance(&mut self) {
         while self.messages.front().is_some_and(|outgoing| outgoing.missing == 0) {
             self.messages.pop_front();
             self.base += 1;
         }
         if self.messages.is_empty() {
-            // Copies that are still under way prove nothing any more.
+            // Repetitions that are still under way prove nothing any more.
             self.under_way.clear();
             self.lost.clear();
             self.in_flight = 0;
@@ -322,12 +320,12 @@ impl ReliableSender {
         }
     }
 
-    /// Whether every message has been acknowledged.
+    /// True if every message has been acknowledged.
     pub(super) fn is_idle(&self) -> bool {
         self.messages.is_empty() && self.waiting.is_empty()
     }
 
-    /// Whether a message would leave at once.
+    /// True if a message would leave at once.
     #[cfg(feature = "simulated")]
     pub(super) fn has_room(&self) -> bool {
         self.has_window() && !self.has_more() && self.window.allows(self.in_flight)
@@ -349,7 +347,7 @@ impl ReliableSender {
         self.outgoing(message).is_some_and(|outgoing| outgoing.missing & 1 << part != 0)
     }
 
-    /// Whether the packet numbers are about to run out.
+    /// True if the packet numbers are about to run out.
     pub(super) fn is_exhausted(&self) -> bool {
         self.next_number > u32::MAX - 1_000_000
     }

@@ -1,4 +1,4 @@
-//! Two sessions over a connection that loses, duplicates, delays and reorders.
+//! Two sessions over a link that loses, duplicates, delays and reorders packets.
 
 mod silence;
 
@@ -14,7 +14,7 @@ const PACKET: usize = 1200;
 const QUEUE: usize = 8 << 20;
 const DELAY: Duration = Duration::from_millis(10);
 
-/// A small generator, so that a run repeats exactly.
+/// A small generator, so that a run can be repeated exactly.
 struct Chance(u64);
 
 impl Chance {
@@ -26,8 +26,7 @@ impl Chance {
     }
 }
 
-/// How a connection treats packets, in parts of a hundred; and what it carries, bytes
-/// per second and bytes in its queue, if there is a limit.
+/// The properties of a link: probabilities in percent, and its bytes per second and queue in bytes, if it has a limit.
 #[derive(Clone, Copy, Debug, Default)]
 struct WireProfile {
     loss: u64,
@@ -40,11 +39,11 @@ struct SessionPair {
     now: Instant,
     sides: [Session; 2],
     inbox: [Vec<Bytes>; 2],
-    /// Packets under way, by arrival; the number keeps them apart.
+    /// Packets under way by arrival time, with a number that keeps them apart.
     wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     sent: u64,
     dropped: u64,
-    /// Until when the connection is busy with what it has, in each direction.
+    /// The time until which the link is busy, in each direction.
     busy: [Instant; 2],
     connection: WireProfile,
     chance: Chance,
@@ -93,7 +92,7 @@ impl SessionPair {
         }
     }
 
-    /// How long a packet waits and takes to pass, unless the queue is full.
+    /// The time that a packet waits and takes to pass, unless the queue is full.
     fn enqueue(&mut self, to: usize, len: usize) -> Option<Duration> {
         let Some((rate, queue)) = self.connection.thin else { return Some(Duration::ZERO) };
         let begins = self.busy[to].max(self.now);
@@ -101,7 +100,7 @@ impl SessionPair {
             self.dropped += 1;
             return None;
         }
-        // Headers of IP, UDP and DTLS.
+        // The headers of IP, UDP and DTLS.
         self.busy[to] = begins + Duration::from_secs_f64((len + 50) as f64 / rate as f64);
         Some(self.busy[to] - self.now)
     }
@@ -111,7 +110,7 @@ impl SessionPair {
         self.sides[0].send_reliable(self.now, flow, &delivery, message)
     }
 
-    /// Goes on to the next arrival or deadline; `false` when there is none.
+    /// Advances to the next arrival or deadline; `false` if there is none.
     fn step(&mut self) -> Result<bool, RemoteSilent> {
         self.transmit();
         let arrival = self.wire.keys().next().map(|key| key.0);
@@ -134,13 +133,13 @@ impl SessionPair {
 
     fn run(&mut self) {
         let end = self.now + Duration::from_secs(600);
-        while self.step().expect("the peer is there") {
+        while self.step().expect("the remote is there") {
             assert!(self.now < end, "the link never comes to rest");
         }
     }
 }
 
-/// A message that says which flow it is of and which of the flow it is.
+/// A message that contains its flow and its index within the flow.
 fn message(flow: u32, index: u32, len: usize) -> Bytes {
     let mut bytes = vec![flow as u8; len.max(8)];
     bytes[..4].copy_from_slice(&flow.to_be_bytes());
@@ -221,7 +220,7 @@ fn the_queue_is_bounded() {
 fn backlog_does_not_block_urgent() {
     let mut pair = SessionPair::new(THIN, 1);
     while pair.send(2, 2, message(2, 0, 60_000)).is_ok() {}
-    // Under way or not, it counts.
+    // A message counts if it is under way or not.
     pair.transmit();
     assert_eq!(pair.send(2, 2, message(2, 0, 60_000)), Err(QueueFull));
     assert_eq!(pair.send(0, 0, message(0, 0, 60_000)), Ok(()));
@@ -240,7 +239,7 @@ fn large_object_fills_thin_path() {
         while pair.send(5, 5, message(5, next, PIECE)).is_ok() {
             next += 1;
         }
-        assert!(pair.step().expect("the peer is there"));
+        assert!(pair.step().expect("the remote is there"));
     }
     let rate = OBJECT as f64 / (pair.now - start).as_secs_f64();
     let waste = pair.dropped as f64 / pair.sent as f64;
@@ -256,7 +255,7 @@ fn urgent_message_leaves_at_once() {
     }
     let start = pair.now;
     while pair.now - start < Duration::from_secs(5) {
-        pair.step().expect("the peer is there");
+        pair.step().expect("the remote is there");
     }
     pair.transmit();
     assert!(pair.sides[0].sender.as_ref().is_some_and(|sender| !sender.is_idle()));
@@ -264,10 +263,10 @@ fn urgent_message_leaves_at_once() {
     pair.send(0, 0, ping.clone()).unwrap();
     assert!(pair.sides[0].poll_packet(pair.now, &mut packet));
     assert!(matches!(Packet::parse(&packet), Some(Packet::Reliable { part, .. }) if part.bytes == &ping[..]));
-    // It need not have its own order kept from the message it came into.
+    // It need not keep its own order from the message it came into.
     pair.post(1, &packet);
     while !pair.inbox[1].contains(&ping) {
-        pair.step().expect("the peer is there");
+        pair.step().expect("the remote is there");
     }
     assert!(pair.inbox[1].len() < 60);
 }
@@ -298,7 +297,7 @@ fn path_change_retransmits_in_flight() {
         pair.sides[0].change_path(pair.now, is_other);
         let start = pair.now;
         while pair.inbox[1].len() < 8 {
-            pair.step().expect("the peer is there");
+            pair.step().expect("the remote is there");
         }
         let numbers: Vec<_> = pair.inbox[1].iter().map(|message| header(message).1).collect();
         assert_eq!(numbers, (0..8).collect::<Vec<_>>());
@@ -329,8 +328,8 @@ fn datagrams_of_every_size_come_whole() {
 
 #[test]
 fn video_datagram_fits_one_packet() {
-    use roost_proto::service::{Form, Service};
-    let Form::Stream { packet_bytes, .. } = Service::Video.form() else { panic!("video is a stream") };
+    use roost_proto::service::{FlowKind, Service};
+    let FlowKind::Stream { packet_bytes, .. } = Service::Video.flow_kind() else { panic!("video is a stream") };
     let payload = Bytes::from(vec![0x47; packet_bytes as usize]);
     let (id, sequence, sent_us) = (roost_proto::RequestId(u32::MAX), u64::from(u32::MAX), u64::MAX);
     let message =

@@ -72,7 +72,7 @@ fn names(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     Ok(TclValue::from_list(found))
 }
 
-/// The elements whose names fit, in Tcl's order.
+/// The elements whose names match, in Tcl's order.
 fn matching(
     interp: &mut TclInterpreter,
     name: &str,

@@ -1,4 +1,4 @@
-//! Conditions, loops, and ways out of them.
+//! Conditions and loops, with their exits.
 
 use super::{Builtin, integer, usage};
 use crate::ns::tcl::completion::{TclCompletion, TclError, TclResult, fail};
@@ -44,7 +44,7 @@ fn if_else(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     }
 }
 
-/// Runs a loop's body; says whether the loop goes on.
+/// Runs a loop's body; true if the loop goes on.
 fn turn(interp: &mut TclInterpreter, body: &TclValue) -> Result<bool, TclCompletion> {
     interp.spend(1)?;
     match interp.eval(body) {
@@ -167,13 +167,13 @@ fn switch(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     }
 }
 
-/// The patterns and bodies in one word; the bodies keep their lines.
+/// Splits patterns and bodies in one word; the bodies keep their lines.
 fn cases_of(list: &TclValue) -> Result<Vec<TclValue>, TclCompletion> {
     let mut cases = Vec::new();
     let (text, first) = (list.raw(), list.line());
     let (mut at, mut line) = (0, first);
     list::each(text, |item, begin| {
-        // A value has fewer lines than 2^32.
+        // Fits u32: a value has fewer lines than 2^32.
         line += text.as_bytes()[at..begin].iter().filter(|&&byte| byte == b'\n').count() as u32;
         at = begin;
         cases.push(TclValue::written(item, None, if first == 0 { 0 } else { line }, 1));

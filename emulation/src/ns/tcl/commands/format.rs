@@ -5,10 +5,9 @@ use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::value::TclValue;
 
-/// The widest field.
 const MAX_WIDTH: usize = 1000;
 
-/// One `%…`.
+/// One conversion specification, `%…`.
 #[derive(Default)]
 struct FormatSpec {
     left: bool,
@@ -149,7 +148,7 @@ impl FormatSpec {
         if conversion.is_ascii_uppercase() { text.to_uppercase() } else { text }
     }
 
-    /// `%g`: so many digits that count, in whichever form is shorter.
+    /// Formats like `%g`: `digits` significant digits, in the shorter form.
     fn general(&self, magnitude: f64, digits: usize) -> String {
         let scientific = format!("{magnitude:.*e}", digits - 1);
         let power: i32 = scientific.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or(0);
@@ -157,7 +156,7 @@ impl FormatSpec {
             true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
             false => text.to_owned(),
         };
-        // Digits are at most MAX_WIDTH.
+        // Fits i32: digits are at most MAX_WIDTH.
         if power < -4 || power >= digits as i32 {
             let (mantissa, power) = scientific.split_once('e').unwrap_or((&scientific, "0"));
             return exponent(&format!("{}e{power}", drop_zeros(mantissa)));
@@ -190,7 +189,7 @@ impl FormatSpec {
     }
 }
 
-/// `1e5` as C writes it: `1e+05`.
+/// Writes `1e5` as C does: `1e+05`.
 fn exponent(text: &str) -> String {
     let Some((mantissa, power)) = text.split_once('e') else { return text.to_owned() };
     let power: i32 = power.parse().unwrap_or(0);

@@ -37,7 +37,7 @@ pub(super) fn info(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult
     Ok(TclValue::from_list(names))
 }
 
-/// The commands there are; of the built-in ones only what is asked for by its name.
+/// All commands; a built-in one is only included if `pattern` is its exact name.
 fn commands(interp: &TclInterpreter, pattern: Option<&str>) -> Vec<String> {
     let built_in: fn(&str) -> Option<Builtin> = |name| super::find(name).or_else(|| crate::ns::tb::find(name));
     let own = interp.procedures.keys().cloned().chain(interp.world.names().map(str::to_owned));
@@ -48,7 +48,7 @@ fn level(interp: &TclInterpreter, words: &[TclValue]) -> TclResult {
     let frame = &interp.frames[interp.current];
     let Some(wanted) = words.get(2) else { return Ok(TclValue::from(frame.level)) };
     let wanted = super::integer(wanted)?;
-    // Levels are few.
+    // Fits i64: there are few levels.
     let wanted = if wanted <= 0 { frame.level as i64 + wanted } else { wanted };
     let found = interp.frames.iter().rev().find(|frame| frame.level as i64 == wanted && wanted > 0);
     match found {

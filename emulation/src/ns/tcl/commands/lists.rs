@@ -1,4 +1,4 @@
-//! Lists: making, reading and changing them.
+//! Commands that make, read and change lists.
 
 use super::{Builtin, index, integer, range, usage};
 use crate::ns::tcl::completion::{TclCompletion, TclResult, fail};
@@ -39,7 +39,7 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
     })
 }
 
-/// What `concat` makes: the words, trimmed, with blanks between.
+/// The result of `concat`: the words, trimmed, with blanks between.
 pub(super) fn concatenated(words: &[TclValue]) -> String {
     let trimmed =
         words.iter().map(|word| word.as_str().trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}'));
@@ -74,7 +74,7 @@ fn linsert(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
         return fail("wrong # args: should be \"linsert list index ?element ...?\"");
     };
     let mut items = interp.list(list)?.to_vec();
-    // "end" is behind the last here.
+    // Here "end" is the position after the last element.
     let at = index(at, items.len() + 1)?;
     let at = usize::try_from(at).unwrap_or(0).min(items.len());
     interp.spend(items.len() / 4 + new.len())?;
@@ -167,7 +167,7 @@ fn split(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     Ok(TclValue::from_list(items))
 }
 
-/// Whether a flag is given, for `lsearch` and `lsort`.
+/// Refuses a flag of `lsearch` or `lsort`.
 pub(super) fn bad_option(command: &str, option: &str) -> TclCompletion {
     TclCompletion::from(crate::ns::tcl::completion::TclError::new(format!(
         "\"{command} {option}\" is not understood here"

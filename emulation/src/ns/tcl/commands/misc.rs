@@ -1,4 +1,4 @@
-//! Commands that speak, ask for the time, or read other files: harmless, or refused.
+//! Commands that print, ask for the time, or read other files: harmless, or refused.
 
 use super::{Builtin, usage};
 use crate::ns::tcl::completion::{TclCompletion, TclResult, fail};
@@ -47,7 +47,7 @@ fn subst(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     Ok(TclValue::from(value.as_str()))
 }
 
-/// What a file prints is kept as a note: it is meant for a person.
+/// Output of a file is meant for people, so it is kept as a note.
 fn puts(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let rest = match &words[1..] {
         [option, rest @ ..] if option.as_str() == "-nonewline" => rest,
@@ -74,7 +74,7 @@ fn source(_: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     }
 }
 
-/// There is no clock: it would make two readings differ.
+/// Refused: with a clock two readings of a file could differ.
 fn clock(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     match words.get(1).map(TclValue::as_str) {
         Some(what @ ("seconds" | "clicks" | "milliseconds" | "microseconds")) => {
@@ -87,7 +87,7 @@ fn clock(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     }
 }
 
-/// Packages bring commands of their own, which would be missed where they are used.
+/// Refused: a package's commands would be missing later.
 fn package(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, usize::MAX, "package option ?arg ...?")?;
     interp.ignored(format!("\"package {}\": there are no packages here", words[1].as_str()));
@@ -111,7 +111,7 @@ fn scan(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     Ok(if nothing { TclValue::from(-1_i64) } else { TclValue::from(read.len().min(variables.len())) })
 }
 
-/// What the parts of `format` read of `text`, up to the first that does not fit.
+/// Reads the conversions of `format` from `text`, up to the first that does not match.
 fn scanned(text: &str, format: &str) -> Result<Vec<TclValue>, TclCompletion> {
     let mut read = Vec::new();
     let (mut rest, mut letters) = (text, format.chars());

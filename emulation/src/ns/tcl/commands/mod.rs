@@ -1,4 +1,4 @@
-//! Tcl's commands, as far as NS files may use them.
+//! Tcl's commands that NS files may use.
 
 mod arrays;
 mod control;
@@ -14,10 +14,9 @@ use super::completion::{TclCompletion, TclResult, fail};
 use super::interp::TclInterpreter;
 use super::value::TclValue;
 
-/// A command: it gets its own name and its arguments.
+/// A command, called with its own name and its arguments.
 pub(crate) type Builtin = fn(&mut TclInterpreter, &[TclValue]) -> TclResult;
 
-/// The command of this name.
 pub(crate) fn find(name: &str) -> Option<Builtin> {
     control::find(name)
         .or_else(|| scopes::find(name))
@@ -27,7 +26,7 @@ pub(crate) fn find(name: &str) -> Option<Builtin> {
         .or_else(|| misc::find(name))
 }
 
-/// Commands that tclsh has and this does not: what reaches out of the file…
+/// Commands of tclsh that are refused, because they reach out of the file.
 const FORBIDDEN: [&str; 25] = [
     "cd",
     "close",
@@ -56,7 +55,7 @@ const FORBIDDEN: [&str; 25] = [
     "zlib",
 ];
 
-/// …and what nobody has needed yet.
+/// Commands of tclsh that are not implemented, because no file needed them.
 const MISSING: [&str; 24] = [
     "apply",
     "auto_execok",
@@ -84,12 +83,11 @@ const MISSING: [&str; 24] = [
     "unknown",
 ];
 
-/// Whether tclsh has a command of this name: no object may take it.
+/// True if tclsh has a command of this name: no object may take it.
 pub(crate) fn is_command(name: &str) -> bool {
     find(name).is_some() || FORBIDDEN.contains(&name) || MISSING.contains(&name)
 }
 
-/// Why there is no command `name`.
 pub(crate) fn unknown(name: &str) -> String {
     if FORBIDDEN.contains(&name) {
         return format!("\"{name}\" is not allowed: a topology has no files, processes or network");
@@ -101,7 +99,7 @@ pub(crate) fn unknown(name: &str) -> String {
     format!("there is no command or object \"{}\"{near}", super::expr::short(name))
 }
 
-/// Checks how many arguments there are: from `least` to `most`, the name not counted.
+/// Checks the number of arguments: from `least` to `most`, without the name.
 pub(crate) fn usage(words: &[TclValue], least: usize, most: usize, how: &str) -> Result<(), TclCompletion> {
     match (least..=most).contains(&(words.len() - 1)) {
         true => Ok(()),
@@ -109,7 +107,6 @@ pub(crate) fn usage(words: &[TclValue], least: usize, most: usize, how: &str) ->
     }
 }
 
-/// Reads an integer.
 fn integer(value: &TclValue) -> Result<i64, TclCompletion> {
     match super::number::read(value.as_str()) {
         Some(super::number::Number::Integer(integer)) => Ok(integer),
@@ -117,11 +114,10 @@ fn integer(value: &TclValue) -> Result<i64, TclCompletion> {
     }
 }
 
-/// Reads a place in something of `len` parts: `3`, `end`, `end-1`, `2+1`. May
-/// lie outside.
+/// Reads an index into `len` parts: `3`, `end`, `end-1`, `2+1`. It may lie outside.
 fn index(value: &TclValue, len: usize) -> Result<i64, TclCompletion> {
     let text = value.as_str().trim();
-    // Nothing here is longer than a value.
+    // Fits i64: nothing here is longer than a value.
     let last = len as i64 - 1;
     let bad = || {
         fail(format!("bad index \"{}\": must be integer?[+-]integer? or end?[+-]integer?", super::expr::short(text)))
@@ -148,7 +144,7 @@ fn index(value: &TclValue, len: usize) -> Result<i64, TclCompletion> {
     }
 }
 
-/// The places from `first` to `last` that exist in something of `len` parts.
+/// The indices from `first` to `last` that exist in `len` parts.
 fn range(first: i64, last: i64, len: usize) -> std::ops::Range<usize> {
     let start = usize::try_from(first).unwrap_or(0).min(len);
     let end = usize::try_from(last.saturating_add(1)).unwrap_or(0).clamp(start, len);

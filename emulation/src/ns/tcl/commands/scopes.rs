@@ -26,9 +26,8 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
     })
 }
 
-/// `set` gives objects their names: the first global variable that a new
-/// object is stored in names it, `n(3)` as `n-3`. Emulab's takes no notice of
-/// further words, which are often a comment without its semicolon.
+/// `set` names objects: the first global variable that a new object is stored in names it, `n(3)` as `n-3`.
+/// Emulab ignores further words, which are often a comment without its semicolon.
 fn set(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, usize::MAX, "set varName ?newValue?")?;
     if let Some(more) = words.get(3) {
@@ -94,7 +93,7 @@ fn append(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
 fn lappend(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, name, items @ ..] = words else { return fail("wrong # args: should be \"lappend varName ?value ...?\"") };
     if interp.exists(name.as_str()) {
-        // What is no list is refused before it is changed.
+        // A value that is no list is refused before it is changed.
         let list = interp.get(name.as_str())?;
         interp.list(&list)?;
     }
@@ -141,7 +140,7 @@ fn global(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     Ok(TclValue::default())
 }
 
-/// `variable name ?value? …`: outside of namespaces, of which there are none, a global.
+/// `variable name ?value? …`: a global, since there are no namespaces.
 fn variable(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, usize::MAX, "variable ?name value...? name ?value?")?;
     for pair in words[1..].chunks(2) {
@@ -156,7 +155,7 @@ fn variable(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     Ok(TclValue::default())
 }
 
-/// The frame that `level` names, as seen from this one: `1`, `#0`.
+/// The frame of a `level` such as `1` or `#0`, seen from this one.
 fn frame(interp: &TclInterpreter, level: &str) -> Result<Option<usize>, TclCompletion> {
     let here = interp.frames[interp.current].level;
     let wanted = match (level.strip_prefix('#'), level.parse::<usize>()) {

@@ -58,7 +58,6 @@ fn lsearch(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     }
 }
 
-/// By what `lsort` compares.
 #[derive(Clone, Copy)]
 enum SortOrder {
     Text,
@@ -102,7 +101,7 @@ fn lsort(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     }
     keyed.sort_by(|(a, _), (b, _)| if falling { a.compare(b).reverse() } else { a.compare(b) });
     if unique {
-        // Of equals the last stays, as in Tcl.
+        // Of equal items the last one stays, as in Tcl.
         keyed.reverse();
         keyed.dedup_by(|(a, _), (b, _)| a.compare(b) == Ordering::Equal);
         keyed.reverse();
@@ -142,8 +141,7 @@ impl SortKey {
     }
 }
 
-/// As in a dictionary: numbers inside by their size, letters whatever their
-/// case, which only then decides.
+/// Dictionary order: numbers inside compare by value, and letters without case, which only breaks ties.
 fn dictionary(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     loop {

@@ -1,4 +1,4 @@
-//! What an expression is worth.
+//! Evaluation of expressions.
 
 use super::operators::{Binary, Unary};
 use std::rc::Rc;
@@ -9,10 +9,10 @@ use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::value::TclValue;
 
-/// What a step into an expression counts of the depth that is allowed.
+/// The weight of a step into an expression, of the allowed depth.
 const NODE: u32 = 3;
 
-/// A value, and the number it is if that is known.
+/// A value, and its number if that is known.
 enum ExprValue {
     Number(Number),
     Literal(Number, TclValue),
@@ -27,7 +27,7 @@ impl ExprValue {
         }
     }
 
-    /// How many bytes of text it is, if that is known.
+    /// The length of the text in bytes, if it is known.
     fn len(&self) -> usize {
         match self {
             Self::Number(_) => 0,
@@ -68,18 +68,16 @@ impl From<bool> for ExprValue {
 }
 
 impl TclInterpreter {
-    /// What the expression `text` is worth.
     pub(crate) fn expr(&mut self, text: &TclValue) -> TclResult {
         let expr = self.read_expr(text)?;
         let item = self.node(&expr.root)?;
-        // As in Tcl, what reads as a number becomes one.
+        // As in Tcl, a text that reads as a number becomes one.
         match item.number() {
             Some(number) => Ok(TclValue::from(number.text())),
             None => Ok(item.value()),
         }
     }
 
-    /// Whether the condition `text` holds.
     pub(crate) fn condition(&mut self, text: &TclValue) -> Result<bool, TclCompletion> {
         let expr = self.read_expr(text)?;
         self.node(&expr.root)?.truth()

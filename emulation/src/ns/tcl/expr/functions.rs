@@ -3,13 +3,13 @@
 use crate::ns::tcl::completion::TclError;
 use crate::ns::tcl::number::Number;
 
-/// Tcl's generator: x ← 16807 x mod 2³¹−1 (Park and Miller 1988), so that a
-/// file which sets the seed gets the numbers that tclsh would give it.
+/// Tcl's generator: x ← 16807 x mod 2³¹−1 (Park and Miller 1988). A file that sets the seed gets the same
+/// numbers as from tclsh.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(i64);
 
 impl Default for Random {
-    /// A fixed seed: tclsh takes the time, and no two readings would be equal.
+    /// A fixed seed, so that all readings are equal; tclsh takes the time.
     fn default() -> Self {
         Self(1)
     }
@@ -25,12 +25,11 @@ impl Random {
 
     fn next(&mut self) -> f64 {
         self.0 = self.0 * 16_807 % MODULUS;
-        // Below 2^31: exact.
+        // Exact: below 2^31.
         self.0 as f64 / MODULUS as f64
     }
 }
 
-/// The function `name` of `arguments`.
 pub(super) fn call(name: &str, arguments: &[Number], random: &mut Random) -> Result<Number, TclError> {
     match (name, arguments) {
         ("rand", []) => Ok(Number::Double(random.next())),
@@ -102,7 +101,7 @@ fn in_domain(double: f64) -> Result<Number, TclError> {
 fn integer(number: Number, rounded: impl Fn(f64) -> f64) -> Result<Number, TclError> {
     match number {
         Number::Integer(_) => Ok(number),
-        // Less than 2^63 in magnitude, as was just checked.
+        // Below 2^63 in magnitude, as checked above.
         Number::Double(double) if double.abs() < 9.2e18 => Ok(Number::Integer(rounded(double) as i64)),
         Number::Double(_) => Err(too_large()),
     }

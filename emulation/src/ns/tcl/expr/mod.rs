@@ -1,4 +1,4 @@
-//! Expressions, as `expr`, `if` and `while` take them (Tcl expr(n)).
+//! Expressions of `expr`, `if` and `while` (Tcl expr(n)).
 
 mod eval;
 mod functions;
@@ -12,12 +12,11 @@ use super::parse::{Parser, TclScript, Token, Variable};
 use super::value::TclValue;
 use operators::{Binary, Unary};
 
-/// How deep the tree of an expression may be: a sum of so many terms.
+/// The deepest tree of an expression: a sum of as many terms.
 const MAX_DEPTH: u16 = 200;
-/// How deep parentheses and operators that wait for their right side may be nested.
+/// The deepest nesting of parentheses, and of operators that wait for their right side.
 const MAX_OPEN: u16 = 60;
 
-/// An expression.
 #[derive(Debug)]
 pub(crate) struct Expr {
     root: ExprNode,
@@ -38,13 +37,12 @@ enum ExprKind {
     Script(TclScript),
     Unary(Unary, Box<ExprNode>),
     Binary(Binary, Box<ExprNode>, Box<ExprNode>),
-    /// `&&` if true, `||` if not: the second only if it is needed.
+    /// `&&` if true, `||` if false: the second is evaluated only if needed.
     Logic(bool, Box<ExprNode>, Box<ExprNode>),
     Choice(Box<ExprNode>, Box<ExprNode>, Box<ExprNode>),
     Call(String, Vec<ExprNode>),
 }
 
-/// Reads a whole expression.
 pub(crate) fn parse(text: &str, generation: u8) -> Result<Expr, TclError> {
     let mut reader = ExprParser { text, parser: Parser::new(text, 0, generation), generation, open: 0 };
     let root = reader.choice()?;
@@ -62,7 +60,7 @@ struct ExprParser<'a> {
 }
 
 impl ExprParser<'_> {
-    /// `condition ? this : that`, the loosest of all.
+    /// `condition ? this : that`, which binds least.
     fn choice(&mut self) -> Result<ExprNode, TclError> {
         self.deeper()?;
         let condition = self.binary(0)?;
@@ -194,7 +192,7 @@ impl ExprParser<'_> {
         }
     }
 
-    /// One level of the text's nesting more, which its caller takes back.
+    /// Enters a level of nesting; the caller leaves it.
     fn deeper(&mut self) -> Result<(), TclError> {
         self.open += 1;
         if self.open > MAX_OPEN { Err(too_deep()) } else { Ok(()) }
@@ -209,7 +207,7 @@ impl ExprParser<'_> {
         found
     }
 
-    /// The next byte after blanks, which are skipped.
+    /// Skips blanks and returns the next byte.
     fn peek(&mut self) -> Option<u8> {
         while let Some(&byte) = self.text.as_bytes().get(self.parser.position()) {
             let joined = byte == b'\\' && self.rest().starts_with("\\\n");
@@ -239,7 +237,8 @@ impl ExprParser<'_> {
     }
 }
 
-/// How many bytes look like a number: digits, letters and points, and a sign after an exponent's `e`.
+/// The length in bytes of the text that looks like a number: digits, letters and points, and a sign after an
+/// exponent's `e`.
 fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let begins = bytes.first().is_some_and(u8::is_ascii_digit)
@@ -260,7 +259,7 @@ fn number_length(text: &str) -> usize {
     len
 }
 
-/// What a word says: `true`, `no`, `off`, as far as it is spelled.
+/// The boolean of a word such as `true`, `no` or `off`, or of a unique abbreviation.
 pub(crate) fn truth(word: &str) -> Option<bool> {
     if word.len() > 5 {
         return None;

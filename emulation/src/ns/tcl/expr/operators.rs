@@ -1,11 +1,11 @@
-//! Operators, and what they do to numbers and strings.
+//! Operators, and their effect on numbers and strings.
 
 use std::cmp::Ordering;
 
 use crate::ns::tcl::completion::TclError;
 use crate::ns::tcl::number::Number;
 
-/// Before an operand.
+/// Prefix operators.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unary {
     Minus,
@@ -14,7 +14,7 @@ pub(super) enum Unary {
     Invert,
 }
 
-/// Between two.
+/// Infix operators.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Binary {
     Or,
@@ -42,7 +42,7 @@ pub(super) enum Binary {
     Power,
 }
 
-/// Each by its text and how tightly it binds; longer texts before their beginnings.
+/// Each operator with its text and precedence; longer texts come before their prefixes.
 const TABLE: [(&str, Binary, u8); 23] = [
     ("||", Binary::Or, 1),
     ("&&", Binary::And, 2),
@@ -69,7 +69,7 @@ const TABLE: [(&str, Binary, u8); 23] = [
     ("%", Binary::Remainder, 10),
 ];
 
-/// The operator that `text` begins with, after blanks; its text includes them.
+/// The operator at the start of `text`, after blanks; the returned text includes them.
 pub(super) fn next(text: &str) -> Option<(Binary, &str)> {
     let start = text.len() - text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}').len();
     let (name, operator, _) = TABLE.iter().find(|(name, ..)| text[start..].starts_with(name))?;
@@ -82,22 +82,20 @@ pub(super) fn next(text: &str) -> Option<(Binary, &str)> {
 }
 
 impl Binary {
-    /// How tightly it binds.
     pub(super) fn level(self) -> u8 {
         TABLE.iter().find(|(_, operator, _)| *operator == self).map_or(0, |(.., level)| *level)
     }
 
-    /// How it is written.
     pub(super) fn text(self) -> &'static str {
         TABLE.iter().find(|(_, operator, _)| *operator == self).map_or("", |(text, ..)| text)
     }
 
-    /// Whether `a ** b ** c` is `a ** (b ** c)`.
+    /// True if `a ** b ** c` is `a ** (b ** c)`.
     pub(super) fn binds_right(self) -> bool {
         self == Self::Power
     }
 
-    /// What a comparison says, given the order; nothing for other operators.
+    /// The result of a comparison for a given order; `None` for other operators.
     pub(super) fn holds(self, order: Option<Ordering>) -> Option<bool> {
         use Ordering::{Equal, Greater, Less};
         Some(match self {
@@ -111,7 +109,6 @@ impl Binary {
         })
     }
 
-    /// What it makes of two numbers.
     pub(super) fn compute(self, a: Number, b: Number) -> Result<Number, TclError> {
         match (a, b) {
             (Number::Integer(a), Number::Integer(b)) => self.integers(a, b).map(Number::Integer),

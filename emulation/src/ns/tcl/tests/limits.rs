@@ -1,9 +1,9 @@
-//! Files that would never end, or take all memory: each is refused, and soon.
+//! Files that would never end, or take all memory, are refused quickly.
 
 use super::{eval, eval_within};
 use crate::ns::NsLimits;
 
-/// Small enough to be used up at once without optimisation.
+/// Limits that are reached quickly even without optimisation.
 fn small() -> NsLimits {
     NsLimits { steps: 30_000, variables: 5000, procedures: 1000, ..NsLimits::default() }
 }

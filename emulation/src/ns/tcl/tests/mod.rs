@@ -1,4 +1,4 @@
-//! The language. What is expected was printed by tclsh 8.6.13.
+//! Tests of the language. Expected values are the output of tclsh 8.6.13.
 
 mod limits;
 mod places;
@@ -8,7 +8,7 @@ use super::interp::TclInterpreter;
 use super::value::TclValue;
 use crate::ns::NsLimits;
 
-/// What a script gives, or why not.
+/// The result of a script, or its error.
 fn eval(script: &str) -> Result<String, String> {
     eval_within(script, NsLimits::default())
 }

@@ -1,4 +1,4 @@
-//! Every error is on the line of its command.
+//! Every error has the line of its command.
 
 use crate::ns::{NsError, NsLimits, parse};
 

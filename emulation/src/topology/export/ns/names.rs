@@ -1,4 +1,4 @@
-//! Names that NS has.
+//! Names of hosts and nets that NS accepts.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::topology::model::Topology;
 /// The longest name in an NS file.
 const MAX_NAME: usize = 60;
 
-/// What hosts and nets are called in the file: NS has only letters, digits and hyphens.
+/// The names of hosts and nets in the file: NS has only letters, digits and hyphens.
 pub(super) struct NsNames {
     pub(super) hosts: Vec<String>,
     pub(super) nets: Vec<String>,
@@ -15,7 +15,7 @@ pub(super) struct NsNames {
 }
 
 impl NsNames {
-    /// Names that are as like the topology's own as may be, with `before` before each.
+    /// Makes names that are as close to the topology's own as possible, with `before` in front of each.
     pub(super) fn from_topology(topology: &Topology, before: &str) -> Self {
         let others = topology.programs.iter().map(|program| program.name.clone());
         let mut names = Self { hosts: Vec::new(), nets: Vec::new(), taken: others.collect() };
@@ -24,7 +24,7 @@ impl NsNames {
         names
     }
 
-    /// A name like this one that nothing else has yet.
+    /// A similar name that is still free.
     fn free(&mut self, before: &str, name: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let own: String = before.chars().chain(name.chars().map(plain)).take(MAX_NAME).collect();
@@ -35,7 +35,7 @@ impl NsNames {
         free
     }
 
-    /// Those that are not the topology's own, with those that are.
+    /// The names that were changed, each with the original.
     pub(super) fn pairs<'a>(&'a self, topology: &'a Topology) -> Vec<(&'a str, &'a str)> {
         let hosts = self.hosts.iter().zip(topology.hosts.iter().map(|host| &host.name));
         let nets = self.nets.iter().zip(topology.nets.iter().map(|net| &net.name));

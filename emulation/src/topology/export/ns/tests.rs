@@ -7,7 +7,7 @@ use crate::topology::generate::{Star, Tree, TreeShape};
 use crate::topology::model::Notes;
 use crate::topology::testing;
 
-/// A topology without what only tells how and where it was written.
+/// The topology without remarks on how and where it was written.
 fn essence(mut topology: Topology) -> Topology {
     (topology.notes, topology.emulab) = (Notes::default(), EmulabFacts::default());
     topology.events.iter_mut().for_each(|event| event.line = 0);

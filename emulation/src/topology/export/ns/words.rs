@@ -1,4 +1,4 @@
-//! Values as NS writes them.
+//! Values in the notation of NS.
 
 use std::time::Duration;
 
@@ -16,13 +16,12 @@ pub(super) fn change_words(change: TopologyChange) -> Option<String> {
     })
 }
 
-/// How a variable is read.
 pub(super) fn variable(name: &str) -> String {
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if plain { format!("${name}") } else { format!("${{{name}}}") }
 }
 
-/// A rate in whole kbit/s, of which NS knows no less than 10.
+/// A rate in whole kbit/s; the least that NS accepts is 10.
 pub(super) fn bandwidth(rate: Rate) -> String {
     let kbps = (rate.bps() / 1000).clamp(10, 10_000_000);
     match rate.is_unlimited() {
@@ -32,17 +31,17 @@ pub(super) fn bandwidth(rate: Rate) -> String {
     }
 }
 
-/// A delay in milliseconds, of which NS knows no more than an hour.
+/// A delay in milliseconds; the most that NS accepts is an hour.
 pub(super) fn delay(delay: Duration) -> String {
     format!("{}ms", delay.min(MAX_DELAY).as_nanos() as f64 / 1e6)
 }
 
-/// A loss, of which NS knows none between 0 and 0.000005.
+/// A loss; NS accepts none between 0 and 0.000005.
 pub(super) fn loss(loss: f64) -> String {
     if loss < 0.000_005 { "0".to_owned() } else { loss.to_string() }
 }
 
-/// A text as one word of Tcl, which it is to take as it is.
+/// A text quoted as one word of Tcl, without substitutions.
 pub(super) fn word(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

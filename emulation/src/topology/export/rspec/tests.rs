@@ -37,8 +37,7 @@ fn elements(text: &str) -> Vec<Element> {
     }
 }
 
-/// What the schema of requests asks of the elements that are used here:
-/// which stand where, which attributes they must have, and which values.
+/// Checks the elements against the schema of requests: their positions, required attributes and values.
 fn check(text: &str) {
     let required: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("rspec", ["xmlns", "type"].as_slice()),

@@ -59,20 +59,20 @@ fn receiver_forgotten_with_its_stream() {
 
 #[test]
 fn subscriber_count_is_separate_limit() {
-    let mut bench = reflecting(1, Policy::Count(2));
+    let mut bench = reflecting(1, OverflowPolicy::Count(2));
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, 0);
     let requesters = [2, 3, 4].map(|number| bench.requester(number));
     forwarded(&bench.ask(requesters[0], subscribe(1)));
     forwarded(&bench.ask(requesters[1], subscribe(1)));
     assert_eq!(refused(&bench.ask(requesters[2], subscribe(1))), (requesters[2], Reason::Saturated));
-    let carry = RouteRequest { service: Service::Video, params: wanted(1), ..carried(1) };
-    the_forward(&bench.say(peer, &Message::RouteRequest(carry)));
+    let carry = Request { copy_target: wanted(1), ..carried(1).with(|spec| spec.service = Service::Video) };
+    the_forward(&bench.say(peer, &Message::Request(carry)));
 }
 
 #[test]
 fn reservation_freed_when_request_ends() {
-    let ends: [fn(&mut Bench, ConnectionId, ConnectionId, &ProviderRequest); 4] = [
+    let ends: [fn(&mut Bench, ConnectionId, ConnectionId, &Request); 4] = [
         |bench, provider, _, forward| drop(bench.say(provider, &decline(forward, Reason::SourceFailed))),
         |bench, _, requester, forward| {
             bench.say(requester, &Message::Stop { id: forward.id, reason: Reason::Cancelled });
@@ -94,7 +94,7 @@ fn reservation_freed_when_request_ends() {
 /// A copy of a stream of node 1 at a port of its own.
 fn at_port(id: u32, port: u16) -> Request {
     let mut asked = naming(id, 1);
-    if let Some(RequestParams { copy_target: Some(reflect), .. }) = &mut asked.params {
+    if let Some(reflect) = &mut asked.copy_target {
         reflect.to.set_port(port);
     }
     asked
@@ -102,12 +102,16 @@ fn at_port(id: u32, port: u16) -> Request {
 
 #[test]
 fn single_node_cannot_reserve_everything() {
-    for (policy, residual_kbps) in [(Policy::Residual, 8 * VIDEO_KBPS), (Policy::Count(8), 0)] {
+    for (policy, residual_kbps) in [(OverflowPolicy::Residual, 8 * VIDEO_KBPS), (OverflowPolicy::Count(8), 0)] {
         let mut bench = reflecting(1, policy);
         let (_, greedy, other) = (bench.provider(1), bench.requester(2), bench.requester(3));
         has_left(&mut bench, residual_kbps);
-        let granted = (1..100)
-            .filter(|id| matches!(bench.ask(greedy, at_port(*id, *id as u16))[0].1, Message::ProviderRequest(_)));
+        let granted = (1..100).filter(|id| {
+            matches!(
+                bench.ask(greedy, at_port(*id, *id as u16))[0].1,
+                Message::Request(Request { route: Some(Route { hop: None, .. }), .. })
+            )
+        });
         assert_eq!(granted.count(), 4, "{policy:?}");
         the_forward(&bench.ask(other, naming(1, 1)));
     }
@@ -151,7 +155,10 @@ fn heavy_node_leaves_last_eighth() {
     has_left(&mut bench, u32::from(ALL) * VIDEO_KBPS);
     let mut begun = Vec::new();
     for port in 1..=2 * ALL {
-        if matches!(bench.ask(greedy, at_port(port.into(), port))[0].1, Message::ProviderRequest(_)) {
+        if matches!(
+            bench.ask(greedy, at_port(port.into(), port))[0].1,
+            Message::Request(Request { route: Some(Route { hop: None, .. }), .. })
+        ) {
             begun.push((2, port));
         }
         is_sent(&mut bench, &begun, u32::from(ALL - begun.len() as u16) * VIDEO_KBPS);
@@ -175,7 +182,10 @@ fn copies_per_node_are_limited() {
     let (_, greedy, other) = (bench.provider(1), bench.requester(2), bench.requester(3));
     let mut begun = Vec::new();
     for port in 1..=2 * subscriber_copies::MAX_COPIES_EACH as u16 {
-        if matches!(bench.ask(greedy, at_port(port.into(), port)).first(), Some((_, Message::ProviderRequest(_)))) {
+        if matches!(
+            bench.ask(greedy, at_port(port.into(), port)).first(),
+            Some((_, Message::Request(Request { route: Some(Route { hop: None, .. }), .. })))
+        ) {
             begun.push((2, port));
         }
         is_sent(&mut bench, &begun, u32::MAX);

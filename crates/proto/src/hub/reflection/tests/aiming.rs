@@ -9,9 +9,8 @@ use crate::service::ServiceSet;
 
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 
-fn at_host(to: impl Into<SocketAddr>, hops: u8) -> Option<RequestParams> {
-    let reflect = CopyTarget { to: to.into(), tag: StreamTag(7), hops, provider: None, is_resuming: None };
-    Some(RequestParams { copy_target: Some(reflect), ..RequestParams::default() })
+fn at_host(to: impl Into<SocketAddr>, hops: u8) -> Option<CopyTarget> {
+    Some(CopyTarget { to: to.into(), tag: StreamTag(7), hops, provider: None, is_resuming: None })
 }
 
 fn at(hosts: &[[u8; 4]]) -> Address {
@@ -26,8 +25,10 @@ fn asked(seen: [u8; 4], named: [u8; 4], to: ([u8; 4], u16)) -> Vec<(ConnectionId
     let requester = bench.up_over(2, Role::Node, at(&[seen]), None);
     let published = Record { services: ServiceSet::EMPTY, addresses: vec![at(&[seen, named])], ..record(2) };
     bench.say(requester, &Message::Publish(published));
-    let sent = bench.ask(requester, Request { params: at_host(to, 0), ..subscribe(1) });
-    let is_handed_on = sent.iter().any(|(_, message)| matches!(message, Message::ProviderRequest(_)));
+    let sent = bench.ask(requester, Request { copy_target: at_host(to, 0), ..subscribe(1) });
+    let is_handed_on = sent
+        .iter()
+        .any(|(_, message)| matches!(message, Message::Request(Request { route: Some(Route { hop: None, .. }), .. })));
     assert_eq!(grants(&mut bench).len(), usize::from(is_handed_on));
     sent
 }
@@ -71,10 +72,14 @@ fn hub_copies_go_to_checked_hosts() {
         bench.provider(1);
         let peer = bench.up_over(100, Role::SuperNode, seen.clone(), None);
         announce_at(&mut bench, peer, 100, std::slice::from_ref(&named));
-        let params = at_host((host, 9_000), hops);
-        let carry = RouteRequest { service: Service::Video, params, hops_left: HOPS - hubs, ..carried(1) };
-        let sent = bench.say(peer, &Message::RouteRequest(carry));
-        let is_forwarded = sent.iter().any(|(_, message)| matches!(message, Message::ProviderRequest(_)));
+        let carry = Request {
+            copy_target: at_host((host, 9_000), hops),
+            ..carried(1).with(|spec| spec.service = Service::Video).with_hop(|hop| hop.hops_left = HOPS - hubs)
+        };
+        let sent = bench.say(peer, &Message::Request(carry));
+        let is_forwarded = sent.iter().any(|(_, message)| {
+            matches!(message, Message::Request(Request { route: Some(Route { hop: None, .. }), .. }))
+        });
         assert_eq!((is_forwarded, grants(&mut bench).len()), (goes, usize::from(goes)), "{host:?} {hops} {hubs}");
         if !goes {
             assert_eq!(refused(&sent), (peer, Reason::NotAllowed));

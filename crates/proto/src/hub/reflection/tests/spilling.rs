@@ -12,18 +12,15 @@ fn member(bench: &mut Bench, number: u8, residual_kbps: u32) -> ConnectionId {
 }
 
 /// The request as the hub at the other end of a carry hands it back.
-fn back_again(carry: &RouteRequest) -> Message {
-    let params = carry.params.map(|params| RequestParams {
-        copy_target: params.copy_target.map(|_| CopyTarget {
-            to: media(),
-            tag: StreamTag(99),
-            hops: 1,
-            provider: None,
-            is_resuming: None,
-        }),
-        ..params
-    });
-    Message::RouteRequest(RouteRequest { direction: RouteDirection::Down, hops_left: 2, params, ..carry.clone() })
+fn back_again(carry: &Request) -> Message {
+    let (to, tag) = (media(), StreamTag(99));
+    Message::Request(Request {
+        copy_target: carry.copy_target.map(|_| CopyTarget { to, tag, hops: 1, provider: None, is_resuming: None }),
+        ..carry.clone().with_hop(|hop| {
+            hop.direction = RouteDirection::Down;
+            hop.hops_left = 2
+        })
+    })
 }
 
 #[test]
@@ -33,10 +30,7 @@ fn full_home_forwards_request_unchanged() {
     has_left(&mut bench, VIDEO_KBPS - 1);
     let (_, carry) = the_carry(&bench.ask(requester, subscribe(1)));
     let to = ([10, 0, 0, 2], 9_000).into();
-    assert_eq!(
-        reflect_of(carry.params),
-        CopyTarget { to, tag: StreamTag(7), hops: 0, provider: None, is_resuming: None }
-    );
+    assert_eq!(reflect_of(&carry), CopyTarget { to, tag: StreamTag(7), hops: 0, provider: None, is_resuming: None });
     assert_eq!((grants(&mut bench), bench.hub.counters().saturated), (Vec::new(), 0));
 }
 
@@ -45,15 +39,15 @@ fn saturated_upstream_asked_to_send_directly() {
     let mut bench = bench();
     let ((_, beyond), requester) = (between(&mut bench), bench.requester(2));
     let (_, carry) = the_carry(&bench.ask(requester, subscribe(1)));
-    assert_eq!(reflect_of(carry.params).hops, 1);
-    let (id, origin) = (carry.id, Some(carry.requester));
+    assert_eq!(reflect_of(&carry).hops, 1);
+    let (id, origin) = (carry.id, Some(carry.requester()));
     let full =
         Message::Decline(Decline { id, reason: Reason::Saturated, retry_after_ms: Some(9_000), requester: origin });
     let (to, again) = the_carry(&bench.say(beyond, &full));
-    assert_eq!((to, reflect_of(again.params).hops, again.nonce), (beyond, 0, carry.nonce));
+    assert_eq!((to, reflect_of(&again).hops, again.nonce), (beyond, 0, carry.nonce));
     // It owns the place as well.
     let (to, owned) = the_carry(&bench.say(beyond, &full));
-    assert_eq!((to, owned.direction, reflect_of(owned.params).hops), (beyond, RouteDirection::Across, 0));
+    assert_eq!((to, owned.hop().unwrap().direction, reflect_of(&owned).hops), (beyond, RouteDirection::Across, 0));
     assert_eq!(refused(&bench.say(beyond, &full)), (requester, Reason::Saturated));
 }
 
@@ -62,8 +56,9 @@ fn changed_request_retried_after_refusal() {
     let mut bench = bench();
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, VIDEO_KBPS - 1);
-    let carry =
-        |hops| Message::RouteRequest(RouteRequest { service: Service::Video, params: wanted(hops), ..carried(1) });
+    let carry = |hops| {
+        Message::Request(Request { copy_target: wanted(hops), ..carried(1).with(|spec| spec.service = Service::Video) })
+    };
     let declined = |sent: &[(ConnectionId, Message)]| {
         sent.iter().any(|(_, message)| matches!(message, Message::Decline(Decline { reason: Reason::Saturated, .. })))
     };
@@ -81,15 +76,18 @@ fn overflow_hub_fetches_stream_back() {
     let (few, many) = (member(&mut bench, 100, 2 * VIDEO_KBPS), member(&mut bench, 101, 7_000));
     has_left(&mut bench, VIDEO_KBPS);
     let (to, carry) = the_carry(&bench.ask(requester, subscribe(1)));
-    assert_eq!((to, carry.direction, carry.provider), (many, RouteDirection::Overflow, Some(node(1))));
+    assert_eq!(
+        (to, carry.hop().unwrap().direction, carry.hop().unwrap().provider),
+        (many, RouteDirection::Overflow, Some(node(1)))
+    );
     let at_requester =
         CopyTarget { to: ([10, 0, 0, 2], 9_000).into(), tag: StreamTag(7), hops: 0, provider: None, is_resuming: None };
-    assert_eq!((reflect_of(carry.params), grants(&mut bench).len()), (at_requester, 0));
+    assert_eq!((reflect_of(&carry), grants(&mut bench).len()), (at_requester, 0));
     let (_, forward) = the_forward(&bench.say(many, &back_again(&carry)));
     let granted = grants(&mut bench)[0];
     assert_eq!((granted.to, granted.their_tag), (([10, 0, 0, 101], media().port()).into(), StreamTag(99)));
-    assert_eq!((granted.kind, granted.tag), (DownstreamKind::Reflector, reflect_of(forward.params).tag));
-    assert_eq!(reflect_of(forward.params).hops, 2);
+    assert_eq!((granted.kind, granted.tag), (DownstreamKind::Reflector, reflect_of(&forward).tag));
+    assert_eq!(reflect_of(&forward).hops, 2);
     // Said once more it changes nothing, and another hub has no part in it.
     let sent = bench.say(many, &back_again(&carry));
     assert!(matches!(&sent[..], [(_, Message::RequestAck { .. })]), "{sent:?}");
@@ -110,9 +108,9 @@ fn overflow_hubs_exhausted_before_own_copy() {
     has_left(&mut bench, VIDEO_KBPS);
     let mut sent = bench.ask(requester, subscribe(1));
     for hub in hubs {
-        let (to, RouteRequest { id, requester, .. }) = the_carry(&sent);
+        let (to, carry) = the_carry(&sent);
         assert_eq!(to, hub);
-        let (reason, requester) = (Reason::Saturated, Some(requester));
+        let (id, reason, requester) = (carry.id, Reason::Saturated, Some(carry.requester()));
         sent = bench.say(hub, &Message::Decline(Decline { id, reason, retry_after_ms: None, requester }));
     }
     the_forward(&sent);
@@ -121,20 +119,25 @@ fn overflow_hubs_exhausted_before_own_copy() {
 
 #[test]
 fn hub_reflects_overflow_with_free_capacity() {
-    let asked =
-        RouteRequest { service: Service::Video, params: wanted(0), direction: RouteDirection::Overflow, ..carried(1) };
+    let asked = Request {
+        copy_target: wanted(0),
+        ..carried(1).with(|spec| spec.service = Service::Video).with_hop(|hop| hop.direction = RouteDirection::Overflow)
+    };
     let mut bench = bench();
     let home = bench.up(100, Role::SuperNode);
-    let (to, carry) = the_carry(&bench.say(home, &Message::RouteRequest(asked.clone())));
-    assert_eq!((to, carry.direction, carry.provider), (home, RouteDirection::Down, Some(node(1))));
-    let onward = reflect_of(carry.params);
+    let (to, carry) = the_carry(&bench.say(home, &Message::Request(asked.clone())));
+    assert_eq!(
+        (to, carry.hop().unwrap().direction, carry.hop().unwrap().provider),
+        (home, RouteDirection::Down, Some(node(1)))
+    );
+    let onward = reflect_of(&carry);
     assert_eq!((onward.to, onward.hops), (media(), 1));
     let granted = grants(&mut bench)[0];
     assert_eq!((granted.kind, granted.tag, granted.their_tag), (DownstreamKind::Subscriber, onward.tag, StreamTag(7)));
-    bench.say(home, &Message::RequestAck { id: carry.id, requester: Some(carry.requester), provider: None });
+    bench.say(home, &Message::RequestAck { id: carry.id, requester: Some(carry.requester()), provider: None });
     bench.wait(Duration::from_millis(300));
-    let (_, again) = the_carry(&bench.say(home, &Message::RouteRequest(asked.clone())));
-    assert_eq!(reflect_of(again.params), onward);
+    let (_, again) = the_carry(&bench.say(home, &Message::Request(asked.clone())));
+    assert_eq!(reflect_of(&again), onward);
     has_left(&mut bench, VIDEO_KBPS - 1);
     let elsewhere = CopyTarget {
         to: ([10, 0, 0, 51], 9_000).into(),
@@ -143,14 +146,13 @@ fn hub_reflects_overflow_with_free_capacity() {
         provider: None,
         is_resuming: None,
     };
-    let params = Some(RequestParams { copy_target: Some(elsewhere), ..RequestParams::default() });
     let sent = bench.say(
         home,
-        &Message::RouteRequest(RouteRequest {
-            service: Service::Video,
-            params,
-            direction: RouteDirection::Overflow,
+        &Message::Request(Request {
+            copy_target: Some(elsewhere),
             ..carried(2)
+                .with(|spec| spec.service = Service::Video)
+                .with_hop(|hop| hop.direction = RouteDirection::Overflow)
         }),
     );
     let declined = |(_, message): &(ConnectionId, Message)| {
@@ -161,7 +163,7 @@ fn hub_reflects_overflow_with_free_capacity() {
 
 #[test]
 fn count_policy_never_overflows() {
-    let mut bench = reflecting(1, Policy::Count(0));
+    let mut bench = reflecting(1, OverflowPolicy::Count(0));
     let (_, requester) = (bench.provider(1), bench.requester(2));
     member(&mut bench, 100, 7_000);
     assert_eq!(refused(&bench.ask(requester, subscribe(1))), (requester, Reason::Saturated));

@@ -1,5 +1,5 @@
-//! Flows that share a bottleneck, in virtual time: real QUIC connections with
-//! real connections over them, each kept busy with an object to send.
+//! Flows that share a bottleneck, in virtual time: each is a real connection over real QUIC connections and always has
+//! an object to send.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,23 +11,21 @@ use roost_proto::{Channel, Congestion, Delivery, Service};
 use crate::quic::simulated::QuicEnd;
 use crate::simulated::{EndEvent, SimulatedEnd};
 
-/// Messages of an object.
 const MESSAGE_BYTES: u64 = 60_000;
-/// Messages of a stream.
 const STREAM_BYTES: u64 = 6_000;
-/// What a packet of 1200 bytes has of a message.
+/// The bytes of a message in a packet of 1200 bytes.
 const PACKET_PAYLOAD: f64 = 1160.0;
-/// A queue holds this much at least.
+/// The least size of a queue, in bytes.
 const LEAST_QUEUE: u64 = 30 * 1500;
 
-/// What is between the two sides, the same each way.
+/// The path between the two sides, the same in both directions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PathProfile {
     pub(super) mbit: f64,
     pub(super) rtt_ms: u64,
-    /// Of the packets behind the bottleneck.
+    /// The part of the packets lost after the bottleneck.
     pub(super) loss: f64,
-    /// In parts of what the connection holds in a round trip.
+    /// A multiple of the bytes that the link carries in a round trip.
     pub(super) queue: f64,
 }
 
@@ -45,15 +43,14 @@ impl PathProfile {
     }
 }
 
-/// One direction of the path.
 pub(super) struct BottleneckQueue {
     path: PathProfile,
     free_at: Instant,
-    /// When each packet is there, for which flow.
+    /// The arrival time and the flow of each packet.
     under_way: VecDeque<(Instant, usize, Bytes)>,
     offered: u64,
     dropped: u64,
-    /// Seconds of queue that packets found.
+    /// The queuing time of each packet, in seconds.
     waited: Vec<f64>,
 }
 
@@ -87,94 +84,92 @@ impl BottleneckQueue {
 }
 
 impl BottleneckQueue {
-    /// A packet that is there by now.
+    /// The next packet, if it has arrived.
     pub(super) fn arrived(&mut self, now: Instant) -> Option<Bytes> {
         self.next().filter(|at| *at <= now)?;
         self.under_way.pop_front().map(|(.., content)| content)
     }
 
-    /// Arrival of the next packet.
+    /// The arrival time of the next packet.
     pub(super) fn next(&self) -> Option<Instant> {
         self.under_way.front().map(|(at, ..)| *at)
     }
 }
 
-/// An object on its way from one end to the other, a stream, or both over one connection.
+/// An object under way from one end to the other, a stream, or both over one connection.
 struct Flow {
     begins: Instant,
     /// Bytes per second of a stream that goes before the object.
     stream: u64,
-    /// Bytes of it that have left, and that have arrived.
+    /// Bytes of the stream that have left, and that have arrived.
     streamed: [u64; 2],
     ends: Option<[QuicEnd; 2]>,
     congestion: Congestion,
     left: u64,
-    /// Bytes that arrived, by the second since all began.
+    /// Bytes that arrived, for each second since the beginning.
     arrived: Vec<u64>,
     failed: Option<String>,
     done_at: Option<Instant>,
     size: u64,
 }
 
-/// When the next message of a stream is due of which so much has left.
+/// The time at which the next message of a stream is due, after `left` bytes have left.
 fn stream_due(begins: Instant, bytes_per_second: u64, left: u64) -> Option<Instant> {
     (bytes_per_second > 0).then(|| begins + Duration::from_secs_f64(left as f64 / bytes_per_second as f64))
 }
 
-/// What came of it.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// Of each flow: bytes that arrived, by the second.
+    /// For each flow, the bytes that arrived in each second.
     pub(super) arrived: Vec<Vec<u64>>,
-    /// How long the first took.
     pub(super) took: Duration,
     pub(super) failures: Vec<String>,
     path: PathProfile,
     pub(super) offered: u64,
     waited: Vec<f64>,
-    /// Bytes of the first flow's stream.
+    /// Bytes of the first flow's stream that arrived.
     streamed: u64,
 }
 
 impl Outcome {
-    /// What of the connection the first flow had, from its first packet to its last.
+    /// The part of the link that the first flow used, from its first packet to its last.
     pub(super) fn goodput(&self) -> f64 {
         let bytes: u64 = self.arrived[0].iter().sum();
         bytes as f64 / self.took.as_secs_f64() / self.path.bytes_per_second()
     }
 
-    /// The same of some flow between two seconds.
+    /// The part of the link that a flow used between two seconds.
     pub(super) fn between(&self, flow: usize, from: usize, to: usize) -> f64 {
         let bytes: u64 = self.arrived[flow].iter().skip(from).take(to - from).sum();
         bytes as f64 / (to - from) as f64 / self.path.bytes_per_second()
     }
 
-    /// The packets that this takes, without those that are lost.
+    /// The packets of these bytes, without those that are lost.
     pub(super) fn packets_per_second(&self, flow: usize, from: usize, to: usize) -> f64 {
         self.between(flow, from, to) * self.path.bytes_per_second() / PACKET_PAYLOAD
     }
 
-    /// Packets at the bottleneck beyond those that the bytes and the losses behind it need.
+    /// Packets at the bottleneck beyond the number that the bytes and the losses after it require.
     pub(super) fn waste(&self) -> f64 {
         let bytes: u64 = self.arrived.iter().flatten().sum();
         let needed = bytes as f64 / PACKET_PAYLOAD / (1.0 - self.path.loss);
         self.offered as f64 / needed - 1.0
     }
 
-    /// The mean queue, in parts of what the connection holds in a round trip.
+    /// The mean queue, as a multiple of the bytes that the link carries in a round trip.
     pub(super) fn queue(&self) -> f64 {
         let mean = self.waited.iter().sum::<f64>() / self.waited.len() as f64;
         mean / self.path.rtt().as_secs_f64()
     }
 
-    /// The queue that 95 % of the packets found less of, ms.
+    /// The 95th percentile of the queuing time, in milliseconds.
     pub(super) fn p95_queue_ms(&self) -> f64 {
         let mut waited = self.waited.clone();
         waited.sort_by(f64::total_cmp);
         waited.get(waited.len() * 95 / 100).map_or(0.0, |seconds| seconds * 1e3)
     }
 
-    /// How evenly the flows share what they have between two seconds: 1 if all have the same.
+    /// Jain's fairness index of the flows between two seconds: 1 if all have the same share.
     pub(super) fn fairness(&self, from: usize, to: usize) -> f64 {
         let shares: Vec<f64> = (0..self.arrived.len()).map(|flow| self.between(flow, from, to)).collect();
         let sum: f64 = shares.iter().sum();
@@ -182,8 +177,8 @@ impl Outcome {
     }
 }
 
-/// What arrives of a stream of so many Mbit/s beside an object that never ends,
-/// over one connection or over one each, in 8 s.
+/// The part of a stream of `mbit` Mbit/s that arrives beside an endless object in 8 s, over the same connection or over
+/// one each.
 pub(super) fn beside_an_object(path: PathProfile, mbit: f64, over_one: bool) -> f64 {
     let limit = Duration::from_secs(8);
     let flows = [Congestion::Rate; 2];
@@ -197,8 +192,8 @@ pub(super) fn beside_an_object(path: PathProfile, mbit: f64, over_one: bool) -> 
     outcome.streamed as f64 * 8.0 / (mbit * 1e6 * limit.as_secs_f64())
 }
 
-/// Sends an object of so many bytes with each of these, the next five seconds
-/// after the one before, and stops when the first has arrived or after `limit`.
+/// Sends an object of `bytes` with each of these controls, each five seconds after the one before. Stops when the first
+/// object has arrived or after `limit`.
 pub(super) fn transfer(path: PathProfile, flows: &[Congestion], bytes: u64, limit: Duration, seed: u64) -> Outcome {
     BottleneckHarness::new(path, flows, bytes, seed).run(limit)
 }
@@ -325,7 +320,6 @@ impl BottleneckHarness {
         }
     }
 
-    /// When something happens next.
     fn next(&mut self) -> Option<Instant> {
         let arrivals = self.lanes.iter().filter_map(|lane| lane.under_way.front().map(|(at, ..)| *at));
         let starts = self.flows.iter().filter(|flow| flow.ends.is_none()).map(|flow| flow.begins);

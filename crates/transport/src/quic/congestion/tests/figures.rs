@@ -1,5 +1,5 @@
-//! Tables for who works on congestion control: they assert nothing.
-//! `cargo test --release -p roost-transport --lib --features simulated figures -- --ignored --nocapture`
+//! Tables for work on congestion control: they assert nothing. `cargo test --release -p roost-transport --lib
+//! --features simulated figures -- --ignored --nocapture`
 
 use std::time::Duration;
 

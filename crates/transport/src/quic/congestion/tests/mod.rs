@@ -1,5 +1,5 @@
-//! Objects over the paths on which bulk transfer is measured, and what the
-//! formulae say. `ROOST_SEEDS=N` runs each path with N seeds.
+//! Objects over the paths on which bulk transfer is measured, compared with the formulae of the control laws.
+//! `ROOST_SEEDS=N` runs each path with N seeds.
 
 mod bottleneck;
 mod figures;
@@ -18,22 +18,20 @@ const REGIONAL: PathProfile = PathProfile { mbit: 40.0, rtt_ms: 17, loss: 0.004,
 const SATELLITE: PathProfile = PathProfile { mbit: 20.0, rtt_ms: 600, loss: 0.001, queue: 1.0 };
 const CLEAN: PathProfile = PathProfile { mbit: 200.0, rtt_ms: 100, loss: 0.0, queue: 1.0 };
 const NEARLY_CLEAN: PathProfile = PathProfile { loss: 0.0001, ..CLEAN };
-/// On which flows share.
 const SHARED: PathProfile = PathProfile { loss: 0.0, ..REGIONAL };
 
 const MB: u64 = 1_000_000;
-/// Longer than any transfer takes that is as quick as it should be.
+/// Longer than any transfer takes that is as fast as it should be.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How many seeds to run where so many are usual.
+/// The seeds to run: `usual` ones, unless the environment asks for more.
 fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
     let asked = std::env::var("ROOST_SEEDS").ok().and_then(|text| text.parse().ok());
     1..=asked.unwrap_or(usual)
 }
 
-/// Whether `rate` fills a path to this part with an object, from the dial on,
-/// without waste and without a standing queue. Packets of 1200 bytes carry 95 %
-/// at most.
+/// Checks that `rate` fills this part of a path with an object, from the dial on, without waste and without a standing
+/// queue. Packets of 1200 bytes carry 95 % at most.
 fn is_filled(path: PathProfile, bytes: u64, least: f64) {
     for seed in seeds(1) {
         let outcome = transfer(path, &[Congestion::Rate], bytes, LIMIT, seed);
@@ -60,7 +58,8 @@ fn rate_fills_satellite_path() {
     is_filled(SATELLITE, 50 * MB, 0.79);
 }
 
-/// The part of a satellite's connection in so long, with a queue of this length, and what 95 % of the packets queue.
+/// The part of a satellite's link that is used, with a queue of this length, and the 95th percentile of the queuing
+/// time.
 fn over_a_satellite(queue: f64, seconds: u64, seed: u64) -> (f64, f64) {
     let path = PathProfile { queue, ..SATELLITE };
     let outcome = transfer(path, &[Congestion::Rate], u64::MAX, Duration::from_secs(seconds), seed);
@@ -89,7 +88,7 @@ fn random_loss_hurts_cubic_not_rate() {
     assert!(cubic < 0.3 && rate > 3.0 * cubic && udt > 1.2 * cubic, "cubic {cubic:.2}, udt {udt:.2}, rate {rate:.2}");
 }
 
-/// Packets per second that `udt` settles at, and what its law says: see [`super::udt`].
+/// The rate at which `udt` settles, in packets per second, and the rate by its law: see [`super::udt`].
 fn udt_and_its_law(path: PathProfile) -> (f64, f64) {
     let (from, to) = (20, 80);
     let of_seed = |seed| {
@@ -109,8 +108,8 @@ fn udt_law_holds_for_any_rtt() {
     }
 }
 
-/// Why all services of a connection share the connection of each path: what goes first
-/// can have the whole connection, which no congestion control of its own would give it.
+/// The reason why all services share a connection: an urgent service can use the whole link, which the congestion
+/// control of a separate connection would not allow.
 #[test]
 fn stream_precedes_object_on_shared_connection() {
     let came = |over_one| beside_an_object(SHARED, 30.0, over_one);
@@ -118,7 +117,7 @@ fn stream_precedes_object_on_shared_connection() {
     assert!(one > 0.95 && two < 0.8, "over one quinn_connection {one:.2}, over one each {two:.2}");
 }
 
-/// How evenly two share, the second of which begins about 5 s later.
+/// The fairness of two flows, the second of which begins about 5 s later.
 fn evenness(first: Congestion, second: Congestion) -> f64 {
     let of_seed = |seed| transfer(SHARED, &[first, second], u64::MAX, Duration::from_secs(30), seed).fairness(12, 30);
     let all: Vec<f64> = seeds(2).map(of_seed).collect();
@@ -138,9 +137,8 @@ fn rate_and_cubic_share_evenly() {
     assert!(before >= 0.9 && after >= 0.85, "rate first {before:.3}, cubic first {after:.3}");
 }
 
-/// A stream with more than 1024 gaps ends a connection of quinn. The longest
-/// stream here is a chunk; the least that a packet carries of it is a kilobyte
-/// but for the last, so that it is never in more pieces than this.
+/// quinn ends a connection when a stream has more than 1024 gaps. The longest stream here is a chunk. All its packets
+/// but the last carry at least a kilobyte of it, so it never has that many gaps.
 #[test]
 fn stream_gaps_never_end_connection() {
     const { assert!(MAX_CHUNK_BYTES / 1000 + 1 < 1024 / 32) };
@@ -153,8 +151,8 @@ fn stream_gaps_never_end_connection() {
     }
 }
 
-/// Sends an object with twenty seeds: it must arrive, whatever is lost. How much
-/// of the path it had is told, and held to nothing: see [`is_filled`].
+/// Sends an object with twenty seeds: it must arrive whatever is lost. The used part of the path is only printed;
+/// [`is_filled`] checks it.
 #[expect(clippy::print_stdout, reason = "figures for who runs it with --nocapture")]
 fn never_breaks_off(path: PathProfile, bytes: u64) {
     let goodput = |seed| {
@@ -186,7 +184,7 @@ fn object_survives_satellite_path() {
 
 #[test]
 fn object_survives_long_fat_paths() {
-    // Beyond the beginning, in which a queue runs over.
+    // Longer than the startup, in which a queue overflows.
     never_breaks_off(CLEAN, 15 * MB);
     never_breaks_off(NEARLY_CLEAN, 15 * MB);
 }

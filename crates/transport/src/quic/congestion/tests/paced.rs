@@ -1,4 +1,4 @@
-//! Frames at a steady rate over two connections at once, in virtual time.
+//! Frames at a steady rate over two paths at once, in virtual time.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,17 @@ use super::bottleneck::{BottleneckQueue, PathProfile};
 use crate::quic::simulated::QuicEnd;
 use crate::simulated::{EndEvent, SimulatedEnd};
 
-/// 100 Mbit/s with a queue of 12 ms, as the connections of the lab.
+/// 100 Mbit/s with a queue of 12 ms, like the links of the lab.
 const CONNECTION: PathProfile = PathProfile { mbit: 100.0, rtt_ms: 1, loss: 0.0, queue: 12.0 };
 const FRAME_BYTES: usize = 65_000;
 const PERIOD: Duration = Duration::from_millis(10);
-/// Until both paths are there.
+/// The time in which both paths come up.
 const LEAD: Duration = Duration::from_millis(200);
 
 struct PacedFrameHarness {
     now: Instant,
     ends: [QuicEnd; 2],
-    /// By side and path.
+    /// One queue for each side and path.
     lanes: [[BottleneckQueue; 2]; 2],
     random: SplitMix64,
 }
@@ -33,7 +33,7 @@ impl PacedFrameHarness {
         Self { now, ends, lanes: [[lane(), lane()], [lane(), lane()]], random: SplitMix64::new(1) }
     }
 
-    /// Does what is due now; answers the messages that the second end has got.
+    /// Runs the due events. Returns the messages that the second end received.
     fn step(&mut self) -> Vec<Bytes> {
         let Self { now, ends, lanes, random } = self;
         for (side, paths) in lanes.iter_mut().enumerate() {
@@ -69,7 +69,7 @@ impl PacedFrameHarness {
     }
 }
 
-/// Time that the slowest of so many frames took.
+/// The longest time that one of `count` frames took.
 fn slowest(class: DeliveryClass, loss: f64, count: u32) -> Duration {
     let mut world = PacedFrameHarness::new(loss);
     let begin = world.now + LEAD;
@@ -92,7 +92,7 @@ fn slowest(class: DeliveryClass, loss: f64, count: u32) -> Duration {
     slowest
 }
 
-/// The first one, too, which meets paths of which nothing is known.
+/// The first frame must be in time too, although nothing is known of the paths yet.
 #[test]
 fn duplicated_frames_are_never_late() {
     for loss in [0.0, 0.01] {

@@ -1,21 +1,21 @@
-//! What is lost, and what is done about silence.
+//! Detection of losses, and probes when the remote is silent.
 
 use std::time::{Duration, Instant};
 
 use super::super::recovery::{Pacer, REORDERING, Window};
 use super::{ReliableSender, Sent};
 
-/// How long a peer may leave reliable data unacknowledged before it is gone.
+/// The time for which a remote may leave reliable data unacknowledged before it counts as gone.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// And how many probes it must have ignored.
+/// The least number of probes that it must have ignored as well.
 const MIN_PROBES: u32 = 3;
 
-/// The peer has not acknowledged anything for too long.
+/// The remote has acknowledged nothing for too long.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RemoteSilent;
 
 impl ReliableSender {
-    /// Declares lost what later packets have overtaken (RFC 9002, section 6.1).
+    /// Declares packets lost that later ones have overtaken (RFC 9002, section 6.1).
     pub(super) fn detect_losses(&mut self, now: Instant) {
         let Some(largest) = self.largest_acked else { return };
         let delay = self.rtt.loss_delay();
@@ -37,8 +37,8 @@ impl ReliableSender {
         }
     }
 
-    /// What is under way may not arrive: asks at once, with one packet. When to
-    /// ask by ourselves and when to give up stays as it is.
+    /// Sends one probe at once, because the packets under way may not have arrived. The times of the next probe and of
+    /// giving up stay the same.
     pub(in crate::udp::session) fn probe(&mut self) {
         if self.probe_deadline().is_some() {
             self.probes = self.probes.max(1);
@@ -49,8 +49,8 @@ impl ReliableSender {
         self.probes > 0
     }
 
-    /// What is under way has gone where the peer is not any more. If the path
-    /// is another one, what was learnt of it does not hold (RFC 9000, section 9.4).
+    /// Counts all packets under way as lost, since they went to the remote's former address. If the path is another
+    /// one, its measurements do not apply any more (RFC 9000, section 9.4).
     pub(in crate::udp::session) fn change_path(&mut self, now: Instant, is_other: bool) {
         for sent in std::mem::take(&mut self.under_way).into_values() {
             self.note_lost(&sent);
@@ -66,7 +66,7 @@ impl ReliableSender {
         }
     }
 
-    /// Runs what is due.
+    /// Runs the due timers: detects losses, and starts probes.
     pub(in crate::udp::session) fn handle_timeout(&mut self, now: Instant) -> Result<(), RemoteSilent> {
         if self.loss_deadline().is_some_and(|at| at <= now) {
             self.detect_losses(now);
@@ -84,15 +84,15 @@ impl ReliableSender {
         Ok(())
     }
 
-    /// When to call [`Self::handle_timeout`].
+    /// The time at which [`Self::handle_timeout`] must be called.
     pub(in crate::udp::session) fn deadline(&self) -> Option<Instant> {
         let patience = self.patience_ends().filter(|_| self.failures > MIN_PROBES);
         let probing = self.probe_deadline().into_iter().chain(patience);
         self.loss_deadline().into_iter().chain(probing).chain(self.paced).min()
     }
 
-    /// When the peer is given up, if it has ignored enough probes: of those that
-    /// have left, the last may still be answered.
+    /// The time at which the remote counts as gone, if it has ignored enough probes. The last probe that has left may
+    /// still be answered.
     fn patience_ends(&self) -> Option<Instant> {
         self.silent_since.filter(|_| self.probe_deadline().is_some()).map(|since| since + PATIENCE)
     }

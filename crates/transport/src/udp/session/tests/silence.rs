@@ -1,4 +1,4 @@
-//! When nothing is acknowledged: who asks, how often, and for how long.
+//! The probes to a silent remote: their cause, their intervals and their end.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn probe_backoff_starts_at_measured_rtt() {
             session.handle_timeout(now).unwrap();
         }
         let gaps: Vec<_> = left.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        // Three round trips, since its variation is not known, and what the peer may wait.
+        // Three round trips, since the variation is unknown, and the longest delay of an acknowledgement.
         assert_eq!(gaps[0], 3 * rtt + Duration::from_millis(5));
         let longest = gaps[0].max(Duration::from_secs(2));
         assert!(gaps.windows(2).all(|pair| pair[1] == (2 * pair[0]).min(longest)), "{gaps:?}");
@@ -69,7 +69,7 @@ fn forced_probes_keep_silence_limit() {
         });
         let waited = gave_up.expect("it is given up") - start;
         assert!(waited >= Duration::from_secs(10) && waited < Duration::from_secs(11), "{rtt:?}: {waited:?}");
-        // One per turn, a window, and two for each time-out.
+        // One per turn, a window, and two for each timeout.
         assert!(sent <= 200 + 10 + 2 * 16, "{rtt:?}: {sent}");
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::claims::Claim;
 use super::replica_sync::{ReplicaEntry, ReplicaReceiver};
-use super::{Hub, HubEvent, HubKind, Sender};
+use super::{Hub, HubEvent, HubKind, HubLimit, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{DirectoryQuery, Hit, PreviousEntry, PublishOutcome};
 use crate::grid::Cell;
@@ -61,17 +61,18 @@ impl Replicas {
     }
 
     /// Another hub says that a node of `home`, whose record is here, is its own.
-    pub(super) fn contest(&mut self, node: NodeId, claim: Claim) {
+    pub(super) fn record_contested_claim(&mut self, node: NodeId, claim: Claim) {
         let known = self.contested.get(&node);
         if known.is_some_and(|known| known.version > claim.version) {
             return;
         }
-        let copy = self.contested.remove(&node).filter(|known| known.version == claim.version && claim.copy.is_none());
-        self.contested.insert(node, Claim { copy: claim.copy.or(copy.and_then(|known| known.copy)), ..claim });
+        let update =
+            self.contested.remove(&node).filter(|known| known.version == claim.version && claim.record.is_none());
+        self.contested.insert(node, Claim { record: claim.record.or(update.and_then(|known| known.record)), ..claim });
         if self.contested.len() > MAX_CONTESTED {
-            let mut wanted = BTreeMap::<NodeId, usize>::new();
-            self.contested.values().for_each(|claim| *wanted.entry(claim.home).or_default() += 1);
-            let most = wanted.into_iter().max_by_key(|(_, count)| *count).map(|(home, _)| home);
+            let mut missing = BTreeMap::<NodeId, usize>::new();
+            self.contested.values().for_each(|claim| *missing.entry(claim.home).or_default() += 1);
+            let most = missing.into_iter().max_by_key(|(_, count)| *count).map(|(home, _)| home);
             let loser = self.contested.iter().find(|(_, claim)| Some(claim.home) == most).map(|(node, _)| *node);
             loser.map(|node| self.contested.remove(&node));
         }
@@ -87,8 +88,8 @@ impl Replicas {
     pub(super) fn close_receiver(&mut self, home: NodeId, connection: ConnectionId, last: bool) {
         if last {
             self.receivers.remove(&home);
-        } else if let Some(book) = self.receivers.get_mut(&home) {
-            book.close(connection);
+        } else if let Some(receiver) = self.receivers.get_mut(&home) {
+            receiver.close(connection);
         }
     }
 
@@ -98,8 +99,8 @@ impl Replicas {
         self.homes.values().for_each(|home| *held.entry(*home).or_default() += 1);
         let most = held.into_iter().max_by_key(|(_, count)| *count).map(|(home, _)| home)?;
         let node = self.nodes_of(most).last()?;
-        if let Some(book) = self.receivers.get_mut(&most) {
-            book.strike_node(node);
+        if let Some(receiver) = self.receivers.get_mut(&most) {
+            receiver.remove_node(node);
         }
         self.release(node);
         Some(node)
@@ -142,69 +143,70 @@ impl Hub {
 
     /// A home tells of nodes for which this hub stands by. What does not follow
     /// on what is known, it is asked to tell again.
-    pub(super) fn handle_replica_update(&mut self, now: Time, from: Sender, copy: wire::ReplicaUpdate) {
-        let mut book =
+    pub(super) fn handle_replica_update(&mut self, now: Time, from: Sender, update: wire::ReplicaUpdate) {
+        let mut receiver =
             self.replicas.receivers.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.connection));
-        book.limit((self.config.limits.nodes as usize).saturating_sub(self.replicas.numbered()));
-        let (number, follows) = (copy.sequence, book.accept_next(from.connection, &copy));
-        let wanted = if follows { self.take_in(now, from.node, &mut book, copy) } else { BTreeSet::new() };
-        self.replicas.receivers.insert(from.node, book);
-        if !follows || !wanted.is_empty() {
+        receiver.limit((self.config.limits.nodes as usize).saturating_sub(self.replicas.numbered()));
+        let (number, follows) = (update.sequence, receiver.accept_next(from.connection, &update));
+        let missing =
+            if follows { self.apply_replica_update(now, from.node, &mut receiver, update) } else { BTreeSet::new() };
+        self.replicas.receivers.insert(from.node, receiver);
+        if !follows || !missing.is_empty() {
             // Everybody, if they are too many to be named and fit in.
-            let whole = wanted.len() > MAX_REPLICA_CHANGES && wanted.len() <= self.directory.room();
-            let nodes = if whole { Vec::new() } else { wanted.into_iter().take(MAX_REPLICA_CHANGES).collect() };
-            let wish = Message::ResyncRequest(ResyncRequest { number, nodes });
-            self.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &wish);
+            let whole = missing.len() > MAX_REPLICA_CHANGES && missing.len() <= self.directory.room();
+            let nodes = if whole { Vec::new() } else { missing.into_iter().take(MAX_REPLICA_CHANGES).collect() };
+            let resync = Message::ResyncRequest(ResyncRequest { number, nodes });
+            self.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &resync);
         }
     }
 
     /// Does what a home says, and gives back the numbers of those whose records
     /// would be needed for it.
-    fn take_in(
+    fn apply_replica_update(
         &mut self,
         now: Time,
         home: NodeId,
-        book: &mut ReplicaReceiver,
-        copy: wire::ReplicaUpdate,
+        receiver: &mut ReplicaReceiver,
+        update: wire::ReplicaUpdate,
     ) -> BTreeSet<u32> {
-        for line in copy.removed.iter().filter_map(|number| book.strike(*number)) {
+        for line in update.removed.iter().filter_map(|number| receiver.remove(*number)) {
             if self.directory.get(line.node).is_some_and(|held| held.version() <= line.version) {
-                self.drop_copy(now, home, line.node);
+                self.drop_replica(now, home, line.node);
             }
         }
-        for ReplicaRecord { node, record } in &copy.records {
+        for ReplicaRecord { node, record } in &update.records {
             let line = ReplicaEntry { node: record.node, version: record.version };
-            if book.enter(*node, line) {
+            if receiver.insert(*node, line) {
                 self.store_replica(now, home, record);
             } else {
-                self.counters.over_limit += 1;
+                self.over_limit(home, HubLimit::Replicas);
             }
         }
-        let mut wanted = BTreeSet::new();
-        wanted.extend(copy.moves.into_iter().filter_map(|shift| self.shift_copy(now, home, book, shift)));
-        for ReplicaCapacity { node: number, capacity } in copy.capacities {
-            match book.line(number).filter(|line| self.has_copy(home, *line)) {
+        let mut missing = BTreeSet::new();
+        missing.extend(update.moves.into_iter().filter_map(|shift| self.move_replica(now, home, receiver, shift)));
+        for ReplicaCapacity { node: number, capacity } in update.capacities {
+            match receiver.get(number).filter(|line| self.has_replica(home, *line)) {
                 Some(line) => drop(self.directory.renew(now, line.node, line.version, Some(capacity))),
-                None => wanted.extend(self.missing(book, number)),
+                None => missing.extend(self.missing(receiver, number)),
             }
         }
-        for number in copy.alive.iter().flat_map(|signs| numbers(signs)) {
-            match book.line(number).filter(|line| self.has_copy(home, *line)) {
+        for number in update.alive.iter().flat_map(|signs| numbers(signs)) {
+            match receiver.get(number).filter(|line| self.has_replica(home, *line)) {
                 Some(line) => self.directory.mark_heard(now, line.node),
-                None => wanted.extend(self.missing(book, number)),
+                None => missing.extend(self.missing(receiver, number)),
             }
         }
-        if copy.ends_resync == Some(true) {
-            let named = book.nodes();
+        if update.ends_resync == Some(true) {
+            let named = receiver.nodes();
             for node in self.replicas.nodes_of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
-                self.drop_copy(now, home, node);
+                self.drop_replica(now, home, node);
             }
         }
-        wanted
+        missing
     }
 
     /// A home has a node no more. Another hub that has said so counts now.
-    fn drop_copy(&mut self, now: Time, home: NodeId, node: NodeId) {
+    fn drop_replica(&mut self, now: Time, home: NodeId, node: NodeId) {
         if self.replicas.home_of(node) != Some(home) {
             return;
         }
@@ -212,9 +214,9 @@ impl Hub {
         self.replicas.release(node);
         let place = self.directory.remove(node);
         self.registered(node, place);
-        if let Some(Claim { home, copy, .. }) = claim {
+        if let Some(Claim { home, record: update, .. }) = claim {
             self.note_moved(now, node, home);
-            copy.into_iter().for_each(|copy| self.store_replica(now, home, &copy));
+            update.into_iter().for_each(|update| self.store_replica(now, home, &update));
         }
     }
 
@@ -238,7 +240,7 @@ impl Hub {
         };
         let claimed = self.replicas.nodes_of(home).filter(is_newer);
         for node in claimed.collect::<Vec<_>>() {
-            self.drop_copy(now, home, node);
+            self.drop_replica(now, home, node);
         }
     }
 
@@ -251,31 +253,37 @@ impl Hub {
     }
 
     /// Whether the copy of a record is here just as its home has told it.
-    fn has_copy(&self, home: NodeId, line: ReplicaEntry) -> bool {
+    fn has_replica(&self, home: NodeId, line: ReplicaEntry) -> bool {
         let held = self.directory.get(line.node).map(|entry| entry.version());
         held == Some(line.version) && self.replicas.home_of(line.node) == Some(home)
     }
 
     /// The number, if the node's record is wanted: nothing as new is here, and
     /// there is room for it.
-    fn missing(&self, book: &ReplicaReceiver, number: u32) -> Option<u32> {
+    fn missing(&self, receiver: &ReplicaReceiver, number: u32) -> Option<u32> {
         let has_room = self.directory.room() > 0;
-        let missing = match book.line(number) {
+        let missing = match receiver.get(number) {
             Some(line) => self.directory.get(line.node).map_or(has_room, |held| held.version() < line.version),
-            None => has_room && book.has_room(),
+            None => has_room && receiver.has_room(),
         };
         missing.then_some(number)
     }
 
     /// A node of `home` has moved; its number if its record is needed to know where.
-    fn shift_copy(&mut self, now: Time, home: NodeId, book: &mut ReplicaReceiver, shift: ReplicaMove) -> Option<u32> {
-        let Some((line, version)) = book.turn(shift.node, shift.versions) else {
-            return self.missing(book, shift.node);
+    fn move_replica(
+        &mut self,
+        now: Time,
+        home: NodeId,
+        receiver: &mut ReplicaReceiver,
+        shift: ReplicaMove,
+    ) -> Option<u32> {
+        let Some((line, version)) = receiver.advance_version(shift.node, shift.versions) else {
+            return self.missing(receiver, shift.node);
         };
-        let copy = self.directory.get(line.node).filter(|_| self.has_copy(home, line));
-        let Some(before) = copy.map(|entry| entry.record()) else {
+        let update = self.directory.get(line.node).filter(|_| self.has_replica(home, line));
+        let Some(before) = update.map(|entry| entry.record()) else {
             self.contradict_claim(home, line.node, version);
-            return self.missing(book, shift.node);
+            return self.missing(receiver, shift.node);
         };
         let cell = Cell::new(before.cell.x.saturating_add(shift.x), before.cell.y.saturating_add(shift.y));
         if !cell.is_on_grid() {
@@ -297,14 +305,14 @@ impl Hub {
         }
         if own.is_some() {
             // The home holds a newer version: the node has moved there, unless it says otherwise.
-            let claim = Claim { home, version: record.version, copy: Some(record.clone()) };
+            let claim = Claim { home, version: record.version, record: Some(record.clone()) };
             return self.handle_claim(now, node, claim);
         }
         let other_home = self.replicas.home_of(node).is_some_and(|known| known != home);
         let is_newer = self.directory.get(node).is_some_and(|held| held.version() < record.version);
         if is_newer && self.is_contested(now, node, home) {
-            let claim = Claim { home, version: record.version, copy: Some(record.clone()) };
-            return self.replicas.contest(node, claim);
+            let claim = Claim { home, version: record.version, record: Some(record.clone()) };
+            return self.replicas.record_contested_claim(node, claim);
         }
         let held = self.directory.get(node).map(|entry| entry.version());
         // Of two hubs that tell different things of one version, the first is believed.
@@ -344,12 +352,12 @@ impl Hub {
         if self.leaving.is_some() {
             return self.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Handover);
         }
-        let mirrored = self.replicas.holds(from.node);
-        if !mirrored && self.directory.renew(now, from.node, version, Some(capacity)) {
+        let replicas = self.replicas.holds(from.node);
+        if !replicas && self.directory.renew(now, from.node, version, Some(capacity)) {
             // The answer was lost.
             return self.grant_lease(from, Traffic::Join, version, true);
         }
-        if !mirrored || version <= held || !self.directory.adopt(now, from.node, held, version, capacity) {
+        if !replicas || version <= held || !self.directory.adopt(now, from.node, held, version, capacity) {
             self.counters.unknown_renews += 1;
             return self.send(from.connection, Channel::Datagram, Traffic::Join, &Message::UnknownVersion);
         }

@@ -11,7 +11,7 @@ use super::{Cli, Command, GlobalArgs, definition};
 
 /// One command beside what holds for every one.
 #[derive(Debug, Parser)]
-struct Alone<A: Args> {
+struct SingleCommand<A: Args> {
     #[command(flatten)]
     global: GlobalArgs,
     #[command(flatten)]
@@ -23,7 +23,7 @@ struct Alone<A: Args> {
 /// # Errors
 /// It is wrong, or asks for help.
 pub(crate) fn read(line: &[OsString]) -> Result<Cli, clap::Error> {
-    if let Some(cli) = alone(line) {
+    if let Some(cli) = read_single_command(line) {
         return Ok(cli);
     }
     let matches = definition().try_get_matches_from(line)?;
@@ -31,21 +31,21 @@ pub(crate) fn read(line: &[OsString]) -> Result<Cli, clap::Error> {
 }
 
 /// A line that is right and begins with a command that is read alone.
-fn alone(line: &[OsString]) -> Option<Cli> {
+fn read_single_command(line: &[OsString]) -> Option<Cli> {
     let (name, rest) = line.get(1..)?.split_first()?;
     match name.to_str()? {
-        "request" => by(rest, Command::Request),
-        "subscribe" => by(rest, Command::Subscribe),
-        "lookup" => by(rest, Command::Lookup),
-        "ping" => by(rest, Command::Ping),
-        "send" => by(rest, Command::Send),
+        "request" => parse_command(rest, Command::Request),
+        "subscribe" => parse_command(rest, Command::Subscribe),
+        "lookup" => parse_command(rest, Command::Lookup),
+        "ping" => parse_command(rest, Command::Ping),
+        "send" => parse_command(rest, Command::Send),
         _ => None,
     }
 }
 
-fn by<A: Args>(rest: &[OsString], command: impl FnOnce(A) -> Command) -> Option<Cli> {
+fn parse_command<A: Args>(rest: &[OsString], command: impl FnOnce(A) -> Command) -> Option<Cli> {
     let line = std::iter::once("roost".into()).chain(rest.iter().cloned());
-    let Alone { global, args } = Alone::<A>::try_parse_from(line).ok()?;
+    let SingleCommand { global, args } = SingleCommand::<A>::try_parse_from(line).ok()?;
     Some(Cli { global, command: command(args) })
 }
 
@@ -70,14 +70,14 @@ mod tests {
         for line in LINES {
             let line = words(line);
             let all = Cli::from_arg_matches(&definition().try_get_matches_from(&line).unwrap()).unwrap();
-            assert_eq!(format!("{:?}", alone(&line).unwrap()), format!("{all:?}"));
+            assert_eq!(format!("{:?}", read_single_command(&line).unwrap()), format!("{all:?}"));
         }
     }
 
     #[test]
     fn others_are_read_by_all() {
         for line in ["", "request", "request --help", "request video", "ping --bogus", "help request", "--json ping"] {
-            assert!(alone(&words(line)).is_none(), "{line}");
+            assert!(read_single_command(&words(line)).is_none(), "{line}");
         }
         assert!(read(&words("--json ping")).unwrap().global.speech.json);
         let error = read(&words("request video --near 1,1 --bogus")).unwrap_err();

@@ -8,11 +8,11 @@ use crate::address::{Address, SchemeSet};
 use crate::hub::dialable::DialAttempt;
 use crate::hub::hub_lookup::ASKS;
 use crate::hub::route::HOPS;
-use crate::hub::{Hub, Outcome, Sender};
+use crate::hub::{Hub, RequestOutcome, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{HopAction, Message, ProviderRequest, Reason, RequestParams, RouteDirection, RouteRequest};
+use crate::wire::{HopAction, HubHop, Message, Reason, Request, Route, RouteDirection};
 
 /// The least time between two repetitions that go on to another hub. The
 /// requester, who knows the way to its home only, repeats more often than a
@@ -41,12 +41,12 @@ impl Hub {
             return Err(Reason::NoTransport);
         }
         // Hubs may use any transport among themselves.
-        if relay && !asked.is_carried() && !self.remotes.uses(asked.connection, allowed) {
+        if relay && !asked.is_from_hub() && !self.remotes.uses(asked.connection, allowed) {
             return Err(Reason::NoTransport);
         }
         let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };
-        let (service, requester_connection) = (asked.service, asked.connection);
-        let what = (service, RequestParams::delivery_preferences(asked.params));
+        let (service, requester_connection) = (asked.spec.service, asked.connection);
+        let what = (service, asked.spec.delivery_preferences());
         let Some(connection) = self.remotes.best_connection(choice.remote(), wanted) else {
             return self.dial_for(now, key, choice, allowed);
         };
@@ -59,8 +59,8 @@ impl Hub {
         };
         match choice {
             RequestTarget::Node(node) => {
-                let is_call = self.requests.get(key).is_some_and(RoutedRequest::is_call);
-                if !is_call && !self.joins_carried(key, node) {
+                let is_call = self.requests.get(key).is_some_and(RoutedRequest::is_connect);
+                if !is_call && !self.joins_reflected(key, node) {
                     self.directory.deduct(node, service);
                 }
                 self.counters.forwards += 1;
@@ -78,15 +78,15 @@ impl Hub {
             choice.provider().into_iter().for_each(|provider| self.hand_keys(now, key, provider));
         }
         let Some(asked) = self.requests.get(key) else { return Ok(()) };
-        if !asked.is_carried() {
-            self.counters.count_outcome(asked.service, asked.mode, Outcome::Handed);
+        if !asked.is_from_hub() {
+            self.counters.count_outcome(asked.spec.service, asked.mode, RequestOutcome::Handed);
         }
         self.report_handed(now, key, choice, relay.is_some());
         Ok(())
     }
 
     /// What was tried is in vain: goes on to the next one.
-    pub(in crate::hub) fn go_on(&mut self, now: Time, key: RequestKey, reason: Reason) {
+    pub(in crate::hub) fn try_next(&mut self, now: Time, key: RequestKey, reason: Reason) {
         self.record_reason(key, reason);
         self.advance(now, key);
     }
@@ -100,7 +100,7 @@ impl Hub {
         turn: DialAttempt,
     ) -> Vec<Address> {
         let Some(asked) = self.requests.get(key) else { return Vec::new() };
-        let (allowed, requester, is_own) = (asked.transports(), asked.requester, !asked.is_carried());
+        let (allowed, requester, is_own) = (asked.transports(), asked.requester, !asked.is_from_hub());
         let seen_over = asked.connection;
         let mut addresses = match is_own {
             // The hub before has chosen among them.
@@ -138,33 +138,24 @@ impl Hub {
         let left = asked.until.since(now).as_millis();
         let deadline_ms = u32::try_from(left).unwrap_or(u32::MAX);
         let id = relay.unwrap_or(key.id);
-        let (nonce, service, requester) = (asked.nonce, asked.service, asked.requester);
-        let params = self.params_onward(asked, relay.is_some());
-        let message = match to {
-            RequestTarget::Node(_) => {
-                let forward = ProviderRequest { id, nonce, service, requester, reply_to, deadline_ms, params };
-                Message::ProviderRequest(forward)
-            }
+        let hop = match to {
+            RequestTarget::Node(_) => None,
             RequestTarget::Hub { way, named, .. } => {
-                let hops = asked.route_constraints.map_or(HOPS, |carried| carried.hops).saturating_sub(1);
-                let provider = named.map(|(node, _)| node).or(asked.named_provider());
+                let hops = asked.route_constraints.map_or(HOPS, |carried| carried.hops);
                 let Some(cell) = named.map(|(_, cell)| cell).or(asked.cell) else { return };
-                let carry = RouteRequest {
-                    id,
-                    nonce,
-                    service,
-                    cell,
-                    requester,
-                    reply_to,
-                    deadline_ms,
-                    direction: way,
-                    hops_left: hops,
-                    provider,
-                    params,
-                };
-                Message::RouteRequest(carry)
+                let provider = named.map(|(node, _)| node).or(asked.named_provider());
+                Some(HubHop { cell, direction: way, hops_left: hops.saturating_sub(1), provider })
             }
         };
+        let message = Message::Request(Request {
+            id,
+            nonce: asked.nonce,
+            spec: asked.spec.clone(),
+            deadline_ms,
+            route: Some(Route { requester: asked.requester, reply_to, hop }),
+            copy_target: self.copy_onward(asked, relay.is_some()),
+            connect_to: asked.connect_to,
+        });
         self.send(connection, Channel::Datagram, Traffic::Lookup, &message);
     }
 
@@ -207,9 +198,9 @@ impl Hub {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         asked.connection = connection;
         match &mut asked.stage {
-            RequestStage::Seeking | RequestStage::Dialling(_) => {}
-            RequestStage::Held { .. } => self.look_again(now, key),
-            RequestStage::Refused { .. } => self.say_refused(key),
+            RequestStage::LookingUp | RequestStage::Dialling(_) => {}
+            RequestStage::Held { .. } => self.retry_held(now, key),
+            RequestStage::Declined { .. } => self.send_refusal(key),
             RequestStage::Handed { to, relay, sent, accepted, .. } if to.node().is_none() => {
                 let (to, relay, sent, accepted) = (*to, *relay, *sent, *accepted);
                 if now >= sent + REPEAT_PAUSE && !accepted {
@@ -287,7 +278,7 @@ impl Hub {
     }
 
     /// A hub has the request and takes care of it.
-    pub(in crate::hub) fn hop_taken(&mut self, key: RequestKey) {
+    pub(in crate::hub) fn on_request_ack(&mut self, key: RequestKey) {
         let Some(RoutedRequest { stage: RequestStage::Handed { to, relay, sent, repeated, accepted, .. }, .. }) =
             self.requests.get(key)
         else {
@@ -315,7 +306,7 @@ impl Hub {
             return;
         }
         if let Some(relay) = relay {
-            self.relays.wanted(now, relay);
+            self.relays.renew(now, relay);
         }
         let connection = relay.and_then(|relay| self.relays.provider_connection(relay)).unwrap_or(connection);
         self.send_on(now, key, connection, to, relay, reply_to);

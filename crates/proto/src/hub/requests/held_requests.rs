@@ -28,7 +28,7 @@ impl Hub {
     /// Holds a request of a node that nobody known serves, if that may change in time. Returns
     /// whether it does.
     pub(super) fn hold(&mut self, now: Time, key: RequestKey) -> bool {
-        let Some(asked) = self.requests.get(key).filter(|asked| !asked.is_carried()) else { return false };
+        let Some(asked) = self.requests.get(key).filter(|asked| !asked.is_from_hub()) else { return false };
         if !self.requests.early.contains_key(&key) {
             return false;
         }
@@ -41,12 +41,12 @@ impl Hub {
             return false;
         }
         self.requests.set_stage(key, RequestStage::Held { until });
-        self.say_held(key);
+        self.send_pending(key);
         true
     }
 
     /// Tells the requester that its request is taken care of.
-    pub(super) fn say_held(&mut self, key: RequestKey) {
+    pub(super) fn send_pending(&mut self, key: RequestKey) {
         let Some(connection) = self.requests.get(key).map(|asked| asked.connection) else { return };
         self.send(
             connection,
@@ -65,18 +65,18 @@ impl Hub {
         };
         let is_for = |key: &RequestKey| self.requests.early.get(key).is_some_and(|(query, _)| fits(query));
         for key in self.requests.held.iter().copied().filter(is_for).take(MAX_PER_WAKE).collect::<Vec<_>>() {
-            self.look_again(now, key);
+            self.retry_held(now, key);
         }
     }
 
     /// Looks once more for somebody who serves a held request.
-    pub(super) fn look_again(&mut self, now: Time, key: RequestKey) {
+    pub(super) fn retry_held(&mut self, now: Time, key: RequestKey) {
         let Some((query, scope)) = self.requests.early.get(&key).copied() else { return };
-        self.requests.set_stage(key, RequestStage::Seeking);
+        self.requests.set_stage(key, RequestStage::LookingUp);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         (asked.reason, asked.climbed) = (Reason::NotFound, false);
         match asked.named_provider() {
-            Some(provider) => self.choose_meant(now, key, provider),
+            Some(provider) => self.choose_named(now, key, provider),
             None => self.choose_or_lookup(now, key, (query.area, scope), query),
         }
     }
@@ -88,7 +88,7 @@ impl RequestStage {
         match self {
             Self::Handed { hop_due, .. } => *hop_due,
             Self::Held { until } => Some(*until),
-            Self::Seeking | Self::Dialling(_) | Self::Refused { .. } => None,
+            Self::LookingUp | Self::Dialling(_) | Self::Declined { .. } => None,
         }
     }
 }

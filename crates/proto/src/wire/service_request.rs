@@ -1,0 +1,362 @@
+//! The request for a service: one type from the command line to the provider's source.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use bytes::Bytes;
+use minicbor::decode::Error as DecodeError;
+use minicbor::encode::{Error as EncodeError, Write};
+use minicbor::{Decode, Decoder, Encode, Encoder};
+use serde::{Deserialize, Serialize};
+
+use super::open::{self, open};
+use super::{codec, json};
+use crate::address::SchemeSet;
+use crate::delivery::{DeliveryClass, DeliveryPreferences, Profile};
+use crate::flow::STALL_TIMEOUT;
+use crate::grid::Area;
+use crate::node_selector::NodeSelector;
+use crate::scope::Scope;
+use crate::service::Service;
+use crate::text;
+
+/// The longest time that a request may name, for its stream, its answer or its patience.
+pub const MAX_REQUEST_TIME: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest encoded [`ServiceRequest`], bytes: hubs keep what they received.
+pub const MAX_SPEC_BYTES: usize = 2_048;
+
+/// How long a request waits for a provider unless it names a time.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A wish for one service.
+///
+/// The command line builds it, the local API takes it as JSON (unknown fields are refused), nodes
+/// and hubs pass it on as CBOR (unknown fields are ignored, and passed on), and the provider's
+/// source is opened with it. An absent field means the default that it documents.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[cbor(map)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceRequest {
+    /// The service.
+    #[n(0)]
+    #[serde(with = "text")]
+    pub service: Service,
+    /// The area of the provider. It means nothing where [`Self::provider`] is dialed directly.
+    #[n(1)]
+    pub area: Area,
+    /// The greatest distance of the provider; anywhere by default.
+    #[cbor(n(2), with = "codec::or_default", has_nil)]
+    #[serde(with = "text", default, skip_serializing_if = "json::is_default")]
+    pub scope: Scope,
+    /// The way of the data; directly by default.
+    #[cbor(n(3), with = "codec::or_default", has_nil)]
+    #[serde(default, skip_serializing_if = "json::is_default")]
+    pub mode: RequestMode,
+    /// How many providers a hub considers, or lists; 0, the default, leaves it to the hub.
+    #[cbor(n(4), with = "codec::or_default", has_nil)]
+    #[serde(default, skip_serializing_if = "json::is_default")]
+    pub count: u8,
+    /// The length of a stream, in milliseconds on the wire; the provider's (10 s) by default. A
+    /// subscription has no end by default.
+    #[cbor(n(5), with = "codec::millis", has_nil)]
+    #[serde(rename = "duration_ms", with = "json::millis", default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Duration>,
+    /// The transports that the data may take; all by default.
+    #[cbor(n(6), with = "codec::or_default", has_nil)]
+    #[serde(with = "json::schemes", default, skip_serializing_if = "json::is_default")]
+    pub transports: SchemeSet,
+    /// The delivery profile. A profile of a later version is ignored.
+    #[cbor(n(7), with = "open::optional", has_nil)]
+    #[serde(with = "text::option", default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
+    /// The delivery class; that of the profile, else the provider's, by default. A class of a
+    /// later version is ignored.
+    #[cbor(n(8), with = "open::optional", has_nil)]
+    #[serde(with = "text::option", default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<DeliveryClass>,
+    /// The reflection of a stream; an object is never reflected.
+    #[cbor(n(9), with = "codec::or_default", has_nil)]
+    #[serde(default, skip_serializing_if = "json::is_default")]
+    pub reflect: ReflectionPolicy,
+    /// The part of an object that the requester has; the acceptance says whether the provider
+    /// continues from there.
+    #[n(10)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<ResumePoint>,
+    /// True if the provider offered the object of [`Self::resume`] by a
+    /// [`Push`](super::Message::Push).
+    #[cbor(n(11), with = "codec::or_default", has_nil)]
+    #[serde(skip)]
+    pub pushed: bool,
+    /// True if every hub on the way and the provider report to the requester.
+    #[cbor(n(12), with = "codec::or_default", has_nil)]
+    #[serde(default, skip_serializing_if = "json::is_default")]
+    pub trace: bool,
+    /// The only node that is meant. The requester's node turns it into an address before it sends
+    /// a request; a lookup carries it, and its answer then has names.
+    #[n(13)]
+    #[serde(with = "text::option", default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<NodeSelector>,
+    /// How long the requester waits for a provider; by default [`DEFAULT_TIMEOUT`], and longer
+    /// over a long path. It stays at the requester's node.
+    #[cbor(skip)]
+    #[serde(rename = "timeout_ms", with = "json::millis", default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+    /// How long a transfer may make no progress; [`STALL_TIMEOUT`] by default. It stays at the
+    /// requester's node.
+    #[cbor(skip)]
+    #[serde(rename = "patience_ms", with = "json::millis", default, skip_serializing_if = "Option::is_none")]
+    pub patience: Option<Duration>,
+}
+
+/// The way of a request's data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Serialize, Deserialize)]
+#[cbor(index_only)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequestMode {
+    /// The provider sends it to the requester directly.
+    #[n(0)]
+    #[default]
+    Forward,
+    /// The hub relays it.
+    #[n(1)]
+    Relay,
+    /// There is none: a hub only lists the providers.
+    #[n(2)]
+    #[serde(skip)]
+    Lookup,
+}
+
+open!(RequestMode, [Forward, Relay, Lookup]);
+
+/// The condition on which super nodes reflect a stream, of which the provider then sends one copy
+/// for all subscribers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Serialize, Deserialize)]
+#[cbor(index_only)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReflectionPolicy {
+    /// The provider is busy otherwise, or wants to serve more requesters.
+    #[n(0)]
+    #[default]
+    IfBusy,
+    /// None: the requester subscribes, without a duration until it cancels.
+    #[n(1)]
+    Always,
+    /// The requester takes only a stream of its own.
+    #[n(2)]
+    Never,
+}
+
+open!(ReflectionPolicy, [IfBusy, Always, Never], else Never);
+
+/// The beginning of an object that a requester has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[cbor(array)]
+#[serde(deny_unknown_fields)]
+pub struct ResumePoint {
+    /// The object's SHA-256.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    #[serde(rename = "sha256", with = "json::digest")]
+    pub digest: [u8; 32],
+    /// The length of the beginning, bytes.
+    #[n(1)]
+    pub offset: u64,
+}
+
+/// A field of a request is outside its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidRequest(pub &'static str);
+
+impl ServiceRequest {
+    /// A request with every default.
+    pub const fn new(service: Service, area: Area) -> Self {
+        Self {
+            service,
+            area,
+            scope: Scope::Anywhere,
+            mode: RequestMode::Forward,
+            count: 0,
+            duration: None,
+            transports: SchemeSet::ALL,
+            profile: None,
+            class: None,
+            reflect: ReflectionPolicy::IfBusy,
+            resume: None,
+            pushed: false,
+            trace: false,
+            provider: None,
+            timeout: None,
+            patience: None,
+        }
+    }
+
+    /// Checks the limits of all fields.
+    ///
+    /// # Errors
+    /// [`InvalidRequest`] names the field and its limits.
+    pub fn check(&self) -> Result<(), InvalidRequest> {
+        let times = [self.duration, self.timeout, self.patience];
+        if !self.area.is_valid() {
+            return Err(InvalidRequest("an area off the grid"));
+        }
+        if times.into_iter().flatten().any(|time| time.is_zero() || time > MAX_REQUEST_TIME) {
+            return Err(InvalidRequest("a time is longer than nothing and at most 24 hours"));
+        }
+        Ok(())
+    }
+
+    /// The wishes about the delivery of the data.
+    pub const fn delivery_preferences(&self) -> DeliveryPreferences {
+        DeliveryPreferences { profile: self.profile, class: self.class }
+    }
+
+    /// True if a reflected stream may take the place of the requester's own.
+    pub const fn is_reflectable(&self) -> bool {
+        matches!(self.reflect, ReflectionPolicy::IfBusy) && self.service.is_stream()
+    }
+
+    /// [`Self::patience`], or its default.
+    pub fn patience(&self) -> Duration {
+        self.patience.unwrap_or(STALL_TIMEOUT)
+    }
+
+    /// [`Self::timeout`], or its default.
+    pub fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(DEFAULT_TIMEOUT)
+    }
+}
+
+/// A [`ServiceRequest`] and its encoding. A hub passes on the bytes that it received, so that an
+/// option of a later version reaches a provider that knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestSpec {
+    request: ServiceRequest,
+    encoded: Bytes,
+}
+
+impl Deref for RequestSpec {
+    type Target = ServiceRequest;
+
+    fn deref(&self) -> &ServiceRequest {
+        &self.request
+    }
+}
+
+impl From<ServiceRequest> for RequestSpec {
+    fn from(request: ServiceRequest) -> Self {
+        let encoded = codec::to_bytes(&request);
+        Self { request, encoded }
+    }
+}
+
+impl<C> Encode<C> for RequestSpec {
+    fn encode<W: Write>(&self, e: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
+        e.writer_mut().write_all(&self.encoded).map_err(EncodeError::write)
+    }
+}
+
+impl<'b, C> Decode<'b, C> for RequestSpec {
+    fn decode(d: &mut Decoder<'b>, ctx: &mut C) -> Result<Self, DecodeError> {
+        let start = d.position();
+        let request = ServiceRequest::decode(d, ctx)?;
+        let encoded = &d.input()[start..d.position()];
+        if encoded.len() > MAX_SPEC_BYTES {
+            return Err(DecodeError::message("too long a request"));
+        }
+        Ok(Self { request, encoded: Bytes::copy_from_slice(encoded) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::Cell;
+
+    fn full() -> ServiceRequest {
+        ServiceRequest {
+            scope: Scope::Area,
+            mode: RequestMode::Relay,
+            count: 3,
+            duration: Some(Duration::from_millis(1_500)),
+            transports: SchemeSet::only(crate::Scheme::Quic),
+            profile: Some(Profile::Piloting),
+            class: Some(DeliveryClass::Backup),
+            reflect: ReflectionPolicy::Always,
+            resume: Some(ResumePoint { digest: [0xab; 32], offset: 7 }),
+            trace: true,
+            provider: Some("uav7".parse().unwrap()),
+            timeout: Some(Duration::from_secs(2)),
+            patience: Some(Duration::from_secs(40)),
+            ..ServiceRequest::new(Service::Video, Area::Exact(Cell::new(27, 92)))
+        }
+    }
+
+    #[test]
+    fn json_round_trips() {
+        for request in [full(), ServiceRequest::new(Service::Image, Area::Anywhere)] {
+            let text = serde_json::to_string(&request).unwrap();
+            assert_eq!(serde_json::from_str::<ServiceRequest>(&text).unwrap(), request, "{text}");
+        }
+    }
+
+    #[test]
+    fn json_leaves_out_defaults() {
+        let request = ServiceRequest::new(Service::Video, Area::Exact(Cell::new(27, 92)));
+        assert_eq!(serde_json::to_string(&request).unwrap(), r#"{"service":"video","area":{"at":"27,92"}}"#);
+    }
+
+    #[test]
+    fn json_mistakes_are_named() {
+        for (text, part) in [
+            (r#"{"area":"anywhere"}"#, "missing field `service`"),
+            (r#"{"service":"radar","area":"anywhere"}"#, "expected video, track, image or sensor"),
+            (r#"{"service":"video","area":{"at":"27"}}"#, "not a location"),
+            (r#"{"service":"video","area":"anywhere","speed":1}"#, "unknown field `speed`"),
+            (r#"{"service":"video","area":"anywhere","mode":"lookup"}"#, "unknown variant `lookup`"),
+            (r#"{"service":"video","area":"anywhere","pushed":true}"#, "unknown field `pushed`"),
+            (r#"{"service":"video","area":"anywhere","duration_ms":-1}"#, "invalid value"),
+            (r#"{"service":"video","area":"anywhere","resume":{"sha256":"ab","offset":1}}"#, "64 hexadecimal digits"),
+            (r#"{"service":"video","area":"anywhere","transports":["sctp"]}"#, "unknown transport"),
+        ] {
+            let error = serde_json::from_str::<ServiceRequest>(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn local_fields_stay_at_the_node() {
+        let spec = RequestSpec::from(full());
+        let read: RequestSpec = minicbor::decode(&codec::to_bytes(&spec)).unwrap();
+        assert_eq!(*read, ServiceRequest { timeout: None, patience: None, ..full() });
+        assert_eq!(read.encoded, spec.encoded);
+    }
+
+    #[test]
+    fn unknown_options_are_kept() {
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::new(&mut bytes);
+        encoder.map(3).unwrap().u8(0).unwrap().encode(Service::Track).unwrap();
+        encoder.u8(1).unwrap().encode(Area::Anywhere).unwrap();
+        encoder.u8(200).unwrap().array(2).unwrap().str("later").unwrap().u8(1).unwrap();
+        let spec: RequestSpec = minicbor::decode(&bytes).unwrap();
+        assert_eq!(*spec, ServiceRequest::new(Service::Track, Area::Anywhere));
+        assert_eq!(codec::to_bytes(&spec), bytes);
+    }
+
+    #[test]
+    fn limits_are_checked() {
+        let request = ServiceRequest::new(Service::Video, Area::Anywhere);
+        assert_eq!(request.check(), Ok(()));
+        for duration in [Duration::ZERO, MAX_REQUEST_TIME + Duration::from_millis(1)] {
+            assert!(ServiceRequest { duration: Some(duration), ..request.clone() }.check().is_err());
+        }
+        assert!(ServiceRequest { area: Area::Exact(Cell::new(2_000_000, 0)), ..request }.check().is_err());
+        let long = RequestSpec {
+            encoded: Bytes::from(vec![0xf6; MAX_SPEC_BYTES]),
+            request: ServiceRequest::new(Service::Video, Area::Anywhere),
+        };
+        assert!(minicbor::decode::<RequestSpec>(&codec::to_bytes(&long)).is_err());
+    }
+}
