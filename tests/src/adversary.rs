@@ -9,7 +9,10 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use roost_identity::{Identity, Policy};
 use roost_proto::record::{Capacity, Record, Version};
-use roost_proto::wire::{Candidate, Coverage, Hello, LookupResult, Message, RequestMode};
+use roost_proto::wire::{
+    Candidate, Coverage, DirectoryMessage, Hello, LookupResult, Message, ProbeMessage, RegistrationMessage,
+    RequestMessage, RequestMode,
+};
 use roost_proto::{Address, Cell, Channel, ConnectionId, DialId, Endpoint, NodeId, RoleSet, Scheme, ServiceSet};
 use roost_transport::{Config, Event, Events, Limits, Transport};
 use tokio::runtime::{Builder, Runtime};
@@ -195,17 +198,25 @@ impl FakeHub {
 /// The first message of a hub whose clock is so far ahead.
 fn greeting(ahead_s: i64) -> Message {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
-    Message::Hello(Hello { clock_s: now.checked_add_signed(ahead_s), ..Hello::OWN })
+    Message::Probe(ProbeMessage::Hello(Hello { clock_s: now.checked_add_signed(ahead_s), ..Hello::OWN }))
 }
 
 /// The answer of a hub that takes every record and knows a provider of this name.
 fn false_answer(message: &Bytes, name: &str) -> Option<Message> {
-    let lease = |version| Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
+    let lease = |version| {
+        Message::Registration(RegistrationMessage::Lease {
+            version,
+            lease_ms: 60_000,
+            siblings: None,
+            addresses: None,
+            media: None,
+        })
+    };
     match Message::decode(message).ok()? {
-        Message::Publish(record) => Some(lease(record.version)),
-        Message::Renew(renew) => Some(lease(renew.version)),
-        Message::Ping(token) => Some(Message::Pong(token)),
-        Message::Request(request) if request.spec.mode == RequestMode::Lookup => {
+        Message::Registration(RegistrationMessage::Publish(record)) => Some(lease(record.version)),
+        Message::Registration(RegistrationMessage::Renew(renew)) => Some(lease(renew.version)),
+        Message::Probe(ProbeMessage::Ping(token)) => Some(Message::Probe(ProbeMessage::Pong(token))),
+        Message::Request(RequestMessage::Request(request)) if request.spec.mode == RequestMode::Lookup => {
             let provider = Candidate {
                 node: NodeId::from_bytes([9; 16]),
                 version: Version { epoch: 1, sequence: 1 },
@@ -215,11 +226,11 @@ fn false_answer(message: &Bytes, name: &str) -> Option<Message> {
                 addresses: Vec::new(),
                 name: Some(name.to_owned()),
             };
-            Some(Message::LookupResult(LookupResult {
+            Some(Message::Directory(DirectoryMessage::LookupResult(LookupResult {
                 id: request.id,
                 candidates: vec![provider],
                 coverage: Coverage::Complete,
-            }))
+            })))
         }
         _ => None,
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use roost_proto::node::MAX_REQUESTS;
 use roost_proto::reflection::StreamTag;
-use roost_proto::wire::{CopyTarget, Message, Reason, Request, ServiceRequest};
+use roost_proto::wire::{CopyTarget, Message, Reason, RegistrationMessage, Request, RequestMessage, ServiceRequest};
 use roost_proto::{Area, Cell, NodeId, Nonce, RequestId, Service, ServiceSet};
 use roost_reflection::control::ControlPacket;
 use roost_tests::hostile::{HostileSetup, PAUSE, SALVO, captured};
@@ -152,13 +152,15 @@ fn wants_copy(number: u32, to: SocketAddr, provider: Option<NodeId>) -> Message 
     let reflect = CopyTarget { to, tag: StreamTag(u64::from(number) << 32 | 5), hops: 0, provider, is_resuming: None };
     let spec = ServiceRequest::new(Service::Video, Area::Exact(Cell { x: 5, y: 5 }));
     let request = Request::new(RequestId(number), Nonce::from_u64(number.into()), spec, 5_000);
-    Message::Request(Request { copy_target: Some(reflect), ..request })
+    Message::Request(RequestMessage::Request(Request { copy_target: Some(reflect), ..request }))
 }
 
 fn refusals(messages: &[Message]) -> Vec<Reason> {
     messages
         .iter()
-        .filter_map(|message| if let Message::Decline(decline) = message { Some(decline.reason) } else { None })
+        .filter_map(|message| {
+            if let Message::Request(RequestMessage::Decline(decline)) = message { Some(decline.reason) } else { None }
+        })
         .collect()
 }
 
@@ -172,7 +174,7 @@ fn spoofed_address_gets_few_offers() {
     let [at_named, at_other] = [&named, &other].map(|victim| victim.local_addr().unwrap());
     // A node with several addresses may have a copy sent to any that its record names, and where it lives nobody knows.
     let record = liar.record(Cell { x: 1, y: 1 }, ServiceSet::EMPTY, SocketAddr::new(at_named.ip(), 9));
-    liar.say(&Message::Publish(record));
+    liar.say(&Message::Registration(RegistrationMessage::Publish(record)));
     liar.say(&wants_copy(1, at_other, None));
     assert_eq!(refusals(&liar.receive_messages(Duration::from_secs(1))), [Reason::NotAllowed]);
     for number in 2..100 {
@@ -198,7 +200,11 @@ fn tag_flood_spares_other_subscribers() {
     let liar = scene.liar();
     let own = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = own.local_addr().unwrap();
-    liar.say(&Message::Publish(liar.record(Cell { x: 1, y: 1 }, ServiceSet::EMPTY, to)));
+    liar.say(&Message::Registration(RegistrationMessage::Publish(liar.record(
+        Cell { x: 1, y: 1 },
+        ServiceSet::EMPTY,
+        to,
+    ))));
     for number in 1..4_000_u32 {
         let nobody = NodeId::from_bytes(std::array::from_fn(|at| number.to_be_bytes()[at % 4]));
         liar.say(&wants_copy(number, to, number.is_multiple_of(2).then_some(nobody)));

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use roost_proto::RequestId;
-use roost_proto::wire::{Message, Push};
+use roost_proto::wire::{Message, Push, RequestMessage};
 use roost_tests::adversary::Adversary;
 use roost_tests::isolation::{Served, requests};
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
@@ -59,7 +59,7 @@ impl InboxSetup {
 fn offer(liar: &Adversary, number: u32, bytes: u64) {
     let digest = std::array::from_fn(|at| number.to_le_bytes()[at % 4]);
     let (id, name) = (RequestId(number), format!("never-{number}"));
-    liar.say(&Message::Push(Push { id, name, bytes, digest, addresses: Vec::new() }));
+    liar.say(&Message::Request(RequestMessage::Push(Push { id, name, bytes, digest, addresses: Vec::new() })));
 }
 
 /// Sends files one after the other, and collects what was said of those that were not taken.

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
-use roost_proto::wire::{Accept, CopyTarget, FlowDescription, Message, Request, Route, StreamKeys};
+use roost_proto::wire::{
+    Accept, CopyTarget, FlowDescription, Message, RegistrationMessage, Request, RequestMessage, Route, StreamKeys,
+};
 use roost_proto::{Cell, ConnectionId, ServiceSet, Time};
 use roost_reflection::control::{ControlPacket, PathToken};
 use roost_reflection::{EpochLimits, Flags, Publisher};
@@ -45,7 +47,11 @@ impl Swindler {
         let liar = Adversary::at(&network.identity("liar", "node"), address);
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
-        liar.say(&Message::Publish(liar.record(CELL, ServiceSet::ALL, socket.local_addr().unwrap())));
+        liar.say(&Message::Registration(RegistrationMessage::Publish(liar.record(
+            CELL,
+            ServiceSet::ALL,
+            socket.local_addr().unwrap(),
+        ))));
         let stream = StreamId::from_publisher(liar.node, 1);
         let publisher =
             Publisher::new(Time::ZERO, stream, EPOCH, &EpochSecret::from_bytes(TRUE), EpochLimits::default()).unwrap();
@@ -62,7 +68,14 @@ impl Swindler {
         let reflected = Some(StreamKeys { stream: self.stream, epoch: EPOCH, secret, next: None });
         self.liar.say_to(
             requester,
-            &Message::Accept(Accept { id, nonce, flow: offer, cell: CELL, provider: None, stream_keys: reflected }),
+            &Message::Request(RequestMessage::Accept(Accept {
+                id,
+                nonce,
+                flow: offer,
+                cell: CELL,
+                provider: None,
+                stream_keys: reflected,
+            })),
         );
         (self.leg, self.flows) = (copy_target, false);
         self.asked += 1;
@@ -95,7 +108,7 @@ impl Swindler {
         while !watcher.has_ended() {
             assert!(Instant::now() < end, "it still watches: asked {} times, {} packets", self.asked, self.sent);
             for message in self.liar.receive_messages(PACE) {
-                if let Message::Request(request) = message {
+                if let Message::Request(RequestMessage::Request(request)) = message {
                     self.accept(request);
                 }
             }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use roost_proto::wire::{
-    Accept, Chunk, Datagram, FlowDescription, Message, Report, Request, RequestMode, Route, ServiceRequest,
+    Accept, Chunk, Datagram, FlowDescription, FlowMessage, Message, RegistrationMessage, Report, Request,
+    RequestMessage, RequestMode, Route, ServiceRequest,
 };
 use roost_proto::{Address, Area, Cell, ConnectionId, Nonce, RequestId, Scheme, Service, ServiceSet};
 use roost_tests::adversary::Adversary;
@@ -67,7 +68,7 @@ impl Hoarder {
         for _ in 0..WANTED {
             self.asked += 1;
             let request = request(self.asked, self.service, RequestMode::Forward);
-            self.liar.say_to(self.provider, &Message::Request(request));
+            self.liar.say_to(self.provider, &Message::Request(RequestMessage::Request(request)));
         }
     }
 
@@ -75,7 +76,10 @@ impl Hoarder {
     fn report(&self) {
         // Earlier requests have lost their places.
         for id in self.asked.saturating_sub(2 * WANTED) + 1..=self.asked {
-            self.liar.say_to(self.provider, &Message::Report(Report { id: RequestId(id), ..Report::default() }));
+            self.liar.say_to(
+                self.provider,
+                &Message::Flow(FlowMessage::Report(Report { id: RequestId(id), ..Report::default() })),
+            );
         }
     }
 }
@@ -139,7 +143,7 @@ fn lookup_flood_spares_other_nodes() {
     let attack = || {
         for _ in 0..FLOOD {
             number += 1;
-            liar.say(&Message::Request(request(number, Service::Video, RequestMode::Lookup)));
+            liar.say(&Message::Request(RequestMessage::Request(request(number, Service::Video, RequestMode::Lookup))));
         }
     };
     let beside = Served::beside(attack, || requester.roost(&what).status.success());
@@ -152,7 +156,7 @@ fn forwarded(liar: &Adversary) -> Request {
     let forward = wait_until(PATIENCE, || {
         let heard = liar.receive_messages(Duration::from_millis(50));
         heard.into_iter().find_map(|message| match message {
-            Message::Request(request) if request.route.is_some() => Some(request),
+            Message::Request(RequestMessage::Request(request)) if request.route.is_some() => Some(request),
             _ => None,
         })
     });
@@ -167,7 +171,11 @@ fn trickling_object_ends_within_patience() {
     let liar = Adversary::at(&network.identity("liar", "node"), at(&hub));
     let cell = Cell { x: 5, y: 5 };
     let nowhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    liar.say(&Message::Publish(liar.record(cell, ServiceSet::ALL, nowhere.local_addr().unwrap())));
+    liar.say(&Message::Registration(RegistrationMessage::Publish(liar.record(
+        cell,
+        ServiceSet::ALL,
+        nowhere.local_addr().unwrap(),
+    ))));
     hub.wait_for("it is published", |status| (status["index"]["nodes"].as_u64()? >= 2).then_some(()));
     let mut command = Command::new(binary("roost"));
     command.arg("--socket").arg(&requester.socket);
@@ -179,13 +187,23 @@ fn trickling_object_ends_within_patience() {
         FlowDescription::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
     liar.say_to(
         connection,
-        &Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None }),
+        &Message::Request(RequestMessage::Accept(Accept {
+            id,
+            nonce,
+            flow: offer,
+            cell,
+            provider: None,
+            stream_keys: None,
+        })),
     );
     let (began, mut offset) = (Instant::now(), 0);
     // A byte five times a second, whoever asks again.
     while child.try_wait().unwrap().is_none() {
         assert!(began.elapsed() < Duration::from_secs(20), "it waits still, for {offset} bytes");
-        liar.say_to(connection, &Message::Chunk(Chunk { id, offset, payload: Bytes::from_static(b"x") }));
+        liar.say_to(
+            connection,
+            &Message::Flow(FlowMessage::Chunk(Chunk { id, offset, payload: Bytes::from_static(b"x") })),
+        );
         offset += 1;
         liar.receive_messages(Duration::from_millis(200));
     }
@@ -205,7 +223,11 @@ fn absurd_lengths_end_only_request() {
     let liar = Adversary::at(&network.identity("liar", "node"), at(&hub));
     let cell = Cell { x: 5, y: 5 };
     let nowhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    liar.say(&Message::Publish(liar.record(cell, ServiceSet::ALL, nowhere.local_addr().unwrap())));
+    liar.say(&Message::Registration(RegistrationMessage::Publish(liar.record(
+        cell,
+        ServiceSet::ALL,
+        nowhere.local_addr().unwrap(),
+    ))));
     hub.wait_for("it is published", |status| (status["index"]["nodes"].as_u64()? >= 2).then_some(()));
     for (bytes, offset) in
         [(u64::MAX, None), (u64::MAX, Some(u64::MAX - 1)), (u64::MAX - 1, Some(u64::MAX)), (1, Some(2))]
@@ -219,13 +241,23 @@ fn absurd_lengths_end_only_request() {
         let offer = FlowDescription::Object { bytes, digest: [0; 32], format: String::new(), inline: None, offset };
         liar.say_to(
             connection,
-            &Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None }),
+            &Message::Request(RequestMessage::Accept(Accept {
+                id,
+                nonce,
+                flow: offer,
+                cell,
+                provider: None,
+                stream_keys: None,
+            })),
         );
         let began = Instant::now();
         while child.try_wait().unwrap().is_none() {
             assert!(began.elapsed() < PATIENCE, "it waits still, {bytes} {offset:?}: {}", requester.log());
             for at in [u64::MAX, u64::MAX - 1, 1 << 63, 0] {
-                liar.say_to(connection, &Message::Chunk(Chunk { id, offset: at, payload: Bytes::from_static(b"xy") }));
+                liar.say_to(
+                    connection,
+                    &Message::Flow(FlowMessage::Chunk(Chunk { id, offset: at, payload: Bytes::from_static(b"xy") })),
+                );
             }
             liar.receive_messages(Duration::from_millis(100));
         }
@@ -246,7 +278,11 @@ fn unusable_stream_is_failure() {
     let liar = Adversary::at(&network.identity("liar", "node"), at(&hub));
     let cell = Cell { x: 5, y: 5 };
     let nowhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    liar.say(&Message::Publish(liar.record(cell, ServiceSet::ALL, nowhere.local_addr().unwrap())));
+    liar.say(&Message::Registration(RegistrationMessage::Publish(liar.record(
+        cell,
+        ServiceSet::ALL,
+        nowhere.local_addr().unwrap(),
+    ))));
     hub.wait_for("it is published", |status| (status["index"]["nodes"].as_u64()? >= 2).then_some(()));
     let (sent, file) = (network.path("sent"), network.path("track.jsonl"));
     std::fs::write(&sent, "no record\n").unwrap();
@@ -260,12 +296,23 @@ fn unusable_stream_is_failure() {
         bits_per_second: 1_000,
         format: "application/x-ndjson".to_owned(),
     };
-    let accept = Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None });
-    let packet =
-        Message::Datagram(Datagram { id, sequence: 0, sent_us: 0, payload: Bytes::from_static(b"no record\n") });
+    let accept = Message::Request(RequestMessage::Accept(Accept {
+        id,
+        nonce,
+        flow: offer,
+        cell,
+        provider: None,
+        stream_keys: None,
+    }));
+    let packet = Message::Flow(FlowMessage::Datagram(Datagram {
+        id,
+        sequence: 0,
+        sent_us: 0,
+        payload: Bytes::from_static(b"no record\n"),
+    }));
     // Datagrams may be lost, so each is said until it is over.
     while child.try_wait().unwrap().is_none() {
-        for message in [&accept, &packet, &Message::End { id, packets: 1, bytes, digest }] {
+        for message in [&accept, &packet, &Message::Flow(FlowMessage::End { id, packets: 1, bytes, digest })] {
             liar.say_to(connection, message);
         }
         liar.receive_messages(Duration::from_millis(100));

@@ -6,7 +6,9 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use roost_proto::wire::{Datagram, Message, Renew, Request, ServiceRequest};
+use roost_proto::wire::{
+    Datagram, FlowMessage, Message, RegistrationMessage, Renew, Request, RequestMessage, ServiceRequest,
+};
 use roost_proto::{Area, Capacity, Cell, Nonce, RequestId, Service, Version};
 
 fn messages() -> [(&'static str, Message); 4] {
@@ -15,11 +17,22 @@ fn messages() -> [(&'static str, Message); 4] {
     let request = Request::new(RequestId(1_234), Nonce::from_u64(0x0123_4567_89ab_cdef), spec, 5_000);
     let packet = |bytes| {
         let payload = Bytes::from(vec![7; bytes]);
-        Message::Datagram(Datagram { id: RequestId(1_234), sequence: 500, sent_us: 8_000_000, payload })
+        Message::Flow(FlowMessage::Datagram(Datagram {
+            id: RequestId(1_234),
+            sequence: 500,
+            sent_us: 8_000_000,
+            payload,
+        }))
     };
     [
-        ("renew", Message::Renew(Renew { version, capacity: Some(Capacity { streams: 4, uplink_kbps: 10_000 }) })),
-        ("request", Message::Request(request)),
+        (
+            "renew",
+            Message::Registration(RegistrationMessage::Renew(Renew {
+                version,
+                capacity: Some(Capacity { streams: 4, uplink_kbps: 10_000 }),
+            })),
+        ),
+        ("request", Message::Request(RequestMessage::Request(request))),
         ("track packet", packet(250)),
         ("video packet", packet(1_316)),
     ]

@@ -12,7 +12,7 @@ use roost_proto::directory::{Directory, DirectoryQuery, MAX_NODES, SearchPurpose
 use roost_proto::hub::{Hub, HubConfig, HubKind};
 use roost_proto::machine::RemoteIdentity;
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::{Message, Request, RequestMode, ServiceRequest};
+use roost_proto::wire::{Message, RegistrationMessage, Request, RequestMessage, RequestMode, ServiceRequest};
 use roost_proto::{
     Address, Area, Capacity, Cell, ConnectionId, Input, Machine, NodeId, Nonce, Record, RequestId, Role, Scheme,
     Service, ServiceSet, Time, Transmit, Version,
@@ -118,7 +118,13 @@ fn hub(records: &[Record]) -> (Hub, ConnectionId) {
         let peer = RemoteIdentity { node: record.node, role: Role::Node, name: String::new() };
         let (address, rtt) = (record.addresses[0].clone(), Duration::ZERO);
         hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt });
-        hub.handle(Time::ZERO, Input::Message { connection, message: Message::Publish(record.clone()).encode() });
+        hub.handle(
+            Time::ZERO,
+            Input::Message {
+                connection,
+                message: Message::Registration(RegistrationMessage::Publish(record.clone())).encode(),
+            },
+        );
         drain(&mut hub);
     }
     (hub, ConnectionId(0))
@@ -150,7 +156,7 @@ fn requests(criterion: &mut Criterion) {
                         let area = Area::Exact(turn.next().map_or(Cell::new(0, 0), |record| record.cell));
                         let (id, nonce) = (RequestId(number), Nonce::from_u64(u64::from(number)));
                         let spec = ServiceRequest { mode, count: 8, ..ServiceRequest::new(Service::Track, area) };
-                        Message::Request(Request::new(id, nonce, spec, 5_000)).encode()
+                        Message::Request(RequestMessage::Request(Request::new(id, nonce, spec, 5_000))).encode()
                     },
                     |message| {
                         hub.handle(Time::from_nanos(1), Input::Message { connection, message });

@@ -15,7 +15,8 @@ use roost_proto::node::{
 };
 use roost_proto::random::RootSecret;
 use roost_proto::wire::{
-    Accept, CopyTarget, Message, Reason, Rekey, Report, Request, Route, ServiceRequest, StreamKeys,
+    Accept, CopyTarget, FlowMessage, Message, Reason, Rekey, Report, Request, RequestMessage, Route, ServiceRequest,
+    StreamKeys,
 };
 use roost_proto::{
     Address, Area, Cell, ConnectionId, DeliveryClasses, Epoch, EpochSecret, NodeId, Nonce, RequestId, Role, Scheme,
@@ -170,7 +171,7 @@ impl PublicationScene {
     fn drain_outputs(&mut self) {
         while let Some(transmit) = self.peer.poll_transmit() {
             let Transmit::Message { connection, message, .. } = transmit else { continue };
-            if connection == HUB && matches!(Message::decode(&message), Ok(Message::SealedKeys(_))) {
+            if connection == HUB && matches!(Message::decode(&message), Ok(Message::Flow(FlowMessage::SealedKeys(_)))) {
                 self.boxes += 1;
             }
             if let Some(number) =
@@ -188,17 +189,20 @@ impl PublicationScene {
     fn receive_message(&mut self, number: u8, message: Message) {
         let known = self.known.entry(number).or_default();
         match message {
-            Message::Accept(Accept { stream_keys: Some(StreamKeys { stream, epoch, secret: key, next }), .. }) => {
+            Message::Request(RequestMessage::Accept(Accept {
+                stream_keys: Some(StreamKeys { stream, epoch, secret: key, next }),
+                ..
+            })) => {
                 for (epoch, key) in [Some((epoch, key)), next].into_iter().flatten() {
                     assert_eq!(key, secret(stream, epoch));
                     known.insert((stream, epoch));
                 }
             }
-            Message::Rekey(Rekey { stream, epoch, secret: key, .. }) => {
+            Message::Flow(FlowMessage::Rekey(Rekey { stream, epoch, secret: key, .. })) => {
                 assert_eq!(key, secret(stream, epoch));
                 known.insert((stream, epoch));
             }
-            Message::Stop { id, .. } | Message::End { id, .. } => {
+            Message::Flow(FlowMessage::Stop { id, .. }) | Message::Flow(FlowMessage::End { id, .. }) => {
                 self.wanted.entry(number).or_default().retain(|wanted| *wanted != id);
             }
             _ => {}
@@ -244,7 +248,10 @@ impl PublicationScene {
         let route = Route { requester: node(number), reply_to: vec![address(number)], hop: None };
         let spec = ServiceRequest::new(Service::Video, Area::Anywhere);
         let request = Request::new(id, Nonce::from_u64(id.0.into()), spec, 5_000);
-        self.say(HUB, &Message::Request(Request { route: Some(route), copy_target: reflect, ..request }));
+        self.say(
+            HUB,
+            &Message::Request(RequestMessage::Request(Request { route: Some(route), copy_target: reflect, ..request })),
+        );
     }
 
     fn report_all(&mut self) {
@@ -252,7 +259,7 @@ impl PublicationScene {
         wanted.retain(|number, _| !self.silent.contains_key(number));
         for (number, requests) in wanted {
             for id in requests {
-                let report = Message::Report(Report { id, ..Report::default() });
+                let report = Message::Flow(FlowMessage::Report(Report { id, ..Report::default() }));
                 self.say(self.connections[&number], &report);
             }
         }
@@ -290,7 +297,10 @@ impl PublicationScene {
                 self.wanted.entry(number).or_default().push(id);
                 self.forward(number, id);
                 if !self.silent.contains_key(&number) {
-                    self.say(self.connections[&number], &Message::Report(Report { id, ..Report::default() }));
+                    self.say(
+                        self.connections[&number],
+                        &Message::Flow(FlowMessage::Report(Report { id, ..Report::default() })),
+                    );
                 }
             }
             MemberStep::Repeat(number) => {
@@ -300,7 +310,10 @@ impl PublicationScene {
             }
             MemberStep::Leave(number) => {
                 if let Some(id) = self.wanted.get_mut(&number).and_then(Vec::pop) {
-                    self.say(self.connections[&number], &Message::Stop { id, reason: Reason::Cancelled });
+                    self.say(
+                        self.connections[&number],
+                        &Message::Flow(FlowMessage::Stop { id, reason: Reason::Cancelled }),
+                    );
                 }
             }
             MemberStep::Silence(number, true) => {

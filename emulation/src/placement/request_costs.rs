@@ -10,7 +10,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, SendBudget, StreamSender, digest};
 use roost_proto::service::FlowKind;
-use roost_proto::wire::{Accept, FlowDescription, HubHop, Message, Request, Route, RouteDirection, ServiceRequest};
+use roost_proto::wire::{
+    Accept, FlowDescription, FlowMessage, HubHop, Message, Request, RequestMessage, Route, RouteDirection,
+    ServiceRequest,
+};
 use roost_proto::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Service, Time};
 use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent};
 
@@ -85,17 +88,18 @@ impl RequestCosts {
         let request = Request::new(id, nonce, spec, deadline_ms);
         let passed = |hop| {
             let route = Some(Route { requester: node(), reply_to: reply_to.clone(), hop });
-            Message::Request(Request { route, ..request.clone() })
+            Message::Request(RequestMessage::Request(Request { route, ..request.clone() }))
         };
         let hop = HubHop { cell, direction: RouteDirection::Across, hops_left: 7, provider: None };
         let [there, back] = datagram(&passed(Some(hop)));
         let requester = Some(node());
-        let [receipt_there, receipt_back] = datagram(&Message::RequestAck { id, requester, provider: None });
+        let [receipt_there, receipt_back] =
+            datagram(&Message::Request(RequestMessage::RequestAck { id, requester, provider: None }));
         Self {
-            request: datagram(&Message::Request(request.clone())),
+            request: datagram(&Message::Request(RequestMessage::Request(request.clone()))),
             forward: datagram(&passed(None)),
             route_request: [there + receipt_back, back + receipt_there],
-            pending: datagram(&Message::Pending { id, requester, provider: None }),
+            pending: datagram(&Message::Request(RequestMessage::Pending { id, requester, provider: None })),
             flows: Service::ALL.map(|service| flow(plan, service, relayed)),
         }
     }
@@ -122,7 +126,14 @@ fn flow(plan: &Plan, service: Service, relayed: bool) -> RequestFlow {
     let provider = relayed.then(node);
     let accept = |description| {
         let (id, nonce, cell) = (RequestId(1000), Nonce::from_u64(u64::MAX), Cell::new(30, 90));
-        Message::Accept(Accept { id, nonce, flow: description, cell, provider, stream_keys: None })
+        Message::Request(RequestMessage::Accept(Accept {
+            id,
+            nonce,
+            flow: description,
+            cell,
+            provider,
+            stream_keys: None,
+        }))
     };
     let flow = RequestFlow { handshake, dial_trips, ..RequestFlow::default() };
     let format = service.name().to_owned();
@@ -293,7 +304,7 @@ impl ConnectionPair {
             while self.step(next) {}
             self.now = next;
             if self.now >= report {
-                self.send(1, Channel::Datagram, &Message::Report(Default::default()));
+                self.send(1, Channel::Datagram, &Message::Flow(FlowMessage::Report(Default::default())));
                 report = report + REPORT_INTERVAL;
             }
         }
@@ -331,18 +342,20 @@ impl ConnectionPair {
                     messages.push((self.now.since(began), message.clone()));
                 }
                 match Message::decode(&message) {
-                    Ok(Message::Chunk(chunk)) => {
+                    Ok(Message::Flow(FlowMessage::Chunk(chunk))) => {
                         let fresh = receiver.chunk(chunk).map_or(0, |fresh| fresh.len());
                         receiver.read(fresh as u64);
                         if receiver.has_everything() {
                             whole.get_or_insert(self.now);
                         }
                         if receiver.wants_report() && receiver.has_news() {
-                            let report = Message::Report(receiver.report());
+                            let report = Message::Flow(FlowMessage::Report(receiver.report()));
                             self.send(1, Channel::Datagram, &report);
                         }
                     }
-                    Ok(Message::Report(report)) => sender.report(self.now, 2 * ONE_WAY, report.bytes),
+                    Ok(Message::Flow(FlowMessage::Report(report))) => {
+                        sender.report(self.now, 2 * ONE_WAY, report.bytes)
+                    }
                     _ => {}
                 }
             }
@@ -368,7 +381,7 @@ impl ConnectionPair {
             self.ends[0].send(self.now, channel, message.clone());
         }
         while self.heard.len() < messages.len() && self.step(END) {}
-        let is_data = |message: &Bytes| matches!(Message::decode(message), Ok(Message::Chunk(_)));
+        let is_data = |message: &Bytes| matches!(Message::decode(message), Ok(Message::Flow(FlowMessage::Chunk(_))));
         let first = messages.iter().find(|(_, message)| is_data(message)).map_or(ONE_WAY, |(at, _)| *at);
         let lead = (first.saturating_sub(ONE_WAY).as_secs_f64() / (2.0 * ONE_WAY.as_secs_f64())).round() as usize;
         RelayedData { lead, rounds: rounds(self.arrived.range(began + first..=self.now)) }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use roost_proto::machine::Transmit;
 use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
-use roost_proto::wire::{Message, Reason, Renew, ServiceRequest};
+use roost_proto::wire::{Message, Reason, RegistrationMessage, Renew, ServiceRequest};
 use roost_proto::{Area, Channel, Delivery, Service, Time, Traffic, Version};
 
 use std::path::Path;
@@ -79,7 +79,12 @@ fn unreadable_message_is_found() {
 fn node_version_rollback_is_found() {
     let what = found(3, "node1", |world| {
         let version = Version { epoch: 0, sequence: 0 };
-        say(world, NODE, HUB, Message::Renew(Renew { version, capacity: None }).encode());
+        say(
+            world,
+            NODE,
+            HUB,
+            Message::Registration(RegistrationMessage::Renew(Renew { version, capacity: None })).encode(),
+        );
     });
     assert!(what.len() == 1 && what[0].starts_with("it published Version"), "{what:?}");
 }
@@ -88,7 +93,13 @@ fn node_version_rollback_is_found() {
 fn hub_version_rollback_is_found() {
     let what = found(4, "node1-hub", |world| {
         let version = Version { epoch: 0, sequence: 0 };
-        let lease = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
+        let lease = Message::Registration(RegistrationMessage::Lease {
+            version,
+            lease_ms: 60_000,
+            siblings: None,
+            addresses: None,
+            media: None,
+        });
         say(world, HUB, NODE, lease.encode());
     });
     assert!(what.len() == 1 && what[0].starts_with("it held Version"), "{what:?}");

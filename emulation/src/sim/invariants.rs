@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use roost_proto::hub::{self, Hub};
 use roost_proto::node::{MAX_REQUESTS, Node, Ticket};
-use roost_proto::wire::{Message, Request, Route};
+use roost_proto::wire::{DirectoryMessage, Message, RegistrationMessage, Request, RequestMessage, Route};
 use roost_proto::{NodeId, Time, Traffic, Version};
 
 use super::connections::MachineId;
@@ -110,12 +110,16 @@ impl InvariantChecker {
             return;
         }
         match Message::decode(message) {
-            Ok(Message::Publish(record)) => self.publishes(now, from, record.version),
-            Ok(Message::Renew(renew)) => self.publishes(now, from, renew.version),
-            Ok(Message::Adopt(adopt)) => self.publishes(now, from, adopt.version),
-            Ok(Message::Lease { version, .. }) => self.holds(now, from, to, version),
-            Ok(Message::Request(Request { route: Some(Route { hop: None, .. }), .. })) => self.names(now, from, to),
-            Ok(Message::LookupResult(found)) => {
+            Ok(Message::Registration(RegistrationMessage::Publish(record))) => {
+                self.publishes(now, from, record.version)
+            }
+            Ok(Message::Registration(RegistrationMessage::Renew(renew))) => self.publishes(now, from, renew.version),
+            Ok(Message::Registration(RegistrationMessage::Adopt(adopt))) => self.publishes(now, from, adopt.version),
+            Ok(Message::Registration(RegistrationMessage::Lease { version, .. })) => self.holds(now, from, to, version),
+            Ok(Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: None, .. }), .. }))) => {
+                self.names(now, from, to)
+            }
+            Ok(Message::Directory(DirectoryMessage::LookupResult(found))) => {
                 for candidate in &found.candidates {
                     if let Some(named) = self.machines.get(&candidate.node).copied() {
                         self.names(now, from, named);
@@ -217,7 +221,7 @@ impl InvariantChecker {
 
 #[cfg(test)]
 mod tests {
-    use roost_proto::wire::Message;
+    use roost_proto::wire::{Message, RegistrationMessage};
 
     use super::*;
 
@@ -235,7 +239,13 @@ mod tests {
 
     fn lease(checks: &mut InvariantChecker, now: Time, sequence: u32) {
         let version = Version { epoch: 7, sequence };
-        let message = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
+        let message = Message::Registration(RegistrationMessage::Lease {
+            version,
+            lease_ms: 60_000,
+            siblings: None,
+            addresses: None,
+            media: None,
+        });
         checks.sent(now, HUB, NODE, Traffic::Join, &message.encode());
     }
 

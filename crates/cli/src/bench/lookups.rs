@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use roost_proto::wire::{Message, Reason, Request, RequestMode, ServiceRequest};
+use roost_proto::wire::{DirectoryMessage, Message, Reason, Request, RequestMessage, RequestMode, ServiceRequest};
 use roost_proto::{Area, Nonce, RequestId, Service};
 use tokio::task::JoinSet;
 
@@ -183,13 +183,13 @@ impl Requester {
         let spec = ServiceRequest { mode: RequestMode::Lookup, ..ServiceRequest::new(service, area) };
         let request = Request::new(id, Nonce::from_u64(self.cursor), spec, 2_000);
         self.waiting.insert(id, Instant::now());
-        self.node.send(self.node.hub, &Message::Request(request));
+        self.node.send(self.node.hub, &Message::Request(RequestMessage::Request(request)));
     }
 
     fn record_reply(&mut self, message: &Message) {
         let (id, right) = match message {
-            Message::LookupResult(found) => (found.id, !found.candidates.is_empty()),
-            Message::Decline(decline) => {
+            Message::Directory(DirectoryMessage::LookupResult(found)) => (found.id, !found.candidates.is_empty()),
+            Message::Request(RequestMessage::Decline(decline)) => {
                 self.is_throttled |= decline.reason == Reason::TooMany;
                 (decline.id, false)
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use roost_identity::group::Group;
 use roost_identity::{Identity, Policy};
-use roost_proto::wire::{Hello, Message, Renew};
+use roost_proto::wire::{Hello, Message, ProbeMessage, RegistrationMessage, Renew};
 use roost_proto::{
     Address, Capacity, Cell, Channel, ConnectionId, DialId, Endpoint, NodeId, Record, Role, RoleSet, Scheme,
     ServiceSet, Version,
@@ -120,7 +120,7 @@ impl BenchNode {
         while let Some(event) = self.next(end).await {
             match event {
                 Event::Up { connection, dial: Some(_), .. } => {
-                    let hello = Message::Hello(Hello::OWN).encode();
+                    let hello = Message::Probe(ProbeMessage::Hello(Hello::OWN)).encode();
                     // A connection that has gone shows by its silence.
                     let _ = self.transport.send(connection, Channel::Reliable { flow: 0 }, hello);
                     return Ok(connection);
@@ -155,7 +155,7 @@ impl BenchNode {
         while let Some(event) = self.next(end).await {
             if let Event::Message { connection, message } = event
                 && let Ok(message) = Message::decode(&message)
-                && !matches!(message, Message::Hello(_))
+                && !matches!(message, Message::Probe(ProbeMessage::Hello(_)))
             {
                 return Some((connection, message));
             }
@@ -179,7 +179,7 @@ impl BenchNode {
             capacity: Capacity { streams: 100, uplink_kbps: 1_000_000 },
             addresses: self.addresses(),
         };
-        let publish = Message::Publish(record);
+        let publish = Message::Registration(RegistrationMessage::Publish(record));
         let give_up = Instant::now() + PATIENCE;
         while Instant::now() < give_up {
             self.send(self.hub, &publish);
@@ -187,8 +187,12 @@ impl BenchNode {
             let mut retry = Instant::now() + RETRY;
             while let Some((_, message)) = self.message(retry).await {
                 match message {
-                    Message::Lease { version, .. } if version == self.version => return Ok(()),
-                    Message::RetryAfter(after_ms) => retry = Instant::now() + Duration::from_millis(after_ms.into()),
+                    Message::Registration(RegistrationMessage::Lease { version, .. }) if version == self.version => {
+                        return Ok(());
+                    }
+                    Message::Registration(RegistrationMessage::RetryAfter(after_ms)) => {
+                        retry = Instant::now() + Duration::from_millis(after_ms.into())
+                    }
                     _ => {}
                 }
             }
@@ -208,13 +212,16 @@ impl BenchNode {
 
     /// Says that it is still there.
     pub(super) fn renew(&self) {
-        self.send(self.hub, &Message::Renew(Renew { version: self.version, capacity: None }));
+        self.send(
+            self.hub,
+            &Message::Registration(RegistrationMessage::Renew(Renew { version: self.version, capacity: None })),
+        );
         self.transport.flush();
     }
 
     /// Withdraws what it has published and ends its connections.
     pub(super) async fn leave(self) {
-        self.send(self.hub, &Message::Withdraw(self.version));
+        self.send(self.hub, &Message::Registration(RegistrationMessage::Withdraw(self.version)));
         self.transport.flush();
         self.transport.clone().shutdown(FAREWELL).await;
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hdrhistogram::Histogram;
-use roost_proto::wire::{Accept, FlowDescription, Message, Reason, Request, ServiceRequest};
+use roost_proto::wire::{Accept, FlowDescription, Message, Reason, Request, RequestMessage, ServiceRequest};
 use roost_proto::{Area, Cell, ConnectionId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
 use roost_transport::Transport;
 use tokio::sync::oneshot;
@@ -107,7 +107,7 @@ async fn request(requester: &mut BenchNode, place: Cell, round: u32) -> Outcome<
     let spec = ServiceRequest::new(Service::Sensor, Area::Exact(place));
     let request = Request::new(RequestId(round + 1), Nonce::from_u64(u64::from(round)), spec, 2_000);
     let id = request.id;
-    let request = Message::Request(request);
+    let request = Message::Request(RequestMessage::Request(request));
     let give_up = Instant::now() + PATIENCE;
     while Instant::now() < give_up {
         requester.send(requester.hub, &request);
@@ -115,11 +115,13 @@ async fn request(requester: &mut BenchNode, place: Cell, round: u32) -> Outcome<
         let retry = Instant::now() + RETRY;
         while let Some((connection, message)) = requester.message(retry).await {
             match message {
-                Message::Accept(accept) if accept.id == id => return Ok(connection),
-                Message::Decline(decline) if decline.id == id && decline.reason == Reason::TooMany => {
+                Message::Request(RequestMessage::Accept(accept)) if accept.id == id => return Ok(connection),
+                Message::Request(RequestMessage::Decline(decline))
+                    if decline.id == id && decline.reason == Reason::TooMany =>
+                {
                     return Err(Failure::new(Code::Refused, THROTTLED));
                 }
-                Message::Decline(decline) if decline.id == id => {
+                Message::Request(RequestMessage::Decline(decline)) if decline.id == id => {
                     let why = format!("the hub declined a request of the bench: {:?}", decline.reason);
                     return Err(Failure::new(Code::Refused, why));
                 }
@@ -143,7 +145,7 @@ async fn serve(
             _ = &mut stop => return provider,
         };
         // Silence changes nothing.
-        if let Some((hub, Message::Request(forward))) = message {
+        if let Some((hub, Message::Request(RequestMessage::Request(forward)))) = message {
             let relayed = forward.reply_to().is_empty();
             let to = if relayed { hub } else { direct };
             provider.send(to, &acceptance(&provider, &forward, place, relayed));
@@ -162,5 +164,12 @@ fn acceptance(provider: &BenchNode, forward: &Request, place: Cell, relayed: boo
     let flow =
         FlowDescription::Object { bytes: 0, digest: EMPTY_DIGEST, format, inline: Some(Bytes::new()), offset: None };
     let provider = relayed.then_some(provider.id);
-    Message::Accept(Accept { id: forward.id, nonce: forward.nonce, flow, cell: place, provider, stream_keys: None })
+    Message::Request(RequestMessage::Accept(Accept {
+        id: forward.id,
+        nonce: forward.nonce,
+        flow,
+        cell: place,
+        provider,
+        stream_keys: None,
+    }))
 }

@@ -9,7 +9,7 @@ use super::window::Window;
 use super::{CHUNK_BYTES, FIRST_CHUNK_BYTES, READ_BYTES};
 use crate::ids::RequestId;
 use crate::time::Time;
-use crate::wire::{Chunk, Message};
+use crate::wire::{Chunk, FlowMessage, Message};
 
 /// Cuts an object into chunks, as far as the receiver's reports allow.
 #[derive(Clone, Debug)]
@@ -94,7 +94,12 @@ impl ObjectSender {
         }
         if self.sent == self.length {
             self.end_sent = true;
-            return Some(Message::End { id: self.id, packets: 0, bytes: self.length, digest: self.digest });
+            return Some(Message::Flow(FlowMessage::End {
+                id: self.id,
+                packets: 0,
+                bytes: self.length,
+                digest: self.digest,
+            }));
         }
         let (left, whole) = (self.length - self.sent, CHUNK_BYTES as u64);
         let length = if self.has_begun || left <= whole { left.min(whole) } else { FIRST_CHUNK_BYTES as u64 };
@@ -106,7 +111,7 @@ impl ObjectSender {
         self.sent += payload.len() as u64;
         self.has_begun = true;
         self.window.sent(now, self.reported, self.sent);
-        Some(Message::Chunk(Chunk { id: self.id, offset, payload }))
+        Some(Message::Flow(FlowMessage::Chunk(Chunk { id: self.id, offset, payload })))
     }
 
     /// The next bytes, at most `length`; `None` if they are not read yet.

@@ -231,7 +231,7 @@ impl LatenessFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Message;
+    use crate::wire::{FlowMessage, Message};
 
     fn packet(sequence: u64) -> Datagram {
         Datagram {
@@ -289,10 +289,12 @@ mod tests {
         let mut sender = crate::flow::StreamSender::new(RequestId(1), at(0));
         let mut receiver = StreamReceiver::new(RequestId(1));
         for n in 0..3_u8 {
-            let Some(Message::Datagram(packet)) = sender.packet(at(1), Bytes::from(vec![n])) else { panic!() };
+            let Some(Message::Flow(FlowMessage::Datagram(packet))) = sender.packet(at(1), Bytes::from(vec![n])) else {
+                panic!()
+            };
             receiver.packet(at(1), packet);
         }
-        let Some(Message::End { packets, bytes, digest, .. }) = sender.end() else { panic!() };
+        let Some(Message::Flow(FlowMessage::End { packets, bytes, digest, .. })) = sender.end() else { panic!() };
         receiver.end(packets, bytes, digest);
         assert_eq!(receiver.digest_ok(), Some(true));
         receiver.end(packets, bytes, [0; 32]);

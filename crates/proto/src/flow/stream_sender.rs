@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::MAX_KEPT_BYTES;
 use crate::ids::RequestId;
 use crate::time::Time;
-use crate::wire::{Datagram, Message};
+use crate::wire::{Datagram, FlowMessage, Message};
 
 /// Numbers and stamps a stream's datagrams and knows its totals.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl StreamSender {
                 return None;
             }
         }
-        Some(Message::Datagram(packet))
+        Some(Message::Flow(FlowMessage::Datagram(packet)))
     }
 
     /// Whether the receiver is further behind than can be kept.
@@ -83,7 +83,8 @@ impl StreamSender {
         if !std::mem::take(&mut kept.interrupted) {
             return Vec::new();
         }
-        let mut again: Vec<_> = kept.packets.iter().cloned().map(Message::Datagram).collect();
+        let mut again: Vec<_> =
+            kept.packets.iter().cloned().map(|message| Message::Flow(FlowMessage::Datagram(message))).collect();
         again.extend(kept.ended.then(|| self.totals()));
         again
     }
@@ -105,12 +106,12 @@ impl StreamSender {
     }
 
     fn totals(&self) -> Message {
-        Message::End {
+        Message::Flow(FlowMessage::End {
             id: self.id,
             packets: self.next,
             bytes: self.bytes,
             digest: self.digest.clone().finalize().into(),
-        }
+        })
     }
 
     /// Whether the end was said, and the receiver has all that it must have.
@@ -143,8 +144,8 @@ mod tests {
 
     fn numbers(messages: &[Message]) -> Vec<u64> {
         let number = |message: &Message| match message {
-            Message::Datagram(packet) => packet.sequence,
-            Message::End { packets, .. } => 100 + packets,
+            Message::Flow(FlowMessage::Datagram(packet)) => packet.sequence,
+            Message::Flow(FlowMessage::End { packets, .. }) => 100 + packets,
             _ => u64::MAX,
         };
         messages.iter().map(number).collect()

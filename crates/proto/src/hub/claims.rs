@@ -12,7 +12,7 @@ use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::record::{Record, Version};
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{Message, RegistrationMessage};
 
 /// Most times that a node is asked, as a question or its answer may be lost.
 const ASKS: u32 = 2;
@@ -152,7 +152,12 @@ impl Hub {
             asked.times += 1;
             let patience = self.remotes.answer_timeout(connection) * (2 << (asked.times - 1));
             self.claims.set_due(node, now + patience);
-            self.send(connection, Channel::Datagram, Traffic::Renew, &Message::UnknownVersion);
+            self.send(
+                connection,
+                Channel::Datagram,
+                Traffic::Renew,
+                &Message::Registration(RegistrationMessage::UnknownVersion),
+            );
         }
     }
 }
@@ -163,6 +168,7 @@ mod tests {
     use super::*;
     use crate::ids::ConnectionId;
     use crate::service::Role;
+    use crate::wire::{HierarchyMessage, ReplicationMessage};
 
     const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -171,13 +177,18 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         let connection = bench.provider(1);
-        let sent = bench.say(peer, &Message::Claim { node: node(1), version: version(sequence) });
+        let sent =
+            bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(sequence) }));
         (bench, peer, connection, sent)
     }
 
     /// Counts the questions to the node in that time.
     fn asked(bench: &mut Bench, connection: ConnectionId, span: Duration) -> usize {
-        bench.wait(span).iter().filter(|sent| **sent == (connection, Message::UnknownVersion)).count()
+        bench
+            .wait(span)
+            .iter()
+            .filter(|sent| **sent == (connection, Message::Registration(RegistrationMessage::UnknownVersion)))
+            .count()
     }
 
     fn held(bench: &Bench) -> usize {
@@ -187,9 +198,18 @@ mod tests {
     #[test]
     fn claimed_node_that_answers_stays() {
         let (mut bench, peer, connection, sent) = claimed(2);
-        assert_eq!((sent, held(&bench)), (vec![(connection, Message::UnknownVersion)], 1));
-        let sent = bench.say(connection, &Message::Publish(Record { version: version(3), ..record(1) }));
-        assert!(sent.contains(&(peer, Message::Claim { node: node(1), version: version(3) })), "{sent:?}");
+        assert_eq!(
+            (sent, held(&bench)),
+            (vec![(connection, Message::Registration(RegistrationMessage::UnknownVersion))], 1)
+        );
+        let sent = bench.say(
+            connection,
+            &Message::Registration(RegistrationMessage::Publish(Record { version: version(3), ..record(1) })),
+        );
+        assert!(
+            sent.contains(&(peer, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(3) }))),
+            "{sent:?}"
+        );
         assert_eq!(asked(&mut bench, connection, QUIET), 0);
         assert_eq!(held(&bench), 1);
     }
@@ -212,7 +232,10 @@ mod tests {
     #[test]
     fn a_word_from_before_is_checked() {
         let (mut bench, _, connection, _) = claimed(9);
-        bench.say(connection, &Message::Publish(Record { version: version(2), ..record(1) }));
+        bench.say(
+            connection,
+            &Message::Registration(RegistrationMessage::Publish(Record { version: version(2), ..record(1) })),
+        );
         assert_eq!(asked(&mut bench, connection, QUIET), 1);
         bench.wait(PATIENCE);
         assert_eq!(held(&bench), 0);
@@ -223,7 +246,13 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         bench.provider(1);
-        bench.say(peer, &Message::ReplicaUpdate(copies(vec![Record { version: version(2), ..record(1) }])));
+        bench.say(
+            peer,
+            &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![Record {
+                version: version(2),
+                ..record(1)
+            }]))),
+        );
         assert!(!bench.hub.replicas.holds(node(1)));
         bench.wait(PATIENCE);
         assert!(bench.hub.replicas.holds(node(1)));
@@ -235,9 +264,16 @@ mod tests {
         let (mut times, mut own) = (0, 2);
         for _ in 0..600 {
             own += 1;
-            bench.say(connection, &Message::Publish(Record { version: version(own), ..record(1) }));
-            let sent = bench.say(peer, &Message::Claim { node: node(1), version: version(own + 1) });
-            times += sent.iter().filter(|(_, message)| *message == Message::UnknownVersion).count();
+            bench.say(
+                connection,
+                &Message::Registration(RegistrationMessage::Publish(Record { version: version(own), ..record(1) })),
+            );
+            let sent = bench
+                .say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(own + 1) }));
+            times += sent
+                .iter()
+                .filter(|(_, message)| *message == Message::Registration(RegistrationMessage::UnknownVersion))
+                .count();
             times += asked(&mut bench, connection, Duration::from_millis(100));
         }
         assert!(times <= 2 * 3 && held(&bench) == 1, "{times}");

@@ -77,7 +77,7 @@ mod tests {
     use crate::grid::Area;
     use crate::record::Record;
     use crate::service::{Role, ServiceSet};
-    use crate::wire::{Message, Reason, RequestMode, Watch};
+    use crate::wire::{DirectoryMessage, Message, Reason, RegistrationMessage, RequestMessage, RequestMode, Watch};
 
     fn udp(host: [u8; 4], port: u16) -> Address {
         Address::single(Scheme::Udp, SocketAddr::from((host, port)))
@@ -88,7 +88,10 @@ mod tests {
     /// Attaches a node that is seen at `seen` and listens at `listens`.
     fn attach(bench: &mut Bench, number: u8, seen: Address, listens: Vec<Address>) -> ConnectionId {
         let connection = bench.up_over(number, Role::Node, seen, None);
-        bench.say(connection, &Message::Publish(Record { addresses: listens, ..record(number) }));
+        bench.say(
+            connection,
+            &Message::Registration(RegistrationMessage::Publish(Record { addresses: listens, ..record(number) })),
+        );
         connection
     }
 
@@ -123,9 +126,9 @@ mod tests {
         let peer = bench.up_over(100, Role::SuperNode, udp(LOOPBACK, 100), None);
         let provider = bench.provider(1);
         let carry = carried(5).with_reply_to(vec![udp(LOOPBACK, 50)]);
-        let sent = bench.say(peer, &Message::Request(carry));
+        let sent = bench.say(peer, &Message::Request(RequestMessage::Request(carry)));
         assert!(
-            matches!(&sent[..], [_, (connection, Message::Decline(decline))]
+            matches!(&sent[..], [_, (connection, Message::Request(RequestMessage::Decline(decline)))]
                 if *connection == peer && decline.reason == Reason::NoTransport && decline.requester == Some(node(50))),
             "{sent:?} (the provider is at {provider:?})"
         );
@@ -138,7 +141,9 @@ mod tests {
             attach(&mut bench, 1, udp(LOOPBACK, 9), vec![udp(LOOPBACK, 9), address(1)]);
             let requester = bench.up_over(2, Role::Node, udp(host, 10), None);
             let sent = bench.ask(requester, request(1, RequestMode::Lookup));
-            let [(_, Message::LookupResult(found))] = &sent[..] else { panic!("{sent:?}") };
+            let [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] = &sent[..] else {
+                panic!("{sent:?}")
+            };
             assert_eq!(found.candidates[0].addresses, shown);
             let area = Area::Anywhere;
             let watch = Watch {
@@ -149,8 +154,10 @@ mod tests {
                 direction: None,
                 names: None,
             };
-            let sent = bench.say(requester, &Message::Watch(watch));
-            let [(_, Message::WatchChange(change))] = &sent[..] else { panic!("{sent:?}") };
+            let sent = bench.say(requester, &Message::Directory(DirectoryMessage::Watch(watch)));
+            let [(_, Message::Directory(DirectoryMessage::WatchChange(change)))] = &sent[..] else {
+                panic!("{sent:?}")
+            };
             assert_eq!(change.updated[0].addresses, shown);
         }
     }
@@ -168,9 +175,11 @@ mod tests {
         }
         let mut lease = |number, seen| {
             let connection = bench.up_over(number, Role::Node, seen, None);
-            let sent = bench.say(connection, &Message::Publish(record(number)));
+            let sent = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(number))));
             let lease = sent.into_iter().find_map(|(to, message)| match message {
-                Message::Lease { siblings, addresses, .. } if to == connection => Some((siblings, addresses)),
+                Message::Registration(RegistrationMessage::Lease { siblings, addresses, .. }) if to == connection => {
+                    Some((siblings, addresses))
+                }
                 _ => None,
             });
             lease.unwrap()

@@ -1,4 +1,4 @@
-//! Who may say what to a hub, and which of its parts it is for.
+//! Messages on their way to the part of the hub that they are for.
 
 use bytes::Bytes;
 
@@ -10,7 +10,14 @@ use crate::machine::{Channel, Traffic};
 use crate::service::Role;
 use crate::time::Time;
 use crate::wall::WallClock;
-use crate::wire::{Decline, Hello, Message, Reason, WireError};
+use crate::wire::{
+    Decline, DirectoryMessage, FlowMessage, Hello, HierarchyMessage, Message, Party, ProbeMessage, Reason,
+    RegistrationMessage, ReplicationMessage, RequestMessage, RoomMessage, WireError,
+};
+
+/// Reasons to refuse a message, by its sender.
+const BY_NODE: &str = "a node may not say that to a hub";
+const BY_HUB: &str = "a hub may not say that to a hub";
 
 impl Hub {
     pub(super) fn handle_message(&mut self, now: Time, connection: ConnectionId, bytes: &Bytes) {
@@ -25,9 +32,12 @@ impl Hub {
         if self.relay_data(now, from, bytes) {
             return;
         }
+        let sender = if from.role.is_hub() { Party::Hub } else { Party::Node };
         match Message::decode(bytes) {
-            Ok(Message::Hello(hello)) => self.on_hello(now, from, hello),
             Err(WireError::LaterVersion(message)) => self.skip_unknown(from, message, bytes),
+            Ok(message) if !message.is_allowed(sender, Party::Hub) => {
+                self.refused(from.node, if from.role.is_hub() { BY_HUB } else { BY_NODE });
+            }
             Ok(message) if self.admit_message(now, from, &message) => self.dispatch_and_charge(now, from, message),
             Ok(_) => {}
             Err(_) => self.counters.malformed += 1,
@@ -37,11 +47,7 @@ impl Hub {
     /// Hears a message, and charges for what was looked at for it.
     fn dispatch_and_charge(&mut self, now: Time, from: Sender, message: Message) {
         let price = Self::price(&message);
-        if from.role.is_hub() {
-            self.dispatch_hub(now, from, message);
-        } else {
-            self.dispatch_node(now, from, message);
-        }
+        self.dispatch(now, from, message);
         if let Some(price) = price {
             self.charge(now, from, price);
         }
@@ -64,7 +70,12 @@ impl Hub {
         self.counters.newer_version += 1;
         if let Some(id) = Message::unsupported_request_id(bytes).filter(|_| from.role == Role::Node) {
             let decline = Decline { id, reason: Reason::UnsupportedVersion, retry_after_ms: None, requester: None };
-            self.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+            self.send(
+                from.connection,
+                Channel::Datagram,
+                Traffic::Lookup,
+                &Message::Request(RequestMessage::Decline(decline)),
+            );
         }
         let Some(connection) = self.remotes.connections.get_mut(&from.connection) else { return };
         if !std::mem::replace(&mut connection.said_later, true) {
@@ -73,102 +84,109 @@ impl Hub {
         }
     }
 
-    fn dispatch_node(&mut self, now: Time, from: Sender, message: Message) {
+    /// Tells the part of the hub that a message is for.
+    fn dispatch(&mut self, now: Time, from: Sender, message: Message) {
         match message {
-            Message::Publish(record) => self.publish(now, from, record),
-            Message::Renew(renew) => self.renew(now, from, renew),
-            Message::Withdraw(version) => self.withdraw(now, from, version),
-            Message::SetStandby { hub, addresses } => {
-                self.handle_set_standby(now, from, hub, addresses.unwrap_or_default())
+            Message::Registration(message) => self.on_registration(now, from, message),
+            Message::Request(message) => self.on_request_message(now, from, message),
+            Message::Flow(message) => self.on_flow_message(now, from, message),
+            Message::Directory(message) => self.on_directory_message(now, from, message),
+            Message::Hierarchy(message) => self.on_hierarchy_message(now, from, message),
+            Message::Replication(ReplicationMessage::ReplicaUpdate(update)) => {
+                self.handle_replica_update(now, from, update);
             }
-            Message::HomeChanged(moved) => self.node_moved(now, from, moved),
-            Message::Adopt(adopt) => self.adopt(now, from, adopt),
-            Message::Request(request) if request.route.is_none() => self.request(now, from, request),
-            Message::Watch(watch) => self.watch(now, from, watch),
-            Message::Unwatch(id) => self.unwatch(from.node, id),
-            Message::JoinRoom(join) => self.room_joined(now, from, join),
-            Message::LeaveRoom(quit) => self.room_left(now, from, quit),
-            Message::SealedKeys(keys) => self.handle_keys(now, from, keys),
-            Message::Claim { .. }
-            | Message::StandbyOnly(_)
-            | Message::HubLookup(_)
-            | Message::LookupResult(_)
-            | Message::WatchChange(_)
-            | Message::ReplicaUpdate(_)
-            | Message::ResyncRequest(_)
-            | Message::RegisterChild { .. }
-            | Message::Summary(_)
-            | Message::Request(_)
-            | Message::RequestAck { .. }
-            | Message::Gossip(_)
-            | Message::Roster(_)
-            | Message::HubLoad { .. } => self.refused(from.node, "only a super node may say that"),
-            Message::Lease { .. }
-            | Message::UnknownVersion
-            | Message::RetryAfter(_)
-            | Message::Handover
-            | Message::Redirect(_) => self.refused(from.node, "only a hub may say that"),
-            message => self.dispatch_common(now, from, message),
+            Message::Replication(ReplicationMessage::ResyncRequest(resync)) => {
+                self.handle_resync_request(now, from, &resync);
+            }
+            Message::Room(RoomMessage::JoinRoom(join)) => self.room_joined(now, from, join),
+            Message::Room(RoomMessage::LeaveRoom(quit)) => self.room_left(now, from, quit),
+            Message::Room(RoomMessage::Roster(roster)) => self.handle_roster(from, roster),
+            Message::Probe(ProbeMessage::Ping(token)) => {
+                let pong = Message::Probe(ProbeMessage::Pong(token));
+                self.send(from.connection, Channel::Datagram, Traffic::Renew, &pong);
+            }
+            Message::Probe(ProbeMessage::Pong(token)) => self.answered_ping(now, from, token),
+            Message::Probe(ProbeMessage::Hello(hello)) => self.on_hello(now, from, hello),
+            Message::Multicast(_) => self.counters.stray += 1,
         }
     }
 
-    fn dispatch_hub(&mut self, now: Time, from: Sender, message: Message) {
+    fn on_registration(&mut self, now: Time, from: Sender, message: RegistrationMessage) {
         match message {
-            Message::Claim { node, version } => {
+            RegistrationMessage::Publish(record) => self.publish(now, from, record),
+            RegistrationMessage::Renew(renew) => self.renew(now, from, renew),
+            RegistrationMessage::Withdraw(version) => self.withdraw(now, from, version),
+            RegistrationMessage::SetStandby { hub, addresses } => {
+                self.handle_set_standby(now, from, hub, addresses.unwrap_or_default());
+            }
+            RegistrationMessage::HomeChanged(moved) if from.role.is_hub() => self.hub_moved(now, from, moved),
+            RegistrationMessage::HomeChanged(moved) => self.node_moved(now, from, moved),
+            RegistrationMessage::Adopt(adopt) => self.adopt(now, from, adopt),
+            RegistrationMessage::Lease { .. }
+            | RegistrationMessage::UnknownVersion
+            | RegistrationMessage::RetryAfter(_)
+            | RegistrationMessage::Handover
+            | RegistrationMessage::Redirect(_) => self.counters.stray += 1,
+        }
+    }
+
+    fn on_request_message(&mut self, now: Time, from: Sender, message: RequestMessage) {
+        match message {
+            RequestMessage::Request(request) => match PassedRequest::new(request) {
+                Ok(passed) => self.handle_passed_request(now, from, passed),
+                Err(request) => self.request(now, from, request),
+            },
+            RequestMessage::Accept(accept) => self.handle_accept(now, from, accept),
+            RequestMessage::Decline(decline) => self.handle_decline(now, from, decline),
+            RequestMessage::Pending { id, requester, provider } => {
+                self.handle_pending(now, from, (id, requester), provider);
+            }
+            RequestMessage::RequestAck { id, requester, provider } => {
+                self.handle_request_ack(now, from, (id, requester), provider);
+            }
+            RequestMessage::HopReport(traced) => self.handle_trace(now, from, traced),
+            RequestMessage::Push(_) | RequestMessage::PushStatus { .. } | RequestMessage::Tunneled { .. } => {
+                self.counters.stray += 1;
+            }
+        }
+    }
+
+    /// The relays have taken what belongs to a flow through this hub.
+    fn on_flow_message(&mut self, now: Time, from: Sender, message: FlowMessage) {
+        match message {
+            FlowMessage::SealedKeys(keys) => self.handle_keys(now, from, keys),
+            FlowMessage::Stop { id, .. } => self.handle_cancel(from, id),
+            FlowMessage::Datagram(_)
+            | FlowMessage::Chunk(_)
+            | FlowMessage::End { .. }
+            | FlowMessage::Report(_)
+            | FlowMessage::Rekey(_) => self.counters.stray += 1,
+        }
+    }
+
+    fn on_directory_message(&mut self, now: Time, from: Sender, message: DirectoryMessage) {
+        match message {
+            DirectoryMessage::Watch(watch) => self.watch(now, from, watch),
+            DirectoryMessage::Unwatch(id) => self.unwatch(from.node, id),
+            DirectoryMessage::WatchChange(change) => self.handle_change(from, change),
+            DirectoryMessage::HubLookup(lookup) => self.handle_hub_lookup(now, from, lookup),
+            DirectoryMessage::LookupResult(found) => self.handle_lookup_result(now, from, found),
+        }
+    }
+
+    fn on_hierarchy_message(&mut self, now: Time, from: Sender, message: HierarchyMessage) {
+        match message {
+            HierarchyMessage::Claim { node, version } => {
                 self.count_arrival(from.node, node);
                 self.handle_claim(now, node, Claim { home: from.node, version, record: None });
             }
-            Message::ReplicaUpdate(update) => self.handle_replica_update(now, from, update),
-            Message::ResyncRequest(resync) => self.handle_resync_request(now, from, &resync),
-            Message::HomeChanged(moved) => self.hub_moved(now, from, moved),
-            Message::StandbyOnly(is_only) => self.set_standby_only(now, from.node, is_only),
-            Message::Gossip(message) => self.handle_gossip(now, from, &message),
-            Message::HubLoad { leases, residual_kbps } => self.handle_load(now, from, (leases, residual_kbps)),
-            Message::HubLookup(seek) => self.handle_hub_lookup(now, from, seek),
-            Message::LookupResult(found) => self.handle_lookup_result(now, from, found),
-            Message::RegisterChild { tier } => self.register_child(now, from, tier),
-            Message::Summary(summary) => self.summary(from, summary),
-            Message::Request(request) => match PassedRequest::new(request) {
-                Some(request) => self.handle_passed_request(now, from, request),
-                None => self.refused(from.node, "only a node may say that"),
-            },
-            Message::RequestAck { id, requester, provider } => {
-                self.handle_request_ack(now, from, (id, requester), provider)
+            HierarchyMessage::RegisterChild { tier } => self.register_child(now, from, tier),
+            HierarchyMessage::Summary(summary) => self.summary(from, summary),
+            HierarchyMessage::StandbyOnly(is_only) => self.set_standby_only(now, from.node, is_only),
+            HierarchyMessage::Gossip(message) => self.handle_gossip(now, from, &message),
+            HierarchyMessage::HubLoad { leases, residual_kbps } => {
+                self.handle_load(now, from, (leases, residual_kbps));
             }
-            Message::Watch(watch) => self.watch(now, from, watch),
-            Message::Unwatch(id) => self.unwatch(from.node, id),
-            Message::WatchChange(change) => self.handle_change(from, change),
-            Message::JoinRoom(join) => self.room_joined(now, from, join),
-            Message::LeaveRoom(quit) => self.room_left(now, from, quit),
-            Message::Roster(roster) => self.handle_roster(from, roster),
-            Message::SealedKeys(keys) => self.handle_keys(now, from, keys),
-            Message::Publish(_)
-            | Message::Renew(_)
-            | Message::Withdraw(_)
-            | Message::SetStandby { .. }
-            | Message::Adopt(_) => self.refused(from.node, "only a node may say that"),
-            Message::Lease { .. }
-            | Message::UnknownVersion
-            | Message::RetryAfter(_)
-            | Message::Handover
-            | Message::Redirect(_) => self.refused(from.node, "a hub publishes nothing at another hub"),
-            message => self.dispatch_common(now, from, message),
-        }
-    }
-
-    /// What nodes and hubs say alike.
-    fn dispatch_common(&mut self, now: Time, from: Sender, message: Message) {
-        match message {
-            Message::Accept(accept) => self.handle_accept(now, from, accept),
-            Message::Decline(decline) => self.handle_decline(now, from, decline),
-            Message::Pending { id, requester, provider } => self.handle_pending(now, from, (id, requester), provider),
-            Message::HopReport(traced) => self.handle_trace(now, from, traced),
-            Message::Stop { id, .. } => self.handle_cancel(from, id),
-            Message::Ping(token) => {
-                self.send(from.connection, Channel::Datagram, Traffic::Renew, &Message::Pong(token));
-            }
-            Message::Pong(token) => self.answered_ping(now, from, token),
-            _ => self.counters.stray += 1,
         }
     }
 }

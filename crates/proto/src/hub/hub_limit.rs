@@ -127,7 +127,9 @@ mod tests {
     use crate::grid::{Area, Cell};
     use crate::ids::RequestId;
     use crate::service::{Role, ServiceSet};
-    use crate::wire::{HopAction, HopReport, Message, Reason, Request, RequestMode, Watch};
+    use crate::wire::{
+        DirectoryMessage, HopAction, HopReport, Message, Reason, Request, RequestMessage, RequestMode, Watch,
+    };
 
     type SetLimit = fn(&mut Limits);
 
@@ -196,7 +198,7 @@ mod tests {
             let (id, area) = (RequestId(1), Area::Nearest(Cell::new(0, 0)));
             let watch = Watch { id, services, area, last_seen: 0, direction: None, names: None };
             let connection = bench.up(number, Role::Node);
-            bench.say(connection, &Message::Watch(watch));
+            bench.say(connection, &Message::Directory(DirectoryMessage::Watch(watch)));
         }
         assert_eq!(counted(&bench), [(HubLimit::WatchesPerNode, 3)]);
         assert_eq!(told(&bench), [(node(1), HubLimit::WatchesPerNode), (node(2), HubLimit::WatchesPerNode)]);
@@ -208,7 +210,10 @@ mod tests {
         let requester = bench.up(1, Role::Node);
         bench.ask(requester, request(1, RequestMode::Forward));
         match &bench.ask(requester, request(2, RequestMode::Forward).with(|spec| spec.trace = true))[..] {
-            [(_, Message::HopReport(HopReport { id, hop, .. })), (_, Message::Decline(decline))] => {
+            [
+                (_, Message::Request(RequestMessage::HopReport(HopReport { id, hop, .. }))),
+                (_, Message::Request(RequestMessage::Decline(decline))),
+            ] => {
                 assert_eq!((*id, hop.node, hop.step), (RequestId(2), node(200), HopAction::Exhausted));
                 assert_eq!((hop.reason, decline.reason), (Some(Reason::TooMany), Reason::TooMany));
             }

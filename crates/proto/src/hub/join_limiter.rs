@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Hub, Sender};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{Message, RegistrationMessage};
 
 /// How far ahead of the time line nodes are taken in at once.
 const BURST: Duration = Duration::from_secs(1);
@@ -50,7 +50,8 @@ impl Hub {
         }
         self.counters.postponed += 1;
         let wait = wait + Duration::from_millis(self.random.below(JITTER_MS));
-        let later = Message::RetryAfter(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
+        let later =
+            Message::Registration(RegistrationMessage::RetryAfter(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX)));
         self.send(from.connection, Channel::Datagram, Traffic::Join, &later);
         false
     }
@@ -64,6 +65,7 @@ mod tests {
     use crate::ids::ConnectionId;
     use crate::service::Role;
     use crate::wire::Adopt;
+    use crate::wire::ReplicationMessage;
 
     fn bench() -> Bench {
         let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
@@ -73,9 +75,9 @@ mod tests {
 
     /// How long the node is to wait; `None` if it has got a lease.
     fn wait_of(bench: &mut Bench, connection: ConnectionId, number: u8) -> Option<u32> {
-        match bench.say(connection, &Message::Publish(record(number)))[..] {
-            [(_, Message::RetryAfter(after))] => Some(after),
-            [(_, Message::Lease { .. })] => None,
+        match bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(number))))[..] {
+            [(_, Message::Registration(RegistrationMessage::RetryAfter(after)))] => Some(after),
+            [(_, Message::Registration(RegistrationMessage::Lease { .. }))] => None,
             ref other => panic!("{other:?}"),
         }
     }
@@ -104,18 +106,24 @@ mod tests {
     fn who_is_known_passes() {
         let mut bench = bench();
         let home = bench.up(100, Role::SuperNode);
-        bench.say(home, &Message::ReplicaUpdate(copies(vec![record(90)])));
+        bench.say(home, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(90)]))));
         let first = bench.up(1, Role::Node);
-        bench.say(first, &Message::Publish(record(1)));
+        bench.say(first, &Message::Registration(RegistrationMessage::Publish(record(1))));
         let late = (2..=20).map(|number| bench.provider(number)).last().unwrap();
         assert!(wait_of(&mut bench, late, 20).is_some());
-        assert!(matches!(bench.say(first, &Message::Publish(record(1)))[..], [(_, Message::Lease { .. })]));
+        assert!(matches!(
+            bench.say(first, &Message::Registration(RegistrationMessage::Publish(record(1))))[..],
+            [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
+        ));
         let mirrored = bench.up(90, Role::Node);
         let (held, capacity) = (record(90).version, record(90).capacity);
         let adopt =
             Adopt { held_version: held, version: super::super::testing::version(2), capacity, is_failback: None };
         assert!(
-            !bench.say(mirrored, &Message::Adopt(adopt)).iter().any(|(_, said)| matches!(said, Message::RetryAfter(_)))
+            !bench
+                .say(mirrored, &Message::Registration(RegistrationMessage::Adopt(adopt)))
+                .iter()
+                .any(|(_, said)| matches!(said, Message::Registration(RegistrationMessage::RetryAfter(_))))
         );
         assert_eq!(bench.hub.counters().adoptions, 1);
     }

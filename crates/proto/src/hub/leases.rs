@@ -9,7 +9,7 @@ use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::{MAX_ADDRESSES, Record, Version};
 use crate::time::Time;
-use crate::wire::{MediaAddress, Message, Renew};
+use crate::wire::{HierarchyMessage, MediaAddress, Message, RegistrationMessage, Renew};
 
 impl Hub {
     /// Takes a node's own record in.
@@ -100,13 +100,18 @@ impl Hub {
         let node = known.node;
         let published_over = self.remotes.get_mut(node).and_then(|remote| remote.publisher);
         if is_elsewhere && published_over == Some(connection) {
-            self.send(connection, Channel::Datagram, Traffic::Renew, &Message::UnknownVersion);
+            self.send(
+                connection,
+                Channel::Datagram,
+                Traffic::Renew,
+                &Message::Registration(RegistrationMessage::UnknownVersion),
+            );
         }
     }
 
     /// Tells the peers that the node is here now.
     pub(super) fn claim(&mut self, node: NodeId, version: Version) {
-        let claim = Message::Claim { node, version };
+        let claim = Message::Hierarchy(HierarchyMessage::Claim { node, version });
         self.send_to_siblings(&claim);
     }
 
@@ -127,7 +132,7 @@ impl Hub {
         let own = if with_siblings { self.own_addresses(from.connection) } else { Vec::new() };
         let addresses = (!own.is_empty()).then_some(own);
         let media = self.config.reflection.filter(|_| with_siblings).map(|reflection| MediaAddress(reflection.media));
-        let lease = Message::Lease { version, lease_ms, siblings, addresses, media };
+        let lease = Message::Registration(RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media });
         self.send(from.connection, Channel::Datagram, traffic, &lease);
     }
 
@@ -150,7 +155,12 @@ impl Hub {
             if self.directory.get(from.node).is_some_and(|entry| entry.version() > renew.version) {
                 self.detect_duplicate_identity(from);
             }
-            self.send(from.connection, Channel::Datagram, Traffic::Renew, &Message::UnknownVersion);
+            self.send(
+                from.connection,
+                Channel::Datagram,
+                Traffic::Renew,
+                &Message::Registration(RegistrationMessage::UnknownVersion),
+            );
         }
     }
 
@@ -191,7 +201,7 @@ impl Hub {
     pub(super) fn contradict_claim(&mut self, home: NodeId, node: NodeId, version: Version) {
         let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
         if let Some(own) = own.filter(|own| *own > version) {
-            self.send_to_hub(home, &Message::Claim { node, version: own });
+            self.send_to_hub(home, &Message::Hierarchy(HierarchyMessage::Claim { node, version: own }));
         }
     }
 
@@ -221,6 +231,7 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
+    use crate::wire::{DirectoryMessage, ProbeMessage, ReplicationMessage};
     use std::net::SocketAddr;
     use std::time::Duration;
 
@@ -239,12 +250,18 @@ mod tests {
         let connection = bench.up(1, Role::Node);
         let mut sent = record(1);
         sent.addresses = vec![Address::single(Scheme::Udp, SocketAddr::from(([0, 0, 0, 0], 9)))];
-        let answer = bench.say(connection, &Message::Publish(sent));
+        let answer = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(sent)));
         assert_eq!(
             answer,
             [(
                 connection,
-                Message::Lease { version: version(1), lease_ms: 60_000, siblings: None, addresses: None, media: None }
+                Message::Registration(RegistrationMessage::Lease {
+                    version: version(1),
+                    lease_ms: 60_000,
+                    siblings: None,
+                    addresses: None,
+                    media: None
+                })
             )]
         );
         let held = &bench.hub.index(bench.now, None, 10)[0];
@@ -256,7 +273,7 @@ mod tests {
     fn nobody_publishes_for_another() {
         let mut bench = Bench::new();
         let connection = bench.up(1, Role::Node);
-        assert!(bench.say(connection, &Message::Publish(record(2))).is_empty());
+        assert!(bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(2)))).is_empty());
         assert_eq!((bench.hub.counters().foreign_records, bench.hub.status(bench.now).nodes), (1, 0));
     }
 
@@ -264,9 +281,17 @@ mod tests {
     fn renewal_of_unknown_version_requests_record() {
         let mut bench = Bench::new();
         let connection = bench.provider(1);
-        let renew = |sequence| Message::Renew(Renew { version: version(sequence), capacity: None });
-        assert!(matches!(bench.say(connection, &renew(1))[..], [(_, Message::Lease { .. })]));
-        assert_eq!(bench.say(connection, &renew(2)), [(connection, Message::UnknownVersion)]);
+        let renew = |sequence| {
+            Message::Registration(RegistrationMessage::Renew(Renew { version: version(sequence), capacity: None }))
+        };
+        assert!(matches!(
+            bench.say(connection, &renew(1))[..],
+            [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
+        ));
+        assert_eq!(
+            bench.say(connection, &renew(2)),
+            [(connection, Message::Registration(RegistrationMessage::UnknownVersion))]
+        );
     }
 
     #[test]
@@ -275,22 +300,33 @@ mod tests {
         let seen = |last: u8, port| Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, last], port)));
         let connection = bench.up_over(1, Role::Node, seen(1, 4000), None);
         let unknown = vec![Address::single(Scheme::Udp, SocketAddr::from(([0, 0, 0, 0], 9)))];
-        let publish =
-            |number| Message::Publish(Record { version: version(number), addresses: unknown.clone(), ..record(1) });
+        let publish = |number| {
+            Message::Registration(RegistrationMessage::Publish(Record {
+                version: version(number),
+                addresses: unknown.clone(),
+                ..record(1)
+            }))
+        };
         bench.say(connection, &publish(1));
         // Another port says nothing of where it listens.
         assert!(bench.input(Input::ConnectionMoved { connection, address: seen(1, 4001) }).is_empty());
         assert_eq!(
             bench.input(Input::ConnectionMoved { connection, address: seen(2, 4001) }),
-            [(connection, Message::UnknownVersion)]
+            [(connection, Message::Registration(RegistrationMessage::UnknownVersion))]
         );
         // That may be lost.
-        let renewal = Message::Renew(Renew { version: version(1), capacity: None });
-        assert_eq!(bench.say(connection, &renewal), [(connection, Message::UnknownVersion)]);
+        let renewal = Message::Registration(RegistrationMessage::Renew(Renew { version: version(1), capacity: None }));
+        assert_eq!(
+            bench.say(connection, &renewal),
+            [(connection, Message::Registration(RegistrationMessage::UnknownVersion))]
+        );
         bench.say(connection, &publish(2));
         assert_eq!(bench.hub.index(bench.now, None, 10)[0].addresses, [seen(2, 9)]);
-        let renewal = Message::Renew(Renew { version: version(2), capacity: None });
-        assert!(matches!(bench.say(connection, &renewal)[..], [(_, Message::Lease { .. })]));
+        let renewal = Message::Registration(RegistrationMessage::Renew(Renew { version: version(2), capacity: None }));
+        assert!(matches!(
+            bench.say(connection, &renewal)[..],
+            [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
+        ));
     }
 
     #[test]
@@ -299,7 +335,7 @@ mod tests {
         let connection = bench.provider(1);
         for _ in 0..4 {
             bench.wait(Duration::from_secs(50));
-            bench.say(connection, &Message::Ping(1));
+            bench.say(connection, &Message::Probe(ProbeMessage::Ping(1)));
         }
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
         bench.wait(Duration::from_secs(61));
@@ -311,9 +347,14 @@ mod tests {
     fn older_version_answered_with_newer() {
         let mut bench = Bench::new();
         let connection = bench.up(1, Role::Node);
-        bench.say(connection, &Message::Publish(Record { version: version(5), ..record(1) }));
-        let answer = bench.say(connection, &Message::Publish(record(1)));
-        assert!(matches!(answer[..], [(_, Message::Lease { version: held, .. })] if held == version(5)));
+        bench.say(
+            connection,
+            &Message::Registration(RegistrationMessage::Publish(Record { version: version(5), ..record(1) })),
+        );
+        let answer = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(1))));
+        assert!(
+            matches!(answer[..], [(_, Message::Registration(RegistrationMessage::Lease { version: held, .. }))] if held == version(5))
+        );
     }
 
     #[test]
@@ -321,12 +362,15 @@ mod tests {
         let twins = |bench: &Bench| {
             bench.events.iter().filter(|event| matches!(event, HubEvent::DuplicateIdentity { .. })).count()
         };
-        let renew = |version| Message::Renew(Renew { version, capacity: None });
+        let renew = |version| Message::Registration(RegistrationMessage::Renew(Renew { version, capacity: None }));
         let mut bench = Bench::new();
         let older = bench.provider(1);
         let newer = bench.up(1, Role::Node);
         let version_2 = Version { epoch: 2, sequence: 1 };
-        bench.say(newer, &Message::Publish(Record { version: version_2, ..record(1) }));
+        bench.say(
+            newer,
+            &Message::Registration(RegistrationMessage::Publish(Record { version: version_2, ..record(1) })),
+        );
         bench.say(newer, &renew(version_2));
         assert_eq!(twins(&bench), 0, "it may be the same node with a new link");
         bench.say(older, &renew(version(1)));
@@ -342,7 +386,7 @@ mod tests {
         let (provider, requester) = (bench.provider(1), bench.requester(2));
         bench.down(provider);
         let listed = |bench: &mut Bench, id| match &bench.ask(requester, request(id, RequestMode::Lookup))[..] {
-            [(_, Message::LookupResult(found))] => found.candidates.len(),
+            [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] => found.candidates.len(),
             other => panic!("{other:?}"),
         };
         assert_eq!((listed(&mut bench, 1), bench.hub.status(bench.now).nodes), (0, 2));
@@ -355,11 +399,13 @@ mod tests {
         let mut bench = Bench::new();
         let connection = bench.provider(1);
         let moved = Record { version: version(2), cell: crate::grid::Cell::new(0, 0), ..record(1) };
-        bench.say(connection, &Message::Publish(moved));
+        bench.say(connection, &Message::Registration(RegistrationMessage::Publish(moved)));
         let requester = bench.requester(2);
         let sent = bench.ask(requester, request(1, RequestMode::Lookup));
-        assert!(matches!(&sent[..], [(_, Message::LookupResult(found))] if found.candidates.is_empty()));
-        bench.say(connection, &Message::Withdraw(version(2)));
+        assert!(
+            matches!(&sent[..], [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] if found.candidates.is_empty())
+        );
+        bench.say(connection, &Message::Registration(RegistrationMessage::Withdraw(version(2))));
         assert_eq!(bench.hub.counters().withdrawals, 1);
         assert_eq!(bench.hub.status(bench.now).entries, 0);
     }
@@ -369,12 +415,14 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         let connection = bench.up(1, Role::Node);
-        let sent = bench.say(connection, &Message::Publish(record(1)));
-        assert!(sent.contains(&(peer, Message::Claim { node: node(1), version: version(1) })));
-        bench.say(peer, &Message::Claim { node: node(1), version: version(1) });
+        let sent = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(1))));
+        assert!(
+            sent.contains(&(peer, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(1) })))
+        );
+        bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(1) }));
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
         bench.down(connection);
-        bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
+        bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) }));
         assert_eq!(bench.hub.directory.nodes(), 0);
     }
 
@@ -383,11 +431,24 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         let connection = bench.up(1, Role::Node);
-        bench.say(connection, &Message::Publish(Record { version: version(5), ..record(1) }));
-        let objection = [(peer, Message::Claim { node: node(1), version: version(5) })];
-        assert_eq!(bench.say(peer, &Message::Claim { node: node(1), version: version(4) }), objection);
-        assert_eq!(bench.say(peer, &Message::ReplicaUpdate(copies(vec![record(1)]))), objection);
-        assert!(bench.say(peer, &Message::Claim { node: node(1), version: version(5) }).is_empty());
+        bench.say(
+            connection,
+            &Message::Registration(RegistrationMessage::Publish(Record { version: version(5), ..record(1) })),
+        );
+        let objection = [(peer, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(5) }))];
+        assert_eq!(
+            bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(4) })),
+            objection
+        );
+        assert_eq!(
+            bench.say(peer, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(1)])))),
+            objection
+        );
+        assert!(
+            bench
+                .say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(5) }))
+                .is_empty()
+        );
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
     }
 
@@ -405,8 +466,8 @@ mod tests {
     fn roles_are_kept_apart() {
         let mut bench = Bench::new();
         let (connection, hub) = (bench.up(1, Role::Node), bench.up(100, Role::SuperNode));
-        bench.say(connection, &Message::Claim { node: node(2), version: version(9) });
-        bench.say(hub, &Message::Publish(record(100)));
+        bench.say(connection, &Message::Hierarchy(HierarchyMessage::Claim { node: node(2), version: version(9) }));
+        bench.say(hub, &Message::Registration(RegistrationMessage::Publish(record(100))));
         let server = bench.up(3, Role::Server);
         assert_eq!(bench.hub.counters().refused_by_role, 3);
         assert_eq!(bench.closed[0].0, server);
@@ -422,7 +483,10 @@ mod tests {
         bench.ask(requester, request(1, RequestMode::Forward));
         let left = |bench: &Bench| bench.hub.index(bench.now, None, 1)[0].capacity;
         assert_eq!(left(&bench), Capacity { streams: 3, uplink_kbps: 9_960 });
-        bench.say(provider, &Message::Renew(Renew { version: version(1), capacity: None }));
+        bench.say(
+            provider,
+            &Message::Registration(RegistrationMessage::Renew(Renew { version: version(1), capacity: None })),
+        );
         assert_eq!(left(&bench), record(1).capacity);
     }
 

@@ -8,7 +8,7 @@ use crate::ids::ConnectionId;
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{Message, RegistrationMessage};
 
 /// How long relayed flows may go on after [`Command::Leave`](super::HubCommand::Leave).
 pub const DRAIN: Duration = Duration::from_secs(10);
@@ -38,7 +38,12 @@ impl Hub {
         let busy = self.relays.connections();
         for connection in nodes {
             if !alone {
-                self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Handover);
+                self.send(
+                    connection,
+                    Channel::Reliable { flow: 0 },
+                    Traffic::Join,
+                    &Message::Registration(RegistrationMessage::Handover),
+                );
             } else if !busy.contains(&connection) {
                 self.close(now, connection, REASON);
             }
@@ -88,6 +93,7 @@ mod tests {
     use super::super::testing::{Bench, carried, forwarded, node, refused, request, version};
     use super::*;
     use crate::machine::Input;
+    use crate::wire::{FlowMessage, HierarchyMessage, RequestMessage};
     use crate::wire::{Reason, RequestMode};
 
     #[test]
@@ -109,10 +115,10 @@ mod tests {
             let mut bench = Bench::new();
             let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
             let sent = bench.input(Input::Command(HubCommand::Leave));
-            assert_eq!(sent, [(connection, Message::Handover)]);
+            assert_eq!(sent, [(connection, Message::Registration(RegistrationMessage::Handover))]);
             assert!(bench.closed.is_empty());
             if withdraws {
-                bench.say(connection, &Message::Withdraw(version(2)));
+                bench.say(connection, &Message::Registration(RegistrationMessage::Withdraw(version(2))));
             } else {
                 bench.wait(HAND_OVER);
             }
@@ -127,8 +133,11 @@ mod tests {
         let mut bench = Bench::new();
         let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.input(Input::Command(HubCommand::Leave));
-        bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
-        assert_eq!(forwarded(&bench.say(peer, &Message::Request(carried(5)))[1..]).0, connection);
+        bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) }));
+        assert_eq!(
+            forwarded(&bench.say(peer, &Message::Request(RequestMessage::Request(carried(5))))[1..]).0,
+            connection
+        );
     }
 
     #[test]
@@ -142,7 +151,7 @@ mod tests {
             assert_eq!(refused(&bench.ask(requester, request(2, RequestMode::Relay))), (requester, Reason::Leaving));
             assert!(!bench.events.contains(&HubEvent::Left));
             if ends {
-                bench.say(provider, &Message::Stop { id: forward.id, reason: Reason::SourceFailed });
+                bench.say(provider, &Message::Flow(FlowMessage::Stop { id: forward.id, reason: Reason::SourceFailed }));
             } else {
                 bench.wait(DRAIN);
             }

@@ -19,7 +19,9 @@ use crate::node_selector::NodeSelector;
 use crate::scope::Scope;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Candidate, Coverage, LookupResult, MAX_CANDIDATES, Message, Reason, Request, RequestMode};
+use crate::wire::{
+    Candidate, Coverage, DirectoryMessage, LookupResult, MAX_CANDIDATES, Message, Reason, Request, RequestMode,
+};
 
 /// How many providers a lookup lists if it does not say.
 const DEFAULT_LISTED: usize = 16;
@@ -72,7 +74,12 @@ impl Hub {
         let hits = self.search_within(now, scope, query);
         let found = self.merged(hits, (connection, id), query, remote, coverage);
         self.count_listed(query.service, found.candidates.len());
-        self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::LookupResult(found));
+        self.send(
+            connection,
+            Channel::Datagram,
+            Traffic::Lookup,
+            &Message::Directory(DirectoryMessage::LookupResult(found)),
+        );
     }
 
     /// What this hub and others have, the best first.
@@ -107,7 +114,12 @@ impl Hub {
     ) {
         let hits = self.search(query);
         let found = self.merged(hits, (connection, id), query, remote, coverage);
-        self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::LookupResult(found));
+        self.send(
+            connection,
+            Channel::Datagram,
+            Traffic::Lookup,
+            &Message::Directory(DirectoryMessage::LookupResult(found)),
+        );
     }
 
     fn count_listed(&mut self, service: Service, listed: usize) {
@@ -286,6 +298,6 @@ mod tests {
         let found = LookupResult { id: RequestId(70_000), candidates, coverage: Coverage::HubStarting };
         let short = encode_found(&directory, found.id, &hits, found.coverage, false);
         assert_eq!(hits.len(), 3);
-        assert_eq!(short, Message::LookupResult(found).encode());
+        assert_eq!(short, Message::Directory(DirectoryMessage::LookupResult(found)).encode());
     }
 }

@@ -14,7 +14,7 @@ use crate::ids::{ConnectionId, DialId, NodeId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::service::{Role, RoleSet};
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{Message, ProbeMessage};
 
 /// The first pause before a peer is dialled again; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -241,7 +241,7 @@ impl Hub {
                 self.close(now, connection, "nothing was heard from the other hub");
             } else {
                 self.remotes.record_ping(now, connection, token);
-                self.send(connection, Channel::Datagram, Traffic::Renew, &Message::Ping(token));
+                self.send(connection, Channel::Datagram, Traffic::Renew, &Message::Probe(ProbeMessage::Ping(token)));
             }
         }
     }

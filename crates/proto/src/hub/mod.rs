@@ -83,7 +83,7 @@ use crate::random::SplitMix64;
 use crate::service::Role;
 use crate::time::Time;
 use crate::wall::WallClock;
-use crate::wire::{Hello, Message};
+use crate::wire::{Hello, Message, ProbeMessage};
 
 pub use api::{HubCommand, HubEvent};
 pub use config::{HubConfig, HubKind, Limits};
@@ -279,7 +279,7 @@ impl Hub {
             connection,
             Channel::Reliable { flow: 0 },
             Traffic::Join,
-            &Message::Hello(Hello { clock_s, ..Hello::OWN }),
+            &Message::Probe(ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN })),
         );
         if let Some(spare) = self.remotes.excess_connection(node, connection) {
             self.close(now, spare, "one connection too many");

@@ -16,7 +16,7 @@ use super::{Hub, HubLimit, Sender};
 use crate::block::BlockService;
 use crate::ids::NodeId;
 use crate::time::Time;
-use crate::wire::{HomeChanged as Word, Message, RouteDirection};
+use crate::wire::{HomeChanged as Word, Message, RegistrationMessage, RouteDirection};
 
 /// How many moved nodes are remembered; further ones have to be sought.
 const MAX_MOVED: usize = 16 * 1024;
@@ -51,7 +51,7 @@ impl Hub {
     }
 
     /// A node of this hub says where it was before. Peers have heard of it
-    /// already ([`Message::Claim`]).
+    /// already ([`HierarchyMessage::Claim`]).
     pub(super) fn node_moved(&mut self, now: Time, from: Sender, moved: Word) {
         let held = self.directory.get(from.node).filter(|_| !self.replicas.holds(from.node));
         let Some(version) = held.map(|entry| entry.version()).filter(|_| moved.node == from.node) else {
@@ -94,7 +94,14 @@ impl Hub {
         let chosen =
             route.into_iter().enumerate().filter(|(n, (_, way))| *way != RouteDirection::Up || Some(*n) == above);
         for (_, (hub, way)) in chosen.collect::<Vec<_>>() {
-            self.send_to_hub(hub, &Message::HomeChanged(Word { direction: way, hops_left: hops, ..moved.clone() }));
+            self.send_to_hub(
+                hub,
+                &Message::Registration(RegistrationMessage::HomeChanged(Word {
+                    direction: way,
+                    hops_left: hops,
+                    ..moved.clone()
+                })),
+            );
         }
     }
 }
@@ -106,28 +113,31 @@ mod tests {
     use super::super::testing::{Bench, HERE, carried, node, version};
     use crate::block::BlockService;
     use crate::service::{Role, Service};
-    use crate::wire::{HomeChanged, Message, Reason, RouteDirection, Summary};
+    use crate::wire::{
+        HierarchyMessage, HomeChanged, Message, ProbeMessage, Reason, RegistrationMessage, RequestMessage,
+        RouteDirection, Summary,
+    };
 
     #[test]
     fn request_follows_moved_node_for_lease() {
         let mut bench = Bench::new();
         let (requester, new) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
         let connection = bench.provider(1);
-        bench.say(new, &Message::Claim { node: node(1), version: version(2) });
+        bench.say(new, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) }));
         bench.down(connection);
-        let sent = bench.say(requester, &Message::Request(carried(1)));
+        let sent = bench.say(requester, &Message::Request(RequestMessage::Request(carried(1))));
         let followed = |sent: &[(_, Message)]| {
             sent.iter().any(|(connection, message)| {
-                *connection == new && matches!(message, Message::Request(on) if on.hop().unwrap().hops_left == 2)
+                *connection == new && matches!(message, Message::Request(RequestMessage::Request(on)) if on.hop().unwrap().hops_left == 2)
             })
         };
         assert!(followed(&sent), "{sent:?}");
         for _ in 0..7 {
-            bench.say(requester, &Message::Ping(0));
-            bench.say(new, &Message::Ping(0));
+            bench.say(requester, &Message::Probe(ProbeMessage::Ping(0)));
+            bench.say(new, &Message::Probe(ProbeMessage::Ping(0)));
             bench.wait(Duration::from_secs(10));
         }
-        let sent = bench.say(requester, &Message::Request(carried(2)));
+        let sent = bench.say(requester, &Message::Request(RequestMessage::Request(carried(2))));
         assert!(!followed(&sent) && sent.len() == 2, "{sent:?}");
     }
 
@@ -135,11 +145,11 @@ mod tests {
     fn request_for_departed_node_is_declined() {
         let mut bench = Bench::new();
         let (requester, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
-        bench.say(requester, &Message::HomeChanged(word(200, 101)));
+        bench.say(requester, &Message::Registration(RegistrationMessage::HomeChanged(word(200, 101))));
         bench.down(connection);
-        let sent = bench.say(requester, &Message::Request(carried(1)));
+        let sent = bench.say(requester, &Message::Request(RequestMessage::Request(carried(1))));
         assert!(
-            matches!(&sent[..], [_, (_, Message::Decline(decline))] if decline.reason == Reason::Leaving),
+            matches!(&sent[..], [_, (_, Message::Request(RequestMessage::Decline(decline)))] if decline.reason == Reason::Leaving),
             "{sent:?}"
         );
     }
@@ -162,18 +172,50 @@ mod tests {
         let mut bench = Bench::new();
         let (child, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
         bench.hub.config.tier = 1;
-        bench.say(child, &Message::RegisterChild { tier: 0 });
-        bench.say(other, &Message::RegisterChild { tier: 0 });
-        let summary = |patches| Message::Summary(Summary { run: 1, version: 1, block_services: patches, since: None });
+        bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
+        bench.say(other, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
+        let summary = |patches| {
+            Message::Hierarchy(HierarchyMessage::Summary(Summary {
+                run: 1,
+                version: 1,
+                block_services: patches,
+                since: None,
+            }))
+        };
         bench.say(other, &summary(vec![(BlockService::from_cell(Service::Track, HERE), 1)]));
-        let on =
-            |old| Message::HomeChanged(HomeChanged { direction: RouteDirection::Down, hops_left: 2, ..word(old, 50) });
-        assert_eq!(bench.say(child, &Message::HomeChanged(word(77, 50))), [(other, on(77))], "something is there");
-        assert_eq!(bench.say(other, &Message::HomeChanged(word(100, 50))), [(child, on(100))], "it is that one");
-        assert!(bench.say(child, &Message::HomeChanged(HomeChanged { hops_left: 0, ..word(77, 50) })).is_empty());
+        let on = |old| {
+            Message::Registration(RegistrationMessage::HomeChanged(HomeChanged {
+                direction: RouteDirection::Down,
+                hops_left: 2,
+                ..word(old, 50)
+            }))
+        };
+        assert_eq!(
+            bench.say(child, &Message::Registration(RegistrationMessage::HomeChanged(word(77, 50)))),
+            [(other, on(77))],
+            "something is there"
+        );
+        assert_eq!(
+            bench.say(other, &Message::Registration(RegistrationMessage::HomeChanged(word(100, 50)))),
+            [(child, on(100))],
+            "it is that one"
+        );
+        assert!(
+            bench
+                .say(
+                    child,
+                    &Message::Registration(RegistrationMessage::HomeChanged(HomeChanged {
+                        hops_left: 0,
+                        ..word(77, 50)
+                    }))
+                )
+                .is_empty()
+        );
         // A node tells of itself only, and of what is here.
         let connection = bench.up(1, Role::Node);
-        assert!(bench.say(connection, &Message::HomeChanged(word(77, 50))).is_empty());
+        assert!(
+            bench.say(connection, &Message::Registration(RegistrationMessage::HomeChanged(word(77, 50)))).is_empty()
+        );
     }
 
     /// Each goes to every hub on the way, reliably.
@@ -187,7 +229,11 @@ mod tests {
         let said = (0..200).map(|old| {
             let sent = bench.say(
                 connection,
-                &Message::HomeChanged(HomeChanged { direction: RouteDirection::Up, hops_left: 0, ..word(old, 1) }),
+                &Message::Registration(RegistrationMessage::HomeChanged(HomeChanged {
+                    direction: RouteDirection::Up,
+                    hops_left: 0,
+                    ..word(old, 1)
+                })),
             );
             usize::from(!sent.is_empty())
         });

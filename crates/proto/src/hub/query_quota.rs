@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Hub, HubLimit, Sender};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{Decline, Message, Reason, RequestMode};
+use crate::wire::{Decline, DirectoryMessage, Message, Reason, RequestMessage, RequestMode};
 
 /// So many records are looked at for the price of one question more.
 const RECORDS: usize = 64;
@@ -27,9 +27,13 @@ impl Hub {
     /// The price of a message that makes the hub search, beside the search.
     pub(super) fn price(message: &Message) -> Option<usize> {
         match message {
-            Message::Request(request) if request.route.is_some() => Some(1),
-            Message::Request(request) if request.spec.mode != RequestMode::Lookup => Some(REQUEST),
-            Message::Request(_) | Message::Watch(_) | Message::HubLookup(_) => Some(1),
+            Message::Request(RequestMessage::Request(request)) if request.route.is_some() => Some(1),
+            Message::Request(RequestMessage::Request(request)) if request.spec.mode != RequestMode::Lookup => {
+                Some(REQUEST)
+            }
+            Message::Request(RequestMessage::Request(_))
+            | Message::Directory(DirectoryMessage::Watch(_))
+            | Message::Directory(DirectoryMessage::HubLookup(_)) => Some(1),
             _ => None,
         }
     }
@@ -48,21 +52,26 @@ impl Hub {
 
     fn refuse_question(&mut self, from: Sender, message: &Message, wait: Duration) {
         let (id, requester) = match message {
-            Message::Request(request) => {
+            Message::Request(RequestMessage::Request(request)) => {
                 let route = request.route.as_ref().filter(|route| !route.reply_to.is_empty());
                 if request.route.is_none() {
                     self.report_declined(from.connection, request, Reason::TooMany);
                 }
                 (request.id, route.map(|route| route.requester))
             }
-            Message::Watch(watch) if !from.role.is_hub() => (watch.id, None),
+            Message::Directory(DirectoryMessage::Watch(watch)) if !from.role.is_hub() => (watch.id, None),
             // A hub that is not answered asks others, and again.
             _ => return,
         };
         let retry_after = wait.max(SHORTEST_RETRY).as_millis();
         let retry_after_ms = Some(u32::try_from(retry_after).unwrap_or(u32::MAX));
         let decline = Decline { id, reason: Reason::TooMany, retry_after_ms, requester };
-        self.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+        self.send(
+            from.connection,
+            Channel::Datagram,
+            Traffic::Lookup,
+            &Message::Request(RequestMessage::Decline(decline)),
+        );
     }
 
     /// Charges a remote for what was looked at for a question.
@@ -84,6 +93,7 @@ mod tests {
     use crate::ids::ConnectionId;
     use crate::record::Record;
     use crate::service::Role;
+    use crate::wire::RegistrationMessage;
 
     fn bench(per_second: u32) -> Bench {
         let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
@@ -92,7 +102,7 @@ mod tests {
     }
 
     fn lookup(id: u32, area: Area) -> Message {
-        Message::Request(request(id, RequestMode::Lookup).with(|spec| spec.area = area))
+        Message::Request(RequestMessage::Request(request(id, RequestMode::Lookup).with(|spec| spec.area = area)))
     }
 
     /// Counts the lookups of so many that are answered, and gives the last wait that was told.
@@ -100,10 +110,17 @@ mod tests {
         let (mut found, mut wait) = (0, None);
         for id in 0..count {
             match &bench.say(connection, &lookup(id + 1, area))[..] {
-                [(to, Message::LookupResult(_))] => found += u32::from(*to == connection),
-                [(to, Message::Decline(Decline { reason: Reason::TooMany, retry_after_ms, .. }))]
-                    if *to == connection =>
-                {
+                [(to, Message::Directory(DirectoryMessage::LookupResult(_)))] => found += u32::from(*to == connection),
+                [
+                    (
+                        to,
+                        Message::Request(RequestMessage::Decline(Decline {
+                            reason: Reason::TooMany,
+                            retry_after_ms,
+                            ..
+                        })),
+                    ),
+                ] if *to == connection => {
                     wait = *retry_after_ms;
                 }
                 other => panic!("{other:?}"),
@@ -150,8 +167,8 @@ mod tests {
         let hub = bench.up(100, Role::SuperNode);
         let mut refused = 0;
         for id in 0..200 {
-            let said = bench.say(hub, &Message::Request(carried(id)));
-            let is_refused = |message: &Message| matches!(message, Message::Decline(Decline { reason: Reason::TooMany, requester: Some(of), .. }) if *of == node(50));
+            let said = bench.say(hub, &Message::Request(RequestMessage::Request(carried(id))));
+            let is_refused = |message: &Message| matches!(message, Message::Request(RequestMessage::Decline(Decline { reason: Reason::TooMany, requester: Some(of), .. })) if *of == node(50));
             refused += said.iter().filter(|(_, message)| is_refused(message)).count();
         }
         assert!((160..=170).contains(&refused), "{refused}: sixteen a second for two seconds pass");
@@ -162,7 +179,13 @@ mod tests {
         let mut bench = bench(100);
         for number in 2..=190 {
             let connection = bench.up(number, Role::Node);
-            bench.say(connection, &Message::Publish(Record { cell: Cell::new(7, 7), ..record(number) }));
+            bench.say(
+                connection,
+                &Message::Registration(RegistrationMessage::Publish(Record {
+                    cell: Cell::new(7, 7),
+                    ..record(number)
+                })),
+            );
         }
         let requester = bench.up(1, Role::Node);
         let (found, _) = answered(&mut bench, requester, Area::Exact(Cell::new(7, 7)), 1_000);

@@ -3,7 +3,7 @@
 //!
 //! Such a record lies in the directory like any other and answers requests,
 //! but nobody hears of it: no claim, no word to watchers. It counts as the
-//! hub's own only when its node says so ([`Message::Adopt`]).
+//! hub's own only when its node says so ([`RegistrationMessage::Adopt`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::record::Record;
 use crate::scope::Scope;
 use crate::time::Time;
 use crate::wire::{
-    self, Adopt, MAX_CANDIDATES, MAX_REPLICA_CHANGES, Message, ReplicaCapacity, ReplicaMove, ReplicaRecord,
-    ResyncRequest,
+    self, Adopt, MAX_CANDIDATES, MAX_REPLICA_CHANGES, Message, RegistrationMessage, ReplicaCapacity, ReplicaMove,
+    ReplicaRecord, ReplicationMessage, ResyncRequest,
 };
 
 /// For so long after its last word a hub counts as alive: it is asked for one
@@ -155,7 +155,7 @@ impl Hub {
             // Everybody, if they are too many to be named and fit in.
             let whole = missing.len() > MAX_REPLICA_CHANGES && missing.len() <= self.directory.room();
             let nodes = if whole { Vec::new() } else { missing.into_iter().take(MAX_REPLICA_CHANGES).collect() };
-            let resync = Message::ResyncRequest(ResyncRequest { number, nodes });
+            let resync = Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes }));
             self.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &resync);
         }
     }
@@ -350,7 +350,12 @@ impl Hub {
     pub(super) fn adopt(&mut self, now: Time, from: Sender, adopt: Adopt) {
         let Adopt { held_version: held, version, capacity, is_failback: returns } = adopt;
         if self.leaving.is_some() {
-            return self.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Handover);
+            return self.send(
+                from.connection,
+                Channel::Reliable { flow: 0 },
+                Traffic::Join,
+                &Message::Registration(RegistrationMessage::Handover),
+            );
         }
         let replicas = self.replicas.holds(from.node);
         if !replicas && self.directory.renew(now, from.node, version, Some(capacity)) {
@@ -359,7 +364,12 @@ impl Hub {
         }
         if !replicas || version <= held || !self.directory.adopt(now, from.node, held, version, capacity) {
             self.counters.unknown_renews += 1;
-            return self.send(from.connection, Channel::Datagram, Traffic::Join, &Message::UnknownVersion);
+            return self.send(
+                from.connection,
+                Channel::Datagram,
+                Traffic::Join,
+                &Message::Registration(RegistrationMessage::UnknownVersion),
+            );
         }
         self.counters.adoptions += 1;
         let home = self.replicas.home_of(from.node);

@@ -13,7 +13,7 @@ use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
 use crate::time::Time;
-use crate::wire::{self, Message, ResyncRequest};
+use crate::wire::{self, Message, ReplicationMessage, ResyncRequest};
 
 /// How long changes are gathered before the standbys hear of them.
 const GATHER: Duration = Duration::from_millis(100);
@@ -223,7 +223,12 @@ impl Hub {
 
     fn send_replica_update(&mut self, connection: ConnectionId, copy: wire::ReplicaUpdate) {
         self.counters.replica_updates_sent += 1;
-        self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &Message::ReplicaUpdate(copy));
+        self.send(
+            connection,
+            Channel::Reliable { flow: 0 },
+            Traffic::Summary,
+            &Message::Replication(ReplicationMessage::ReplicaUpdate(copy)),
+        );
     }
 
     /// A standby could not follow what it was told.

@@ -17,7 +17,7 @@ use crate::backoff::Backoff;
 use crate::ids::NodeId;
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{HierarchyMessage, Message};
 
 /// The first pause before such a hub is dialled again; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -140,7 +140,7 @@ impl Hub {
         }
         if self.remotes.connections_of(hub).len() == 1 {
             self.remotes.relate(hub, Relation::StandbyOnly);
-            self.send_to_hub(hub, &Message::StandbyOnly(true));
+            self.send_to_hub(hub, &Message::Hierarchy(HierarchyMessage::StandbyOnly(true)));
         }
     }
 
@@ -164,7 +164,7 @@ impl Hub {
     /// A hub that was a standby only turns out to be a sibling.
     pub(super) fn promote_to_sibling(&mut self, now: Time, hub: NodeId) {
         if self.relation(hub) == Some(Relation::StandbyOnly) {
-            self.send_to_hub(hub, &Message::StandbyOnly(false));
+            self.send_to_hub(hub, &Message::Hierarchy(HierarchyMessage::StandbyOnly(false)));
             self.set_standby_only(now, hub, false);
         }
     }
@@ -177,12 +177,19 @@ mod tests {
     use crate::ids::ConnectionId;
     use crate::machine::Input;
     use crate::record::Record;
+    use crate::wire::{RegistrationMessage, ReplicationMessage};
 
     /// A hub one of whose nodes has named hub 100, and the dial that follows.
     fn named() -> Bench {
         let mut bench = Bench::new();
         let connection = bench.provider(1);
-        bench.say(connection, &Message::SetStandby { hub: node(100), addresses: Some(vec![address(100)]) });
+        bench.say(
+            connection,
+            &Message::Registration(RegistrationMessage::SetStandby {
+                hub: node(100),
+                addresses: Some(vec![address(100)]),
+            }),
+        );
         bench.wait(Duration::from_millis(1));
         bench
     }
@@ -195,8 +202,9 @@ mod tests {
         let connection = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
         assert_eq!(bench.hub.relation(node(100)), Some(Relation::StandbyOnly));
         let sent = bench.wait(Duration::from_secs(1));
-        let copies =
-            sent.iter().filter(|(to, message)| *to == connection && matches!(message, Message::ReplicaUpdate(_)));
+        let copies = sent.iter().filter(|(to, message)| {
+            *to == connection && matches!(message, Message::Replication(ReplicationMessage::ReplicaUpdate(_)))
+        });
         assert_eq!(copies.count(), 1, "{sent:?}");
         assert_eq!(bench.hub.roots(), [node(200)], "it owns nothing");
     }
@@ -204,7 +212,10 @@ mod tests {
     /// The node says enough for one more dial over UDP.
     fn publish(bench: &mut Bench, connection: ConnectionId, versions: std::ops::Range<u32>) {
         for number in versions {
-            bench.say(connection, &Message::Publish(Record { version: version(number), ..record(1) }));
+            bench.say(
+                connection,
+                &Message::Registration(RegistrationMessage::Publish(Record { version: version(number), ..record(1) })),
+            );
             // Not faster than it may.
             bench.wait(Duration::from_millis(50));
         }
@@ -222,7 +233,7 @@ mod tests {
         publish(&mut bench, connection, 2..220);
         bench.wait(FIRST_PAUSE * 2);
         fail(&mut bench);
-        bench.say(connection, &Message::Withdraw(version(220)));
+        bench.say(connection, &Message::Registration(RegistrationMessage::Withdraw(version(220))));
         bench.wait(MAX_PAUSE);
         assert!(bench.dialled.is_empty());
     }
@@ -232,9 +243,9 @@ mod tests {
         let mut bench = Bench::new();
         let connection = bench.up(100, Role::SuperNode);
         assert_eq!(bench.hub.roots().len(), 2);
-        bench.say(connection, &Message::StandbyOnly(true));
+        bench.say(connection, &Message::Hierarchy(HierarchyMessage::StandbyOnly(true)));
         assert_eq!(bench.hub.roots().len(), 1);
-        bench.say(connection, &Message::StandbyOnly(false));
+        bench.say(connection, &Message::Hierarchy(HierarchyMessage::StandbyOnly(false)));
         assert_eq!(bench.hub.roots().len(), 2);
     }
 }

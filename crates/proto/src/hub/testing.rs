@@ -12,8 +12,8 @@ use crate::record::{Capacity, Record, Version};
 use crate::service::{Role, Service, ServiceSet};
 use crate::time::Time;
 use crate::wire::{
-    Decline, HubHop, Message, Reason, ReplicaRecord, ReplicaUpdate, Request, RequestMode, Route, RouteDirection,
-    ServiceRequest,
+    Decline, HubHop, Message, ProbeMessage, Reason, RegistrationMessage, ReplicaRecord, ReplicaUpdate, Request,
+    RequestMessage, RequestMode, Route, RouteDirection, ServiceRequest,
 };
 
 /// The place where test nodes are unless they say otherwise.
@@ -104,13 +104,15 @@ pub(super) fn copies(records: Vec<Record>) -> ReplicaUpdate {
 /// What a provider says to its hub about a request that it was to answer directly.
 pub(super) fn decline(forward: &Request, reason: Reason) -> Message {
     let requester = (!forward.reply_to().is_empty()).then_some(forward.requester());
-    Message::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester })
+    Message::Request(RequestMessage::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester }))
 }
 
 /// The only message, which is a `Forward`, and over which connection it went.
 pub(super) fn forwarded(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Request) {
     match sent {
-        [(connection, Message::Request(forward))] if forward.hop().is_none() => (*connection, forward.clone()),
+        [(connection, Message::Request(RequestMessage::Request(forward)))] if forward.hop().is_none() => {
+            (*connection, forward.clone())
+        }
         other => panic!("expected one forward, not {other:?}"),
     }
 }
@@ -118,7 +120,7 @@ pub(super) fn forwarded(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Requ
 /// The only message, which is a `Decline`: to whom and why.
 pub(super) fn refused(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Reason) {
     match sent {
-        [(connection, Message::Decline(decline))] => (*connection, decline.reason),
+        [(connection, Message::Request(RequestMessage::Decline(decline)))] => (*connection, decline.reason),
         other => panic!("expected one decline, not {other:?}"),
     }
 }
@@ -165,7 +167,7 @@ impl Bench {
             match transmit {
                 Transmit::Message { connection, channel, message, .. } => {
                     let message = Message::decode(&message).unwrap();
-                    if !matches!(message, Message::Hello(_)) {
+                    if !matches!(message, Message::Probe(ProbeMessage::Hello(_))) {
                         sent.push((connection, channel, message));
                     }
                 }
@@ -185,7 +187,7 @@ impl Bench {
     }
 
     pub(super) fn ask(&mut self, connection: ConnectionId, request: Request) -> Vec<(ConnectionId, Message)> {
-        self.say(connection, &Message::Request(request))
+        self.say(connection, &Message::Request(RequestMessage::Request(request)))
     }
 
     pub(super) fn up(&mut self, number: u8, role: Role) -> ConnectionId {
@@ -207,14 +209,20 @@ impl Bench {
     /// Attaches a node that offers everything at [`HERE`].
     pub(super) fn provider(&mut self, number: u8) -> ConnectionId {
         let connection = self.up(number, Role::Node);
-        self.say(connection, &Message::Publish(record(number)));
+        self.say(connection, &Message::Registration(RegistrationMessage::Publish(record(number))));
         connection
     }
 
     /// Attaches a node that offers nothing.
     pub(super) fn requester(&mut self, number: u8) -> ConnectionId {
         let connection = self.up(number, Role::Node);
-        self.say(connection, &Message::Publish(Record { services: ServiceSet::EMPTY, ..record(number) }));
+        self.say(
+            connection,
+            &Message::Registration(RegistrationMessage::Publish(Record {
+                services: ServiceSet::EMPTY,
+                ..record(number)
+            })),
+        );
         connection
     }
 

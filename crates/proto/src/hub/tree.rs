@@ -4,7 +4,7 @@ use super::{Hub, HubKind, Sender};
 use crate::address::SchemeSet;
 use crate::ids::{ConnectionId, NodeId};
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{HierarchyMessage, Message};
 
 /// How another hub stands to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ impl Hub {
     pub(super) fn register_at_parent(&mut self, parent: NodeId) {
         self.remotes.relate(parent, Relation::Parent);
         if self.config.kind == HubKind::SuperNode {
-            let enrol = Message::RegisterChild { tier: self.config.tier };
+            let enrol = Message::Hierarchy(HierarchyMessage::RegisterChild { tier: self.config.tier });
             self.send_to_hub(parent, &enrol);
         }
     }

@@ -10,7 +10,7 @@ use super::timers::Timer;
 use crate::ids::{ConnectionId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Message, Reason, RequestMode};
+use crate::wire::{Message, Reason, RequestMessage, RequestMode};
 
 impl OutgoingRequests {
     /// Sends a request to the home, or reaches for the home over a transport
@@ -55,7 +55,7 @@ impl OutgoingRequests {
         core.counters.hedges += u64::from(asked.hedge.is_none());
         asked.hedge = Some(standby);
         let (request, ticket) = (asked.wire_request(core, id), asked.ticket);
-        core.send(standby, &Message::Request(request));
+        core.send(standby, &Message::Request(RequestMessage::Request(request)));
         core.trace_sent(ticket, id, standby);
     }
 

@@ -21,7 +21,9 @@ use crate::rtt::{LONGEST_ROUND_TRIP, PACE_TRIPS};
 use crate::service::{FlowKind, Role, RoleSet, Service};
 use crate::time::Time;
 use crate::wall::WallClock;
-use crate::wire::{Hello, MediaAddress, Message, Reason};
+use crate::wire::{
+    FlowMessage, Hello, MediaAddress, Message, ProbeMessage, Reason, RegistrationMessage, RequestMessage, RoomMessage,
+};
 
 /// Between two renewals whose purpose is to say that a stream can be had again.
 const CAPACITY_PAUSE: Duration = Duration::from_secs(1);
@@ -118,7 +120,7 @@ impl Core {
     /// leaves the versions of two nodes unchecked, which each has checked with its hub.
     pub(super) fn greet(&mut self, connection: ConnectionId, channel: Channel) {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
-        let hello = Message::Hello(Hello { clock_s, ..Hello::OWN });
+        let hello = Message::Probe(ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN }));
         let Some(entry) = self.connections.get_mut(connection).filter(|entry| entry.tunnel.is_none()) else { return };
         entry.has_greeted = true;
         match channel {
@@ -143,9 +145,11 @@ impl Core {
         let (traffic, encoded) = (traffic_of(message), message.encode());
         let (connection, channel, message) = match entry.tunnel {
             // All in order: what is said there has no datagrams.
-            Some(HubTunnel { connection, id, .. }) => {
-                (connection, Channel::Reliable { flow: id.0 }, Message::Tunneled { id, message: encoded }.encode())
-            }
+            Some(HubTunnel { connection, id, .. }) => (
+                connection,
+                Channel::Reliable { flow: id.0 },
+                Message::Request(RequestMessage::Tunneled { id, message: encoded }).encode(),
+            ),
             None => (connection, channel, encoded),
         };
         let delivery = delivery.on_channel(channel);
@@ -207,7 +211,11 @@ impl Core {
         let gone = self.connections.remove(connection);
         self.timers.clear(Timer::Idle(connection));
         if let Some(HubTunnel { connection, id, .. }) = gone.and_then(|gone| gone.tunnel) {
-            return self.send_reliably(connection, id, &Message::Stop { id, reason: Reason::Cancelled });
+            return self.send_reliably(
+                connection,
+                id,
+                &Message::Flow(FlowMessage::Stop { id, reason: Reason::Cancelled }),
+            );
         }
         self.request_close(connection, reason);
     }
@@ -307,25 +315,27 @@ impl Core {
 /// The class in which a message's bytes are counted.
 fn traffic_of(message: &Message) -> Traffic {
     match message {
-        Message::Publish(_)
-        | Message::Lease { .. }
-        | Message::Withdraw(_)
-        | Message::UnknownVersion
-        | Message::SetStandby { .. }
-        | Message::HomeChanged(_)
-        | Message::Adopt(_)
-        | Message::JoinRoom(_)
-        | Message::LeaveRoom(_)
-        | Message::Redirect(_)
-        | Message::Hello(_) => Traffic::Join,
-        Message::Renew(_) | Message::Ping(_) | Message::Pong(_) => Traffic::Renew,
-        Message::Datagram(_)
-        | Message::Chunk(_)
-        | Message::End { .. }
-        | Message::Report(_)
-        | Message::Stop { .. }
-        | Message::Rekey(_)
-        | Message::Tunneled { .. } => Traffic::Payload,
+        Message::Registration(RegistrationMessage::Publish(_))
+        | Message::Registration(RegistrationMessage::Lease { .. })
+        | Message::Registration(RegistrationMessage::Withdraw(_))
+        | Message::Registration(RegistrationMessage::UnknownVersion)
+        | Message::Registration(RegistrationMessage::SetStandby { .. })
+        | Message::Registration(RegistrationMessage::HomeChanged(_))
+        | Message::Registration(RegistrationMessage::Adopt(_))
+        | Message::Room(RoomMessage::JoinRoom(_))
+        | Message::Room(RoomMessage::LeaveRoom(_))
+        | Message::Registration(RegistrationMessage::Redirect(_))
+        | Message::Probe(ProbeMessage::Hello(_)) => Traffic::Join,
+        Message::Registration(RegistrationMessage::Renew(_))
+        | Message::Probe(ProbeMessage::Ping(_))
+        | Message::Probe(ProbeMessage::Pong(_)) => Traffic::Renew,
+        Message::Flow(FlowMessage::Datagram(_))
+        | Message::Flow(FlowMessage::Chunk(_))
+        | Message::Flow(FlowMessage::End { .. })
+        | Message::Flow(FlowMessage::Report(_))
+        | Message::Flow(FlowMessage::Stop { .. })
+        | Message::Flow(FlowMessage::Rekey(_))
+        | Message::Request(RequestMessage::Tunneled { .. }) => Traffic::Payload,
         _ => Traffic::Lookup,
     }
 }

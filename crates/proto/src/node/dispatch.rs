@@ -11,7 +11,10 @@ use super::core::Core;
 use super::multicast::ResponderParts;
 use super::{Node, liveness, multicast};
 use crate::ids::ConnectionId;
-use crate::wire::{Decline, Message, MulticastRequest, Request, WireError};
+use crate::wire::{
+    Decline, DirectoryMessage, FlowMessage, Message, MulticastMessage, MulticastRequest, Party, ProbeMessage,
+    RegistrationMessage, Request, RequestMessage, RoomMessage, WireError,
+};
 
 /// The reason for which a connection ends whose node tries to answer the requests of others.
 const GUESSES: &str = "it accepts requests without their secrets";
@@ -40,7 +43,7 @@ impl Node {
         };
         entry.heard = now;
         entry.used = now;
-        if let Message::Pong(token) = message {
+        if let Message::Probe(ProbeMessage::Pong(token)) = message {
             self.attach.on_pong(&mut self.core, connection, token);
             self.pings.on_pong(&mut self.core, connection, token);
             self.provide.trips.on_pong(&mut self.core, connection, token);
@@ -59,83 +62,103 @@ impl Node {
     }
 
     fn dispatch(&mut self, connection: ConnectionId, message: Message) {
-        if let Message::Hello(hello) = message {
+        if let Message::Probe(ProbeMessage::Hello(hello)) = message {
             return self.on_hello(connection, hello);
         }
         if self.is_tunnel_message(connection, &message) {
             return;
         }
-        let Self { core, attach, requests, provide, watches, pushes, receptions, rooms, .. } = self;
+        let sender = if self.core.is_hub(connection) { Party::Hub } else { Party::Node };
+        if !message.is_allowed(sender, Party::Node) {
+            self.core.counters.refused += 1;
+            return;
+        }
+        let Self { core, attach, requests, rooms, .. } = self;
         match message {
-            Message::Roster(roster) => rooms.on_roster(core, attach, connection, roster),
-            Message::SealedKeys(keys) => requests.on_sealed_keys(core, connection, keys),
-            Message::Lease { version, lease_ms, siblings, addresses, media } => {
+            Message::Registration(message) => self.on_registration(connection, message),
+            Message::Request(message) => self.on_request_message(connection, message),
+            Message::Flow(message) => self.on_flow_message(connection, message),
+            Message::Directory(DirectoryMessage::LookupResult(found)) => {
+                requests.on_lookup_result(core, connection, found);
+            }
+            Message::Directory(DirectoryMessage::WatchChange(change)) => {
+                self.watches.on_watch_change(core, attach, connection, change);
+            }
+            Message::Room(RoomMessage::Roster(roster)) => rooms.on_roster(core, attach, connection, roster),
+            Message::Probe(ProbeMessage::Ping(token)) => {
+                core.send(connection, &Message::Probe(ProbeMessage::Pong(token)));
+            }
+            // `on_message` and the first line have taken the others.
+            Message::Probe(_) => {}
+            Message::Directory(_)
+            | Message::Room(_)
+            | Message::Hierarchy(_)
+            | Message::Replication(_)
+            | Message::Multicast(_) => core.counters.refused += 1,
+        }
+    }
+
+    fn on_registration(&mut self, connection: ConnectionId, message: RegistrationMessage) {
+        let Self { core, attach, .. } = self;
+        match message {
+            RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media } => {
                 let lease = Duration::from_millis(lease_ms.into());
                 let siblings = core.told(connection, siblings.unwrap_or_default());
                 attach.on_lease(core, connection, version, lease, siblings);
                 attach.on_home_addresses(core, connection, addresses.unwrap_or_default());
                 core.record_media_address(connection, media);
             }
-            Message::UnknownVersion => attach.on_unknown_version(core, connection),
-            Message::RetryAfter(after_ms) => {
-                attach.on_retry_after(core, connection, Duration::from_millis(after_ms.into()))
+            RegistrationMessage::UnknownVersion => attach.on_unknown_version(core, connection),
+            RegistrationMessage::RetryAfter(after_ms) => {
+                attach.on_retry_after(core, connection, Duration::from_millis(after_ms.into()));
             }
-            Message::Redirect(addresses) if core.is_hub(connection) => {
+            RegistrationMessage::Redirect(addresses) => {
                 let addresses = core.told(connection, addresses);
                 attach.on_redirect(core, connection, addresses);
             }
-            Message::Handover if core.is_hub(connection) => attach.on_handover(core, connection),
-            Message::Ping(token) => core.send(connection, &Message::Pong(token)),
-            Message::Pong(_) => {}
-            Message::Request(request) => self.on_request(connection, request),
-            Message::Push(push) => receptions.on_push(core, connection, push),
-            Message::PushStatus { id, state: reception } => pushes.on_push_status(core, connection, id, reception),
-            Message::Accept(accept) => requests.on_accept(core, attach, connection, accept),
-            Message::Decline(decline) => self.on_decline(connection, decline),
-            Message::Pending { id, provider, .. } => requests.on_pending(core, connection, id, provider),
-            Message::LookupResult(found) => requests.on_lookup_result(core, connection, found),
-            Message::HopReport(traced) => core.on_hop_report(connection, traced),
-            Message::WatchChange(change) => watches.on_watch_change(core, attach, connection, change),
-            Message::Report(report) => provide.on_report(core, connection, report),
-            Message::Stop { id, reason } => {
-                if !provide.on_stop(core, connection, id, reason) {
+            RegistrationMessage::Handover => attach.on_handover(core, connection),
+            RegistrationMessage::Publish(_)
+            | RegistrationMessage::Renew(_)
+            | RegistrationMessage::Withdraw(_)
+            | RegistrationMessage::SetStandby { .. }
+            | RegistrationMessage::Adopt(_)
+            | RegistrationMessage::HomeChanged(_) => core.counters.refused += 1,
+        }
+    }
+
+    fn on_request_message(&mut self, connection: ConnectionId, message: RequestMessage) {
+        let Self { core, attach, requests, pushes, receptions, .. } = self;
+        match message {
+            RequestMessage::Request(request) => self.on_request(connection, request),
+            RequestMessage::Accept(accept) => requests.on_accept(core, attach, connection, accept),
+            RequestMessage::Decline(decline) => self.on_decline(connection, decline),
+            RequestMessage::Pending { id, provider, .. } => requests.on_pending(core, connection, id, provider),
+            RequestMessage::HopReport(traced) => core.on_hop_report(connection, traced),
+            RequestMessage::Push(push) => receptions.on_push(core, connection, push),
+            RequestMessage::PushStatus { id, state } => pushes.on_push_status(core, connection, id, state),
+            // Its tunnel is gone.
+            RequestMessage::Tunneled { .. } => core.counters.stale += 1,
+            RequestMessage::RequestAck { .. } => core.counters.refused += 1,
+        }
+    }
+
+    fn on_flow_message(&mut self, connection: ConnectionId, message: FlowMessage) {
+        let Self { core, attach, requests, provide, .. } = self;
+        let id = match &message {
+            FlowMessage::SealedKeys(_) | FlowMessage::Report(_) => None,
+            FlowMessage::Stop { id, reason } => Some(*id).filter(|_| !provide.on_stop(core, connection, *id, *reason)),
+            FlowMessage::End { id, .. } => Some(*id),
+            FlowMessage::Datagram(packet) => Some(packet.id),
+            FlowMessage::Chunk(chunk) => Some(chunk.id),
+            FlowMessage::Rekey(rekey) => Some(rekey.id),
+        };
+        match message {
+            FlowMessage::SealedKeys(keys) => requests.on_sealed_keys(core, connection, keys),
+            FlowMessage::Report(report) => provide.on_report(core, connection, report),
+            message => {
+                if let Some(id) = id {
                     requests.on_data(core, attach, connection, id, message);
                 }
-            }
-            Message::End { id, .. } => requests.on_data(core, attach, connection, id, message),
-            Message::Datagram(ref packet) => requests.on_data(core, attach, connection, packet.id, message),
-            Message::Chunk(ref chunk) => requests.on_data(core, attach, connection, chunk.id, message),
-            Message::Rekey(ref rekey) => requests.on_data(core, attach, connection, rekey.id, message),
-            // Taken above.
-            Message::Hello(_) => {}
-            // For hubs only.
-            Message::Publish(_)
-            | Message::Renew(_)
-            | Message::Withdraw(_)
-            | Message::Watch(_)
-            | Message::Unwatch(_)
-            | Message::SetStandby { .. }
-            | Message::HomeChanged(_)
-            | Message::StandbyOnly(_)
-            | Message::Adopt(_)
-            | Message::ReplicaUpdate(_)
-            | Message::ResyncRequest(_)
-            | Message::Handover
-            | Message::Redirect(_)
-            | Message::Gossip(_)
-            | Message::JoinRoom(_)
-            | Message::LeaveRoom(_)
-            | Message::HubLoad { .. }
-            | Message::Claim { .. }
-            | Message::HubLookup(_)
-            | Message::RegisterChild { .. }
-            | Message::Summary(_)
-            | Message::RequestAck { .. } => core.counters.refused += 1,
-            // Of a way that is none any more.
-            Message::Tunneled { .. } => core.counters.stale += 1,
-            // By multicast only.
-            Message::MulticastRequest(_) | Message::MulticastSuppression(_) | Message::MulticastCandidate(_) => {
-                core.counters.refused += 1
             }
         }
     }
@@ -151,11 +174,12 @@ impl Node {
             Err(error) => return core.counters.unread(&error),
         };
         let said_by = match &message {
-            Message::MulticastRequest(MulticastRequest { request: Request { route: Some(route), .. }, .. }) => {
-                route.requester
-            }
-            Message::MulticastSuppression(taken) => taken.sender,
-            Message::MulticastCandidate(present) => present.candidate.node,
+            Message::Multicast(MulticastMessage::MulticastRequest(MulticastRequest {
+                request: Request { route: Some(route), .. },
+                ..
+            })) => route.requester,
+            Message::Multicast(MulticastMessage::MulticastSuppression(taken)) => taken.sender,
+            Message::Multicast(MulticastMessage::MulticastCandidate(present)) => present.candidate.node,
             _ => {
                 core.counters.refused += 1;
                 return;
@@ -166,14 +190,14 @@ impl Node {
         }
         core.multicast_load.record_message(core.now, said_by);
         match message {
-            Message::MulticastRequest(request) => {
+            Message::Multicast(MulticastMessage::MulticastRequest(request)) => {
                 multicast.on_multicast_request(ResponderParts { core, attach, provide }, from, request)
             }
-            Message::MulticastSuppression(taken) => {
+            Message::Multicast(MulticastMessage::MulticastSuppression(taken)) => {
                 multicast.on_multicast_suppression(core, taken);
                 requests.on_multicast_suppression(core, taken);
             }
-            Message::MulticastCandidate(mut present) => {
+            Message::Multicast(MulticastMessage::MulticastCandidate(mut present)) => {
                 multicast::reachable(&mut present.candidate.addresses, from);
                 multicast.on_multicast_candidate(core, &present);
                 requests.on_multicast_candidate(core, present);

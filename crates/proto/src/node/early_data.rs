@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::ids::{ConnectionId, RequestId};
-use crate::wire::Message;
+use crate::wire::FlowMessage;
 
 /// Messages of one flow that are kept from one connection: a window of chunks.
 const MAX_MESSAGES: usize = 20;
@@ -18,14 +18,14 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// What has come for requests that are not accepted yet.
 #[derive(Debug, Default)]
 pub(super) struct EarlyFlowData {
-    messages: BTreeMap<(RequestId, ConnectionId), Vec<Message>>,
+    messages: BTreeMap<(RequestId, ConnectionId), Vec<FlowMessage>>,
     /// Payload kept from each connection, bytes.
     bytes: BTreeMap<ConnectionId, usize>,
 }
 
 impl EarlyFlowData {
     /// Keeps a message of the flow `id`, which is one of this node's requests.
-    pub(super) fn keep(&mut self, id: RequestId, connection: ConnectionId, message: Message) {
+    pub(super) fn keep(&mut self, id: RequestId, connection: ConnectionId, message: FlowMessage) {
         let bytes = payload_bytes(&message);
         let (of_connection, of_all) =
             (self.bytes.get(&connection).copied().unwrap_or(0), self.bytes.values().sum::<usize>());
@@ -40,7 +40,7 @@ impl EarlyFlowData {
     }
 
     /// What was kept of a flow, from each connection in its order.
-    pub(super) fn take_messages(&mut self, id: RequestId) -> Vec<(ConnectionId, Message)> {
+    pub(super) fn take_messages(&mut self, id: RequestId) -> Vec<(ConnectionId, FlowMessage)> {
         let all = (id, ConnectionId(0))..=(id, ConnectionId(u64::MAX));
         let connections: Vec<ConnectionId> = self.messages.range(all).map(|((_, connection), _)| *connection).collect();
         let mut taken = Vec::new();
@@ -59,10 +59,10 @@ impl EarlyFlowData {
     }
 }
 
-fn payload_bytes(message: &Message) -> usize {
+fn payload_bytes(message: &FlowMessage) -> usize {
     match message {
-        Message::Datagram(packet) => packet.payload.len(),
-        Message::Chunk(chunk) => chunk.payload.len(),
+        FlowMessage::Datagram(packet) => packet.payload.len(),
+        FlowMessage::Chunk(chunk) => chunk.payload.len(),
         _ => 0,
     }
 }
@@ -76,8 +76,8 @@ mod tests {
 
     const OURS: RequestId = RequestId(1);
 
-    fn chunk(id: RequestId) -> Message {
-        Message::Chunk(Chunk { id, offset: 0, payload: Bytes::from(vec![0; 16 * 1024]) })
+    fn chunk(id: RequestId) -> FlowMessage {
+        FlowMessage::Chunk(Chunk { id, offset: 0, payload: Bytes::from(vec![0; 16 * 1024]) })
     }
 
     #[test]

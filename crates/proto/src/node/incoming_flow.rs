@@ -17,7 +17,9 @@ use crate::flow::{
 use crate::grid::Cell;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{Chunk, Datagram, FlowDescription, Message, Reason, ResumePoint, ServiceRequest, StreamKeys};
+use crate::wire::{
+    Chunk, Datagram, FlowDescription, FlowMessage, Message, Reason, ResumePoint, ServiceRequest, StreamKeys,
+};
 
 /// A pause of a stream that counts as an interruption.
 const GAP: Duration = Duration::from_secs(2);
@@ -246,8 +248,8 @@ impl IncomingFlow {
         self.measure(core);
         self.has_been_heard(core.now);
         let message = match &mut self.flow {
-            FlowReceiver::Stream(stream) => Message::Report(stream.report()),
-            FlowReceiver::Object(object) => Message::Report(object.report()),
+            FlowReceiver::Stream(stream) => Message::Flow(FlowMessage::Report(stream.report())),
+            FlowReceiver::Object(object) => Message::Flow(FlowMessage::Report(object.report())),
             FlowReceiver::Reflected(_) => renewal_report(id),
         };
         core.send_reliably(connection, id, &message);
@@ -289,7 +291,7 @@ impl IncomingFlow {
         let bytes = stream.statistics().bytes;
         if self.is_kept && (bytes - self.reported >= REPORT_BYTES || stream.has_everything()) {
             self.reported = bytes;
-            core.send_reliably(self.connection, id, &Message::Report(stream.report()));
+            core.send_reliably(self.connection, id, &Message::Flow(FlowMessage::Report(stream.report())));
         }
     }
 
@@ -310,7 +312,7 @@ impl IncomingFlow {
         let fresh = object.chunk(chunk);
         // The rest of the reports follows what the reader takes.
         if reporting && object.has_everything() {
-            let report = Message::Report(object.report());
+            let report = Message::Flow(FlowMessage::Report(object.report()));
             core.send_reliably(self.connection, id, &report);
         }
         if fresh.is_some() {
@@ -329,7 +331,7 @@ impl IncomingFlow {
             (self.moved, self.moved_at) = (core.now, object.bytes());
         }
         if object.wants_report() {
-            let report = Message::Report(object.report());
+            let report = Message::Flow(FlowMessage::Report(object.report()));
             core.send_reliably(self.connection, id, &report);
         }
     }
@@ -374,14 +376,18 @@ impl IncomingFlow {
     /// as it makes progress, or its reader may.
     pub(super) fn report(&mut self, core: &mut Core, id: RequestId) {
         match &mut self.flow {
-            FlowReceiver::Stream(stream) => core.send(self.connection, &Message::Report(stream.report())),
+            FlowReceiver::Stream(stream) => {
+                core.send(self.connection, &Message::Flow(FlowMessage::Report(stream.report())))
+            }
             FlowReceiver::Object(object) if object.has_news() || object.is_ahead() || object.has_everything() => {
-                let report = Message::Report(object.report());
+                let report = Message::Flow(FlowMessage::Report(object.report()));
                 core.send_reliably(self.connection, id, &report);
             }
             FlowReceiver::Reflected(_) => core.send_reliably(self.connection, id, &renewal_report(id)),
             // Its provider is to know that it is waited for.
-            FlowReceiver::Object(object) => core.send(self.connection, &Message::Report(object.report())),
+            FlowReceiver::Object(object) => {
+                core.send(self.connection, &Message::Flow(FlowMessage::Report(object.report())))
+            }
         }
     }
 

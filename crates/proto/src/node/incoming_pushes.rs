@@ -12,7 +12,7 @@ use crate::address::SchemeSet;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Message, Push, PushState};
+use crate::wire::{Message, Push, PushState, RequestMessage};
 
 /// The most objects that are taken at once from all nodes.
 pub const MAX_RECEPTIONS: usize = 16;
@@ -65,7 +65,7 @@ impl IncomingPushes {
         push.addresses = entry.there(std::mem::take(&mut push.addresses));
         let (key, id) = ((from, push.id), push.id);
         if let Some(offered) = self.offers.get(&key) {
-            return core.send(connection, &Message::PushStatus { id, state: offered.state });
+            return core.send(connection, &Message::Request(RequestMessage::PushStatus { id, state: offered.state }));
         }
         let known = self.under_way(from, &push);
         let has_place = match &known {
@@ -73,7 +73,7 @@ impl IncomingPushes {
             None => self.make_room(core, from),
         };
         if !has_place {
-            return core.send(connection, &Message::PushStatus { id, state: PushState::Busy });
+            return core.send(connection, &Message::Request(RequestMessage::PushStatus { id, state: PushState::Busy }));
         }
         let offered = IncomingPush {
             owned_as: known.map_or(id, |(owned_as, _)| owned_as),
@@ -84,7 +84,7 @@ impl IncomingPushes {
             has_begun: false,
         };
         self.offers.insert(key, offered);
-        core.send(connection, &Message::PushStatus { id, state: PushState::InProgress });
+        core.send(connection, &Message::Request(RequestMessage::PushStatus { id, state: PushState::InProgress }));
         if known.is_none() {
             core.emit(NodeEvent::PushOffered { from, push });
         }
@@ -194,6 +194,6 @@ fn send_push_status(core: &mut Core, to: NodeId, id: RequestId, reception: PushS
     let connection =
         core.connections.between(core.now, to, SchemeSet::ALL, &[]).or_else(|| core.connections.way_to(to));
     if let Some(connection) = connection {
-        core.send(connection, &Message::PushStatus { id, state: reception });
+        core.send(connection, &Message::Request(RequestMessage::PushStatus { id, state: reception }));
     }
 }

@@ -11,7 +11,7 @@ use super::registration::{HomeConnection, HomeRegistration, HomeRequest, Pending
 use super::timers::Timer;
 use crate::ids::ConnectionId;
 use crate::time::Time;
-use crate::wire::{Adopt, Message, Renew};
+use crate::wire::{Adopt, DirectoryMessage, Message, ProbeMessage, RegistrationMessage, Renew, RequestMessage};
 
 /// After so many unanswered questions a standby that answers becomes the home.
 const PROBES: u8 = 3;
@@ -27,14 +27,14 @@ const PATIENT_PROBES: u8 = 9;
 pub(super) fn is_answer(message: &Message) -> bool {
     matches!(
         message,
-        Message::Pong(_)
-            | Message::Lease { .. }
-            | Message::UnknownVersion
-            | Message::RetryAfter(_)
-            | Message::LookupResult(_)
-            | Message::Decline(_)
-            | Message::Pending { .. }
-            | Message::Accept(_)
+        Message::Probe(ProbeMessage::Pong(_))
+            | Message::Registration(RegistrationMessage::Lease { .. })
+            | Message::Registration(RegistrationMessage::UnknownVersion)
+            | Message::Registration(RegistrationMessage::RetryAfter(_))
+            | Message::Directory(DirectoryMessage::LookupResult(_))
+            | Message::Request(RequestMessage::Decline(_))
+            | Message::Request(RequestMessage::Pending { .. })
+            | Message::Request(RequestMessage::Accept(_))
     )
 }
 
@@ -137,16 +137,25 @@ impl HomeRegistration {
         let (version, left) = (self.record.version, self.record.capacity);
         let news = Some(left).filter(|now| home.told != Some(*now));
         let (message, told) = match question {
-            HomeRequest::Publish => (Message::Publish(self.record.clone()), Some(left)),
+            HomeRequest::Publish => {
+                (Message::Registration(RegistrationMessage::Publish(self.record.clone())), Some(left))
+            }
             HomeRequest::Adopt(held) | HomeRequest::Return(held) => {
                 let returns = matches!(question, HomeRequest::Return(_)).then_some(true);
                 (
-                    Message::Adopt(Adopt { held_version: held, version, capacity: left, is_failback: returns }),
+                    Message::Registration(RegistrationMessage::Adopt(Adopt {
+                        held_version: held,
+                        version,
+                        capacity: left,
+                        is_failback: returns,
+                    })),
                     Some(left),
                 )
             }
-            HomeRequest::Renew => (Message::Renew(Renew { version, capacity: news }), news),
-            HomeRequest::Probe(token) => (Message::Ping(token), None),
+            HomeRequest::Renew => {
+                (Message::Registration(RegistrationMessage::Renew(Renew { version, capacity: news })), news)
+            }
+            HomeRequest::Probe(token) => (Message::Probe(ProbeMessage::Ping(token)), None),
         };
         home.exchange = Some(PendingHomeRequest { question, since, asked: core.now, tries, told });
         if !matches!(question, HomeRequest::Probe(_)) {

@@ -20,8 +20,8 @@ use crate::ids::{NodeId, RequestId};
 use crate::record::Record;
 use crate::time::Time;
 use crate::wire::{
-    Candidate, MAX_CANDIDATES, Message, MulticastCandidate, MulticastRequest, MulticastSuppression, Request,
-    RequestMode, Route,
+    Candidate, MAX_CANDIDATES, Message, MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression,
+    Request, RequestMode, Route,
 };
 
 /// What answering takes of the machine.
@@ -145,7 +145,11 @@ impl MulticastResponder {
         if request.spec.mode == RequestMode::Lookup {
             let name = request.spec.provider.map(|_| self.name.clone());
             let candidate = candidate(attach.record(), name);
-            core.multicast(&Message::MulticastCandidate(MulticastCandidate { requester, id, candidate }));
+            core.multicast(&Message::Multicast(MulticastMessage::MulticastCandidate(MulticastCandidate {
+                requester,
+                id,
+                candidate,
+            })));
             return self.rest(core, key, ReplyStage::Answered);
         }
         let wish = ServeRequest {
@@ -157,12 +161,12 @@ impl MulticastResponder {
         if takes {
             let node = core.node;
             core.counters.multicast_replies += 1;
-            core.multicast(&Message::MulticastSuppression(MulticastSuppression {
+            core.multicast(&Message::Multicast(MulticastMessage::MulticastSuppression(MulticastSuppression {
                 requester,
                 id,
                 attempt,
                 sender: node,
-            }));
+            })));
             provide.consider(core, wish);
         }
         self.rest(core, key, if takes { ReplyStage::Answered } else { ReplyStage::Silent });

@@ -18,8 +18,8 @@ use crate::scope::Scope;
 use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{
-    Candidate, Coverage, LookupResult, MAX_CANDIDATES, Message, MulticastCandidate, MulticastRequest,
-    MulticastSuppression, Reason, ReflectionPolicy, Request, RequestMode, Route, ServiceRequest,
+    Candidate, Coverage, FlowMessage, LookupResult, MAX_CANDIDATES, Message, MulticastCandidate, MulticastMessage,
+    MulticastRequest, MulticastSuppression, Reason, ReflectionPolicy, Request, RequestMode, Route, ServiceRequest,
 };
 
 /// How often an inquiry is put that nobody answers.
@@ -158,7 +158,7 @@ impl OutgoingRequests {
         let patience = inquiring.window + PATIENCE * (1 << inquiring.attempts.min(4));
         inquiring.attempts += 1;
         core.counters.multicast_requests += 1;
-        core.multicast(&Message::MulticastRequest(inquiry));
+        core.multicast(&Message::Multicast(MulticastMessage::MulticastRequest(inquiry)));
         core.set(Timer::MulticastSearch(id), patience);
     }
 
@@ -301,16 +301,16 @@ impl OutgoingRequests {
         }
         if core.now < inquiring.sent + inquiring.window {
             let (requester, attempt) = (core.node, inquiring.attempts.saturating_sub(1));
-            core.multicast(&Message::MulticastSuppression(MulticastSuppression {
+            core.multicast(&Message::Multicast(MulticastMessage::MulticastSuppression(MulticastSuppression {
                 requester,
                 id,
                 attempt,
                 sender: requester,
-            }));
+            })));
         }
         let hubs = [asked.via, asked.hedge].into_iter().flatten().filter(|_| on_link && asked.ways.hub);
         for hub in hubs.collect::<Vec<_>>() {
-            core.send(hub, &Message::Stop { id, reason: Reason::Cancelled });
+            core.send(hub, &Message::Flow(FlowMessage::Stop { id, reason: Reason::Cancelled }));
         }
     }
 }

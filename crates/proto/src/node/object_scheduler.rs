@@ -13,7 +13,7 @@ use super::session::{Session, SessionPhase};
 use crate::flow::{MAX_WINDOW_BYTES, MAX_WINDOWS_BYTES, SendBudget, WINDOW_BYTES};
 use crate::ids::ConnectionId;
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{Message, ProbeMessage};
 
 /// How often the round trip to a requester of objects is measured.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ impl RttProbes {
         if self.0.get(&connection).is_none_or(|(_, sent)| core.now.since(*sent) >= PROBE_PAUSE) {
             let token = core.random.next_u64() as u32;
             self.0.insert(connection, (Some(token), core.now));
-            core.send(connection, &Message::Ping(token));
+            core.send(connection, &Message::Probe(ProbeMessage::Ping(token)));
         }
     }
 

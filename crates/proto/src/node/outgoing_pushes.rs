@@ -16,7 +16,7 @@ use crate::grid::Cell;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::service::{Role, Service};
 use crate::time::Time;
-use crate::wire::{MAX_OBJECT_NAME_BYTES, Message, Push, PushState, Reason, Request};
+use crate::wire::{MAX_OBJECT_NAME_BYTES, Message, Push, PushState, Reason, Request, RequestMessage};
 
 /// The most objects that are offered at once.
 pub const MAX_PUSHES: usize = 64;
@@ -117,7 +117,7 @@ impl OutgoingPushes {
         let connection = connection.or_else(|| core.connections.way_to(to.node));
         if let Some(connection) = connection {
             *tries += 1;
-            core.send(connection, &Message::Push(push.clone()));
+            core.send(connection, &Message::Request(RequestMessage::Push(push.clone())));
         }
         // After so much silence a connection may be dead without a word.
         let is_doubted = |connection| *tries > core.connections.doubtful_tries(core.now, connection);

@@ -7,7 +7,7 @@ use super::core::Core;
 use super::timers::Timer;
 use crate::ids::ConnectionId;
 use crate::time::Time;
-use crate::wire::{Message, Reason};
+use crate::wire::{Message, ProbeMessage, Reason};
 
 /// The most pings at once.
 pub const MAX_PINGS: usize = 64;
@@ -46,7 +46,7 @@ impl Pings {
     fn send(&mut self, core: &mut Core, mut pinging: Pinging) {
         let token = core.random.next_u64() as u32;
         pinging.sent = core.now;
-        core.send(pinging.connection, &Message::Ping(token));
+        core.send(pinging.connection, &Message::Probe(ProbeMessage::Ping(token)));
         let wait = core.pto(pinging.connection) * (1 << pinging.tries);
         core.set(Timer::Ping(token), wait);
         pinging.tries += 1;

@@ -19,7 +19,7 @@ use crate::grid::{Area, Cell};
 use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
 use crate::service::{FlowKind, Role, Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RequestMode, RequestSpec, Route};
+use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RequestMessage, RequestMode, RequestSpec, Route};
 
 /// The most objects that are sent at once; streams have [`NodeConfig::max_streams`]. One
 /// requester may have them all until another one asks.
@@ -308,7 +308,7 @@ impl ProviderSessions {
         let request = &session.request;
         if let Some(hub) = request.asked_by.filter(|connection| core.is_hub(*connection)) {
             let requester = Some(request.requester).filter(|_| !request.relayed);
-            core.send(hub, &Message::Pending { id: request.key.1, requester, provider: None });
+            core.send(hub, &Message::Request(RequestMessage::Pending { id: request.key.1, requester, provider: None }));
         }
     }
 
@@ -386,5 +386,5 @@ fn decline(core: &mut Core, request: &ServeRequest, reason: Reason, retry_after:
     let requester = Some(request.requester).filter(|_| !request.relayed && core.is_hub(asked_by));
     let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());
     let decline = Decline { id: request.key.1, reason, retry_after_ms, requester };
-    core.send(asked_by, &Message::Decline(decline));
+    core.send(asked_by, &Message::Request(RequestMessage::Decline(decline)));
 }

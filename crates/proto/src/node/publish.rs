@@ -25,7 +25,7 @@ use crate::ids::NodeId;
 use crate::reflection::{Epoch, EpochSecret, StreamId};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{CopyTarget, Message, Reason, Rekey, Request, StreamKeys};
+use crate::wire::{CopyTarget, FlowMessage, Message, Reason, Rekey, Request, StreamKeys};
 
 /// The most requests that one publication serves: each costs a message per epoch.
 pub const MAX_MEMBERS: usize = 1_024;
@@ -263,7 +263,10 @@ impl ProviderSessions {
             if matches!(session.phase, SessionPhase::Member) && session.request.spec.service == *service {
                 session.set_stream_keys(core, cell, live);
                 let id = session.request.key.1;
-                session.send_reliably(core, &Message::Rekey(Rekey { id, stream, epoch, secret: secret.clone() }));
+                session.send_reliably(
+                    core,
+                    &Message::Flow(FlowMessage::Rekey(Rekey { id, stream, epoch, secret: secret.clone() })),
+                );
             }
         }
         self.seal(core, id);
@@ -334,7 +337,10 @@ impl ProviderSessions {
                 (_, None) => {
                     let id = session.request.key.1;
                     // Nobody counts what the others have sent on.
-                    session.send_reliably(core, &Message::End { id, packets: 0, bytes: 0, digest: [0; 32] });
+                    session.send_reliably(
+                        core,
+                        &Message::Flow(FlowMessage::End { id, packets: 0, bytes: 0, digest: [0; 32] }),
+                    );
                     self.finish(core, member, None);
                 }
             }

@@ -18,7 +18,9 @@ use crate::flow::REPORT_INTERVAL;
 use crate::ids::{ConnectionId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Accept, Chunk, Datagram, FlowDescription, Message, Reason, ReflectionPolicy, ResumePoint};
+use crate::wire::{
+    Accept, Chunk, Datagram, FlowDescription, FlowMessage, Message, Reason, ReflectionPolicy, ResumePoint,
+};
 
 /// How long a stream may go on beyond what it was to last before it is ended
 /// here: sources start late and clocks differ. A long path has more time.
@@ -156,11 +158,11 @@ impl OutgoingRequests {
         attach: &HomeRegistration,
         connection: ConnectionId,
         id: RequestId,
-        message: Message,
+        message: FlowMessage,
     ) {
         let Some(asked) = self.asked.get_mut(&id) else {
             core.counters.stale += 1;
-            if matches!(message, Message::Datagram(_) | Message::Chunk(_)) {
+            if matches!(message, FlowMessage::Datagram(_) | FlowMessage::Chunk(_)) {
                 stop(core, connection, id, Reason::Cancelled);
             }
             return;
@@ -183,31 +185,32 @@ impl OutgoingRequests {
             return;
         };
         let fresh = match message {
-            Message::Datagram(Datagram { sequence: datagrams, .. }) | Message::End { packets: datagrams, .. }
+            FlowMessage::Datagram(Datagram { sequence: datagrams, .. })
+            | FlowMessage::End { packets: datagrams, .. }
                 if receiving.is_incredible(core.now, datagrams) =>
             {
                 core.counters.refused += 1;
                 stop(core, connection, id, Reason::Protocol);
                 return self.finish(core, id, Some(Reason::Protocol));
             }
-            Message::Datagram(packet) => receiving.packet(core, packet),
-            Message::Chunk(chunk) if receiving.is_overdrawn(&chunk) => {
+            FlowMessage::Datagram(packet) => receiving.packet(core, packet),
+            FlowMessage::Chunk(chunk) if receiving.is_overdrawn(&chunk) => {
                 core.counters.refused += 1;
                 stop(core, connection, id, Reason::Protocol);
                 return self.finish(core, id, Some(Reason::Protocol));
             }
-            Message::Chunk(chunk) => receiving.chunk(core, chunk, true),
-            Message::End { packets, bytes, digest, .. } => {
+            FlowMessage::Chunk(chunk) => receiving.chunk(core, chunk, true),
+            FlowMessage::End { packets, bytes, digest, .. } => {
                 receiving.end(core, id, packets, bytes, digest);
                 None
             }
-            Message::Rekey(rekey) => {
+            FlowMessage::Rekey(rekey) => {
                 if let Some((epoch, secret)) = receiving.rekey(&rekey) {
                     core.emit(NodeEvent::Key { ticket, epoch, secret });
                 }
                 None
             }
-            Message::Stop { reason, .. } => return self.provider_gone(core, attach, id, reason),
+            FlowMessage::Stop { reason, .. } => return self.provider_gone(core, attach, id, reason),
             _ => None,
         };
         let whole = receiving.is_whole();
@@ -381,5 +384,5 @@ fn stream_duration(asked: &OutgoingRequest, flow: &FlowDescription) -> Option<Du
 }
 
 fn stop(core: &mut Core, connection: ConnectionId, id: RequestId, reason: Reason) {
-    core.send_reliably(connection, id, &Message::Stop { id, reason });
+    core.send_reliably(connection, id, &Message::Flow(FlowMessage::Stop { id, reason }));
 }

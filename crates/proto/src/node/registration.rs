@@ -16,7 +16,7 @@ use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::record::{Capacity, Record, Version};
 use crate::service::{Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{HomeChanged, Message, RouteDirection};
+use crate::wire::{HomeChanged, Message, RegistrationMessage, RouteDirection};
 
 /// The longest pause between two rounds of dials while requests wait for a hub.
 const PAUSE_IN_NEED: Duration = Duration::from_secs(1);
@@ -174,7 +174,7 @@ impl HomeRegistration {
                 core.counters.refused += 1;
                 // With the record the hub forgets the standby.
                 home.named = None;
-                core.send(connection, &Message::Withdraw(held));
+                core.send(connection, &Message::Registration(RegistrationMessage::Withdraw(held)));
                 return self.publish_once_more(core, Duration::ZERO);
             }
             // An earlier run of this node had a later clock, or, once the home
@@ -192,9 +192,13 @@ impl HomeRegistration {
         let left = self.confirm(core, connection);
         if let Some(former) = self.former.take() {
             // It need not wait any longer. Reliably: nobody repeats it.
-            core.send_reliably(former, RequestId(0), &Message::Withdraw(held));
+            core.send_reliably(former, RequestId(0), &Message::Registration(RegistrationMessage::Withdraw(held)));
         } else if let Some(moved) = left {
-            core.send_reliably(connection, RequestId(0), &Message::HomeChanged(moved));
+            core.send_reliably(
+                connection,
+                RequestId(0),
+                &Message::Registration(RegistrationMessage::HomeChanged(moved)),
+            );
         }
         self.hubs.learn(siblings);
         let RegistrationState::Linked(home) = &mut self.state else { return };
@@ -335,7 +339,7 @@ impl HomeRegistration {
     /// The node leaves.
     pub(super) fn leave(&mut self, core: &mut Core) {
         if let RegistrationState::Linked(home) = &self.state {
-            let withdraw = Message::Withdraw(self.record.version);
+            let withdraw = Message::Registration(RegistrationMessage::Withdraw(self.record.version));
             // Reliably: nobody is here any more to repeat it.
             core.send_reliably(home.connection, RequestId(0), &withdraw);
         }

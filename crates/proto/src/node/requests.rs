@@ -19,7 +19,9 @@ use crate::flow::STALL_TIMEOUT;
 use crate::ids::{ConnectionId, Nonce, RequestId};
 use crate::random::SecretRng;
 use crate::time::Time;
-use crate::wire::{DEFAULT_TIMEOUT, MAX_CANDIDATES, Message, Reason, ReflectionPolicy, RequestMode, ServiceRequest};
+use crate::wire::{
+    DEFAULT_TIMEOUT, FlowMessage, MAX_CANDIDATES, Message, Reason, ReflectionPolicy, RequestMode, ServiceRequest,
+};
 
 /// The most requests and lookups at once. Each stream that is lost may be asked for again beyond that.
 pub const MAX_REQUESTS: usize = 256;
@@ -232,7 +234,7 @@ impl OutgoingRequests {
 
     pub(super) fn stop_provider(&mut self, core: &mut Core, id: RequestId, reason: Reason) {
         if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id) {
-            core.send_reliably(receiving.connection, id, &Message::Stop { id, reason });
+            core.send_reliably(receiving.connection, id, &Message::Flow(FlowMessage::Stop { id, reason }));
         }
     }
 

@@ -13,7 +13,7 @@ use super::subscribe::SubscriptionState;
 use super::timers::Timer;
 use crate::ids::{NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{FlowDescription, Message, Reason, ServiceRequest};
+use crate::wire::{FlowDescription, Message, ProbeMessage, Reason, ServiceRequest};
 
 /// The pause before the second attempt; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -211,7 +211,7 @@ impl IncomingFlow {
             return None;
         }
         let token = core.random.next_u64() as u32;
-        core.send(self.connection, &Message::Ping(token));
+        core.send(self.connection, &Message::Probe(ProbeMessage::Ping(token)));
         let next = core.now + core.pto(self.connection) * (1 << tries);
         self.question = Some(ProviderProbe { since, next, tries: tries + 1 });
         Some(next)

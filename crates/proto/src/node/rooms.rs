@@ -12,7 +12,7 @@ use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::room::{MAX_MEMBERS, RoomId, RoomMember};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{JoinRoom, LeaveRoom, Message, Reason, Roster};
+use crate::wire::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster};
 
 /// The most rooms at once.
 pub const MAX_ROOMS: usize = 16;
@@ -75,7 +75,7 @@ impl JoinedRooms {
         let (Some(inside), Some(home)) = (self.0.get_mut(&ticket), attach.home()) else { return };
         let record = attach.record();
         let member = RoomMember { node: core.node, cell: record.cell, services: record.services };
-        core.send(home, &Message::JoinRoom(JoinRoom { room: inside.room, member, direction: None }));
+        core.send(home, &Message::Room(RoomMessage::JoinRoom(JoinRoom { room: inside.room, member, direction: None })));
         let retry = core.pto(home) * (2 << inside.tries.min(6));
         (inside.said, inside.told_as, inside.tries) = (core.now, Some(member), inside.tries + 1);
         core.set(Timer::Room(ticket), retry.min(RENEWAL));
@@ -196,12 +196,16 @@ impl JoinedRooms {
         let Some(home) = attach.home() else { return };
         let (room, way) = (inside.room, None);
         if let Some(member) = inside.told_as.filter(|_| inside.tries > 0) {
-            core.send_reliably(home, RequestId(0), &Message::JoinRoom(JoinRoom { room, member, direction: way }));
+            core.send_reliably(
+                home,
+                RequestId(0),
+                &Message::Room(RoomMessage::JoinRoom(JoinRoom { room, member, direction: way })),
+            );
         }
         core.send_reliably(
             home,
             RequestId(0),
-            &Message::LeaveRoom(LeaveRoom { room, node: core.node, direction: way }),
+            &Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room, node: core.node, direction: way })),
         );
     }
 }

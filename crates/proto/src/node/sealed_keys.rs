@@ -15,7 +15,7 @@ use super::publish::OVERLAP;
 use super::timers::Timer;
 use crate::ids::{ConnectionId, RequestId};
 use crate::service::Service;
-use crate::wire::{MAX_SEALED_BYTES, Message, ProvisionalAccept, SealedKeys};
+use crate::wire::{FlowMessage, MAX_SEALED_BYTES, Message, ProvisionalAccept, SealedKeys};
 
 /// How many hubs it may pass: the longest way of a request.
 const HOPS: u8 = 8;
@@ -65,7 +65,7 @@ impl ProviderSessions {
         let sealed = self.publications.by_service(service).and_then(|(_, publication)| publication.sealed.clone());
         if let Some(sealed) = sealed.filter(|_| core.is_hub(hub)) {
             let keys = SealedKeys { id: None, service, provider: core.node, hops_left: HOPS, sealed };
-            core.send_reliably(hub, KEYS_FLOW, &Message::SealedKeys(keys));
+            core.send_reliably(hub, KEYS_FLOW, &Message::Flow(FlowMessage::SealedKeys(keys)));
         }
     }
 

@@ -13,7 +13,7 @@ use super::session::{Session, SessionPhase};
 use super::timers::Timer;
 use crate::flow::{INLINE_BYTES, MAX_HELD_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
 use crate::ids::{ConnectionId, RequestId};
-use crate::wire::{Message, Reason, Report};
+use crate::wire::{FlowMessage, Message, Reason, Report, RequestMessage};
 
 /// What the objects under way that are held in memory may take together, bytes.
 /// Beyond it: "busy".
@@ -275,7 +275,14 @@ impl ProviderSessions {
             session.request.addresses.clone_from(&request.addresses);
         }
         if let Some(hub) = request.asked_by.filter(|connection| core.is_hub(*connection)) {
-            core.send(hub, &Message::Pending { id: request.key.1, requester: Some(request.requester), provider: None });
+            core.send(
+                hub,
+                &Message::Request(RequestMessage::Pending {
+                    id: request.key.1,
+                    requester: Some(request.requester),
+                    provider: None,
+                }),
+            );
         } else if let Some(connection) = request.asked_by {
             self.resume(core, id, connection);
             return true;
@@ -382,7 +389,7 @@ impl ProviderSessions {
         if let Some(session) = self.sessions.get(&id)
             && let SessionPhase::Streaming(_) | SessionPhase::Sending(_) | SessionPhase::Member = &session.phase
         {
-            session.send_reliably(core, &Message::Stop { id: session.request.key.1, reason });
+            session.send_reliably(core, &Message::Flow(FlowMessage::Stop { id: session.request.key.1, reason }));
         }
         self.finish(core, id, Some(reason));
     }

@@ -16,7 +16,9 @@ use crate::ids::{ConnectionId, RequestId};
 use crate::machine::Channel;
 use crate::service::FlowKind;
 use crate::time::Time;
-use crate::wire::{Accept, FlowDescription, Hop, HopAction, HopReport, Message, Reason, Report};
+use crate::wire::{
+    Accept, FlowDescription, FlowMessage, Hop, HopAction, HopReport, Message, Reason, Report, RequestMessage,
+};
 
 /// How long a requester may take nothing more of an object. Honest ones give up earlier.
 const MAX_STALL: Duration = Duration::from_secs(60);
@@ -179,7 +181,7 @@ impl Session {
 
     /// Whether the object travels in the acceptance.
     pub(super) fn is_inline(&self) -> bool {
-        let Some(Message::Accept(accept)) = &self.accept else { return false };
+        let Some(Message::Request(RequestMessage::Accept(accept))) = &self.accept else { return false };
         matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. })
     }
 
@@ -263,7 +265,7 @@ impl Session {
     pub(super) fn pump(&mut self, core: &mut Core, id: SessionId, mut room: SendBudget) -> u64 {
         let before = room.left;
         while let Some(message) = self.next_chunk(core.now, room) {
-            if let Message::Chunk(chunk) = &message {
+            if let Message::Flow(FlowMessage::Chunk(chunk)) = &message {
                 room.left -= chunk.payload.len() as u64;
             }
             self.send_reliably(core, &message);
@@ -303,7 +305,10 @@ impl Session {
             round_trip_us: None,
             connected_us: Some(micros(self.reached)),
         };
-        core.send(connection, &Message::HopReport(HopReport { id: self.request.key.1, requester: None, hop }));
+        core.send(
+            connection,
+            &Message::Request(RequestMessage::HopReport(HopReport { id: self.request.key.1, requester: None, hop })),
+        );
     }
 
     pub(super) fn start_stream(
@@ -348,7 +353,14 @@ impl Session {
         let (bits_per_second, format) = (live.bits_per_second, live.format.clone());
         let flow = FlowDescription::Stream { duration_ms, bits_per_second, format };
         let (id, nonce, reflected) = (self.request.key.1, self.request.nonce, Some(live.keys(core.now)));
-        self.accept = Some(Message::Accept(Accept { id, nonce, flow, cell, provider: None, stream_keys: reflected }));
+        self.accept = Some(Message::Request(RequestMessage::Accept(Accept {
+            id,
+            nonce,
+            flow,
+            cell,
+            provider: None,
+            stream_keys: reflected,
+        })));
     }
 
     /// Accepts with an object of `length` bytes; `make` makes its sender.
@@ -387,14 +399,14 @@ impl Session {
 
     fn acceptance(&self, core: &Core, cell: Cell, flow: FlowDescription) -> Message {
         let provider = Some(core.node).filter(|_| self.request.relayed);
-        Message::Accept(Accept {
+        Message::Request(RequestMessage::Accept(Accept {
             id: self.request.key.1,
             nonce: self.request.nonce,
             flow,
             cell,
             provider,
             stream_keys: None,
-        })
+        }))
     }
 
     fn await_requester(&mut self, core: &mut Core, id: SessionId) {

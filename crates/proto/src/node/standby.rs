@@ -15,7 +15,7 @@ use super::timers::Timer;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{Message, ProbeMessage, RegistrationMessage};
 
 /// How often the standby is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(60);
@@ -116,7 +116,7 @@ impl StandbyHub {
         }
         up.token = core.random.next_u64() as u32;
         up.pinged = core.now;
-        core.send(up.connection, &Message::Ping(up.token));
+        core.send(up.connection, &Message::Probe(ProbeMessage::Ping(up.token)));
         let wait = core.pto(up.connection) * (1 << u32::from(up.unanswered));
         up.unanswered += 1;
         core.set(Timer::Standby, wait);
@@ -223,7 +223,11 @@ impl HomeRegistration {
             home.named = Some(up.hub);
             let addresses = self.hubs.list().get(up.index).cloned();
             let connection = home.connection;
-            core.send_reliably(connection, RequestId(0), &Message::SetStandby { hub: up.hub, addresses });
+            core.send_reliably(
+                connection,
+                RequestId(0),
+                &Message::Registration(RegistrationMessage::SetStandby { hub: up.hub, addresses }),
+            );
         }
     }
 

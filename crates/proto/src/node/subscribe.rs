@@ -22,7 +22,9 @@ use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use crate::scope::Scope;
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{CopyTarget, Message, Reason, ReflectionPolicy, Rekey, RequestMode, ServiceRequest, StreamKeys};
+use crate::wire::{
+    CopyTarget, FlowMessage, Message, Reason, ReflectionPolicy, Rekey, RequestMode, ServiceRequest, StreamKeys,
+};
 
 /// Between two reports to the provider of a reflected stream, which only say
 /// that it is still wanted.
@@ -380,5 +382,5 @@ impl OutgoingRequest {
 
 /// The message that keeps a member of a stream one.
 pub(super) fn renewal_report(id: RequestId) -> Message {
-    Message::Report(crate::wire::Report { id, ..Default::default() })
+    Message::Flow(FlowMessage::Report(crate::wire::Report { id, ..Default::default() }))
 }

@@ -18,7 +18,10 @@ use crate::machine::RemoteIdentity as Remote;
 use crate::random::SecretRng;
 use crate::rtt::Rtt;
 use crate::service::{Role, Service};
-use crate::wire::{Accept, Decline, FlowDescription, Message, ProviderAddress, Reason, Request, Route, ServiceRequest};
+use crate::wire::{
+    Accept, Decline, FlowDescription, FlowMessage, Message, ProbeMessage, ProviderAddress, Reason, Request,
+    RequestMessage, Route, ServiceRequest,
+};
 
 /// Time that hubs try for a call.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -66,7 +69,15 @@ struct IncomingConnect {
 impl IncomingConnect {
     fn decline(&self, core: &mut Core, reason: Reason) {
         let requester = Some(self.requester).filter(|_| !self.is_relayed);
-        core.send(self.by, &Message::Decline(Decline { id: self.id, reason, retry_after_ms: None, requester }));
+        core.send(
+            self.by,
+            &Message::Request(RequestMessage::Decline(Decline {
+                id: self.id,
+                reason,
+                retry_after_ms: None,
+                requester,
+            })),
+        );
     }
 }
 
@@ -93,7 +104,7 @@ impl ConnectRequests {
         let Some(OutgoingConnect { service, cell, nonce, .. }) = self.outgoing.get(&id) else { return };
         core.send(
             home,
-            &Message::Request(Request {
+            &Message::Request(RequestMessage::Request(Request {
                 id,
                 nonce: *nonce,
                 spec: ServiceRequest { count: 1, ..ServiceRequest::new(*service, Area::Exact(*cell)) }.into(),
@@ -101,7 +112,7 @@ impl ConnectRequests {
                 route: None,
                 copy_target: None,
                 connect_to: Some(node),
-            }),
+            })),
         );
     }
 
@@ -166,38 +177,48 @@ impl ConnectRequests {
             }
             core.set(Timer::IncomingConnect(node), REACH_TIME);
         }
-        core.send(connection, &Message::Pending { id: request.id, requester: Some(node), provider: None });
+        core.send(
+            connection,
+            &Message::Request(RequestMessage::Pending { id: request.id, requester: Some(node), provider: None }),
+        );
         self.incoming.insert(node, call);
     }
 
     /// Takes a hub's answer to a call and returns the node called, once there is a way to it.
     /// `None` if the message is about something else.
     fn answer(&mut self, core: &mut Core, connection: ConnectionId, message: &Message) -> Option<Option<NodeId>> {
-        let (Message::Accept(Accept { id, .. }) | Message::Decline(Decline { id, .. }) | Message::Pending { id, .. }) =
-            message
+        let (Message::Request(RequestMessage::Accept(Accept { id, .. }))
+        | Message::Request(RequestMessage::Decline(Decline { id, .. }))
+        | Message::Request(RequestMessage::Pending { id, .. })) = message
         else {
             return None;
         };
         let call = self.outgoing.get_mut(id)?;
         if !core.is_hub(connection) {
             // Only a hub was asked: a node that answers is to stop.
-            core.send_reliably(connection, *id, &Message::Stop { id: *id, reason: Reason::Cancelled });
+            core.send_reliably(
+                connection,
+                *id,
+                &Message::Flow(FlowMessage::Stop { id: *id, reason: Reason::Cancelled }),
+            );
             return Some(None);
         }
         match message {
-            Message::Accept(accept) if accept.provider == Some(call.node) && accept.nonce == call.nonce => {
+            Message::Request(RequestMessage::Accept(accept))
+                if accept.provider == Some(call.node) && accept.nonce == call.nonce =>
+            {
                 let node = call.node;
                 self.outgoing.remove(id);
                 return Some(enter(core, connection, node, *id).then_some(node));
             }
-            Message::Accept(_) => core.counters.refused += 1,
-            Message::Pending { provider: Some(ProviderAddress { node, addresses }), .. }
-                if *node == call.node && !call.dialled =>
-            {
+            Message::Request(RequestMessage::Accept(_)) => core.counters.refused += 1,
+            Message::Request(RequestMessage::Pending {
+                provider: Some(ProviderAddress { node, addresses }), ..
+            }) if *node == call.node && !call.dialled => {
                 let addresses = core.told(connection, addresses.clone());
                 call.dialled = core.dial_as_told(DialTarget { node: *node, schemes: SchemeSet::ALL }, addresses);
             }
-            Message::Decline(_) => drop(self.outgoing.remove(id)),
+            Message::Request(RequestMessage::Decline(_)) => drop(self.outgoing.remove(id)),
             _ => {}
         }
         Some(None)
@@ -217,7 +238,10 @@ fn open(core: &mut Core, call: &IncomingConnect, nonce: Nonce) {
     let nothing =
         FlowDescription::Object { bytes: 0, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (flow, cell, provider) = (nothing, Cell::new(0, 0), Some(core.node));
-    core.send(connection, &Message::Accept(Accept { id, nonce, flow, cell, provider, stream_keys: None }));
+    core.send(
+        connection,
+        &Message::Request(RequestMessage::Accept(Accept { id, nonce, flow, cell, provider, stream_keys: None })),
+    );
 }
 
 /// Takes a way through a hub for a connection with a node; false if there are too many.
@@ -253,12 +277,12 @@ impl Node {
             core.connections.ways(|way| Some((way.hub, way.id)) == hub.map(|hub| (hub, id)))
         };
         match message {
-            Message::Tunneled { id, message } => {
+            Message::Request(RequestMessage::Tunneled { id, message }) => {
                 let ways = way_of(&self.core, *id);
                 ways.iter().for_each(|way| self.on_message(*way, message));
                 !ways.is_empty()
             }
-            Message::Stop { id, .. } => {
+            Message::Flow(FlowMessage::Stop { id, .. }) => {
                 let ways = way_of(&self.core, *id);
                 ways.iter().for_each(|way| {
                     self.on_tunnel_gone(*way, ConnectionLoss::new("the hub passes nothing on any more"))
@@ -285,16 +309,16 @@ fn entry_hub(core: &Core, connection: ConnectionId) -> Option<NodeId> {
 /// True if two nodes may send it to one another through hubs: transfers of files need it.
 fn is_push_message(message: &Message) -> bool {
     match message {
-        Message::Request(request) => request.spec.pushed,
-        Message::Push(_)
-        | Message::PushStatus { .. }
-        | Message::Accept(_)
-        | Message::Decline(_)
-        | Message::Chunk(_)
-        | Message::Report(_)
-        | Message::Stop { .. }
-        | Message::Ping(_)
-        | Message::Pong(_) => true,
+        Message::Request(RequestMessage::Request(request)) => request.spec.pushed,
+        Message::Request(RequestMessage::Push(_))
+        | Message::Request(RequestMessage::PushStatus { .. })
+        | Message::Request(RequestMessage::Accept(_))
+        | Message::Request(RequestMessage::Decline(_))
+        | Message::Flow(FlowMessage::Chunk(_))
+        | Message::Flow(FlowMessage::Report(_))
+        | Message::Flow(FlowMessage::Stop { .. })
+        | Message::Probe(ProbeMessage::Ping(_))
+        | Message::Probe(ProbeMessage::Pong(_)) => true,
         _ => false,
     }
 }

@@ -11,7 +11,7 @@ use crate::grid::{Area, Cell};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::record::{Capacity, Version};
 use crate::service::ServiceSet;
-use crate::wire::{Candidate, Coverage, Decline, Message, Reason, Watch, WatchChange};
+use crate::wire::{Candidate, Coverage, Decline, DirectoryMessage, Message, Reason, Watch, WatchChange};
 
 /// The most watches at once.
 pub const MAX_WATCHES: usize = 64;
@@ -101,7 +101,17 @@ impl OutgoingWatches {
         let (Some(watching), Some(home)) = (self.watches.get_mut(&id), attach.home()) else { return };
         let OutgoingWatch { services, area, seen, .. } = *watching;
         let names = watching.names.then_some(true);
-        core.send(home, &Message::Watch(Watch { id, services, area, last_seen: seen, direction: None, names }));
+        core.send(
+            home,
+            &Message::Directory(DirectoryMessage::Watch(Watch {
+                id,
+                services,
+                area,
+                last_seen: seen,
+                direction: None,
+                names,
+            })),
+        );
         let retry = core.pto(home) * (1 << watching.tries.min(6));
         watching.tries += 1;
         core.set(Timer::Watch(id), if seen == 0 { retry.min(RENEWAL) } else { RENEWAL });
@@ -141,7 +151,7 @@ impl OutgoingWatches {
         }
         let Some(watching) = self.watches.get_mut(&id) else {
             core.counters.stale += 1;
-            return core.send(connection, &Message::Unwatch(id));
+            return core.send(connection, &Message::Directory(DirectoryMessage::Unwatch(id)));
         };
         if watching.seen != 0 && change.sequence <= watching.seen {
             return;
@@ -192,7 +202,7 @@ impl OutgoingWatches {
         let mut ids = self.watches.iter().filter(|(_, watching)| watching.ticket == ticket);
         let Some(id) = ids.next().map(|(id, _)| *id) else { return false };
         if let Some(home) = attach.home() {
-            core.send_reliably(home, id, &Message::Unwatch(id));
+            core.send_reliably(home, id, &Message::Directory(DirectoryMessage::Unwatch(id)));
         }
         self.remove(core, id);
         let detail = "the watch was cancelled".to_owned();

@@ -3,10 +3,77 @@
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
+use super::WireError;
 use super::bytes_codec;
+use super::limits::check_bound;
+use super::reflection::{MAX_SEALED_BYTES, Rekey, SealedKeys};
+use super::request::Reason;
 use crate::ids::RequestId;
 
-/// See [`Message::Datagram`](super::Message::Datagram).
+/// The data of flows, and the keys of reflected streams.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(flat)]
+pub enum FlowMessage {
+    /// One datagram of a stream.
+    #[n(11)]
+    Datagram(#[n(0)] Datagram),
+    /// One piece of an object.
+    #[n(12)]
+    Chunk(#[n(0)] Chunk),
+    /// A flow is complete: how much it was.
+    #[n(13)]
+    End {
+        /// The flow.
+        #[n(0)]
+        id: RequestId,
+        /// Datagrams sent; 0 for an object.
+        #[n(1)]
+        packets: u64,
+        /// Payload bytes sent.
+        #[n(2)]
+        bytes: u64,
+        /// SHA-256 over all payload in order.
+        #[cbor(n(3), with = "minicbor::bytes")]
+        digest: [u8; 32],
+    },
+    /// What the receiver has: keeps a stream alive, gives an object credit.
+    #[n(14)]
+    Report(#[n(0)] Report),
+    /// One side ends a flow early.
+    #[n(15)]
+    Stop {
+        /// The flow.
+        #[n(0)]
+        id: RequestId,
+        /// Why.
+        #[n(1)]
+        reason: Reason,
+    },
+    /// The next epoch of a reflected stream has been drawn: what will open it.
+    #[n(52)]
+    Rekey(#[n(0)] Rekey),
+    /// What opens a reflected stream, sealed for the group's nodes: from its provider
+    /// back along the way of the requests for it, and from a hub that sends the
+    /// stream to whom it sends it.
+    #[n(56)]
+    SealedKeys(#[n(0)] SealedKeys),
+}
+
+impl FlowMessage {
+    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+        match self {
+            Self::SealedKeys(keys) => check_bound(keys.sealed.len() <= MAX_SEALED_BYTES, "too long a sealed key"),
+            Self::Datagram(_)
+            | Self::Chunk(_)
+            | Self::End { .. }
+            | Self::Report(_)
+            | Self::Stop { .. }
+            | Self::Rekey(_) => Ok(()),
+        }
+    }
+}
+
+/// See [`FlowMessage::Datagram`](super::FlowMessage::Datagram).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Datagram {
@@ -24,7 +91,7 @@ pub struct Datagram {
     pub payload: Bytes,
 }
 
-/// See [`Message::Chunk`](super::Message::Chunk).
+/// See [`FlowMessage::Chunk`](super::FlowMessage::Chunk).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Chunk {
@@ -39,7 +106,7 @@ pub struct Chunk {
     pub payload: Bytes,
 }
 
-/// See [`Message::Report`](super::Message::Report).
+/// See [`FlowMessage::Report`](super::FlowMessage::Report).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Report {

@@ -5,13 +5,77 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
+use super::limits::check_bound;
 use super::open::open;
 use super::request::Reason;
+use super::{MAX_GOSSIP_BYTES, WireError, bytes_codec};
 use crate::block::BlockService;
 use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::record::Version;
 use crate::service::Service;
+use bytes::Bytes;
+
+/// Messages among hubs about the group and its tiers.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(flat)]
+pub enum HierarchyMessage {
+    /// A hub tells its peers that a node is with it from this version on:
+    /// older entries are void.
+    #[n(21)]
+    Claim {
+        /// The node.
+        #[n(0)]
+        node: NodeId,
+        /// From which version on.
+        #[n(1)]
+        version: Version,
+    },
+    /// A hub of this tier takes the other one as its parent.
+    #[n(23)]
+    RegisterChild {
+        /// The tier of the one who says it.
+        #[n(0)]
+        tier: u8,
+    },
+    /// Where a hub has something, itself or below it: to its parents, and from
+    /// top to top to those who own the patches.
+    #[n(24)]
+    Summary(#[n(0)] Summary),
+    /// What this connection is for: copies of records only (true), or all
+    /// that peers say to one another.
+    #[n(28)]
+    StandbyOnly(#[n(0)] bool),
+    /// Who is in the group of super nodes, in the words of the membership
+    /// protocol; at most [`MAX_GOSSIP_BYTES`](super::MAX_GOSSIP_BYTES).
+    #[n(35)]
+    Gossip(#[cbor(n(0), with = "bytes_codec")] Bytes),
+    /// A super node tells another one how much it has to do.
+    #[n(36)]
+    HubLoad {
+        /// How many nodes it has; the greatest number says that it takes none in.
+        #[n(0)]
+        leases: u32,
+        /// What is left of its uplink for copies of reflected streams, kbit/s;
+        /// the greatest number is no limit. Not said by one that sends none in
+        /// the place of others.
+        #[n(1)]
+        residual_kbps: Option<u32>,
+    },
+}
+
+impl HierarchyMessage {
+    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+        match self {
+            Self::Gossip(bytes) => check_bound(bytes.len() <= MAX_GOSSIP_BYTES, "too long a membership message"),
+            Self::Claim { .. }
+            | Self::RegisterChild { .. }
+            | Self::Summary(_)
+            | Self::StandbyOnly(_)
+            | Self::HubLoad { .. } => Ok(()),
+        }
+    }
+}
 
 /// The most patches that one [`Summary`] tells of.
 pub const MAX_SUMMARY_BLOCKS: usize = 1_024;
@@ -45,7 +109,7 @@ impl Reason {
     }
 }
 
-/// See [`Message::HomeChanged`](super::Message::HomeChanged).
+/// See [`RegistrationMessage::HomeChanged`](super::RegistrationMessage::HomeChanged).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HomeChanged {
@@ -75,7 +139,7 @@ pub struct HomeChanged {
     pub hops_left: u8,
 }
 
-/// See [`Message::Summary`](super::Message::Summary).
+/// See [`HierarchyMessage::Summary`](super::HierarchyMessage::Summary).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Summary {

@@ -21,37 +21,41 @@
 
 mod bytes_codec;
 pub(crate) mod codec;
+mod directory;
 mod flow;
-mod hello;
 mod hierarchy;
 mod json;
 mod limits;
-mod lookup;
 mod message;
 mod multicast;
 pub(crate) mod open;
+mod permission;
+mod probe;
 mod push;
 mod reflection;
+mod registration;
 mod replication;
 mod request;
 mod room;
 mod service_request;
 mod trace;
 
-pub use flow::{Chunk, Datagram, Report};
-pub use hello::{Capabilities, Hello, ProtocolVersion};
-pub use hierarchy::{HomeChanged, MAX_SUMMARY_BLOCKS, RouteDirection, Summary};
-pub use lookup::{Candidate, Coverage, HubLookup, LookupResult, Watch, WatchChange};
-pub use message::{Message, Renew};
-pub use multicast::{MulticastCandidate, MulticastRequest, MulticastSuppression};
+pub use directory::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, Watch, WatchChange};
+pub use flow::{Chunk, Datagram, FlowMessage, Report};
+pub use hierarchy::{HierarchyMessage, HomeChanged, MAX_SUMMARY_BLOCKS, RouteDirection, Summary};
+pub use message::Message;
+pub use multicast::{MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression};
+pub use permission::Party;
+pub use probe::{Capabilities, Hello, ProbeMessage, ProtocolVersion};
 pub use push::{MAX_OBJECT_NAME_BYTES, Push, PushState};
 pub use reflection::{CopyTarget, MAX_SEALED_BYTES, MediaAddress, ProvisionalAccept, Rekey, SealedKeys, StreamKeys};
+pub use registration::{RegistrationMessage, Renew};
 pub use replication::{
     Adopt, MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaCapacity, ReplicaMove, ReplicaRecord,
-    ReplicaUpdate, ResyncRequest,
+    ReplicaUpdate, ReplicationMessage, ResyncRequest,
 };
-pub use request::{Accept, Decline, FlowDescription, HubHop, ProviderAddress, Reason, Request, Route};
-pub use room::{JoinRoom, LeaveRoom, Roster};
+pub use request::{Accept, Decline, FlowDescription, HubHop, ProviderAddress, Reason, Request, RequestMessage, Route};
+pub use room::{JoinRoom, LeaveRoom, RoomMessage, Roster};
 pub use service_request::{
     DEFAULT_TIMEOUT, InvalidRequest, MAX_REQUEST_TIME, MAX_SPEC_BYTES, ReflectionPolicy, RequestMode, RequestSpec,
     ResumePoint, ServiceRequest,

@@ -4,11 +4,38 @@
 
 use minicbor::{Decode, Encode};
 
-use super::lookup::Candidate;
+use super::WireError;
+use super::directory::Candidate;
 use super::request::Request;
 use crate::ids::{NodeId, RequestId};
 
-/// See [`Message::MulticastRequest`](super::Message::MulticastRequest).
+/// Discovery in the subnet. These messages are sealed for the group and never travel over a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(flat)]
+pub enum MulticastMessage {
+    /// Who on this link offers a service? By multicast only.
+    #[n(40)]
+    MulticastRequest(#[n(0)] MulticastRequest),
+    /// An inquiry is being answered: the others need not. By multicast only.
+    #[n(41)]
+    MulticastSuppression(#[n(0)] MulticastSuppression),
+    /// Here is one who offers what an inquiry only wants to know of. By
+    /// multicast only.
+    #[n(42)]
+    MulticastCandidate(#[n(0)] MulticastCandidate),
+}
+
+impl MulticastMessage {
+    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+        match self {
+            Self::MulticastRequest(inquiry) => inquiry.request.check_limits(),
+            Self::MulticastCandidate(present) => present.candidate.check_limits(),
+            Self::MulticastSuppression(_) => Ok(()),
+        }
+    }
+}
+
+/// See [`MulticastMessage::MulticastRequest`](super::MulticastMessage::MulticastRequest).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastRequest {
@@ -22,7 +49,7 @@ pub struct MulticastRequest {
     pub attempt: u8,
 }
 
-/// See [`Message::MulticastSuppression`](super::Message::MulticastSuppression).
+/// See [`MulticastMessage::MulticastSuppression`](super::MulticastMessage::MulticastSuppression).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastSuppression {
@@ -40,7 +67,7 @@ pub struct MulticastSuppression {
     pub sender: NodeId,
 }
 
-/// See [`Message::MulticastCandidate`](super::Message::MulticastCandidate).
+/// See [`MulticastMessage::MulticastCandidate`](super::MulticastMessage::MulticastCandidate).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastCandidate {

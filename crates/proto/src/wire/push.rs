@@ -10,7 +10,7 @@ use crate::ids::RequestId;
 /// it a file's name still fits the system.
 pub const MAX_OBJECT_NAME_BYTES: usize = 200;
 
-/// See [`Message::Push`](super::Message::Push).
+/// See [`RequestMessage::Push`](super::RequestMessage::Push).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Push {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
-use super::{WireError, bytes_codec};
+use super::{WireError, bytes_codec, codec};
 use crate::grid::Cell;
 use crate::ids::{NodeId, RequestId};
 use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
@@ -63,7 +63,7 @@ pub struct StreamKeys {
     pub next: Option<(Epoch, EpochSecret)>,
 }
 
-/// See [`Message::Rekey`](super::Message::Rekey).
+/// See [`FlowMessage::Rekey`](super::FlowMessage::Rekey).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Rekey {
@@ -81,7 +81,7 @@ pub struct Rekey {
     pub secret: EpochSecret,
 }
 
-/// See [`Message::SealedKeys`](super::Message::SealedKeys).
+/// See [`FlowMessage::SealedKeys`](super::FlowMessage::SealedKeys).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct SealedKeys {
@@ -113,7 +113,7 @@ pub struct ProvisionalAccept {
     #[n(1)]
     pub bits_per_second: u32,
     /// Media type or format of the payload.
-    #[n(2)]
+    #[cbor(n(2), with = "codec::media_type")]
     pub format: String,
     /// Where the provider is.
     #[n(3)]

@@ -8,8 +8,52 @@
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
+use super::WireError;
 use super::bytes_codec;
+use super::limits::{check_addresses, check_bound, check_cell};
 use crate::record::{Capacity, Record, Version};
+
+/// The replicas that a standby holds.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(flat)]
+pub enum ReplicationMessage {
+    /// A standby cannot follow what a home tells it: it wants whole records.
+    #[n(29)]
+    ResyncRequest(#[n(0)] ResyncRequest),
+    /// A home tells a standby about the nodes that have named it. Answered by
+    /// `ResyncRequest` when it cannot be followed.
+    #[n(32)]
+    ReplicaUpdate(#[n(0)] ReplicaUpdate),
+}
+
+impl ReplicationMessage {
+    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+        match self {
+            Self::ReplicaUpdate(update) => update.check_limits(),
+            Self::ResyncRequest(resync) => {
+                check_bound(resync.nodes.len() <= MAX_REPLICA_CHANGES, "too many records requested")
+            }
+        }
+    }
+}
+
+impl ReplicaUpdate {
+    fn check_limits(&self) -> Result<(), WireError> {
+        let Self { moves, removed, capacities, records, alive, .. } = self;
+        check_bound(records.len() <= MAX_REPLICA_RECORDS, "too many records")?;
+        for numbered in records {
+            check_cell(numbered.record.cell)?;
+            check_addresses(&numbered.record.addresses)?;
+        }
+        let changes = moves.len().max(removed.len()).max(capacities.len());
+        check_bound(changes <= MAX_REPLICA_CHANGES, "too many changes")?;
+        check_bound(moves.iter().all(|one| one.versions > 0), "a move without a new version")?;
+        let greatest = records.iter().map(|numbered| numbered.node).max();
+        check_bound(greatest.is_none_or(|most| most < MAX_REPLICA_NODES), "too great a number for a node")?;
+        let bits = alive.as_ref().map_or(0, Bytes::len) * 8;
+        check_bound(bits <= MAX_REPLICA_NODES as usize, "signs of life of too many nodes")
+    }
+}
 
 /// The most records in one [`ReplicaUpdate`]: with eight addresses of four hosts each
 /// they still fit into one message.
@@ -21,7 +65,7 @@ pub const MAX_REPLICA_CHANGES: usize = 512;
 /// Nodes are numbered below this, so that the signs of life of all are half a message.
 pub const MAX_REPLICA_NODES: u32 = 256 * 1024;
 
-/// See [`Message::Adopt`](super::Message::Adopt).
+/// See [`RegistrationMessage::Adopt`](super::RegistrationMessage::Adopt).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Adopt {
@@ -39,7 +83,7 @@ pub struct Adopt {
     pub is_failback: Option<bool>,
 }
 
-/// See [`Message::ReplicaUpdate`](super::Message::ReplicaUpdate). What is gone comes first,
+/// See [`ReplicationMessage::ReplicaUpdate`](super::ReplicationMessage::ReplicaUpdate). What is gone comes first,
 /// then records, then shifts and what is left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
@@ -112,7 +156,7 @@ pub struct ReplicaCapacity {
     pub capacity: Capacity,
 }
 
-/// See [`Message::ResyncRequest`](super::Message::ResyncRequest).
+/// See [`ReplicationMessage::ResyncRequest`](super::ReplicationMessage::ResyncRequest).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ResyncRequest {

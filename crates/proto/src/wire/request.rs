@@ -3,16 +3,147 @@
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
-use super::bytes_codec;
+use super::WireError;
 use super::hierarchy::RouteDirection;
+use super::limits::{check_addresses, check_bound, check_cell};
 use super::open::{self, open};
+use super::push::{MAX_OBJECT_NAME_BYTES, Push, PushState};
 use super::reflection::{CopyTarget, StreamKeys};
+use super::service_request::InvalidRequest;
 use super::service_request::RequestSpec;
+use super::trace::HopReport;
+use super::{bytes_codec, codec};
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::{NodeId, Nonce, RequestId};
 
-/// A request on its way: see [`Message::Request`](super::Message::Request).
+/// The longest media type.
+const MAX_FORMAT_BYTES: usize = 256;
+
+/// The longest object that travels in an acceptance; providers put shorter ones there.
+const MAX_INLINE_BYTES: usize = 4 * 1024;
+
+/// Requests for services and pushed objects, their answers, and the reports on their way.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(flat)]
+pub enum RequestMessage {
+    /// A node requests a service, of a hub or of a provider; a hub hands the request to a
+    /// provider, or passes it on to another hub. A hub answers another hub by `RequestAck`, or by a
+    /// refusal; success is for the provider to tell.
+    #[n(5)]
+    Request(#[n(0)] Request),
+    /// The provider serves the request. First data may travel along.
+    #[n(7)]
+    Accept(#[n(0)] Accept),
+    /// A request is not served: a provider to its hub (which tries the next
+    /// one), or the final word to the requester.
+    #[n(8)]
+    Decline(#[n(0)] Decline),
+    /// The provider has the request and is reaching for the requester: wait.
+    #[n(9)]
+    Pending {
+        /// The request.
+        #[n(0)]
+        id: RequestId,
+        /// Whose number `id` is. Set towards a hub by a provider that was told
+        /// to answer the requester directly (`reply_to` not empty), because
+        /// two requesters may count alike; `None` everywhere else.
+        #[n(1)]
+        requester: Option<NodeId>,
+        /// The provider, and where the requester may reach it if it does not reach the requester;
+        /// told by the hub that handed the request to it.
+        #[n(2)]
+        provider: Option<ProviderAddress>,
+    },
+    /// A hub has a request or a search and takes care of it.
+    #[n(26)]
+    RequestAck {
+        /// The request, or the search.
+        #[n(0)]
+        id: RequestId,
+        /// Whose number `id` is, where the provider is to answer directly.
+        #[n(1)]
+        requester: Option<NodeId>,
+        /// Which provider has it now, said of a request for a reflected stream
+        /// only: the hubs on its way may carry that provider's stream already.
+        #[n(2)]
+        provider: Option<NodeId>,
+    },
+    /// What became of a request that is traced, at one hub or provider. Goes
+    /// back along the way of the request.
+    #[n(45)]
+    HopReport(#[n(0)] HopReport),
+    /// A node offers an object to another one, until that says what has become
+    /// of it. Answered by `Pushed`, and by a request for the object.
+    #[n(50)]
+    Push(#[n(0)] Push),
+    /// What has become of an object that was offered.
+    #[n(51)]
+    PushStatus {
+        /// The offer.
+        #[n(0)]
+        id: RequestId,
+        /// What.
+        #[n(1)]
+        state: PushState,
+    },
+    /// A message between two nodes that cannot reach each other: hubs pass it on along the way of a
+    /// request with [`Request::connect_to`].
+    #[n(80)]
+    Tunneled {
+        /// The request.
+        #[n(0)]
+        id: RequestId,
+        /// A message.
+        #[cbor(n(1), with = "bytes_codec")]
+        message: Bytes,
+    },
+}
+
+impl RequestMessage {
+    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+        match self {
+            Self::Request(request) => request.check_limits(),
+            Self::Accept(accept) => {
+                check_cell(accept.cell)?;
+                accept.flow.check_limits()
+            }
+            Self::Pending { provider: Some(provider), .. } => check_addresses(&provider.addresses),
+            Self::HopReport(HopReport { hop, .. }) => hop.check_limits(),
+            Self::Push(push) => {
+                check_bound(push.name.len() <= MAX_OBJECT_NAME_BYTES, "too long a name")?;
+                check_addresses(&push.addresses)
+            }
+            Self::Decline(_)
+            | Self::Pending { provider: None, .. }
+            | Self::RequestAck { .. }
+            | Self::PushStatus { .. }
+            | Self::Tunneled { .. } => Ok(()),
+        }
+    }
+}
+
+impl Request {
+    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+        self.spec.check().map_err(|InvalidRequest(why)| WireError::OutOfBounds(why))?;
+        check_addresses(self.reply_to())?;
+        check_bound(self.hop().is_none_or(|hop| hop.cell.is_on_grid()), "a cell off the grid")?;
+        check_bound(self.copy_target.is_none_or(|target| target.to.port() != 0), "a stream to no port")
+    }
+}
+
+impl FlowDescription {
+    fn check_limits(&self) -> Result<(), WireError> {
+        let (format, inline) = match self {
+            Self::Stream { format, .. } => (format, 0),
+            Self::Object { format, inline, .. } => (format, inline.as_ref().map_or(0, Bytes::len)),
+        };
+        check_bound(format.len() <= MAX_FORMAT_BYTES, "too long a format")?;
+        check_bound(inline <= MAX_INLINE_BYTES, "too long an object for an acceptance")
+    }
+}
+
+/// A request on its way: see [`RequestMessage::Request`](super::RequestMessage::Request).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Request {
@@ -36,7 +167,7 @@ pub struct Request {
     #[n(5)]
     pub copy_target: Option<CopyTarget>,
     /// The only node that is meant, of which nothing but a connection is wanted: it dials the
-    /// requester, or the two speak through [tunnels](super::Message::Tunneled) of the hubs.
+    /// requester, or the two speak through [tunnels](super::RequestMessage::Tunneled) of the hubs.
     #[n(6)]
     pub connect_to: Option<NodeId>,
 }
@@ -92,7 +223,7 @@ impl Request {
     }
 }
 
-/// See [`Message::Accept`](super::Message::Accept).
+/// See [`RequestMessage::Accept`](super::RequestMessage::Accept).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Accept {
@@ -112,7 +243,7 @@ pub struct Accept {
     #[n(4)]
     pub provider: Option<NodeId>,
     /// What opens the packets, where a stream is reflected; `None`: its
-    /// packets come as [`Message::Datagram`](super::Message::Datagram).
+    /// packets come as [`FlowMessage::Datagram`](super::FlowMessage::Datagram).
     #[n(5)]
     pub stream_keys: Option<StreamKeys>,
 }
@@ -131,7 +262,7 @@ pub enum FlowDescription {
         #[n(1)]
         bits_per_second: u32,
         /// Media type or format of the payload; for the receiver's choice of a sink.
-        #[n(2)]
+        #[cbor(n(2), with = "codec::media_type")]
         format: String,
     },
     /// One object.
@@ -144,7 +275,7 @@ pub enum FlowDescription {
         #[cbor(n(1), with = "minicbor::bytes")]
         digest: [u8; 32],
         /// Its media type.
-        #[n(2)]
+        #[cbor(n(2), with = "codec::media_type")]
         format: String,
         /// The whole of it, if it is small enough to travel here.
         #[cbor(n(3), with = "bytes_codec")]
@@ -156,7 +287,7 @@ pub enum FlowDescription {
     },
 }
 
-/// See [`Message::Decline`](super::Message::Decline).
+/// See [`RequestMessage::Decline`](super::RequestMessage::Decline).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Decline {

@@ -2,12 +2,44 @@
 
 use minicbor::{Decode, Encode};
 
+use super::WireError;
 use super::hierarchy::RouteDirection;
+use super::limits::{check_bound, check_cell};
 use super::request::Reason;
 use crate::ids::NodeId;
+use crate::room::MAX_MEMBERS;
 use crate::room::{RoomId, RoomMember};
 
-/// See [`Message::Join`](super::Message::JoinRoom).
+/// Membership of rooms.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(flat)]
+pub enum RoomMessage {
+    /// A node is in a room, for the next minute: to its home, and from hub to
+    /// hub to the owners of the room. Answered by `Roster`.
+    #[n(53)]
+    JoinRoom(#[n(0)] JoinRoom),
+    /// A node has left a room; goes the same way.
+    #[n(54)]
+    LeaveRoom(#[n(0)] LeaveRoom),
+    /// Who is in a room.
+    #[n(55)]
+    Roster(#[n(0)] Roster),
+}
+
+impl RoomMessage {
+    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+        match self {
+            Self::JoinRoom(join) => check_cell(join.member.cell),
+            Self::Roster(roster) => {
+                check_bound(roster.members.len() <= MAX_MEMBERS, "too many members")?;
+                roster.members.iter().try_for_each(|member| check_cell(member.cell))
+            }
+            Self::LeaveRoom(_) => Ok(()),
+        }
+    }
+}
+
+/// See [`Message::Join`](super::RoomMessage::JoinRoom).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct JoinRoom {
@@ -22,7 +54,7 @@ pub struct JoinRoom {
     pub direction: Option<RouteDirection>,
 }
 
-/// See [`Message::LeaveRoom`](super::Message::LeaveRoom).
+/// See [`RoomMessage::LeaveRoom`](super::RoomMessage::LeaveRoom).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct LeaveRoom {
@@ -37,7 +69,7 @@ pub struct LeaveRoom {
     pub direction: Option<RouteDirection>,
 }
 
-/// See [`Message::Roster`](super::Message::Roster).
+/// See [`RoomMessage::Roster`](super::RoomMessage::Roster).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Roster {

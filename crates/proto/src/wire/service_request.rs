@@ -1,5 +1,6 @@
 //! The request for a service: one type from the command line to the provider's source.
 
+use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -85,7 +86,7 @@ pub struct ServiceRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<ResumePoint>,
     /// True if the provider offered the object of [`Self::resume`] by a
-    /// [`Push`](super::Message::Push).
+    /// [`Push`](super::RequestMessage::Push).
     #[cbor(n(11), with = "codec::or_default", has_nil)]
     #[serde(skip)]
     pub pushed: bool,
@@ -225,6 +226,13 @@ impl ServiceRequest {
     /// [`Self::timeout`], or its default.
     pub fn timeout(&self) -> Duration {
         self.timeout.unwrap_or(DEFAULT_TIMEOUT)
+    }
+}
+
+impl fmt::Display for ServiceRequest {
+    /// The subject of a sentence: `video at (27,92)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.service, self.area)
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is said of the way of a request that is traced.
 
+use super::WireError;
+use super::limits::check_bound;
 use minicbor::{Decode, Encode};
 
 use super::open::open;
@@ -12,14 +14,14 @@ pub const MAX_TRACED_HOPS: u8 = 8;
 /// The longest name in a [`Hop`], bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// See [`Message::Traced`](super::Message::HopReport).
+/// See [`Message::Traced`](super::RequestMessage::HopReport).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HopReport {
     /// The request.
     #[n(0)]
     pub id: RequestId,
-    /// Whose number `id` is; from hub to hub, as in [`Message::Pending`](super::Message::Pending).
+    /// Whose number `id` is; from hub to hub, as in [`RequestMessage::Pending`](super::RequestMessage::Pending).
     #[n(1)]
     pub requester: Option<NodeId>,
     /// What is reported.
@@ -125,5 +127,12 @@ impl HopAction {
     /// Whether a provider does it rather than a hub.
     pub const fn is_of_provider(self) -> bool {
         matches!(self, Self::ReusedConnection | Self::Dialed)
+    }
+}
+
+impl Hop {
+    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+        check_bound(self.name.as_ref().map_or(0, String::len) <= MAX_NAME_BYTES, "too long a name")?;
+        check_bound((1..=MAX_TRACED_HOPS).contains(&self.index), "too long a way")
     }
 }

@@ -1,7 +1,7 @@
 //! Requests to a provider that the requester knows, without a hub.
 
 use roost_proto::node::{NodeEvent, Provider, Ticket};
-use roost_proto::wire::{Message, Reason, RequestMode};
+use roost_proto::wire::{Message, Reason, RequestMessage, RequestMode};
 use roost_proto::{Role, Scheme, SchemeSet, Service};
 
 use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};
@@ -43,7 +43,10 @@ fn open_connection_needs_two_messages() {
     });
     assert!(finished(&mut world, requester, ticket).complete);
     let said: Vec<_> = world.corpus.take().unwrap().iter().map(|message| Message::decode(message).unwrap()).collect();
-    assert!(matches!(said[..], [Message::Request(_), Message::Accept(_)]), "{said:?}");
+    assert!(
+        matches!(said[..], [Message::Request(RequestMessage::Request(_)), Message::Request(RequestMessage::Accept(_))]),
+        "{said:?}"
+    );
 }
 
 #[test]

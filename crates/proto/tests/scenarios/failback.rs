@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::Address;
-use roost_proto::wire::Message;
+use roost_proto::wire::{Message, RegistrationMessage};
 
 use crate::scene::ThreeHubScene;
 use crate::world::seeds::for_seeds;
@@ -80,7 +80,7 @@ fn redirect_overrides_failback() {
         let dials = |world: &World| world.is_dialing(node);
         assert!(scene.world.run_while(120 * SECOND, dials), "seed {seed}: it never tries");
         let to: Vec<Address> = addresses(better.0);
-        assert!(scene.world.inject(home, node, Message::Redirect(to).encode()));
+        assert!(scene.world.inject(home, node, Message::Registration(RegistrationMessage::Redirect(to)).encode()));
         scene.run(5 * SECOND);
         assert_eq!(scene.world.home(node), Some(better), "seed {seed}");
         scene.end();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use roost_proto::hub::HubLimit;
 use roost_proto::node::{MAX_OBJECT_SESSIONS, NodeEvent, Ticket};
-use roost_proto::wire::{Message, Reason, Request, RequestMode, ServiceRequest};
+use roost_proto::wire::{Message, Reason, Request, RequestMessage, RequestMode, ServiceRequest};
 use roost_proto::{Nonce, RequestId, Role, Service, Time};
 
 use crate::world::seeds::for_few_seeds;
@@ -108,7 +108,12 @@ fn outcome(world: &World, host: HostId, ticket: Ticket) -> Option<Result<Time, R
 /// A request as a rogue's own machine would not make it.
 fn request(number: u32, service: Service, mode: RequestMode) -> Message {
     let spec = ServiceRequest { mode, duration: Some(3_600 * SECOND), ..ServiceRequest::new(service, ANYWHERE) };
-    Message::Request(Request::new(RequestId(number), Nonce::from_u64(number.into()), spec, 10_000))
+    Message::Request(RequestMessage::Request(Request::new(
+        RequestId(number),
+        Nonce::from_u64(number.into()),
+        spec,
+        10_000,
+    )))
 }
 
 /// A hub, a provider of everything, two honest requesters, and rogues.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::record::Version;
-use roost_proto::wire::Message;
+use roost_proto::wire::{Message, RegistrationMessage};
 use roost_proto::{Role, Service};
 
 use crate::world::{HostId, MS, SECOND, World, addresses};
@@ -42,7 +42,11 @@ fn circles(world: &mut World, (hub, node): (HostId, HostId), answer: Answer, spa
         world.run(5 * MS);
         for message in world.corpus.take().unwrap_or_default() {
             let said = Message::decode(&message);
-            published += usize::from(matches!(said, Ok(Message::Publish(_) | Message::Adopt(_))));
+            published += usize::from(matches!(
+                said,
+                Ok(Message::Registration(RegistrationMessage::Publish(_))
+                    | Message::Registration(RegistrationMessage::Adopt(_)))
+            ));
         }
         if world.home(node).is_none_or(|home| home == hub) {
             round += 1;
@@ -57,18 +61,22 @@ fn circles(world: &mut World, (hub, node): (HostId, HostId), answer: Answer, spa
 
 #[test]
 fn hub_sending_in_circles_is_left() {
-    let lease = |_: HostId, round: u32| Message::Lease {
-        version: Version { epoch: 2_000_000, sequence: round * 10 },
-        lease_ms: 60_000,
-        siblings: None,
-        addresses: None,
-        media: None,
+    let lease = |_: HostId, round: u32| {
+        Message::Registration(RegistrationMessage::Lease {
+            version: Version { epoch: 2_000_000, sequence: round * 10 },
+            lease_ms: 60_000,
+            siblings: None,
+            addresses: None,
+            media: None,
+        })
     };
     let answers: [(&str, Answer); 5] = [
-        ("anew", |_, _| Message::UnknownVersion),
-        ("itself", |hub, _| Message::Redirect(addresses(hub.0))),
-        ("nobody", |_, round| Message::Redirect(addresses(200 + round as usize % 50))),
-        ("later", |_, _| Message::RetryAfter(0)),
+        ("anew", |_, _| Message::Registration(RegistrationMessage::UnknownVersion)),
+        ("itself", |hub, _| Message::Registration(RegistrationMessage::Redirect(addresses(hub.0)))),
+        ("nobody", |_, round| {
+            Message::Registration(RegistrationMessage::Redirect(addresses(200 + round as usize % 50)))
+        }),
+        ("later", |_, _| Message::Registration(RegistrationMessage::RetryAfter(0))),
         ("newer", lease),
     ];
     for comes_now in [false, true] {
@@ -96,7 +104,7 @@ fn single_hostile_hub_dialed_with_backoff() {
     let node = world.node((0, 0), &[], &[hub]);
     world.run_until_attached();
     world.run(30 * SECOND);
-    let anew: Answer = |_, _| Message::UnknownVersion;
+    let anew: Answer = |_, _| Message::Registration(RegistrationMessage::UnknownVersion);
     circles(&mut world, (hub, node), anew, 300 * SECOND);
     let (published, dials) = circles(&mut world, (hub, node), anew, 300 * SECOND);
     assert!(published <= 40 && dials <= 8, "{published} times and {dials} dials in five minutes");

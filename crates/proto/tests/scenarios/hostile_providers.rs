@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use roost_proto::flow::{CHUNK_BYTES, WINDOW_BYTES, digest};
-use roost_proto::wire::{Accept, Chunk, FlowDescription, Message, Request, RequestMode};
+use roost_proto::wire::{Accept, Chunk, FlowDescription, FlowMessage, Message, Request, RequestMessage, RequestMode};
 use roost_proto::{Cell, Role, Service};
 
 use crate::world::seeds::for_few_seeds;
@@ -30,7 +30,7 @@ fn scene(seed: u64) -> (World, [HostId; 4]) {
 /// The request that the hub handed to the near provider.
 fn forwarded(world: &mut World) -> Option<Request> {
     world.corpus.take().unwrap_or_default().iter().find_map(|message| match Message::decode(message) {
-        Ok(Message::Request(request)) if request.route.is_some() => Some(request),
+        Ok(Message::Request(RequestMessage::Request(request))) if request.route.is_some() => Some(request),
         _ => None,
     })
 }
@@ -56,12 +56,12 @@ fn relayed_flood_ends_its_flow_alone() {
         };
         let (cell, provider) = (Cell::new(1, 0), Some(node_id(near.0)));
         let accept = Accept { id, nonce, flow: offer, cell, provider, stream_keys: None };
-        world.inject(near, hub, Message::Accept(accept).encode());
+        world.inject(near, hub, Message::Request(RequestMessage::Accept(accept)).encode());
         // The first window is what was asked for, and then it comes again and again.
         let chunk = |number: usize| {
             let from = number * CHUNK_BYTES % WINDOW_BYTES as usize;
             let payload: Bytes = whole.slice(from..from + CHUNK_BYTES);
-            Message::Chunk(Chunk { id, offset: from as u64, payload }).encode()
+            Message::Flow(FlowMessage::Chunk(Chunk { id, offset: from as u64, payload })).encode()
         };
         let mut most = 0;
         for number in 0..4_000 {

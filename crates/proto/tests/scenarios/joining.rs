@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::reflection::StartCondition;
-use roost_proto::wire::{MAX_SEALED_BYTES, Message, ProvisionalAccept, Reason, SealedKeys, StreamKeys};
+use roost_proto::wire::{
+    FlowMessage, MAX_SEALED_BYTES, Message, ProvisionalAccept, Reason, RequestMessage, SealedKeys, StreamKeys,
+};
 use roost_proto::{Epoch, RequestId, Service, StreamId};
 
 use crate::failed;
@@ -140,7 +142,11 @@ fn unconfirmed_stream_ends_despite_pending() {
     let id = asked_as(&two.world.corpus.take().unwrap_or_default());
     for _ in 0..9 {
         two.world.run(SECOND);
-        two.world.inject(home, watcher, Message::Pending { id, requester: None, provider: None }.encode());
+        two.world.inject(
+            home,
+            watcher,
+            Message::Request(RequestMessage::Pending { id, requester: None, provider: None }).encode(),
+        );
     }
     assert_eq!(accepted(&two.world, watcher, ticket), 1);
     let events = two.world.events(watcher).iter();
@@ -151,7 +157,7 @@ fn unconfirmed_stream_ends_despite_pending() {
 /// By which number something was asked for last.
 fn asked_as(said: &[Bytes]) -> RequestId {
     let id = said.iter().find_map(|message| match Message::decode(message) {
-        Ok(Message::Request(request)) => Some(request.id),
+        Ok(Message::Request(RequestMessage::Request(request))) => Some(request.id),
         _ => None,
     });
     let Some(id) = id else { panic!("nothing was asked for") };
@@ -178,7 +184,7 @@ fn told(say: impl Fn(&TwoHubScene, RequestId) -> Vec<SealedKeys>) -> (TwoHubScen
     let said = two.world.corpus.take().unwrap_or_default();
     let id = asked_as(&said);
     for keys in say(&two, id) {
-        assert!(two.world.inject(home, watcher, Message::SealedKeys(keys).encode()));
+        assert!(two.world.inject(home, watcher, Message::Flow(FlowMessage::SealedKeys(keys)).encode()));
     }
     two.world.run_relays(2 * SECOND);
     (two, ticket)
@@ -247,8 +253,8 @@ fn nobody_else_is_listened_to() {
     let before = two.world.status(watcher).counters.stale;
     for request in 0..100 {
         let said = keys(RequestId(request), two.provider, Bytes::from_static(b"said"));
-        two.world.inject(two.hubs[0], watcher, Message::SealedKeys(said.clone()).encode());
-        two.world.inject(other, watcher, Message::SealedKeys(said).encode());
+        two.world.inject(two.hubs[0], watcher, Message::Flow(FlowMessage::SealedKeys(said.clone())).encode());
+        two.world.inject(other, watcher, Message::Flow(FlowMessage::SealedKeys(said)).encode());
     }
     two.world.run_relays(2 * SECOND);
     assert!(two.is_watching(1, ticket));

@@ -3,7 +3,8 @@
 use roost_proto::node::{Discovery, NodeConfig, NodeEvent, RequestSummary, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{
-    Message, MulticastRequest, MulticastSuppression, Reason, Request, RequestMode, Route, ServiceRequest,
+    Message, MulticastMessage, MulticastRequest, MulticastSuppression, Reason, Request, RequestMode, Route,
+    ServiceRequest,
 };
 use roost_proto::{Area, Cell, Nonce, RequestId, Role, Scope, Service};
 
@@ -290,7 +291,7 @@ fn forged_inquiry_is_not_served() {
         let spec = ServiceRequest::new(Service::Track, ANYWHERE);
         let request = Request::new(RequestId(id), Nonce::from_u64(9), spec, 5_000);
         let request = Request { route: Some(route), ..request };
-        Message::MulticastRequest(MulticastRequest { request, attempt: 0 }).encode()
+        Message::Multicast(MulticastMessage::MulticastRequest(MulticastRequest { request, attempt: 0 })).encode()
     };
     // In the name of the first, to be answered at the third: a dial finds another one there.
     world.inject_multicast(nodes[0], nodes[1], forged(1, nodes[0], nodes[2]));
@@ -316,7 +317,7 @@ fn inquiry_flood_is_limited() {
         let spec = ServiceRequest { mode: RequestMode::Lookup, ..ServiceRequest::new(Service::Track, ANYWHERE) };
         let request = Request::new(RequestId(id), Nonce::from_u64(1), spec, u32::MAX);
         let request = Request { route: Some(route), ..request };
-        let inquiry = Message::MulticastRequest(MulticastRequest { request, attempt: 0 });
+        let inquiry = Message::Multicast(MulticastMessage::MulticastRequest(MulticastRequest { request, attempt: 0 }));
         world.inject_multicast(nodes[0], nodes[1], inquiry.encode());
     }
     assert_eq!(world.status(nodes[1]).counters.multicast_requests_ignored, 5_000 - 256);
@@ -332,12 +333,19 @@ fn rogue_taken_messages_only_delay() {
     let ticket = world.request(nodes[0], Service::Track, ANYWHERE);
     world.run(world.path.delay);
     let heard = world.corpus.take().unwrap();
-    let Some(Ok(Message::MulticastRequest(inquiry))) = heard.last().map(|message| Message::decode(message)) else {
+    let Some(Ok(Message::Multicast(MulticastMessage::MulticastRequest(inquiry)))) =
+        heard.last().map(|message| Message::decode(message))
+    else {
         panic!()
     };
     let (requester, id, node) = (node_id(nodes[0].0), inquiry.request.id, node_id(99));
-    let taken =
-        Message::MulticastSuppression(MulticastSuppression { requester, id, attempt: 0, sender: node }).encode();
+    let taken = Message::Multicast(MulticastMessage::MulticastSuppression(MulticastSuppression {
+        requester,
+        id,
+        attempt: 0,
+        sender: node,
+    }))
+    .encode();
     world.inject_multicast(nodes[0], nodes[1], taken.clone());
     world.inject_multicast(nodes[1], nodes[0], taken);
     assert_eq!(world.status(nodes[1]).counters.suppressed, 1);

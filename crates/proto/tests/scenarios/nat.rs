@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::node::{NodeEvent, RequestSummary};
-use roost_proto::wire::{Message, ProviderAddress};
+use roost_proto::wire::{Message, ProviderAddress, RequestMessage};
 use roost_proto::{Role, Scheme, SchemeSet, Service};
 
 use crate::world::seeds::for_seeds;
@@ -128,13 +128,13 @@ fn hubs_aim_a_requester_rarely() {
     world.run(25 * MS);
     let said = world.corpus.take().unwrap_or_default();
     let asked = said.iter().find_map(|message| match Message::decode(message) {
-        Ok(Message::Request(request)) => Some(request.id),
+        Ok(Message::Request(RequestMessage::Request(request))) => Some(request.id),
         _ => None,
     });
     let asked = asked.unwrap();
     for number in 0..100_usize {
         let victim = ProviderAddress { node: node_id(100 + number), addresses: addresses(200 + number % 8) };
-        let pending = Message::Pending { id: asked, requester: None, provider: Some(victim) };
+        let pending = Message::Request(RequestMessage::Pending { id: asked, requester: None, provider: Some(victim) });
         world.inject(hub, requester, pending.encode());
         world.run(200 * MS);
     }

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use roost_proto::flow::{CHUNK_BYTES, MAX_WINDOW_BYTES, WINDOW_BYTES, digest};
 use roost_proto::node::{NodeCommand, NodeEvent, RequestSummary, Ticket};
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::{Chunk, FlowDescription, Message, Reason, RequestMode, ResumePoint};
+use roost_proto::wire::{
+    Chunk, FlowDescription, FlowMessage, Message, Reason, RequestMessage, RequestMode, ResumePoint,
+};
 use roost_proto::{Role, Service};
 
 use crate::world::seeds::{for_few_seeds, for_seeds};
@@ -197,12 +199,12 @@ fn provider_exceeding_window_is_stopped() {
     world.run(SECOND);
     let said = world.corpus.take().unwrap();
     let id = said.iter().find_map(|message| match Message::decode(message) {
-        Ok(Message::Accept(accept)) => Some(accept.id),
+        Ok(Message::Request(RequestMessage::Accept(accept))) => Some(accept.id),
         _ => None,
     });
     // What it has sent by the rules, and then goes on.
     let sent = said.iter().filter_map(|message| match Message::decode(message) {
-        Ok(Message::Chunk(chunk)) => Some(chunk.offset + chunk.payload.len() as u64),
+        Ok(Message::Flow(FlowMessage::Chunk(chunk))) => Some(chunk.offset + chunk.payload.len() as u64),
         _ => None,
     });
     let mut offset = sent.max().unwrap();
@@ -210,7 +212,7 @@ fn provider_exceeding_window_is_stopped() {
     let payload = Bytes::from(vec![1; CHUNK_BYTES]);
     while offset < 4 * MAX_WINDOW_BYTES && world.hosts[requester.0].ending(ticket).is_none() {
         let chunk = Chunk { id: id.unwrap(), offset, payload: payload.clone() };
-        assert!(world.inject(provider, requester, Message::Chunk(chunk).encode()));
+        assert!(world.inject(provider, requester, Message::Flow(FlowMessage::Chunk(chunk)).encode()));
         world.run(MS);
         offset += CHUNK_BYTES as u64;
     }

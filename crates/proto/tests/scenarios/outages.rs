@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::flow::STALL_TIMEOUT;
 use roost_proto::node::{RequestSummary, Ticket};
-use roost_proto::wire::{Chunk, Message, Reason, RequestMode};
+use roost_proto::wire::{Chunk, FlowMessage, Message, Reason, RequestMessage, RequestMode};
 use roost_proto::{Role, Service};
 
 use crate::world::seeds::for_seeds;
@@ -164,7 +164,7 @@ fn trickled_bytes_are_no_progress() {
     assert!(world.run_while(5 * SECOND, some));
     let said = world.corpus.take().unwrap();
     let id = said.iter().find_map(|message| match Message::decode(message) {
-        Ok(Message::Accept(accept)) => Some(accept.id),
+        Ok(Message::Request(RequestMessage::Accept(accept))) => Some(accept.id),
         _ => None,
     });
     world.freeze(provider);
@@ -175,7 +175,7 @@ fn trickled_bytes_are_no_progress() {
         }
         let offset = world.delivered(requester, image).len() as u64;
         let chunk = Chunk { id: id.unwrap(), offset, payload: Bytes::from_static(b"!") };
-        world.inject(provider, requester, Message::Chunk(chunk).encode());
+        world.inject(provider, requester, Message::Flow(FlowMessage::Chunk(chunk)).encode());
         world.run(SECOND);
     }
     let summary = finished(&mut world, requester, image);

@@ -2,7 +2,7 @@
 
 use roost_proto::directory::LONGEST_HOLD;
 use roost_proto::node::{MAX_TRACES, NodeCommand, NodeEvent, Provider, Trace};
-use roost_proto::wire::{HopAction, Message, Reason, RequestMode};
+use roost_proto::wire::{HopAction, Message, Reason, RegistrationMessage, RequestMode};
 use roost_proto::{NodeId, Role, Service};
 
 use crate::world::{HostId, MS, RequestCommand, SECOND, World, addresses, node_id, object};
@@ -334,7 +334,10 @@ fn capacity_renewals_are_rate_limited() {
         assert!(finished(&mut world, requester, ticket).complete);
     }
     let told = world.corpus.take().unwrap();
-    let renewals = told.iter().filter(|message| matches!(Message::decode(message), Ok(Message::Renew(_)))).count();
+    let renewals = told
+        .iter()
+        .filter(|message| matches!(Message::decode(message), Ok(Message::Registration(RegistrationMessage::Renew(_)))))
+        .count();
     let took = world.now.since(began);
     assert!((1..=took.as_secs() + 1).contains(&(renewals as u64)), "{renewals} renewals in {took:?}");
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use roost_proto::flow::digest;
 use roost_proto::node::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE, NodeCommand, NodeEvent, Provider, Ticket};
-use roost_proto::wire::{Message, Push, PushState, Reason, Request, ResumePoint, ServiceRequest};
+use roost_proto::wire::{
+    Message, Push, PushState, Reason, RegistrationMessage, Request, RequestMessage, ResumePoint, ServiceRequest,
+};
 use roost_proto::{Cell, NodeId, Nonce, RequestId, Role, Scheme, SchemeSet, Service};
 
 use crate::world::seeds::for_seeds;
@@ -383,15 +385,23 @@ fn only_files_go_through_hubs() {
     assert!(world.run_while(8 * SECOND, |world| !offered(world, receiver).is_empty()));
     let said = world.corpus.take().unwrap_or_default();
     let through = said.iter().filter_map(|message| match Message::decode(message) {
-        Ok(Message::Tunneled { id, .. }) if id.is_of_hub() => Some(id),
+        Ok(Message::Request(RequestMessage::Tunneled { id, .. })) if id.is_of_hub() => Some(id),
         _ => None,
     });
     let id = through.last().unwrap();
     let spec = ServiceRequest::new(Service::Sensor, ANYWHERE);
-    let request = Message::Request(Request::new(RequestId(7), Nonce::from_u64(1), spec, 5_000));
+    let request =
+        Message::Request(RequestMessage::Request(Request::new(RequestId(7), Nonce::from_u64(1), spec, 5_000)));
     let refused = world.status(receiver).counters.refused;
-    for message in [request, Message::Handover, Message::Tunneled { id, message: Message::UnknownVersion.encode() }] {
-        let through = Message::Tunneled { id, message: message.encode() };
+    for message in [
+        request,
+        Message::Registration(RegistrationMessage::Handover),
+        Message::Request(RequestMessage::Tunneled {
+            id,
+            message: Message::Registration(RegistrationMessage::UnknownVersion).encode(),
+        }),
+    ] {
+        let through = Message::Request(RequestMessage::Tunneled { id, message: message.encode() });
         assert!(world.inject(HostId(1), receiver, through.encode()));
     }
     let status = world.status(receiver);

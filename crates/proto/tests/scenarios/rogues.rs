@@ -8,8 +8,9 @@ use roost_proto::machine::{Input, Machine, Transmit};
 use roost_proto::node::{Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::wire::{
-    Accept, CopyTarget, Datagram, Decline, FlowDescription, Message, Reason, ReplicaRecord, ReplicaUpdate, Request,
-    Route, ServiceRequest,
+    Accept, CopyTarget, Datagram, Decline, DirectoryMessage, FlowDescription, FlowMessage, HierarchyMessage, Message,
+    ProbeMessage, Reason, RegistrationMessage, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Request,
+    RequestMessage, Route, ServiceRequest,
 };
 use roost_proto::{
     Area, Capacity, Cell, ConnectionId, DeliveryClasses, Nonce, Record, RequestId, Role, Scheme, SchemeSet, Service,
@@ -40,7 +41,7 @@ fn node_cannot_act_as_hub() {
     let route = Route { requester: node_id(rogue.0), reply_to: vec![address(rogue.0, Scheme::Udp)], hop: None };
     let spec = ServiceRequest::new(Service::Video, ANYWHERE);
     let request = Request::new(RequestId(1), Nonce::from_u64(1), spec, 10_000);
-    let forward = Message::Request(Request { route: Some(route), ..request });
+    let forward = Message::Request(RequestMessage::Request(Request { route: Some(route), ..request }));
     assert!(world.inject(rogue, provider, forward.encode()));
     world.run(SECOND);
     assert_eq!(world.hosts[provider.0].opened.len(), before);
@@ -56,7 +57,7 @@ fn provider_sends_only_to_requester() {
         let request = Request { copy_target, ..request };
         let route = Route { requester: node_id(rogue.0), reply_to: vec![address(rogue.0, Scheme::Udp)], hop: None };
         let forward = Request { route: Some(route), ..request.clone() };
-        [request, forward].map(|request| Message::Request(request).encode())
+        [request, forward].map(|request| Message::Request(RequestMessage::Request(request)).encode())
     };
     let cases = [
         (None, 9_000, [true, true]),
@@ -96,8 +97,8 @@ fn numbers(secrets: u64) -> (Vec<u32>, Vec<Nonce>) {
     let (mut shown, mut nonces) = (Vec::new(), Vec::new());
     for message in world.corpus.take().unwrap_or_default() {
         match Message::decode(&message) {
-            Ok(Message::Ping(token)) => shown.push(token),
-            Ok(Message::Request(request)) => {
+            Ok(Message::Probe(ProbeMessage::Ping(token))) => shown.push(token),
+            Ok(Message::Request(RequestMessage::Request(request))) => {
                 shown.push(request.id.0);
                 nonces.push(request.nonce);
             }
@@ -126,7 +127,7 @@ fn who_guesses_nonces_is_left() {
     world.run(20 * MS);
     let said = world.corpus.take().unwrap_or_default();
     let id = said.iter().find_map(|message| match Message::decode(message) {
-        Ok(Message::Request(request)) => Some(request.id),
+        Ok(Message::Request(RequestMessage::Request(request))) => Some(request.id),
         _ => None,
     });
     let accept = |number| Accept {
@@ -138,7 +139,7 @@ fn who_guesses_nonces_is_left() {
         stream_keys: None,
     };
     let tries = (0..100).take_while(|number| {
-        let said = world.inject(rogue, requester, Message::Accept(accept(*number)).encode());
+        let said = world.inject(rogue, requester, Message::Request(RequestMessage::Accept(accept(*number))).encode());
         world.run(MS);
         said
     });
@@ -156,19 +157,19 @@ fn accept_without_nonce_is_refused() {
     assert!(world.run_while(SECOND, |world| world.hosts[provider.0].opened.len() > before));
     let ids = world.corpus.take().unwrap_or_default();
     let id = ids.iter().find_map(|message| match Message::decode(message) {
-        Ok(Message::Request(request)) => Some(request.id),
+        Ok(Message::Request(RequestMessage::Request(request))) => Some(request.id),
         _ => None,
     });
     let id = id.unwrap();
     let offer = FlowDescription::Stream { duration_ms: 1000, bits_per_second: 1000, format: "fake".to_owned() };
     let accept =
         Accept { id, nonce: Nonce::from_u64(7), flow: offer, cell: Cell::new(0, 0), provider: None, stream_keys: None };
-    assert!(world.inject(rogue, requester, Message::Accept(accept).encode()));
+    assert!(world.inject(rogue, requester, Message::Request(RequestMessage::Accept(accept)).encode()));
     let packet = Datagram { id, sequence: 0, sent_us: 0, payload: Bytes::from_static(b"a lie") };
-    world.inject(rogue, requester, Message::Datagram(packet.clone()).encode());
+    world.inject(rogue, requester, Message::Flow(FlowMessage::Datagram(packet.clone())).encode());
     world.run(200 * MS);
-    world.inject(rogue, requester, Message::Datagram(packet).encode());
-    let stop = Message::Stop { id, reason: Reason::Leaving };
+    world.inject(rogue, requester, Message::Flow(FlowMessage::Datagram(packet)).encode());
+    let stop = Message::Flow(FlowMessage::Stop { id, reason: Reason::Leaving });
     world.inject(rogue, requester, stop.encode());
     world.inject(rogue, provider, stop.encode());
     let summary = finished(&mut world, requester, ticket);
@@ -223,7 +224,8 @@ fn forged_direct_request_is_stopped() {
     let (mut world, [_, provider, _, rogue]) = with_rogue(3);
     let opened = world.hosts[provider.0].opened.len();
     let spec = ServiceRequest::new(Service::Video, ANYWHERE);
-    let request = Message::Request(Request::new(RequestId(77), Nonce::from_u64(1), spec, 10_000));
+    let request =
+        Message::Request(RequestMessage::Request(Request::new(RequestId(77), Nonce::from_u64(1), spec, 10_000)));
     for _ in 0..3 {
         assert!(world.inject(rogue, provider, request.encode()));
     }
@@ -242,11 +244,11 @@ fn node_cannot_end_others_watch() {
     world.command(requester, NodeCommand::Watch { ticket, services: ServiceSet::ALL, area: ANYWHERE, names: false });
     world.run(SECOND);
     let id = world.corpus.take().unwrap().iter().find_map(|message| match Message::decode(message) {
-        Ok(Message::Watch(watch)) => Some(watch.id),
+        Ok(Message::Directory(DirectoryMessage::Watch(watch))) => Some(watch.id),
         _ => None,
     });
     let decline = Decline { id: id.unwrap(), reason: Reason::TooMany, retry_after_ms: None, requester: None };
-    assert!(world.inject(rogue, requester, Message::Decline(decline).encode()));
+    assert!(world.inject(rogue, requester, Message::Request(RequestMessage::Decline(decline)).encode()));
     assert!(world.hosts[requester.0].ending(ticket).is_none());
 }
 
@@ -260,13 +262,20 @@ fn accept_stop_loop_backs_off() {
     for _ in 0..2_000 {
         world.run(MS);
         for message in world.corpus.take().unwrap() {
-            let Ok(Message::Request(Request { id, nonce, .. })) = Message::decode(&message) else { continue };
+            let Ok(Message::Request(RequestMessage::Request(Request { id, nonce, .. }))) = Message::decode(&message)
+            else {
+                continue;
+            };
             if answered.insert(id) {
                 let offer = FlowDescription::Stream { duration_ms: 1000, bits_per_second: 1000, format: String::new() };
                 let accept =
                     Accept { id, nonce, flow: offer, cell: Cell::new(0, 0), provider: None, stream_keys: None };
-                world.inject(rogue, requester, Message::Accept(accept).encode());
-                world.inject(rogue, requester, Message::Stop { id, reason: Reason::SourceFailed }.encode());
+                world.inject(rogue, requester, Message::Request(RequestMessage::Accept(accept)).encode());
+                world.inject(
+                    rogue,
+                    requester,
+                    Message::Flow(FlowMessage::Stop { id, reason: Reason::SourceFailed }).encode(),
+                );
             }
         }
         world.corpus = Some(Vec::new());
@@ -344,7 +353,7 @@ fn request_of_rogue(world: &mut World, requester: HostId, rogue: HostId, service
     let ticket = world.request(requester, service, Area::Exact(Cell::new(50, 50)));
     world.run(50 * MS);
     let request = world.corpus.take().unwrap_or_default().iter().find_map(|message| match Message::decode(message) {
-        Ok(Message::Request(request)) => Some(request),
+        Ok(Message::Request(RequestMessage::Request(request))) => Some(request),
         _ => None,
     });
     (ticket, request.unwrap_or_else(|| panic!("nothing was requested")))
@@ -357,8 +366,14 @@ fn stalled_object_is_given_up() {
     let Request { id, nonce, .. } = request;
     let offer =
         FlowDescription::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
-    let accept =
-        Message::Accept(Accept { id, nonce, flow: offer, cell: Cell::new(0, 0), provider: None, stream_keys: None });
+    let accept = Message::Request(RequestMessage::Accept(Accept {
+        id,
+        nonce,
+        flow: offer,
+        cell: Cell::new(0, 0),
+        provider: None,
+        stream_keys: None,
+    }));
     for _ in 0..60 {
         world.inject(rogue, requester, accept.encode());
         world.run(SECOND);
@@ -373,11 +388,11 @@ fn endless_stream_is_ended() {
     let Request { id, nonce, .. } = request;
     let offer = FlowDescription::Stream { duration_ms: 2_000, bits_per_second: 1000, format: String::new() };
     let accept = Accept { id, nonce, flow: offer, cell: Cell::new(0, 0), provider: None, stream_keys: None };
-    world.inject(rogue, requester, Message::Accept(accept).encode());
+    world.inject(rogue, requester, Message::Request(RequestMessage::Accept(accept)).encode());
     let ended = |world: &World| world.hosts[requester.0].ending(ticket).is_some();
     let lasted = (0..100).take_while(|sequence| {
         let packet = Datagram { id, sequence: *sequence, sent_us: 0, payload: Bytes::from_static(b"and on") };
-        world.inject(rogue, requester, Message::Datagram(packet).encode());
+        world.inject(rogue, requester, Message::Flow(FlowMessage::Datagram(packet)).encode());
         world.run(SECOND);
         !ended(&world)
     });
@@ -410,7 +425,10 @@ fn forged(node: HostId, version: Version) -> [Message; 2] {
         ends_resync: Some(true),
         ..ReplicaUpdate::default()
     };
-    [Message::Claim { node, version }, Message::ReplicaUpdate(mirror)]
+    [
+        Message::Hierarchy(HierarchyMessage::Claim { node, version }),
+        Message::Replication(ReplicationMessage::ReplicaUpdate(mirror)),
+    ]
 }
 
 const NEVER: [Version; 3] = [
@@ -447,7 +465,13 @@ fn extreme_lease_version_freezes_no_record() {
     for version in edges() {
         let (mut world, [home, other], provider, requester) = pair(1);
         for round in 0..3 {
-            let lease = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
+            let lease = Message::Registration(RegistrationMessage::Lease {
+                version,
+                lease_ms: 60_000,
+                siblings: None,
+                addresses: None,
+                media: None,
+            });
             assert!(world.inject(home, provider, lease.encode()));
             world.run(5 * SECOND);
             let cell = Cell::new(round, 1);
@@ -502,7 +526,13 @@ fn no_forged_lease_freezes_a_record() {
     for version in NEVER {
         let (mut world, hub, provider, _) = single_hub_world(1, Role::SuperNode);
         for round in 0..20 {
-            let lease = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
+            let lease = Message::Registration(RegistrationMessage::Lease {
+                version,
+                lease_ms: 60_000,
+                siblings: None,
+                addresses: None,
+                media: None,
+            });
             assert!(world.inject(hub, provider, lease.encode()));
             let cell = Cell::new(round, 1);
             world.command(provider, NodeCommand::Move { cell });

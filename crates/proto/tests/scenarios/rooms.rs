@@ -5,7 +5,7 @@ use std::time::Duration;
 use roost_proto::node::{NodeCommand, NodeEvent, Provider, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::room::{MAX_MEMBERS, RoomMember};
-use roost_proto::wire::{JoinRoom, LeaveRoom, Message, Reason, Roster, RouteDirection};
+use roost_proto::wire::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster, RouteDirection};
 use roost_proto::{Area, Cell, NodeId, RoomId, Service, ServiceSet};
 
 use crate::tiers::HubTree;
@@ -281,12 +281,18 @@ fn lie(random: &mut SplitMix64, liar: NodeId, others: &[NodeId]) -> Message {
     let cell = Cell::new(random.below(100) as i32, random.below(100) as i32);
     let member = RoomMember { node: whose, cell, services: ServiceSet::ALL };
     match random.below(8) {
-        0 => Message::LeaveRoom(LeaveRoom { room, node: whose, direction: way }),
+        0 => Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room, node: whose, direction: way })),
         1 => {
             let refused = (random.below(2) == 0).then_some(Reason::TooMany);
-            Message::Roster(Roster { room, owner: liar, members: vec![member], to: Some(whose), refused })
+            Message::Room(RoomMessage::Roster(Roster {
+                room,
+                owner: liar,
+                members: vec![member],
+                to: Some(whose),
+                refused,
+            }))
         }
-        _ => Message::JoinRoom(JoinRoom { room, member, direction: way }),
+        _ => Message::Room(RoomMessage::JoinRoom(JoinRoom { room, member, direction: way })),
     }
 }
 
@@ -310,7 +316,7 @@ fn hostile_members_take_nothing_from_others() {
                 // A hub that was told to pose as one of another rank.
                 let hub = random.below(3) as usize;
                 let posing = lie(&mut random, node_id(liar.0), &honest).encode();
-                if !matches!(Message::decode(&posing), Ok(Message::Roster(_))) {
+                if !matches!(Message::decode(&posing), Ok(Message::Room(RoomMessage::Roster(_)))) {
                     world.inject(hubs[hub], hubs[(hub + 1) % 3], posing);
                 }
                 world.run(2 * MS);

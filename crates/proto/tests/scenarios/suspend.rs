@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::node::NodeEvent;
-use roost_proto::wire::{Coverage, LookupResult, Message};
+use roost_proto::wire::{Coverage, LookupResult, Message, RegistrationMessage};
 use roost_proto::{Role, Service};
 
 use crate::ANYWHERE;
@@ -65,7 +65,8 @@ fn node_renews_at_once_after_suspend() {
         world.corpus = Some(Vec::new());
         world.run(SECOND);
         let said = world.corpus.take().unwrap_or_default();
-        said.iter().any(|message| matches!(Message::decode(message), Ok(Message::Renew(_))))
+        said.iter()
+            .any(|message| matches!(Message::decode(message), Ok(Message::Registration(RegistrationMessage::Renew(_)))))
     };
     assert!(!renewed(&mut world));
     world.suspend(node, HOUR);

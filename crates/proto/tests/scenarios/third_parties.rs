@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use roost_proto::wire::{Message, ProviderAddress, Push, Request, Route, ServiceRequest};
+use roost_proto::wire::{
+    Message, ProviderAddress, Push, RegistrationMessage, Request, RequestMessage, Route, ServiceRequest,
+};
 use roost_proto::{
     Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Role, Scheme, Service, ServiceSet, Version,
 };
@@ -67,24 +69,24 @@ fn hits(world: &World) -> usize {
 }
 
 fn publish(rogue: HostId, sequence: u32, addresses: Vec<Address>) -> Message {
-    Message::Publish(Record {
+    Message::Registration(RegistrationMessage::Publish(Record {
         node: node_id(rogue.0),
         version: Version { epoch: 5_000, sequence },
         cell: Cell::new(50, 50),
         services: ServiceSet::EMPTY,
         capacity: Capacity { streams: 1, uplink_kbps: 1_000 },
         addresses,
-    })
+    }))
 }
 
 fn ask(id: u32, cell: Cell) -> Message {
     let spec = ServiceRequest { count: 8, ..ServiceRequest::new(Service::Sensor, Area::Exact(cell)) };
-    Message::Request(Request::new(RequestId(id), Nonce::from_u64(id.into()), spec, 10_000))
+    Message::Request(RequestMessage::Request(Request::new(RequestId(id), Nonce::from_u64(id.into()), spec, 10_000)))
 }
 
 fn standby(round: u8) -> Message {
     let hub = NodeId::from_bytes([round; 16]);
-    Message::SetStandby { hub, addresses: Some(everywhere(Scheme::Quic, round)) }
+    Message::Registration(RegistrationMessage::SetStandby { hub, addresses: Some(everywhere(Scheme::Quic, round)) })
 }
 
 /// The rogue's home, eight providers there or at another hub, a requester, and the rogue.
@@ -198,7 +200,7 @@ fn a_hostile_home_aims_few_dials() {
             world.run(100 * MS);
             let said = world.corpus.replace(Vec::new()).unwrap_or_default();
             let ids = said.iter().filter_map(|message| match Message::decode(message) {
-                Ok(Message::Request(request)) => Some(request.id),
+                Ok(Message::Request(RequestMessage::Request(request))) => Some(request.id),
                 _ => None,
             });
             for id in ids.collect::<Vec<_>>() {
@@ -206,7 +208,11 @@ fn a_hostile_home_aims_few_dials() {
                     round += 1;
                     let node = NodeId::from_bytes([round as u8; 16]);
                     let provider = Some(ProviderAddress { node, addresses: told_by_hub(round as u8) });
-                    let pending = Message::Pending { id, requester: Some(node_id(requester.0)), provider };
+                    let pending = Message::Request(RequestMessage::Pending {
+                        id,
+                        requester: Some(node_id(requester.0)),
+                        provider,
+                    });
                     told += u32::from(world.inject(hub, requester, pending.encode()));
                     let spec = ServiceRequest::new(Service::Sensor, ANYWHERE);
                     let call = Request {
@@ -214,7 +220,7 @@ fn a_hostile_home_aims_few_dials() {
                         connect_to: Some(node_id(requester.0)),
                         ..Request::new(RequestId(0x8000_0000 + round), Nonce::from_u64(1), spec, 10_000)
                     };
-                    world.inject(hub, requester, Message::Request(call).encode());
+                    world.inject(hub, requester, Message::Request(RequestMessage::Request(call)).encode());
                     world.run(50 * MS);
                 }
             }
@@ -291,7 +297,7 @@ fn push_offer_dials_sender_only() {
     named.extend(addresses(rogue.0).into_iter().take(2));
     for id in 0..10 {
         let push = Push { id: RequestId(id), name: name.clone(), bytes: 1, digest, addresses: named.clone() };
-        assert!(world.inject(rogue, receiver, Message::Push(push).encode()));
+        assert!(world.inject(rogue, receiver, Message::Request(RequestMessage::Push(push)).encode()));
         world.run(100 * MS);
     }
     let offered = world.hosts[receiver.0].events.iter().filter_map(|(_, event)| match event {

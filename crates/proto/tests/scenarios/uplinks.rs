@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use roost_proto::node::{NodeEvent, Ticket};
-use roost_proto::wire::{CopyTarget, Message, Reason, ReflectionPolicy, Request, ServiceRequest};
+use roost_proto::wire::{CopyTarget, Message, Reason, ReflectionPolicy, Request, RequestMessage, ServiceRequest};
 use roost_proto::{Nonce, RequestId, Role, Scheme, Service, StreamTag};
 
 use crate::reflection::{PLACE, THERE};
@@ -121,7 +121,7 @@ fn one_copy_may_exceed_limit() {
         let spec = ServiceRequest::new(Service::Video, THERE);
         let request = Request::new(RequestId(1_000), Nonce::from_u64(number), spec, 10_000);
         let request = Request { copy_target: reflect, ..request };
-        assert!(world.inject(*node, provider, Message::Request(request).encode()));
+        assert!(world.inject(*node, provider, Message::Request(RequestMessage::Request(request)).encode()));
         world.run_relays(SECOND);
     }
     assert_eq!(world.status(provider).publications[0].members, 3);

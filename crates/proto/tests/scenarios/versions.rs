@@ -2,7 +2,7 @@
 
 use roost_proto::hub::HubStatus;
 use roost_proto::node::NodeEvent;
-use roost_proto::wire::{Capabilities, Decline, Hello, Message, ProtocolVersion, Reason};
+use roost_proto::wire::{Capabilities, Decline, Hello, Message, ProbeMessage, ProtocolVersion, Reason, RequestMessage};
 use roost_proto::{RequestId, Role, Service};
 
 use crate::world::seeds::for_few_seeds;
@@ -64,7 +64,8 @@ fn versions_are_shown_on_both_sides() {
 fn another_major_version_is_refused() {
     let hello = |major| {
         let protocol = ProtocolVersion { major, minor: 3 };
-        Message::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: None }).encode()
+        Message::Probe(ProbeMessage::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: None }))
+            .encode()
     };
     let (mut world, [first, second], [provider, _]) = pair(1, |_| false);
     assert!(world.inject(first, provider, hello(3)));
@@ -93,7 +94,7 @@ fn requests_of_later_versions_are_declined() {
     world.run(SECOND);
     let expected =
         Decline { id: RequestId(7), reason: Reason::UnsupportedVersion, retry_after_ms: None, requester: None };
-    let expected = Message::Decline(expected).encode();
+    let expected = Message::Request(RequestMessage::Decline(expected)).encode();
     assert!(world.corpus.take().unwrap().contains(&expected));
 }
 

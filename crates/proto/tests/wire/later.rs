@@ -4,8 +4,9 @@ use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 use proptest::prelude::*;
 use roost_proto::wire::{
-    Capabilities, Coverage, Decline, Hello, HopAction, HopReport, LookupResult, Message, ProtocolVersion, PushState,
-    Reason, ReflectionPolicy, RouteDirection, ServiceRequest, WatchChange, WireError,
+    Capabilities, Coverage, Decline, DirectoryMessage, Hello, HopAction, HopReport, LookupResult, Message,
+    MulticastMessage, ProbeMessage, ProtocolVersion, PushState, Reason, ReflectionPolicy, RegistrationMessage,
+    RequestMessage, RouteDirection, ServiceRequest, WatchChange, WireError,
 };
 use roost_proto::{SchemeSet, Scope, ServiceSet};
 
@@ -119,7 +120,7 @@ proptest! {
         let at = at.index(record.addresses.len() + 1);
         let mut address = vec![Item::number(scheme)];
         address.extend(rest.into_iter().map(|number| Item::Array(vec![Item::number(number)])));
-        let message = Message::Publish(record);
+        let message = Message::Registration(RegistrationMessage::Publish(record));
         let bytes = edited(&message, &[1, 5], |list| list.items().insert(at, Item::Array(address)));
         prop_assert_eq!(Message::decode(&bytes), Ok(message));
     }
@@ -130,7 +131,7 @@ proptest! {
         list in addresses(),
         scheme in unknown(),
     ) {
-        let message = Message::SetStandby { hub, addresses: Some(list) };
+        let message = Message::Registration(RegistrationMessage::SetStandby { hub, addresses: Some(list) });
         let address = Item::Array(vec![Item::number(scheme), Item::Other(b"\x64name".to_vec())]);
         let bytes = edited(&message, &[2], |list| list.items().push(address));
         prop_assert_eq!(Message::decode(&bytes), Ok(message));
@@ -140,40 +141,40 @@ proptest! {
     fn unknown_services_leave_known_ones(record in record(), bits in any::<u64>()) {
         let mut expected = record.clone();
         expected.services = ServiceSet::ALL;
-        let bytes = with_number(&Message::Publish(record), &[1, 3], bits | 0b1111);
-        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Publish(expected)));
+        let bytes = with_number(&Message::Registration(RegistrationMessage::Publish(record)), &[1, 3], bits | 0b1111);
+        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Registration(RegistrationMessage::Publish(expected))));
     }
 
     #[test]
     fn unknown_reasons_are_unspecified(decline in decline_message(), reason in unknown()) {
-        let bytes = with_number(&Message::Decline(decline), &[1, 1], reason);
-        let expected = Message::Decline(Decline { reason: Reason::Unspecified, ..decline });
+        let bytes = with_number(&Message::Request(RequestMessage::Decline(decline)), &[1, 1], reason);
+        let expected = Message::Request(RequestMessage::Decline(Decline { reason: Reason::Unspecified, ..decline }));
         prop_assert_eq!(Message::decode(&bytes), Ok(expected));
     }
 
     #[test]
     fn unknown_coverage_is_partial(found in found_message(), change in change_message(), coverage in unknown()) {
-        let bytes = with_number(&Message::LookupResult(found.clone()), &[1, 2], coverage);
-        prop_assert_eq!(Message::decode(&bytes), Ok(Message::LookupResult(LookupResult { coverage: Coverage::Partial, ..found })));
+        let bytes = with_number(&Message::Directory(DirectoryMessage::LookupResult(found.clone())), &[1, 2], coverage);
+        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Directory(DirectoryMessage::LookupResult(LookupResult { coverage: Coverage::Partial, ..found }))));
         let change = WatchChange { coverage: Some(Coverage::Complete), ..change };
-        let bytes = with_number(&Message::WatchChange(change.clone()), &[1, 4], coverage);
+        let bytes = with_number(&Message::Directory(DirectoryMessage::WatchChange(change.clone())), &[1, 4], coverage);
         let expected = WatchChange { coverage: Some(Coverage::Partial), ..change };
-        prop_assert_eq!(Message::decode(&bytes), Ok(Message::WatchChange(expected)));
+        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Directory(DirectoryMessage::WatchChange(expected))));
     }
 
     #[test]
     fn unknown_ways_lead_no_further(mut watch in watch_message(), way in unknown()) {
         watch.direction = Some(RouteDirection::Up);
-        let bytes = with_number(&Message::Watch(watch.clone()), &[1, 4], way);
+        let bytes = with_number(&Message::Directory(DirectoryMessage::Watch(watch.clone())), &[1, 4], way);
         watch.direction = Some(RouteDirection::Down);
-        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Watch(watch)));
+        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Directory(DirectoryMessage::Watch(watch))));
     }
 
     #[test]
     fn unknown_values_of_options_are_defaults(request in full_request(), number in unknown(), bits in any::<u64>()) {
-        let message = Message::Request(request.clone());
+        let message = Message::Request(RequestMessage::Request(request.clone()));
         let read = |key, value| match Message::decode(&with_number(&message, &[1, 2, key], value)) {
-            Ok(Message::Request(request)) => ServiceRequest::clone(&request.spec),
+            Ok(Message::Request(RequestMessage::Request(request))) => ServiceRequest::clone(&request.spec),
             other => panic!("{other:?}"),
         };
         let spec = || ServiceRequest::clone(&request.spec);
@@ -186,17 +187,17 @@ proptest! {
 
     #[test]
     fn unknown_options_are_passed_on(request in full_request(), key in 100u64..1 << 40, value in any::<u64>()) {
-        let bytes = edited(&Message::Request(request.clone()), &[1, 2], |spec| {
+        let bytes = edited(&Message::Request(RequestMessage::Request(request.clone())), &[1, 2], |spec| {
             spec.fields().push((key, Item::Array(vec![Item::number(value)])));
         });
-        let Ok(Message::Request(read)) = Message::decode(&bytes) else { panic!() };
+        let Ok(Message::Request(RequestMessage::Request(read))) = Message::decode(&bytes) else { panic!() };
         prop_assert_eq!(&*read.spec, &*request.spec);
-        prop_assert_eq!(&Message::Request(read).encode()[..], &bytes[..]);
+        prop_assert_eq!(&Message::Request(RequestMessage::Request(read)).encode()[..], &bytes[..]);
     }
 
     #[test]
     fn requests_for_unknown_services_are_later(request in full_request(), number in unknown()) {
-        let message = Message::Request(request);
+        let message = Message::Request(RequestMessage::Request(request));
         for path in [&[1, 2, 0][..], &[1, 2, 1, 0], &[1, 2, 3]] {
             prop_assert_eq!(Message::decode(&with_number(&message, path, number)), Err(WireError::LaterVersion(5)));
         }
@@ -204,7 +205,7 @@ proptest! {
 
     #[test]
     fn multicast_requests_keep_known_addresses(inquiry in multicast_request(), scheme in unknown()) {
-        let message = Message::MulticastRequest(inquiry);
+        let message = Message::Multicast(MulticastMessage::MulticastRequest(inquiry));
         let address = Item::Array(vec![Item::number(scheme)]);
         let bytes = edited(&message, &[1, 0, 4, 1], |list| list.items().insert(0, address));
         prop_assert_eq!(Message::decode(&bytes), Ok(message));
@@ -212,23 +213,23 @@ proptest! {
 
     #[test]
     fn unknown_reports_are_told_as_such(traced in traced_message(), id in super::messages::id(), number in unknown()) {
-        let bytes = with_number(&Message::HopReport(traced.clone()), &[1, 2, 3], number);
+        let bytes = with_number(&Message::Request(RequestMessage::HopReport(traced.clone())), &[1, 2, 3], number);
         let mut hop = traced.hop.clone();
         hop.step = HopAction::Unknown;
-        prop_assert_eq!(Message::decode(&bytes), Ok(Message::HopReport(HopReport { hop, ..traced })));
+        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Request(RequestMessage::HopReport(HopReport { hop, ..traced }))));
         let bytes = with_number(&pushed_message(id), &[2], number);
-        prop_assert_eq!(Message::decode(&bytes), Ok(Message::PushStatus { id, state: PushState::Unspecified }));
+        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Request(RequestMessage::PushStatus { id, state: PushState::Unspecified })));
     }
 
     #[test]
     fn a_later_hello_is_read(major in any::<u16>(), minor in any::<u16>(), bits in any::<u64>(), more in any::<u64>()) {
         let protocol = ProtocolVersion { major, minor };
-        let message = Message::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: Some(bits) });
+        let message = Message::Probe(ProbeMessage::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: Some(bits) }));
         let bytes = edited(&message, &[1], |hello| {
             hello.items()[1] = Item::number(bits);
             hello.items().push(Item::Array(vec![Item::number(more)]));
         });
-        let Ok(Message::Hello(hello)) = Message::decode(&bytes) else { panic!() };
+        let Ok(Message::Probe(ProbeMessage::Hello(hello))) = Message::decode(&bytes) else { panic!() };
         prop_assert_eq!(hello.protocol, protocol);
         prop_assert_eq!(hello.capabilities.contains_all(Capabilities::SKIPS_UNKNOWN), bits & 1 != 0);
         prop_assert_eq!(hello.refusal().is_none(), major == ProtocolVersion::CURRENT.major);
@@ -238,5 +239,11 @@ proptest! {
 #[test]
 fn a_hello_takes_thirteen_bytes() {
     let hello = Hello { clock_s: Some(1_800_000_000), ..Hello::OWN };
-    assert_eq!((Message::Hello(Hello::OWN).encode().len(), Message::Hello(hello).encode().len()), (8, 13));
+    assert_eq!(
+        (
+            Message::Probe(ProbeMessage::Hello(Hello::OWN)).encode().len(),
+            Message::Probe(ProbeMessage::Hello(hello)).encode().len()
+        ),
+        (8, 13)
+    );
 }

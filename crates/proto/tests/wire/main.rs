@@ -16,9 +16,10 @@ use proptest::prelude::*;
 use roost_proto::block::BlockService;
 use roost_proto::room::{MAX_MEMBERS, RoomMember};
 use roost_proto::wire::{
-    CopyTarget, HubLookup, MAX_MESSAGE_BYTES, MAX_OBJECT_NAME_BYTES, MAX_REPLICA_CHANGES, MAX_REPLICA_NODES,
-    MAX_REPLICA_RECORDS, MAX_SEALED_BYTES, Message, ProvisionalAccept, Push, ReplicaCapacity, ReplicaMove,
-    ReplicaRecord, ReplicaUpdate, Request, Roster, Route, SealedKeys, ServiceRequest, StreamKeys, Summary,
+    CopyTarget, DirectoryMessage, FlowMessage, HierarchyMessage, HubLookup, MAX_MESSAGE_BYTES, MAX_OBJECT_NAME_BYTES,
+    MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, MAX_SEALED_BYTES, Message, ProvisionalAccept, Push,
+    RegistrationMessage, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Request,
+    RequestMessage, RoomMessage, Roster, Route, SealedKeys, ServiceRequest, StreamKeys, Summary,
 };
 use roost_proto::{
     Address, Area, Capacity, Cell, Epoch, EpochSecret, NodeId, Nonce, Record, RequestId, RoomId, Scheme, Service,
@@ -58,7 +59,14 @@ proptest! {
 fn object_name_length_is_limited() {
     let push = |length| {
         let name = "x".repeat(length);
-        Message::Push(Push { id: RequestId(1), name, bytes: 1, digest: [0; 32], addresses: Vec::new() }).encode()
+        Message::Request(RequestMessage::Push(Push {
+            id: RequestId(1),
+            name,
+            bytes: 1,
+            digest: [0; 32],
+            addresses: Vec::new(),
+        }))
+        .encode()
     };
     assert!(Message::decode(&push(MAX_OBJECT_NAME_BYTES)).is_ok());
     assert!(Message::decode(&push(MAX_OBJECT_NAME_BYTES + 1)).is_err());
@@ -69,7 +77,14 @@ fn roster_size_is_limited() {
     let member = RoomMember { node: NodeId::from_bytes([7; 16]), cell: Cell::new(0, 0), services: ServiceSet::ALL };
     let roster = |count| {
         let members = vec![member; count];
-        Message::Roster(Roster { room: RoomId(1), owner: member.node, members, to: None, refused: None }).encode()
+        Message::Room(RoomMessage::Roster(Roster {
+            room: RoomId(1),
+            owner: member.node,
+            members,
+            to: None,
+            refused: None,
+        }))
+        .encode()
     };
     assert!(Message::decode(&roster(MAX_MEMBERS)).is_ok());
     assert!(Message::decode(&roster(MAX_MEMBERS + 1)).is_err());
@@ -77,7 +92,7 @@ fn roster_size_is_limited() {
 
 #[test]
 fn trailing_or_oversized_bytes_are_refused() {
-    let mut bytes = Message::UnknownVersion.encode().to_vec();
+    let mut bytes = Message::Registration(RegistrationMessage::UnknownVersion).encode().to_vec();
     bytes.push(0);
     assert!(Message::decode(&bytes).is_err());
     assert!(Message::decode(&vec![0; MAX_MESSAGE_BYTES + 1]).is_err());
@@ -85,7 +100,7 @@ fn trailing_or_oversized_bytes_are_refused() {
 
 #[test]
 fn places_off_the_grid_are_refused() {
-    let request = Message::HubLookup(HubLookup {
+    let request = Message::Directory(DirectoryMessage::HubLookup(HubLookup {
         id: RequestId(1),
         service: Service::Video,
         area: Area::Exact(Cell::new(2_000_000, 0)),
@@ -93,7 +108,7 @@ fn places_off_the_grid_are_refused() {
         direction: None,
         timeout_ms: None,
         selector: None,
-    });
+    }));
     assert!(Message::decode(&request.encode()).is_err());
 }
 
@@ -102,7 +117,14 @@ fn places_off_the_grid_are_refused() {
 fn what_is_left_sealed_is_bounded() {
     let keys = |length| {
         let (service, provider, sealed) = (Service::Video, NodeId::from_bytes([7; 16]), vec![1; length].into());
-        Message::SealedKeys(SealedKeys { id: Some(RequestId(1)), service, provider, hops_left: 8, sealed }).encode()
+        Message::Flow(FlowMessage::SealedKeys(SealedKeys {
+            id: Some(RequestId(1)),
+            service,
+            provider,
+            hops_left: 8,
+            sealed,
+        }))
+        .encode()
     };
     assert!(Message::decode(&keys(MAX_SEALED_BYTES)).is_ok());
     assert!(Message::decode(&keys(MAX_SEALED_BYTES + 1)).is_err());
@@ -136,12 +158,12 @@ fn largest_replica_update_fits() {
     };
     let records = |count| {
         let records = vec![ReplicaRecord { node: MAX_REPLICA_NODES - 1, record: record.clone() }; count];
-        Message::ReplicaUpdate(ReplicaUpdate {
+        Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
             sequence: u32::MAX,
             records,
             starts_resync: Some(true),
             ..ReplicaUpdate::default()
-        })
+        }))
         .encode()
     };
     assert!(records(MAX_REPLICA_RECORDS).len() <= MAX_MESSAGE_BYTES);
@@ -152,14 +174,14 @@ fn largest_replica_update_fits() {
         let shift = ReplicaMove { node: u32::MAX, versions: u32::MAX, x: i32::MIN, y: i32::MIN };
         let (shifts, gone, left) = (vec![shift; count], vec![u32::MAX; count], vec![left; count]);
         let heard = Some(Bytes::from(vec![1; signs as usize]));
-        Message::ReplicaUpdate(ReplicaUpdate {
+        Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
             sequence: u32::MAX,
             moves: shifts,
             removed: gone,
             capacities: left,
             alive: heard,
             ..ReplicaUpdate::default()
-        })
+        }))
         .encode()
     };
     assert!(changes(MAX_REPLICA_CHANGES, MAX_REPLICA_NODES / 8).len() <= MAX_MESSAGE_BYTES);
@@ -172,9 +194,13 @@ fn largest_replica_update_fits() {
 #[test]
 fn move_takes_twenty_bytes() {
     let shifts = vec![ReplicaMove { node: 23, versions: 1, x: -1, y: 0 }];
-    let length = Message::ReplicaUpdate(ReplicaUpdate { sequence: 70_000, moves: shifts, ..ReplicaUpdate::default() })
-        .encode()
-        .len();
+    let length = Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
+        sequence: 70_000,
+        moves: shifts,
+        ..ReplicaUpdate::default()
+    }))
+    .encode()
+    .len();
     assert!(length <= 20, "{length} bytes");
 }
 
@@ -186,8 +212,14 @@ fn summary_takes_few_bytes_per_block() {
     let patches: BTreeMap<BlockService, u32> =
         cells.map(|cell| (BlockService::from_cell(Service::Track, cell), 3)).collect();
     let patches: Vec<(BlockService, u32)> = patches.into_iter().collect();
-    let summary =
-        |patches| Message::Summary(Summary { run: u32::MAX, version: 70_000, block_services: patches, since: None });
+    let summary = |patches| {
+        Message::Hierarchy(HierarchyMessage::Summary(Summary {
+            run: u32::MAX,
+            version: 70_000,
+            block_services: patches,
+            since: None,
+        }))
+    };
     let bytes = summary(patches).encode().len();
     assert!(bytes <= 320, "{bytes} bytes");
 }
@@ -200,8 +232,12 @@ fn warm_request_messages_stay_small() {
     let request = Request::new(RequestId(70_000), Nonce::from_u64(u64::MAX), spec, 10_000);
     let reply_to = vec![Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 40_000)))];
     let route = Route { requester: NodeId::from_bytes([7; 16]), reply_to, hop: None };
-    let forward = Message::Request(Request { deadline_ms: 9_900, route: Some(route), ..request.clone() });
-    let request = Message::Request(request);
+    let forward = Message::Request(RequestMessage::Request(Request {
+        deadline_ms: 9_900,
+        route: Some(route),
+        ..request.clone()
+    }));
+    let request = Message::Request(RequestMessage::Request(request));
     assert!(request.encode().len() <= 32, "request: {} bytes", request.encode().len());
     assert!(forward.encode().len() <= 60, "forward: {} bytes", forward.encode().len());
 }
@@ -212,7 +248,7 @@ fn copy_destination_takes_few_bytes() {
     let request = |reflect| {
         let spec = ServiceRequest::new(Service::Video, Area::Exact(Cell::new(27, 92)));
         let request = Request::new(RequestId(70_000), Nonce::from_u64(u64::MAX), spec, 10_000);
-        Message::Request(Request { copy_target: reflect, ..request })
+        Message::Request(RequestMessage::Request(Request { copy_target: reflect, ..request }))
     };
     let to = |port| CopyTarget {
         to: ([0, 0, 0, 0], port).into(),

@@ -8,11 +8,13 @@ use proptest::prelude::*;
 use roost_proto::block::BlockService;
 use roost_proto::room::{MAX_MEMBERS, RoomMember};
 use roost_proto::wire::{
-    Accept, Adopt, Candidate, Capabilities, Chunk, Coverage, Datagram, Decline, FlowDescription, Hello, HomeChanged,
-    Hop, HopAction, HopReport, HubLookup, JoinRoom, LeaveRoom, LookupResult, MAX_GOSSIP_BYTES, MAX_REPLICA_NODES,
-    MAX_SEALED_BYTES, MediaAddress, Message, MulticastCandidate, MulticastSuppression, ProtocolVersion,
-    ProviderAddress, Push, PushState, Reason, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate,
-    Report, ResyncRequest, Roster, RouteDirection, SealedKeys, StreamKeys, Summary, Watch, WatchChange,
+    Accept, Adopt, Candidate, Capabilities, Chunk, Coverage, Datagram, Decline, DirectoryMessage, FlowDescription,
+    FlowMessage, Hello, HierarchyMessage, HomeChanged, Hop, HopAction, HopReport, HubLookup, JoinRoom, LeaveRoom,
+    LookupResult, MAX_GOSSIP_BYTES, MAX_REPLICA_NODES, MAX_SEALED_BYTES, MediaAddress, Message, MulticastCandidate,
+    MulticastMessage, MulticastSuppression, ProbeMessage, ProtocolVersion, ProviderAddress, Push, PushState, Reason,
+    RegistrationMessage, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage,
+    Report, RequestMessage, ResyncRequest, RoomMessage, Roster, RouteDirection, SealedKeys, StreamKeys, Summary, Watch,
+    WatchChange,
 };
 use roost_proto::{
     Address, Area, Capacity, Cell, Epoch, EpochSecret, NodeId, NodeSelector, Nonce, Record, RequestId, RoomId, Scheme,
@@ -153,24 +155,28 @@ pub(crate) fn push_message() -> impl Strategy<Value = Message> {
     let reception = prop::sample::select(vec![PushState::InProgress, PushState::Stored, PushState::Unwritable]);
     prop_oneof![
         (any::<u32>(), ".{0,40}", any::<u64>(), any::<[u8; 32]>(), addresses()).prop_map(
-            |(id, name, bytes, digest, addresses)| Message::Push(Push {
+            |(id, name, bytes, digest, addresses)| Message::Request(RequestMessage::Push(Push {
                 id: RequestId(id),
                 name,
                 bytes,
                 digest,
                 addresses
-            })
+            }))
         ),
-        (any::<u32>(), reception).prop_map(|(id, state)| Message::PushStatus { id: RequestId(id), state }),
+        (any::<u32>(), reception)
+            .prop_map(|(id, state)| Message::Request(RequestMessage::PushStatus { id: RequestId(id), state })),
     ]
 }
 
 pub(crate) fn membership_message() -> impl Strategy<Value = Message> {
     prop_oneof![
-        prop::collection::vec(any::<u8>(), 0..MAX_GOSSIP_BYTES).prop_map(|bytes| Message::Gossip(bytes.into())),
-        (any::<u32>(), any::<Option<u32>>())
-            .prop_map(|(leases, residual_kbps)| Message::HubLoad { leases, residual_kbps }),
-        prop::collection::vec(address(), 1..=8).prop_map(Message::Redirect),
+        prop::collection::vec(any::<u8>(), 0..MAX_GOSSIP_BYTES)
+            .prop_map(|bytes| Message::Hierarchy(HierarchyMessage::Gossip(bytes.into()))),
+        (any::<u32>(), any::<Option<u32>>()).prop_map(|(leases, residual_kbps)| Message::Hierarchy(
+            HierarchyMessage::HubLoad { leases, residual_kbps }
+        )),
+        prop::collection::vec(address(), 1..=8)
+            .prop_map(|message| Message::Registration(RegistrationMessage::Redirect(message))),
     ]
 }
 
@@ -202,19 +208,22 @@ pub(crate) fn mirror() -> impl Strategy<Value = ReplicaUpdate> {
 
 pub(crate) fn standby_message() -> impl Strategy<Value = Message> {
     prop_oneof![
-        (node(), prop::option::of(addresses())).prop_map(|(hub, addresses)| Message::SetStandby { hub, addresses }),
+        (node(), prop::option::of(addresses()))
+            .prop_map(|(hub, addresses)| Message::Registration(RegistrationMessage::SetStandby { hub, addresses })),
         (version(), version(), capacity(), prop::option::of(any::<bool>())).prop_map(
-            |(held_version, version, capacity, is_failback)| Message::Adopt(Adopt {
+            |(held_version, version, capacity, is_failback)| Message::Registration(RegistrationMessage::Adopt(Adopt {
                 held_version,
                 version,
                 capacity,
                 is_failback
-            })
+            }))
         ),
-        mirror().prop_map(Message::ReplicaUpdate),
-        (any::<u32>(), numbers()).prop_map(|(number, nodes)| Message::ResyncRequest(ResyncRequest { number, nodes })),
-        any::<u32>().prop_map(Message::RetryAfter),
-        Just(Message::Handover),
+        mirror().prop_map(|message| Message::Replication(ReplicationMessage::ReplicaUpdate(message))),
+        (any::<u32>(), numbers()).prop_map(|(number, nodes)| Message::Replication(ReplicationMessage::ResyncRequest(
+            ResyncRequest { number, nodes }
+        ))),
+        any::<u32>().prop_map(|message| Message::Registration(RegistrationMessage::RetryAfter(message))),
+        Just(Message::Registration(RegistrationMessage::Handover)),
     ]
 }
 
@@ -241,7 +250,7 @@ pub(crate) fn hop() -> impl Strategy<Value = Hop> {
 
 pub(crate) fn lease_message() -> impl Strategy<Value = Message> {
     prop_oneof![
-        record().prop_map(Message::Publish),
+        record().prop_map(|message| Message::Registration(RegistrationMessage::Publish(message))),
         (
             version(),
             any::<u32>(),
@@ -251,56 +260,54 @@ pub(crate) fn lease_message() -> impl Strategy<Value = Message> {
         )
             .prop_map(|(version, lease_ms, siblings, addresses, media)| {
                 let media = media.map(|media| MediaAddress(media.into()));
-                Message::Lease { version, lease_ms, siblings, addresses, media }
+                Message::Registration(RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media })
             }),
-        (version(), prop::option::of(capacity()))
-            .prop_map(|(version, capacity)| Message::Renew(Renew { version, capacity })),
-        Just(Message::UnknownVersion),
-        version().prop_map(Message::Withdraw),
-        any::<u32>().prop_map(Message::Ping),
-        any::<u32>().prop_map(Message::Pong),
+        (version(), prop::option::of(capacity())).prop_map(|(version, capacity)| Message::Registration(
+            RegistrationMessage::Renew(Renew { version, capacity })
+        )),
+        Just(Message::Registration(RegistrationMessage::UnknownVersion)),
+        version().prop_map(|message| Message::Registration(RegistrationMessage::Withdraw(message))),
+        any::<u32>().prop_map(|message| Message::Probe(ProbeMessage::Ping(message))),
+        any::<u32>().prop_map(|message| Message::Probe(ProbeMessage::Pong(message))),
         (any::<u16>(), any::<u16>(), any::<bool>(), any::<Option<u64>>()).prop_map(|(major, minor, skips, clock_s)| {
             let capabilities = if skips { Capabilities::OWN } else { Capabilities::NONE };
-            Message::Hello(Hello { protocol: ProtocolVersion { major, minor }, capabilities, clock_s })
+            Message::Probe(ProbeMessage::Hello(Hello {
+                protocol: ProtocolVersion { major, minor },
+                capabilities,
+                clock_s,
+            }))
         }),
-        (node(), version()).prop_map(|(node, version)| Message::Claim { node, version }),
+        (node(), version()).prop_map(|(node, version)| Message::Hierarchy(HierarchyMessage::Claim { node, version })),
     ]
 }
 
 pub(crate) fn request_message() -> impl Strategy<Value = Message> {
     let nonce = any::<u64>().prop_map(Nonce::from_u64);
     prop_oneof![
-        request(prop::option::of(route())).prop_map(Message::Request),
+        request(prop::option::of(route())).prop_map(|message| Message::Request(RequestMessage::Request(message))),
         (id(), nonce, offer(), cell(), prop::option::of(node()), prop::option::of(reflected())).prop_map(
             |(id, nonce, flow, cell, provider, stream_keys)| {
-                Message::Accept(Accept { id, nonce, flow, cell, provider, stream_keys })
+                Message::Request(RequestMessage::Accept(Accept { id, nonce, flow, cell, provider, stream_keys }))
             }
         ),
         (id(), reason(), prop::option::of(any::<u32>()), prop::option::of(node())).prop_map(
             |(id, reason, retry_after_ms, requester)| {
-                Message::Decline(Decline { id, reason, retry_after_ms, requester })
+                Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms, requester }))
             }
         ),
-        (id(), prop::option::of(node()), prop::option::of(whereabouts()))
-            .prop_map(|(id, requester, provider)| Message::Pending { id, requester, provider }),
-        (id(), prop::option::of(node()), hop()).prop_map(|(id, requester, hop)| Message::HopReport(HopReport {
-            id,
-            requester,
-            hop
-        })),
-        (id(), prop::collection::vec(candidate(), 0..8)).prop_map(|(id, candidates)| Message::LookupResult(
-            LookupResult { id, candidates, coverage: Coverage::HubStarting }
+        (id(), prop::option::of(node()), prop::option::of(whereabouts())).prop_map(|(id, requester, provider)| {
+            Message::Request(RequestMessage::Pending { id, requester, provider })
+        }),
+        (id(), prop::option::of(node()), hop()).prop_map(|(id, requester, hop)| Message::Request(
+            RequestMessage::HopReport(HopReport { id, requester, hop })
+        )),
+        (id(), prop::collection::vec(candidate(), 0..8)).prop_map(|(id, candidates)| Message::Directory(
+            DirectoryMessage::LookupResult(LookupResult { id, candidates, coverage: Coverage::HubStarting })
         )),
         (id(), service(), area(), any::<u8>(), prop::option::of(way()), prop::option::of(any::<u32>()), names())
-            .prop_map(|(id, service, area, count, direction, timeout_ms, selector)| Message::HubLookup(HubLookup {
-                id,
-                service,
-                area,
-                count,
-                direction,
-                timeout_ms,
-                selector
-            })),
+            .prop_map(|(id, service, area, count, direction, timeout_ms, selector)| Message::Directory(
+                DirectoryMessage::HubLookup(HubLookup { id, service, area, count, direction, timeout_ms, selector })
+            )),
     ]
 }
 
@@ -333,18 +340,33 @@ pub(crate) fn patches() -> impl Strategy<Value = Vec<(BlockService, u32)>> {
 
 pub(crate) fn hub_message() -> BoxedStrategy<Message> {
     prop_oneof![
-        any::<u8>().prop_map(|tier| Message::RegisterChild { tier }),
-        any::<bool>().prop_map(Message::StandbyOnly),
+        any::<u8>().prop_map(|tier| Message::Hierarchy(HierarchyMessage::RegisterChild { tier })),
+        any::<bool>().prop_map(|message| Message::Hierarchy(HierarchyMessage::StandbyOnly(message))),
         (node(), version(), node(), node(), service(), cell(), way(), any::<u8>()).prop_map(
             |(node, version, old_home, new, service, cell, direction, hops_left)| {
-                Message::HomeChanged(HomeChanged { node, version, old_home, new, service, cell, direction, hops_left })
+                Message::Registration(RegistrationMessage::HomeChanged(HomeChanged {
+                    node,
+                    version,
+                    old_home,
+                    new,
+                    service,
+                    cell,
+                    direction,
+                    hops_left,
+                }))
             }
         ),
         (any::<u32>(), any::<u64>(), patches(), prop::option::of(any::<u64>())).prop_map(
-            |(run, version, block_services, since)| Message::Summary(Summary { run, version, block_services, since })
+            |(run, version, block_services, since)| Message::Hierarchy(HierarchyMessage::Summary(Summary {
+                run,
+                version,
+                block_services,
+                since
+            }))
         ),
-        (id(), prop::option::of(node()), prop::option::of(node()))
-            .prop_map(|(id, requester, provider)| Message::RequestAck { id, requester, provider }),
+        (id(), prop::option::of(node()), prop::option::of(node())).prop_map(|(id, requester, provider)| {
+            Message::Request(RequestMessage::RequestAck { id, requester, provider })
+        }),
     ]
     .boxed()
 }
@@ -357,18 +379,20 @@ pub(crate) fn room_message() -> BoxedStrategy<Message> {
     let room = || any::<u64>().prop_map(RoomId);
     let members = prop::collection::vec(member(), 0..=MAX_MEMBERS);
     prop_oneof![
-        (room(), member(), prop::option::of(way())).prop_map(|(room, member, direction)| Message::JoinRoom(JoinRoom {
-            room,
-            member,
-            direction
-        })),
-        (room(), node(), prop::option::of(way())).prop_map(|(room, node, direction)| Message::LeaveRoom(LeaveRoom {
-            room,
-            node,
-            direction
-        })),
+        (room(), member(), prop::option::of(way())).prop_map(|(room, member, direction)| Message::Room(
+            RoomMessage::JoinRoom(JoinRoom { room, member, direction })
+        )),
+        (room(), node(), prop::option::of(way())).prop_map(|(room, node, direction)| Message::Room(
+            RoomMessage::LeaveRoom(LeaveRoom { room, node, direction })
+        )),
         (room(), node(), members, prop::option::of(node()), prop::option::of(reason())).prop_map(
-            |(room, owner, members, to, refused)| Message::Roster(Roster { room, owner, members, to, refused })
+            |(room, owner, members, to, refused)| Message::Room(RoomMessage::Roster(Roster {
+                room,
+                owner,
+                members,
+                to,
+                refused
+            }))
         ),
     ]
     .boxed()
@@ -376,32 +400,38 @@ pub(crate) fn room_message() -> BoxedStrategy<Message> {
 
 pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
     prop_oneof![
-        (id(), any::<u64>(), any::<u64>(), payload()).prop_map(|(id, sequence, sent_us, payload)| Message::Datagram(
-            Datagram { id, sequence, sent_us, payload }
+        (id(), any::<u64>(), any::<u64>(), payload()).prop_map(|(id, sequence, sent_us, payload)| Message::Flow(
+            FlowMessage::Datagram(Datagram { id, sequence, sent_us, payload })
         )),
-        (id(), any::<u64>(), payload()).prop_map(|(id, offset, payload)| Message::Chunk(Chunk { id, offset, payload })),
-        (id(), any::<u64>(), any::<u64>(), any::<[u8; 32]>()).prop_map(|(id, packets, bytes, digest)| Message::End {
+        (id(), any::<u64>(), payload()).prop_map(|(id, offset, payload)| Message::Flow(FlowMessage::Chunk(Chunk {
             id,
-            packets,
-            bytes,
-            digest
-        }),
+            offset,
+            payload
+        }))),
+        (id(), any::<u64>(), any::<u64>(), any::<[u8; 32]>())
+            .prop_map(|(id, packets, bytes, digest)| Message::Flow(FlowMessage::End { id, packets, bytes, digest })),
         (id(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
-            |(id, bytes, packets, lost, jitter_us)| Message::Report(Report { id, bytes, packets, lost, jitter_us })
+            |(id, bytes, packets, lost, jitter_us)| Message::Flow(FlowMessage::Report(Report {
+                id,
+                bytes,
+                packets,
+                lost,
+                jitter_us
+            }))
         ),
-        (id(), reason()).prop_map(|(id, reason)| Message::Stop { id, reason }),
+        (id(), reason()).prop_map(|(id, reason)| Message::Flow(FlowMessage::Stop { id, reason })),
         (id(), any::<u64>(), key()).prop_map(|(id, stream, (epoch, secret))| {
-            Message::Rekey(Rekey { id, stream: StreamId(stream), epoch, secret })
+            Message::Flow(FlowMessage::Rekey(Rekey { id, stream: StreamId(stream), epoch, secret }))
         }),
         (id(), services(), area(), any::<u64>(), prop::option::of(way()), prop::option::of(any::<bool>())).prop_map(
-            |(id, services, area, last_seen, direction, names)| Message::Watch(Watch {
+            |(id, services, area, last_seen, direction, names)| Message::Directory(DirectoryMessage::Watch(Watch {
                 id,
                 services,
                 area,
                 last_seen,
                 direction,
                 names
-            })
+            }))
         ),
         (
             id(),
@@ -410,14 +440,10 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
             prop::collection::vec(node(), 0..4),
             prop::option::of(coverage())
         )
-            .prop_map(|(id, sequence, updated, removed, coverage)| Message::WatchChange(WatchChange {
-                id,
-                sequence,
-                updated,
-                removed,
-                coverage
-            })),
-        id().prop_map(Message::Unwatch),
+            .prop_map(|(id, sequence, updated, removed, coverage)| Message::Directory(
+                DirectoryMessage::WatchChange(WatchChange { id, sequence, updated, removed, coverage })
+            )),
+        id().prop_map(|message| Message::Directory(DirectoryMessage::Unwatch(message))),
         (
             prop::option::of(id()),
             service(),
@@ -426,22 +452,28 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
             prop::collection::vec(any::<u8>(), 0..=MAX_SEALED_BYTES)
         )
             .prop_map(|(id, service, provider, hops_left, sealed)| {
-                Message::SealedKeys(SealedKeys { id, service, provider, hops_left, sealed: sealed.into() })
+                Message::Flow(FlowMessage::SealedKeys(SealedKeys {
+                    id,
+                    service,
+                    provider,
+                    hops_left,
+                    sealed: sealed.into(),
+                }))
             }),
         (id(), prop::collection::vec(any::<u8>(), 0..2_000))
-            .prop_map(|(id, message)| Message::Tunneled { id, message: message.into() }),
+            .prop_map(|(id, message)| Message::Request(RequestMessage::Tunneled { id, message: message.into() })),
     ]
 }
 
 /// What goes to everybody on a link.
 pub(crate) fn connection_message() -> impl Strategy<Value = Message> {
     prop_oneof![
-        multicast_request().prop_map(Message::MulticastRequest),
-        (node(), id(), any::<u8>(), node()).prop_map(|(requester, id, attempt, sender)| Message::MulticastSuppression(
-            MulticastSuppression { requester, id, attempt, sender }
+        multicast_request().prop_map(|message| Message::Multicast(MulticastMessage::MulticastRequest(message))),
+        (node(), id(), any::<u8>(), node()).prop_map(|(requester, id, attempt, sender)| Message::Multicast(
+            MulticastMessage::MulticastSuppression(MulticastSuppression { requester, id, attempt, sender })
         )),
-        (node(), id(), candidate()).prop_map(|(requester, id, candidate)| Message::MulticastCandidate(
-            MulticastCandidate { requester, id, candidate }
+        (node(), id(), candidate()).prop_map(|(requester, id, candidate)| Message::Multicast(
+            MulticastMessage::MulticastCandidate(MulticastCandidate { requester, id, candidate })
         )),
     ]
 }
@@ -503,5 +535,5 @@ pub(crate) fn traced_message() -> impl Strategy<Value = HopReport> {
 }
 
 pub(crate) fn pushed_message(id: RequestId) -> Message {
-    Message::PushStatus { id, state: PushState::Stored }
+    Message::Request(RequestMessage::PushStatus { id, state: PushState::Stored })
 }

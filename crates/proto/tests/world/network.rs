@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::Message;
+use roost_proto::wire::{FlowMessage, Message};
 use roost_proto::{Address, Channel, ConnectionId, DialId, NodeId, RoleSet, Scheme, Time, Transmit};
 
 use super::host::{HostId, MachineInput};
@@ -94,11 +94,11 @@ fn number(message: &[u8]) -> u64 {
 /// The message with the first payload byte of a chunk changed.
 pub fn damaged(message: bytes::Bytes) -> bytes::Bytes {
     match Message::decode(&message) {
-        Ok(Message::Chunk(mut chunk)) if !chunk.payload.is_empty() => {
+        Ok(Message::Flow(FlowMessage::Chunk(mut chunk))) if !chunk.payload.is_empty() => {
             let mut payload = chunk.payload.to_vec();
             payload[0] = payload[0].wrapping_add(1);
             chunk.payload = payload.into();
-            Message::Chunk(chunk).encode()
+            Message::Flow(FlowMessage::Chunk(chunk)).encode()
         }
         _ => message,
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use roost_proto::block::BlockService;
 use roost_proto::hub::{self, Hub, HubKind};
 use roost_proto::machine::{Input, Machine as _, RemoteIdentity};
-use roost_proto::wire::{MAX_SUMMARY_BLOCKS, Message, Summary};
+use roost_proto::wire::{HierarchyMessage, MAX_SUMMARY_BLOCKS, Message, ProbeMessage, RegistrationMessage, Summary};
 use roost_proto::{
     Address, Capacity, Cell, ConnectionId, NodeId, Record, Role, Scheme, Service, ServiceSet, Time, Transmit, Version,
 };
@@ -63,7 +63,7 @@ fn home(number: u32) -> Hub {
         let capacity = Capacity { streams: 8, uplink_kbps: 1_000 };
         let cell = Cell::new((node % 16) as i32, (node / 16) as i32);
         let record = Record { node: me, version, cell, services: ServiceSet::ALL, capacity, addresses };
-        deliver_message(&mut hub, Time::ZERO, connection, &Message::Publish(record));
+        deliver_message(&mut hub, Time::ZERO, connection, &Message::Registration(RegistrationMessage::Publish(record)));
         drain(&mut hub);
     }
     hub
@@ -159,12 +159,12 @@ impl RootHubs {
         let connection = ConnectionId(1_000 + middle as u64);
         let hub = &mut self.hubs[top];
         up(hub, connection, id(4, middle as u32), Role::SuperNode);
-        deliver_message(hub, Time::ZERO, connection, &Message::RegisterChild { tier: 1 });
+        deliver_message(hub, Time::ZERO, connection, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 1 }));
         let block_services: Vec<(BlockService, u32)> =
             block_services.iter().map(|patch| (*patch, PER_HOME as u32 / 4)).collect();
         for (version, block_services) in (1..).zip(block_services.chunks(MAX_SUMMARY_BLOCKS)) {
             let summary = Summary { run: 1, version, block_services: block_services.to_vec(), since: None };
-            deliver_message(hub, Time::ZERO, connection, &Message::Summary(summary));
+            deliver_message(hub, Time::ZERO, connection, &Message::Hierarchy(HierarchyMessage::Summary(summary)));
         }
     }
 
@@ -194,9 +194,9 @@ impl RootHubs {
             let to = connection.0 as usize;
             if to < self.hubs.len() {
                 mail.push(now + DELAY, (to, ConnectionId(top as u64), message));
-            } else if let Ok(Message::Ping(token)) = Message::decode(&message) {
+            } else if let Ok(Message::Probe(ProbeMessage::Ping(token))) = Message::decode(&message) {
                 // Middles answer probes, so that they count as alive.
-                mail.push(now + DELAY, (top, connection, Message::Pong(token).encode()));
+                mail.push(now + DELAY, (top, connection, Message::Probe(ProbeMessage::Pong(token)).encode()));
             }
         }
         drain(&mut self.hubs[top]);

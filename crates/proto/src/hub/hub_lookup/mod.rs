@@ -25,7 +25,10 @@ use crate::machine::{Channel, Traffic};
 use crate::node_selector::NodeSelector;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Candidate, Coverage, HubLookup, LookupResult, MAX_CANDIDATES, Message, RouteDirection};
+use crate::wire::{
+    Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, MAX_CANDIDATES, Message, RequestMessage,
+    RouteDirection,
+};
 pub(super) use silence::ASKS;
 
 /// The most time that a search takes, however long the requester would wait.
@@ -244,7 +247,12 @@ impl Hub {
         let count = u8::try_from(count).unwrap_or(u8::MAX);
         let seek =
             HubLookup { id, service, area, count, direction: Some(way), timeout_ms: Some(left), selector: names };
-        self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::HubLookup(seek));
+        self.send(
+            connection,
+            Channel::Datagram,
+            Traffic::Lookup,
+            &Message::Directory(DirectoryMessage::HubLookup(seek)),
+        );
     }
 
     /// Another hub asks. It hears what is held here, and what others have that
@@ -277,7 +285,7 @@ impl Hub {
             connection,
             Channel::Datagram,
             Traffic::Lookup,
-            &Message::RequestAck { id, requester: None, provider: None },
+            &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
         );
         let patience = self.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { connection, node: from.node, id, query };

@@ -6,6 +6,7 @@ use crate::hub::testing::{Bench, HERE, address, node, refused, request, version}
 use crate::hub::{HubConfig, HubKind};
 use crate::record::Capacity;
 use crate::service::{Role, ServiceSet};
+use crate::wire::HierarchyMessage;
 use crate::wire::{Reason, Request, RequestMode, Route, Summary};
 
 fn candidate(number: u8, sequence: u32, cell: Cell) -> Candidate {
@@ -15,12 +16,12 @@ fn candidate(number: u8, sequence: u32, cell: Cell) -> Candidate {
 }
 
 fn answer(id: RequestId, candidates: Vec<Candidate>) -> Message {
-    Message::LookupResult(LookupResult { id, candidates, coverage: Coverage::Complete })
+    Message::Directory(DirectoryMessage::LookupResult(LookupResult { id, candidates, coverage: Coverage::Complete }))
 }
 
 fn seek_of(sent: &[(ConnectionId, Message)]) -> RequestId {
     match sent {
-        [(_, Message::HubLookup(seek)), ..] => seek.id,
+        [(_, Message::Directory(DirectoryMessage::HubLookup(seek))), ..] => seek.id,
         other => panic!("{other:?}"),
     }
 }
@@ -35,7 +36,7 @@ fn provider_found_by_sibling_is_requested() {
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let id = seek_of(&bench.ask(requester, near(1, RequestMode::Forward)));
     match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
-        [(connection, Message::Request(carry))] if carry.hop().is_some() => {
+        [(connection, Message::Request(RequestMessage::Request(carry)))] if carry.hop().is_some() => {
             assert_eq!((*connection, carry.hop().unwrap().provider, carry.id), (peer, Some(node(9)), RequestId(1)));
             assert_eq!((carry.hop().unwrap().cell, carry.reply_to()), (HERE, &[address(2)][..]));
         }
@@ -48,11 +49,14 @@ fn local_and_remote_hits_ranked_together() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     let (_, requester) = (bench.provider(1), bench.requester(2));
-    assert!(matches!(bench.ask(requester, request(1, RequestMode::Lookup))[..], [(_, Message::LookupResult(_))]));
+    assert!(matches!(
+        bench.ask(requester, request(1, RequestMode::Lookup))[..],
+        [(_, Message::Directory(DirectoryMessage::LookupResult(_)))]
+    ));
     let id = seek_of(&bench.ask(requester, near(2, RequestMode::Lookup)));
     let there = vec![candidate(9, 1, Cell::new(1, 1)), candidate(1, 7, Cell::new(300, 300))];
     match &bench.say(peer, &answer(id, there))[..] {
-        [(connection, Message::LookupResult(found))] => {
+        [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
             let nodes: Vec<NodeId> = found.candidates.iter().map(|candidate| candidate.node).collect();
             assert_eq!((*connection, nodes), (requester, vec![node(9), node(1)]));
             assert_eq!(found.candidates[1].version, version(7), "the newer record of the two counts");
@@ -62,7 +66,9 @@ fn local_and_remote_hits_ranked_together() {
     }
     let one = near(3, RequestMode::Lookup).with(|spec| spec.count = 1);
     match &bench.ask(requester, one)[..] {
-        [(_, Message::HubLookup(seek))] => assert_eq!(seek.area, Area::Radius { center: Cell::new(0, 0), radius: 96 }),
+        [(_, Message::Directory(DirectoryMessage::HubLookup(seek)))] => {
+            assert_eq!(seek.area, Area::Radius { center: Cell::new(0, 0), radius: 96 })
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -91,7 +97,7 @@ fn silent_sibling_leaves_partial_answer() {
         assert_eq!(seek_of(&bench.wait(Duration::from_millis(90))), id);
     }
     match &bench.wait(Duration::from_millis(90))[..] {
-        [(connection, Message::LookupResult(found))] => {
+        [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
             assert_eq!((*connection, found.coverage), (requester, Coverage::Partial))
         }
         other => panic!("{other:?}"),
@@ -106,11 +112,11 @@ fn searching_hub_gets_more_time() {
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
     let id = seek_of(&bench.ask(requester, near(1, RequestMode::Lookup)));
-    bench.say(peer, &Message::RequestAck { id, requester: None, provider: None });
+    bench.say(peer, &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }));
     assert!(bench.wait(Duration::from_millis(900)).is_empty());
     assert_eq!(seek_of(&bench.wait(Duration::from_millis(150))), id, "in case its answer was lost");
     match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
-        [(connection, Message::LookupResult(found))] => {
+        [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
             assert_eq!((*connection, found.candidates.len(), found.coverage), (requester, 1, Coverage::Complete));
         }
         other => panic!("{other:?}"),
@@ -134,7 +140,7 @@ fn child() -> (Bench, [ConnectionId; 2], ConnectionId) {
 fn second_parent_asked_before_unreachable_above() {
     let (mut bench, [first, second], requester) = child();
     let asked = |sent: &[(ConnectionId, Message)]| match sent {
-        [(connection, Message::HubLookup(seek))] => (*connection, seek.direction),
+        [(connection, Message::Directory(DirectoryMessage::HubLookup(seek)))] => (*connection, seek.direction),
         other => panic!("{other:?}"),
     };
     assert_eq!(asked(&bench.ask(requester, near(1, RequestMode::Lookup))), (first, Some(RouteDirection::Up)));
@@ -142,7 +148,7 @@ fn second_parent_asked_before_unreachable_above() {
         assert_eq!(asked(&bench.wait(Duration::from_millis(90))), (second, Some(RouteDirection::Up)));
     }
     match &bench.wait(Duration::from_millis(90))[..] {
-        [(connection, Message::LookupResult(found))] => {
+        [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
             assert_eq!((*connection, found.coverage), (requester, Coverage::UnreachableAbove))
         }
         other => panic!("{other:?}"),
@@ -150,7 +156,9 @@ fn second_parent_asked_before_unreachable_above() {
     bench.down(first);
     bench.down(second);
     match &bench.ask(requester, near(2, RequestMode::Lookup))[..] {
-        [(_, Message::LookupResult(found))] => assert_eq!(found.coverage, Coverage::UnreachableAbove),
+        [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
+            assert_eq!(found.coverage, Coverage::UnreachableAbove)
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -162,8 +170,10 @@ fn hub_lookup_answered_from_own_directory() {
     let (service, area) = (Service::Track, Area::Exact(HERE));
     let seek =
         HubLookup { id: RequestId(5), service, area, count: 4, direction: None, timeout_ms: None, selector: None };
-    let sent = bench.say(peer, &Message::HubLookup(seek));
-    assert!(matches!(&sent[..], [(_, Message::LookupResult(found))] if found.candidates[0].node == node(1)));
+    let sent = bench.say(peer, &Message::Directory(DirectoryMessage::HubLookup(seek)));
+    assert!(
+        matches!(&sent[..], [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] if found.candidates[0].node == node(1))
+    );
 }
 
 #[test]
@@ -191,7 +201,7 @@ fn hub_lookups_are_rate_limited() {
     let mut bench = Bench::new();
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let ask = |bench: &mut Bench, id| match &bench.ask(requester, there(id))[..] {
-        [(_, Message::HubLookup(seek))] => {
+        [(_, Message::Directory(DirectoryMessage::HubLookup(seek)))] => {
             bench.say(peer, &answer(seek.id, Vec::new()));
             1
         }
@@ -216,14 +226,19 @@ fn searching(
 ) -> RequestId {
     let id = seek_of(&bench.ask(requester, request));
     let until = bench.now + span;
-    bench.say(peer, &Message::RequestAck { id, requester: None, provider: None });
+    bench.say(peer, &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }));
     while bench.now < until {
         for (to, message) in bench.wait(Duration::from_millis(50)) {
             match message {
-                Message::HubLookup(_) => {
-                    drop(bench.say(peer, &Message::RequestAck { id, requester: None, provider: None }))
+                Message::Directory(DirectoryMessage::HubLookup(_)) => {
+                    drop(bench.say(
+                        peer,
+                        &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
+                    ))
                 }
-                Message::LookupResult(_) => panic!("{to:?} was answered after {:?}", span - until.since(bench.now)),
+                Message::Directory(DirectoryMessage::LookupResult(_)) => {
+                    panic!("{to:?} was answered after {:?}", span - until.since(bench.now))
+                }
                 _ => {}
             }
         }
@@ -238,12 +253,15 @@ fn lookup_lasts_until_requester_deadline() {
     let patient = Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) };
     let id = searching(&mut bench, peer, requester, patient, Duration::from_secs(15));
     assert!(matches!(&bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..],
-        [(connection, Message::LookupResult(found))] if *connection == requester && found.coverage == Coverage::Complete));
+        [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] if *connection == requester && found.coverage == Coverage::Complete));
     let request = Request { deadline_ms: 20_000, ..near(2, RequestMode::Forward) };
     let id = searching(&mut bench, peer, requester, request, Duration::from_secs(10));
     let sent = bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]));
     assert!(
-        matches!(&sent[..], [(_, Message::Request(Request { route: Some(Route { hop: Some(_), .. }), .. }))]),
+        matches!(
+            &sent[..],
+            [(_, Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: Some(_), .. }), .. })))]
+        ),
         "{sent:?}"
     );
 }
@@ -254,10 +272,10 @@ fn dead_hub_leaves_lookup_partial() {
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
     let id = seek_of(&bench.ask(requester, Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) }));
-    bench.say(peer, &Message::RequestAck { id, requester: None, provider: None });
+    bench.say(peer, &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }));
     let sent = bench.wait(Duration::from_secs(2));
     assert!(
-        matches!(sent.last(), Some((_, Message::LookupResult(found))) if found.coverage == Coverage::Partial),
+        matches!(sent.last(), Some((_, Message::Directory(DirectoryMessage::LookupResult(found)))) if found.coverage == Coverage::Partial),
         "{sent:?}"
     );
 }
@@ -274,18 +292,26 @@ fn patient_requester_gets_own_lookup() {
 /// A search of another hub's.
 fn seek(id: u32, area: Area, way: RouteDirection) -> Message {
     let (id, service, way) = (RequestId(id), Service::Track, Some(way));
-    Message::HubLookup(HubLookup { id, service, area, count: 4, direction: way, timeout_ms: None, selector: None })
+    Message::Directory(DirectoryMessage::HubLookup(HubLookup {
+        id,
+        service,
+        area,
+        count: 4,
+        direction: way,
+        timeout_ms: None,
+        selector: None,
+    }))
 }
 
 fn has(cell: Cell) -> Message {
     let patches = vec![(BlockService::from_cell(Service::Track, cell), 1)];
-    Message::Summary(Summary { run: 1, version: 1, block_services: patches, since: None })
+    Message::Hierarchy(HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: patches, since: None }))
 }
 
 /// To whom a search goes on, and with which number.
 fn asked(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, RequestId)> {
     let seeks = sent.iter().filter_map(|(connection, message)| match message {
-        Message::HubLookup(seek) => Some((*connection, seek.id)),
+        Message::Directory(DirectoryMessage::HubLookup(seek)) => Some((*connection, seek.id)),
         _ => None,
     });
     seeks.collect()
@@ -303,7 +329,7 @@ fn leaving_hub_serves_sibling_lookups() {
     assert_eq!(to, other);
     let sent = bench.say(other, &answer(id, vec![candidate(9, 1, Cell::new(500, 500))]));
     assert!(
-        matches!(&sent[..], [(connection, Message::LookupResult(found))] if *connection == one && found.candidates.len() == 1)
+        matches!(&sent[..], [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] if *connection == one && found.candidates.len() == 1)
     );
 }
 
@@ -316,7 +342,7 @@ fn leaving_hub_still_asks_parent() {
     let (dial, _) = bench.dialled.remove(0);
     let parent = bench.up_over(101, Role::SuperNode, address(101), Some(dial));
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::RegisterChild { tier: 0 });
+    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
     bench.provider(1);
     bench.input(crate::machine::Input::Command(crate::hub::HubCommand::Leave));
     let sent = bench.say(child, &seek(5, Area::Exact(Cell::new(500, 500)), RouteDirection::Up));
@@ -334,7 +360,7 @@ fn same_child_lookups_share_one_search() {
     let top = bench.up(100, Role::SuperNode);
     let children = [50, 51, 52].map(|number| {
         let child = bench.up(number, Role::SuperNode);
-        bench.say(child, &Message::RegisterChild { tier: 0 });
+        bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
         child
     });
     let area = Area::Nearest(Cell::new(0, 0));
@@ -362,7 +388,7 @@ fn middle() -> (Bench, [ConnectionId; 2], [ConnectionId; 2]) {
         .map(|(parent, dial)| bench.up_over(parent, Role::SuperNode, address(parent), Some(dialled[dial].0)));
     let children = [50, 51].map(|child| {
         let connection = bench.up(child, Role::SuperNode);
-        bench.say(connection, &Message::RegisterChild { tier: 0 });
+        bench.say(connection, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
         bench.say(connection, &has(HERE));
         connection
     });
@@ -377,7 +403,7 @@ fn recent_result_answers_second_parent() {
     let below = asked(&bench.say(first, &down(5)));
     assert_eq!(below.iter().map(|(connection, _)| *connection).collect::<Vec<_>>(), [has_it, has_not]);
     let found = |sent: &[(ConnectionId, Message)]| match sent {
-        [.., (connection, Message::LookupResult(found))] => {
+        [.., (connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
             (*connection, found.id, found.candidates.len(), found.coverage)
         }
         other => panic!("{other:?}"),
@@ -416,7 +442,7 @@ fn names_are_told_where_wanted_only() {
         (by_name(6, "n"), vec![]),
     ] {
         let sent = bench.ask(requester, request.clone());
-        let [(_, Message::LookupResult(found))] = &sent[..] else { panic!("{sent:?}") };
+        let [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] = &sent[..] else { panic!("{sent:?}") };
         assert_eq!(names(found), wanted, "{request:?}");
     }
 }
@@ -427,13 +453,13 @@ fn other_hubs_are_asked_for_names() {
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let id = seek_of(&bench.ask(requester, near(1, RequestMode::Lookup)));
     let sent = bench.ask(requester, by_name(2, "n9"));
-    let [(_, Message::HubLookup(seek))] = &sent[..] else { panic!("{sent:?}") };
+    let [(_, Message::Directory(DirectoryMessage::HubLookup(seek)))] = &sent[..] else { panic!("{sent:?}") };
     assert_ne!(seek.id, id, "a search without names is another one");
     assert_eq!(seek.selector, Some("n9".parse().unwrap()));
     let called = |number, name: &str| Candidate { name: Some(name.to_owned()), ..candidate(number, 1, HERE) };
     // Whoever does not know of names lists everybody.
     let sent = bench.say(peer, &answer(seek.id, vec![called(9, "n9"), called(8, "n8"), candidate(7, 1, HERE)]));
-    let [(_, Message::LookupResult(found))] = &sent[..] else { panic!("{sent:?}") };
+    let [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] = &sent[..] else { panic!("{sent:?}") };
     assert_eq!(names(found), [Some("n9")]);
 }
 
@@ -444,7 +470,12 @@ fn lookups_by_name_are_limited() {
     let mut bench = Bench::with(config);
     let requester = bench.requester(2);
     let answers: Vec<bool> = (1..2_000)
-        .map(|id| matches!(bench.ask(requester, by_name(id, "n9"))[..], [(_, Message::LookupResult(_))]))
+        .map(|id| {
+            matches!(
+                bench.ask(requester, by_name(id, "n9"))[..],
+                [(_, Message::Directory(DirectoryMessage::LookupResult(_)))]
+            )
+        })
         .collect();
     assert!(answers[0]);
     assert!(!answers[answers.len() - 1], "each reads through all names");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{HierarchyMessage, Message};
 
 /// Between two words about the number of leases.
 pub(super) const LOAD_PAUSE: Duration = Duration::from_millis(500);
@@ -108,7 +108,7 @@ impl Hub {
     pub(super) fn send_load(&mut self, to: NodeId) {
         let leases = if self.leaving.is_some() { LEAVING } else { self.leases() as u32 };
         let residual_kbps = self.room();
-        self.send_to_hub(to, &Message::HubLoad { leases, residual_kbps });
+        self.send_to_hub(to, &Message::Hierarchy(HierarchyMessage::HubLoad { leases, residual_kbps }));
     }
 
     /// Another member says how many leases it has, and what room.

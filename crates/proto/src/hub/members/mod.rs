@@ -33,7 +33,7 @@ use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{HierarchyMessage, Message};
 
 /// How long one of two that learn of each other leaves the dial to the other.
 const COURTESY: Duration = Duration::from_secs(2);
@@ -306,7 +306,12 @@ impl Hub {
         if let Some(connection) = self.remotes.best_connection(to, SchemeSet::ALL) {
             self.counters.gossip_sent += 1;
             self.counters.gossip_bytes += message.len() as u64;
-            self.send(connection, Channel::Datagram, Traffic::Gossip, &Message::Gossip(message));
+            self.send(
+                connection,
+                Channel::Datagram,
+                Traffic::Gossip,
+                &Message::Hierarchy(HierarchyMessage::Gossip(message)),
+            );
         } else if !self.members.reach.contains_key(&to) && !addresses.is_empty() && !self.mesh.is_dialling(to) {
             // It is taken for dead, and asked now and then whether it is.
             self.dial_told(now, to, addresses);

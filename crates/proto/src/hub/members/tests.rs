@@ -1,3 +1,4 @@
+use crate::wire::{ProbeMessage, RegistrationMessage};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -207,8 +208,8 @@ pub(in crate::hub) fn announce_at(
     let mut other = GossipGroup::new(node(number), 1, 0, addresses, u64::from(number));
     other.announce(bench.now, node(200));
     let message = other.poll_packet().unwrap().message;
-    for (_, message) in bench.say(connection, &Message::Gossip(message)) {
-        if let Message::Gossip(message) = message {
+    for (_, message) in bench.say(connection, &Message::Hierarchy(HierarchyMessage::Gossip(message))) {
+        if let Message::Hierarchy(HierarchyMessage::Gossip(message)) = message {
             other.handle_gossip_packet(bench.now, node(200), Some(HERE), &message);
         }
     }
@@ -226,9 +227,9 @@ fn nearest_siblings_first_with_spread_load() {
     let mut firsts = std::collections::BTreeSet::new();
     for number in 1..=3 {
         let node = bench.up(number, Role::Node);
-        let lease = bench.say(node, &Message::Publish(record(number)));
+        let lease = bench.say(node, &Message::Registration(RegistrationMessage::Publish(record(number))));
         let siblings = lease.into_iter().find_map(|(_, message)| match message {
-            Message::Lease { siblings, .. } => siblings,
+            Message::Registration(RegistrationMessage::Lease { siblings, .. }) => siblings,
             _ => None,
         });
         let siblings = siblings.unwrap();
@@ -245,18 +246,23 @@ fn members_exchange_loads_and_reach_nodes() {
     assert!(bench.events.contains(&HubEvent::MemberUp { node: node(100), addresses: vec![address(100)] }));
     let lease = {
         let node = bench.up(1, Role::Node);
-        bench.say(node, &Message::Publish(record(1)))
+        bench.say(node, &Message::Registration(RegistrationMessage::Publish(record(1))))
     };
     let siblings = lease.iter().find_map(|(_, message)| match message {
-        Message::Lease { siblings, .. } => Some(siblings.clone()),
+        Message::Registration(RegistrationMessage::Lease { siblings, .. }) => Some(siblings.clone()),
         _ => None,
     });
     assert_eq!(siblings, Some(Some(vec![address(100)])));
     assert!(
-        bench.wait(LOAD_PAUSE).contains(&(connection, Message::HubLoad { leases: 1, residual_kbps: None }))
-            || lease.contains(&(connection, Message::HubLoad { leases: 1, residual_kbps: None }))
+        bench
+            .wait(LOAD_PAUSE)
+            .contains(&(connection, Message::Hierarchy(HierarchyMessage::HubLoad { leases: 1, residual_kbps: None })))
+            || lease.contains(&(
+                connection,
+                Message::Hierarchy(HierarchyMessage::HubLoad { leases: 1, residual_kbps: None })
+            ))
     );
-    bench.say(connection, &Message::HubLoad { leases: 7, residual_kbps: None });
+    bench.say(connection, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 7, residual_kbps: None }));
     let status = &bench.hub.members()[0];
     assert_eq!((status.leases, status.connected, status.suspected), (Some(7), true, false));
 }
@@ -299,15 +305,15 @@ fn invented_members_are_dialled_seldom() {
     for _ in 0..120 {
         let sent = bench.wait(Duration::from_secs(1));
         for (_, message) in sent.iter().filter(|(to, _)| *to == connection) {
-            if let Message::Gossip(message) = message {
+            if let Message::Hierarchy(HierarchyMessage::Gossip(message)) = message {
                 liar.handle_gossip_packet(bench.now, node(200), Some(HERE), message);
             }
         }
         liar.on_timeout(bench.now);
-        bench.say(connection, &Message::Ping(0));
+        bench.say(connection, &Message::Probe(ProbeMessage::Ping(0)));
         while let Some(word) = liar.poll_packet() {
             if word.to == node(200) {
-                bench.say(connection, &Message::Gossip(word.message));
+                bench.say(connection, &Message::Hierarchy(HierarchyMessage::Gossip(word.message)));
             }
         }
         for (dial, addresses) in std::mem::take(&mut bench.dialled) {
@@ -327,13 +333,21 @@ fn renewal_tells_of_a_standby() {
     let node_connection = bench.provider(1);
     let connection = bench.up(100, Role::SuperNode);
     announce(&mut bench, connection, 100);
-    let renew = Message::Renew(crate::wire::Renew { version: crate::hub::testing::version(1), capacity: None });
+    let renew = Message::Registration(RegistrationMessage::Renew(crate::wire::Renew {
+        version: crate::hub::testing::version(1),
+        capacity: None,
+    }));
     let told = |sent: &[(ConnectionId, Message)]| match sent {
-        [(_, Message::Lease { siblings, .. })] => siblings.clone().unwrap_or_default(),
+        [(_, Message::Registration(RegistrationMessage::Lease { siblings, .. }))] => {
+            siblings.clone().unwrap_or_default()
+        }
         other => panic!("{other:?}"),
     };
     assert_eq!(told(&bench.say(node_connection, &renew)), [address(100)]);
-    bench.say(node_connection, &Message::SetStandby { hub: node(100), addresses: None });
+    bench.say(
+        node_connection,
+        &Message::Registration(RegistrationMessage::SetStandby { hub: node(100), addresses: None }),
+    );
     assert!(told(&bench.say(node_connection, &renew)).is_empty());
     // One that is gone stands by for nobody.
     bench.down(connection);

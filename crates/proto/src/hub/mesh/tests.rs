@@ -85,8 +85,8 @@ fn silent_sibling_is_redialed() {
     let connection = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
     assert_eq!(bench.hub.status(bench.now).hubs[0].node, Some(node(100)));
     let pings = bench.wait(Duration::from_secs(10));
-    assert!(pings.contains(&(connection, Message::Ping(1))));
-    bench.say(connection, &Message::Pong(0));
+    assert!(pings.contains(&(connection, Message::Probe(ProbeMessage::Ping(1)))));
+    bench.say(connection, &Message::Probe(ProbeMessage::Pong(0)));
     assert!(bench.closed.is_empty());
     bench.wait(Duration::from_secs(30));
     assert_eq!(bench.closed[0].0, connection);

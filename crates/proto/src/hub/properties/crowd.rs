@@ -15,9 +15,11 @@ use crate::random::SplitMix64;
 use crate::record::Record;
 use crate::service::{Role, Service, ServiceSet};
 use crate::wire::{
-    Accept, Adopt, Candidate, Coverage, Datagram, Decline, FlowDescription, Hop, HopAction, HopReport, HubHop,
-    HubLookup, LookupResult, Message, Reason, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate,
-    Report, Request, RequestMode, ResyncRequest, Route, RouteDirection, ServiceRequest, Summary, Watch, WatchChange,
+    Accept, Adopt, Candidate, Coverage, Datagram, Decline, DirectoryMessage, FlowDescription, FlowMessage,
+    HierarchyMessage, Hop, HopAction, HopReport, HubHop, HubLookup, LookupResult, Message, ProbeMessage, Reason,
+    RegistrationMessage, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Report,
+    Request, RequestMessage, RequestMode, ResyncRequest, Route, RouteDirection, ServiceRequest, Summary, Watch,
+    WatchChange,
 };
 
 /// Nodes 1 to 5, hubs 100 and 101.
@@ -159,16 +161,27 @@ impl RandomRemotes {
     /// Something about standbys.
     fn mirror(&mut self) -> Message {
         match self.below(4) {
-            0 => Message::SetStandby { hub: node(if self.below(2) == 0 { 100 } else { 101 }), addresses: None },
+            0 => Message::Registration(RegistrationMessage::SetStandby {
+                hub: node(if self.below(2) == 0 { 100 } else { 101 }),
+                addresses: None,
+            }),
             1 => {
                 let nodes = (0..self.below(2)).map(|_| self.below(4) as u32).collect();
-                Message::ResyncRequest(ResyncRequest { number: self.below(8) as u32, nodes })
+                Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest {
+                    number: self.below(8) as u32,
+                    nodes,
+                }))
             }
             2 => {
                 let held = version(self.below(u64::from(self.sequence) + 1) as u32);
                 self.sequence += 1;
                 let (version, capacity) = (version(self.sequence), record(1).capacity);
-                Message::Adopt(Adopt { held_version: held, version, capacity, is_failback: None })
+                Message::Registration(RegistrationMessage::Adopt(Adopt {
+                    held_version: held,
+                    version,
+                    capacity,
+                    is_failback: None,
+                }))
             }
             _ => {
                 let own = Record { node: self.who(), version: version(self.sequence), ..record(1) };
@@ -177,7 +190,7 @@ impl RandomRemotes {
                 let shift = ReplicaMove { node: self.below(4) as u32, versions: 1, x: self.below(3) as i32 - 1, y: 0 };
                 let left = ReplicaCapacity { node: self.below(4) as u32, capacity: record(2).capacity };
                 self.told = if first.is_some() { 0 } else { self.told + 1 };
-                Message::ReplicaUpdate(ReplicaUpdate {
+                Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
                     sequence: self.told,
                     records: vec![ReplicaRecord { node: self.below(4) as u32, record: own }],
                     removed: gone,
@@ -186,7 +199,7 @@ impl RandomRemotes {
                     alive: Some(Bytes::from_static(&[5])),
                     starts_resync: first,
                     ends_resync: first.filter(|_| self.below(2) == 0),
-                })
+                }))
             }
         }
     }
@@ -196,7 +209,7 @@ impl RandomRemotes {
         let services = Service::ALL.into_iter().take(2 + self.below(3) as usize).collect();
         let cell = self.cell();
         let own = Record { version: version(self.sequence), cell, services, ..record(number) };
-        self.bench.say(connection, &Message::Publish(own))
+        self.bench.say(connection, &Message::Registration(RegistrationMessage::Publish(own)))
     }
 
     fn ask(&mut self, connection: ConnectionId, number: u8) -> Vec<(ConnectionId, Message)> {
@@ -233,7 +246,7 @@ impl RandomRemotes {
         {
             let candidates = (0..self.below(3)).map(|_| self.candidate()).collect();
             let found = LookupResult { id: seek.id, candidates, coverage: Coverage::Complete };
-            return self.bench.say(connection, &Message::LookupResult(found));
+            return self.bench.say(connection, &Message::Directory(DirectoryMessage::LookupResult(found)));
         }
         let count = self.handed.len() as u64;
         if count == 0 {
@@ -242,13 +255,27 @@ impl RandomRemotes {
         let index = self.below(count) as usize;
         let (connection, id, requester) = self.handed[index];
         let message = match self.below(8) {
-            5 => Message::RequestAck { id, requester, provider: (self.below(2) == 0).then(|| self.who()) },
-            6 => Message::HopReport(HopReport { id, requester, hop: self.hop() }),
-            0 => Message::Pending { id, requester, provider: None },
+            5 => Message::Request(RequestMessage::RequestAck {
+                id,
+                requester,
+                provider: (self.below(2) == 0).then(|| self.who()),
+            }),
+            6 => Message::Request(RequestMessage::HopReport(HopReport { id, requester, hop: self.hop() })),
+            0 => Message::Request(RequestMessage::Pending { id, requester, provider: None }),
             1 => self.accept(id),
-            2 => Message::Datagram(Datagram { id, sequence: 1, sent_us: 2, payload: Bytes::from_static(&[1; 40]) }),
-            3 => Message::End { id, packets: 1, bytes: 40, digest: [0; 32] },
-            _ => Message::Decline(Decline { id, reason: self.reason(), retry_after_ms: None, requester }),
+            2 => Message::Flow(FlowMessage::Datagram(Datagram {
+                id,
+                sequence: 1,
+                sent_us: 2,
+                payload: Bytes::from_static(&[1; 40]),
+            })),
+            3 => Message::Flow(FlowMessage::End { id, packets: 1, bytes: 40, digest: [0; 32] }),
+            _ => Message::Request(RequestMessage::Decline(Decline {
+                id,
+                reason: self.reason(),
+                retry_after_ms: None,
+                requester,
+            })),
         };
         self.bench.say(connection, &message)
     }
@@ -256,14 +283,14 @@ impl RandomRemotes {
     fn accept(&mut self, id: RequestId) -> Message {
         let offer =
             FlowDescription::Object { bytes: 3, digest: [0; 32], format: String::new(), inline: None, offset: None };
-        Message::Accept(Accept {
+        Message::Request(RequestMessage::Accept(Accept {
             id,
             nonce: Nonce::from_u64(1),
             flow: offer,
             cell: self.cell(),
             provider: None,
             stream_keys: None,
-        })
+        }))
     }
 
     /// Bytes that are no message, or nearly one.
@@ -285,13 +312,15 @@ impl RandomRemotes {
         let (id, version) = (self.id(), version(self.sequence));
         let requester = (self.below(2) == 0).then(|| self.who());
         match self.below(25) {
-            0 => Message::Renew(Renew { version, capacity: Some(record(1).capacity) }),
-            1 => Message::Withdraw(version),
-            2 => Message::Claim { node: self.who(), version },
+            0 => {
+                Message::Registration(RegistrationMessage::Renew(Renew { version, capacity: Some(record(1).capacity) }))
+            }
+            1 => Message::Registration(RegistrationMessage::Withdraw(version)),
+            2 => Message::Hierarchy(HierarchyMessage::Claim { node: self.who(), version }),
             3..=5 => self.watching(id),
             6 => {
                 let (area, way) = (self.area(), Some(self.way()));
-                Message::HubLookup(HubLookup {
+                Message::Directory(DirectoryMessage::HubLookup(HubLookup {
                     id,
                     service: Service::Video,
                     area,
@@ -299,24 +328,29 @@ impl RandomRemotes {
                     direction: way,
                     timeout_ms: Some(300),
                     selector: None,
-                })
+                }))
             }
-            7 => Message::LookupResult(LookupResult {
+            7 => Message::Directory(DirectoryMessage::LookupResult(LookupResult {
                 id,
                 candidates: vec![self.candidate()],
                 coverage: Coverage::HubStarting,
-            }),
-            8 => Message::Stop { id, reason: self.reason() },
-            9 => Message::Report(Report { id, ..Report::default() }),
-            10 => Message::Decline(Decline { id, reason: self.reason(), retry_after_ms: None, requester }),
-            11 => Message::Pending { id, requester, provider: None },
+            })),
+            8 => Message::Flow(FlowMessage::Stop { id, reason: self.reason() }),
+            9 => Message::Flow(FlowMessage::Report(Report { id, ..Report::default() })),
+            10 => Message::Request(RequestMessage::Decline(Decline {
+                id,
+                reason: self.reason(),
+                retry_after_ms: None,
+                requester,
+            })),
+            11 => Message::Request(RequestMessage::Pending { id, requester, provider: None }),
             12 => self.accept(id),
-            13 => Message::Ping(7),
+            13 => Message::Probe(ProbeMessage::Ping(7)),
             14..=16 => self.mirror(),
-            17 => Message::RegisterChild { tier: self.below(3) as u8 },
+            17 => Message::Hierarchy(HierarchyMessage::RegisterChild { tier: self.below(3) as u8 }),
             18 => self.summary(),
-            19 => Message::RequestAck { id, requester, provider: None },
-            20 => Message::HopReport(HopReport { id, requester, hop: self.hop() }),
+            19 => Message::Request(RequestMessage::RequestAck { id, requester, provider: None }),
+            20 => Message::Request(RequestMessage::HopReport(HopReport { id, requester, hop: self.hop() })),
             21 | 22 => self.room(),
             _ => self.carry(id),
         }
@@ -327,19 +361,25 @@ impl RandomRemotes {
         match self.below(3) {
             0 => {
                 let (area, seen) = (self.area(), self.below(3));
-                Message::Watch(Watch {
+                Message::Directory(DirectoryMessage::Watch(Watch {
                     id,
                     services: ServiceSet::ALL,
                     area,
                     last_seen: seen,
                     direction: None,
                     names: None,
-                })
+                }))
             }
-            1 => Message::Unwatch(id),
+            1 => Message::Directory(DirectoryMessage::Unwatch(id)),
             _ => {
                 let (present, gone) = (vec![self.candidate()], vec![self.who()]);
-                Message::WatchChange(WatchChange { id, sequence: 1, updated: present, removed: gone, coverage: None })
+                Message::Directory(DirectoryMessage::WatchChange(WatchChange {
+                    id,
+                    sequence: 1,
+                    updated: present,
+                    removed: gone,
+                    coverage: None,
+                }))
             }
         }
     }
@@ -354,7 +394,7 @@ impl RandomRemotes {
         let copy_target = if self.below(2) == 0 { self.reflect() } else { None };
         let route = Route { requester, reply_to, hop: Some(HubHop { cell, direction, hops_left, provider }) };
         let request = Request::new(id, nonce, ServiceRequest::new(service, Area::Exact(cell)), 60_000);
-        Message::Request(Request { route: Some(route), copy_target, ..request })
+        Message::Request(RequestMessage::Request(Request { route: Some(route), copy_target, ..request }))
     }
 
     fn hop(&mut self) -> Hop {
@@ -386,21 +426,25 @@ impl RandomRemotes {
             .collect();
         let version = self.below(100);
         let since = (self.below(3) == 0).then_some(version);
-        Message::Summary(Summary {
+        Message::Hierarchy(HierarchyMessage::Summary(Summary {
             run: self.below(2) as u32,
             version,
             block_services: patches.into_iter().collect(),
             since,
-        })
+        }))
     }
 
     pub(super) fn record_sent(&mut self, sent: &[(ConnectionId, Message)]) {
         for (connection, message) in sent {
             match message {
-                Message::Request(Request { id, route: Some(Route { requester, reply_to, .. }), .. }) => {
+                Message::Request(RequestMessage::Request(Request {
+                    id,
+                    route: Some(Route { requester, reply_to, .. }),
+                    ..
+                })) => {
                     self.handed.push((*connection, *id, (!reply_to.is_empty()).then_some(*requester)));
                 }
-                Message::HubLookup(seek) => self.seeks.push((*connection, seek.clone())),
+                Message::Directory(DirectoryMessage::HubLookup(seek)) => self.seeks.push((*connection, seek.clone())),
                 _ => {}
             }
         }

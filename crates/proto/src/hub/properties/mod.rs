@@ -14,7 +14,7 @@ use super::{HubCommand, Limits};
 use crate::ids::{ConnectionId, RequestId};
 use crate::machine::Input;
 use crate::service::Role;
-use crate::wire::{Message, Reason, RequestMode};
+use crate::wire::{DirectoryMessage, Message, Reason, RequestMessage, RequestMode};
 use crowd::RandomRemotes;
 
 proptest! {
@@ -70,14 +70,14 @@ proptest! {
                 let own = |id: RequestId| crowd.requests.iter().find(|(_, request)| request.id == id);
                 let whose = |connection: ConnectionId| crowd.connections.iter().find(|(other, _)| *other == connection).map(|(_, number)| *number);
                 match message {
-                    Message::Decline(decline) if own(decline.id).is_some() && whose(connection).is_some_and(|n| n < 100) => {
+                    Message::Request(RequestMessage::Decline(decline)) if own(decline.id).is_some() && whose(connection).is_some_and(|n| n < 100) => {
                         let first = *refusals.entry(decline.id).or_insert(decline.reason);
                         prop_assert_eq!(first, decline.reason);
                     }
-                    Message::Accept(accept) => {
+                    Message::Request(RequestMessage::Accept(accept)) => {
                         prop_assert!(!refusals.contains_key(&accept.id), "accepted after a refusal");
                     }
-                    Message::LookupResult(found) if whose(connection).is_some_and(|n| n < 100) => {
+                    Message::Directory(DirectoryMessage::LookupResult(found)) if whose(connection).is_some_and(|n| n < 100) => {
                         *locates.entry(found.id).or_default() += 1;
                     }
                     _ => {}
@@ -97,7 +97,7 @@ proptest! {
         let before = bench.hub.status(bench.now);
         if Message::decode(&bytes).is_err() {
             let sent = bench.input(Input::Message { connection, message: Bytes::from(bytes) });
-            prop_assert!(sent.iter().all(|(_, message)| matches!(message, Message::Decline(_))), "{sent:?}");
+            prop_assert!(sent.iter().all(|(_, message)| matches!(message, Message::Request(RequestMessage::Decline(_)))), "{sent:?}");
             prop_assert_eq!(bench.hub.counters().malformed + bench.hub.counters().newer_version, 1);
             prop_assert_eq!(bench.hub.status(bench.now), before);
         }

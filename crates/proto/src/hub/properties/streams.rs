@@ -7,7 +7,7 @@ use crate::machine::Input;
 use crate::reflection::StreamTag;
 use crate::room::{RoomId, RoomMember};
 use crate::service::{Service, ServiceSet};
-use crate::wire::{CopyTarget, JoinRoom, LeaveRoom, Message, Roster};
+use crate::wire::{CopyTarget, JoinRoom, LeaveRoom, Message, RoomMessage, Roster};
 
 impl RandomRemotes {
     /// The hub's relay says what it has.
@@ -43,12 +43,12 @@ impl RandomRemotes {
         let (room, node, way) = (RoomId(self.below(3)), self.who(), Some(self.way()));
         let member = RoomMember { node, cell: self.cell(), services: ServiceSet::ALL };
         match self.below(5) {
-            0 => Message::LeaveRoom(LeaveRoom { room, node, direction: way }),
+            0 => Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room, node, direction: way })),
             1 => {
                 let (owner, to) = (self.who(), (self.below(2) == 0).then(|| self.who()));
-                Message::Roster(Roster { room, owner, members: vec![member], to, refused: None })
+                Message::Room(RoomMessage::Roster(Roster { room, owner, members: vec![member], to, refused: None }))
             }
-            _ => Message::JoinRoom(JoinRoom { room, member, direction: way }),
+            _ => Message::Room(RoomMessage::JoinRoom(JoinRoom { room, member, direction: way })),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::machine::{Channel, Traffic};
 use crate::reflection::DownstreamKind;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RouteDirection};
+use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RequestMessage, RouteDirection};
 
 /// How many hubs are tried for one copy.
 const MAX_TRIED: usize = 8;
@@ -33,7 +33,7 @@ pub(in crate::hub) struct Overflow {
 
 impl ReflectionConfig {
     /// What there is room for before the owner has said anything, as
-    /// [`Message::HubLoad`] tells it.
+    /// [`HierarchyMessage::HubLoad`] tells it.
     pub(in crate::hub) fn first_room(self) -> Option<u32> {
         (self.policy == OverflowPolicy::Residual).then_some(u32::MAX)
     }
@@ -155,7 +155,7 @@ impl Hub {
             self.try_next(now, key, Reason::NotAllowed);
             return true;
         }
-        let taken = Message::RequestAck { id, requester, provider: None };
+        let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
         self.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
         if let Some((hub, provider)) = is_awaited {
             let reflect = CopyTarget { to: self.seen_from(reflect.to, from.connection), ..reflect };
@@ -173,7 +173,12 @@ impl Hub {
     fn cancel_overflow(&mut self, key: RequestKey, hub: NodeId, reason: Reason) {
         let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.requester) };
         if let Some(connection) = self.connection_to(hub) {
-            self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+            self.send(
+                connection,
+                Channel::Datagram,
+                Traffic::Lookup,
+                &Message::Request(RequestMessage::Decline(decline)),
+            );
         }
     }
 

@@ -19,7 +19,7 @@ use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Message, SealedKeys};
+use crate::wire::{FlowMessage, Message, SealedKeys};
 
 /// The most of which something is kept, from each remote one. One more takes the place of one of which no
 /// copy is granted here, or is not kept.
@@ -171,7 +171,7 @@ impl Hub {
 
     fn tell_keys(&mut self, connection: ConnectionId, channel: Channel, keys: SealedKeys) {
         self.counters.keys_handed += 1;
-        self.send(connection, channel, Traffic::Lookup, &Message::SealedKeys(keys));
+        self.send(connection, channel, Traffic::Lookup, &Message::Flow(FlowMessage::SealedKeys(keys)));
     }
 
     /// The requests of this hub's nodes that `remote` has and that were granted a copy of this stream; one

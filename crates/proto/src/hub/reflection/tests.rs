@@ -17,7 +17,10 @@ use crate::ids::{ConnectionId, RequestId};
 use crate::machine::Input;
 use crate::reflection::DownstreamKind;
 use crate::service::Role;
-use crate::wire::{Decline, Message, Request, RequestMode, Route, RouteDirection, Summary};
+use crate::wire::{
+    Decline, HierarchyMessage, Message, ProbeMessage, RegistrationMessage, ReplicationMessage, Request, RequestMessage,
+    RequestMode, Route, RouteDirection, Summary,
+};
 
 /// What a copy takes of a stream that is not measured: 700 kbit/s, sealed.
 const VIDEO_KBPS: u32 = 725;
@@ -65,7 +68,7 @@ fn grants(bench: &mut Bench) -> Vec<ReflectionGrant> {
 
 fn the_carry(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Request) {
     let carry = |(connection, message): &(ConnectionId, Message)| match message {
-        Message::Request(carry) if carry.hop().is_some() => Some((*connection, carry.clone())),
+        Message::Request(RequestMessage::Request(carry)) if carry.hop().is_some() => Some((*connection, carry.clone())),
         _ => None,
     };
     sent.iter().find_map(carry).unwrap()
@@ -73,7 +76,9 @@ fn the_carry(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Request) {
 
 fn the_forward(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Request) {
     let forward = |(connection, message): &(ConnectionId, Message)| match message {
-        Message::Request(forward) if forward.hop().is_none() => Some((*connection, forward.clone())),
+        Message::Request(RequestMessage::Request(forward)) if forward.hop().is_none() => {
+            Some((*connection, forward.clone()))
+        }
         _ => None,
     };
     sent.iter().find_map(forward).unwrap()
@@ -138,7 +143,14 @@ fn only_requesting_host_starts_with_offer() {
         // Where it says that it is, it was not seen.
         let addresses = [2, 3].map(crate::hub::testing::address).to_vec();
         let version = crate::hub::testing::version(2);
-        bench.say(requester, &Message::Publish(crate::record::Record { addresses, version, ..record(2) }));
+        bench.say(
+            requester,
+            &Message::Registration(RegistrationMessage::Publish(crate::record::Record {
+                addresses,
+                version,
+                ..record(2)
+            })),
+        );
         let mut asked = naming(1, 1);
         if let Some(reflect) = &mut asked.copy_target {
             (reflect.to, reflect.is_resuming) = ((host, 9_000).into(), resumes);
@@ -175,13 +187,13 @@ fn non_reflecting_hub_fills_requester_address() {
 /// A hub that has a record of node 1 from its home, hub 101, and is asked by hub 100.
 fn between(bench: &mut Bench) -> (ConnectionId, ConnectionId) {
     let (below, beyond) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
-    bench.say(beyond, &Message::ReplicaUpdate(copies(vec![record(1)])));
+    bench.say(beyond, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(1)]))));
     (below, beyond)
 }
 
 fn passed_on(bench: &mut Bench, from: ConnectionId, hops: u8) -> CopyTarget {
     let carry = Request { copy_target: wanted(hops), ..carried(1).with(|spec| spec.service = Service::Video) };
-    reflect_of(&the_carry(&bench.say(from, &Message::Request(carry))).1)
+    reflect_of(&the_carry(&bench.say(from, &Message::Request(RequestMessage::Request(carry)))).1)
 }
 
 #[test]
@@ -210,11 +222,14 @@ fn provider_home_reflects_and_names_provider() {
         copy_target: wanted(1),
         ..carried(1).with(|spec| spec.service = Service::Video).with_hop(|hop| hop.provider = None)
     };
-    let sent = bench.say(peer, &Message::Request(carry));
+    let sent = bench.say(peer, &Message::Request(RequestMessage::Request(carry)));
     let (to, forward) = the_forward(&sent);
     assert_eq!((to, reflect_of(&forward).hops), (provider, 2));
     let (id, requester) = (RequestId(1), Some(node(50)));
-    assert!(sent.contains(&(peer, Message::RequestAck { id, requester, provider: Some(node(1)) })), "{sent:?}");
+    assert!(
+        sent.contains(&(peer, Message::Request(RequestMessage::RequestAck { id, requester, provider: Some(node(1)) }))),
+        "{sent:?}"
+    );
     let granted = grants(&mut bench);
     assert_eq!((granted[0].kind, granted[0].provider), (DownstreamKind::Reflector, Some(node(1))));
 }
@@ -224,7 +239,7 @@ fn fourth_hub_does_not_reflect() {
     let mut bench = bench();
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     let carry = Request { copy_target: wanted(3), ..carried(1).with(|spec| spec.service = Service::Video) };
-    let (_, forward) = the_forward(&bench.say(peer, &Message::Request(carry)));
+    let (_, forward) = the_forward(&bench.say(peer, &Message::Request(RequestMessage::Request(carry))));
     assert_eq!(reflect_of(&forward).to, ([10, 0, 0, 100], 9_000).into());
 }
 
@@ -258,7 +273,10 @@ fn full_provider_preferred_for_copy() {
     bench.up(100, Role::SuperNode);
     let (provider, requester) = (bench.up(1, Role::Node), bench.requester(2));
     let capacity = crate::record::Capacity { streams: 0, uplink_kbps: 0 };
-    bench.say(provider, &Message::Publish(crate::record::Record { capacity, ..record(1) }));
+    bench.say(
+        provider,
+        &Message::Registration(RegistrationMessage::Publish(crate::record::Record { capacity, ..record(1) })),
+    );
     assert_eq!(forwarded(&bench.ask(requester, subscribe(1))).0, provider);
 }
 
@@ -266,9 +284,17 @@ fn full_provider_preferred_for_copy() {
 fn child(bench: &mut Bench) -> ConnectionId {
     bench.hub.config.tier = 1;
     let child = bench.up(100, Role::SuperNode);
-    bench.say(child, &Message::RegisterChild { tier: 0 });
+    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
     let patches = vec![(BlockService::from_cell(Service::Video, HERE), 2)];
-    bench.say(child, &Message::Summary(Summary { run: 1, version: 1, block_services: patches, since: None }));
+    bench.say(
+        child,
+        &Message::Hierarchy(HierarchyMessage::Summary(Summary {
+            run: 1,
+            version: 1,
+            block_services: patches,
+            since: None,
+        })),
+    );
     child
 }
 
@@ -280,7 +306,11 @@ fn provider_known_once_hub_names_it() {
     assert_eq!((to, carry.hop().unwrap().provider), (child, None));
     let unknown = grants(&mut bench)[0];
     assert_eq!((unknown.provider, unknown.cell), (None, None));
-    let ack = Message::RequestAck { id: RequestId(1), requester: Some(node(2)), provider: Some(node(77)) };
+    let ack = Message::Request(RequestMessage::RequestAck {
+        id: RequestId(1),
+        requester: Some(node(2)),
+        provider: Some(node(77)),
+    });
     bench.say(child, &ack);
     let known = grants(&mut bench)[0];
     assert_eq!(known, ReflectionGrant { provider: Some(node(77)), cell: Some(HERE), ..unknown });
@@ -318,7 +348,7 @@ fn connected_provider_requested_through_its_home() {
     let (to, carry) = the_carry(&bench.ask(requester, naming(1, 2)));
     assert_eq!((to, carry.hop().unwrap().provider), (child, Some(node(2))));
     let decline = Decline { id: carry.id, reason: Reason::NotFound, retry_after_ms: None, requester: Some(node(3)) };
-    let (to, _) = forwarded(&bench.say(child, &Message::Decline(decline)));
+    let (to, _) = forwarded(&bench.say(child, &Message::Request(RequestMessage::Decline(decline))));
     assert_eq!(to, provider, "it knows best, if nobody else knows it");
 }
 
@@ -327,14 +357,14 @@ fn provider_requested_directly_when_home_silent() {
     let mut bench = bench();
     let (provider, requester) = (bench.up(2, Role::Node), bench.requester(3));
     let home = bench.up(100, Role::SuperNode);
-    bench.say(home, &Message::ReplicaUpdate(copies(vec![record(2)])));
+    bench.say(home, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(2)]))));
     let (to, carry) = the_carry(&bench.ask(requester, naming(1, 2)));
     assert_eq!((to, carry.hop().unwrap().provider), (home, Some(node(2))));
     let sent = bench.wait(Duration::from_millis(400));
     assert_eq!(the_forward(&sent).0, provider, "{sent:?}");
     // The home is dead until it says something.
     assert_eq!(the_forward(&bench.ask(requester, naming(2, 2))).0, provider);
-    bench.say(home, &Message::Ping(0));
+    bench.say(home, &Message::Probe(ProbeMessage::Ping(0)));
     assert_eq!(the_carry(&bench.ask(requester, naming(3, 2))).0, home);
 }
 
@@ -345,7 +375,10 @@ fn latest_requesting_hub_gets_copy() {
     bench.provider(1);
     let carry = |tag| {
         let copy_target = wanted(1).map(|target| CopyTarget { tag: StreamTag(tag), ..target });
-        Message::Request(Request { copy_target, ..carried(1).with(|spec| spec.service = Service::Video) })
+        Message::Request(RequestMessage::Request(Request {
+            copy_target,
+            ..carried(1).with(|spec| spec.service = Service::Video)
+        }))
     };
     let (_, one) = the_forward(&bench.say(first, &carry(7)));
     bench.wait(Duration::from_millis(300));
@@ -363,9 +396,12 @@ fn drain_waits_for_reflected_streams() {
     let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
     carries(&mut bench, 1);
     send_command(&mut bench, HubCommand::Leave);
-    bench.say(connection, &Message::Withdraw(crate::hub::testing::version(2)));
+    bench.say(connection, &Message::Registration(RegistrationMessage::Withdraw(crate::hub::testing::version(2))));
     assert!(!bench.events.contains(&HubEvent::Left));
-    bench.say(peer, &Message::Claim { node: node(1), version: crate::hub::testing::version(2) });
+    bench.say(
+        peer,
+        &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: crate::hub::testing::version(2) }),
+    );
     send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
     assert_eq!(bench.events.last(), Some(&HubEvent::Left));
 }

@@ -1,4 +1,4 @@
-//! Limits of what two nodes have under way to one another [through](crate::wire::Message::Tunneled) the
+//! Limits of what two nodes have under way to one another [through](crate::wire::RequestMessage::Tunneled) the
 //! hub. Both send files and answer, so both have an account. What one says shows that it has read what
 //! came before, and gives the other one credit back.
 
@@ -11,7 +11,7 @@ use crate::flow::{INLINE_BYTES, WINDOW_BYTES};
 use crate::ids::RequestId;
 use crate::node::MAX_RECEPTIONS_FROM_ONE;
 use crate::time::Time;
-use crate::wire::{MAX_OBJECT_NAME_BYTES, Message};
+use crate::wire::{FlowMessage, MAX_OBJECT_NAME_BYTES, Message, RequestMessage};
 
 /// The most that a side may be ahead: as many files as one node may send to another at once, each a
 /// window and what is sent again after a silence. It is less than what may wait in a connection.
@@ -56,8 +56,8 @@ impl Account {
     fn answered(&mut self, bytes: usize, inner: Option<Message>) {
         self.give_back(bytes as u64);
         match inner {
-            Some(Message::Request(_)) => self.give_back(REQUEST_BYTES),
-            Some(Message::Report(report)) => {
+            Some(Message::Request(RequestMessage::Request(_))) => self.give_back(REQUEST_BYTES),
+            Some(Message::Flow(FlowMessage::Report(report))) => {
                 let before = self.reported.insert(report.id, report.bytes).unwrap_or(0);
                 if self.reported.len() > MAX_FILES {
                     self.reported.pop_first();
@@ -94,7 +94,7 @@ fn inner(message: &[u8]) -> Option<Message> {
         return None;
     }
     match Message::decode(&Bytes::copy_from_slice(message)) {
-        Ok(Message::Tunneled { message, .. }) => Message::decode(&message).ok(),
+        Ok(Message::Request(RequestMessage::Tunneled { message, .. })) => Message::decode(&message).ok(),
         _ => None,
     }
 }

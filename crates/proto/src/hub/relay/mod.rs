@@ -28,7 +28,7 @@ use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Message, Reason};
+use crate::wire::{FlowMessage, Message, Reason};
 
 /// How long a flow may be silent before it is forgotten. Receivers report
 /// every second, and a provider may take a request's deadline to accept.
@@ -186,7 +186,7 @@ impl Hub {
         for (connection, id, reason) in ends {
             if let Some(reason) = reason.filter(|_| self.remotes.connections.contains_key(&connection)) {
                 let channel = Channel::Reliable { flow: id.0 };
-                self.send(connection, channel, Traffic::Payload, &Message::Stop { id, reason });
+                self.send(connection, channel, Traffic::Payload, &Message::Flow(FlowMessage::Stop { id, reason }));
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::Channel;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Accept, FlowDescription, Message};
+use crate::wire::{Accept, FlowDescription, FlowMessage, Message};
 
 /// Flows through the hub.
 #[derive(Debug, Default)]
@@ -214,7 +214,7 @@ impl Relays {
         let Some(relay) = self.table.get_mut(&id) else { return RelayVerdict::Closed };
         relay.heard = now;
         if kind == kind::REPORT
-            && let Ok(Message::Report(report)) = Message::decode(message)
+            && let Ok(Message::Flow(FlowMessage::Report(report))) = Message::decode(message)
             && !relay.credit.reports(now, report.bytes)
         {
             return RelayVerdict::Closed;

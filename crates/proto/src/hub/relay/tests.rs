@@ -9,6 +9,7 @@ use crate::ids::Nonce;
 use crate::machine::Input;
 use crate::service::Role;
 use crate::wire::{Accept, Chunk, Datagram, FlowDescription, Push, Report, Request, RequestMode};
+use crate::wire::{ProbeMessage, RegistrationMessage, RequestMessage};
 
 const PAYLOAD: Bytes = Bytes::from_static(&[7; 300]);
 
@@ -16,11 +17,11 @@ const PAYLOAD: Bytes = Bytes::from_static(&[7; 300]);
 fn relaying_changes_only_the_id() {
     let all = |id| {
         [
-            Message::Datagram(Datagram { id, sequence: 9, sent_us: 70_000, payload: PAYLOAD }),
-            Message::Chunk(Chunk { id, offset: 16_384, payload: PAYLOAD }),
-            Message::End { id, packets: 3, bytes: 900, digest: [5; 32] },
-            Message::Report(Report { id, bytes: 1, packets: 2, lost: 3, jitter_us: 4 }),
-            Message::Stop { id, reason: Reason::Cancelled },
+            Message::Flow(FlowMessage::Datagram(Datagram { id, sequence: 9, sent_us: 70_000, payload: PAYLOAD })),
+            Message::Flow(FlowMessage::Chunk(Chunk { id, offset: 16_384, payload: PAYLOAD })),
+            Message::Flow(FlowMessage::End { id, packets: 3, bytes: 900, digest: [5; 32] }),
+            Message::Flow(FlowMessage::Report(Report { id, bytes: 1, packets: 2, lost: 3, jitter_us: 4 })),
+            Message::Flow(FlowMessage::Stop { id, reason: Reason::Cancelled }),
         ]
     };
     for (short, long) in [(RequestId(5), RequestId(0x8000_0001)), (RequestId(70_000), RequestId(23))] {
@@ -36,8 +37,8 @@ fn relaying_changes_only_the_id() {
 
 #[test]
 fn non_data_messages_are_not_relayed() {
-    assert!(Header::read(&Message::Ping(3).encode()).is_none());
-    let stop = Message::Stop { id: RequestId(1), reason: Reason::Busy }.encode();
+    assert!(Header::read(&Message::Probe(ProbeMessage::Ping(3)).encode()).is_none());
+    let stop = Message::Flow(FlowMessage::Stop { id: RequestId(1), reason: Reason::Busy }).encode();
     assert!(!is_whole(&stop[..stop.len() - 1]));
 }
 
@@ -55,34 +56,34 @@ fn accept(bench: &mut Bench, provider: ConnectionId, id: RequestId) -> Vec<(Conn
     let cell = crate::hub::testing::HERE;
     bench.say(
         provider,
-        &Message::Accept(Accept {
+        &Message::Request(RequestMessage::Accept(Accept {
             id,
             nonce: Nonce::from_u64(1),
             flow: offer,
             cell,
             provider: None,
             stream_keys: None,
-        }),
+        })),
     )
 }
 
 fn packet(id: RequestId) -> Message {
-    Message::Datagram(Datagram { id, sequence: 0, sent_us: 0, payload: PAYLOAD })
+    Message::Flow(FlowMessage::Datagram(Datagram { id, sequence: 0, sent_us: 0, payload: PAYLOAD }))
 }
 
 #[test]
 fn server_relays_answer_data_and_reports() {
     let (mut bench, provider, requester, id) = relaying(request(1, RequestMode::Forward));
     match &accept(&mut bench, provider, id)[..] {
-        [(connection, Message::Accept(accept))] => {
+        [(connection, Message::Request(RequestMessage::Accept(accept)))] => {
             assert_eq!((*connection, accept.id, accept.provider), (requester, RequestId(1), Some(node(1))));
         }
         other => panic!("{other:?}"),
     }
     assert_eq!(bench.say(provider, &packet(id)), [(requester, packet(RequestId(1)))]);
-    let report = |id| Message::Report(Report { id, ..Report::default() });
+    let report = |id| Message::Flow(FlowMessage::Report(Report { id, ..Report::default() }));
     assert_eq!(bench.say(requester, &report(RequestId(1))), [(provider, report(id))]);
-    let end = |id| Message::End { id, packets: 1, bytes: 300, digest: [0; 32] };
+    let end = |id| Message::Flow(FlowMessage::End { id, packets: 1, bytes: 300, digest: [0; 32] });
     let input = Input::Message { connection: provider, message: end(id).encode() };
     assert_eq!(bench.channels(input), [(requester, Channel::Reliable { flow: 1 }, end(RequestId(1)))]);
     assert_eq!(bench.hub.status(bench.now).relays, 1);
@@ -104,7 +105,7 @@ fn third_party_messages_are_dropped() {
 fn stop_ends_flow_for_both() {
     let (mut bench, provider, requester, id) = relaying(request(1, RequestMode::Relay));
     accept(&mut bench, provider, id);
-    let stop = |id| Message::Stop { id, reason: Reason::Cancelled };
+    let stop = |id| Message::Flow(FlowMessage::Stop { id, reason: Reason::Cancelled });
     assert_eq!(bench.say(requester, &stop(RequestId(1))), [(provider, stop(id))]);
     let status = bench.hub.status(bench.now);
     assert_eq!((status.relays, status.requests), (0, 0));
@@ -114,7 +115,7 @@ fn stop_ends_flow_for_both() {
 fn whoever_goes_the_other_is_told() {
     let (mut bench, provider, requester, id) = relaying(request(1, RequestMode::Relay));
     accept(&mut bench, provider, id);
-    let stop = |id| Message::Stop { id, reason: Reason::Unreachable };
+    let stop = |id| Message::Flow(FlowMessage::Stop { id, reason: Reason::Unreachable });
     assert_eq!(bench.down(provider), [(requester, stop(RequestId(1)))]);
     let (mut bench, provider, requester, id) = relaying(request(1, RequestMode::Relay));
     assert_eq!(bench.down(requester), [(provider, stop(id))]);
@@ -141,9 +142,9 @@ fn a_silent_flow_is_ended() {
     accept(&mut bench, provider, id);
     let told = bench.wait(Duration::from_secs(59));
     assert!(told.is_empty());
-    bench.say(provider, &Message::Ping(0));
-    bench.say(requester, &Message::Ping(0));
-    let stop = |id| Message::Stop { id, reason: Reason::TimedOut };
+    bench.say(provider, &Message::Probe(ProbeMessage::Ping(0)));
+    bench.say(requester, &Message::Probe(ProbeMessage::Ping(0)));
+    let stop = |id| Message::Flow(FlowMessage::Stop { id, reason: Reason::TimedOut });
     assert_eq!(bench.wait(Duration::from_secs(2)), [(requester, stop(RequestId(1))), (provider, stop(id))]);
 }
 
@@ -155,7 +156,7 @@ fn requested_transport_applies_to_both_sides() {
     let provider = bench.up(1, Role::Node);
     let mut record = crate::hub::testing::record(1);
     record.addresses.push(tcp(1));
-    bench.say(provider, &Message::Publish(record));
+    bench.say(provider, &Message::Registration(RegistrationMessage::Publish(record)));
     let requester = bench.requester(2);
     assert_eq!(refused(&bench.ask(requester, wanted(1))), (requester, Reason::NoTransport));
     let requester = bench.up_over(2, Role::Node, tcp(2), None);
@@ -187,7 +188,7 @@ fn stop_before_accept_tries_next_provider() {
     let (first, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let (connection, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Relay)));
     assert_eq!(connection, first);
-    let stop = Message::Stop { id: forward.id, reason: Reason::SourceFailed };
+    let stop = Message::Flow(FlowMessage::Stop { id: forward.id, reason: Reason::SourceFailed });
     assert_eq!(forwarded(&bench.say(first, &stop)).0, second);
 }
 
@@ -198,10 +199,17 @@ fn object_never_overtakes_acceptance() {
     let offer =
         FlowDescription::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
-    let accept = Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None });
+    let accept = Message::Request(RequestMessage::Accept(Accept {
+        id,
+        nonce,
+        flow: offer,
+        cell,
+        provider: None,
+        stream_keys: None,
+    }));
     let sent = bench.channels(Input::Message { connection: provider, message: accept.encode() });
     assert!(
-        matches!(&sent[..], [(connection, Channel::Reliable { flow: 1 }, Message::Accept(_))] if *connection == requester)
+        matches!(&sent[..], [(connection, Channel::Reliable { flow: 1 }, Message::Request(RequestMessage::Accept(_)))] if *connection == requester)
     );
 }
 
@@ -221,9 +229,16 @@ fn inline_object_leaves_no_flow() {
             offset: None,
         };
         let (id, nonce, cell) = (forward.id, forward.nonce, crate::hub::testing::HERE);
-        let accept = Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None });
+        let accept = Message::Request(RequestMessage::Accept(Accept {
+            id,
+            nonce,
+            flow: offer,
+            cell,
+            provider: None,
+            stream_keys: None,
+        }));
         assert!(
-            matches!(&bench.say(provider, &accept)[..], [(connection, Message::Accept(_))] if *connection == requester)
+            matches!(&bench.say(provider, &accept)[..], [(connection, Message::Request(RequestMessage::Accept(_)))] if *connection == requester)
         );
         // It may have been lost on its way, and can be had once more.
         assert_eq!(bench.say(provider, &accept).len(), 1);
@@ -234,11 +249,11 @@ fn inline_object_leaves_no_flow() {
 
 /// A message between the ends of a way, as one of them says it.
 fn through(id: RequestId, inner: &Message) -> Bytes {
-    Message::Tunneled { id, message: inner.encode() }.encode()
+    Message::Request(RequestMessage::Tunneled { id, message: inner.encode() }).encode()
 }
 
 fn file_chunk(id: RequestId) -> Message {
-    Message::Chunk(Chunk { id, offset: 0, payload: vec![7; CHUNK_BYTES].into() })
+    Message::Flow(FlowMessage::Chunk(Chunk { id, offset: 0, payload: vec![7; CHUNK_BYTES].into() }))
 }
 
 fn deliver(bench: &mut Bench, connection: ConnectionId, message: &Bytes) -> Vec<(ConnectionId, Message)> {
@@ -260,7 +275,11 @@ fn a_long_file_passes_through() {
         for round in 1..=48_000_u64 {
             assert_eq!(deliver(&mut bench, from.0, &chunk).len(), 1, "the file goes on in round {round}");
             let report = Report { id: FILE, bytes: round * 64 * 1024, ..Report::default() };
-            assert_eq!(deliver(&mut bench, to.0, &through(to.1, &Message::Report(report))).len(), 1, "{round}");
+            assert_eq!(
+                deliver(&mut bench, to.0, &through(to.1, &Message::Flow(FlowMessage::Report(report)))).len(),
+                1,
+                "{round}"
+            );
         }
         assert_eq!(bench.hub.counters().overruns, 0);
     }
@@ -284,10 +303,11 @@ fn many_small_files_pass_through() {
         };
         let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
         let accept = Accept { id: file, nonce, flow: offer, cell, provider: None, stream_keys: None };
-        for message in [Message::Push(push), Message::Accept(accept)] {
+        for message in [Message::Request(RequestMessage::Push(push)), Message::Request(RequestMessage::Accept(accept))]
+        {
             assert_eq!(deliver(&mut bench, requester, &through(RequestId(1), &message)).len(), 1, "{number}");
         }
-        let wanted = Message::Request(request(number, RequestMode::Forward));
+        let wanted = Message::Request(RequestMessage::Request(request(number, RequestMode::Forward)));
         assert_eq!(deliver(&mut bench, provider, &through(id, &wanted)).len(), 1);
     }
     assert_eq!(bench.hub.counters().overruns, 0);
@@ -304,8 +324,9 @@ fn flooding_side_loses_the_flow() {
             Side::Provider => ((provider, id), (requester, RequestId(1))),
         };
         let chunk = through(from.1, &file_chunk(RequestId(9)));
-        let is_stop =
-            |sent: &[(ConnectionId, Message)]| sent.iter().any(|(_, message)| matches!(message, Message::Stop { .. }));
+        let is_stop = |sent: &[(ConnectionId, Message)]| {
+            sent.iter().any(|(_, message)| matches!(message, Message::Flow(FlowMessage::Stop { .. })))
+        };
         let mut passed = 0;
         let mut last = Vec::new();
         while !is_stop(&last) {
@@ -314,7 +335,7 @@ fn flooding_side_loses_the_flow() {
             last = deliver(&mut bench, from.0, &chunk);
             bench.now = bench.now + Duration::from_millis(1);
         }
-        let stop = |(connection, id), reason| (connection, Message::Stop { id, reason });
+        let stop = |(connection, id), reason| (connection, Message::Flow(FlowMessage::Stop { id, reason }));
         let mut expected = vec![stop(from, Reason::Protocol), stop(other, Reason::Unreachable)];
         expected.sort_by_key(|(connection, _)| *connection != requester);
         assert_eq!(last, expected);
@@ -339,7 +360,7 @@ fn odd_reports_are_dropped() {
         assert!(sent.is_empty(), "{} messages", sent.len());
     }
     assert_eq!(bench.hub.counters().malformed, 2);
-    let report = |id| Message::Report(Report { id, bytes: 5, ..Report::default() });
+    let report = |id| Message::Flow(FlowMessage::Report(Report { id, bytes: 5, ..Report::default() }));
     assert_eq!(bench.say(requester, &report(RequestId(1))), [(provider, report(id))]);
 }
 
@@ -353,7 +374,7 @@ fn endless_accepts_end_the_flow() {
             FlowDescription::Object { bytes: 1, digest: [0; 32], format: "x".repeat(200), inline, offset: None };
         let cell = crate::hub::testing::HERE;
         let accept = Accept { id, nonce: Nonce::from_u64(1), flow: offer, cell, provider: None, stream_keys: None };
-        let message = Message::Accept(accept);
+        let message = Message::Request(RequestMessage::Accept(accept));
         let mut passed = 0;
         for _ in 0..20_000 {
             let sent = bench.say(provider, &message);

@@ -1,5 +1,6 @@
 //! Tests of a standby.
 
+use crate::wire::{HierarchyMessage, ProbeMessage, RequestMessage};
 use bytes::Bytes;
 
 use super::*;
@@ -13,12 +14,12 @@ use crate::wire::{Reason, Renew, ReplicaCapacity, ReplicaUpdate, RequestMode};
 const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
 
 fn copy(records: Vec<Record>) -> Message {
-    Message::ReplicaUpdate(copies(records))
+    Message::Replication(ReplicationMessage::ReplicaUpdate(copies(records)))
 }
 
 /// What a home says next, after [`copy`] or `number - 1`.
 fn next(number: u32, change: ReplicaUpdate) -> Message {
-    Message::ReplicaUpdate(ReplicaUpdate { sequence: number, ..change })
+    Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate { sequence: number, ..change }))
 }
 
 fn gone(number: u32) -> Message {
@@ -26,7 +27,12 @@ fn gone(number: u32) -> Message {
 }
 
 fn adopt(held: u32, new: u32) -> Message {
-    Message::Adopt(Adopt { held_version: version(held), version: version(new), capacity: LEFT, is_failback: None })
+    Message::Registration(RegistrationMessage::Adopt(Adopt {
+        held_version: version(held),
+        version: version(new),
+        capacity: LEFT,
+        is_failback: None,
+    }))
 }
 
 /// A hub that stands by for node 1, whose home is hub 100.
@@ -47,7 +53,7 @@ fn replica_answers_over_own_connection() {
     bench.down(connection);
     bench.say(home, &copy(vec![Record { version: version(2), ..record(1) }]));
     match &bench.ask(requester, request(2, RequestMode::Forward))[..] {
-        [(to, Message::Request(carry))] if carry.hop().is_some() => {
+        [(to, Message::Request(RequestMessage::Request(carry)))] if carry.hop().is_some() => {
             assert_eq!((*to, carry.hop().unwrap().provider), (home, Some(node(1))))
         }
         other => panic!("{other:?}"),
@@ -62,7 +68,7 @@ fn home_scope_uses_replicas_when_orphaned() {
     assert_eq!(refused(&bench.ask(requester, near(1))), (requester, Reason::NotFound));
     bench.wait(LIVELY);
     assert_eq!(forwarded(&bench.ask(requester, near(2))).0, connection);
-    bench.say(home, &Message::Pong(0));
+    bench.say(home, &Message::Probe(ProbeMessage::Pong(0)));
     assert_eq!(refused(&bench.ask(requester, near(3))), (requester, Reason::NotFound));
 }
 
@@ -70,14 +76,19 @@ fn home_scope_uses_replicas_when_orphaned() {
 fn adopt_makes_standby_the_home() {
     let (mut bench, home, connection) = standing_by();
     let sent = bench.say(connection, &adopt(1, 2));
-    assert_eq!(sent[0], (home, Message::Claim { node: node(1), version: version(2) }));
-    assert!(matches!(&sent[1], (to, Message::Lease { version: held, .. }) if *to == connection && *held == version(2)));
+    assert_eq!(sent[0], (home, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) })));
+    assert!(
+        matches!(&sent[1], (to, Message::Registration(RegistrationMessage::Lease { version: held, .. })) if *to == connection && *held == version(2))
+    );
     let status = bench.hub.status(bench.now);
     assert_eq!((status.nodes, status.replicas, bench.hub.counters().adoptions), (1, 0, 1));
     assert_eq!(bench.hub.index(bench.now, None, 1)[0].capacity, LEFT);
     assert!(bench.events.iter().any(|event| matches!(event, HubEvent::Published { .. })));
     // The answer may be lost, and the home may speak late.
-    assert!(matches!(bench.say(connection, &adopt(1, 2))[..], [(_, Message::Lease { .. })]));
+    assert!(matches!(
+        bench.say(connection, &adopt(1, 2))[..],
+        [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
+    ));
     bench.say(home, &copy(vec![record(1)]));
     bench.say(home, &gone(2));
     assert_eq!(bench.hub.status(bench.now).nodes, 1);
@@ -86,11 +97,22 @@ fn adopt_makes_standby_the_home() {
 #[test]
 fn unknown_version_requests_full_record() {
     let (mut bench, home, connection) = standing_by();
-    for wrong in [adopt(2, 3), adopt(1, 1), Message::Renew(Renew { version: version(1), capacity: None })] {
-        assert_eq!(bench.say(connection, &wrong), [(connection, Message::UnknownVersion)], "{wrong:?}");
+    for wrong in [
+        adopt(2, 3),
+        adopt(1, 1),
+        Message::Registration(RegistrationMessage::Renew(Renew { version: version(1), capacity: None })),
+    ] {
+        assert_eq!(
+            bench.say(connection, &wrong),
+            [(connection, Message::Registration(RegistrationMessage::UnknownVersion))],
+            "{wrong:?}"
+        );
     }
-    let sent = bench.say(connection, &Message::Publish(Record { version: version(2), ..record(1) }));
-    assert_eq!(sent[0], (home, Message::Claim { node: node(1), version: version(2) }));
+    let sent = bench.say(
+        connection,
+        &Message::Registration(RegistrationMessage::Publish(Record { version: version(2), ..record(1) })),
+    );
+    assert_eq!(sent[0], (home, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) })));
     assert_eq!(bench.hub.status(bench.now).replicas, 0);
 }
 
@@ -105,7 +127,7 @@ fn replica_expires_without_home_liveness() {
     assert_eq!(bench.hub.status(bench.now).replicas, 1);
     for _ in 0..5 {
         bench.wait(Duration::from_secs(15));
-        bench.say(home, &Message::Pong(0));
+        bench.say(home, &Message::Probe(ProbeMessage::Pong(0)));
     }
     assert_eq!((bench.hub.status(bench.now).replicas, bench.hub.counters().expiries), (0, 0));
     assert!(!bench.closed.iter().any(|(closed, _)| *closed == connection));
@@ -128,7 +150,7 @@ fn shift(number: u32, versions: u32, x: i32) -> Message {
 }
 
 fn retell(number: u32, nodes: Vec<u32>) -> Message {
-    Message::ResyncRequest(ResyncRequest { number, nodes })
+    Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes }))
 }
 
 #[test]
@@ -149,7 +171,13 @@ fn missed_update_requests_full_resync() {
     assert_eq!(bench.say(home, &shift(4, 1, 1)), [(home, retell(4, vec![]))]);
     assert_eq!(bench.hub.directory.get(node(1)).unwrap().record(), record(1));
     let again = Record { version: version(4), ..record(1) };
-    bench.say(home, &Message::ReplicaUpdate(ReplicaUpdate { sequence: 5, ..copies(vec![again.clone()]) }));
+    bench.say(
+        home,
+        &Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
+            sequence: 5,
+            ..copies(vec![again.clone()])
+        })),
+    );
     assert_eq!(bench.hub.directory.get(node(1)).unwrap().record(), again);
     // Over another connection nothing is known.
     let other = bench.up(100, Role::SuperNode);
@@ -160,7 +188,7 @@ fn missed_update_requests_full_resync() {
 fn released_replica_requested_when_it_moves() {
     let (mut bench, home, _) = standing_by();
     let peer = bench.up(101, Role::SuperNode);
-    let claim = Message::Claim { node: node(1), version: version(2) };
+    let claim = Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) });
     bench.say(peer, &claim);
     assert_eq!(bench.hub.status(bench.now).replicas, 1, "its home is there and holds on to it");
     bench.wait(LIVELY);
@@ -182,14 +210,20 @@ fn what_was_overtaken_is_not_believed() {
     let (mut bench, home, _) = standing_by();
     let other = bench.up(100, Role::SuperNode);
     let newer = Record { version: version(2), ..record(1) };
-    bench.say(other, &Message::ReplicaUpdate(ReplicaUpdate { sequence: 5, ..copies(vec![newer]) }));
+    bench.say(
+        other,
+        &Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate { sequence: 5, ..copies(vec![newer]) })),
+    );
     assert_eq!(bench.say(home, &gone(2)), [(home, retell(2, vec![]))]);
     assert_eq!(bench.say(home, &copy(vec![])), [(home, retell(1, vec![]))]);
     assert!(bench.say(other, &shift(6, 1, 1)).is_empty(), "it goes on over the other connection");
     bench.down(other);
     assert_eq!(bench.say(home, &copy(vec![])), [(home, retell(1, vec![]))]);
     assert_eq!(bench.hub.status(bench.now).replicas, 1);
-    bench.say(home, &Message::ReplicaUpdate(ReplicaUpdate { sequence: 7, ..copies(vec![]) }));
+    bench.say(
+        home,
+        &Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate { sequence: 7, ..copies(vec![]) })),
+    );
     assert_eq!(bench.hub.status(bench.now).replicas, 0);
 }
 
@@ -231,7 +265,7 @@ fn contested_claim_applies_when_home_gone() {
     let (mut bench, home, connection) = standing_by();
     let other = bench.up(101, Role::SuperNode);
     bench.down(connection);
-    bench.say(other, &Message::Claim { node: node(1), version: version(2) });
+    bench.say(other, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) }));
     assert_eq!(bench.hub.status(bench.now).replicas, 1, "a home that lives is believed");
     bench.down(home);
     assert_eq!(bench.hub.status(bench.now).replicas, 0);

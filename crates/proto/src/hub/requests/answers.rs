@@ -12,7 +12,8 @@ use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::time::Time;
 use crate::wire::{
-    Accept, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request, RouteDirection,
+    Accept, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request, RequestMessage,
+    RouteDirection,
 };
 
 /// When to ask again for a copy for which there was no room: subscribers come
@@ -161,7 +162,8 @@ impl Hub {
             return;
         }
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
-        let pending = Message::Pending { id: key.id, requester: asked.named_requester(), provider };
+        let pending =
+            Message::Request(RequestMessage::Pending { id: key.id, requester: asked.named_requester(), provider });
         self.send(connection, Channel::Datagram, traffic, &pending);
     }
 
@@ -215,7 +217,7 @@ impl Hub {
         let (relay, flow) = (accept.id, self.relays.flow_after(&accept));
         accept.id = key.id;
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
-        let message = Message::Accept(accept).encode();
+        let message = Message::Request(RequestMessage::Accept(accept)).encode();
         if !self.relays.charge(relay, message.len()) {
             return self.accepts_too_much(relay);
         }
@@ -270,7 +272,7 @@ impl Hub {
         let requester = asked.named_requester();
         let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
-        self.send(connection, Channel::Datagram, traffic, &Message::Decline(decline));
+        self.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::Decline(decline)));
     }
 
     /// Declines a request that is not remembered.
@@ -279,7 +281,7 @@ impl Hub {
         self.report_declined(connection, request, reason);
         let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
         let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
-        self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+        self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::Request(RequestMessage::Decline(decline)));
     }
 }
 

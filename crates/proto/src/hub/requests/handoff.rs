@@ -12,7 +12,7 @@ use crate::hub::{Hub, RequestOutcome, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{HopAction, HubHop, Message, Reason, Request, Route, RouteDirection};
+use crate::wire::{HopAction, HubHop, Message, ProbeMessage, Reason, Request, RequestMessage, Route, RouteDirection};
 
 /// The least time between two repetitions that go on to another hub. The
 /// requester, who knows the way to its home only, repeats more often than a
@@ -147,7 +147,7 @@ impl Hub {
                 Some(HubHop { cell, direction: way, hops_left: hops.saturating_sub(1), provider })
             }
         };
-        let message = Message::Request(Request {
+        let message = Message::Request(RequestMessage::Request(Request {
             id,
             nonce: asked.nonce,
             spec: asked.spec.clone(),
@@ -155,7 +155,7 @@ impl Hub {
             route: Some(Route { requester: asked.requester, reply_to, hop }),
             copy_target: self.copy_onward(asked, relay.is_some()),
             connect_to: asked.connect_to,
-        });
+        }));
         self.send(connection, Channel::Datagram, Traffic::Lookup, &message);
     }
 
@@ -346,7 +346,7 @@ impl Hub {
         self.counters.suspensions += 1;
         self.directory.suspend(node);
         if let Some(connection) = self.connection_to(node) {
-            self.send(connection, Channel::Datagram, Traffic::Renew, &Message::Ping(0));
+            self.send(connection, Channel::Datagram, Traffic::Renew, &Message::Probe(ProbeMessage::Ping(0)));
         }
     }
 

@@ -13,7 +13,7 @@ use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{Message, Reason};
+use crate::wire::{Message, Reason, RequestMessage};
 
 /// Longest time that a request is held after it came.
 const GRACE: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ impl Hub {
             connection,
             Channel::Datagram,
             Traffic::Lookup,
-            &Message::Pending { id: key.id, requester: None, provider: None },
+            &Message::Request(RequestMessage::Pending { id: key.id, requester: None, provider: None }),
         );
     }
 

@@ -13,7 +13,7 @@ use crate::ids::{NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{Decline, HubHop, Message, Reason, RouteDirection};
+use crate::wire::{Decline, HubHop, Message, Reason, RequestMessage, RouteDirection};
 
 impl Hub {
     /// Another hub passes a request on to this one.
@@ -22,8 +22,9 @@ impl Hub {
         passed.reply_to = self.told_by_hub(from.connection, passed.reply_to);
         let key = RequestKey { requester: if relay { from.node } else { passed.requester }, id };
         let requester = (!relay).then_some(passed.requester);
-        let taken = Message::RequestAck { id, requester, provider: None };
-        let decline = |reason| Message::Decline(Decline { id, reason, retry_after_ms: None, requester });
+        let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
+        let decline =
+            |reason| Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester }));
         if !self.is_valid_target(from, &passed.request, hop) {
             return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(Reason::NotAllowed));
         }
@@ -154,12 +155,22 @@ impl Hub {
             // what this hub has for it, it has found already.
             let (id, requester) = (key.id, Some(key.requester));
             let decline = Decline { id, reason: Reason::NotFound, retry_after_ms: None, requester };
-            return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+            return self.send(
+                from.connection,
+                Channel::Datagram,
+                Traffic::Lookup,
+                &Message::Request(RequestMessage::Decline(decline)),
+            );
         }
         if !same && !of_node && !self.admit_of(from.node) {
             let (id, requester) = (key.id, Some(key.requester));
             let decline = Decline { id, reason: Reason::TooMany, retry_after_ms: None, requester };
-            return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+            return self.send(
+                from.connection,
+                Channel::Datagram,
+                Traffic::Lookup,
+                &Message::Request(RequestMessage::Decline(decline)),
+            );
         }
         if !refused {
             self.send(from.connection, Channel::Datagram, Traffic::Lookup, taken);
@@ -222,7 +233,7 @@ impl Hub {
             return;
         };
         let (connection, requester) = (asked.connection, asked.named_requester());
-        let found = Message::RequestAck { id: key.id, requester, provider: Some(provider) };
+        let found = Message::Request(RequestMessage::RequestAck { id: key.id, requester, provider: Some(provider) });
         self.send(connection, Channel::Datagram, Traffic::Lookup, &found);
     }
 

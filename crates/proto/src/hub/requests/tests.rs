@@ -9,7 +9,10 @@ use crate::ids::{ConnectionId, RequestId};
 use crate::random::SplitMix64;
 use crate::record::Record;
 use crate::service::{Role, Service};
-use crate::wire::{Decline, Hop, HopAction, HopReport, Message, ProviderAddress, Reason, Request, RequestMode, Route};
+use crate::wire::{
+    Decline, Hop, HopAction, HopReport, Message, ProbeMessage, ProviderAddress, Reason, RegistrationMessage,
+    ReplicationMessage, Request, RequestMessage, RequestMode, Route,
+};
 
 #[test]
 fn request_carries_reply_address() {
@@ -39,7 +42,11 @@ fn repetition_tries_next_and_retries_last() {
     assert_eq!([to(&mut bench), to(&mut bench), to(&mut bench)], [first, second, second]);
     bench.wait(Duration::from_millis(100));
     let sent = bench.ask(requester, request(1, RequestMode::Forward));
-    assert_eq!(sent[0], (second, Message::Ping(0)), "who is suspended until it speaks is asked to speak");
+    assert_eq!(
+        sent[0],
+        (second, Message::Probe(ProbeMessage::Ping(0))),
+        "who is suspended until it speaks is asked to speak"
+    );
     assert_eq!(refused(&sent[1..]), (requester, Reason::Unreachable));
     assert_eq!((bench.hub.counters().suspensions, bench.hub.counters().failures), (1, 2));
 }
@@ -52,10 +59,17 @@ fn pending_provider_is_kept() {
     for _ in 0..5 {
         let (connection, _) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
         assert_eq!(connection, provider);
-        let pending = Message::Pending { id: RequestId(1), requester: Some(node(2)), provider: None };
+        let pending =
+            Message::Request(RequestMessage::Pending { id: RequestId(1), requester: Some(node(2)), provider: None });
         let told = bench.say(provider, &pending);
         let at = Some(ProviderAddress { node: node(1), addresses: vec![address(1)] });
-        assert_eq!(told, [(requester, Message::Pending { id: RequestId(1), requester: None, provider: at })]);
+        assert_eq!(
+            told,
+            [(
+                requester,
+                Message::Request(RequestMessage::Pending { id: RequestId(1), requester: None, provider: at })
+            )]
+        );
     }
 }
 
@@ -98,18 +112,25 @@ fn young_hub_holds_unmatched_request() {
     let mut bench = Bench::young(HubConfig::new(node(200), HubKind::SuperNode, 1));
     let requester = bench.requester(2);
     let sent = bench.ask(requester, request(1, RequestMode::Forward));
-    assert!(matches!(sent[..], [(_, Message::Pending { .. })]), "{sent:?}");
+    assert!(matches!(sent[..], [(_, Message::Request(RequestMessage::Pending { .. }))]), "{sent:?}");
     // It has been held as long as it may: the requester need not wait before it asks again.
     let sent = bench.wait(Duration::from_secs(3));
     assert!(
         matches!(
             sent[..],
-            [(_, Message::Decline(Decline { reason: Reason::NotYetKnown, retry_after_ms: Some(0), .. }))]
+            [(
+                _,
+                Message::Request(RequestMessage::Decline(Decline {
+                    reason: Reason::NotYetKnown,
+                    retry_after_ms: Some(0),
+                    ..
+                }))
+            )]
         ),
         "{sent:?}"
     );
     bench.wait(Duration::from_secs(56));
-    bench.say(requester, &Message::Ping(0));
+    bench.say(requester, &Message::Probe(ProbeMessage::Ping(0)));
     bench.wait(Duration::from_secs(2));
     assert_eq!(refused(&bench.ask(requester, request(2, RequestMode::Forward))), (requester, Reason::NotFound));
 }
@@ -120,7 +141,7 @@ fn equal_providers_alternate_before_full_ones() {
     let (a, b, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let full = Record { capacity: crate::record::Capacity { streams: 0, uplink_kbps: 0 }, ..record(4) };
     let c = bench.up(4, Role::Node);
-    bench.say(c, &Message::Publish(full));
+    bench.say(c, &Message::Registration(RegistrationMessage::Publish(full)));
     let connections: Vec<ConnectionId> =
         (1..=9).map(|id| forwarded(&bench.ask(requester, request(id, RequestMode::Forward))).0).collect();
     assert_eq!(connections, [a, b, a, b, a, b, a, b, a]);
@@ -130,7 +151,10 @@ fn equal_providers_alternate_before_full_ones() {
 fn nearest_first_with_requester_as_origin() {
     let mut bench = Bench::new();
     let far = bench.up(1, Role::Node);
-    bench.say(far, &Message::Publish(Record { cell: Cell::new(500, 500), ..record(1) }));
+    bench.say(
+        far,
+        &Message::Registration(RegistrationMessage::Publish(Record { cell: Cell::new(500, 500), ..record(1) })),
+    );
     let (near, requester) = (bench.provider(2), bench.requester(3));
     for (id, area, to) in [(1, Area::Anywhere, near), (2, Area::Nearest(Cell::new(499, 499)), far)] {
         let asked = request(id, RequestMode::Forward).with(|spec| spec.area = area);
@@ -202,7 +226,7 @@ fn provider_traces_only_its_own_hop() {
     let (provider, requester) = (bench.provider(1), bench.requester(2));
     let sent = bench.ask(requester, request(1, RequestMode::Forward).with(|spec| spec.trace = true));
     let id = sent.iter().find_map(|(_, message)| match message {
-        Message::Request(forward) if forward.hop().is_none() => Some(forward.id),
+        Message::Request(RequestMessage::Request(forward)) if forward.hop().is_none() => Some(forward.id),
         _ => None,
     });
     let hop = |number, step| Hop {
@@ -217,12 +241,18 @@ fn provider_traces_only_its_own_hop() {
         round_trip_us: None,
         connected_us: None,
     };
-    let mut said =
-        |hop| bench.say(provider, &Message::HopReport(HopReport { id: id.unwrap(), requester: Some(node(2)), hop }));
+    let mut said = |hop| {
+        bench.say(
+            provider,
+            &Message::Request(RequestMessage::HopReport(HopReport { id: id.unwrap(), requester: Some(node(2)), hop })),
+        )
+    };
     assert!(said(hop(2, HopAction::ReusedConnection)).is_empty(), "that of another hub");
     assert!(said(hop(1, HopAction::Exhausted)).is_empty(), "that of a hub");
     match &said(hop(1, HopAction::ReusedConnection))[..] {
-        [(to, Message::HopReport(traced))] => assert_eq!((*to, traced.hop.node), (requester, node(1))),
+        [(to, Message::Request(RequestMessage::HopReport(traced)))] => {
+            assert_eq!((*to, traced.hop.node), (requester, node(1)))
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -256,25 +286,41 @@ fn active_requests_fill_the_table() {
 fn looped_request_is_declined() {
     let mut bench = Bench::new();
     let (requester, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
-    bench.say(other, &Message::ReplicaUpdate(copies(vec![record(1)])));
-    let asked = Message::Request(carried(1).with_hop(|hop| hop.provider = None));
+    bench.say(other, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(1)]))));
+    let asked = Message::Request(RequestMessage::Request(carried(1).with_hop(|hop| hop.provider = None)));
     let to_other = |sent: &[(ConnectionId, Message)]| {
         sent.iter().any(|(connection, message)| {
             *connection == other
-                && matches!(message, Message::Request(Request { route: Some(Route { hop: Some(_), .. }), .. }))
+                && matches!(
+                    message,
+                    Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: Some(_), .. }), .. }))
+                )
         })
     };
     assert!(to_other(&bench.say(requester, &asked)));
-    bench.say(other, &Message::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None });
+    bench.say(
+        other,
+        &Message::Request(RequestMessage::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None }),
+    );
     for _ in 0..2 {
         bench.wait(Duration::from_millis(300));
         assert_eq!(refused(&bench.say(other, &asked)), (other, Reason::NotFound));
         assert!(to_other(&bench.say(requester, &asked)), "the requester's repetition goes the same way");
-        bench.say(other, &Message::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None });
+        bench.say(
+            other,
+            &Message::Request(RequestMessage::RequestAck {
+                id: RequestId(1),
+                requester: Some(node(50)),
+                provider: None,
+            }),
+        );
     }
     let last =
         Decline { id: RequestId(1), reason: Reason::Unreachable, retry_after_ms: None, requester: Some(node(50)) };
-    assert_eq!(refused(&bench.say(other, &Message::Decline(last))), (requester, Reason::Unreachable));
+    assert_eq!(
+        refused(&bench.say(other, &Message::Request(RequestMessage::Decline(last)))),
+        (requester, Reason::Unreachable)
+    );
 }
 
 #[test]
@@ -288,7 +334,7 @@ fn hubs_in_turn_take_little_room() {
         bench.provider(1);
         for _ in 0..5_000 {
             let hub = hubs[random.below(3) as usize];
-            bench.say(hub, &Message::Request(carried(random.below(60) as u32)));
+            bench.say(hub, &Message::Request(RequestMessage::Request(carried(random.below(60) as u32))));
             bench.wait(Duration::from_millis(random.below(3)));
             let room = |hub| bench.hub.remotes.get(node(hub)).map_or(0, |hub| hub.requests.len());
             assert!([100, 101, 102].into_iter().all(|hub| room(hub) <= 4 * 16), "seed {seed}");
@@ -310,13 +356,13 @@ fn only_who_waits_is_looked_at() {
     }
     assert_eq!(held(&bench), 3);
     let provider = bench.up(1, Role::Node);
-    let sent = bench.say(provider, &Message::Publish(record(1)));
+    let sent = bench.say(provider, &Message::Registration(RegistrationMessage::Publish(record(1))));
     assert_eq!(
         (
             sent.iter()
                 .filter(|(_, message)| matches!(
                     message,
-                    Message::Request(Request { route: Some(Route { hop: None, .. }), .. })
+                    Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: None, .. }), .. }))
                 ))
                 .count(),
             held(&bench)
@@ -337,7 +383,8 @@ fn pending_messages_are_few() {
     let mut bench = Bench::new();
     let (provider, requester) = (bench.provider(1), bench.requester(2));
     forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
-    let pending = Message::Pending { id: RequestId(1), requester: Some(node(2)), provider: None };
+    let pending =
+        Message::Request(RequestMessage::Pending { id: RequestId(1), requester: Some(node(2)), provider: None });
     let told = (0..1_000).map(|_| bench.say(provider, &pending).len()).sum::<usize>();
     assert!((1..=10).contains(&told), "{told}");
     bench.wait(Duration::from_secs(1));

@@ -8,7 +8,9 @@ use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Reason, Request};
+use crate::wire::{
+    Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Reason, Request, RequestMessage,
+};
 
 /// The most reports on one request that a hub makes or passes on.
 const MAX_REPORTS: u8 = 32;
@@ -52,7 +54,12 @@ impl Hub {
         if request.spec.trace {
             let hop = self.own_hop(HopAction::Exhausted, Some(reason));
             let traced = HopReport { id: request.id, requester: None, hop };
-            self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::HopReport(traced));
+            self.send(
+                connection,
+                Channel::Datagram,
+                Traffic::Lookup,
+                &Message::Request(RequestMessage::HopReport(traced)),
+            );
         }
     }
 
@@ -118,6 +125,6 @@ impl Hub {
         let Some(asked) = self.requests.get(key) else { return };
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let traced = HopReport { id: key.id, requester: asked.named_requester(), hop };
-        self.send(connection, Channel::Datagram, traffic, &Message::HopReport(traced));
+        self.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::HopReport(traced)));
     }
 }

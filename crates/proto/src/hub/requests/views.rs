@@ -12,7 +12,10 @@ use crate::ids::{ConnectionId, NodeId};
 use crate::record::{Capacity, Record};
 use crate::service::{Role, Service};
 use crate::time::Time;
-use crate::wire::{Hop, HopAction, HopReport, MAX_TRACED_HOPS, Message, Reason, Renew, Request, RequestMode};
+use crate::wire::{
+    Hop, HopAction, HopReport, MAX_TRACED_HOPS, Message, ProbeMessage, Reason, RegistrationMessage, Renew,
+    ReplicationMessage, Request, RequestMessage, RequestMode,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -23,7 +26,7 @@ fn traced(id: u32, mode: RequestMode) -> Request {
 /// The reports among what was sent, and to whom they went.
 fn reports(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, Hop)> {
     let report = |(connection, message): &(ConnectionId, Message)| match message {
-        Message::HopReport(traced) => Some((*connection, traced.hop.clone())),
+        Message::Request(RequestMessage::HopReport(traced)) => Some((*connection, traced.hop.clone())),
         _ => None,
     };
     sent.iter().filter_map(report).collect()
@@ -35,7 +38,9 @@ fn steps(sent: &[(ConnectionId, Message)]) -> Vec<(HopAction, Option<NodeId>, Op
 
 fn handed(sent: &[(ConnectionId, Message)]) -> Option<(ConnectionId, Request)> {
     sent.iter().find_map(|(connection, message)| match message {
-        Message::Request(forward) if forward.hop().is_none() => Some((*connection, forward.clone())),
+        Message::Request(RequestMessage::Request(forward)) if forward.hop().is_none() => {
+            Some((*connection, forward.clone()))
+        }
         _ => None,
     })
 }
@@ -92,21 +97,21 @@ fn a_silent_provider_is_told_of() {
 fn forwarded_trace_reports_are_bounded() {
     let mut bench = Bench::new();
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    bench.say(peer, &Message::ReplicaUpdate(copies(vec![record(1)])));
+    bench.say(peer, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(1)]))));
     let sent = bench.ask(requester, traced(1, RequestMode::Relay));
     assert_eq!(steps(&sent), [(HopAction::PassedToHub, Some(node(100)), None, 0)]);
     let carried = sent.iter().find_map(|(_, message)| match message {
-        Message::Request(carry) if carry.hop().is_some() => Some(carry.id),
+        Message::Request(RequestMessage::Request(carry)) if carry.hop().is_some() => Some(carry.id),
         _ => None,
     });
     let id = carried.unwrap();
-    bench.say(peer, &Message::RequestAck { id, requester: None, provider: None });
+    bench.say(peer, &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }));
     bench.wait(50 * MS);
     let hop =
         |number| Hop { node: node(9), index: number, elapsed_us: 10_000, tier: None, ..reports(&sent)[0].1.clone() };
     let say = |bench: &mut Bench, number| {
         let report = HopReport { id, requester: None, hop: hop(number) };
-        reports(&bench.say(peer, &Message::HopReport(report)))
+        reports(&bench.say(peer, &Message::Request(RequestMessage::HopReport(report))))
     };
     let passed = say(&mut bench, 1);
     let [(to, hop)] = &passed[..] else { panic!("{passed:?}") };
@@ -116,7 +121,7 @@ fn forwarded_trace_reports_are_bounded() {
     let all: usize = (0..100).map(|_| say(&mut bench, 2).len()).sum();
     assert_eq!(all, 30, "with the two before it");
     let stray = HopReport { id, requester: Some(node(2)), hop: hop.clone() };
-    assert!(bench.say(peer, &Message::HopReport(stray)).is_empty());
+    assert!(bench.say(peer, &Message::Request(RequestMessage::HopReport(stray))).is_empty());
 }
 
 #[test]
@@ -177,7 +182,13 @@ impl SelectionFixture {
         let mut providers = BTreeMap::new();
         for (number, place) in (1..).zip(places) {
             let connection = bench.up(number, Role::Node);
-            bench.say(connection, &Message::Publish(Record { cell: Cell::new(*place, 0), ..record(number) }));
+            bench.say(
+                connection,
+                &Message::Registration(RegistrationMessage::Publish(Record {
+                    cell: Cell::new(*place, 0),
+                    ..record(number)
+                })),
+            );
             providers.insert(node(number), connection);
         }
         let requester = bench.requester(100);
@@ -193,13 +204,14 @@ impl SelectionFixture {
             SelectionEvent::Renew(number, streams, uplink_kbps) => {
                 let capacity = Some(Capacity { streams: *streams, uplink_kbps: *uplink_kbps });
                 let renew = Renew { version: crate::hub::testing::version(1), capacity };
-                self.bench.say(self.providers[&node(*number)], &Message::Renew(renew));
+                self.bench
+                    .say(self.providers[&node(*number)], &Message::Registration(RegistrationMessage::Renew(renew)));
             }
             SelectionEvent::Wait(millis) => {
                 self.bench.wait(MS * *millis as u32);
                 // Everybody lives, and says so.
                 for connection in self.providers.values().chain([&self.requester]) {
-                    self.bench.say(*connection, &Message::Ping(1));
+                    self.bench.say(*connection, &Message::Probe(ProbeMessage::Ping(1)));
                 }
             }
         }

@@ -13,7 +13,7 @@ use crate::machine::{Channel, Traffic};
 use crate::room::RoomId;
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{JoinRoom, LeaveRoom, Message, Reason, Roster, RouteDirection};
+use crate::wire::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster, RouteDirection};
 pub(super) use table::RoomDirectory;
 use table::{GRACE, JoinRefusal, LEASE, MembershipState, RoomEntry, SETTLE};
 
@@ -37,7 +37,7 @@ impl Hub {
         let mut told = self.rooms.get(room, member.node).map(|entry| entry.told).unwrap_or_default();
         let (ahead, owned) = self.ahead(room, way, from.node);
         for (hub, way) in ahead {
-            self.forward_to_hub(hub, &Message::JoinRoom(JoinRoom { direction: Some(way), ..join }));
+            self.forward_to_hub(hub, &Message::Room(RoomMessage::JoinRoom(JoinRoom { direction: Some(way), ..join })));
             told.record_hub(hub);
         }
         let entry = RoomEntry { member, via: from.node, owned, told, state: MembershipState::In, until: now + LEASE };
@@ -91,7 +91,7 @@ impl Hub {
         };
         let below = |via: &NodeId| *via != from.node && self.relation(*via) != Some(Relation::Sibling);
         let vias: Vec<NodeId> = vias.into_iter().filter(below).collect();
-        let message = Message::Roster(roster);
+        let message = Message::Room(RoomMessage::Roster(roster));
         vias.into_iter().for_each(|via| self.tell_room(via, &message));
     }
 
@@ -159,9 +159,9 @@ impl Hub {
         let onward = Some(if self.is_root() { RouteDirection::Across } else { RouteDirection::Up });
         let ahead = self.ahead(room, way, via).0.into_iter().map(|(hub, _)| hub);
         let untold: Vec<NodeId> = ahead.filter(|hub| !told.has(*hub)).collect();
-        let join = Message::JoinRoom(JoinRoom { room, member, direction: onward });
+        let join = Message::Room(RoomMessage::JoinRoom(JoinRoom { room, member, direction: onward }));
         untold.iter().for_each(|hub| self.forward_to_hub(*hub, &join));
-        let quit = Message::LeaveRoom(LeaveRoom { room, node: member.node, direction: onward });
+        let quit = Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room, node: member.node, direction: onward }));
         told.iter().chain(untold).for_each(|hub| self.forward_to_hub(hub, &quit));
     }
 
@@ -177,14 +177,17 @@ impl Hub {
         let Some(reason) = reason else { return };
         let (owner, members) = (self.config.node, Vec::new());
         let roster = Roster { room, owner, members, to: Some(node), refused: Some(reason) };
-        self.tell_room(from.node, &Message::Roster(roster));
+        self.tell_room(from.node, &Message::Room(RoomMessage::Roster(roster)));
     }
 
     /// Lists who is in to one member.
     fn tell_member(&mut self, room: RoomId, node: NodeId) {
         let Some(via) = self.rooms.get(room, node).map(|entry| entry.via) else { return };
         let (owner, members) = (self.config.node, self.rooms.list(room));
-        self.tell_room(via, &Message::Roster(Roster { room, owner, members, to: Some(node), refused: None }));
+        self.tell_room(
+            via,
+            &Message::Room(RoomMessage::Roster(Roster { room, owner, members, to: Some(node), refused: None })),
+        );
     }
 
     /// Lists who is in to all; soon, if they were told just now. Returns whether it did.
@@ -193,7 +196,7 @@ impl Hub {
             return false;
         }
         let (owner, members) = (self.config.node, self.rooms.list(room));
-        let message = Message::Roster(Roster { room, owner, members, to: None, refused: None });
+        let message = Message::Room(RoomMessage::Roster(Roster { room, owner, members, to: None, refused: None }));
         self.rooms.member_remotes(room).into_iter().for_each(|via| self.tell_room(via, &message));
         true
     }

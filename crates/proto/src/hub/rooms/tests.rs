@@ -6,6 +6,7 @@ use crate::grid::Cell;
 use crate::ids::ConnectionId;
 use crate::room::{MAX_MEMBERS, RoomMember};
 use crate::service::ServiceSet;
+use crate::wire::HierarchyMessage;
 
 const ROOM: RoomId = RoomId(7);
 
@@ -14,12 +15,14 @@ fn member(number: u8) -> RoomMember {
 }
 
 fn join(number: u8, way: Option<RouteDirection>) -> Message {
-    Message::JoinRoom(JoinRoom { room: ROOM, member: member(number), direction: way })
+    Message::Room(RoomMessage::JoinRoom(JoinRoom { room: ROOM, member: member(number), direction: way }))
 }
 
 fn rosters(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, Vec<NodeId>)> {
     let roster = |(connection, message): &(ConnectionId, Message)| match message {
-        Message::Roster(roster) => Some((*connection, roster.members.iter().map(|member| member.node).collect())),
+        Message::Room(RoomMessage::Roster(roster)) => {
+            Some((*connection, roster.members.iter().map(|member| member.node).collect()))
+        }
         _ => None,
     };
     sent.iter().filter_map(roster).collect()
@@ -35,7 +38,7 @@ fn roster_change_goes_to_all_members() {
     assert_eq!(rosters(&bench.say(b, &join(2, None))), [(a, both.clone()), (b, both.clone())]);
     assert_eq!(rosters(&bench.say(a, &join(1, None))), [(a, both)]);
     bench.wait(PACE);
-    let quit = Message::LeaveRoom(LeaveRoom { room: ROOM, node: node(2), direction: None });
+    let quit = Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room: ROOM, node: node(2), direction: None }));
     assert_eq!(rosters(&bench.say(b, &quit)), [(a, vec![node(1)])]);
     assert!(bench.say(a, &join(2, None)).is_empty(), "a node speaks for itself");
 }
@@ -65,8 +68,15 @@ fn join_crosses_owners_and_roster_returns() {
     let sent = bench.say(peer, &join(50, Some(RouteDirection::Across)));
     assert_eq!(rosters(&sent), [(a, vec![node(1), node(50)]), (peer, vec![node(1), node(50)])]);
     bench.say(b, &join(2, None));
-    let list =
-        |to| Message::Roster(Roster { room: ROOM, owner: node(100), members: vec![member(50)], to, refused: None });
+    let list = |to| {
+        Message::Room(RoomMessage::Roster(Roster {
+            room: ROOM,
+            owner: node(100),
+            members: vec![member(50)],
+            to,
+            refused: None,
+        }))
+    };
     assert_eq!(rosters(&bench.say(peer, &list(None))), [(a, vec![node(50)]), (b, vec![node(50)])]);
     assert_eq!(rosters(&bench.say(peer, &list(Some(node(2))))), [(b, vec![node(50)])]);
 }
@@ -83,19 +93,25 @@ fn rooms_and_members_are_bounded() {
         let member = member((room % 200) as u8);
         bench.say(
             peer,
-            &Message::JoinRoom(JoinRoom { room: RoomId(room), member, direction: Some(RouteDirection::Across) }),
+            &Message::Room(RoomMessage::JoinRoom(JoinRoom {
+                room: RoomId(room),
+                member,
+                direction: Some(RouteDirection::Across),
+            })),
         );
     }
     assert_eq!(bench.hub.rooms.rooms.len(), MAX_ROOMS);
 }
 
 fn quit(number: u8, way: Option<RouteDirection>) -> Message {
-    Message::LeaveRoom(LeaveRoom { room: ROOM, node: node(number), direction: way })
+    Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room: ROOM, node: node(number), direction: way }))
 }
 
 fn refusals(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, NodeId, Reason)> {
     let refusal = |(connection, message): &(ConnectionId, Message)| match message {
-        Message::Roster(Roster { to: Some(to), refused: Some(reason), .. }) => Some((*connection, *to, *reason)),
+        Message::Room(RoomMessage::Roster(Roster { to: Some(to), refused: Some(reason), .. })) => {
+            Some((*connection, *to, *reason))
+        }
         _ => None,
     };
     sent.iter().filter_map(refusal).collect()
@@ -126,7 +142,10 @@ fn refusal_reaches_the_refused_node() {
     bench.say(b, &join(2, None));
     let (owner, members) = (node(100), Vec::new());
     let no = Roster { room: ROOM, owner, members, to: Some(node(1)), refused: Some(Reason::TooMany) };
-    assert_eq!(bench.say(peer, &Message::Roster(no.clone())), [(a, Message::Roster(no))]);
+    assert_eq!(
+        bench.say(peer, &Message::Room(RoomMessage::Roster(no.clone()))),
+        [(a, Message::Room(RoomMessage::Roster(no)))]
+    );
     // The node then says that it has left, and whoever has noted it forgets it.
     assert!(bench.say(a, &quit(1, None)).contains(&(peer, quit(1, Some(RouteDirection::Across)))));
 }
@@ -138,14 +157,20 @@ fn only_notified_hubs_refuse_member() {
     let sent = bench.say(a, &join(1, None));
     for (number, top) in (100..).zip(tops) {
         let (owner, members, to) = (node(number), Vec::new(), Some(node(1)));
-        let no = Message::Roster(Roster { room: ROOM, owner, members, to, refused: Some(Reason::TooMany) });
+        let no = Message::Room(RoomMessage::Roster(Roster {
+            room: ROOM,
+            owner,
+            members,
+            to,
+            refused: Some(Reason::TooMany),
+        }));
         let was_told = sent.contains(&(top, join(1, Some(RouteDirection::Across))));
         assert_eq!(!bench.say(top, &no).is_empty(), was_told, "{number}");
     }
     // Nor does anybody list who is in that has nothing to do with rooms here.
     bench.hub.remotes.relate(node(100), Relation::StandbyOnly);
     let list = Roster { room: ROOM, owner: node(100), members: vec![member(9)], to: None, refused: None };
-    assert!(bench.say(tops[0], &Message::Roster(list)).is_empty());
+    assert!(bench.say(tops[0], &Message::Room(RoomMessage::Roster(list))).is_empty());
 }
 
 /// A hub with two parents, and the connections to them.
@@ -190,15 +215,25 @@ fn rooms_per_node_are_limited() {
     let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
     let mut words = 0;
     for room in 0..10 * MAX_ROOMS as u64 {
-        words +=
-            bench.say(a, &Message::JoinRoom(JoinRoom { room: RoomId(room), member: member(1), direction: None })).len();
+        words += bench
+            .say(
+                a,
+                &Message::Room(RoomMessage::JoinRoom(JoinRoom {
+                    room: RoomId(room),
+                    member: member(1),
+                    direction: None,
+                })),
+            )
+            .len();
         bench.wait(std::time::Duration::from_millis(1));
     }
     assert_eq!(bench.hub.rooms.of[&node(1)].len(), MAX_ROOMS_EACH);
     assert!(words <= 2 * MAX_ROOMS_EACH, "{words} answers");
     for room in 0..crate::node::MAX_ROOMS as u64 {
-        let sent =
-            bench.say(b, &Message::JoinRoom(JoinRoom { room: RoomId(room), member: member(2), direction: None }));
+        let sent = bench.say(
+            b,
+            &Message::Room(RoomMessage::JoinRoom(JoinRoom { room: RoomId(room), member: member(2), direction: None })),
+        );
         assert!(sent.iter().any(|(connection, _)| *connection == b), "room {room}: {sent:?}");
     }
 }
@@ -229,7 +264,7 @@ fn endless_changes_are_rate_limited() {
     let restless = bench.up(150, Role::Node);
     let to_all = |sent: Vec<(ConnectionId, Message)>| -> Vec<Roster> {
         let roster = |(connection, message)| match message {
-            Message::Roster(roster) if connection == restless && roster.to.is_none() => Some(roster),
+            Message::Room(RoomMessage::Roster(roster)) if connection == restless && roster.to.is_none() => Some(roster),
             _ => None,
         };
         sent.into_iter().filter_map(roster).collect()
@@ -237,8 +272,11 @@ fn endless_changes_are_rate_limited() {
     let mut lists = Vec::new();
     for step in 0..100 {
         let cell = Cell::new(step % 2, 0);
-        let word =
-            Message::JoinRoom(JoinRoom { room: ROOM, member: RoomMember { cell, ..member(150) }, direction: None });
+        let word = Message::Room(RoomMessage::JoinRoom(JoinRoom {
+            room: ROOM,
+            member: RoomMember { cell, ..member(150) },
+            direction: None,
+        }));
         lists.extend(to_all([bench.say(restless, &word), bench.wait(PACE)].concat()));
     }
     assert!((9..=12).contains(&lists.len()), "{} lists in ten seconds", lists.len());
@@ -265,12 +303,18 @@ fn unregistered_hub_is_no_child() {
     bench.say(hub, &quit(1, Some(RouteDirection::Up)));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)]);
     let child = bench.up(101, Role::SuperNode);
-    bench.say(child, &Message::RegisterChild { tier: 0 });
+    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
     bench.say(child, &join(2, Some(RouteDirection::Across)));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)], "one below speaks to the owners through this hub only");
     bench.say(child, &join(2, None));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1), member(2)]);
-    let list = Message::Roster(Roster { room: ROOM, owner: node(101), members: Vec::new(), to: None, refused: None });
+    let list = Message::Room(RoomMessage::Roster(Roster {
+        room: ROOM,
+        owner: node(101),
+        members: Vec::new(),
+        to: None,
+        refused: None,
+    }));
     assert!(bench.say(child, &list).is_empty(), "lists come from above");
 }
 

@@ -9,7 +9,9 @@ use crate::ids::ConnectionId;
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::service::{Role, ServiceSet};
-use crate::wire::{Message, Request, RequestMode, Route};
+use crate::wire::{
+    HierarchyMessage, Message, ProbeMessage, RegistrationMessage, Request, RequestMessage, RequestMode, Route,
+};
 
 const NEXT: Cell = Cell::new(28, 92);
 const FAR: Cell = Cell::new(280, 92);
@@ -23,7 +25,7 @@ fn middle() -> (Bench, ConnectionId, ConnectionId) {
     let (dial, _) = bench.dialled.remove(0);
     let parent = bench.up_over(101, Role::SuperNode, address(101), Some(dial));
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::RegisterChild { tier: 0 });
+    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
     bench.wait(Duration::from_secs(1));
     (bench, parent, child)
 }
@@ -33,7 +35,7 @@ type ReceivedSummary = (Vec<(BlockService, u32)>, Option<u64>);
 
 fn told(sent: &[(ConnectionId, Message)], to: ConnectionId) -> Vec<ReceivedSummary> {
     let summaries = sent.iter().filter(|(connection, _)| *connection == to).filter_map(|(_, message)| match message {
-        Message::Summary(summary) => Some((summary.block_services.clone(), summary.since)),
+        Message::Hierarchy(HierarchyMessage::Summary(summary)) => Some((summary.block_services.clone(), summary.since)),
         _ => None,
     });
     summaries.collect()
@@ -44,12 +46,17 @@ fn track(cell: Cell) -> BlockService {
 }
 
 fn says(run: u32, version: u64, patches: &[(BlockService, u32)], since: Option<u64>) -> Message {
-    Message::Summary(Summary { run, version, block_services: patches.to_vec(), since })
+    Message::Hierarchy(HierarchyMessage::Summary(Summary { run, version, block_services: patches.to_vec(), since }))
 }
 
 fn only_track(number: u8, sequence: u32, cell: Cell) -> Message {
     let services = [Service::Track].into_iter().collect::<ServiceSet>();
-    Message::Publish(Record { cell, services, version: version(sequence), ..record(number) })
+    Message::Registration(RegistrationMessage::Publish(Record {
+        cell,
+        services,
+        version: version(sequence),
+        ..record(number)
+    }))
 }
 
 #[test]
@@ -83,8 +90,8 @@ fn refresh_round_heals_lost_summaries() {
     bench.wait(Duration::from_secs(1));
     let sent: Vec<_> = (0..60)
         .flat_map(|_| {
-            bench.say(child, &Message::Ping(0));
-            bench.say(parent, &Message::Ping(0));
+            bench.say(child, &Message::Probe(ProbeMessage::Ping(0)));
+            bench.say(parent, &Message::Probe(ProbeMessage::Ping(0)));
             bench.wait(Duration::from_secs(1))
         })
         .collect();
@@ -126,8 +133,9 @@ fn summaries_stay_within_rate() {
         version += 1;
         bench.say(child, &says(1, version, &patches.into_iter().collect::<Vec<_>>(), None));
         let sent = bench.wait(Duration::from_secs(1));
-        bench.say(parent, &Message::Ping(0));
-        let summaries = sent.iter().filter(|(_, message)| matches!(message, Message::Summary(_)));
+        bench.say(parent, &Message::Probe(ProbeMessage::Ping(0)));
+        let summaries =
+            sent.iter().filter(|(_, message)| matches!(message, Message::Hierarchy(HierarchyMessage::Summary(_))));
         bytes += summaries.map(|(_, message)| message.encode().len() + 80).sum::<usize>();
     }
     // The rate for ten minutes, and what may go ahead of it.
@@ -140,7 +148,7 @@ fn negative_result_expires_or_is_replaced() {
     config.tier = 1;
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::RegisterChild { tier: 0 });
+    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
     let requester = bench.requester(2);
     let ask = |bench: &mut Bench, id| bench.ask(requester, request(id, RequestMode::Forward)).len();
     ask(&mut bench, 1);
@@ -149,7 +157,7 @@ fn negative_result_expires_or_is_replaced() {
     bench.say(child, &says(1, 1, &[(track(HERE), 1)], None));
     let sent = bench.ask(requester, request(3, RequestMode::Forward));
     assert!(
-        matches!(sent[..], [(connection, Message::Request(Request { route: Some(Route { hop: Some(_), .. }), .. }))] if connection == child),
+        matches!(sent[..], [(connection, Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: Some(_), .. }), .. })))] if connection == child),
         "{sent:?}"
     );
     assert_eq!(bench.hub.counters().negatives, 1);
@@ -162,7 +170,7 @@ fn same_tier_child_is_refused() {
     bench.say(parent, &says(1, 1, &[(track(HERE), 1)], None));
     assert_eq!((bench.hub.counters().refused_by_role, bench.hub.counters().stray), (0, 1));
     let twin = bench.up(51, Role::SuperNode);
-    bench.say(twin, &Message::RegisterChild { tier: 1 });
+    bench.say(twin, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 1 }));
     assert_eq!((bench.hub.status(bench.now).block_services, bench.closed.last().unwrap().0), (0, twin));
     assert_eq!(bench.hub.counters().refused_by_role, 1);
 }
@@ -174,7 +182,7 @@ fn returning_child_counted_once() {
     bench.wait(Duration::from_secs(1));
     bench.down(child);
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::RegisterChild { tier: 0 });
+    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
     let known: Vec<_> = bench.hub.summaries.having(track(HERE), true).collect();
     assert_eq!(known, [(node(50), 1)], "it is not forgotten until the child has told everything anew");
     bench.say(child, &says(1, 2, &[(track(HERE), 1)], Some(2)));
@@ -190,7 +198,7 @@ fn former_child_becomes_sibling_root() {
     config.tier = 1;
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::RegisterChild { tier: 0 });
+    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
     bench.say(child, &says(1, 1, &[(track(HERE), 1)], None));
     assert_eq!(bench.hub.status(bench.now).announced, 1);
     bench.down(child);
@@ -208,13 +216,29 @@ fn moving_node_does_not_starve_others() {
     let (mut told_after, mut rounds) = (None, 0);
     for step in 0..4_000 {
         let cell = Cell::new(step, 8 * step);
-        bench.say(rogue, &Message::Publish(Record { cell, version: version(step as u32 + 1), ..record(1) }));
+        bench.say(
+            rogue,
+            &Message::Registration(RegistrationMessage::Publish(Record {
+                cell,
+                version: version(step as u32 + 1),
+                ..record(1)
+            })),
+        );
         if step == 2_000 {
             let services = [Service::Sensor].into_iter().collect();
-            bench.say(quiet, &Message::Publish(Record { cell: Cell::new(900_000, 900_000), services, ..record(2) }));
+            bench.say(
+                quiet,
+                &Message::Registration(RegistrationMessage::Publish(Record {
+                    cell: Cell::new(900_000, 900_000),
+                    services,
+                    ..record(2)
+                })),
+            );
         }
         if step % 100 == 0 {
-            [parent, child].iter().for_each(|connection| drop(bench.say(*connection, &Message::Ping(0))));
+            [parent, child]
+                .iter()
+                .for_each(|connection| drop(bench.say(*connection, &Message::Probe(ProbeMessage::Ping(0)))));
         }
         for (patches, since) in told(&bench.wait(Duration::from_millis(50)), parent) {
             rounds += usize::from(since.is_some());
@@ -244,7 +268,7 @@ fn one_wake_serves_one_hub() {
     config.tier = 1;
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::RegisterChild { tier: 0 });
+    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
     let patches: Vec<_> = (0..500).map(|n| (track(Cell::new(8 * n, 0)), 1)).collect();
     bench.say(child, &says(1, 1, &patches, None));
     for top in 100..110 {
@@ -254,7 +278,11 @@ fn one_wake_serves_one_hub() {
     while let Some(deadline) = bench.hub.poll_deadline().filter(|due| due.at <= bench.now + Duration::from_secs(1)) {
         bench.now = bench.now.max(deadline.at);
         let sent = bench.input(crate::machine::Input::Timeout);
-        wakes.push(sent.iter().filter(|(_, message)| matches!(message, Message::Summary(_))).count());
+        wakes.push(
+            sent.iter()
+                .filter(|(_, message)| matches!(message, Message::Hierarchy(HierarchyMessage::Summary(_))))
+                .count(),
+        );
     }
     assert!(wakes.iter().sum::<usize>() >= 10 && wakes.iter().all(|sent| *sent <= 1), "{wakes:?}");
 }

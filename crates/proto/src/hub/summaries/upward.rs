@@ -11,7 +11,7 @@ use crate::block::BlockService;
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{MAX_SUMMARY_BLOCKS, Message, Summary};
+use crate::wire::{HierarchyMessage, MAX_SUMMARY_BLOCKS, Message, Summary};
 
 /// The least time between two summaries to the same hub. The first news goes
 /// at once, what follows it closely goes together.
@@ -295,7 +295,12 @@ impl Hub {
         let told: Vec<(BlockService, u32)> = block_services.into_iter().map(counted).collect();
         self.counters.summaries_sent += 1;
         self.counters.block_services_sent += told.len() as u64;
-        let message = Message::Summary(Summary { run, version, block_services: told.clone(), since });
+        let message = Message::Hierarchy(HierarchyMessage::Summary(Summary {
+            run,
+            version,
+            block_services: told.clone(),
+            since,
+        }));
         self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &message);
         if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
             outbox.record_sent(&told);

@@ -10,7 +10,7 @@ use crate::hub::tree::Relation;
 use crate::hub::{Hub, Sender};
 use crate::ids::{NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{Candidate, Message, RouteDirection, Watch, WatchChange};
+use crate::wire::{Candidate, DirectoryMessage, Message, RouteDirection, Watch, WatchChange};
 
 /// When a watch that was refused is offered again.
 const OFFER_AGAIN: Duration = Duration::from_secs(30);
@@ -59,7 +59,14 @@ impl Hub {
             let names = watching.names.then_some(true);
             self.send_to_hub(
                 hub,
-                &Message::Watch(Watch { id, services, area, last_seen: 0, direction: Some(way), names }),
+                &Message::Directory(DirectoryMessage::Watch(Watch {
+                    id,
+                    services,
+                    area,
+                    last_seen: 0,
+                    direction: Some(way),
+                    names,
+                })),
             );
         }
     }
@@ -85,7 +92,7 @@ impl Hub {
         let Some(key) = self.watches.forwarded.get(&change.id).copied() else {
             // It does not know yet that nobody watches any more.
             self.counters.stray += 1;
-            return self.send_to_hub(from.node, &Message::Unwatch(change.id));
+            return self.send_to_hub(from.node, &Message::Directory(DirectoryMessage::Unwatch(change.id)));
         };
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
         let (source, last) = (Some(from.node), watching.told.get(&from.node).copied().flatten());

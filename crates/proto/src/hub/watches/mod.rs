@@ -28,7 +28,10 @@ use crate::machine::{Channel, Traffic};
 use crate::record::Version;
 use crate::service::ServiceSet;
 use crate::time::Time;
-use crate::wire::{Candidate, Coverage, Decline, MAX_CANDIDATES, Message, Reason, RouteDirection, Watch, WatchChange};
+use crate::wire::{
+    Candidate, Coverage, Decline, DirectoryMessage, MAX_CANDIDATES, Message, Reason, RequestMessage, RouteDirection,
+    Watch, WatchChange,
+};
 
 /// The most nodes that one watch follows. More than that is no list for people.
 const MAX_FOLLOWED: usize = 1_024;
@@ -142,7 +145,12 @@ impl Hub {
         self.unwatch(from.node, watch.id);
         if !self.admit_watch(from) {
             let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
-            return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+            return self.send(
+                from.connection,
+                Channel::Datagram,
+                Traffic::Lookup,
+                &Message::Request(RequestMessage::Decline(decline)),
+            );
         }
         let Watch { services, area, .. } = watch;
         let names = watch.names.unwrap_or(false);
@@ -246,8 +254,13 @@ impl Hub {
         self.counters.changes += 1;
         let named = |candidate| if names { self.named(candidate) } else { candidate };
         let present = present.into_iter().map(|candidate| self.shown(connection, named(candidate))).collect();
-        let change =
-            Message::WatchChange(WatchChange { id, sequence: number, updated: present, removed: gone, coverage });
+        let change = Message::Directory(DirectoryMessage::WatchChange(WatchChange {
+            id,
+            sequence: number,
+            updated: present,
+            removed: gone,
+            coverage,
+        }));
         self.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
     }
 
@@ -280,7 +293,7 @@ impl Hub {
         }
         self.watches.forwarded.remove(&watching.forwarded_as);
         for hub in watching.told.into_keys() {
-            self.send_to_hub(hub, &Message::Unwatch(watching.forwarded_as));
+            self.send_to_hub(hub, &Message::Directory(DirectoryMessage::Unwatch(watching.forwarded_as)));
         }
     }
 

@@ -1,5 +1,6 @@
 //! What watchers hear, and when.
 
+use crate::wire::{ProbeMessage, RegistrationMessage, ReplicationMessage};
 use std::time::Duration;
 
 use super::*;
@@ -12,14 +13,21 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn watching(id: u32, seen: u64) -> Message {
     let (services, area) = (ServiceSet::ALL, Area::Exact(HERE));
-    Message::Watch(Watch { id: RequestId(id), services, area, last_seen: seen, direction: None, names: None })
+    Message::Directory(DirectoryMessage::Watch(Watch {
+        id: RequestId(id),
+        services,
+        area,
+        last_seen: seen,
+        direction: None,
+        names: None,
+    }))
 }
 
 fn changes(sent: &[(ConnectionId, Message)], to: ConnectionId) -> Vec<(u64, Vec<NodeId>, Vec<NodeId>)> {
     sent.iter()
         .filter(|(connection, _)| *connection == to)
         .filter_map(|(_, message)| match message {
-            Message::WatchChange(change) => {
+            Message::Directory(DirectoryMessage::WatchChange(change)) => {
                 let present = change.updated.iter().map(|candidate| candidate.node).collect();
                 Some((change.sequence, present, change.removed.clone()))
             }
@@ -35,15 +43,15 @@ fn watcher_gets_snapshot_then_changes() {
     let sent = bench.say(watcher, &watching(5, 0));
     assert_eq!(changes(&sent, watcher), [(1, vec![node(1)], vec![])]);
     let second = bench.up(3, Role::Node);
-    let sent = bench.say(second, &Message::Publish(record(3)));
+    let sent = bench.say(second, &Message::Registration(RegistrationMessage::Publish(record(3))));
     assert_eq!(changes(&sent, watcher), [(2, vec![node(3)], vec![])]);
     let moved = Record { version: version(2), cell: Cell::new(0, 0), ..record(3) };
-    let sent = bench.say(second, &Message::Publish(moved));
+    let sent = bench.say(second, &Message::Registration(RegistrationMessage::Publish(moved)));
     assert_eq!(changes(&sent, watcher), [(3, vec![], vec![node(3)])]);
-    let sent = bench.say(first, &Message::Withdraw(version(1)));
+    let sent = bench.say(first, &Message::Registration(RegistrationMessage::Withdraw(version(1))));
     assert_eq!(changes(&sent, watcher), [(4, vec![], vec![node(1)])]);
     assert!(bench.say(watcher, &watching(5, 4)).is_empty());
-    bench.say(watcher, &Message::Unwatch(RequestId(5)));
+    bench.say(watcher, &Message::Directory(DirectoryMessage::Unwatch(RequestId(5))));
     assert_eq!(bench.hub.status(bench.now).watches, 0);
 }
 
@@ -54,7 +62,7 @@ fn watch_reaches_siblings_and_changes_return() {
     let watcher = bench.requester(2);
     let sent = bench.say(watcher, &watching(5, 0));
     let carried = sent.iter().find_map(|(connection, message)| match message {
-        Message::Watch(watch) if *connection == peer => Some(watch.id),
+        Message::Directory(DirectoryMessage::Watch(watch)) if *connection == peer => Some(watch.id),
         _ => None,
     });
     let id = carried.unwrap();
@@ -68,7 +76,13 @@ fn watch_reaches_siblings_and_changes_return() {
         name: None,
     };
     let change = |number, present, gone| {
-        Message::WatchChange(WatchChange { id, sequence: number, updated: present, removed: gone, coverage: None })
+        Message::Directory(DirectoryMessage::WatchChange(WatchChange {
+            id,
+            sequence: number,
+            updated: present,
+            removed: gone,
+            coverage: None,
+        }))
     };
     let sent = bench.say(peer, &change(1, vec![candidate(3)], vec![]));
     assert_eq!(changes(&sent, watcher), [(2, vec![node(9)], vec![])]);
@@ -98,7 +112,7 @@ fn late_watch_duplicate_keeps_sequence() {
     bench.say(watcher, &watching(5, 0));
     for number in [3, 4] {
         let connection = bench.up(number, Role::Node);
-        bench.say(connection, &Message::Publish(record(number)));
+        bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(number))));
     }
     let sent = bench.say(watcher, &watching(5, 0));
     assert_eq!(changes(&sent, watcher), [(4, vec![node(3), node(4)], vec![])]);
@@ -110,7 +124,7 @@ fn unseen_change_resent_after_second_renewal() {
     let watcher = bench.requester(2);
     bench.say(watcher, &watching(5, 0));
     let connection = bench.up(3, Role::Node);
-    bench.say(connection, &Message::Publish(record(3)));
+    bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(3))));
     assert!(bench.say(watcher, &watching(5, 1)).is_empty(), "the second change has just left");
     let sent = bench.say(watcher, &watching(5, 1));
     assert_eq!(changes(&sent, watcher), [(3, vec![node(3)], vec![])], "it was lost");
@@ -124,13 +138,20 @@ fn changes_per_node_are_rate_limited() {
     let mut told = 0;
     for sequence in 2..1_000 {
         let moved = Record { version: version(sequence), ..record(1) };
-        told +=
-            bench.say(mover, &Message::Publish(moved)).iter().filter(|(connection, _)| *connection == watcher).count();
+        told += bench
+            .say(mover, &Message::Registration(RegistrationMessage::Publish(moved)))
+            .iter()
+            .filter(|(connection, _)| *connection == watcher)
+            .count();
     }
     assert!(told > 10 && told < 100, "{told}");
     bench.wait(SECOND);
     let moved = Record { version: version(1_000), ..record(1) };
-    assert_eq!(bench.say(mover, &Message::Publish(moved)).len(), 2, "a change and a lease");
+    assert_eq!(
+        bench.say(mover, &Message::Registration(RegistrationMessage::Publish(moved))).len(),
+        2,
+        "a change and a lease"
+    );
     let snapshots: usize = (0..1_000).map(|_| bench.say(watcher, &watching(5, 0)).len()).sum();
     assert!(snapshots > 10 && snapshots < 100, "{snapshots}");
 }
@@ -149,13 +170,19 @@ fn there(number: u8, sequence: u32) -> Candidate {
 }
 
 fn told(id: RequestId, number: u64, present: Vec<Candidate>, coverage: Option<Coverage>) -> Message {
-    Message::WatchChange(WatchChange { id, sequence: number, updated: present, removed: Vec::new(), coverage })
+    Message::Directory(DirectoryMessage::WatchChange(WatchChange {
+        id,
+        sequence: number,
+        updated: present,
+        removed: Vec::new(),
+        coverage,
+    }))
 }
 
 /// To whom watches were taken.
 fn carried(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, RequestId)> {
     let watches = sent.iter().filter_map(|(connection, message)| match message {
-        Message::Watch(watch) => Some((*connection, watch.id)),
+        Message::Directory(DirectoryMessage::Watch(watch)) => Some((*connection, watch.id)),
         _ => None,
     });
     watches.collect()
@@ -166,7 +193,7 @@ fn lost_connection_resends_watch_state() {
     let mut bench = Bench::new();
     let both = [bench.up(100, Role::SuperNode), bench.up(100, Role::SuperNode)];
     let (home, watcher) = (bench.provider(1), bench.requester(2));
-    bench.say(home, &Message::SetStandby { hub: node(100), addresses: None });
+    bench.say(home, &Message::Registration(RegistrationMessage::SetStandby { hub: node(100), addresses: None }));
     bench.wait(SECOND);
     let watch = carried(&bench.say(watcher, &watching(5, 0)));
     let [(used, id)] = watch[..] else { panic!("{watch:?}") };
@@ -176,7 +203,7 @@ fn lost_connection_resends_watch_state() {
     let left = both.into_iter().find(|connection| *connection != used).unwrap();
     assert_eq!(carried(&sent), [(left, id)]);
     let mirrored = |(connection, message): &(ConnectionId, Message)| {
-        *connection == left && matches!(message, Message::ReplicaUpdate(_))
+        *connection == left && matches!(message, Message::Replication(ReplicationMessage::ReplicaUpdate(_)))
     };
     assert!(sent.iter().any(mirrored), "{sent:?}");
     bench.say(left, &told(id, 5, Vec::new(), None));
@@ -207,17 +234,21 @@ fn refused_watch_stays_partial_until_accepted() {
     let [(_, id)] = watch[..] else { panic!("{watch:?}") };
     let coverages = |sent: &[(ConnectionId, Message)]| -> Vec<Option<Coverage>> {
         let of = |(connection, message): &(ConnectionId, Message)| match message {
-            Message::WatchChange(change) if *connection == watcher => Some(change.coverage),
+            Message::Directory(DirectoryMessage::WatchChange(change)) if *connection == watcher => {
+                Some(change.coverage)
+            }
             _ => None,
         };
         sent.iter().filter_map(of).collect()
     };
     let decline = Decline { id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
-    let sent = bench.say(peer, &Message::Decline(decline));
+    let sent = bench.say(peer, &Message::Request(RequestMessage::Decline(decline)));
     assert_eq!(coverages(&sent), [Some(Coverage::Partial)]);
     let again: Vec<_> = (0..40)
         .flat_map(|_| {
-            [peer, watcher].iter().for_each(|connection| drop(bench.say(*connection, &Message::Ping(0))));
+            [peer, watcher]
+                .iter()
+                .for_each(|connection| drop(bench.say(*connection, &Message::Probe(ProbeMessage::Ping(0)))));
             carried(&bench.wait(SECOND))
         })
         .collect();

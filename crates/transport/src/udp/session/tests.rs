@@ -329,11 +329,12 @@ fn datagrams_of_every_size_come_whole() {
 #[test]
 fn video_datagram_fits_one_packet() {
     use roost_proto::service::{FlowKind, Service};
+    use roost_proto::wire::{Datagram, FlowMessage, Message};
     let FlowKind::Stream { packet_bytes, .. } = Service::Video.flow_kind() else { panic!("video is a stream") };
     let payload = Bytes::from(vec![0x47; packet_bytes as usize]);
     let (id, sequence, sent_us) = (roost_proto::RequestId(u32::MAX), u64::from(u32::MAX), u64::MAX);
-    let message =
-        roost_proto::wire::Message::Datagram(roost_proto::wire::Datagram { id, sequence, sent_us, payload }).encode();
+    let datagram = FlowMessage::Datagram(Datagram { id, sequence, sent_us, payload });
+    let message = Message::Flow(datagram).encode();
     let (mut from, mut packets, mut scratch) = (Session::new(PACKET, QUEUE, DELAY), 0, Vec::new());
     let mut parts = from.datagram_packets(message.len());
     while parts.write_next(&message, &mut scratch) {

@@ -1,6 +1,7 @@
 //! Whether there is room for one more copy, and for whom.
 
 use super::*;
+use crate::wire::FlowMessage;
 
 #[test]
 fn full_uplink_refuses_new_copies_only() {
@@ -10,7 +11,10 @@ fn full_uplink_refuses_new_copies_only() {
     forwarded(&bench.ask(a, naming(1, 1)));
     let last = bench.ask(b, naming(1, 1));
     assert_eq!(refused(&last), (b, Reason::Saturated));
-    assert!(matches!(last[0].1, Message::Decline(Decline { retry_after_ms: Some(5_000), .. })));
+    assert!(matches!(
+        last[0].1,
+        Message::Request(RequestMessage::Decline(Decline { retry_after_ms: Some(5_000), .. }))
+    ));
     assert_eq!((bench.hub.counters().grants, bench.hub.counters().saturated), (1, 1));
     forwarded(&bench.ask(a, naming(2, 1)));
     // What the relay measures counts, both of what is left and of what a copy takes.
@@ -67,7 +71,7 @@ fn subscriber_count_is_separate_limit() {
     forwarded(&bench.ask(requesters[1], subscribe(1)));
     assert_eq!(refused(&bench.ask(requesters[2], subscribe(1))), (requesters[2], Reason::Saturated));
     let carry = Request { copy_target: wanted(1), ..carried(1).with(|spec| spec.service = Service::Video) };
-    the_forward(&bench.say(peer, &Message::Request(carry)));
+    the_forward(&bench.say(peer, &Message::Request(RequestMessage::Request(carry))));
 }
 
 #[test]
@@ -75,7 +79,7 @@ fn reservation_freed_when_request_ends() {
     let ends: [fn(&mut Bench, ConnectionId, ConnectionId, &Request); 4] = [
         |bench, provider, _, forward| drop(bench.say(provider, &decline(forward, Reason::SourceFailed))),
         |bench, _, requester, forward| {
-            bench.say(requester, &Message::Stop { id: forward.id, reason: Reason::Cancelled });
+            bench.say(requester, &Message::Flow(FlowMessage::Stop { id: forward.id, reason: Reason::Cancelled }));
         },
         |bench, _, requester, _| drop(bench.down(requester)),
         |bench, _, _, _| drop(bench.wait(BEGINNING)),
@@ -109,7 +113,7 @@ fn single_node_cannot_reserve_everything() {
         let granted = (1..100).filter(|id| {
             matches!(
                 bench.ask(greedy, at_port(*id, *id as u16))[0].1,
-                Message::Request(Request { route: Some(Route { hop: None, .. }), .. })
+                Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: None, .. }), .. }))
             )
         });
         assert_eq!(granted.count(), 4, "{policy:?}");
@@ -157,7 +161,7 @@ fn heavy_node_leaves_last_eighth() {
     for port in 1..=2 * ALL {
         if matches!(
             bench.ask(greedy, at_port(port.into(), port))[0].1,
-            Message::Request(Request { route: Some(Route { hop: None, .. }), .. })
+            Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: None, .. }), .. }))
         ) {
             begun.push((2, port));
         }
@@ -184,7 +188,7 @@ fn copies_per_node_are_limited() {
     for port in 1..=2 * subscriber_copies::MAX_COPIES_EACH as u16 {
         if matches!(
             bench.ask(greedy, at_port(port.into(), port)).first(),
-            Some((_, Message::Request(Request { route: Some(Route { hop: None, .. }), .. })))
+            Some((_, Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: None, .. }), .. }))))
         ) {
             begun.push((2, port));
         }

@@ -7,20 +7,23 @@ use crate::hub::members::tests::announce;
 fn member(bench: &mut Bench, number: u8, residual_kbps: u32) -> ConnectionId {
     let connection = bench.up(number, Role::SuperNode);
     announce(bench, connection, number);
-    bench.say(connection, &Message::HubLoad { leases: 0, residual_kbps: Some(residual_kbps) });
+    bench.say(
+        connection,
+        &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 0, residual_kbps: Some(residual_kbps) }),
+    );
     connection
 }
 
 /// The request as the hub at the other end of a carry hands it back.
 fn back_again(carry: &Request) -> Message {
     let (to, tag) = (media(), StreamTag(99));
-    Message::Request(Request {
+    Message::Request(RequestMessage::Request(Request {
         copy_target: carry.copy_target.map(|_| CopyTarget { to, tag, hops: 1, provider: None, is_resuming: None }),
         ..carry.clone().with_hop(|hop| {
             hop.direction = RouteDirection::Down;
             hop.hops_left = 2
         })
-    })
+    }))
 }
 
 #[test]
@@ -41,8 +44,12 @@ fn saturated_upstream_asked_to_send_directly() {
     let (_, carry) = the_carry(&bench.ask(requester, subscribe(1)));
     assert_eq!(reflect_of(&carry).hops, 1);
     let (id, origin) = (carry.id, Some(carry.requester()));
-    let full =
-        Message::Decline(Decline { id, reason: Reason::Saturated, retry_after_ms: Some(9_000), requester: origin });
+    let full = Message::Request(RequestMessage::Decline(Decline {
+        id,
+        reason: Reason::Saturated,
+        retry_after_ms: Some(9_000),
+        requester: origin,
+    }));
     let (to, again) = the_carry(&bench.say(beyond, &full));
     assert_eq!((to, reflect_of(&again).hops, again.nonce), (beyond, 0, carry.nonce));
     // It owns the place as well.
@@ -57,10 +64,15 @@ fn changed_request_retried_after_refusal() {
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, VIDEO_KBPS - 1);
     let carry = |hops| {
-        Message::Request(Request { copy_target: wanted(hops), ..carried(1).with(|spec| spec.service = Service::Video) })
+        Message::Request(RequestMessage::Request(Request {
+            copy_target: wanted(hops),
+            ..carried(1).with(|spec| spec.service = Service::Video)
+        }))
     };
     let declined = |sent: &[(ConnectionId, Message)]| {
-        sent.iter().any(|(_, message)| matches!(message, Message::Decline(Decline { reason: Reason::Saturated, .. })))
+        sent.iter().any(|(_, message)| {
+            matches!(message, Message::Request(RequestMessage::Decline(Decline { reason: Reason::Saturated, .. })))
+        })
     };
     assert!(declined(&bench.say(peer, &carry(1))));
     has_left(&mut bench, VIDEO_KBPS);
@@ -90,11 +102,14 @@ fn overflow_hub_fetches_stream_back() {
     assert_eq!(reflect_of(&forward).hops, 2);
     // Said once more it changes nothing, and another hub has no part in it.
     let sent = bench.say(many, &back_again(&carry));
-    assert!(matches!(&sent[..], [(_, Message::RequestAck { .. })]), "{sent:?}");
+    assert!(matches!(&sent[..], [(_, Message::Request(RequestMessage::RequestAck { .. }))]), "{sent:?}");
     let sent = bench.say(few, &back_again(&carry));
-    assert!(matches!(&sent[..], [(_, Message::Decline(Decline { reason: Reason::NotFound, .. }))]), "{sent:?}");
+    assert!(
+        matches!(&sent[..], [(_, Message::Request(RequestMessage::Decline(Decline { reason: Reason::NotFound, .. })))]),
+        "{sent:?}"
+    );
     // The next one is for whoever has the stream, as no room is left to send it to others.
-    bench.say(few, &Message::HubLoad { leases: 0, residual_kbps: Some(70_000) });
+    bench.say(few, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 0, residual_kbps: Some(70_000) }));
     let other = bench.requester(3);
     assert_eq!(the_carry(&bench.ask(other, naming(1, 1))).0, many);
 }
@@ -111,7 +126,10 @@ fn overflow_hubs_exhausted_before_own_copy() {
         let (to, carry) = the_carry(&sent);
         assert_eq!(to, hub);
         let (id, reason, requester) = (carry.id, Reason::Saturated, Some(carry.requester()));
-        sent = bench.say(hub, &Message::Decline(Decline { id, reason, retry_after_ms: None, requester }));
+        sent = bench.say(
+            hub,
+            &Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester })),
+        );
     }
     the_forward(&sent);
     assert_eq!(grants(&mut bench)[0].kind, DownstreamKind::Subscriber);
@@ -125,7 +143,7 @@ fn hub_reflects_overflow_with_free_capacity() {
     };
     let mut bench = bench();
     let home = bench.up(100, Role::SuperNode);
-    let (to, carry) = the_carry(&bench.say(home, &Message::Request(asked.clone())));
+    let (to, carry) = the_carry(&bench.say(home, &Message::Request(RequestMessage::Request(asked.clone()))));
     assert_eq!(
         (to, carry.hop().unwrap().direction, carry.hop().unwrap().provider),
         (home, RouteDirection::Down, Some(node(1)))
@@ -134,9 +152,16 @@ fn hub_reflects_overflow_with_free_capacity() {
     assert_eq!((onward.to, onward.hops), (media(), 1));
     let granted = grants(&mut bench)[0];
     assert_eq!((granted.kind, granted.tag, granted.their_tag), (DownstreamKind::Subscriber, onward.tag, StreamTag(7)));
-    bench.say(home, &Message::RequestAck { id: carry.id, requester: Some(carry.requester()), provider: None });
+    bench.say(
+        home,
+        &Message::Request(RequestMessage::RequestAck {
+            id: carry.id,
+            requester: Some(carry.requester()),
+            provider: None,
+        }),
+    );
     bench.wait(Duration::from_millis(300));
-    let (_, again) = the_carry(&bench.say(home, &Message::Request(asked.clone())));
+    let (_, again) = the_carry(&bench.say(home, &Message::Request(RequestMessage::Request(asked.clone()))));
     assert_eq!(reflect_of(&again), onward);
     has_left(&mut bench, VIDEO_KBPS - 1);
     let elsewhere = CopyTarget {
@@ -148,15 +173,15 @@ fn hub_reflects_overflow_with_free_capacity() {
     };
     let sent = bench.say(
         home,
-        &Message::Request(Request {
+        &Message::Request(RequestMessage::Request(Request {
             copy_target: Some(elsewhere),
             ..carried(2)
                 .with(|spec| spec.service = Service::Video)
                 .with_hop(|hop| hop.direction = RouteDirection::Overflow)
-        }),
+        })),
     );
     let declined = |(_, message): &(ConnectionId, Message)| {
-        matches!(message, Message::Decline(Decline { reason: Reason::Saturated, .. }))
+        matches!(message, Message::Request(RequestMessage::Decline(Decline { reason: Reason::Saturated, .. })))
     };
     assert!(sent.iter().any(declined), "{sent:?}");
 }
@@ -176,7 +201,7 @@ fn residual_reports_are_thresholded_and_paced() {
     bench.wait(Duration::from_secs(2));
     let told = |sent: Vec<(ConnectionId, Message)>| {
         let room = |(connection, message)| match message {
-            Message::HubLoad { residual_kbps, .. } if connection == peer => residual_kbps,
+            Message::Hierarchy(HierarchyMessage::HubLoad { residual_kbps, .. }) if connection == peer => residual_kbps,
             _ => None,
         };
         sent.into_iter().filter_map(room).collect::<Vec<_>>()

@@ -16,7 +16,10 @@ use crate::hub::testing::{HERE, node, record, version};
 use crate::record::Record;
 use crate::service::{Role, Service};
 use crate::time::Time;
-use crate::wire::{Adopt, MAX_REPLICA_NODES, Message, ReplicaMove, ReplicaRecord, ReplicaUpdate};
+use crate::wire::{
+    Adopt, MAX_REPLICA_NODES, Message, RegistrationMessage, ReplicaMove, ReplicaRecord, ReplicaUpdate,
+    ReplicationMessage,
+};
 use pair::{HOME, Pair, STANDBY};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -77,8 +80,12 @@ fn restarted_home_leaves_absent_replicas() {
     let connection = pair.standby.up(2, Role::Node);
     let adopt =
         Adopt { held_version: version(2), version: version(3), capacity: record(2).capacity, is_failback: None };
-    let sent = pair.standby.say(connection, &Message::Adopt(adopt));
-    assert!(sent.iter().any(|(to, message)| *to == connection && matches!(message, Message::Lease { .. })), "{sent:?}");
+    let sent = pair.standby.say(connection, &Message::Registration(RegistrationMessage::Adopt(adopt)));
+    assert!(
+        sent.iter().any(|(to, message)| *to == connection
+            && matches!(message, Message::Registration(RegistrationMessage::Lease { .. }))),
+        "{sent:?}"
+    );
     // Whoever stays away is gone with the lease.
     for _ in 0..62 {
         pair.wait(SECOND, true);
@@ -118,7 +125,12 @@ fn late_updates_on_old_connection_ignored() {
         pair.wait(SECOND / 2, true);
         assert_eq!(pair.ways.len(), 2);
     }
-    assert!(pair.ways[0].to_standby.iter().any(|late| matches!(late, Message::ReplicaUpdate(_))));
+    assert!(
+        pair.ways[0]
+            .to_standby
+            .iter()
+            .any(|late| matches!(late, Message::Replication(ReplicationMessage::ReplicaUpdate(_))))
+    );
     pair.unstick();
     pair.wait(Duration::ZERO, true);
     assert_eq!(pair.copies(), pair.originals());
@@ -134,13 +146,15 @@ fn loss_during_resync_restarts_it() {
         pair.disconnect(0);
         pair.connect();
         pair.wait(SECOND, false);
-        let told = |message: &Message| matches!(message, Message::ReplicaUpdate(_));
+        let told = |message: &Message| matches!(message, Message::Replication(ReplicationMessage::ReplicaUpdate(_)));
         let messages: Vec<usize> =
             (0..pair.ways[0].to_standby.len()).filter(|at| told(&pair.ways[0].to_standby[*at])).collect();
         let marks = messages.iter().map(|at| match &pair.ways[0].to_standby[*at] {
-            Message::ReplicaUpdate(ReplicaUpdate { starts_resync: first, ends_resync: last, .. }) => {
-                (first.is_some(), last.is_some())
-            }
+            Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
+                starts_resync: first,
+                ends_resync: last,
+                ..
+            })) => (first.is_some(), last.is_some()),
             _ => (false, false),
         });
         let expected = [(true, false), (false, false), (false, false), (false, true)];

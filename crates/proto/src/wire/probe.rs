@@ -6,6 +6,21 @@ use std::fmt;
 use minicbor::decode::Error as DecodeError;
 use minicbor::{Decode, Decoder, Encode};
 
+/// The greeting of a connection, and signs of life.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(flat)]
+pub enum ProbeMessage {
+    /// Is anybody there? Answered by `Pong` with the same token.
+    #[n(19)]
+    Ping(#[n(0)] u32),
+    /// Yes.
+    #[n(20)]
+    Pong(#[n(0)] u32),
+    /// The version and capabilities of its sender: the first message of each end of a connection.
+    #[n(57)]
+    Hello(#[n(0)] Hello),
+}
+
 /// A version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 #[cbor(array)]
@@ -58,7 +73,7 @@ impl<'b, C> Decode<'b, C> for Capabilities {
     }
 }
 
-/// See [`Message::Hello`](super::Message::Hello).
+/// See [`ProbeMessage::Hello`](super::ProbeMessage::Hello).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Hello {

@@ -3,15 +3,62 @@
 use minicbor::{Decode, Encode};
 
 use super::hierarchy::RouteDirection;
+use super::limits::{check_addresses, check_area, check_bound, check_cell};
 use super::open::{self, open};
+use super::{MAX_CANDIDATES, WireError};
 use crate::address::Address;
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
 use crate::node_selector::NodeSelector;
+use crate::node_selector::is_node_name;
 use crate::record::{Capacity, Version};
 use crate::service::{Service, ServiceSet};
 
-/// See [`Message::Found`](super::Message::LookupResult).
+/// Lookups and watches.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(flat)]
+pub enum DirectoryMessage {
+    /// The answer to a lookup.
+    #[n(10)]
+    LookupResult(#[n(0)] LookupResult),
+    /// Wants to hear of changes in an area.
+    #[n(16)]
+    Watch(#[n(0)] Watch),
+    /// What has changed there.
+    #[n(17)]
+    WatchChange(#[n(0)] WatchChange),
+    /// No longer wants to hear.
+    #[n(18)]
+    Unwatch(#[n(0)] RequestId),
+    /// A hub asks other hubs what they know. Answered by `Found`.
+    #[n(22)]
+    HubLookup(#[n(0)] HubLookup),
+}
+
+impl DirectoryMessage {
+    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+        match self {
+            Self::LookupResult(found) => {
+                check_bound(found.candidates.len() <= MAX_CANDIDATES, "too many candidates")?;
+                found.candidates.iter().try_for_each(Candidate::check_limits)
+            }
+            Self::Watch(watch) => check_area(watch.area),
+            Self::WatchChange(change) => change.updated.iter().try_for_each(Candidate::check_limits),
+            Self::HubLookup(lookup) => check_area(lookup.area),
+            Self::Unwatch(_) => Ok(()),
+        }
+    }
+}
+
+impl Candidate {
+    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+        check_cell(self.cell)?;
+        check_addresses(&self.addresses)?;
+        check_bound(self.name.as_deref().is_none_or(is_node_name), "a name that no certificate has")
+    }
+}
+
+/// See [`Message::Found`](super::DirectoryMessage::LookupResult).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct LookupResult {
@@ -93,7 +140,7 @@ pub struct Candidate {
     pub name: Option<String>,
 }
 
-/// See [`Message::Watch`](super::Message::Watch).
+/// See [`DirectoryMessage::Watch`](super::DirectoryMessage::Watch).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Watch {
@@ -117,7 +164,7 @@ pub struct Watch {
     pub names: Option<bool>,
 }
 
-/// See [`Message::WatchChange`](super::Message::WatchChange).
+/// See [`DirectoryMessage::WatchChange`](super::DirectoryMessage::WatchChange).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct WatchChange {
@@ -138,7 +185,7 @@ pub struct WatchChange {
     pub coverage: Option<Coverage>,
 }
 
-/// See [`Message::HubLookup`](super::Message::HubLookup).
+/// See [`DirectoryMessage::HubLookup`](super::DirectoryMessage::HubLookup).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HubLookup {

@@ -1,0 +1,129 @@
+//! Who may say which message to whom. Every receiver asks here before a part of it sees a message.
+
+use super::{
+    DirectoryMessage, FlowMessage, HierarchyMessage, Message, ProbeMessage, RegistrationMessage, ReplicationMessage,
+    RequestMessage, RoomMessage,
+};
+
+/// An end of a connection, by its certificate's role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// A node.
+    Node,
+    /// A super node or a central server.
+    Hub,
+}
+
+/// The pairs of parties, each from its sender to its receiver.
+#[derive(Clone, Copy)]
+struct Pairs(u8);
+
+impl Pairs {
+    const NONE: Self = Self(0);
+    const NODE_TO_NODE: Self = Self(1);
+    const NODE_TO_HUB: Self = Self(2);
+    const HUB_TO_NODE: Self = Self(4);
+    const HUB_TO_HUB: Self = Self(8);
+    const TO_HUB: Self = Self::NODE_TO_HUB.and(Self::HUB_TO_HUB);
+    const WITH_HUB: Self = Self::TO_HUB.and(Self::HUB_TO_NODE);
+    const FROM_HUB: Self = Self::HUB_TO_NODE.and(Self::HUB_TO_HUB);
+    const ALL: Self = Self::WITH_HUB.and(Self::NODE_TO_NODE);
+
+    const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl Message {
+    /// True if `sender` may say this to `receiver` over a connection.
+    pub const fn is_allowed(&self, sender: Party, receiver: Party) -> bool {
+        let pair = match (sender, receiver) {
+            (Party::Node, Party::Node) => Pairs::NODE_TO_NODE,
+            (Party::Node, Party::Hub) => Pairs::NODE_TO_HUB,
+            (Party::Hub, Party::Node) => Pairs::HUB_TO_NODE,
+            (Party::Hub, Party::Hub) => Pairs::HUB_TO_HUB,
+        };
+        self.pairs().0 & pair.0 != 0
+    }
+
+    const fn pairs(&self) -> Pairs {
+        match self {
+            Self::Registration(message) => message.pairs(),
+            Self::Request(message) => message.pairs(),
+            Self::Flow(message) => message.pairs(),
+            Self::Directory(message) => message.pairs(),
+            Self::Hierarchy(message) => message.pairs(),
+            Self::Replication(ReplicationMessage::ReplicaUpdate(_) | ReplicationMessage::ResyncRequest(_)) => {
+                Pairs::HUB_TO_HUB
+            }
+            Self::Multicast(_) => Pairs::NONE,
+            Self::Room(RoomMessage::JoinRoom(_) | RoomMessage::LeaveRoom(_)) => Pairs::TO_HUB,
+            Self::Room(RoomMessage::Roster(_)) => Pairs::FROM_HUB,
+            Self::Probe(ProbeMessage::Ping(_) | ProbeMessage::Pong(_) | ProbeMessage::Hello(_)) => Pairs::ALL,
+        }
+    }
+}
+
+impl RegistrationMessage {
+    const fn pairs(&self) -> Pairs {
+        match self {
+            Self::Publish(_) | Self::Renew(_) | Self::Withdraw(_) | Self::SetStandby { .. } | Self::Adopt(_) => {
+                Pairs::NODE_TO_HUB
+            }
+            Self::HomeChanged(_) => Pairs::TO_HUB,
+            Self::Lease { .. } | Self::UnknownVersion | Self::RetryAfter(_) | Self::Handover | Self::Redirect(_) => {
+                Pairs::HUB_TO_NODE
+            }
+        }
+    }
+}
+
+impl RequestMessage {
+    const fn pairs(&self) -> Pairs {
+        match self {
+            // A route is added by hubs, and a hop is for hubs only.
+            Self::Request(request) => match &request.route {
+                None => Pairs::NODE_TO_HUB.and(Pairs::NODE_TO_NODE),
+                Some(route) if route.hop.is_some() => Pairs::HUB_TO_HUB,
+                Some(_) => Pairs::HUB_TO_NODE,
+            },
+            Self::RequestAck { .. } => Pairs::HUB_TO_HUB,
+            Self::Push(_) | Self::PushStatus { .. } => Pairs::NODE_TO_NODE,
+            Self::Tunneled { .. } => Pairs::WITH_HUB,
+            Self::Accept(_) | Self::Decline(_) | Self::Pending { .. } | Self::HopReport(_) => Pairs::ALL,
+        }
+    }
+}
+
+impl FlowMessage {
+    const fn pairs(&self) -> Pairs {
+        match self {
+            Self::SealedKeys(_) => Pairs::WITH_HUB,
+            Self::Rekey(_) => Pairs::NODE_TO_NODE,
+            Self::Datagram(_) | Self::Chunk(_) | Self::End { .. } | Self::Report(_) | Self::Stop { .. } => Pairs::ALL,
+        }
+    }
+}
+
+impl DirectoryMessage {
+    const fn pairs(&self) -> Pairs {
+        match self {
+            Self::Watch(_) | Self::Unwatch(_) => Pairs::TO_HUB,
+            Self::HubLookup(_) => Pairs::HUB_TO_HUB,
+            Self::LookupResult(_) | Self::WatchChange(_) => Pairs::FROM_HUB,
+        }
+    }
+}
+
+impl HierarchyMessage {
+    const fn pairs(&self) -> Pairs {
+        match self {
+            Self::Claim { .. }
+            | Self::RegisterChild { .. }
+            | Self::Summary(_)
+            | Self::StandbyOnly(_)
+            | Self::Gossip(_)
+            | Self::HubLoad { .. } => Pairs::HUB_TO_HUB,
+        }
+    }
+}
