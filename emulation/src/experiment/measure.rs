@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use roost_proto::NodeId;
+use roost_proto::wire::ReflectionPolicy;
 
 use super::bar::RunProgressBar;
 use super::error::RunError;
@@ -19,7 +20,7 @@ use super::job::RunSpec;
 use super::journal::Journal;
 use super::mobility::Mobility;
 use super::participants::RequesterTasks;
-use super::plan::TransportChoice;
+use super::plan::{Plan, TransportChoice};
 use super::requester::RequesterContext;
 use super::run::write;
 use super::run_loop::{RunLoop, RunOutcome, deaths};
@@ -126,6 +127,7 @@ impl RunRecorder<'_> {
             journal: Rc::clone(journal),
             transport: plan.map_or(TransportChoice::Paper, |plan| plan.transport),
             stream: plan.map_or(Duration::ZERO, |plan| plan.stream),
+            reflect: plan.map_or_else(ReflectionPolicy::default, Plan::reflection_policy),
             nodes: self.job.plan.map(|prepared| prepared.placement.nodes.clone()).unwrap_or_default(),
             walk: RefCell::new(
                 self.job
