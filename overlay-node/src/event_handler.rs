@@ -71,10 +71,10 @@ impl EventHandler<Node> for NodeEventHandler {
                     );
                 }
             }
-            NodeEvent::OpenSource { session, service, duration, requester, reflected } => {
+            NodeEvent::OpenSource { session, request, requester, reflected } => {
                 let name = || self.names.get(&self.shared, requester);
-                tracing::debug!(session = session.0, %service, name = name(), ?requester, "serving");
-                self.sessions.open(session, service, duration, reflected);
+                tracing::debug!(session = session.0, service = %request.service, name = name(), ?requester, "serving");
+                self.sessions.open(session, *request, reflected);
             }
             NodeEvent::ReadObject { session, pushed: None, offset, length } => {
                 self.sessions.read(session, offset, length)

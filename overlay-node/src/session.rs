@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use roost_daemon::driver::{DriverStopped, Mailbox};
 use roost_daemon::media::{RelayMailbox, RelayStopped};
@@ -11,6 +11,7 @@ use roost_daemon::{DaemonContext, LogLimiter};
 use roost_proto::Service;
 use roost_proto::node::{MAX_STREAM_DURATION, Node, NodeCommand, SessionId, SourceOutput};
 use roost_proto::reflection::StreamId;
+use roost_proto::wire::ServiceRequest;
 use roost_reflection::NodeInput;
 use roost_reflection::keys::{AnnouncedKey, draw_stream};
 use roost_reflection::publication::NewPublication;
@@ -83,7 +84,8 @@ impl Sessions {
     }
 
     /// Starts a session's source; one that is `reflected` feeds the relay.
-    pub(crate) fn open(&mut self, session: SessionId, service: Service, duration: Option<Duration>, reflected: bool) {
+    pub(crate) fn open(&mut self, session: SessionId, request: ServiceRequest, reflected: bool) {
+        let service = request.service;
         let (shared, failures) = (Arc::clone(&self.shared), Arc::clone(&self.failures));
         let (reads, wanted) = mpsc::channel(1);
         let feeder = Feeder { session, mailbox: self.mailbox.clone(), shared, failures, reads: wanted };
@@ -92,8 +94,8 @@ impl Sessions {
         let task = tokio::spawn(async move {
             // The machine is gone when the daemon ends; then so is the session.
             let _ = match media {
-                Some(media) => feeder.publish(service, spec, &media).await,
-                None => feeder.run(service, spec, duration).await,
+                Some(media) => feeder.publish(request, spec, &media).await,
+                None => feeder.run(request, spec).await,
             };
         });
         self.tasks.insert(session, Task { service, handle: task.abort_handle(), reads });
@@ -138,17 +140,12 @@ struct Feeder {
 }
 
 impl Feeder {
-    async fn run(
-        self,
-        service: Service,
-        spec: Option<SourceSpec>,
-        duration: Option<Duration>,
-    ) -> Result<(), DriverStopped> {
-        let session = self.session;
+    async fn run(self, request: ServiceRequest, spec: Option<SourceSpec>) -> Result<(), DriverStopped> {
+        let (session, service) = (self.session, request.service);
         let Some(spec) = spec else {
             return self.fail(service, "the service is no longer offered".to_owned()).await;
         };
-        match spec.open(duration).await {
+        match spec.open(&request).await {
             Ok(roost_services::OpenedSource::Object { bytes, format }) => {
                 let whole = bytes.clone();
                 let digest = tokio::task::spawn_blocking(move || roost_proto::flow::digest(&whole)).await;
@@ -173,15 +170,16 @@ impl Feeder {
     /// Feeds a stream that is sealed once and reflected, until the session is closed.
     async fn publish(
         self,
-        service: Service,
+        request: ServiceRequest,
         spec: Option<SourceSpec>,
         media: &RelayMailbox<NodeRelayHandler>,
     ) -> Result<(), DriverStopped> {
-        let session = self.session;
+        let (session, service) = (self.session, request.service);
+        let request = ServiceRequest { duration: Some(MAX_STREAM_DURATION), ..request };
         let Some(spec) = spec else {
             return self.fail(service, "the service is no longer offered".to_owned()).await;
         };
-        let (bits_per_second, format, feed) = match spec.open(Some(MAX_STREAM_DURATION)).await {
+        let (bits_per_second, format, feed) = match spec.open(&request).await {
             Ok(roost_services::OpenedSource::Stream { bits_per_second, format, feed }) => {
                 (bits_per_second, format, feed)
             }

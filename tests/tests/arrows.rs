@@ -107,6 +107,7 @@ fn core_has_no_runtime_dependency() {
         "foca",
         "minicbor",
         "rand_core",
+        "serde",
         "sha2",
         "thiserror",
         "hashbrown",

@@ -177,10 +177,10 @@ impl Machine {
     fn handle_event(&mut self, now: Time, event: NodeEvent) -> Option<MachineOutput> {
         match event {
             NodeEvent::Left => Some(MachineOutput::Left),
-            NodeEvent::OpenSource { session, service, duration, reflected, .. } => {
+            NodeEvent::OpenSource { session, request, reflected, .. } => {
                 match reflected {
-                    true => self.publish(now, session, service),
-                    false => self.open(now, session, service, duration.unwrap_or_default()),
+                    true => self.publish(now, session, request.service),
+                    false => self.open(now, session, request.service, request.duration.unwrap_or_default()),
                 }
                 // Its consequences come next.
                 Some(MachineOutput::Tick(session, now))

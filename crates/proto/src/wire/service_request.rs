@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -254,7 +255,7 @@ impl fmt::Display for ServiceRequest {
 /// option of a later version reaches a provider that knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestSpec {
-    request: ServiceRequest,
+    request: Arc<ServiceRequest>,
     encoded: Bytes,
 }
 
@@ -269,7 +270,7 @@ impl Deref for RequestSpec {
 impl From<ServiceRequest> for RequestSpec {
     fn from(request: ServiceRequest) -> Self {
         let encoded = codec::to_bytes(&request);
-        Self { request, encoded }
+        Self { request: Arc::new(request), encoded }
     }
 }
 
@@ -287,7 +288,7 @@ impl<'b, C> Decode<'b, C> for RequestSpec {
         if encoded.len() > MAX_SPEC_BYTES {
             return Err(DecodeError::message("too long a request"));
         }
-        Ok(Self { request, encoded: Bytes::copy_from_slice(encoded) })
+        Ok(Self { request: Arc::new(request), encoded: Bytes::copy_from_slice(encoded) })
     }
 }
 
@@ -378,7 +379,7 @@ mod tests {
         assert!(ServiceRequest { area: Area::Exact(Cell::new(2_000_000, 0)), ..request }.check().is_err());
         let long = RequestSpec {
             encoded: Bytes::from(vec![0xf6; MAX_SPEC_BYTES]),
-            request: ServiceRequest::new(Service::Video, Area::Anywhere),
+            request: Arc::new(ServiceRequest::new(Service::Video, Area::Anywhere)),
         };
         assert!(minicbor::decode::<RequestSpec>(&codec::to_bytes(&long)).is_err());
     }

@@ -16,7 +16,8 @@ use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use crate::room::RoomMember;
 use crate::service::Service;
 use crate::wire::{
-    FlowDescription, Hop, LookupResult, ProtocolVersion, ProvisionalAccept, Push, PushState, Reason, WatchChange,
+    FlowDescription, Hop, LookupResult, ProtocolVersion, ProvisionalAccept, Push, PushState, Reason, ServiceRequest,
+    WatchChange,
 };
 
 /// What a node tells its owner.
@@ -42,17 +43,15 @@ pub enum NodeEvent {
     /// A service of this node is wanted: start its source and answer with
     /// [`NodeCommand::SourceOpened`] or [`NodeCommand::SourceFailed`].
     OpenSource {
-        /// Its number.
+        /// The number under which to answer.
         session: SessionId,
-        /// What.
-        service: Service,
-        /// How long a stream shall last; `None` for an object, and for a
-        /// reflected stream, which lasts until the session is over.
-        duration: Option<Duration>,
-        /// For whom first.
+        /// The requester's wish. Its duration is that of the stream; `None` for an object, and for
+        /// a reflected stream, which lasts until the session is over.
+        request: Box<ServiceRequest>,
+        /// The requester; of a reflected stream the first one.
         requester: NodeId,
-        /// Whether the stream is to be sealed and sent where [`NodeEvent::Reflect`]
-        /// says: answered by [`SourceOpened::Reflected`](super::SourceOutput::Reflected).
+        /// True if the stream is to be sealed and sent where [`NodeEvent::Reflect`] says: answered by
+        /// [`SourceOutput::Reflected`](super::SourceOutput::Reflected).
         reflected: bool,
     },
     /// A piece of a session's object is to be read, and handed over by
