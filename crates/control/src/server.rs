@@ -66,11 +66,23 @@ fn hint(path: &Path, source: &io::Error) -> &'static str {
     }
 }
 
-/// A control socket that is listened on. The file goes when it is dropped.
+/// A control socket that is listened on. Its file goes when it is dropped.
 #[derive(Debug)]
 pub struct Socket {
-    listener: Option<UnixListener>,
-    path: PathBuf,
+    // Dropped first, while this daemon still listens.
+    file: SocketFile,
+    listener: UnixListener,
+}
+
+/// Socket file of this process, removed on drop.
+#[derive(Debug)]
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // An absent file is what is wanted.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 impl Socket {
@@ -90,18 +102,22 @@ impl Socket {
         match std::fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => return Err(SocketError::NotASocket(path.to_owned())),
             Ok(_) if !is_stale(path).await.map_err(refused)? => return Err(SocketError::InUse(path.to_owned())),
-            Ok(_) => std::fs::remove_file(path).map_err(refused)?,
+            Ok(_) => remove(path).map_err(refused)?,
             Err(_) => {}
         }
         let listener = listen(path).map_err(refused)?;
-        Ok(Self { listener: Some(listener), path: path.to_owned() })
+        Ok(Self { file: SocketFile(path.to_owned()), listener })
     }
 
     /// Answers with `router` until `stop` is done, then finishes what is under way; see [`serve`].
-    pub async fn serve(mut self, router: Router, stop: impl Future<Output = ()> + Send + 'static) {
-        if let Some(listener) = self.listener.take() {
-            serve(listener, router, LOCAL_CONNECTIONS, stop).await;
-        }
+    pub async fn serve(self, router: Router, stop: impl Future<Output = ()> + Send + 'static) {
+        let Self { file, listener } = self;
+        // The file goes while this daemon still listens: later it may be another daemon's.
+        let stop = async move {
+            stop.await;
+            drop(file);
+        };
+        serve(listener, router, LOCAL_CONNECTIONS, stop).await;
     }
 }
 
@@ -117,20 +133,25 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     UnixListener::from_std(OwnedFd::from(socket).into())
 }
 
-/// Whether nobody listens on a socket any more. A daemon that has no room for
-/// one more caller at the moment does listen.
+/// True if no process listens on a socket. A full accept queue counts as listening, a daemon that ends meanwhile does
+/// not: it resets the connection, and its file may have gone.
 async fn is_stale(path: &Path) -> io::Result<bool> {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotFound, WouldBlock};
     match UnixStream::connect(path).await {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(true),
-        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-        _ => Ok(false),
+        Ok(_) => Ok(false),
+        Err(error) => match error.kind() {
+            ConnectionRefused | ConnectionReset | NotFound => Ok(true),
+            WouldBlock => Ok(false),
+            _ => Err(error),
+        },
     }
 }
 
-impl Drop for Socket {
-    fn drop(&mut self) {
-        // It may be gone already, which is what is wanted.
-        let _ = std::fs::remove_file(&self.path);
+/// Removes a stale socket, unless its daemon did so.
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

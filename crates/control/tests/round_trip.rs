@@ -16,9 +16,11 @@ use roost_control::{
 use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Cell, NodeId, Service, ServiceSet};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Notify, oneshot};
 
 async fn serve(router: Router) -> (TempDir, Client) {
     let folder = TempDir::new().unwrap();
@@ -183,13 +185,46 @@ async fn only_stale_socket_is_replaced() {
 }
 
 #[tokio::test]
+async fn replaced_socket_survives_old_daemon() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("daemon.sock");
+    let (answering, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let wait = {
+        let (answering, release) = (Arc::clone(&answering), Arc::clone(&release));
+        move || async move {
+            answering.notify_one();
+            release.notified().await;
+        }
+    };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let old = Socket::bind(&path).await.unwrap();
+    let router = Router::new().route("/wait", get(wait));
+    let old = tokio::spawn(old.serve(router, async { drop(stopped.await) }));
+    let mut caller = UnixStream::connect(&path).await.unwrap();
+    caller.write_all(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    answering.notified().await;
+    stop.send(()).unwrap();
+    // The old daemon still answers its caller when the new one starts.
+    let _new = loop {
+        match Socket::bind(&path).await {
+            Ok(socket) => break socket,
+            Err(SocketError::InUse(_)) => tokio::task::yield_now().await,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    release.notify_one();
+    old.await.unwrap();
+    UnixStream::connect(&path).await.unwrap();
+}
+
+#[tokio::test]
 async fn full_daemon_keeps_its_socket() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("daemon.sock");
     let busy = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
     busy.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
     busy.listen(0).unwrap();
-    let _waiting = tokio::net::UnixStream::connect(&path).await.unwrap();
+    let _waiting = UnixStream::connect(&path).await.unwrap();
     assert!(matches!(Socket::bind(&path).await, Err(SocketError::InUse(_))));
     assert!(path.exists());
 }
