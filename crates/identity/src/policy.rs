@@ -107,19 +107,19 @@ impl Policy {
     /// either. The group's other daemons on this host may use the same folder.
     ///
     /// # Errors
-    /// The list in use is older than one that was seen before, or its number cannot be written.
+    /// The list in use is older than one that was seen before, or that one's number cannot be read, or the new number
+    /// cannot be written.
     pub fn remember_in(&self, folder: &Path) -> Result<(), LoadError> {
         let seen = self.seen.get_or_init(|| Seen::new(folder, &self.authority));
         self.judge(seen, &self.held())
     }
 
     fn judge(&self, seen: &Seen, list: &RevocationList) -> Result<(), LoadError> {
-        let older = |held| {
+        if let Some(held) = seen.number()?.filter(|held| *held > list.number()) {
             let fault = ListFault::Older { held, offered: list.number() };
-            LoadError::List { path: self.list_path.clone(), fault }
-        };
-        seen.number().filter(|held| *held > list.number()).map_or(Ok(()), |held| Err(older(held)))?;
-        seen.keep(list.number())
+            return Err(LoadError::List { path: self.list_path.clone(), fault });
+        }
+        seen.raise_to(list.number())
     }
 
     /// Reads the revocation list again and returns the number of certificates that it revokes. Connections that are up
@@ -133,8 +133,10 @@ impl Policy {
         offered.may_replace(&held).map_err(|fault| LoadError::List { path: self.list_path.clone(), fault })?;
         let kept = self.seen.get().map_or(Ok(()), |seen| self.judge(seen, &offered));
         match kept {
-            // The new list is in force even if its number cannot be kept for a restart.
-            Ok(()) | Err(LoadError::ListNumberUnwritable { .. }) => *held = offered,
+            // The new list is in force even if its number cannot be kept for a restart: it is newer than the one in use.
+            Ok(()) | Err(LoadError::ListNumberUnreadable { .. } | LoadError::ListNumberUnwritable { .. }) => {
+                *held = offered;
+            }
             Err(older) => return Err(older),
         }
         Ok(held.len())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -103,16 +103,21 @@ impl Seen {
         Self(folder.join(format!("revocations-seen-{name}")))
     }
 
-    /// The number kept. `None` if there is no file or it holds no number.
-    pub(crate) fn number(&self) -> Option<u64> {
+    /// Number of the newest list seen; `None` before the first.
+    pub(crate) fn number(&self) -> Result<Option<u64>, LoadError> {
         let mut text = String::new();
-        File::open(&self.0).ok()?.take(MAX_NUMBER_BYTES).read_to_string(&mut text).ok()?;
-        text.trim_end().parse().ok()
+        let read = File::open(&self.0).and_then(|file| file.take(MAX_NUMBER_BYTES).read_to_string(&mut text));
+        let number = match read {
+            Ok(_) => text.trim_end().parse().map(Some).map_err(|_| io::ErrorKind::InvalidData.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        };
+        number.map_err(|source| LoadError::ListNumberUnreadable { path: self.0.clone(), source })
     }
 
-    /// Writes the number, if it is greater than the one kept.
-    pub(crate) fn keep(&self, number: u64) -> Result<(), LoadError> {
-        if self.number().is_some_and(|kept| kept >= number) {
+    /// Stores a number if it is greater than the one stored.
+    pub(crate) fn raise_to(&self, number: u64) -> Result<(), LoadError> {
+        if self.number()?.is_some_and(|stored| stored >= number) {
             return Ok(());
         }
         let written = replace_public(&self.0, &format!("{number}\n"));
