@@ -69,11 +69,7 @@ pub(super) fn waiting(dir: &Path) -> Option<String> {
 
 /// Whether sockets get the buffers that bursts need.
 pub(super) fn buffers() -> Finding {
-    let got = Socket::new(Domain::IPV4, Type::DGRAM, None).and_then(|socket| {
-        socket.set_recv_buffer_size(BUFFER_BYTES)?;
-        socket.recv_buffer_size()
-    });
-    match got {
+    match set_receive_buffer(BUFFER_BYTES) {
         Ok(bytes) if bytes >= BUFFER_BYTES => Finding::ok("buffers", format!("UDP sockets get {bytes} bytes")),
         Ok(bytes) => {
             let fix =
@@ -82,6 +78,14 @@ pub(super) fn buffers() -> Finding {
         }
         Err(error) => Finding::fail("buffers", format!("no UDP socket can be made: {error}"), "allow UDP sockets"),
     }
+}
+
+/// Asks the system for a receive buffer and returns the size that it grants.
+fn set_receive_buffer(bytes: usize) -> std::io::Result<usize> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    socket.set_recv_buffer_size(bytes)?;
+    // The kernel doubles the size that is set, for its own bookkeeping (socket(7)).
+    Ok(socket.recv_buffer_size()? / 2)
 }
 
 /// Whether enough files may be open.
@@ -181,6 +185,12 @@ mod tests {
         assert_eq!(port(&endpoint).verdict, Verdict::Fail);
         drop(taken);
         assert_eq!(port(&endpoint).verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn granted_buffer_is_not_doubled() {
+        // Every system grants this much.
+        assert_eq!(set_receive_buffer(16 * 1024).unwrap(), 16 * 1024);
     }
 
     #[test]
