@@ -27,7 +27,7 @@ use crate::statistics::{RatioInterval, mean, paired, welch};
 /// same. Runs that are not valid or were stopped early are left out, unless a side has no others.
 ///
 /// # Errors
-/// When a folder has no run, one cannot be read, or runs cannot be paired.
+/// Returns an error if a folder has no run, one cannot be read, or runs cannot be paired.
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison, WriteError> {
     compare_sides(&load(a)?, &load(b)?)
 }
