@@ -56,7 +56,7 @@ pub(super) struct SimWorld<'a> {
     pub(super) said: [MessageCount; Traffic::ALL.len()],
     /// The bytes of those from hub to hub.
     pub(super) between_hubs: BTreeMap<(MachineId, MachineId), [u64; Traffic::ALL.len()]>,
-    asides: ControlMessages,
+    control_messages: ControlMessages,
     /// Bytes of data to or from hubs.
     relayed_bytes: u64,
 }
@@ -151,7 +151,7 @@ impl<'a> SimWorld<'a> {
             sent: vec![BTreeMap::new(); count],
             said: [MessageCount::default(); Traffic::ALL.len()],
             between_hubs: BTreeMap::new(),
-            asides: ControlMessages::default(),
+            control_messages: ControlMessages::default(),
             relayed_bytes: 0,
             casts,
         };
@@ -204,12 +204,11 @@ impl<'a> SimWorld<'a> {
 
     /// The packets of all machines, by purpose.
     pub(super) fn shares(&self) -> TrafficBreakdown {
-        let ControlMessages { alone, shared, bytes, .. } = self.asides;
-        let (asides, shared_asides, aside_bytes) = (alone, shared, bytes);
+        let ControlMessages { alone, shared, bytes, .. } = self.control_messages;
         TrafficBreakdown {
-            control_messages: asides,
-            shared_control_messages: shared_asides,
-            control_message_bytes: aside_bytes,
+            control_messages: alone,
+            shared_control_messages: shared,
+            control_message_bytes: bytes,
             relayed_bytes: self.relayed_bytes,
             ..self.connections.shares()
         }
@@ -407,7 +406,7 @@ impl<'a> SimWorld<'a> {
         (said.messages, said.bytes) = (said.messages + 1, said.bytes + bytes);
         let hubs = self.prepared.placement.hubs.len();
         if from >= hubs && to >= hubs {
-            self.asides.count((from, to, self.now), traffic, bytes);
+            self.control_messages.count((from, to, self.now), traffic, bytes);
         }
         if traffic == Traffic::Payload && (from < hubs || to < hubs) {
             self.relayed_bytes += bytes;

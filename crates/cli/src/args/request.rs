@@ -75,8 +75,8 @@ pub(crate) struct ReceiveArgs {
     #[arg(long, value_name = "FILE", requires = "output")]
     pub(crate) sdp: Option<PathBuf>,
     /// The format of a written track: JSON lines, or the format of its source
-    #[arg(long, value_enum, default_value_t = OutputFormat::Json, requires = "output")]
-    pub(crate) form: OutputFormat,
+    #[arg(long, alias = "form", value_enum, default_value_t = OutputFormat::Json, requires = "output")]
+    pub(crate) format: OutputFormat,
     /// With --json: print the progress as one line each second
     #[arg(long)]
     pub(crate) progress: bool,
@@ -249,7 +249,7 @@ impl From<&SubscribeArgs> for RequestArgs {
     }
 }
 
-/// See [`ReceiveArgs::form`].
+/// See [`ReceiveArgs::format`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
     /// One JSON object per line
