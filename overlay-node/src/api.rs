@@ -94,6 +94,9 @@ async fn request(
     JsonBody(mut request): JsonBody<ServiceRequest>,
 ) -> Result<Response, ApiError> {
     request.check().map_err(|error| ApiError::new(Code::Usage, error.to_string()))?;
+    if !request.service.is_stream() {
+        request.reflect = ReflectionPolicy::Never;
+    }
     let began = Instant::now();
     let named = request.provider;
     let provider = match named {

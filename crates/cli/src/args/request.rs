@@ -30,7 +30,7 @@ pub(crate) struct RequestArgs {
     /// How long a stream lasts [default: 10s, the provider's]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
     pub(crate) duration: Option<Duration>,
-    /// The least rate of a stream; a provider with a slower source is passed over
+    /// The least rate of a stream; a provider that announces a lower one is passed over
     #[arg(long = "min-bitrate", value_name = "KBIT/S", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) min_kbps: Option<u32>,
     /// The only transport that the data may take: udp, tcp or quic

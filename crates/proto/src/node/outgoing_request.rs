@@ -276,7 +276,7 @@ pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> 
             format!("no hub could be reached within {deadline:?}")
         }
         Reason::TimedOut if asked.is_hub_silent(core) => format!("the hub has not answered within {deadline:?}"),
-        Reason::NotFound => format!("nobody offers {request}"),
+        Reason::NotFound | Reason::TooSlow => format!("nobody offers {request}"),
         Reason::NotYetKnown => {
             format!("nobody is known yet to offer {request}: the hub has just started")
         }

@@ -92,7 +92,7 @@ impl ProviderSessions {
     pub(super) fn declines_rate(&mut self, core: &mut Core, id: SessionId, bits_per_second: u32) -> bool {
         let is_slow = self.sessions.get(&id).is_some_and(|session| !session.request.spec.admits_rate(bits_per_second));
         if is_slow {
-            self.refuse(core, id, Reason::NotFound);
+            self.refuse(core, id, Reason::TooSlow);
         }
         is_slow
     }

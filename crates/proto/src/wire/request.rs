@@ -376,6 +376,9 @@ pub enum Reason {
     /// It is of a later version than who was asked.
     #[n(16)]
     UnsupportedVersion,
+    /// The stream is slower than the requester admits.
+    #[n(17)]
+    TooSlow,
 }
 
-open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, UnsupportedVersion], else Unspecified);
+open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, UnsupportedVersion, TooSlow], else Unspecified);

@@ -25,8 +25,11 @@ use crate::text;
 /// The longest time that a request may name, for its stream, its answer or its patience.
 pub const MAX_REQUEST_TIME: Duration = Duration::from_secs(24 * 3600);
 
+/// The shortest time, as the wire has whole milliseconds.
+const SHORTEST_TIME: Duration = Duration::from_millis(1);
+
 /// The longest encoded [`ServiceRequest`], bytes: hubs keep what they received.
-pub const MAX_SPEC_BYTES: usize = 2_048;
+pub const MAX_SPEC_BYTES: usize = 512;
 
 /// How long a request waits for a provider unless it names a time.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -211,8 +214,11 @@ impl ServiceRequest {
         if self.min_kbps.is_some() && !self.service.is_stream() {
             return Err(InvalidRequest("a least bit rate is for streams: video and track"));
         }
-        if times.into_iter().flatten().any(|time| time.is_zero() || time > MAX_REQUEST_TIME) {
-            return Err(InvalidRequest("a time is longer than nothing and at most 24 hours"));
+        if self.min_kbps == Some(0) {
+            return Err(InvalidRequest("a least bit rate is at least 1 kbit/s"));
+        }
+        if times.into_iter().flatten().any(|time| time < SHORTEST_TIME || time > MAX_REQUEST_TIME) {
+            return Err(InvalidRequest("a time is at least 1 ms and at most 24 hours"));
         }
         Ok(())
     }
@@ -373,7 +379,7 @@ mod tests {
     fn limits_are_checked() {
         let request = ServiceRequest::new(Service::Video, Area::Anywhere);
         assert_eq!(request.check(), Ok(()));
-        for duration in [Duration::ZERO, MAX_REQUEST_TIME + Duration::from_millis(1)] {
+        for duration in [Duration::ZERO, Duration::from_micros(400), MAX_REQUEST_TIME + Duration::from_millis(1)] {
             assert!(ServiceRequest { duration: Some(duration), ..request.clone() }.check().is_err());
         }
         assert!(ServiceRequest { area: Area::Exact(Cell::new(2_000_000, 0)), ..request }.check().is_err());

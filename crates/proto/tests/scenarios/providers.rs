@@ -197,7 +197,7 @@ fn slow_streams_are_passed_over() {
             assert!(finished(&mut world, requester, ticket).complete);
             continue;
         }
-        assert_eq!(failed(&mut world, requester, ticket), Reason::NotFound);
+        assert_eq!(failed(&mut world, requester, ticket), Reason::TooSlow);
         let asked = providers.map(|provider| world.hosts[provider.0].opened.len());
         assert_eq!(asked, opened.map(|before| before + 1), "the hub asks both");
     }
