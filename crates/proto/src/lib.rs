@@ -42,6 +42,7 @@ pub mod scope;
 pub mod service;
 pub mod text;
 pub mod time;
+mod timers;
 mod wall;
 pub mod wire;
 

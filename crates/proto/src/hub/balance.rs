@@ -9,7 +9,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Hub, Sender};
+use super::Sender;
+use super::core::HubCore;
+use super::members::Members;
+use super::records::Records;
 use crate::address::SchemeSet;
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
@@ -69,46 +72,46 @@ impl Balance {
     }
 }
 
-impl Hub {
+impl Members {
     /// Sends a node that nobody here knows to a near hub with fewer nodes, if
     /// there is one. Whoever comes although it was sent away is taken in.
-    pub(super) fn redirect(&mut self, now: Time, from: Sender) -> bool {
+    pub(super) fn redirect(&mut self, core: &mut HubCore, from: Sender, may_stay: bool) -> bool {
+        let _now = core.now;
         let was_sent = self.balance.sent.contains_key(&from.node);
         self.record_arrival(from.node);
-        let known = was_sent || self.directory.get(from.node).is_some();
-        // In a crowd everybody stays where it is: a redirection costs one more handshake.
-        if known || self.join_limiter.is_crowded(now) {
+        if was_sent || may_stay {
             return false;
         }
-        let Some(target) = self.lighter_hub() else { return false };
-        let sent = self.send_to(now, from, target, Channel::Datagram);
-        self.counters.redirects += u64::from(sent);
+        let Some(target) = self.lighter_hub(core) else { return false };
+        let sent = self.send_to(core, from, target, Channel::Datagram);
+        core.counters.redirects += u64::from(sent);
         sent
     }
 
     /// The near hub with the fewest nodes, if those are fewer than this one's.
-    fn lighter_hub(&self) -> Option<NodeId> {
-        let leases = self.leases();
-        let lighter = self.members.nodes().filter_map(|node| {
-            let load = self.members.load(node).filter(|load| *load < leases)?;
-            self.rtt_to(node).filter(|rtt| *rtt <= NEAR).map(|_| (load, node))
+    fn lighter_hub(&self, core: &HubCore) -> Option<NodeId> {
+        let leases = self.own.leases;
+        let lighter = self.nodes().filter_map(|node| {
+            let load = self.load(node).filter(|load| *load < leases)?;
+            core.rtt_to(node).filter(|rtt| *rtt <= NEAR).map(|_| (load, node))
         });
         lighter.min().map(|(_, node)| node)
     }
 
-    fn send_to(&mut self, now: Time, from: Sender, target: NodeId, channel: Channel) -> bool {
-        self.forget_sent(now);
-        let Some(reach) = self.members.get(target) else { return false };
-        let mut addresses = self.shareable(from.connection, reach.addresses().to_vec());
+    fn send_to(&mut self, core: &mut HubCore, from: Sender, target: NodeId, channel: Channel) -> bool {
+        let now = core.now;
+        self.forget_sent(core);
+        let Some(reach) = self.get(target) else { return false };
+        let mut addresses = core.shareable(from.connection, reach.addresses().to_vec());
         addresses.truncate(MAX_ADDRESSES);
         if addresses.is_empty() || self.balance.sent.len() >= MAX_SENT {
             return false;
         }
-        self.balance.sent.insert(from.node, SentNode { until: now + self.config.lease, to: Some(target) });
-        if let Some(reach) = self.members.get_mut(target) {
+        self.balance.sent.insert(from.node, SentNode { until: now + core.config.lease, to: Some(target) });
+        if let Some(reach) = self.get_mut(target) {
             reach.on_the_way += 1;
         }
-        self.send(
+        core.send(
             from.connection,
             channel,
             Traffic::Join,
@@ -120,12 +123,13 @@ impl Hub {
     /// A node that was sent elsewhere is there, or here again.
     pub(super) fn record_arrival(&mut self, node: NodeId) {
         let to = self.balance.sent.get_mut(&node).and_then(|sent| sent.to.take());
-        if let Some(reach) = to.and_then(|to| self.members.get_mut(to)) {
+        if let Some(reach) = to.and_then(|to| self.get_mut(to)) {
             reach.on_the_way = reach.on_the_way.saturating_sub(1);
         }
     }
 
-    fn forget_sent(&mut self, now: Time) {
+    fn forget_sent(&mut self, core: &mut HubCore) {
+        let now = core.now;
         let old = self.balance.sent.iter().filter(|(_, sent)| sent.until <= now);
         for node in old.map(|(node, _)| *node).collect::<Vec<_>>() {
             self.record_arrival(node);
@@ -134,60 +138,65 @@ impl Hub {
     }
 
     /// A near hub has joined: it gets its share of this hub's nodes.
-    pub(super) fn share_with(&mut self, now: Time, hub: NodeId) {
-        self.schedule_share(now, hub, self.leases() / (self.members.len() + 1));
+    pub(super) fn share_with(&mut self, core: &mut HubCore, hub: NodeId) {
+        self.schedule_share(core, hub, self.own.leases / (self.len() + 1));
     }
 
     /// A node has come back here from `home`, which lives: where hubs are near this one had its share
     /// already, and gives one for it.
-    pub(super) fn rebalance_returned(&mut self, now: Time, home: NodeId) {
-        let leases = self.leases();
-        if self.members.load(home).is_none_or(|load| load + 1 >= leases) {
+    pub(super) fn rebalance_returned(&mut self, core: &mut HubCore, home: NodeId) {
+        let leases = self.own.leases;
+        if self.load(home).is_none_or(|load| load + 1 >= leases) {
             return;
         }
         match self.balance.shares.get_mut(&home) {
             // When it gets them stays as it is.
             Some(share) => share.left = leases.min(share.left + 1),
-            None => self.schedule_share(now, home, 1),
+            None => self.schedule_share(core, home, 1),
         }
     }
 
     /// So many nodes are still to go to a hub, if it is near.
-    fn schedule_share(&mut self, now: Time, hub: NodeId, left: usize) {
-        let leases = self.leases();
-        let near = self.rtt_to(hub).is_some_and(|rtt| rtt <= NEAR);
-        if left > 0 && near && self.leaving.is_none() {
+    fn schedule_share(&mut self, core: &mut HubCore, hub: NodeId, left: usize) {
+        let now = core.now;
+        let leases = self.own.leases;
+        let near = core.rtt_to(hub).is_some_and(|rtt| rtt <= NEAR);
+        if left > 0 && near && core.leaving.is_none() {
             let pause = SHARE_TIME / u32::try_from(leases).unwrap_or(u32::MAX);
-            let next = now + self.pace(pause);
+            let next = now + self.pace(core, pause);
             self.balance.shares.insert(hub, Share { left, pause, next, vain: 0 });
         }
     }
 
     /// A pause of at least `pause`: many who share do not do so in step.
-    fn pace(&mut self, pause: Duration) -> Duration {
-        self.random.jitter(pause * 4 / 3).max(pause)
+    fn pace(&mut self, core: &mut HubCore, pause: Duration) -> Duration {
+        core.random.jitter(pause * 4 / 3).max(pause)
     }
 
-    pub(super) fn poll_balance(&mut self, now: Time) {
+    pub(super) fn poll_balance(&mut self, core: &mut HubCore, records: Records<'_>) {
+        let now = core.now;
         let due = self.balance.shares.iter().filter(|(_, share)| share.next <= now);
         for hub in due.map(|(hub, _)| *hub).collect::<Vec<_>>() {
-            self.share_one(now, hub);
+            self.share_one(core, hub, records);
         }
     }
 
-    fn share_one(&mut self, now: Time, hub: NodeId) {
-        let load = self.members.load(hub);
-        let still = self.leaving.is_none() && load.is_some_and(|load| load < self.leases());
-        let vain = MAX_VAIN_LOOKS + self.leases() / MAX_LOOKED_AT;
+    fn share_one(&mut self, core: &mut HubCore, hub: NodeId, records: Records<'_>) {
+        let now = core.now;
+        let load = self.load(hub);
+        let still = core.leaving.is_none() && load.is_some_and(|load| load < self.own.leases);
+        let vain = MAX_VAIN_LOOKS + self.own.leases / MAX_LOOKED_AT;
         let goes_on = |share: &&mut Share| still && share.left > 0 && share.vain < vain;
         let Some(share) = self.balance.shares.get_mut(&hub).filter(goes_on) else {
             self.balance.shares.remove(&hub);
             return;
         };
         let pause = share.pause;
-        let next = now + self.pace(pause);
-        let moves = self.movable().is_some_and(|from| self.send_to(now, from, hub, Channel::Reliable { flow: 0 }));
-        self.counters.rebalanced += u64::from(moves);
+        let next = now + self.pace(core, pause);
+        let moves = self
+            .movable(core, records)
+            .is_some_and(|from| self.send_to(core, from, hub, Channel::Reliable { flow: 0 }));
+        core.counters.rebalanced += u64::from(moves);
         if let Some(share) = self.balance.shares.get_mut(&hub) {
             share.left -= usize::from(moves);
             share.vain = if moves { 0 } else { share.vain + 1 };
@@ -196,16 +205,16 @@ impl Hub {
     }
 
     /// The next node of this hub for which it relays nothing.
-    fn movable(&mut self) -> Option<Sender> {
-        let all = self.directory.entries_after(self.balance.cursor).chain(self.directory.entries_after(None));
+    fn movable(&mut self, core: &mut HubCore, records: Records<'_>) -> Option<Sender> {
+        let all = records.directory().entries_after(self.balance.cursor).chain(records.directory().entries_after(None));
         let some: Vec<NodeId> = all.take(MAX_LOOKED_AT).map(|entry| entry.node()).collect();
         let idle = some.iter().position(|node| {
-            let relays = self.remotes.get(*node).map(|remote| remote.relays);
-            relays == Some(0) && !self.replicas.holds(*node) && !self.balance.sent.contains_key(node)
+            let relays = core.remotes.get(*node).map(|remote| remote.relays);
+            relays == Some(0) && !records.is_replica(*node) && !self.balance.sent.contains_key(node)
         });
         self.balance.cursor = some.get(idle.unwrap_or(MAX_LOOKED_AT - 1)).copied();
         let node = some.get(idle?).copied()?;
-        let connection = self.remotes.best_connection(node, SchemeSet::ALL)?;
+        let connection = core.remotes.best_connection(node, SchemeSet::ALL)?;
         Some(Sender { connection, node, role: Role::Node })
     }
 }
@@ -276,7 +285,7 @@ mod tests {
         assert!(!is_sent(&mut bench, 1) && is_sent(&mut bench, 2));
         assert_eq!(bench.hub.members.load(node(100)), Some(1));
         assert!(!is_sent(&mut bench, 2));
-        assert_eq!((bench.hub.members.load(node(100)), bench.hub.leases()), (Some(0), 2));
+        assert_eq!((bench.hub.members.load(node(100)), bench.hub.registry.records().leases()), (Some(0), 2));
     }
 
     #[test]
@@ -291,7 +300,7 @@ mod tests {
     #[test]
     fn join_burst_is_not_redirected() {
         let (mut bench, _) = beside(NEAR, 0);
-        bench.hub.config.limits.joins_per_second = 2;
+        bench.hub.core.config.limits.joins_per_second = 2;
         let connections: Vec<ConnectionId> = (1..=20).map(|number| bench.up(number, Role::Node)).collect();
         let said: Vec<_> = connections
             .iter()
@@ -313,12 +322,12 @@ mod tests {
         nodes.into_iter().for_each(|connection| drop(bench.down(connection)));
         announce(&mut bench, hub, 100);
         bench.say(hub, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 0, residual_kbps: None }));
-        assert!(bench.hub.balance.next_due().is_some());
+        assert!(bench.hub.members.balance.next_due().is_some());
         for _ in 0..4 {
             bench.wait(Duration::from_secs(5));
             bench.say(hub, &Message::Probe(ProbeMessage::Pong(0)));
         }
-        assert_eq!(bench.hub.balance.next_due(), None);
+        assert_eq!(bench.hub.members.balance.next_due(), None);
     }
 
     #[test]

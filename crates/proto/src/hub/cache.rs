@@ -10,19 +10,20 @@
 //! what they request, and relays what comes back, also between two nodes of its
 //! own: data goes through the server, as without a cache.
 
-use super::{Hub, HubKind, HubLimit};
+use super::core::HubCore;
+use super::registry::Registry;
+use super::{HubKind, HubLimit};
 use crate::directory::{DirectoryQuery, PublishOutcome};
 use crate::grid::Area;
 use crate::ids::NodeId;
 use crate::record::Record;
-use crate::time::Time;
 use crate::wire::Candidate;
 
 /// How many nodes of others a cache holds copies of, about 1 KB each; what is
 /// beyond has to be asked for.
 pub(super) const MAX_CACHED: u32 = 16 * 1024;
 
-impl Hub {
+impl HubCore {
     /// Whether it is a cache.
     pub(super) fn is_cache(&self) -> bool {
         self.config.kind == HubKind::Server && !self.is_root()
@@ -32,28 +33,13 @@ impl Hub {
     pub(super) fn central(&self) -> Option<NodeId> {
         self.parents().first().copied().filter(|_| self.is_cache())
     }
+}
 
-    /// A node's record has come or changed: the server is to hold it, too.
-    pub(super) fn register_at_server(&mut self, now: Time, node: NodeId) {
-        self.cached.remove(node);
-        if let Some(server) = self.central() {
-            self.set_standby(now, node, server);
-        }
-    }
-
-    /// The server is there: every node is registered.
-    pub(super) fn register_all(&mut self, now: Time) {
-        let Some(server) = self.central() else { return };
-        let nodes: Vec<NodeId> = self.directory.entries_after(None).map(|entry| entry.node()).collect();
-        for node in nodes {
-            self.set_standby(now, node, server);
-        }
-    }
-
+impl Registry {
     /// The nodes of a cache cannot be reached for now: they are listed no
     /// more until it says again that they live.
-    pub(super) fn suspend_registered(&mut self, cache: NodeId) {
-        if self.config.kind == HubKind::Server {
+    pub(super) fn suspend_registered(&mut self, core: &mut HubCore, cache: NodeId) {
+        if core.config.kind == HubKind::Server {
             for node in self.replicas.nodes_of(cache).collect::<Vec<_>>() {
                 self.directory.suspend(node);
             }
@@ -62,15 +48,16 @@ impl Hub {
 
     /// The server has named a node: a cache keeps a copy, unless what it holds
     /// is as new.
-    pub(super) fn cache_candidate(&mut self, now: Time, candidate: &Candidate) {
+    pub(super) fn cache_candidate(&mut self, core: &mut HubCore, candidate: &Candidate) {
+        let now = core.now;
         let known = self.directory.get(candidate.node).is_some_and(|entry| entry.version() >= candidate.version);
-        if known || !self.is_cache() {
+        if known || !core.is_cache() {
             return;
         }
         let Candidate { node, version, cell, services, capacity, ref addresses, ref name } = *candidate;
         let record = Record { node, version, cell, services, capacity, addresses: addresses.clone() };
         if self.cached.publish(now, &record) == PublishOutcome::Full {
-            self.counters.count_over_limit(HubLimit::CachedNodes);
+            core.counters.count_over_limit(HubLimit::CachedNodes);
         } else if let Some(name) = name {
             self.cached_names.insert(node, name.clone());
         }
@@ -78,9 +65,14 @@ impl Hub {
 
     /// The copies that answer a lookup: any at the place that it names, or wherever. Only the
     /// server knows which is nearest, all that there is, and who has a certain name.
-    pub(super) fn cached_for(&mut self, area: Area, query: &DirectoryQuery) -> Vec<(NodeId, Candidate)> {
+    pub(super) fn cached_for(
+        &mut self,
+        core: &mut HubCore,
+        area: Area,
+        query: &DirectoryQuery,
+    ) -> Vec<(NodeId, Candidate)> {
         let is_by_name = query.names.is_some_and(|selector| !selector.is_everybody());
-        if !self.is_cache() || is_by_name || !matches!(area, Area::Exact(_) | Area::Anywhere) {
+        if !core.is_cache() || is_by_name || !matches!(area, Area::Exact(_) | Area::Anywhere) {
             return Vec::new();
         }
         let mut hits = Vec::new();
@@ -94,8 +86,8 @@ impl Hub {
         if cached.len() < hits.len() {
             return Vec::new();
         }
-        self.counters.cache_hits += u64::from(!cached.is_empty());
-        cached.into_iter().map(|candidate| (self.config.node, candidate)).collect()
+        core.counters.cache_hits += u64::from(!cached.is_empty());
+        cached.into_iter().map(|candidate| (core.config.node, candidate)).collect()
     }
 
     fn with_cached_name(&self, candidate: Candidate) -> Option<Candidate> {
@@ -103,7 +95,8 @@ impl Hub {
         Some(Candidate { name: Some(name), ..candidate })
     }
 
-    pub(super) fn expire_cached(&mut self, now: Time) {
+    pub(super) fn expire_cached(&mut self, core: &mut HubCore) {
+        let now = core.now;
         while self.cached.expire(now).is_some() {}
         if self.cached_names.len() > 2 * self.cached.nodes() {
             self.cached_names.retain(|node, _| self.cached.get(*node).is_some());

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Hub, MAX_PER_WAKE};
+use super::MAX_PER_WAKE;
+use super::core::HubCore;
+use super::registry::{RecordChange, Registry};
 use crate::address::SchemeSet;
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
@@ -90,69 +92,77 @@ impl Claims {
     }
 }
 
-impl Hub {
+impl Registry {
     /// Another hub holds this node from its version on.
-    pub(super) fn handle_claim(&mut self, now: Time, node: NodeId, claim: Claim) {
-        if !self.is_plausible(now, claim.version) {
+    pub(super) fn handle_claim(&mut self, core: &mut HubCore, node: NodeId, claim: Claim) {
+        let now = core.now;
+        if !core.is_plausible(claim.version) {
             return;
         }
-        self.contradict_claim(claim.home, node, claim.version);
+        self.contradict_claim(core, claim.home, node, claim.version);
         let held = self.directory.get(node).map(|entry| entry.version());
         if held.is_none_or(|held| held >= claim.version) {
             return;
         }
-        if self.is_contested(now, node, claim.home) {
+        if self.is_contested(core, node, claim.home) {
             return self.replicas.record_contested_claim(node, claim);
         }
-        if self.replicas.holds(node) || !self.remotes.is_up(node) {
-            return self.release_to(now, node, claim);
+        if self.replicas.holds(node) || !core.remotes.is_up(node) {
+            return self.release_to(core, node, claim);
         }
         self.claims.record_claim(now, node, claim);
-        self.poll_claims(now);
+        self.poll_claims(core);
     }
 
     /// A node has published here, so it is nobody else's.
-    pub(super) fn confirm_home(&mut self, now: Time, node: NodeId, version: Version) {
+    pub(super) fn confirm_home(&mut self, core: &mut HubCore, node: NodeId, version: Version) {
+        let now = core.now;
         if self.claims.confirm_claimed_node(now, node, version) {
-            self.claim(node, version);
+            core.claim(node, version);
         }
     }
 
     /// A node has gone: where it went counts that another hub has said.
-    pub(super) fn apply_pending_claim(&mut self, now: Time, node: NodeId) {
+    pub(super) fn apply_pending_claim(&mut self, core: &mut HubCore, node: NodeId) {
         if let Some(claim) = self.claims.take_claim(node) {
-            self.release_to(now, node, claim);
+            self.release_to(core, node, claim);
         }
     }
 
     /// Drops the record of a node that another hub has now.
-    fn release_to(&mut self, now: Time, node: NodeId, claim: Claim) {
+    fn release_to(&mut self, core: &mut HubCore, node: NodeId, claim: Claim) {
         let Claim { home, version, record } = claim;
         if let Some(place) = self.directory.claim(node, version)
             && !self.replicas.release(node)
         {
-            self.counters.claimed += 1;
-            self.on_record_removed(now, place, "claimed");
-            self.note_moved(now, node, home);
-        }
-        if let Some(record) = record {
-            self.store_replica(now, home, &record);
+            core.counters.claimed += 1;
+            self.record_change_by_hub(RecordChange::Claimed(place));
+            self.note_moved(core, node, home);
+            // Others hear first that the record of this hub's own is gone.
+            if let Some(record) = record {
+                self.record_change_by_hub(RecordChange::Replicated { home, record });
+            }
+        } else if let Some(record) = record {
+            self.store_replica(core, home, &record);
         }
     }
 
-    pub(super) fn poll_claims(&mut self, now: Time) {
+    pub(super) fn poll_claims(&mut self, core: &mut HubCore) {
+        let now = core.now;
         for _ in 0..MAX_PER_WAKE {
-            let Some((_, node)) = self.claims.due.first().copied().filter(|(due, _)| *due <= now) else { return };
-            let connection = self.remotes.best_connection(node, SchemeSet::ALL);
+            let Some((_, node)) = self.claims.due.first().copied().filter(|(due, _)| *due <= now) else {
+                return;
+            };
+            let connection = core.remotes.best_connection(node, SchemeSet::ALL);
             let asked = self.claims.nodes.get_mut(&node).filter(|asked| asked.claim.is_some() && asked.times < ASKS);
             let (Some(connection), Some(asked)) = (connection, asked) else {
-                self.apply_pending_claim(now, node);
+                self.apply_pending_claim(core, node);
                 continue;
             };
             asked.times += 1;
-            let patience = self.remotes.answer_timeout(connection) * (2 << (asked.times - 1));
+            let patience = core.remotes.answer_timeout(connection) * (2 << (asked.times - 1));
             self.claims.set_due(node, now + patience);
-            self.send(
+            core.send(
                 connection,
                 Channel::Datagram,
                 Traffic::Renew,
@@ -218,15 +228,18 @@ mod tests {
     fn silent_claimed_node_is_dropped() {
         let (mut bench, _, connection, _) = claimed(2);
         assert_eq!((asked(&mut bench, connection, PATIENCE), held(&bench)), (1, 0));
-        assert!(bench.hub.has_moved(bench.now, node(1)) && bench.hub.claims.nodes.is_empty());
+        assert!(
+            bench.hub.registry.records().has_moved(&bench.hub.core, node(1))
+                && bench.hub.registry.claims.nodes.is_empty()
+        );
     }
 
     #[test]
     fn disconnected_claimed_node_is_dropped() {
         let (mut bench, _, connection, _) = claimed(2);
         bench.down(connection);
-        assert_eq!(bench.hub.directory.nodes(), 0);
-        assert!(bench.hub.claims.due.is_empty());
+        assert_eq!(bench.hub.registry.directory.nodes(), 0);
+        assert!(bench.hub.registry.claims.due.is_empty());
     }
 
     #[test]
@@ -253,9 +266,9 @@ mod tests {
                 ..record(1)
             }]))),
         );
-        assert!(!bench.hub.replicas.holds(node(1)));
+        assert!(!bench.hub.registry.replicas.holds(node(1)));
         bench.wait(PATIENCE);
-        assert!(bench.hub.replicas.holds(node(1)));
+        assert!(bench.hub.registry.replicas.holds(node(1)));
     }
 
     #[test]

@@ -5,11 +5,11 @@
 
 use std::net::IpAddr;
 
-use super::{Hub, HubLimit};
+use super::HubLimit;
+use super::core::HubCore;
 use crate::address::Address;
 use crate::address_filter;
 use crate::ids::{ConnectionId, NodeId};
-use crate::time::Time;
 
 /// A repeated dial to the same provider is not charged again, and a standby, of which a node names one
 /// at a time, is dialled on credit once.
@@ -20,23 +20,18 @@ pub(super) enum DialAttempt {
     Standby,
 }
 
-impl Hub {
+impl HubCore {
     /// Those of a node's addresses at which it may be dialled.
-    pub(super) fn dialable(
-        &mut self,
-        now: Time,
-        node: NodeId,
-        addresses: &[Address],
-        turn: DialAttempt,
-    ) -> Vec<Address> {
+    pub(super) fn dialable(&mut self, node: NodeId, addresses: &[Address], turn: DialAttempt) -> Vec<Address> {
         let (mut dialable, elsewhere) = address_filter::split(addresses, &self.hosts_of(node));
-        let other = address_filter::least(&elsewhere).filter(|address| self.may_dial(now, node, address, turn));
+        let other = address_filter::least(&elsewhere).filter(|address| self.may_dial(node, address, turn));
         dialable.extend(other);
         dialable
     }
 
     /// True if a host that `node` names, but at which it is not seen, may be dialled for it.
-    pub(super) fn may_dial(&mut self, now: Time, node: NodeId, address: &Address, turn: DialAttempt) -> bool {
+    pub(super) fn may_dial(&mut self, node: NodeId, address: &Address, turn: DialAttempt) -> bool {
+        let now = self.now;
         let Some(host) = address.hosts.first().copied() else { return false };
         if turn == DialAttempt::Again && self.targets.has_admitted(node, host) {
             return true;

@@ -6,13 +6,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::Hub;
+use super::core::HubCore;
 use crate::address::{Address, Scheme};
 use crate::ids::ConnectionId;
 use crate::record::MAX_ADDRESSES;
 use crate::wire::Candidate;
 
-impl Hub {
+impl HubCore {
     /// Whether the remote at `connection` is on the hub's own machine, as far as
     /// one can see.
     pub(super) fn is_here(&self, connection: ConnectionId) -> bool {

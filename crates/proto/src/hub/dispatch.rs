@@ -1,18 +1,27 @@
 //! Messages on their way to the part of the hub that they are for.
 
 use bytes::Bytes;
+use std::time::Duration;
 
 use super::claims::Claim;
-use super::requests::PassedRequest;
+use super::core::HubCore;
+use super::hub_lookup::{ConcludedLookup, Waiter};
+use super::registry::{AdoptOutcome, RecordChange};
+use super::requests::{PassedRequest, RequestEffect, RequestView};
+use super::route::RoutePlan;
+use super::tree::Relation;
 use super::{Hub, HubEvent, Sender};
-use crate::ids::ConnectionId;
+use crate::directory::{DirectoryQuery, PreviousEntry, PublishOutcome, SearchPurpose};
+use crate::grid::Cell;
+use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
+use crate::record::{MAX_ADDRESSES, Record, Version};
 use crate::service::Role;
-use crate::time::Time;
 use crate::wall::WallClock;
 use crate::wire::{
-    Decline, DirectoryMessage, FlowMessage, Hello, HierarchyMessage, Message, Party, ProbeMessage, Reason,
-    RegistrationMessage, ReplicationMessage, RequestMessage, RoomMessage, WireError,
+    Adopt, Coverage, Decline, DirectoryMessage, FlowMessage, Hello, HierarchyMessage, HomeChanged, HopAction,
+    HubLookup, LookupResult, MAX_CANDIDATES, MediaAddress, Message, Party, ProbeMessage, Reason, RegistrationMessage,
+    Renew, ReplicationMessage, Request, RequestMessage, RoomMessage, RouteDirection, WireError,
 };
 
 /// Reasons to refuse a message, by its sender.
@@ -20,28 +29,34 @@ const BY_NODE: &str = "a node may not say that to a hub";
 const BY_HUB: &str = "a hub may not say that to a hub";
 
 impl Hub {
-    pub(super) fn handle_message(&mut self, now: Time, connection: ConnectionId, bytes: &Bytes) {
+    pub(super) fn handle_message(&mut self, connection: ConnectionId, bytes: &Bytes) {
+        let now = self.core.now;
         // A connection that the hub itself has closed may still deliver.
-        let Some(at) = self.remotes.connections.get_mut(&connection) else { return };
+        let Some(at) = self.core.remotes.connections.get_mut(&connection) else { return };
         at.heard = now;
         let from = Sender { connection, node: at.node, role: at.role };
         if from.role == Role::Node {
-            self.directory.mark_heard(now, from.node);
+            self.registry.directory.mark_heard(now, from.node);
         }
-        self.remotes.record_heard(from.node, bytes.len());
-        if self.relay_data(now, from, bytes) {
-            return;
+        self.core.remotes.record_heard(from.node, bytes.len());
+        if self.requests.pass_data(
+            &mut self.core,
+            RequestView::new(&self.registry, &self.summaries, &self.members),
+            from,
+            bytes,
+        ) {
+            return self.apply_request_effects();
         }
         let sender = if from.role.is_hub() { Party::Hub } else { Party::Node };
         match Message::decode(bytes) {
             Err(WireError::LaterVersion(message)) => self.skip_unknown(from, message, bytes),
             Ok(message) if !message.is_allowed(sender, Party::Hub) => {
-                self.refused(from.node, if from.role.is_hub() { BY_HUB } else { BY_NODE });
+                self.core.refused(from.node, if from.role.is_hub() { BY_HUB } else { BY_NODE });
             }
-            Ok(message) if self.admit_message(now, from, &message) => self.dispatch_and_charge(now, from, message),
+            Ok(message) if self.core.admit_message(from, &message) => self.dispatch_and_charge(from, message),
             Ok(_) => {}
             Err(error) => {
-                self.counters.malformed += 1;
+                self.core.counters.malformed += 1;
                 if matches!(error, WireError::OutOfBounds(_)) {
                     self.decline_unread(from, bytes, Reason::Protocol);
                 }
@@ -50,22 +65,23 @@ impl Hub {
     }
 
     /// Hears a message, and charges for what was looked at for it.
-    fn dispatch_and_charge(&mut self, now: Time, from: Sender, message: Message) {
-        let price = Self::price(&message);
-        self.dispatch(now, from, message);
+    fn dispatch_and_charge(&mut self, from: Sender, message: Message) {
+        let price = HubCore::price(&message);
+        self.dispatch(from, message);
         if let Some(price) = price {
-            self.charge(now, from, price);
+            self.core.charge(from, price);
         }
     }
 
     /// The other end says which version it speaks.
-    fn on_hello(&mut self, now: Time, from: Sender, hello: Hello) {
-        if let Some(connection) = self.remotes.connections.get_mut(&from.connection) {
+    fn on_hello(&mut self, from: Sender, hello: Hello) {
+        let now = self.core.now;
+        if let Some(connection) = self.core.remotes.connections.get_mut(&from.connection) {
             connection.hello = hello;
             connection.clock = hello.clock_s.map(|unix_s| WallClock::new(now, unix_s));
         }
         if let Some(why) = hello.refusal() {
-            self.close(now, from.connection, &why);
+            self.close(from.connection, &why);
         }
     }
 
@@ -73,124 +89,511 @@ impl Hub {
     fn decline_unread(&mut self, from: Sender, bytes: &Bytes, reason: Reason) {
         let Some(id) = Message::unsupported_request_id(bytes).filter(|_| from.role == Role::Node) else { return };
         let decline = RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester: None });
-        self.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Request(decline));
+        self.core.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Request(decline));
     }
 
     /// Skips a message of a later version, and tells of the first one. A request is
     /// declined, so that its requester does not wait in vain.
     fn skip_unknown(&mut self, from: Sender, message: u64, bytes: &Bytes) {
-        self.counters.newer_version += 1;
+        self.core.counters.newer_version += 1;
         self.decline_unread(from, bytes, Reason::UnsupportedVersion);
-        let Some(connection) = self.remotes.connections.get_mut(&from.connection) else { return };
+        let Some(connection) = self.core.remotes.connections.get_mut(&from.connection) else { return };
         if !std::mem::replace(&mut connection.said_later, true) {
             let (node, protocol) = (from.node, connection.hello.protocol);
-            self.events.push_back(HubEvent::NewerVersion { node, protocol, message });
+            self.core.events.push_back(HubEvent::NewerVersion { node, protocol, message });
         }
     }
 
     /// Tells the part of the hub that a message is for.
-    fn dispatch(&mut self, now: Time, from: Sender, message: Message) {
+    fn dispatch(&mut self, from: Sender, message: Message) {
         match message {
-            Message::Registration(message) => self.on_registration(now, from, message),
-            Message::Request(message) => self.on_request_message(now, from, message),
-            Message::Flow(message) => self.on_flow_message(now, from, message),
-            Message::Directory(message) => self.on_directory_message(now, from, message),
-            Message::Hierarchy(message) => self.on_hierarchy_message(now, from, message),
+            Message::Registration(message) => self.on_registration(from, message),
+            Message::Request(message) => {
+                self.on_request_message(from, message);
+                self.apply_request_effects();
+            }
+            Message::Flow(message) => {
+                self.on_flow_message(from, message);
+                self.apply_request_effects();
+            }
+            Message::Directory(message) => self.on_directory_message(from, message),
+            Message::Hierarchy(message) => self.on_hierarchy_message(from, message),
             Message::Replication(ReplicationMessage::ReplicaUpdate(update)) => {
-                self.handle_replica_update(now, from, update);
+                self.registry.handle_replica_update(&mut self.core, from, update);
+                self.tell_record_changes();
             }
             Message::Replication(ReplicationMessage::ResyncRequest(resync)) => {
-                self.handle_resync_request(now, from, &resync);
+                self.replication.handle_resync_request(&mut self.core, from, &resync);
             }
-            Message::Room(RoomMessage::JoinRoom(join)) => self.room_joined(now, from, join),
-            Message::Room(RoomMessage::LeaveRoom(quit)) => self.room_left(now, from, quit),
-            Message::Room(RoomMessage::Roster(roster)) => self.handle_roster(from, roster),
+            Message::Room(RoomMessage::JoinRoom(join)) => self.rooms.room_joined(&mut self.core, from, join),
+            Message::Room(RoomMessage::LeaveRoom(quit)) => self.rooms.room_left(&mut self.core, from, quit),
+            Message::Room(RoomMessage::Roster(roster)) => self.rooms.handle_roster(&mut self.core, from, roster),
             Message::Probe(ProbeMessage::Ping(token)) => {
                 let pong = Message::Probe(ProbeMessage::Pong(token));
-                self.send(from.connection, Channel::Datagram, Traffic::Renew, &pong);
+                self.core.send(from.connection, Channel::Datagram, Traffic::Renew, &pong);
             }
-            Message::Probe(ProbeMessage::Pong(token)) => self.answered_ping(now, from, token),
-            Message::Probe(ProbeMessage::Hello(hello)) => self.on_hello(now, from, hello),
-            Message::Multicast(_) => self.counters.stray += 1,
+            Message::Probe(ProbeMessage::Pong(token)) => self.answered_ping(from, token),
+            Message::Probe(ProbeMessage::Hello(hello)) => self.on_hello(from, hello),
+            Message::Multicast(_) => self.core.counters.stray += 1,
         }
     }
 
-    fn on_registration(&mut self, now: Time, from: Sender, message: RegistrationMessage) {
+    fn on_registration(&mut self, from: Sender, message: RegistrationMessage) {
         match message {
-            RegistrationMessage::Publish(record) => self.publish(now, from, record),
-            RegistrationMessage::Renew(renew) => self.renew(now, from, renew),
-            RegistrationMessage::Withdraw(version) => self.withdraw(now, from, version),
+            RegistrationMessage::Publish(record) => self.publish(from, record),
+            RegistrationMessage::Renew(renew) => self.renew(from, renew),
+            RegistrationMessage::Withdraw(version) => self.withdraw(from, version),
             RegistrationMessage::SetStandby { hub, addresses } => {
-                self.handle_set_standby(now, from, hub, addresses.unwrap_or_default());
+                let known = self.members.get(hub).map_or(Vec::new(), |member| member.addresses().to_vec());
+                self.replication.handle_set_standby(
+                    &mut self.core,
+                    self.registry.records(),
+                    from,
+                    hub,
+                    addresses.unwrap_or_default(),
+                    known,
+                );
             }
-            RegistrationMessage::HomeChanged(moved) if from.role.is_hub() => self.hub_moved(now, from, moved),
-            RegistrationMessage::HomeChanged(moved) => self.node_moved(now, from, moved),
-            RegistrationMessage::Adopt(adopt) => self.adopt(now, from, adopt),
+            RegistrationMessage::HomeChanged(moved) => self.on_home_changed(from, moved),
+            RegistrationMessage::Adopt(adopt) => self.adopt(from, adopt),
             RegistrationMessage::Lease { .. }
             | RegistrationMessage::UnknownVersion
             | RegistrationMessage::RetryAfter(_)
             | RegistrationMessage::Handover
-            | RegistrationMessage::Redirect(_) => self.counters.stray += 1,
+            | RegistrationMessage::Redirect(_) => self.core.counters.stray += 1,
         }
     }
 
-    fn on_request_message(&mut self, now: Time, from: Sender, message: RequestMessage) {
+    fn on_request_message(&mut self, from: Sender, message: RequestMessage) {
         match message {
             RequestMessage::Request(request) => match PassedRequest::new(request) {
-                Ok(passed) => self.handle_passed_request(now, from, passed),
-                Err(request) => self.request(now, from, request),
+                Ok(passed) => self.requests.handle_passed_request(
+                    &mut self.core,
+                    RequestView::new(&self.registry, &self.summaries, &self.members),
+                    from,
+                    passed,
+                ),
+                Err(request) => self.on_request(from, request),
             },
-            RequestMessage::Accept(accept) => self.handle_accept(now, from, accept),
-            RequestMessage::Decline(decline) => self.handle_decline(now, from, decline),
+            RequestMessage::Accept(accept) => self.requests.handle_accept(
+                &mut self.core,
+                RequestView::new(&self.registry, &self.summaries, &self.members),
+                from,
+                accept,
+            ),
+            RequestMessage::Decline(decline) => self.on_decline(from, &decline),
             RequestMessage::Pending { id, requester, provider } => {
-                self.handle_pending(now, from, (id, requester), provider);
+                self.requests.handle_pending(
+                    &mut self.core,
+                    RequestView::new(&self.registry, &self.summaries, &self.members),
+                    from,
+                    (id, requester),
+                    provider,
+                );
             }
             RequestMessage::RequestAck { id, requester, provider } => {
-                self.handle_request_ack(now, from, (id, requester), provider);
+                self.on_request_taken(from, (id, requester), provider);
             }
-            RequestMessage::HopReport(traced) => self.handle_trace(now, from, traced),
+            RequestMessage::HopReport(traced) => self.requests.handle_trace(&mut self.core, from, traced),
             RequestMessage::Push(_) | RequestMessage::PushStatus { .. } | RequestMessage::Tunneled { .. } => {
-                self.counters.stray += 1;
+                self.core.counters.stray += 1;
             }
         }
     }
 
     /// The relays have taken what belongs to a flow through this hub.
-    fn on_flow_message(&mut self, now: Time, from: Sender, message: FlowMessage) {
+    fn on_flow_message(&mut self, from: Sender, message: FlowMessage) {
         match message {
-            FlowMessage::SealedKeys(keys) => self.handle_keys(now, from, keys),
-            FlowMessage::Stop { id, .. } => self.handle_cancel(from, id),
+            FlowMessage::SealedKeys(keys) => self.requests.handle_keys(&mut self.core, from, keys),
+            FlowMessage::Stop { id, .. } => self.requests.handle_cancel(&mut self.core, from, id),
             FlowMessage::Datagram(_)
             | FlowMessage::Chunk(_)
             | FlowMessage::End { .. }
             | FlowMessage::Report(_)
-            | FlowMessage::Rekey(_) => self.counters.stray += 1,
+            | FlowMessage::Rekey(_) => self.core.counters.stray += 1,
         }
     }
 
-    fn on_directory_message(&mut self, now: Time, from: Sender, message: DirectoryMessage) {
+    fn on_directory_message(&mut self, from: Sender, message: DirectoryMessage) {
         match message {
-            DirectoryMessage::Watch(watch) => self.watch(now, from, watch),
-            DirectoryMessage::Unwatch(id) => self.unwatch(from.node, id),
-            DirectoryMessage::WatchChange(change) => self.handle_change(from, change),
-            DirectoryMessage::HubLookup(lookup) => self.handle_hub_lookup(now, from, lookup),
-            DirectoryMessage::LookupResult(found) => self.handle_lookup_result(now, from, found),
+            DirectoryMessage::Watch(watch) => {
+                self.watches.watch(&mut self.core, self.registry.records(), self.summaries.blocks(), from, watch)
+            }
+            DirectoryMessage::Unwatch(id) => self.watches.unwatch(&mut self.core, from.node, id),
+            DirectoryMessage::WatchChange(change) => {
+                self.watches.handle_change(&mut self.core, self.summaries.blocks(), from, change)
+            }
+            DirectoryMessage::HubLookup(lookup) => self.handle_hub_lookup(from, lookup),
+            DirectoryMessage::LookupResult(found) => self.on_lookup_result(from, found),
         }
     }
 
-    fn on_hierarchy_message(&mut self, now: Time, from: Sender, message: HierarchyMessage) {
+    fn on_hierarchy_message(&mut self, from: Sender, message: HierarchyMessage) {
         match message {
             HierarchyMessage::Claim { node, version } => {
-                self.count_arrival(from.node, node);
-                self.handle_claim(now, node, Claim { home: from.node, version, record: None });
+                self.members.count_arrival(from.node, node);
+                self.on_claim(node, Claim { home: from.node, version, record: None });
             }
-            HierarchyMessage::RegisterChild { tier } => self.register_child(now, from, tier),
-            HierarchyMessage::Summary(summary) => self.summary(from, summary),
-            HierarchyMessage::StandbyOnly(is_only) => self.set_standby_only(now, from.node, is_only),
-            HierarchyMessage::Gossip(message) => self.handle_gossip(now, from, &message),
+            HierarchyMessage::RegisterChild { tier } => self.register_child(from, tier),
+            HierarchyMessage::Summary(summary) => {
+                for block_service in self.summaries.summary(&mut self.core, from, summary) {
+                    self.watches.watched_block(&mut self.core, from.node, block_service);
+                }
+            }
+            HierarchyMessage::StandbyOnly(is_only) => self.core.set_standby_only(from.node, is_only),
+            HierarchyMessage::Gossip(message) => self.members.handle_gossip(&mut self.core, from, &message),
             HierarchyMessage::HubLoad { leases, residual_kbps } => {
-                self.handle_load(now, from, (leases, residual_kbps));
+                self.members.handle_load(&mut self.core, from, (leases, residual_kbps));
             }
+        }
+    }
+
+    /// A node publishes its own record.
+    fn publish(&mut self, from: Sender, record: Record) {
+        if !self.registry.may_publish(&mut self.core, from, record.node) || self.redirect(from) {
+            return;
+        }
+        let Record { node, version, cell, services, .. } = record;
+        match self.registry.take_record(&mut self.core, from, record) {
+            PublishOutcome::New => {
+                self.core.claim(node, version);
+                self.on_record_published(node, None);
+            }
+            PublishOutcome::Replaced(place) => {
+                self.on_record_published(node, Some(place));
+                self.registry.confirm_home(&mut self.core, node, version);
+            }
+            PublishOutcome::Same => {}
+            // The node learns from the lease which version it has to exceed.
+            PublishOutcome::Stale => {
+                let held = self.registry.directory.get(node).map_or(version, |entry| entry.version());
+                return self.grant_lease(from, Traffic::Join, held, false);
+            }
+            PublishOutcome::Full => return self.close(from.connection, "the hub's directory is full"),
+        }
+        self.core.events.push_back(HubEvent::Published { node, cell, services });
+        self.grant_lease(from, Traffic::Join, version, true);
+    }
+
+    /// Sends a node elsewhere, if it is new here and another hub has fewer. In a crowd everybody stays
+    /// where it is: a redirection costs one more handshake.
+    fn redirect(&mut self, from: Sender) -> bool {
+        let is_known = self.registry.directory.get(from.node).is_some();
+        let may_stay = is_known || self.registry.join_limiter.is_crowded(self.core.now);
+        self.members.redirect(&mut self.core, from, may_stay)
+    }
+
+    pub(super) fn on_record_published(&mut self, node: NodeId, before: Option<PreviousEntry>) {
+        self.core.counters.publishes += 1;
+        self.register_at_server(node);
+        self.replication.record_change(&mut self.core, self.registry.records(), node);
+        self.summaries.summarize(&mut self.core, self.registry.records(), node, before);
+        self.watches.tell_watchers(&mut self.core, self.registry.records(), node, before);
+        self.serve_held(node);
+    }
+
+    pub(super) fn grant_lease(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
+        let lease_ms = u32::try_from(self.core.config.lease.as_millis()).unwrap_or(u32::MAX);
+        let mut siblings = if with_siblings {
+            self.members.standby_candidates(&self.core, from.connection, from.node)
+        } else {
+            Vec::new()
+        };
+        siblings.truncate(MAX_ADDRESSES);
+        let siblings = (!siblings.is_empty()).then_some(siblings);
+        let own = if with_siblings { self.core.own_addresses(from.connection) } else { Vec::new() };
+        let addresses = (!own.is_empty()).then_some(own);
+        let media =
+            self.core.config.reflection.filter(|_| with_siblings).map(|reflection| MediaAddress(reflection.media));
+        let lease = Message::Registration(RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media });
+        self.core.send(from.connection, Channel::Datagram, traffic, &lease);
+    }
+
+    fn renew(&mut self, from: Sender, renew: Renew) {
+        if self.core.leaving.is_some() {
+            return;
+        }
+        if !self.registry.prolong_lease(&mut self.core, from, &renew) {
+            return self.ask_for_record(from, Traffic::Renew);
+        }
+        if renew.capacity.is_some() {
+            self.replication.record_change(&mut self.core, self.registry.records(), from.node);
+        }
+        // Another hub may have come since it joined.
+        let has_standby = self.replication.standby_of(from.node).is_some_and(|hub| self.core.remotes.is_up(hub));
+        self.grant_lease(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
+    }
+
+    fn ask_for_record(&mut self, from: Sender, traffic: Traffic) {
+        let unknown = Message::Registration(RegistrationMessage::UnknownVersion);
+        self.core.send(from.connection, Channel::Datagram, traffic, &unknown);
+    }
+
+    fn withdraw(&mut self, from: Sender, version: Version) {
+        if let Some(place) = self.registry.take_out(from.node, version) {
+            self.core.counters.withdrawals += 1;
+            self.on_record_removed(place, "withdrawn");
+        }
+        self.settle_claim(from.node);
+        self.close_departed_node(from);
+    }
+
+    pub(super) fn on_record_removed(&mut self, place: PreviousEntry, cause: &'static str) {
+        self.replication.record_change(&mut self.core, self.registry.records(), place.node);
+        self.core.events.push_back(HubEvent::Gone { node: place.node, cause });
+        self.summaries.summarize(&mut self.core, self.registry.records(), place.node, Some(place));
+        self.watches.tell_watchers(&mut self.core, self.registry.records(), place.node, Some(place));
+    }
+
+    /// Other parts hear of the records that other hubs have changed.
+    pub(super) fn tell_record_changes(&mut self) {
+        while let Some(change) = self.registry.next_change() {
+            match change {
+                RecordChange::Claimed(place) => self.on_record_removed(place, "claimed"),
+                RecordChange::Replicated { home, record } => self.registry.store_replica(&mut self.core, home, &record),
+                RecordChange::Registered(node, before) => {
+                    self.watches.tell_watchers(&mut self.core, self.registry.records(), node, before);
+                }
+            }
+        }
+    }
+
+    fn on_claim(&mut self, node: NodeId, claim: Claim) {
+        self.registry.handle_claim(&mut self.core, node, claim);
+        self.tell_record_changes();
+    }
+
+    /// A node has gone: where it went counts that another hub has said.
+    pub(super) fn settle_claim(&mut self, node: NodeId) {
+        self.registry.apply_pending_claim(&mut self.core, node);
+        self.tell_record_changes();
+    }
+
+    /// A node whose replica is here makes this hub its home.
+    fn adopt(&mut self, from: Sender, adopt: Adopt) {
+        if self.core.leaving.is_some() {
+            let handover = Message::Registration(RegistrationMessage::Handover);
+            return self.core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Join, &handover);
+        }
+        let version = adopt.version;
+        let home = match self.registry.adopt_node(&mut self.core, from, &adopt) {
+            AdoptOutcome::Renewed => return self.grant_lease(from, Traffic::Join, version, true),
+            AdoptOutcome::Unknown => return self.ask_for_record(from, Traffic::Join),
+            AdoptOutcome::Adopted(home) => home,
+        };
+        self.core.claim(from.node, version);
+        self.on_record_published(from.node, None);
+        if let Some(entry) = self.registry.directory.get(from.node) {
+            let (cell, services) = (entry.cell(), entry.services());
+            self.core.events.push_back(HubEvent::Published { node: from.node, cell, services });
+        }
+        self.grant_lease(from, Traffic::Join, version, true);
+        if let Some(home) = home.filter(|_| adopt.is_failback == Some(true)) {
+            self.note_own_load();
+            self.members.rebalance_returned(&mut self.core, home);
+        }
+    }
+
+    /// A node of this hub says where it was before, or another hub passes that on.
+    fn on_home_changed(&mut self, from: Sender, moved: HomeChanged) {
+        if !from.role.is_hub() {
+            if let Some(moved) = self.registry.accept_move(&mut self.core, from, moved) {
+                self.summaries.pass_on(&mut self.core, moved, RoutePlan::BEGIN);
+            }
+            return;
+        }
+        if moved.old_home == self.core.config.node {
+            let claim = Claim { home: moved.new, version: moved.version, record: None };
+            return self.on_claim(moved.node, claim);
+        }
+        let is_child = matches!(self.core.relation(from.node), Some(Relation::Child(_)));
+        let way =
+            if moved.direction == RouteDirection::Up && !is_child { RouteDirection::Down } else { moved.direction };
+        self.summaries.pass_on(&mut self.core, moved, RoutePlan::from(way, from.node));
+    }
+
+    /// A hub takes a place below this one.
+    pub(super) fn register_child(&mut self, from: Sender, tier: u8) {
+        let is_parent = self.core.relation(from.node) == Some(Relation::Parent);
+        if tier >= self.core.config.tier || is_parent {
+            self.core.refused(from.node, "it enrolled as a child, but its tier is not below this one");
+            return self.close(from.connection, "a child's tier must be below its parent's");
+        }
+        if self.core.relation(from.node) != Some(Relation::Child(tier)) {
+            self.core.remotes.relate(from.node, Relation::Child(tier));
+            self.summaries.reset_summary_outboxes(&mut self.core);
+            self.watches.forward_watches(&mut self.core, self.summaries.blocks());
+        }
+    }
+
+    /// Another hub asks. It hears what is held here, and what others have that
+    /// are to be asked on its way.
+    fn handle_hub_lookup(&mut self, from: Sender, seek: HubLookup) {
+        self.core.counters.hub_lookups_answered += 1;
+        let count = usize::from(seek.count).min(MAX_CANDIDATES);
+        let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
+        let query = DirectoryQuery {
+            service,
+            area,
+            origin,
+            count,
+            except: None,
+            aim: SearchPurpose::List,
+            names: seek.selector,
+        };
+        let enrolled = matches!(self.core.relation(from.node), Some(Relation::Child(_)));
+        let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
+        let route_plan = RoutePlan::from(way, from.node);
+        let (connection, id) = (from.connection, seek.id);
+        let plan = self.summaries.search_route(&self.core, service, area, route_plan);
+        let (_, asks, coverage) = &plan;
+        if asks.is_empty() || (area.wants_any() && self.registry.holds(&mut self.core, &query)) {
+            let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
+            let coverage = self.core.coverage(reach);
+            return self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], coverage);
+        }
+        self.core.send(
+            connection,
+            Channel::Datagram,
+            Traffic::Lookup,
+            &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
+        );
+        let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
+        let waiter = Waiter::Hub { connection, node: from.node, id, query };
+        let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);
+        self.answer_waiters();
+        if !is_started {
+            self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], Coverage::Partial);
+        }
+    }
+
+    /// Asks other hubs for what is in the query's area, or joins who has asked
+    /// them the same. False if too many wait, of all or of this remote.
+    pub(super) fn start_lookup(
+        &mut self,
+        query: DirectoryQuery,
+        route_plan: RoutePlan,
+        waiter: Waiter,
+        patience: Duration,
+    ) -> bool {
+        let plan = self.summaries.search_route(&self.core, query.service, query.area, route_plan);
+        let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);
+        self.answer_waiters();
+        is_started
+    }
+
+    /// Gives those who wait for lookups at other hubs what was found.
+    pub(super) fn answer_waiters(&mut self) {
+        while let Some(ConcludedLookup { waiters, scope, found, coverage }) = self.hub_lookups.next_concluded() {
+            for waiter in waiters {
+                match waiter {
+                    Waiter::Lookup { connection, id, query, .. } => {
+                        let (asked, wanted) = ((connection, id), (&query, scope));
+                        self.registry.answer_merged_lookup(&mut self.core, asked, wanted, &found, coverage);
+                    }
+                    Waiter::Request { key, query } => {
+                        self.requests.choose(
+                            &mut self.core,
+                            RequestView::new(&self.registry, &self.summaries, &self.members),
+                            key,
+                            &query,
+                            &found,
+                            coverage,
+                        );
+                        self.apply_request_effects();
+                    }
+                    Waiter::Hub { connection, id, query, .. } => {
+                        self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &found, coverage);
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_lookup_result(&mut self, from: Sender, found: LookupResult) {
+        for candidate in self.hub_lookups.handle_lookup_result(&mut self.core, from, found) {
+            self.registry.cache_candidate(&mut self.core, &candidate);
+        }
+        self.answer_waiters();
+    }
+
+    /// Other parts hear what requests mean to them.
+    pub(super) fn apply_request_effects(&mut self) {
+        while let Some(effect) = self.requests.next_effect() {
+            match effect {
+                RequestEffect::Asked { node, service } => drop(self.registry.directory.deduct(node, service)),
+                RequestEffect::Answered { node, after } => self.registry.directory.record_response_time(node, after),
+                RequestEffect::Served(node) => self.registry.directory.record_success(node),
+                RequestEffect::Failed(node) => self.registry.directory.record_failure(node),
+                RequestEffect::Busy(node) => self.registry.directory.mark_busy(node),
+                RequestEffect::Suspended(node) => self.registry.directory.suspend(node),
+                RequestEffect::NothingIn(service, cell) => self.summaries.note_none(self.core.now, service, cell),
+                RequestEffect::Lookup { query, plan, waiter, patience } => {
+                    self.look_up_for_request(query, plan, waiter, patience);
+                }
+            }
+        }
+    }
+
+    fn look_up_for_request(&mut self, query: DirectoryQuery, plan: RoutePlan, waiter: Waiter, patience: Duration) {
+        let Waiter::Request { key, .. } = waiter else { return };
+        if !self.start_lookup(query, plan, waiter, patience) {
+            self.requests.decline(&mut self.core, key, Reason::TooMany);
+        }
+        self.requests.report(&mut self.core, key, HopAction::LookedUp, None, None);
+    }
+
+    fn on_request(&mut self, from: Sender, request: Request) {
+        if let Some(lookup) = self.requests.request(
+            &mut self.core,
+            RequestView::new(&self.registry, &self.summaries, &self.members),
+            from,
+            request,
+        ) {
+            self.answer_lookup(from, &lookup);
+        }
+    }
+
+    fn on_decline(&mut self, from: Sender, decline: &Decline) {
+        let is_of_watch = decline.requester.is_none();
+        if !self.requests.handle_decline(
+            &mut self.core,
+            RequestView::new(&self.registry, &self.summaries, &self.members),
+            from,
+            decline,
+        ) && !(is_of_watch && self.watches.watch_refused(&mut self.core, from.node, decline.id))
+        {
+            self.core.counters.stray += 1;
+        }
+    }
+
+    fn on_request_taken(
+        &mut self,
+        from: Sender,
+        (id, requester): (RequestId, Option<NodeId>),
+        provider: Option<NodeId>,
+    ) {
+        if !self.requests.handle_request_ack(
+            &mut self.core,
+            RequestView::new(&self.registry, &self.summaries, &self.members),
+            from,
+            (id, requester),
+            provider,
+        ) && !(requester.is_none() && self.hub_lookups.confirm_hub_lookup(&mut self.core, from.node, id))
+        {
+            self.core.counters.stray += 1;
+        }
+    }
+
+    /// A node has come that may be what held requests wait for.
+    fn serve_held(&mut self, node: NodeId) {
+        for key in self.requests.held_for(RequestView::new(&self.registry, &self.summaries, &self.members), node) {
+            self.requests.retry_held(
+                &mut self.core,
+                RequestView::new(&self.registry, &self.summaries, &self.members),
+                key,
+            );
+            self.apply_request_effects();
         }
     }
 }

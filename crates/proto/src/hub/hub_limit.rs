@@ -1,6 +1,7 @@
 //! The limits of a hub, each with a name: what is declined or dropped is counted by the limit.
 
-use super::{Hub, HubEvent};
+use super::HubEvent;
+use super::core::HubCore;
 use crate::ids::NodeId;
 
 /// A limit that a message, a connection or a record has met.
@@ -107,7 +108,7 @@ impl HubLimit {
     }
 }
 
-impl Hub {
+impl HubCore {
     /// Counts that a remote has met a limit, and tells the owner the first time.
     pub(super) fn over_limit(&mut self, node: NodeId, limit: HubLimit) {
         self.counters.count_over_limit(limit);

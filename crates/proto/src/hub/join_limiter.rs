@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use super::{Hub, Sender};
+use super::Sender;
+use super::core::HubCore;
+use super::registry::Registry;
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
 use crate::wire::{Message, RegistrationMessage};
@@ -30,17 +32,18 @@ impl JoinRateLimiter {
     }
 }
 
-impl Hub {
+impl Registry {
     /// Whether a node that publishes is taken in now. If not, it was told when
     /// to come again.
-    pub(super) fn may_join(&mut self, now: Time, from: Sender) -> bool {
+    pub(super) fn may_join(&mut self, core: &mut HubCore, from: Sender) -> bool {
+        let now = core.now;
         if self.directory.get(from.node).is_some() {
             return true;
         }
-        let Some(remote) = self.remotes.get_mut(from.node) else { return false };
+        let Some(remote) = core.remotes.get_mut(from.node) else { return false };
         if remote.turn.is_none() {
             let place = self.join_limiter.next.max(now);
-            self.join_limiter.next = place + Duration::from_secs(1) / self.config.limits.joins_per_second.max(1);
+            self.join_limiter.next = place + Duration::from_secs(1) / core.config.limits.joins_per_second.max(1);
             remote.turn = Some(if place <= now + BURST { now } else { place });
         }
         let wait = remote.turn.map_or(Duration::ZERO, |turn| turn.since(now));
@@ -48,11 +51,11 @@ impl Hub {
             remote.turn = None;
             return true;
         }
-        self.counters.postponed += 1;
-        let wait = wait + Duration::from_millis(self.random.below(JITTER_MS));
+        core.counters.postponed += 1;
+        let wait = wait + Duration::from_millis(core.random.below(JITTER_MS));
         let later =
             Message::Registration(RegistrationMessage::RetryAfter(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX)));
-        self.send(from.connection, Channel::Datagram, Traffic::Join, &later);
+        core.send(from.connection, Channel::Datagram, Traffic::Join, &later);
         false
     }
 }

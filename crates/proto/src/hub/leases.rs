@@ -1,85 +1,95 @@
 //! What nodes publish, and how long it stays.
 
+use super::core::HubCore;
+use super::registry::Registry;
 use super::remotes::PUBLICATION;
-use super::{Hub, HubEvent, HubLimit, MAX_PER_WAKE, Sender};
+use super::{HubEvent, HubLimit, Sender};
 use crate::address::Address;
 use crate::address_filter;
 use crate::directory::{PreviousEntry, PublishOutcome};
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
-use crate::record::{MAX_ADDRESSES, Record, Version};
-use crate::time::Time;
-use crate::wire::{HierarchyMessage, MediaAddress, Message, RegistrationMessage, Renew};
+use crate::record::{Record, Version};
+use crate::wire::{HierarchyMessage, Message, RegistrationMessage, Renew};
 
-impl Hub {
+impl Registry {
     /// Takes a node's own record in.
-    pub(super) fn publish(&mut self, now: Time, from: Sender, mut record: Record) {
-        if !self.may_publish(now, from, record.node) || self.redirect(now, from) {
-            return;
-        }
-        self.filter_addresses(from, &mut record.addresses);
-        let Record { node, version, cell, services, .. } = record;
+    pub(super) fn take_record(&mut self, core: &mut HubCore, from: Sender, mut record: Record) -> PublishOutcome {
+        core.filter_addresses(from, &mut record.addresses);
+        let node = record.node;
         if self.directory.get(node).is_none() {
-            self.make_room();
+            self.make_room(core);
         }
-        let published = self.directory.publish(now, &record);
-        let published = match published {
+        let now = core.now;
+        let published = match self.directory.publish(now, &record) {
             // What was here for another hub was nobody's to know.
             PublishOutcome::Replaced(_) | PublishOutcome::Same if self.replicas.release(node) => PublishOutcome::New,
             published => published,
         };
         match published {
             PublishOutcome::New => {
-                self.remotes.published_over(from.node, from.connection);
-                self.note_distance(from);
+                core.remotes.published_over(from.node, from.connection);
+                self.note_distance(core, from);
             }
-            PublishOutcome::Replaced(_) => self.remotes.published_over(from.node, from.connection),
-            PublishOutcome::Same | PublishOutcome::Stale => self.detect_duplicate_identity(from),
-            PublishOutcome::Full => {}
+            PublishOutcome::Replaced(_) => core.remotes.published_over(from.node, from.connection),
+            PublishOutcome::Same | PublishOutcome::Stale => core.detect_duplicate_identity(from),
+            PublishOutcome::Full => core.counters.full += 1,
         }
-        match published {
-            PublishOutcome::New => {
-                self.claim(node, version);
-                self.on_record_published(now, node, None);
-            }
-            PublishOutcome::Replaced(place) => {
-                self.on_record_published(now, node, Some(place));
-                self.confirm_home(now, node, version);
-            }
-            PublishOutcome::Same => {}
-            // The node learns from the lease which version it has to exceed.
-            PublishOutcome::Stale => {
-                let held = self.directory.get(node).map_or(version, |entry| entry.version());
-                return self.grant_lease(from, Traffic::Join, held, false);
-            }
-            PublishOutcome::Full => {
-                self.counters.full += 1;
-                return self.close(now, from.connection, "the hub's directory is full");
-            }
+        published
+    }
+
+    /// Prolongs a lease. False if the hub does not hold this version of the record where the node is now.
+    pub(super) fn prolong_lease(&mut self, core: &mut HubCore, from: Sender, renew: &Renew) -> bool {
+        let now = core.now;
+        let has_moved = core.remotes.connections.get(&from.connection).is_some_and(|connection| connection.has_moved);
+        let is_own = !self.replicas.holds(from.node) && !has_moved;
+        if is_own && self.directory.renew(now, from.node, renew.version, renew.capacity) {
+            core.counters.renews += 1;
+            return true;
         }
-        self.events.push_back(HubEvent::Published { node, cell, services });
-        self.grant_lease(from, Traffic::Join, version, true);
+        core.counters.unknown_renews += 1;
+        if self.directory.get(from.node).is_some_and(|entry| entry.version() > renew.version) {
+            core.detect_duplicate_identity(from);
+        }
+        false
+    }
+
+    /// Removes a node's own record. Gives where it was.
+    pub(super) fn take_out(&mut self, node: NodeId, version: Version) -> Option<PreviousEntry> {
+        let place = self.directory.withdraw(node, version)?;
+        (!self.replicas.release(node)).then_some(place)
     }
 
     /// Whether the record of `node` is looked at now. A record of anybody else than the
     /// remote is refused: the certificate of the connection says whose word this is.
-    fn may_publish(&mut self, now: Time, from: Sender, node: NodeId) -> bool {
+    pub(super) fn may_publish(&mut self, core: &mut HubCore, from: Sender, node: NodeId) -> bool {
+        let now = core.now;
         if node != from.node {
-            self.counters.foreign_records += 1;
-            self.events
+            core.counters.foreign_records += 1;
+            core.events
                 .push_back(HubEvent::Refused { node: from.node, what: "it published the record of another node" });
             return false;
         }
-        if self.leaving.is_some() {
+        if core.leaving.is_some() {
             return false;
         }
-        if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
-            self.over_limit(from.node, HubLimit::WorkRate);
+        if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
+            core.over_limit(from.node, HubLimit::WorkRate);
             return false;
         }
-        self.may_join(now, from)
+        self.may_join(core, from)
     }
 
+    /// Tells a hub that holds this version of a node that a newer one is here.
+    pub(super) fn contradict_claim(&mut self, core: &mut HubCore, home: NodeId, node: NodeId, version: Version) {
+        let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
+        if let Some(own) = own.filter(|own| *own > version) {
+            core.send_to_hub(home, &Message::Hierarchy(HierarchyMessage::Claim { node, version: own }));
+        }
+    }
+}
+
+impl HubCore {
     /// Puts the address at which a node is seen where it could not know its own, and
     /// drops those that nobody can be at.
     fn filter_addresses(&self, from: Sender, addresses: &mut Vec<Address>) {
@@ -115,55 +125,6 @@ impl Hub {
         self.send_to_siblings(&claim);
     }
 
-    pub(super) fn on_record_published(&mut self, now: Time, node: NodeId, before: Option<PreviousEntry>) {
-        self.counters.publishes += 1;
-        self.register_at_server(now, node);
-        self.record_change(now, node);
-        self.summarize(node, before);
-        self.tell_watchers(node, before);
-        self.serve_held(now, node);
-    }
-
-    pub(super) fn grant_lease(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
-        let lease_ms = u32::try_from(self.config.lease.as_millis()).unwrap_or(u32::MAX);
-        let mut siblings = if with_siblings { self.standby_candidates(from.connection, from.node) } else { Vec::new() };
-        siblings.truncate(MAX_ADDRESSES);
-        let siblings = (!siblings.is_empty()).then_some(siblings);
-        let own = if with_siblings { self.own_addresses(from.connection) } else { Vec::new() };
-        let addresses = (!own.is_empty()).then_some(own);
-        let media = self.config.reflection.filter(|_| with_siblings).map(|reflection| MediaAddress(reflection.media));
-        let lease = Message::Registration(RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media });
-        self.send(from.connection, Channel::Datagram, traffic, &lease);
-    }
-
-    pub(super) fn renew(&mut self, now: Time, from: Sender, renew: Renew) {
-        if self.leaving.is_some() {
-            return;
-        }
-        let replicas = self.replicas.holds(from.node);
-        let has_moved = self.remotes.connections.get(&from.connection).is_some_and(|connection| connection.has_moved);
-        if !replicas && !has_moved && self.directory.renew(now, from.node, renew.version, renew.capacity) {
-            self.counters.renews += 1;
-            if renew.capacity.is_some() {
-                self.record_change(now, from.node);
-            }
-            // Another hub may have come since it joined.
-            let has_standby = self.replica_senders.standby_of(from.node).is_some_and(|hub| self.remotes.is_up(hub));
-            self.grant_lease(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
-        } else {
-            self.counters.unknown_renews += 1;
-            if self.directory.get(from.node).is_some_and(|entry| entry.version() > renew.version) {
-                self.detect_duplicate_identity(from);
-            }
-            self.send(
-                from.connection,
-                Channel::Datagram,
-                Traffic::Renew,
-                &Message::Registration(RegistrationMessage::UnknownVersion),
-            );
-        }
-    }
-
     /// Notes when a node speaks of a version that is no newer than the held one,
     /// and that one has come over another connection which is still up: a daemon's
     /// versions only grow, so these are two.
@@ -176,56 +137,15 @@ impl Hub {
         }
     }
 
-    pub(super) fn withdraw(&mut self, now: Time, from: Sender, version: Version) {
-        if let Some(place) = self.directory.withdraw(from.node, version)
-            && !self.replicas.release(from.node)
-        {
-            self.counters.withdrawals += 1;
-            self.on_record_removed(now, place, "withdrawn");
-        }
-        self.apply_pending_claim(now, from.node);
-        self.close_departed_node(now, from);
-    }
-
     /// True if the version of a node that another hub tells can be true. It is counted if not.
-    pub(super) fn is_plausible(&mut self, now: Time, version: Version) -> bool {
+    pub(super) fn is_plausible(&mut self, version: Version) -> bool {
+        let now = self.now;
         let up = self.started.map_or(0, |started| now.since(started).as_secs());
         // Without a clock nothing is too late.
         let clock = Some(self.config.epoch).filter(|epoch| *epoch > 0).unwrap_or(u32::MAX);
         let plausible = version.is_plausible(clock.saturating_add(u32::try_from(up).unwrap_or(u32::MAX)));
         self.counters.refused_by_role += u64::from(!plausible);
         plausible
-    }
-
-    /// Tells a hub that holds this version of a node that a newer one is here.
-    pub(super) fn contradict_claim(&mut self, home: NodeId, node: NodeId, version: Version) {
-        let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
-        if let Some(own) = own.filter(|own| *own > version) {
-            self.send_to_hub(home, &Message::Hierarchy(HierarchyMessage::Claim { node, version: own }));
-        }
-    }
-
-    pub(super) fn expire_leases(&mut self, now: Time) {
-        for _ in 0..MAX_PER_WAKE {
-            let Some(place) = self.directory.expire(now) else { return };
-            if self.replicas.release(place.node) {
-                self.registered(place.node, Some(place));
-                continue;
-            }
-            self.counters.expiries += 1;
-            self.on_record_removed(now, place, "expired");
-            // Nothing came over any of its connections for a whole lease.
-            for connection in self.remotes.connections_of(place.node).to_vec() {
-                self.close(now, connection, "nothing was heard from the node for a lease");
-            }
-        }
-    }
-
-    pub(super) fn on_record_removed(&mut self, now: Time, place: PreviousEntry, cause: &'static str) {
-        self.record_change(now, place.node);
-        self.events.push_back(HubEvent::Gone { node: place.node, cause });
-        self.summarize(place.node, Some(place));
-        self.tell_watchers(place.node, Some(place));
     }
 }
 
@@ -423,7 +343,7 @@ mod tests {
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
         bench.down(connection);
         bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) }));
-        assert_eq!(bench.hub.directory.nodes(), 0);
+        assert_eq!(bench.hub.registry.directory.nodes(), 0);
     }
 
     #[test]

@@ -23,67 +23,70 @@ impl Hub {
     /// Sends the nodes to their standbys, which have their records, and stays
     /// for what is under way. Without another hub in sight it closes every
     /// connection that carries no relayed flow.
-    pub(super) fn leave(&mut self, now: Time) {
-        if self.leaving.is_some() {
+    pub(super) fn leave(&mut self) {
+        let now = self.core.now;
+        if self.core.leaving.is_some() {
             return;
         }
-        self.leaving = Some(now);
-        self.mesh.stop();
-        self.flush_replicas(now);
-        self.leave_group(now);
-        let alone = self.remotes.hub_count() == 0;
-        let connections = self.remotes.connections.iter();
+        self.core.leaving = Some(now);
+        self.core.mesh.stop();
+        self.replication.flush_replicas(&mut self.core, self.registry.records());
+        self.note_own_load();
+        self.members.leave_group(&mut self.core);
+        let alone = self.core.remotes.hub_count() == 0;
+        let connections = self.core.remotes.connections.iter();
         let nodes: Vec<ConnectionId> =
             connections.filter(|(_, at)| at.role == Role::Node).map(|(connection, _)| *connection).collect();
-        let busy = self.relays.connections();
+        let busy = self.requests.relays.connections();
         for connection in nodes {
             if !alone {
-                self.send(
+                self.core.send(
                     connection,
                     Channel::Reliable { flow: 0 },
                     Traffic::Join,
                     &Message::Registration(RegistrationMessage::Handover),
                 );
             } else if !busy.contains(&connection) {
-                self.close(now, connection, REASON);
+                self.close(connection, REASON);
             }
         }
     }
 
     /// A node has turned to another hub, or leaves.
-    pub(super) fn close_departed_node(&mut self, now: Time, from: Sender) {
-        if self.leaving.is_some() && !self.relays.connections().contains(&from.connection) {
-            self.close(now, from.connection, REASON);
+    pub(super) fn close_departed_node(&mut self, from: Sender) {
+        if self.core.leaving.is_some() && !self.requests.relays.connections().contains(&from.connection) {
+            self.close(from.connection, REASON);
         }
     }
 
     /// Whether something goes through this hub: relayed, or reflected, whose
     /// receivers find another way meanwhile.
     fn has_traffic(&self) -> bool {
-        self.relays.len() > 0 || self.reflection.is_busy()
+        self.requests.relays.len() > 0 || self.requests.reflection.is_busy()
     }
 
     /// When the drain ends at the latest; `None` unless it is under way.
     pub(super) fn drain_due(&self) -> Option<Time> {
-        let since = self.leaving.filter(|_| !self.left)?;
+        let since = self.core.leaving.filter(|_| !self.left)?;
         Some(since + if self.has_traffic() { DRAIN } else { HAND_OVER })
     }
 
     /// Says goodbye when every node has gone and nothing is relayed any more,
     /// or the time is up.
-    pub(super) fn end_drain(&mut self, now: Time) {
+    pub(super) fn end_drain(&mut self) {
+        let now = self.core.now;
         let Some(due) = self.drain_due() else { return };
-        let nodes_may_go = self.remotes.hub_count() > 0 && self.remotes.has_nodes();
+        let nodes_may_go = self.core.remotes.hub_count() > 0 && self.core.remotes.has_nodes();
         let waits = self.has_traffic() || nodes_may_go;
         if waits && now < due {
             return;
         }
         self.left = true;
-        let rest: Vec<ConnectionId> = self.remotes.connections.keys().copied().collect();
+        let rest: Vec<ConnectionId> = self.core.remotes.connections.keys().copied().collect();
         for connection in rest {
-            self.close(now, connection, REASON);
+            self.close(connection, REASON);
         }
-        self.events.push_back(HubEvent::Left);
+        self.core.events.push_back(HubEvent::Left);
     }
 }
 

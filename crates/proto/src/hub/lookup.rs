@@ -6,75 +6,115 @@ use bytes::Bytes;
 use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
 
+use super::core::HubCore;
 use super::disclose::without_local_hosts;
 use super::hub_lookup::Waiter;
+use super::registry::Registry;
 use super::route::RoutePlan;
+use super::summaries::Summaries;
 use super::{Hub, RequestOutcome, Sender};
 use crate::delivery::Delivery;
 use crate::directory::{Directory, DirectoryQuery, Hit, Rank, SearchPurpose};
-use crate::grid::{Area, Cell};
+use crate::grid::Area;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
-use crate::node_selector::NodeSelector;
 use crate::scope::Scope;
 use crate::service::Service;
-use crate::time::Time;
-use crate::wire::{
-    Candidate, Coverage, DirectoryMessage, LookupResult, MAX_CANDIDATES, Message, Reason, Request, RequestMode,
-};
+use crate::wire::{Candidate, Coverage, DirectoryMessage, LookupResult, Message, Reason, Request, RequestMode};
 
 /// How many providers a lookup lists if it does not say.
 const DEFAULT_LISTED: usize = 16;
 
 impl Hub {
-    pub(super) fn answer_lookup(&mut self, now: Time, from: Sender, request: &Request) {
+    pub(super) fn answer_lookup(&mut self, from: Sender, request: &Request) {
         let names = request.spec.provider;
-        let query =
-            DirectoryQuery { aim: SearchPurpose::List, names, ..self.query(from.node, request, DEFAULT_LISTED) };
-        let mut hits = self.search_within(now, request.spec.scope, &query);
+        let query = DirectoryQuery {
+            aim: SearchPurpose::List,
+            names,
+            ..self.registry.records().query(from.node, request, DEFAULT_LISTED)
+        };
+        let mut hits = self.registry.search_within(&mut self.core, request.spec.scope, &query);
         let plan = RoutePlan::from_scope(request.spec.scope);
-        let area = plan.and_then(|plan| Some((self.hub_lookup_area(now, request, &query, &hits)?, plan)));
-        let cached = area.map(|_| self.cached_for(request.spec.area, &query)).unwrap_or_default();
+        let area =
+            plan.and_then(|plan| Some((self.summaries.hub_lookup_area(&mut self.core, request, &query, &hits)?, plan)));
+        let cached =
+            area.map(|_| self.registry.cached_for(&mut self.core, request.spec.area, &query)).unwrap_or_default();
         if !cached.is_empty() {
-            let coverage = self.coverage(now, Coverage::FirstMatch);
+            let coverage = self.core.coverage(Coverage::FirstMatch);
             let scope = request.spec.scope;
-            self.answer_merged_lookup(now, (from.connection, request.id), (&query, scope), &cached, coverage);
+            self.registry.answer_merged_lookup(
+                &mut self.core,
+                (from.connection, request.id),
+                (&query, scope),
+                &cached,
+                coverage,
+            );
         } else if let Some((area, plan)) = area {
             let waiter = Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query };
-            let patience = self.time_to_answer(from.connection, request.deadline_ms);
-            if !self.start_lookup(now, DirectoryQuery { area, ..query }, plan, waiter, patience) {
-                self.decline_request(from.connection, request, Reason::TooMany);
+            let patience = self.core.time_to_answer(from.connection, request.deadline_ms);
+            if !self.start_lookup(DirectoryQuery { area, ..query }, plan, waiter, patience) {
+                self.core.decline_request(from.connection, request, Reason::TooMany);
             }
         } else {
-            let are_first = request.spec.area.wants_any() && !hits.is_empty() && plan.is_some() && self.has_others();
-            let coverage = self.coverage(now, if are_first { Coverage::FirstMatch } else { Coverage::Complete });
+            let are_first =
+                request.spec.area.wants_any() && !hits.is_empty() && plan.is_some() && self.core.has_others();
+            let coverage = self.core.coverage(if are_first { Coverage::FirstMatch } else { Coverage::Complete });
             if names.is_some() {
-                self.hits = hits;
+                self.registry.hits = hits;
                 let scope = request.spec.scope;
-                return self.answer_merged_lookup(now, (from.connection, request.id), (&query, scope), &[], coverage);
+                return self.registry.answer_merged_lookup(
+                    &mut self.core,
+                    (from.connection, request.id),
+                    (&query, scope),
+                    &[],
+                    coverage,
+                );
             }
-            self.count_listed(query.service, hits.len());
-            let message = encode_found(&self.directory, request.id, &hits, coverage, self.is_here(from.connection));
+            self.core.count_listed(query.service, hits.len());
+            let message =
+                encode_found(&self.registry.directory, request.id, &hits, coverage, self.core.is_here(from.connection));
             let (channel, delivery, traffic) = (Channel::Datagram, Delivery::CONTROL, Traffic::Lookup);
-            self.out.push_back(Transmit::Message { connection: from.connection, channel, delivery, traffic, message });
+            self.core.out.push_back(Transmit::Message {
+                connection: from.connection,
+                channel,
+                delivery,
+                traffic,
+                message,
+            });
         }
         hits.clear();
-        self.hits = hits;
+        self.registry.hits = hits;
+    }
+}
+
+impl Registry {
+    /// Searches within a scope. The caller gives the list back to `self.hits`.
+    pub(super) fn search_within(&mut self, core: &mut HubCore, scope: Scope, query: &DirectoryQuery) -> Vec<Hit> {
+        let mut hits = std::mem::take(&mut self.hits);
+        self.records().search_within(core, scope, query, &mut hits);
+        hits
+    }
+
+    /// Searches all records. The caller gives the list back to `self.hits`.
+    fn search(&mut self, core: &mut HubCore, query: &DirectoryQuery) -> Vec<Hit> {
+        let mut hits = std::mem::take(&mut self.hits);
+        self.records().search(core, query, &mut hits);
+        hits
     }
 
     /// Answers a lookup for which other hubs were asked as well.
     pub(super) fn answer_merged_lookup(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
         (connection, id): (ConnectionId, RequestId),
         (query, scope): (&DirectoryQuery, Scope),
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
-        let hits = self.search_within(now, scope, query);
-        let found = self.merged(hits, (connection, id), query, remote, coverage);
-        self.count_listed(query.service, found.candidates.len());
-        self.send(
+        let hits = self.search_within(core, scope, query);
+        let found = self.merged(core, hits, (connection, id), query, remote, coverage);
+        core.count_listed(query.service, found.candidates.len());
+        core.send(
             connection,
             Channel::Datagram,
             Traffic::Lookup,
@@ -85,13 +125,14 @@ impl Hub {
     /// What this hub and others have, the best first.
     fn merged(
         &mut self,
+        core: &mut HubCore,
         hits: Vec<Hit>,
         (connection, id): (ConnectionId, RequestId),
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) -> LookupResult {
-        let named = |candidate| if query.names.is_some() { self.named(candidate) } else { candidate };
+        let named = |candidate| if query.names.is_some() { core.named(candidate) } else { candidate };
         let mut ranked: Vec<(Rank, Candidate)> =
             hits.iter().map(|hit| (hit.rank, named(self.directory.hit(*hit).candidate()))).collect();
         self.hits = hits;
@@ -100,21 +141,22 @@ impl Hub {
         }
         ranked.sort_unstable_by_key(|(rank, _)| *rank);
         ranked.truncate(query.count);
-        let candidates = ranked.into_iter().map(|(_, candidate)| self.shown(connection, candidate)).collect();
+        let candidates = ranked.into_iter().map(|(_, candidate)| core.shown(connection, candidate)).collect();
         LookupResult { id, candidates, coverage }
     }
 
     /// Answers another hub with what this one and others have.
     pub(super) fn answer_hub_lookup(
         &mut self,
+        core: &mut HubCore,
         (connection, id): (ConnectionId, RequestId),
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
-        let hits = self.search(query);
-        let found = self.merged(hits, (connection, id), query, remote, coverage);
-        self.send(
+        let hits = self.search(core, query);
+        let found = self.merged(core, hits, (connection, id), query, remote, coverage);
+        core.send(
             connection,
             Channel::Datagram,
             Traffic::Lookup,
@@ -122,82 +164,32 @@ impl Hub {
         );
     }
 
-    fn count_listed(&mut self, service: Service, listed: usize) {
-        let outcome = if listed == 0 { RequestOutcome::NotFound } else { RequestOutcome::Found };
-        self.counters.count_outcome(service, RequestMode::Lookup, outcome);
-    }
-
-    /// The search for what `node` requests. Anywhere means near the one who
-    /// asks, as far as the hub knows where that is.
-    pub(super) fn query(&self, node: NodeId, request: &Request, default: usize) -> DirectoryQuery {
-        let count = match request.spec.count {
-            0 => default,
-            count => usize::from(count).min(MAX_CANDIDATES),
-        };
-        let origin = self.directory.get(node).map_or(Cell::new(0, 0), |entry| entry.cell());
-        let area = match request.spec.area {
-            Area::Anywhere => Area::Nearest(origin),
-            area => area,
-        };
-        DirectoryQuery {
-            service: request.spec.service,
-            area,
-            origin,
-            count,
-            except: None,
-            aim: SearchPurpose::Serve,
-            names: None,
-        }
-    }
-
-    /// Searches the directory. The caller gives the list back to `self.hits`.
-    pub(super) fn search(&mut self, query: &DirectoryQuery) -> Vec<Hit> {
-        self.counters.searches += 1;
-        let mut hits = std::mem::take(&mut self.hits);
-        match query.names.filter(|selector| !selector.is_everybody()) {
-            Some(selector) => self.examined += self.find_selected(query, selector, &mut hits),
-            None => self.examined += self.directory.find(query, &mut hits),
-        }
-        hits
-    }
-
-    /// Searches for one node by its id, else among those that are connected, whose names are known.
-    /// Gives how many it has looked at.
-    fn find_selected(&self, query: &DirectoryQuery, selector: NodeSelector, into: &mut Vec<Hit>) -> usize {
-        into.clear();
-        if let Ok(node) = selector.as_str().parse() {
-            into.extend(self.directory.find_one(query, node));
-            return 1;
-        }
-        into.extend(self.remotes.nodes_selected_by(selector).filter_map(|node| self.directory.find_one(query, node)));
-        into.sort_unstable_by_key(|hit| hit.rank);
-        into.truncate(query.count);
-        self.remotes.count()
-    }
-
-    /// A candidate with its name, if that is known here.
-    pub(super) fn named(&self, candidate: Candidate) -> Candidate {
-        let known = self.remotes.get(candidate.node).map(|remote| remote.name.clone());
-        Candidate { name: candidate.name.or(known), ..candidate }
-    }
-
     /// Whether anything in the directory fits.
-    pub(super) fn holds(&mut self, query: &DirectoryQuery) -> bool {
-        let hits = self.search(query);
+    pub(super) fn holds(&mut self, core: &mut HubCore, query: &DirectoryQuery) -> bool {
+        let hits = self.search(core, query);
         let any = !hits.is_empty();
         self.hits = hits;
         any
     }
+}
 
+impl Summaries {
     /// In which area other hubs are to be asked: where any will do on a miss
     /// only, otherwise as far as something there would be listed before what
     /// this hub has.
-    fn hub_lookup_area(&mut self, now: Time, request: &Request, query: &DirectoryQuery, hits: &[Hit]) -> Option<Area> {
+    fn hub_lookup_area(
+        &mut self,
+        core: &mut HubCore,
+        request: &Request,
+        query: &DirectoryQuery,
+        hits: &[Hit],
+    ) -> Option<Area> {
+        let now = core.now;
         match request.spec.area {
-            _ if !self.has_others() => None,
+            _ if !core.has_others() => None,
             area if area.wants_any() && !hits.is_empty() => None,
-            Area::Exact(cell) if !self.is_cut_off() && self.summaries.is_none(now, query.service, cell) => {
-                self.counters.negatives += 1;
+            Area::Exact(cell) if !core.is_cut_off() && self.is_none(now, query.service, cell) => {
+                core.counters.negatives += 1;
                 None
             }
             _ => match hits.last() {
@@ -205,6 +197,19 @@ impl Hub {
                 _ => Some(query.area),
             },
         }
+    }
+}
+
+impl HubCore {
+    fn count_listed(&mut self, service: Service, listed: usize) {
+        let outcome = if listed == 0 { RequestOutcome::NotFound } else { RequestOutcome::Found };
+        self.counters.count_outcome(service, RequestMode::Lookup, outcome);
+    }
+
+    /// A candidate with its name, if that is known here.
+    pub(super) fn named(&self, candidate: Candidate) -> Candidate {
+        let known = self.remotes.get(candidate.node).map(|remote| remote.name.clone());
+        Candidate { name: candidate.name.or(known), ..candidate }
     }
 }
 
@@ -261,8 +266,10 @@ mod tests {
 
     use super::*;
     use crate::address::{Address, Scheme};
+    use crate::grid::Cell;
     use crate::record::{Capacity, Record, Version};
     use crate::service::ServiceSet;
+    use crate::time::Time;
 
     #[test]
     fn direct_encoding_matches_message_encoding() {

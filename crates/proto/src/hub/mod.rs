@@ -36,6 +36,7 @@ mod balance;
 mod cache;
 mod claims;
 mod config;
+mod core;
 mod counters;
 mod departed_usage;
 mod dialable;
@@ -53,7 +54,9 @@ mod moved;
 #[cfg(test)]
 mod properties;
 mod query_quota;
+mod records;
 mod reflection;
+mod registry;
 mod relay;
 mod remotes;
 mod replica_sync;
@@ -67,16 +70,13 @@ mod status;
 mod summaries;
 #[cfg(test)]
 mod testing;
+mod timers;
 mod tree;
 mod watches;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::address::Address;
-use crate::address_filter::{DialedHosts, HubDialBudget};
-use crate::delivery::Delivery;
-use crate::directory::{Directory, Hit};
 use crate::ids::{ConnectionId, DialId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, RemoteIdentity, Traffic, Transmit};
 use crate::random::SplitMix64;
@@ -95,22 +95,16 @@ pub use reflection::{MAX_RECEIVERS, MAX_REFLECTED_STREAMS, OverflowPolicy, Refle
 pub use status::{HubStatus, IndexEntry, RemoteHubStatus};
 pub use tree::Relation;
 
-use balance::Balance;
-use claims::Claims;
+use self::core::HubCore;
 use hub_lookup::HubLookups;
-use join_limiter::JoinRateLimiter;
-use members::Members;
-use mesh::Mesh;
-use moved::MovedNodes;
-use reflection::ReflectionState;
-use relay::Relays;
-use remotes::{LostConnection, Remotes};
-use replicas::Replicas;
+use members::{Members, OwnLoad};
+use registry::Registry;
+use remotes::LostConnection;
 use replication::ReplicaSenders;
-use requests::RequestTable;
+use requests::{RequestView, Requests};
 use rooms::RoomDirectory;
-use standby_connections::StandbyConnections;
 use summaries::Summaries;
+use timers::HubTimer;
 use watches::WatchTable;
 
 /// Timers of one kind that one wake serves; the rest wait for the next wake,
@@ -121,47 +115,16 @@ const MAX_PER_WAKE: usize = 1_024;
 /// and how it is driven.
 #[derive(Debug)]
 pub struct Hub {
-    config: HubConfig,
-    random: SplitMix64,
-    started: Option<Time>,
-    /// Since when it knows its nodes: its start, or the last time that its host stood still.
-    knows_since: Option<Time>,
-    /// Since when it is leaving.
-    leaving: Option<Time>,
+    core: HubCore,
     left: bool,
-    directory: Directory,
-    /// Of a cache: what the server has named.
-    cached: Directory,
-    /// Names of nodes whose copies are held, of at most twice as many.
-    cached_names: BTreeMap<NodeId, String>,
-    remotes: Remotes,
-    requests: RequestTable,
-    relays: Relays,
-    reflection: ReflectionState,
+    registry: Registry,
+    requests: Requests,
     rooms: RoomDirectory,
     hub_lookups: HubLookups,
-    mesh: Mesh,
     summaries: Summaries,
     members: Members,
-    balance: Balance,
     watches: WatchTable,
-    replica_senders: ReplicaSenders,
-    replicas: Replicas,
-    standby_connections: StandbyConnections,
-    claims: Claims,
-    moved: MovedNodes,
-    targets: DialedHosts,
-    advice: HubDialBudget,
-    join_limiter: JoinRateLimiter,
-    counters: HubCounters,
-    /// Where searches put their answer, kept for its memory.
-    hits: Vec<Hit>,
-    /// Records that searches have looked at for the message in hand.
-    examined: usize,
-    /// The host's, if the driver has told it.
-    wall_clock: Option<WallClock>,
-    out: VecDeque<Transmit>,
-    events: VecDeque<HubEvent>,
+    replication: ReplicaSenders,
 }
 
 /// Who sent a message, and over which connection.
@@ -177,201 +140,269 @@ impl Hub {
     /// [`Input::Timeout`] at once if it has peers to dial.
     pub fn new(config: HubConfig) -> Self {
         let mut random = SplitMix64::new(config.seed);
-        Self {
+        let mut hub = Self {
             summaries: Summaries::new(random.next_u64() as u32),
-            random,
-            started: None,
-            knows_since: None,
-            leaving: None,
             left: false,
-            directory: Directory::new(config.limits.nodes, config.lease),
-            cached: Directory::new(cache::MAX_CACHED, config.lease),
-            cached_names: BTreeMap::new(),
-            remotes: Remotes::default(),
-            requests: RequestTable::default(),
-            relays: Relays::default(),
-            reflection: ReflectionState::new(config.secret),
+            registry: Registry::new(&config),
+            requests: Requests::new(config.secret),
             rooms: RoomDirectory::default(),
             hub_lookups: HubLookups::default(),
-            mesh: Mesh::new(&config),
             members: Members::new(&config),
-            balance: Balance::default(),
             watches: WatchTable::default(),
-            replica_senders: ReplicaSenders::default(),
-            replicas: Replicas::default(),
-            standby_connections: StandbyConnections::default(),
-            claims: Claims::default(),
-            moved: MovedNodes::default(),
-            targets: DialedHosts::default(),
-            advice: HubDialBudget::default(),
-            join_limiter: JoinRateLimiter::default(),
-            counters: HubCounters::default(),
-            hits: Vec::new(),
-            examined: 0,
-            wall_clock: None,
-            out: VecDeque::new(),
-            events: VecDeque::new(),
-            config,
-        }
+            replication: ReplicaSenders::default(),
+            core: HubCore::new(config, random),
+        };
+        hub.note_own_load();
+        hub.plan_timers();
+        hub
     }
 
     /// What the hub has counted since its start.
     pub fn counters(&self) -> &HubCounters {
-        &self.counters
+        &self.core.counters
     }
 
-    /// Whether the hub started less than a lease ago, so that nodes of an
-    /// earlier run may not have found it yet.
-    fn is_young(&self, now: Time) -> bool {
-        self.knows_since.is_none_or(|since| now.since(since) < self.config.lease)
+    /// Tells the members what this hub has itself.
+    fn note_own_load(&mut self) {
+        let own = OwnLoad {
+            leases: self.registry.records().leases(),
+            residual_kbps: self.requests.reflection.room(&self.core),
+        };
+        self.members.set_own_load(own);
     }
 
     /// The host stood still. Who published before may be elsewhere by now, and who was told nothing
     /// meanwhile comes back within a lease: as after a start.
-    fn slept(&mut self, now: Time, slept: Duration) {
-        self.knows_since = Some(now);
-        self.directory.slept(slept);
-        self.cached.slept(slept);
-        self.remotes
+    fn slept(&mut self, slept: Duration) {
+        let now = self.core.now;
+        self.core.knows_since = Some(now);
+        self.registry.directory.slept(slept);
+        self.registry.cached.slept(slept);
+        self.core
+            .remotes
             .connections
             .values_mut()
             .filter_map(|connection| connection.clock.as_mut())
             .for_each(|clock| clock.slept(slept));
     }
 
-    fn send(&mut self, connection: ConnectionId, channel: Channel, traffic: Traffic, message: &Message) {
-        let (delivery, message) = (Delivery::CONTROL, message.encode());
-        self.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
-    }
-
-    fn close(&mut self, now: Time, connection: ConnectionId, reason: &str) {
-        self.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
-        self.connection_down(now, connection, reason);
-    }
-
-    fn refused(&mut self, node: NodeId, what: &'static str) {
-        self.counters.refused_by_role += 1;
-        self.events.push_back(HubEvent::Refused { node, what });
+    fn close(&mut self, connection: ConnectionId, reason: &str) {
+        self.core.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
+        self.connection_down(connection, reason);
     }
 
     fn connection_up(
         &mut self,
-        now: Time,
         up: (ConnectionId, Option<DialId>),
         remote: RemoteIdentity,
         address: Address,
         rtt: Duration,
     ) {
+        let now = self.core.now;
         let (connection, dial) = up;
         if let Some(reason) = self.unwelcome(&remote, dial.is_some()) {
-            self.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
-            if remote.node == self.config.node {
-                self.mesh.on_self_dialed(dial);
-                self.events.push_back(HubEvent::SameIdentity { address });
+            self.core.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
+            if remote.node == self.core.config.node {
+                self.core.mesh.on_self_dialed(dial);
+                self.core.events.push_back(HubEvent::SameIdentity { address });
             }
-            return self.dial_ended(now, dial, Err(reason));
+            return self.dial_ended(dial, Err(reason));
         }
         let (node, role) = (remote.node, remote.role);
-        let first = self.remotes.add_connection(now, connection, remote.clone(), address.clone(), rtt);
-        self.directory.mark_heard(now, node);
-        let clock_s = self.wall_clock.map(|clock| clock.unix_s(now));
-        self.send(
+        let first = self.core.remotes.add_connection(now, connection, remote.clone(), address.clone(), rtt);
+        self.registry.directory.mark_heard(now, node);
+        let clock_s = self.core.wall_clock.map(|clock| clock.unix_s(now));
+        self.core.send(
             connection,
             Channel::Reliable { flow: 0 },
             Traffic::Join,
             &Message::Probe(ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN })),
         );
-        if let Some(spare) = self.remotes.excess_connection(node, connection) {
-            self.close(now, spare, "one connection too many");
+        if let Some(spare) = self.core.remotes.excess_connection(node, connection) {
+            self.close(spare, "one connection too many");
         }
         match (role.is_hub(), first) {
-            (true, true) => self.events.push_back(HubEvent::HubUp { remote, address }),
-            (false, true) => self.events.push_back(HubEvent::Attached { remote, address }),
+            (true, true) => self.core.events.push_back(HubEvent::HubUp { remote, address }),
+            (false, true) => self.core.events.push_back(HubEvent::Attached { remote, address }),
             (_, false) => {}
         }
-        self.dial_ended(now, dial, Ok(node));
+        self.dial_ended(dial, Ok(node));
         if role.is_hub() && first {
-            self.reset_summary_outboxes(now);
-            self.forward_watches();
-            self.register_all(now);
-            self.on_hub_connected(now, node);
+            self.summaries.reset_summary_outboxes(&mut self.core);
+            self.watches.forward_watches(&mut self.core, self.summaries.blocks());
+            self.register_all();
+            self.members.on_hub_connected(&mut self.core, node);
         }
         if role.is_hub() {
-            self.resync_if_stale(now, node);
+            self.replication.resync_if_stale(&mut self.core, node);
         }
     }
 
     /// Why a connection with `peer`, which this hub has `dialled` or not, is
     /// not wanted.
     fn unwelcome(&mut self, remote: &RemoteIdentity, dialled: bool) -> Option<&'static str> {
-        if remote.node == self.config.node {
+        if remote.node == self.core.config.node {
             return Some("this is the hub itself");
         }
-        if remote.role.is_hub() && remote.role != self.config.kind.role() {
-            self.refused(remote.node, "its role may not attach here");
+        if remote.role.is_hub() && remote.role != self.core.config.kind.role() {
+            self.core.refused(remote.node, "its role may not attach here");
             return Some("this hub does not admit the role in your certificate");
         }
-        if remote.role == Role::Server && self.is_cache() && !dialled {
-            self.refused(remote.node, "it would be the cache of a cache");
+        if remote.role == Role::Server && self.core.is_cache() && !dialled {
+            self.core.refused(remote.node, "it would be the cache of a cache");
             return Some("this is a cache itself: a cache attaches to the central server");
         }
-        if self.leaving.is_some() {
+        if self.core.leaving.is_some() {
             return Some("the hub is leaving");
         }
-        if self.remotes.connections.len() >= self.config.limits.connections {
-            self.counters.count_over_limit(HubLimit::Connections);
+        if self.core.remotes.connections.len() >= self.core.config.limits.connections {
+            self.core.counters.count_over_limit(HubLimit::Connections);
             return Some("the hub has too many connections");
         }
         None
     }
 
-    fn connection_down(&mut self, now: Time, connection: ConnectionId, reason: &str) {
-        let Some(LostConnection { node, role, last }) = self.remotes.down(connection) else { return };
-        self.replicas.close_receiver(node, connection, last);
-        self.relays_lost_connection(now, node, connection);
+    fn connection_down(&mut self, connection: ConnectionId, reason: &str) {
+        let now = self.core.now;
+        let Some(LostConnection { node, role, last }) = self.core.remotes.down(connection) else { return };
+        self.registry.replicas.close_receiver(node, connection, last);
+        self.requests.lose_connection(
+            &mut self.core,
+            RequestView::new(&self.registry, &self.summaries, &self.members),
+            node,
+            connection,
+        );
+        self.apply_request_effects();
         if !last {
-            self.move_watches(node, connection);
+            self.watches.move_watches(&mut self.core, node, connection);
             if role == Role::SuperNode {
-                self.resend_state(now, node);
+                self.resend_state(node);
             }
             return;
         }
-        let Some(remote) = self.remotes.forget(now, node) else { return };
+        let Some(remote) = self.core.remotes.forget(now, node) else { return };
         for key in remote.requests {
-            self.drop_request_of(node, key);
+            self.requests.drop_request_of(node, key);
         }
-        self.drop_watches_of(node);
+        self.watches.drop_watches_of(&mut self.core, node);
         if role.is_hub() {
-            self.apply_contested_claims(now, node);
-            self.events.push_back(HubEvent::HubDown { node, reason: reason.to_owned() });
-            self.on_hub_lost(now, node, now.since(remote.since), reason);
-            self.suspend_registered(node);
+            self.registry.apply_contested_claims(&mut self.core, node);
+            self.tell_record_changes();
+            self.core.events.push_back(HubEvent::HubDown { node, reason: reason.to_owned() });
+            self.on_hub_lost(node, now.since(remote.since), reason);
+            self.registry.suspend_registered(&mut self.core, node);
         } else {
-            self.directory.suspend(node);
-            self.apply_pending_claim(now, node);
-            self.room_member_lost(now, node);
-            self.events.push_back(HubEvent::Detached { node, reason: reason.to_owned() });
+            self.registry.directory.suspend(node);
+            self.settle_claim(node);
+            self.rooms.room_member_lost(&mut self.core, node);
+            self.core.events.push_back(HubEvent::Detached { node, reason: reason.to_owned() });
         }
     }
 
-    fn timeout(&mut self, now: Time) {
-        self.expire_leases(now);
-        self.expire_cached(now);
-        self.expire_requests(now);
-        self.expire_relays(now);
-        self.expire_hub_lookups(now);
-        self.expire_reservations(now);
-        self.poll_rooms(now);
-        self.expire_summaries(now);
-        self.tell_summaries(now);
-        self.offer_watches(now);
-        self.poll_mesh(now);
-        self.poll_replication(now);
-        self.poll_standby_connections(now);
-        self.poll_claims(now);
-        self.poll_members(now);
-        self.poll_balance(now);
-        self.end_drain(now);
+    fn expire_leases(&mut self) {
+        for _ in 0..MAX_PER_WAKE {
+            let Some(place) = self.registry.directory.expire(self.core.now) else { return };
+            if self.registry.replicas.release(place.node) {
+                self.registry.registered(&mut self.core, place.node, Some(place));
+                self.tell_record_changes();
+                continue;
+            }
+            self.core.counters.expiries += 1;
+            self.on_record_removed(place, "expired");
+            // Nothing came over any of its connections for a whole lease.
+            for connection in self.core.remotes.connections_of(place.node).to_vec() {
+                self.close(connection, "nothing was heard from the node for a lease");
+            }
+        }
+    }
+
+    /// A node's record has come or changed: the server is to hold it, too.
+    pub(super) fn register_at_server(&mut self, node: NodeId) {
+        self.registry.cached.remove(node);
+        if let Some(server) = self.core.central() {
+            self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
+        }
+    }
+
+    /// The server is there: every node is registered.
+    pub(super) fn register_all(&mut self) {
+        let Some(server) = self.core.central() else { return };
+        let nodes: Vec<NodeId> = self.registry.directory.entries_after(None).map(|entry| entry.node()).collect();
+        for node in nodes {
+            self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
+        }
+    }
+
+    /// Serves the timers that are due, each once: what remains has the next wake.
+    fn on_timeout(&mut self) {
+        let now = self.core.now;
+        let mut due: Vec<HubTimer> = std::iter::from_fn(|| self.core.timers.pop(now)).collect();
+        due.sort_unstable();
+        for timer in due {
+            self.on_timer(timer);
+        }
+    }
+
+    fn on_timer(&mut self, timer: HubTimer) {
+        let Self { core, registry, requests, rooms, hub_lookups, summaries, members, watches, replication, .. } = self;
+        match timer {
+            HubTimer::Lease => self.expire_leases(),
+            HubTimer::CachedRecord => registry.expire_cached(core),
+            HubTimer::Request => {
+                requests.expire_requests(core, RequestView::new(registry, summaries, members));
+                self.apply_request_effects();
+            }
+            HubTimer::Relay => requests.relays.expire_relays(core),
+            HubTimer::HubLookup => {
+                hub_lookups.expire_hub_lookups(core);
+                self.answer_waiters();
+            }
+            HubTimer::Reservation => requests.reflection.expire_reservations(core),
+            HubTimer::Room => rooms.poll_rooms(core),
+            HubTimer::Summary => {
+                summaries.expire_summaries(core);
+                summaries.tell_summaries(core);
+            }
+            HubTimer::Watch => watches.offer_watches(core, summaries.blocks()),
+            HubTimer::Mesh => self.poll_mesh(),
+            HubTimer::Replication => replication.poll_replication(core, registry.records()),
+            HubTimer::StandbyConnection => replication.poll_standby_connections(core),
+            HubTimer::Claim => {
+                registry.poll_claims(core);
+                self.tell_record_changes();
+            }
+            HubTimer::Members => members.poll_members(core),
+            HubTimer::Balance => {
+                self.note_own_load();
+                self.members.poll_balance(&mut self.core, self.registry.records());
+            }
+            HubTimer::Drain => self.end_drain(),
+        }
+    }
+
+    /// Sets the timer of each part to the first time that the part waits for.
+    fn plan_timers(&mut self) {
+        let drain = self.drain_due();
+        let Self { core, registry, requests, rooms, hub_lookups, summaries, members, watches, replication, .. } = self;
+        let mesh = core.mesh.next_due();
+        let summary = summaries.summaries_due(core);
+        let timers = &mut core.timers;
+        timers.plan(HubTimer::Lease, registry.directory.next_expiry());
+        timers.plan(HubTimer::CachedRecord, registry.cached.next_expiry());
+        timers.plan(HubTimer::Request, requests.table.next_expiry());
+        timers.plan(HubTimer::Relay, requests.relays.next_expiry());
+        timers.plan(HubTimer::HubLookup, hub_lookups.next_expiry());
+        timers.plan(HubTimer::Reservation, requests.reflection.next_due());
+        timers.plan(HubTimer::Room, rooms.next_due());
+        timers.plan(HubTimer::Summary, summary);
+        timers.plan(HubTimer::Watch, watches.next_due());
+        timers.plan(HubTimer::Mesh, mesh);
+        timers.plan(HubTimer::Replication, replication.next_due());
+        timers.plan(HubTimer::StandbyConnection, replication.connections.next_due());
+        timers.plan(HubTimer::Claim, registry.claims.next_due());
+        timers.plan(HubTimer::Members, members.next_due());
+        timers.plan(HubTimer::Balance, members.balance.next_due());
+        timers.plan(HubTimer::Drain, drain);
     }
 }
 
@@ -380,64 +411,52 @@ impl Machine for Hub {
     type Event = HubEvent;
 
     fn handle(&mut self, now: Time, input: Input<HubCommand>) {
-        self.started.get_or_insert(now);
-        self.knows_since.get_or_insert(now);
-        self.directory.tick(now);
+        self.core.begin_input(now);
+        self.registry.directory.tick(now);
         match input {
             Input::ConnectionUp { connection, dial, remote, address, rtt } => {
-                self.connection_up(now, (connection, dial), remote, address, rtt)
+                self.connection_up((connection, dial), remote, address, rtt)
             }
-            Input::ConnectionMoved { connection, address } => self.connection_moved(connection, address),
-            Input::ConnectionDown { connection, reason, .. } => self.connection_down(now, connection, &reason),
-            Input::DialFailed { dial, reason, .. } => self.dial_ended(now, Some(dial), Err(&reason)),
-            Input::Message { connection, message } => self.handle_message(now, connection, &message),
+            Input::ConnectionMoved { connection, address } => self.core.connection_moved(connection, address),
+            Input::ConnectionDown { connection, reason, .. } => self.connection_down(connection, &reason),
+            Input::DialFailed { dial, reason, .. } => self.dial_ended(Some(dial), Err(&reason)),
+            Input::Message { connection, message } => self.handle_message(connection, &message),
             // What a hub tells of itself is what it was told to tell.
             Input::LocalAddress { .. } => {}
             // Multicast is among nodes.
-            Input::Multicast { .. } => self.counters.stray += 1,
-            Input::FlowBroken { connection, flow } => self.flow_broken(connection, flow),
-            Input::HostSuspended(slept) => self.slept(now, slept),
-            Input::WallClock(unix_s) => self.wall_clock = Some(WallClock::new(now, unix_s)),
-            Input::Timeout => self.timeout(now),
-            Input::Command(HubCommand::Leave) => self.leave(now),
-            Input::Command(HubCommand::ReflectionCapacity { residual_kbps, subscribers }) => {
-                self.note_residual(residual_kbps, subscribers);
+            Input::Multicast { .. } => self.core.counters.stray += 1,
+            Input::FlowBroken { connection, flow } => {
+                self.requests.relays.flow_broken(&mut self.core, connection, flow)
             }
-            Input::Command(HubCommand::ReflectedStreams { streams }) => self.record_streams(now, streams),
+            Input::HostSuspended(slept) => self.slept(slept),
+            Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(now, unix_s)),
+            Input::Timeout => self.on_timeout(),
+            Input::Command(HubCommand::Leave) => self.leave(),
+            Input::Command(HubCommand::ReflectionCapacity { residual_kbps, subscribers }) => {
+                self.requests.reflection.note_residual(residual_kbps, subscribers);
+            }
+            Input::Command(HubCommand::ReflectedStreams { streams }) => {
+                self.requests.reflection.record_streams(&mut self.core, streams)
+            }
         }
-        self.announce_load(now);
-        self.end_drain(now);
+        if std::mem::take(&mut self.core.relations_changed) {
+            self.summaries.reset_summary_outboxes(&mut self.core);
+        }
+        self.note_own_load();
+        self.members.announce_load(&mut self.core);
+        self.end_drain();
+        self.plan_timers();
     }
 
     fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.out.pop_front()
+        self.core.out.pop_front()
     }
 
     fn poll_event(&mut self) -> Option<HubEvent> {
-        self.events.pop_front()
+        self.core.events.pop_front()
     }
 
     fn poll_deadline(&self) -> Option<Deadline> {
-        let due = |at: Option<Time>, reason| at.map(|at| Deadline { at, reason });
-        [
-            due(self.directory.next_expiry(), "a lease ends"),
-            due(self.cached.next_expiry(), "what a cache was told is too old"),
-            due(self.requests.next_expiry(), "a request's deadline"),
-            due(self.relays.next_expiry(), "a relayed flow is idle"),
-            due(self.hub_lookups.next_expiry(), "a search at other hubs is late"),
-            due(self.reflection.next_due(), "a copy that was granted has not begun"),
-            due(self.rooms.next_due(), "a room has to be tended"),
-            due(self.summaries_due(), "a summary is due"),
-            due(self.watches.next_due(), "a watch is offered again"),
-            due(self.mesh.next_due(), "another hub wants tending"),
-            due(self.replica_senders.next_due(), "a standby wants to know"),
-            due(self.claims.next_due(), "a node is asked if it is here"),
-            due(self.standby_connections.next_due(), "a standby is to be reached"),
-            due(self.members.next_due(), "a membership message is due"),
-            due(self.balance.next_due(), "a super node that has joined gets a node"),
-            due(self.drain_due(), "the drain ends"),
-        ]
-        .into_iter()
-        .fold(None, Deadline::earlier)
+        self.core.timers.next()
     }
 }

@@ -8,11 +8,13 @@
 
 use std::collections::BTreeMap;
 
-use super::claims::Claim;
+use super::core::HubCore;
+use super::registry::Registry;
 use super::remotes::MOVE;
 use super::route::{HOPS, RoutePlan};
+use super::summaries::Summaries;
 use super::tree::Relation;
-use super::{Hub, HubLimit, Sender};
+use super::{HubLimit, Sender};
 use crate::block::BlockService;
 use crate::ids::NodeId;
 use crate::time::Time;
@@ -24,69 +26,49 @@ const MAX_MOVED: usize = 16 * 1024;
 /// The nodes that have moved, where, and until when that is of interest.
 #[derive(Debug, Default)]
 pub(super) struct MovedNodes {
-    nodes: BTreeMap<NodeId, (NodeId, Time)>,
+    pub(super) nodes: BTreeMap<NodeId, (NodeId, Time)>,
 }
 
-impl Hub {
+impl Registry {
+    /// A node of this hub says where it was before. Gives what hubs that are not siblings are to hear;
+    /// siblings have heard of it already ([`HierarchyMessage::Claim`]).
+    pub(super) fn accept_move(&mut self, core: &mut HubCore, from: Sender, moved: Word) -> Option<Word> {
+        let held = self.directory.get(from.node).filter(|_| !self.replicas.holds(from.node));
+        let Some(version) = held.map(|entry| entry.version()).filter(|_| moved.node == from.node) else {
+            core.counters.stray += 1;
+            return None;
+        };
+        // A node says it once. The old home that does not hear of it keeps its copy for a lease.
+        let now = core.now;
+        if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, MOVE)) {
+            core.over_limit(from.node, HubLimit::WorkRate);
+            return None;
+        }
+        let own = core.config.node;
+        let is_news = core.relation(moved.old_home) != Some(Relation::Sibling) && moved.old_home != own;
+        is_news.then_some(Word { version, new: own, hops_left: HOPS, ..moved })
+    }
+
     /// Another hub has a node that was here.
-    pub(super) fn note_moved(&mut self, now: Time, node: NodeId, to: NodeId) {
+    pub(super) fn note_moved(&mut self, core: &mut HubCore, node: NodeId, to: NodeId) {
+        let now = core.now;
         let nodes = &mut self.moved.nodes;
         if nodes.len() >= MAX_MOVED {
             nodes.retain(|_, (_, until)| *until > now);
         }
         if nodes.len() < MAX_MOVED {
-            nodes.insert(node, (to, now + self.config.lease));
+            nodes.insert(node, (to, now + core.config.lease));
         }
     }
+}
 
-    /// Where a node that was here went, if that hub can be asked.
-    pub(super) fn moved_to(&self, now: Time, node: NodeId) -> Option<NodeId> {
-        let (to, until) = self.moved.nodes.get(&node)?;
-        (*until > now && self.remotes.is_up(*to)).then_some(*to)
-    }
-
-    /// Whether a node was here a moment ago and has another home now.
-    pub(super) fn has_moved(&self, now: Time, node: NodeId) -> bool {
-        self.moved.nodes.get(&node).is_some_and(|(_, until)| *until > now)
-    }
-
-    /// A node of this hub says where it was before. Peers have heard of it
-    /// already ([`HierarchyMessage::Claim`]).
-    pub(super) fn node_moved(&mut self, now: Time, from: Sender, moved: Word) {
-        let held = self.directory.get(from.node).filter(|_| !self.replicas.holds(from.node));
-        let Some(version) = held.map(|entry| entry.version()).filter(|_| moved.node == from.node) else {
-            self.counters.stray += 1;
-            return;
-        };
-        // A node says it once. The old home that does not hear of it keeps its copy for a lease.
-        if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, MOVE)) {
-            self.over_limit(from.node, HubLimit::WorkRate);
-            return;
-        }
-        if self.relation(moved.old_home) != Some(Relation::Sibling) && moved.old_home != self.config.node {
-            let moved = Word { version, new: self.config.node, hops_left: HOPS, ..moved };
-            self.pass_on(moved, RoutePlan::BEGIN);
-        }
-    }
-
-    /// Another hub passes on that a node has moved.
-    pub(super) fn hub_moved(&mut self, now: Time, from: Sender, moved: Word) {
-        if moved.old_home == self.config.node {
-            let claim = Claim { home: moved.new, version: moved.version, record: None };
-            return self.handle_claim(now, moved.node, claim);
-        }
-        let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
-        let way =
-            if moved.direction == RouteDirection::Up && !enrolled { RouteDirection::Down } else { moved.direction };
-        self.pass_on(moved, RoutePlan::from(way, from.node));
-    }
-
+impl Summaries {
     /// Tells those who are nearer to the old home. Reliably, hop by hop; what
     /// is lost nevertheless ends with the lease.
-    fn pass_on(&mut self, moved: Word, plan: RoutePlan) {
+    pub(super) fn pass_on(&mut self, core: &mut HubCore, moved: Word, plan: RoutePlan) {
         let Some(hops) = moved.hops_left.checked_sub(1) else { return };
-        let mut route = self.route(BlockService::from_cell(moved.service, moved.cell), plan);
-        if self.remotes.is_up(moved.old_home) {
+        let mut route = self.route(core, BlockService::from_cell(moved.service, moved.cell), plan);
+        if core.remotes.is_up(moved.old_home) {
             route = vec![(moved.old_home, RouteDirection::Down)];
         }
         // One parent passes it on; two would tell everybody twice.
@@ -94,7 +76,7 @@ impl Hub {
         let chosen =
             route.into_iter().enumerate().filter(|(n, (_, way))| *way != RouteDirection::Up || Some(*n) == above);
         for (_, (hub, way)) in chosen.collect::<Vec<_>>() {
-            self.send_to_hub(
+            core.send_to_hub(
                 hub,
                 &Message::Registration(RegistrationMessage::HomeChanged(Word {
                     direction: way,
@@ -171,7 +153,7 @@ mod tests {
     fn move_notice_reaches_old_home() {
         let mut bench = Bench::new();
         let (child, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
-        bench.hub.config.tier = 1;
+        bench.hub.core.config.tier = 1;
         bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
         bench.say(other, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
         let summary = |patches| {

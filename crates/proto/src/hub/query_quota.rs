@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::{Hub, HubLimit, Sender};
+use super::core::HubCore;
+use super::{HubLimit, Sender};
 use crate::machine::{Channel, Traffic};
-use crate::time::Time;
 use crate::wire::{Decline, DirectoryMessage, Message, Reason, RequestMessage, RequestMode};
 
 /// So many records are looked at for the price of one question more.
@@ -23,7 +23,7 @@ const HUB: u32 = 16;
 /// The shortest wait that is told.
 const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 
-impl Hub {
+impl HubCore {
     /// The price of a message that makes the hub search, beside the search.
     pub(super) fn price(message: &Message) -> Option<usize> {
         match message {
@@ -39,7 +39,8 @@ impl Hub {
     }
 
     /// True if a remote's message is to be heard: all but questions that are too many, which are refused.
-    pub(super) fn admit_message(&mut self, now: Time, from: Sender, message: &Message) -> bool {
+    pub(super) fn admit_message(&mut self, from: Sender, message: &Message) -> bool {
+        let now = self.now;
         self.examined = 0;
         let ahead = self.remotes.get_mut(from.node).map_or(Duration::ZERO, |node| node.debt.tolled.since(now));
         if ahead <= BURST || Self::price(message).is_none() {
@@ -75,7 +76,8 @@ impl Hub {
     }
 
     /// Charges a remote for what was looked at for a question.
-    pub(super) fn charge(&mut self, now: Time, from: Sender, price: usize) {
+    pub(super) fn charge(&mut self, from: Sender, price: usize) {
+        let now = self.now;
         let price = u32::try_from(price + self.examined / RECORDS).unwrap_or(u32::MAX);
         let per_second = self.config.limits.lookups_per_second.max(1);
         let Some(remote) = self.remotes.get_mut(from.node) else { return };

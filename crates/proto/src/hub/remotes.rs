@@ -246,6 +246,20 @@ impl Remotes {
         }
     }
 
+    /// One more lookup or request of a remote waits for other hubs.
+    pub(super) fn count_search(&mut self, node: NodeId) {
+        if let Some(remote) = self.nodes.get_mut(&node) {
+            remote.searches += 1;
+        }
+    }
+
+    /// One of them waits no longer.
+    pub(super) fn end_search(&mut self, node: NodeId) {
+        if let Some(remote) = self.nodes.get_mut(&node) {
+            remote.searches = remote.searches.saturating_sub(1);
+        }
+    }
+
     /// Takes any word from a remote, of so many bytes, as a sign of life.
     pub(super) fn record_heard(&mut self, node: NodeId, bytes: usize) {
         if let Some(remote) = self.nodes.get_mut(&node) {

@@ -3,25 +3,25 @@
 //!
 //! Such a record lies in the directory like any other and answers requests,
 //! but nobody hears of it: no claim, no word to watchers. It counts as the
-//! hub's own only when its node says so ([`RegistrationMessage::Adopt`]).
+//! hub's own only when its node says so ([`Adopt`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::claims::Claim;
+use super::core::HubCore;
+use super::registry::{AdoptOutcome, RecordChange, Registry};
 use super::replica_sync::{ReplicaEntry, ReplicaReceiver};
-use super::{Hub, HubEvent, HubKind, HubLimit, Sender};
+use super::{HubKind, HubLimit, Sender};
 use crate::address::SchemeSet;
-use crate::directory::{DirectoryQuery, Hit, PreviousEntry, PublishOutcome};
+use crate::directory::{PreviousEntry, PublishOutcome};
 use crate::grid::Cell;
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
-use crate::scope::Scope;
-use crate::time::Time;
 use crate::wire::{
-    self, Adopt, MAX_CANDIDATES, MAX_REPLICA_CHANGES, Message, RegistrationMessage, ReplicaCapacity, ReplicaMove,
-    ReplicaRecord, ReplicationMessage, ResyncRequest,
+    self, Adopt, MAX_REPLICA_CHANGES, Message, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicationMessage,
+    ResyncRequest,
 };
 
 /// For so long after its last word a hub counts as alive: it is asked for one
@@ -118,45 +118,41 @@ impl Replicas {
     }
 }
 
-impl Hub {
-    /// Searches the directory for a request that goes so far: one that is to
-    /// stay with the home's nodes does not get those of another home, as long
-    /// as that lives.
-    pub(super) fn search_within(&mut self, now: Time, scope: Scope, query: &DirectoryQuery) -> Vec<Hit> {
-        if scope.admits_any_home() {
-            return self.search(query);
+impl Registry {
+    pub(super) fn adopt_node(&mut self, core: &mut HubCore, from: Sender, adopt: &Adopt) -> AdoptOutcome {
+        let Adopt { held_version: held, version, capacity, .. } = *adopt;
+        let (now, node) = (core.now, from.node);
+        let is_replica = self.replicas.holds(node);
+        if !is_replica && self.directory.renew(now, node, version, Some(capacity)) {
+            return AdoptOutcome::Renewed;
         }
-        let mut hits = self.search(&DirectoryQuery { count: MAX_CANDIDATES, ..*query });
-        hits.retain(|hit| self.replicas.home_of(hit.rank.node()).is_none_or(|home| !self.is_lively(now, home)));
-        hits.truncate(query.count);
-        hits
-    }
-
-    /// Whether a hub was heard of late.
-    fn is_lively(&self, now: Time, hub: NodeId) -> bool {
-        let connection = self.remotes.best_connection(hub, SchemeSet::ALL);
-        let heard = connection
-            .and_then(|connection| self.remotes.connections.get(&connection))
-            .map(|connection| connection.heard);
-        heard.is_some_and(|heard| now.since(heard) < LIVELY)
+        if !is_replica || version <= held || !self.directory.adopt(now, node, held, version, capacity) {
+            core.counters.unknown_renews += 1;
+            return AdoptOutcome::Unknown;
+        }
+        core.counters.adoptions += 1;
+        let home = self.replicas.home_of(node);
+        self.replicas.release(node);
+        core.remotes.published_over(node, from.connection);
+        AdoptOutcome::Adopted(home)
     }
 
     /// A home tells of nodes for which this hub stands by. What does not follow
     /// on what is known, it is asked to tell again.
-    pub(super) fn handle_replica_update(&mut self, now: Time, from: Sender, update: wire::ReplicaUpdate) {
+    pub(super) fn handle_replica_update(&mut self, core: &mut HubCore, from: Sender, update: wire::ReplicaUpdate) {
         let mut receiver =
             self.replicas.receivers.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.connection));
-        receiver.limit((self.config.limits.nodes as usize).saturating_sub(self.replicas.numbered()));
+        receiver.limit((core.config.limits.nodes as usize).saturating_sub(self.replicas.numbered()));
         let (number, follows) = (update.sequence, receiver.accept_next(from.connection, &update));
         let missing =
-            if follows { self.apply_replica_update(now, from.node, &mut receiver, update) } else { BTreeSet::new() };
+            if follows { self.apply_replica_update(core, from.node, &mut receiver, update) } else { BTreeSet::new() };
         self.replicas.receivers.insert(from.node, receiver);
         if !follows || !missing.is_empty() {
             // Everybody, if they are too many to be named and fit in.
             let whole = missing.len() > MAX_REPLICA_CHANGES && missing.len() <= self.directory.room();
             let nodes = if whole { Vec::new() } else { missing.into_iter().take(MAX_REPLICA_CHANGES).collect() };
             let resync = Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes }));
-            self.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &resync);
+            core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &resync);
         }
     }
 
@@ -164,26 +160,27 @@ impl Hub {
     /// would be needed for it.
     fn apply_replica_update(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
         home: NodeId,
         receiver: &mut ReplicaReceiver,
         update: wire::ReplicaUpdate,
     ) -> BTreeSet<u32> {
+        let now = core.now;
         for line in update.removed.iter().filter_map(|number| receiver.remove(*number)) {
             if self.directory.get(line.node).is_some_and(|held| held.version() <= line.version) {
-                self.drop_replica(now, home, line.node);
+                self.drop_replica(core, home, line.node);
             }
         }
         for ReplicaRecord { node, record } in &update.records {
             let line = ReplicaEntry { node: record.node, version: record.version };
             if receiver.insert(*node, line) {
-                self.store_replica(now, home, record);
+                self.store_replica(core, home, record);
             } else {
-                self.over_limit(home, HubLimit::Replicas);
+                core.over_limit(home, HubLimit::Replicas);
             }
         }
         let mut missing = BTreeSet::new();
-        missing.extend(update.moves.into_iter().filter_map(|shift| self.move_replica(now, home, receiver, shift)));
+        missing.extend(update.moves.into_iter().filter_map(|shift| self.move_replica(core, home, receiver, shift)));
         for ReplicaCapacity { node: number, capacity } in update.capacities {
             match receiver.get(number).filter(|line| self.has_replica(home, *line)) {
                 Some(line) => drop(self.directory.renew(now, line.node, line.version, Some(capacity))),
@@ -199,57 +196,57 @@ impl Hub {
         if update.ends_resync == Some(true) {
             let named = receiver.nodes();
             for node in self.replicas.nodes_of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
-                self.drop_replica(now, home, node);
+                self.drop_replica(core, home, node);
             }
         }
         missing
     }
 
     /// A home has a node no more. Another hub that has said so counts now.
-    fn drop_replica(&mut self, now: Time, home: NodeId, node: NodeId) {
+    fn drop_replica(&mut self, core: &mut HubCore, home: NodeId, node: NodeId) {
         if self.replicas.home_of(node) != Some(home) {
             return;
         }
         let claim = self.replicas.contested.remove(&node);
         self.replicas.release(node);
         let place = self.directory.remove(node);
-        self.registered(node, place);
+        self.registered(core, node, place);
         if let Some(Claim { home, record: update, .. }) = claim {
-            self.note_moved(now, node, home);
-            update.into_iter().for_each(|update| self.store_replica(now, home, &update));
+            self.note_moved(core, node, home);
+            update.into_iter().for_each(|update| self.store_replica(core, home, &update));
         }
     }
 
     /// A copy gives way to a node of this hub's, if nothing else is left: one of the home that has most here.
     /// At a server they are no copies but the nodes of its caches.
-    pub(super) fn make_room(&mut self) {
+    pub(super) fn make_room(&mut self, core: &mut HubCore) {
         if self.directory.room() == 0
-            && self.config.kind != HubKind::Server
+            && core.config.kind != HubKind::Server
             && let Some(node) = self.replicas.evict_replica()
         {
             let place = self.directory.remove(node);
-            self.registered(node, place);
+            self.registered(core, node, place);
         }
     }
 
     /// A home is gone: nodes of it that another hub has claimed meanwhile are there.
-    pub(super) fn apply_contested_claims(&mut self, now: Time, home: NodeId) {
+    pub(super) fn apply_contested_claims(&mut self, core: &mut HubCore, home: NodeId) {
         let is_newer = |node: &NodeId| {
             let held = self.directory.get(*node).map(|entry| entry.version());
             self.replicas.contested.get(node).is_some_and(|claim| held.is_none_or(|held| held < claim.version))
         };
         let claimed = self.replicas.nodes_of(home).filter(is_newer);
         for node in claimed.collect::<Vec<_>>() {
-            self.drop_replica(now, home, node);
+            self.drop_replica(core, home, node);
         }
     }
 
     /// True if a home that is there holds on to a node whose record it keeps here, though another hub says
     /// that it is its own. Records bear no signature, so the home is believed until it lets go. A central
     /// server's homes are caches of its own, the latest of which counts.
-    pub(super) fn is_contested(&self, now: Time, node: NodeId, by: NodeId) -> bool {
-        let contests = |home| home != by && self.is_lively(now, home);
-        self.config.kind != HubKind::Server && self.replicas.home_of(node).is_some_and(contests)
+    pub(super) fn is_contested(&self, core: &HubCore, node: NodeId, by: NodeId) -> bool {
+        let contests = |home| home != by && core.is_lively(home);
+        core.config.kind != HubKind::Server && self.replicas.home_of(node).is_some_and(contests)
     }
 
     /// Whether the copy of a record is here just as its home has told it.
@@ -272,7 +269,7 @@ impl Hub {
     /// A node of `home` has moved; its number if its record is needed to know where.
     fn move_replica(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
         home: NodeId,
         receiver: &mut ReplicaReceiver,
         shift: ReplicaMove,
@@ -282,35 +279,36 @@ impl Hub {
         };
         let update = self.directory.get(line.node).filter(|_| self.has_replica(home, line));
         let Some(before) = update.map(|entry| entry.record()) else {
-            self.contradict_claim(home, line.node, version);
+            self.contradict_claim(core, home, line.node, version);
             return self.missing(receiver, shift.node);
         };
         let cell = Cell::new(before.cell.x.saturating_add(shift.x), before.cell.y.saturating_add(shift.y));
         if !cell.is_on_grid() {
             return Some(shift.node);
         }
-        self.store_replica(now, home, &Record { version, cell, ..before });
+        self.store_replica(core, home, &Record { version, cell, ..before });
         None
     }
 
     /// Takes the copy of a record in, unless the node has been heard of since.
-    pub(super) fn store_replica(&mut self, now: Time, home: NodeId, record: &Record) {
+    pub(super) fn store_replica(&mut self, core: &mut HubCore, home: NodeId, record: &Record) {
+        let now = core.now;
         let node = record.node;
-        if !self.is_plausible(now, record.version) {
+        if !core.is_plausible(record.version) {
             return;
         }
         let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
         if own.is_some_and(|own| own >= record.version) {
-            return self.contradict_claim(home, node, record.version);
+            return self.contradict_claim(core, home, node, record.version);
         }
         if own.is_some() {
             // The home holds a newer version: the node has moved there, unless it says otherwise.
             let claim = Claim { home, version: record.version, record: Some(record.clone()) };
-            return self.handle_claim(now, node, claim);
+            return self.handle_claim(core, node, claim);
         }
         let other_home = self.replicas.home_of(node).is_some_and(|known| known != home);
         let is_newer = self.directory.get(node).is_some_and(|held| held.version() < record.version);
-        if is_newer && self.is_contested(now, node, home) {
+        if is_newer && self.is_contested(core, node, home) {
             let claim = Claim { home, version: record.version, record: Some(record.clone()) };
             return self.replicas.record_contested_claim(node, claim);
         }
@@ -321,7 +319,7 @@ impl Hub {
             false => self.directory.publish(now, record),
         };
         match published {
-            PublishOutcome::Full => self.counters.full += 1,
+            PublishOutcome::Full => core.counters.full += 1,
             PublishOutcome::Stale => {}
             PublishOutcome::Same => {
                 self.replicas.homes.insert(node, home);
@@ -329,62 +327,33 @@ impl Hub {
             }
             PublishOutcome::New => {
                 self.replicas.homes.insert(node, home);
-                self.registered(node, None);
+                self.registered(core, node, None);
             }
             PublishOutcome::Replaced(place) => {
                 self.replicas.homes.insert(node, home);
-                self.registered(node, Some(place));
+                self.registered(core, node, Some(place));
             }
         }
     }
 
     /// What another hub says of its node has come, changed or gone. To a server
     /// it is the node's own word, so watchers hear of it.
-    pub(super) fn registered(&mut self, node: NodeId, before: Option<PreviousEntry>) {
-        if self.config.kind == HubKind::Server {
-            self.tell_watchers(node, before);
+    pub(super) fn registered(&mut self, core: &mut HubCore, node: NodeId, before: Option<PreviousEntry>) {
+        if core.config.kind == HubKind::Server {
+            self.record_change_by_hub(RecordChange::Registered(node, before));
         }
     }
+}
 
-    /// A node whose record is mirrored here makes this hub its home.
-    pub(super) fn adopt(&mut self, now: Time, from: Sender, adopt: Adopt) {
-        let Adopt { held_version: held, version, capacity, is_failback: returns } = adopt;
-        if self.leaving.is_some() {
-            return self.send(
-                from.connection,
-                Channel::Reliable { flow: 0 },
-                Traffic::Join,
-                &Message::Registration(RegistrationMessage::Handover),
-            );
-        }
-        let replicas = self.replicas.holds(from.node);
-        if !replicas && self.directory.renew(now, from.node, version, Some(capacity)) {
-            // The answer was lost.
-            return self.grant_lease(from, Traffic::Join, version, true);
-        }
-        if !replicas || version <= held || !self.directory.adopt(now, from.node, held, version, capacity) {
-            self.counters.unknown_renews += 1;
-            return self.send(
-                from.connection,
-                Channel::Datagram,
-                Traffic::Join,
-                &Message::Registration(RegistrationMessage::UnknownVersion),
-            );
-        }
-        self.counters.adoptions += 1;
-        let home = self.replicas.home_of(from.node);
-        self.replicas.release(from.node);
-        self.remotes.published_over(from.node, from.connection);
-        self.claim(from.node, version);
-        self.on_record_published(now, from.node, None);
-        if let Some(entry) = self.directory.get(from.node) {
-            let (cell, services) = (entry.cell(), entry.services());
-            self.events.push_back(HubEvent::Published { node: from.node, cell, services });
-        }
-        self.grant_lease(from, Traffic::Join, version, true);
-        if let Some(home) = home.filter(|_| returns == Some(true)) {
-            self.rebalance_returned(now, home);
-        }
+impl HubCore {
+    /// Whether a hub was heard of late.
+    pub(super) fn is_lively(&self, hub: NodeId) -> bool {
+        let now = self.now;
+        let connection = self.remotes.best_connection(hub, SchemeSet::ALL);
+        let heard = connection
+            .and_then(|connection| self.remotes.connections.get(&connection))
+            .map(|connection| connection.heard);
+        heard.is_some_and(|heard| now.since(heard) < LIVELY)
     }
 }
 

@@ -5,9 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::core::HubCore;
+use super::records::Records;
 use super::remotes::PUBLICATION;
 use super::replica_sync::{ReplicaChanges, ReplicaSender};
-use super::{Hub, HubLimit, Sender};
+use super::standby_connections::StandbyConnections;
+use super::{HubLimit, Sender};
 use crate::address::Address;
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
@@ -30,12 +33,14 @@ const SIGNS_PER_LEASE: u32 = 6;
 #[derive(Debug, Default)]
 pub(super) struct ReplicaSenders {
     /// This hub's nodes and the hub that stands by for each. Bounded by the directory.
-    named: BTreeMap<NodeId, NodeId>,
+    pub(super) named: BTreeMap<NodeId, NodeId>,
     /// What each of these hubs was told, and is to be told.
     senders: BTreeMap<NodeId, ReplicaSender>,
     /// The greatest number of a message of a ledger that is here no more.
     number: u32,
     flush: Option<Time>,
+    /// Hubs that are reached only because they stand by.
+    pub(super) connections: StandbyConnections,
     /// When to look next who has not heard for long which nodes live.
     next_sign: Option<Time>,
 }
@@ -68,162 +73,179 @@ impl ReplicaSenders {
     }
 }
 
-impl Hub {
+impl ReplicaSenders {
     /// A node of this hub says which hub stands by for it.
-    pub(super) fn handle_set_standby(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
-        if hub == self.config.node || self.replicas.holds(from.node) || self.directory.get(from.node).is_none() {
-            self.counters.stray += 1;
+    pub(super) fn handle_set_standby(
+        &mut self,
+        core: &mut HubCore,
+        records: Records<'_>,
+        from: Sender,
+        hub: NodeId,
+        addresses: Vec<Address>,
+        known: Vec<Address>,
+    ) {
+        let now = core.now;
+        if hub == core.config.node || records.is_replica(from.node) || records.get(from.node).is_none() {
+            core.counters.stray += 1;
             return;
         }
-        if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
-            self.over_limit(from.node, HubLimit::WorkRate);
+        if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
+            core.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
-        self.set_standby(now, from.node, hub);
-        self.want_standby_connection(now, from, hub, addresses);
+        self.set_standby(core, records, from.node, hub);
+        self.want_standby_connection(core, from, hub, addresses, known);
     }
 
     /// The record of a node of this hub is held at `hub` as well from now on.
-    pub(super) fn set_standby(&mut self, now: Time, node: NodeId, hub: NodeId) {
-        let before = self.replica_senders.named.insert(node, hub);
+    pub(super) fn set_standby(&mut self, core: &mut HubCore, records: Records<'_>, node: NodeId, hub: NodeId) {
+        let now = core.now;
+        let before = self.named.insert(node, hub);
         if let Some(before) = before.filter(|before| *before != hub) {
-            self.replica_senders.sender_to(before).pending.insert(node);
+            self.sender_to(before).pending.insert(node);
         }
-        self.record_change(now, node);
-        let sign_at = now + self.sign_pause() / 2;
-        self.replica_senders.next_sign.get_or_insert(sign_at);
+        self.record_change(core, records, node);
+        let sign_at = now + core.sign_pause() / 2;
+        self.next_sign.get_or_insert(sign_at);
     }
 
     /// The record of one of this hub's nodes has changed or gone.
-    pub(super) fn record_change(&mut self, now: Time, node: NodeId) {
-        let Some(hub) = self.replica_senders.named.get(&node).copied() else { return };
-        let (entry, is_cache) = (self.directory.get(node), self.is_cache());
-        let sender = self.replica_senders.sender_to(hub);
+    pub(super) fn record_change(&mut self, core: &mut HubCore, records: Records<'_>, node: NodeId) {
+        let now = core.now;
+        let Some(hub) = self.named.get(&node).copied() else { return };
+        let (entry, is_cache) = (records.get(node), core.is_cache());
+        let sender = self.sender_to(hub);
         sender.pending.insert(node);
         // A server knows of a cache's nodes what the cache tells, and nothing else.
         let waits = !is_cache && entry.as_ref().is_some_and(|entry| sender.can_send_difference(node, entry));
         if entry.is_none() {
-            self.replica_senders.named.remove(&node);
+            self.named.remove(&node);
         }
-        self.replica_senders.flush_by(now + if waits { GATHER_MOVES } else { GATHER });
+        self.flush_by(now + if waits { GATHER_MOVES } else { GATHER });
     }
 
     /// A hub has another connection, or one less: it hears of all for whom it
     /// stands by, unless what it was told holds.
-    pub(super) fn resync_if_stale(&mut self, now: Time, hub: NodeId) {
-        if !self.has_live_sender(hub)
-            && (self.replica_senders.names(hub) || self.replica_senders.senders.contains_key(&hub))
-        {
-            self.replica_senders.sender_to(hub).connection = None;
-            self.replica_senders.flush_by(now + GATHER);
+    pub(super) fn resync_if_stale(&mut self, core: &mut HubCore, hub: NodeId) {
+        let now = core.now;
+        if !self.has_live_sender(core, hub) && (self.names(hub) || self.senders.contains_key(&hub)) {
+            self.sender_to(hub).connection = None;
+            self.flush_by(now + GATHER);
         }
     }
 
     /// Whether the connection lives over which a standby was told what it
     /// knows: it is up, and not silent for long while another one is heard.
-    fn has_live_sender(&self, hub: NodeId) -> bool {
+    fn has_live_sender(&self, core: &HubCore, hub: NodeId) -> bool {
         let heard =
-            |connection: ConnectionId| self.remotes.connections.get(&connection).map(|connection| connection.heard);
-        let told = self.replica_senders.senders.get(&hub).and_then(|sender| sender.connection).and_then(heard);
-        let best = self.connection_to(hub).and_then(heard);
-        told.zip(best).is_some_and(|(told, best)| best.since(told) < self.longest_silence())
+            |connection: ConnectionId| core.remotes.connections.get(&connection).map(|connection| connection.heard);
+        let told = self.senders.get(&hub).and_then(|sender| sender.connection).and_then(heard);
+        let best = core.connection_to(hub).and_then(heard);
+        told.zip(best).is_some_and(|(told, best)| best.since(told) < core.longest_silence())
     }
 
-    pub(super) fn poll_replication(&mut self, now: Time) {
-        if self.replica_senders.flush.is_some_and(|at| at <= now) {
-            self.flush_replicas(now);
+    pub(super) fn poll_replication(&mut self, core: &mut HubCore, records: Records<'_>) {
+        let now = core.now;
+        if self.flush.is_some_and(|at| at <= now) {
+            self.flush_replicas(core, records);
         }
-        if self.replica_senders.next_sign.is_some_and(|at| at <= now) {
-            let pause = self.sign_pause();
+        if self.next_sign.is_some_and(|at| at <= now) {
+            let pause = core.sign_pause();
             let due = |sender: &ReplicaSender| sender.signed + pause <= now;
-            let due = self.replica_senders.senders.iter().filter(|(_, sender)| due(sender)).map(|(hub, _)| *hub);
+            let due = self.senders.iter().filter(|(_, sender)| due(sender)).map(|(hub, _)| *hub);
             for hub in due.collect::<Vec<_>>() {
-                self.update_standby(now, hub);
+                self.update_standby(core, records, hub);
             }
-            let idle = self.replica_senders.named.is_empty() && self.replica_senders.senders.is_empty();
-            self.replica_senders.next_sign = (!idle).then_some(now + pause / 2);
+            let idle = self.named.is_empty() && self.senders.is_empty();
+            self.next_sign = (!idle).then_some(now + pause / 2);
         }
-    }
-
-    fn sign_pause(&self) -> Duration {
-        self.config.lease / SIGNS_PER_LEASE
     }
 
     /// Tells the standbys what has changed.
-    pub(super) fn flush_replicas(&mut self, now: Time) {
-        self.replica_senders.flush = None;
-        let due = self.replica_senders.senders.iter().filter(|(_, sender)| sender.has_changes()).map(|(hub, _)| *hub);
+    pub(super) fn flush_replicas(&mut self, core: &mut HubCore, records: Records<'_>) {
+        self.flush = None;
+        let due = self.senders.iter().filter(|(_, sender)| sender.has_changes()).map(|(hub, _)| *hub);
         for hub in due.collect::<Vec<_>>() {
-            self.update_standby(now, hub);
+            self.update_standby(core, records, hub);
         }
     }
 
     /// Tells one standby what has changed, and who lives if that is due.
-    fn update_standby(&mut self, now: Time, hub: NodeId) {
-        let is_told = self.has_live_sender(hub);
-        let Some(mut sender) = self.replica_senders.senders.remove(&hub) else { return };
-        let keeps = match self.connection_to(hub) {
-            Some(_) if is_told => self.send_replica_changes(now, hub, &mut sender),
-            Some(connection) => self.send_full_resync(now, hub, connection, &mut sender),
+    fn update_standby(&mut self, core: &mut HubCore, records: Records<'_>, hub: NodeId) {
+        let now = core.now;
+        let is_told = self.has_live_sender(core, hub);
+        let Some(mut sender) = self.senders.remove(&hub) else { return };
+        let keeps = match core.connection_to(hub) {
+            Some(_) if is_told => self.send_replica_changes(core, records, hub, &mut sender),
+            Some(connection) => self.send_full_resync(core, records, hub, connection, &mut sender),
             // It hears of everything when it is back, for as long as it has copies.
             None => {
                 sender.connection = None;
-                sender.signed + self.config.lease > now
+                sender.signed + core.config.lease > now
             }
         };
         if keeps {
-            self.replica_senders.senders.insert(hub, sender);
+            self.senders.insert(hub, sender);
         } else {
-            self.replica_senders.number = self.replica_senders.number.max(sender.number());
+            self.number = self.number.max(sender.number());
         }
     }
 
     /// Tells everything anew over this connection, as soon as that may be.
     fn send_full_resync(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        records: Records<'_>,
         hub: NodeId,
         connection: ConnectionId,
         sender: &mut ReplicaSender,
     ) -> bool {
+        let now = core.now;
         if let Some(due) = sender.resync_blocked_until(now) {
             sender.connection = None;
-            self.replica_senders.flush_by(due);
+            self.flush_by(due);
             return true;
         }
-        sender.begin_resync(now, connection, self.replica_senders.nodes_of(hub), &mut self.random);
-        self.send_replica_changes(now, hub, sender)
+        sender.begin_resync(now, connection, self.nodes_of(hub), &mut core.random);
+        self.send_replica_changes(core, records, hub, sender)
     }
 
     /// Tells what has changed. False if there is nothing more to be known of this ledger.
-    fn send_replica_changes(&mut self, now: Time, hub: NodeId, sender: &mut ReplicaSender) -> bool {
+    fn send_replica_changes(
+        &mut self,
+        core: &mut HubCore,
+        records: Records<'_>,
+        hub: NodeId,
+        sender: &mut ReplicaSender,
+    ) -> bool {
+        let now = core.now;
         let Some(connection) = sender.connection else { return true };
         let mut changes = ReplicaChanges::default();
         for node in sender.take_batch() {
-            let is_here = self.replica_senders.named.get(&node) == Some(&hub) && !self.replicas.holds(node);
-            let entry = self.directory.get(node).filter(|_| is_here);
-            let whole = |record: Record| Record { addresses: self.shareable(connection, record.addresses), ..record };
+            let is_here = self.named.get(&node) == Some(&hub) && !records.is_replica(node);
+            let entry = records.get(node).filter(|_| is_here);
+            let whole = |record: Record| Record { addresses: core.shareable(connection, record.addresses), ..record };
             if !sender.record_change(node, entry.as_ref(), &mut changes, whole) {
-                self.over_limit(hub, HubLimit::Replicas);
+                core.over_limit(hub, HubLimit::Replicas);
                 sender.pending.insert(node);
             }
         }
         if !sender.pending.is_empty() {
-            self.replica_senders.flush_by(now + GATHER);
+            self.flush_by(now + GATHER);
         }
-        if sender.signed + self.sign_pause() <= now {
-            sender.add_liveness(now, &self.directory, &mut changes);
+        if sender.signed + core.sign_pause() <= now {
+            sender.add_liveness(now, records.directory(), &mut changes);
         }
         // Whom a young hub does not know may yet come back to it.
-        for message in sender.messages(changes, !self.is_young(now)) {
-            self.send_replica_update(connection, message);
+        for message in sender.messages(changes, !core.is_young()) {
+            self.send_replica_update(core, connection, message);
         }
         !sender.is_empty()
     }
 
-    fn send_replica_update(&mut self, connection: ConnectionId, copy: wire::ReplicaUpdate) {
-        self.counters.replica_updates_sent += 1;
-        self.send(
+    fn send_replica_update(&mut self, core: &mut HubCore, connection: ConnectionId, copy: wire::ReplicaUpdate) {
+        core.counters.replica_updates_sent += 1;
+        core.send(
             connection,
             Channel::Reliable { flow: 0 },
             Traffic::Summary,
@@ -232,18 +254,21 @@ impl Hub {
     }
 
     /// A standby could not follow what it was told.
-    pub(super) fn handle_resync_request(&mut self, now: Time, from: Sender, request: &ResyncRequest) {
-        let sender = self
-            .replica_senders
-            .senders
-            .get_mut(&from.node)
-            .filter(|sender| sender.connection == Some(from.connection));
+    pub(super) fn handle_resync_request(&mut self, core: &mut HubCore, from: Sender, request: &ResyncRequest) {
+        let now = core.now;
+        let sender = self.senders.get_mut(&from.node).filter(|sender| sender.connection == Some(from.connection));
         let Some(sender) = sender else {
-            self.counters.stray += 1;
+            core.counters.stray += 1;
             return;
         };
         sender.mark_missing(request.number, &request.nodes);
-        self.replica_senders.flush_by(now + GATHER);
+        self.flush_by(now + GATHER);
+    }
+}
+
+impl HubCore {
+    fn sign_pause(&self) -> Duration {
+        self.config.lease / SIGNS_PER_LEASE
     }
 }
 

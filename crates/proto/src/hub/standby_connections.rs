@@ -7,10 +7,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::core::HubCore;
 use super::dialable::DialAttempt;
 use super::mesh::DialPurpose;
+use super::replication::ReplicaSenders;
 use super::tree::Relation;
-use super::{Hub, HubLimit, MAX_PER_WAKE, Sender};
+use super::{HubLimit, MAX_PER_WAKE, Sender};
 use crate::address::Address;
 use crate::address_filter;
 use crate::backoff::Backoff;
@@ -51,123 +53,127 @@ impl StandbyConnections {
     }
 }
 
-impl Hub {
+impl ReplicaSenders {
     /// A node has named a standby, and where it has found it. It names one at a time, so it
     /// has no more than one place here.
-    pub(super) fn want_standby_connection(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
-        let Self { standby_connections: standby_dials, replica_senders, .. } = self;
-        standby_dials.hubs.retain(|named, _| replica_senders.names(*named));
-        if self.remotes.is_up(hub) || self.standby_connections.hubs.contains_key(&hub) {
-            return;
-        }
-        let Some((addresses, named_by)) = self.standby_addresses(from, hub, addresses) else { return };
-        if self.standby_connections.hubs.len() >= self.config.limits.standby_connections
-            && !self.drop_unreachable_standby()
-        {
-            self.over_limit(from.node, HubLimit::StandbyConnections);
-            return;
-        }
-        let backoff = Backoff::new(FIRST_PAUSE, MAX_PAUSE);
-        self.standby_connections.hubs.insert(hub, StandbyDial { addresses, named_by, backoff, due: Some(now) });
-    }
-
-    /// The addresses of a standby that a node has named: those known here count more than the
-    /// node's word. Hosts where the node itself is not seen count least: one is tried, on its
-    /// allowance.
-    fn standby_addresses(
-        &self,
+    pub(super) fn want_standby_connection(
+        &mut self,
+        core: &mut HubCore,
         from: Sender,
         hub: NodeId,
         addresses: Vec<Address>,
-    ) -> Option<(Vec<Address>, Option<NodeId>)> {
-        let known = self.members.get(hub).map(|member| member.addresses().to_vec());
-        if let Some(known) = known.filter(|known| !known.is_empty()) {
-            return Some((known, None));
+        known: Vec<Address>,
+    ) {
+        let now = core.now;
+        let Self { connections, named, .. } = self;
+        connections.hubs.retain(|hub, _| named.values().any(|named| named == hub));
+        if core.remotes.is_up(hub) || self.connections.hubs.contains_key(&hub) {
+            return;
         }
-        let seen = self.remotes.connections.get(&from.connection)?.address.primary()?.ip();
-        let (there, elsewhere) =
-            address_filter::split(&address_filter::filter_reported(addresses, seen), &self.hosts_of(from.node));
-        if !there.is_empty() {
-            return Some((there, None));
+        let found = match known.is_empty() {
+            true => standby_addresses(core, from, addresses),
+            false => Some((known, None)),
+        };
+        let Some((addresses, named_by)) = found else { return };
+        if self.connections.hubs.len() >= core.config.limits.standby_connections && !self.drop_unreachable_standby() {
+            core.over_limit(from.node, HubLimit::StandbyConnections);
+            return;
         }
-        Some((vec![address_filter::least(&elsewhere)?], Some(from.node)))
+        let backoff = Backoff::new(FIRST_PAUSE, MAX_PAUSE);
+        self.connections.hubs.insert(hub, StandbyDial { addresses, named_by, backoff, due: Some(now) });
     }
 
     /// Makes room by the standby that has failed for longest. False if all are reached.
     fn drop_unreachable_standby(&mut self) -> bool {
-        let waiting = self.standby_connections.hubs.iter().filter_map(|(hub, dial)| Some((dial.due?, *hub)));
-        let dropped = waiting.max().map(|(_, hub)| self.standby_connections.hubs.remove(&hub));
+        let waiting = self.connections.hubs.iter().filter_map(|(hub, dial)| Some((dial.due?, *hub)));
+        let dropped = waiting.max().map(|(_, hub)| self.connections.hubs.remove(&hub));
         dropped.is_some()
     }
 
-    /// True if the standby may be dialled now: hosts that only a node has named count against its allowance.
-    fn may_dial_standby(&mut self, now: Time, addresses: &[Address], named_by: Option<NodeId>) -> bool {
-        named_by
-            .is_none_or(|node| addresses.iter().all(|address| self.may_dial(now, node, address, DialAttempt::Standby)))
-    }
-
-    pub(super) fn poll_standby_connections(&mut self, now: Time) {
-        let due = self.standby_connections.hubs.iter().filter(|(_, dial)| dial.due.is_some_and(|due| due <= now));
+    pub(super) fn poll_standby_connections(&mut self, core: &mut HubCore) {
+        let now = core.now;
+        let due = self.connections.hubs.iter().filter(|(_, dial)| dial.due.is_some_and(|due| due <= now));
         for hub in due.map(|(hub, _)| *hub).take(MAX_PER_WAKE).collect::<Vec<_>>() {
-            let wanted = self.replica_senders.names(hub) && self.leaving.is_none();
-            let dial = self.standby_connections.hubs.get_mut(&hub).filter(|_| wanted);
+            let wanted = self.names(hub) && core.leaving.is_none();
+            let dial = self.connections.hubs.get_mut(&hub).filter(|_| wanted);
             let Some(dial) = dial else {
-                self.standby_connections.hubs.remove(&hub);
+                self.connections.hubs.remove(&hub);
                 continue;
             };
             dial.due = None;
             let (addresses, named_by) = (dial.addresses.clone(), dial.named_by);
-            if self.remotes.is_up(hub) {
+            if core.remotes.is_up(hub) {
                 continue;
             }
-            if !self.may_dial_standby(now, &addresses, named_by) {
-                if let Some(dial) = self.standby_connections.hubs.get_mut(&hub) {
+            if !core.may_dial_standby(&addresses, named_by) {
+                if let Some(dial) = self.connections.hubs.get_mut(&hub) {
                     dial.due = Some(now + POOR_PAUSE);
                 }
             } else {
-                self.dial(addresses, Role::SuperNode, Some(hub), DialPurpose::Standby(hub));
+                core.dial(addresses, Role::SuperNode, Some(hub), DialPurpose::Standby(hub));
             }
         }
     }
 
     /// A dial has led to such a hub; another connection may have been there first.
-    pub(super) fn standby_reached(&mut self, now: Time, hub: NodeId) {
-        if let Some(dial) = self.standby_connections.hubs.get_mut(&hub) {
+    pub(super) fn standby_reached(&mut self, core: &mut HubCore, hub: NodeId) {
+        let now = core.now;
+        if let Some(dial) = self.connections.hubs.get_mut(&hub) {
             dial.backoff.record_success(now);
-            if let Some(node) = dial.named_by.and_then(|node| self.remotes.get_mut(node)) {
+            if let Some(node) = dial.named_by.and_then(|node| core.remotes.get_mut(node)) {
                 dial.addresses.iter().for_each(|address| node.debt.allowance.refund(address.scheme));
             }
         }
-        if self.remotes.connections_of(hub).len() == 1 {
-            self.remotes.relate(hub, Relation::StandbyOnly);
-            self.send_to_hub(hub, &Message::Hierarchy(HierarchyMessage::StandbyOnly(true)));
+        if core.remotes.connections_of(hub).len() == 1 {
+            core.remotes.relate(hub, Relation::StandbyOnly);
+            core.send_to_hub(hub, &Message::Hierarchy(HierarchyMessage::StandbyOnly(true)));
         }
     }
 
     /// It cannot be reached, or its last connection is gone.
-    pub(super) fn standby_dial_failed(&mut self, now: Time, hub: NodeId) {
-        if let Some(dial) = self.standby_connections.hubs.get_mut(&hub) {
-            dial.due = Some(now + dial.backoff.record_failure(now, &mut self.random));
+    pub(super) fn standby_dial_failed(&mut self, core: &mut HubCore, hub: NodeId) {
+        let now = core.now;
+        if let Some(dial) = self.connections.hubs.get_mut(&hub) {
+            dial.due = Some(now + dial.backoff.record_failure(now, &mut core.random));
         }
+    }
+}
+
+impl HubCore {
+    /// True if the standby may be dialled now: hosts that only a node has named count against its allowance.
+    fn may_dial_standby(&mut self, addresses: &[Address], named_by: Option<NodeId>) -> bool {
+        named_by.is_none_or(|node| addresses.iter().all(|address| self.may_dial(node, address, DialAttempt::Standby)))
     }
 
     /// Another hub says what a connection is for.
-    pub(super) fn set_standby_only(&mut self, now: Time, hub: NodeId, is_standby_only: bool) {
+    pub(super) fn set_standby_only(&mut self, hub: NodeId, is_standby_only: bool) {
         match (self.relation(hub), is_standby_only) {
             (Some(Relation::Sibling), true) => self.remotes.relate(hub, Relation::StandbyOnly),
             (Some(Relation::StandbyOnly), false) => self.remotes.relate(hub, Relation::Sibling),
             _ => return,
         }
-        self.reset_summary_outboxes(now);
+        self.relations_changed = true;
     }
 
     /// A hub that was a standby only turns out to be a sibling.
-    pub(super) fn promote_to_sibling(&mut self, now: Time, hub: NodeId) {
+    pub(super) fn promote_to_sibling(&mut self, hub: NodeId) {
         if self.relation(hub) == Some(Relation::StandbyOnly) {
             self.send_to_hub(hub, &Message::Hierarchy(HierarchyMessage::StandbyOnly(false)));
-            self.set_standby_only(now, hub, false);
+            self.set_standby_only(hub, false);
         }
     }
+}
+
+/// The addresses of a standby that a node has named. Hosts where the node itself is not seen
+/// count least: one is tried, on its allowance.
+fn standby_addresses(core: &HubCore, from: Sender, addresses: Vec<Address>) -> Option<(Vec<Address>, Option<NodeId>)> {
+    let seen = core.remotes.connections.get(&from.connection)?.address.primary()?.ip();
+    let (there, elsewhere) =
+        address_filter::split(&address_filter::filter_reported(addresses, seen), &core.hosts_of(from.node));
+    if !there.is_empty() {
+        return Some((there, None));
+    }
+    Some((vec![address_filter::least(&elsewhere)?], Some(from.node)))
 }
 
 #[cfg(test)]
@@ -200,13 +206,13 @@ mod tests {
         let (dial, addresses) = bench.dialled.pop().unwrap();
         assert_eq!(addresses, [address(100)]);
         let connection = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
-        assert_eq!(bench.hub.relation(node(100)), Some(Relation::StandbyOnly));
+        assert_eq!(bench.hub.core.relation(node(100)), Some(Relation::StandbyOnly));
         let sent = bench.wait(Duration::from_secs(1));
         let copies = sent.iter().filter(|(to, message)| {
             *to == connection && matches!(message, Message::Replication(ReplicationMessage::ReplicaUpdate(_)))
         });
         assert_eq!(copies.count(), 1, "{sent:?}");
-        assert_eq!(bench.hub.roots(), [node(200)], "it owns nothing");
+        assert_eq!(bench.hub.core.roots(), [node(200)], "it owns nothing");
     }
 
     /// The node says enough for one more dial over UDP.
@@ -242,10 +248,10 @@ mod tests {
     fn standby_only_hub_is_no_root() {
         let mut bench = Bench::new();
         let connection = bench.up(100, Role::SuperNode);
-        assert_eq!(bench.hub.roots().len(), 2);
+        assert_eq!(bench.hub.core.roots().len(), 2);
         bench.say(connection, &Message::Hierarchy(HierarchyMessage::StandbyOnly(true)));
-        assert_eq!(bench.hub.roots().len(), 1);
+        assert_eq!(bench.hub.core.roots().len(), 1);
         bench.say(connection, &Message::Hierarchy(HierarchyMessage::StandbyOnly(false)));
-        assert_eq!(bench.hub.roots().len(), 2);
+        assert_eq!(bench.hub.core.roots().len(), 2);
     }
 }

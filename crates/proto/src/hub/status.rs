@@ -124,30 +124,35 @@ pub struct IndexEntry {
 }
 
 impl Hub {
+    /// The group's members as this hub knows them, without itself.
+    pub fn members(&self) -> Vec<MemberStatus> {
+        self.members.member_statuses(&self.core)
+    }
+
     /// The hub at this moment.
     pub fn status(&self, now: Time) -> HubStatus {
         HubStatus {
-            node: self.config.node,
-            kind: self.config.kind,
-            addresses: self.config.addresses.clone(),
-            up: self.started.map_or(Duration::ZERO, |started| now.since(started)),
-            young: self.is_young(now),
-            leaving: self.leaving.is_some(),
-            nodes: self.directory.nodes() - self.replicas.len(),
-            replicas: self.replicas.len(),
-            numbered: self.replicas.numbered(),
+            node: self.core.config.node,
+            kind: self.core.config.kind,
+            addresses: self.core.config.addresses.clone(),
+            up: self.core.started.map_or(Duration::ZERO, |started| now.since(started)),
+            young: self.core.is_young_at(now),
+            leaving: self.core.leaving.is_some(),
+            nodes: self.registry.directory.nodes() - self.registry.replicas.len(),
+            replicas: self.registry.replicas.len(),
+            numbered: self.registry.replicas.numbered(),
             rooms: self.rooms.rooms(),
             room_members: self.rooms.members(),
-            cached: self.cached.nodes(),
-            entries: self.directory.entries(),
-            directory_bytes: self.directory.bytes(),
-            connections: self.remotes.connections.len(),
-            requests: self.requests.len(),
-            relays: self.relays.len(),
+            cached: self.registry.cached.nodes(),
+            entries: self.registry.directory.entries(),
+            directory_bytes: self.registry.directory.bytes(),
+            connections: self.core.remotes.connections.len(),
+            requests: self.requests.table.len(),
+            relays: self.requests.relays.len(),
             watches: self.watches.len(),
             hub_lookups: self.hub_lookups.len(),
-            tier: self.config.tier,
-            cut_off: self.is_cut_off(),
+            tier: self.core.config.tier,
+            cut_off: self.core.is_cut_off(),
             block_services: self.summaries.len(),
             announced: self.summaries.announced(),
             members: self.members(),
@@ -158,11 +163,11 @@ impl Hub {
     /// The index in the order of the nodes' ids: at most `limit` entries after
     /// `after`, so that a caller can page through it.
     pub fn index(&self, now: Time, after: Option<NodeId>, limit: usize) -> Vec<IndexEntry> {
-        let entries = self.directory.entries_after(after).take(limit);
+        let entries = self.registry.directory.entries_after(after).take(limit);
         entries
             .map(|entry| IndexEntry {
                 node: entry.node(),
-                name: self.remotes.get(entry.node()).map(|remote| remote.name.clone()),
+                name: self.core.remotes.get(entry.node()).map(|remote| remote.name.clone()),
                 version: entry.version(),
                 cell: entry.cell(),
                 services: entry.services(),
@@ -170,8 +175,8 @@ impl Hub {
                 addresses: entry.addresses(),
                 expires_in: entry.expires().since(now),
                 suspended: entry.is_suspended(),
-                connected: self.remotes.is_up(entry.node()),
-                home: self.replicas.home_of(entry.node()),
+                connected: self.core.remotes.is_up(entry.node()),
+                home: self.registry.replicas.home_of(entry.node()),
             })
             .collect()
     }
@@ -190,13 +195,14 @@ impl Hub {
             names: None,
         };
         let mut hits = Vec::with_capacity(count);
-        self.directory.find(&query, &mut hits);
-        hits.into_iter().map(|hit| self.named(self.directory.hit(hit).candidate())).collect()
+        self.registry.directory.find(&query, &mut hits);
+        hits.into_iter().map(|hit| self.core.named(self.registry.directory.hit(hit).candidate())).collect()
     }
 
     /// Seconds by which the wall clocks of remotes are ahead of this host's, as far as they told them.
     pub fn clocks(&self, now: Time) -> BTreeMap<NodeId, i64> {
-        self.remotes
+        self.core
+            .remotes
             .connections
             .values()
             .filter_map(|connection| Some((connection.node, self.clock_ahead(now, connection)?)))
@@ -204,12 +210,12 @@ impl Hub {
     }
 
     fn clock_ahead(&self, now: Time, connection: &RemoteConnection) -> Option<i64> {
-        Some(connection.clock?.ahead_of(self.wall_clock?, now))
+        Some(connection.clock?.ahead_of(self.core.wall_clock?, now))
     }
 
     fn hub_statuses(&self, now: Time) -> Vec<RemoteHubStatus> {
         let mut all = Vec::new();
-        for ((relation, addresses, node), down) in self.mesh.configured().zip(self.mesh.downs()) {
+        for ((relation, addresses, node), down) in self.core.mesh.configured().zip(self.core.mesh.downs()) {
             let (since, reason) = (down.map(|down| now.since(down.since)), down.map(|down| down.reason.clone()));
             all.push(RemoteHubStatus {
                 down: since,
@@ -217,9 +223,9 @@ impl Hub {
                 ..self.hub_status(now, relation, node, addresses.to_vec())
             });
         }
-        for node in self.remotes.hubs() {
+        for node in self.core.remotes.hubs() {
             if !all.iter().any(|hub| hub.node == Some(node)) {
-                let relation = self.relation(node).unwrap_or(Relation::Sibling);
+                let relation = self.core.relation(node).unwrap_or(Relation::Sibling);
                 all.push(self.hub_status(now, relation, Some(node), Vec::new()));
             }
         }
@@ -233,9 +239,9 @@ impl Hub {
         node: Option<NodeId>,
         mut addresses: Vec<Address>,
     ) -> RemoteHubStatus {
-        let remote = node.and_then(|node| self.remotes.get(node)).filter(|hub| hub.role.is_hub());
-        let connection = node.and_then(|node| self.remotes.best_connection(node, SchemeSet::ALL));
-        let connection = connection.and_then(|connection| self.remotes.connections.get(&connection));
+        let remote = node.and_then(|node| self.core.remotes.get(node)).filter(|hub| hub.role.is_hub());
+        let connection = node.and_then(|node| self.core.remotes.best_connection(node, SchemeSet::ALL));
+        let connection = connection.and_then(|connection| self.core.remotes.connections.get(&connection));
         if addresses.is_empty() {
             addresses.extend(connection.map(|connection| connection.address.clone()));
         }

@@ -1,9 +1,9 @@
 //! How other hubs stand to this one: above it, below it, or beside it.
 
-use super::{Hub, HubKind, Sender};
+use super::HubKind;
+use super::core::HubCore;
 use crate::address::SchemeSet;
 use crate::ids::{ConnectionId, NodeId};
-use crate::time::Time;
 use crate::wire::{HierarchyMessage, Message};
 
 /// How another hub stands to this one.
@@ -20,7 +20,7 @@ pub enum Relation {
     StandbyOnly,
 }
 
-impl Hub {
+impl HubCore {
     /// Whether nothing is above this hub.
     pub(super) fn is_root(&self) -> bool {
         self.config.parents.is_empty()
@@ -56,20 +56,6 @@ impl Hub {
         if self.config.kind == HubKind::SuperNode {
             let enrol = Message::Hierarchy(HierarchyMessage::RegisterChild { tier: self.config.tier });
             self.send_to_hub(parent, &enrol);
-        }
-    }
-
-    /// A hub takes a place below this one.
-    pub(super) fn register_child(&mut self, now: Time, from: Sender, tier: u8) {
-        let is_parent = self.relation(from.node) == Some(Relation::Parent);
-        if tier >= self.config.tier || is_parent {
-            self.refused(from.node, "it enrolled as a child, but its tier is not below this one");
-            return self.close(now, from.connection, "a child's tier must be below its parent's");
-        }
-        if self.relation(from.node) != Some(Relation::Child(tier)) {
-            self.remotes.relate(from.node, Relation::Child(tier));
-            self.reset_summary_outboxes(now);
-            self.forward_watches();
         }
     }
 

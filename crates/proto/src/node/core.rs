@@ -9,7 +9,7 @@ use super::api::NodeEvent;
 use super::connections::{Connections, DialTarget, HubTunnel, NodeConnection, NodeDialPurpose};
 use super::multicast_load::MulticastLoad;
 use super::status::NodeCounters;
-use super::timers::{Timer, Timers};
+use super::timers::Timer;
 use super::trace::Traces;
 use crate::address::Address;
 use crate::address_filter::{self, HubDialBudget};
@@ -20,6 +20,7 @@ use crate::random::SplitMix64;
 use crate::rtt::{LONGEST_ROUND_TRIP, PACE_TRIPS};
 use crate::service::{FlowKind, Role, RoleSet, Service};
 use crate::time::Time;
+use crate::timers::Timers;
 use crate::wall::WallClock;
 use crate::wire::{
     FlowMessage, Hello, MediaAddress, Message, ProbeMessage, Reason, RegistrationMessage, RequestMessage, RoomMessage,
@@ -41,7 +42,7 @@ pub(super) struct Core {
     pub(super) node: NodeId,
     pub(super) hub_role: Role,
     pub(super) connections: Connections,
-    pub(super) timers: Timers,
+    pub(super) timers: Timers<Timer>,
     pub(super) random: SplitMix64,
     pub(super) counters: NodeCounters,
     pub(super) traces: Traces,

@@ -1,11 +1,8 @@
-//! What the machine waits for: one table of all timers.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! Timers of a node.
 
 use super::api::{SessionId, Ticket};
 use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::machine::Deadline;
-use crate::time::Time;
+use crate::timers::WakeReason;
 
 /// Why the machine wants to be woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +67,7 @@ pub(super) enum Timer {
     MulticastReply(NodeId, RequestId),
 }
 
-impl Timer {
+impl WakeReason for Timer {
     fn reason(self) -> &'static str {
         match self {
             Self::Attach => "look for a home",
@@ -106,64 +103,11 @@ impl Timer {
     }
 }
 
-/// Timers that are set, each at most once. Bounded by the tables whose entries
-/// they belong to.
-#[derive(Debug, Default)]
-pub(super) struct Timers {
-    times: BTreeMap<Timer, Time>,
-    queue: BTreeSet<(Time, Timer)>,
-}
-
-impl Timers {
-    /// Sets a timer, instead of an earlier setting.
-    pub(super) fn set(&mut self, timer: Timer, at: Time) {
-        self.clear(timer);
-        self.times.insert(timer, at);
-        self.queue.insert((at, timer));
-    }
-
-    /// Takes a timer back.
-    pub(super) fn clear(&mut self, timer: Timer) {
-        if let Some(at) = self.times.remove(&timer) {
-            self.queue.remove(&(at, timer));
-        }
-    }
-
-    /// Whether a timer is set.
-    pub(super) fn is_set(&self, timer: Timer) -> bool {
-        self.times.contains_key(&timer)
-    }
-
-    /// Takes all timers back.
-    pub(super) fn clear_all(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Takes the earliest timer that is due.
-    pub(super) fn pop(&mut self, now: Time) -> Option<Timer> {
-        let (at, timer) = *self.queue.first()?;
-        if at > now {
-            return None;
-        }
-        self.clear(timer);
-        Some(timer)
-    }
-
-    /// The earliest timer.
-    pub(super) fn next(&self) -> Option<Deadline> {
-        self.queue.first().map(|(at, timer)| Deadline { at: *at, reason: timer.reason() })
-    }
-
-    /// How many are set.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.times.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Time;
+    use crate::timers::Timers;
 
     #[test]
     fn timers_fire_once_in_order() {

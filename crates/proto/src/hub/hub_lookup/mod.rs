@@ -10,25 +10,23 @@ mod silence;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::remotes::SEARCH;
 use super::requests::RequestKey;
 use super::route::{HubQuery, RoutePlan};
-use super::tree::Relation;
-use super::{Hub, HubLimit, Sender};
-use crate::directory::{DirectoryQuery, SearchPurpose};
-use crate::grid::{Area, Cell};
+use super::{HubLimit, Sender};
+use crate::directory::DirectoryQuery;
+use crate::grid::Area;
+use crate::hub::core::HubCore;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::node_selector::NodeSelector;
+use crate::scope::Scope;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{
-    Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, MAX_CANDIDATES, Message, RequestMessage,
-    RouteDirection,
-};
+use crate::wire::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, Message, RouteDirection};
 pub(super) use silence::ASKS;
 
 /// The most time that a search takes, however long the requester would wait.
@@ -56,6 +54,8 @@ pub(super) struct HubLookups {
     by_want: BTreeMap<LookupKey, RequestId>,
     timers: BTreeSet<(Time, RequestId)>,
     last: u32,
+    /// Lookups whose waiters are to be answered.
+    concluded: VecDeque<ConcludedLookup>,
 }
 
 type LookupKey = (Service, Area, usize, Option<NodeSelector>, RoutePlan);
@@ -102,7 +102,22 @@ pub(super) enum Waiter {
     Hub { connection: ConnectionId, node: NodeId, id: RequestId, query: DirectoryQuery },
 }
 
+/// A lookup to which enough hubs have answered.
+#[derive(Debug)]
+pub(super) struct ConcludedLookup {
+    pub(super) waiters: Vec<Waiter>,
+    pub(super) scope: Scope,
+    /// With the hub that named each.
+    pub(super) found: Vec<(NodeId, Candidate)>,
+    pub(super) coverage: Coverage,
+}
+
 impl HubLookups {
+    /// The next lookup whose waiters are to be answered.
+    pub(super) fn next_concluded(&mut self) -> Option<ConcludedLookup> {
+        self.concluded.pop_front()
+    }
+
     pub(super) fn next_expiry(&self) -> Option<Time> {
         self.timers.first().map(|(at, _)| *at)
     }
@@ -146,100 +161,111 @@ impl HubLookups {
     }
 }
 
-impl Hub {
-    /// Asks other hubs for what is in the query's area, or joins who has asked
-    /// them the same. False if too many wait, of all or of this remote.
-    pub(super) fn start_lookup(
-        &mut self,
-        now: Time,
-        query: DirectoryQuery,
-        route_plan: RoutePlan,
-        waiter: Waiter,
-        patience: Duration,
-    ) -> bool {
-        let plan = self.search_route(query.service, query.area, route_plan);
-        self.start_hub_lookup(now, query, plan, waiter, patience)
+impl HubLookups {
+    fn conclude(&mut self, core: &mut HubCore, id: RequestId) {
+        let now = core.now;
+        let Some(mut lookup) = self.take_lookup(id) else { return };
+        let coverage = core.coverage(lookup.reach());
+        let (.., plan) = lookup.want;
+        let waiters = std::mem::take(&mut lookup.waiters);
+        for waiter in &waiters {
+            core.remotes.end_search(waiter.node());
+        }
+        let found = if lookup.awaited.is_empty() { std::mem::take(&mut lookup.found) } else { lookup.found.clone() };
+        self.concluded.push_back(ConcludedLookup { waiters, scope: plan.scope(), found, coverage });
+        if !lookup.awaited.is_empty() {
+            self.keep(now, id, lookup);
+        }
     }
 
-    fn start_hub_lookup(
+    pub(in crate::hub) fn start_hub_lookup(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
         query: DirectoryQuery,
         plan: LookupPlan,
         waiter: Waiter,
         patience: Duration,
     ) -> bool {
+        let now = core.now;
         let (route_plan, asks, coverage) = plan;
         let (patience, node) = (patience.min(MAX_PATIENCE), waiter.node());
-        let allowed = self.config.limits.requests_per_node;
-        if self.remotes.get(node).is_none_or(|node| node.searches >= node.allowance(allowed)) {
-            self.over_limit(node, HubLimit::HubLookupsPerNode);
+        let allowed = core.config.limits.requests_per_node;
+        if core.remotes.get(node).is_none_or(|node| node.searches >= node.allowance(allowed)) {
+            core.over_limit(node, HubLimit::HubLookupsPerNode);
             return false;
         }
         let want = (query.service, query.area, query.count, query.names, route_plan);
-        if let Some((id, lookup)) = self.hub_lookups.under_way(&want, now + patience / 2) {
-            self.counters.hub_lookups_merged += 1;
+        if let Some((id, lookup)) = self.under_way(&want, now + patience / 2) {
+            core.counters.hub_lookups_merged += 1;
             // A repeated lookup is answered once.
             if !lookup.waiters.iter().any(|other| other.is_same(&waiter)) {
                 if lookup.waiters.len() >= MAX_WAITERS {
-                    self.over_limit(node, HubLimit::HubLookupWaiters);
+                    core.over_limit(node, HubLimit::HubLookupWaiters);
                     return false;
                 }
                 lookup.waiters.push(waiter);
-                self.count_search(node);
-                self.poll_lookup(now, id);
+                core.remotes.count_search(node);
+                self.poll_lookup(core, id);
             }
             return true;
         }
-        if self.hub_lookups.table.len() >= self.config.limits.hub_lookups {
-            self.over_limit(node, HubLimit::HubLookups);
+        if self.table.len() >= core.config.limits.hub_lookups {
+            core.over_limit(node, HubLimit::HubLookups);
             return false;
         }
-        if !self.remotes.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
-            self.over_limit(node, HubLimit::WorkRate);
+        if !core.remotes.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
+            core.over_limit(node, HubLimit::WorkRate);
             return false;
         }
-        self.count_search(node);
-        let id = self.open_hub_lookup(want, now + patience, waiter, coverage);
+        core.remotes.count_search(node);
+        let id = self.open_hub_lookup(core, want, now + patience, waiter, coverage);
         for ask in asks {
-            self.ask(now, id, ask);
+            self.ask(core, id, ask);
         }
-        self.poll_lookup(now, id);
+        self.poll_lookup(core, id);
         true
     }
 
-    fn count_search(&mut self, node: NodeId) {
-        if let Some(remote) = self.remotes.get_mut(node) {
-            remote.searches += 1;
-        }
-    }
-
-    fn open_hub_lookup(&mut self, want: LookupKey, until: Time, waiter: Waiter, coverage: Coverage) -> RequestId {
+    fn open_hub_lookup(
+        &mut self,
+        core: &mut HubCore,
+        want: LookupKey,
+        until: Time,
+        waiter: Waiter,
+        coverage: Coverage,
+    ) -> RequestId {
         // Relayed requests are numbered from the other half.
-        self.hub_lookups.last = (self.hub_lookups.last + 1) % RequestId::FIRST_OF_HUB;
-        let id = RequestId(self.hub_lookups.last);
+        self.last = (self.last + 1) % RequestId::FIRST_OF_HUB;
+        let id = RequestId(self.last);
         let (waiters, awaited, found) = (vec![waiter], BTreeMap::new(), Vec::new());
         let lookup = PendingLookup { want, due: until, until, waiters, awaited, found, coverage };
-        self.hub_lookups.table.insert(id, lookup);
-        self.hub_lookups.by_want.insert(want, id);
-        self.hub_lookups.timers.insert((until, id));
-        self.counters.hub_lookups_sent += 1;
+        self.table.insert(id, lookup);
+        self.by_want.insert(want, id);
+        self.timers.insert((until, id));
+        core.counters.hub_lookups_sent += 1;
         id
     }
 
     /// Asks one hub, and plans to see whether it answers.
-    fn ask(&mut self, now: Time, id: RequestId, HubQuery { hub, way, fallbacks: instead }: HubQuery) {
-        let wait = self.connection_to(hub).map_or(Duration::ZERO, |connection| self.remotes.answer_timeout(connection));
-        let Some(lookup) = self.hub_lookups.table.get_mut(&id) else { return };
+    pub(in crate::hub) fn ask(
+        &mut self,
+        core: &mut HubCore,
+        id: RequestId,
+        HubQuery { hub, way, fallbacks: instead }: HubQuery,
+    ) {
+        let now = core.now;
+        let wait = core.connection_to(hub).map_or(Duration::ZERO, |connection| core.remotes.answer_timeout(connection));
+        let Some(lookup) = self.table.get_mut(&id) else { return };
         let awaited = Awaited { way, instead, asked: 0, due: now, pause: REMINDER };
         let awaited = lookup.awaited.entry(hub).or_insert(awaited);
         (awaited.asked, awaited.due) = (awaited.asked + 1, now + wait);
-        self.hub_lookups.plan(id);
-        self.send_hub_lookup(now, id, hub, way);
+        self.plan(id);
+        self.send_hub_lookup(core, id, hub, way);
     }
 
-    fn send_hub_lookup(&mut self, now: Time, id: RequestId, hub: NodeId, way: RouteDirection) {
-        let (Some(connection), Some(lookup)) = (self.connection_to(hub), self.hub_lookups.table.get(&id)) else {
+    fn send_hub_lookup(&mut self, core: &mut HubCore, id: RequestId, hub: NodeId, way: RouteDirection) {
+        let now = core.now;
+        let (Some(connection), Some(lookup)) = (core.connection_to(hub), self.table.get(&id)) else {
             return;
         };
         let (service, area, count, names, _) = lookup.want;
@@ -247,7 +273,7 @@ impl Hub {
         let count = u8::try_from(count).unwrap_or(u8::MAX);
         let seek =
             HubLookup { id, service, area, count, direction: Some(way), timeout_ms: Some(left), selector: names };
-        self.send(
+        core.send(
             connection,
             Channel::Datagram,
             Traffic::Lookup,
@@ -255,76 +281,33 @@ impl Hub {
         );
     }
 
-    /// Another hub asks. It hears what is held here, and what others have that
-    /// are to be asked on its way.
-    pub(super) fn handle_hub_lookup(&mut self, now: Time, from: Sender, seek: HubLookup) {
-        self.counters.hub_lookups_answered += 1;
-        let count = usize::from(seek.count).min(MAX_CANDIDATES);
-        let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
-        let query = DirectoryQuery {
-            service,
-            area,
-            origin,
-            count,
-            except: None,
-            aim: SearchPurpose::List,
-            names: seek.selector,
-        };
-        let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
-        let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
-        let route_plan = RoutePlan::from(way, from.node);
-        let (connection, id) = (from.connection, seek.id);
-        let plan = self.search_route(service, area, route_plan);
-        let (_, asks, coverage) = &plan;
-        if asks.is_empty() || (area.wants_any() && self.holds(&query)) {
-            let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
-            let coverage = self.coverage(now, reach);
-            return self.answer_hub_lookup((connection, id), &query, &[], coverage);
-        }
-        self.send(
-            connection,
-            Channel::Datagram,
-            Traffic::Lookup,
-            &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
-        );
-        let patience = self.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
-        let waiter = Waiter::Hub { connection, node: from.node, id, query };
-        if !self.start_hub_lookup(now, query, plan, waiter, patience) {
-            self.answer_hub_lookup((connection, id), &query, &[], Coverage::Partial);
-        }
-    }
-
-    /// How much of the time that the requester at the connection's other end waits is
-    /// left here, if the answer is to be there in time.
-    pub(super) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
-        let back =
-            self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.smoothed())
-                + MARGIN;
-        let waits = Duration::from_millis(waits_ms.into()).min(MAX_PATIENCE);
-        waits.saturating_sub(back).max(MARGIN)
-    }
-
     /// A hub says that it is searching. False if nobody waits for it.
-    pub(super) fn confirm_hub_lookup(&mut self, now: Time, hub: NodeId, id: RequestId) -> bool {
-        let awaited = self.hub_lookups.table.get_mut(&id).and_then(|lookup| lookup.awaited.get_mut(&hub));
+    pub(in crate::hub) fn confirm_hub_lookup(&mut self, core: &mut HubCore, hub: NodeId, id: RequestId) -> bool {
+        let now = core.now;
+        let awaited = self.table.get_mut(&id).and_then(|lookup| lookup.awaited.get_mut(&hub));
         let Some(awaited) = awaited else { return false };
         if awaited.asked > 0 {
             (awaited.asked, awaited.due) = (0, now + awaited.pause);
             awaited.pause *= 2;
-            self.hub_lookups.plan(id);
+            self.plan(id);
         }
         true
     }
 
-    /// A hub has answered.
-    pub(super) fn handle_lookup_result(&mut self, now: Time, from: Sender, found: LookupResult) {
-        let Some(lookup) = self.hub_lookups.table.get_mut(&found.id) else {
-            self.counters.stray += 1;
-            return;
+    /// A hub has answered. Gives whom it has named that was asked for.
+    pub(in crate::hub) fn handle_lookup_result(
+        &mut self,
+        core: &mut HubCore,
+        from: Sender,
+        found: LookupResult,
+    ) -> Vec<Candidate> {
+        let Some(lookup) = self.table.get_mut(&found.id) else {
+            core.counters.stray += 1;
+            return Vec::new();
         };
         if lookup.awaited.remove(&from.node).is_none() {
-            self.counters.stray += 1;
-            return;
+            core.counters.stray += 1;
+            return Vec::new();
         }
         lookup.coverage = lookup.coverage.with(found.coverage);
         let (service, area, _, names, _) = lookup.want;
@@ -338,42 +321,31 @@ impl Hub {
         for candidate in &fitting {
             lookup.add(from.node, candidate.clone());
         }
-        fitting.iter().for_each(|candidate| self.cache_candidate(now, candidate));
-        self.poll_lookup(now, found.id);
+        self.poll_lookup(core, found.id);
+        fitting
     }
 
-    fn poll_lookup(&mut self, now: Time, id: RequestId) {
-        if self.hub_lookups.table.get(&id).is_some_and(PendingLookup::is_over) {
-            self.conclude(now, id);
+    pub(in crate::hub) fn poll_lookup(&mut self, core: &mut HubCore, id: RequestId) {
+        if self.table.get(&id).is_some_and(PendingLookup::is_over) {
+            self.conclude(core, id);
         }
+    }
+}
+
+impl HubCore {
+    /// How much of the time that the requester at the connection's other end waits is
+    /// left here, if the answer is to be there in time.
+    pub(in crate::hub) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
+        let back =
+            self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.smoothed())
+                + MARGIN;
+        let waits = Duration::from_millis(waits_ms.into()).min(MAX_PATIENCE);
+        waits.saturating_sub(back).max(MARGIN)
     }
 
     /// How far an answer reaches in which this hub has a part.
-    pub(super) fn coverage(&self, now: Time, others: Coverage) -> Coverage {
-        if self.is_young(now) { others.with(Coverage::HubStarting) } else { others }
-    }
-
-    fn conclude(&mut self, now: Time, id: RequestId) {
-        let Some(mut lookup) = self.hub_lookups.take_lookup(id) else { return };
-        let coverage = self.coverage(now, lookup.reach());
-        let (.., plan) = lookup.want;
-        for waiter in std::mem::take(&mut lookup.waiters) {
-            if let Some(remote) = self.remotes.get_mut(waiter.node()) {
-                remote.searches = remote.searches.saturating_sub(1);
-            }
-            match waiter {
-                Waiter::Lookup { connection, id, query, .. } => {
-                    self.answer_merged_lookup(now, (connection, id), (&query, plan.scope()), &lookup.found, coverage);
-                }
-                Waiter::Request { key, query } => self.choose(now, key, &query, &lookup.found, coverage),
-                Waiter::Hub { connection, id, query, .. } => {
-                    self.answer_hub_lookup((connection, id), &query, &lookup.found, coverage)
-                }
-            }
-        }
-        if !lookup.awaited.is_empty() {
-            self.hub_lookups.keep(now, id, lookup);
-        }
+    pub(in crate::hub) fn coverage(&self, others: Coverage) -> Coverage {
+        if self.is_young() { others.with(Coverage::HubStarting) } else { others }
     }
 }
 

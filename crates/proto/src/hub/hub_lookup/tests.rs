@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::block::BlockService;
+use crate::grid::Cell;
 use crate::hub::testing::{Bench, HERE, address, node, refused, request, version};
 use crate::hub::{HubConfig, HubKind};
 use crate::record::Capacity;
 use crate::service::{Role, ServiceSet};
 use crate::wire::HierarchyMessage;
+use crate::wire::RequestMessage;
 use crate::wire::{Reason, Request, RequestMode, Route, Summary};
 
 fn candidate(number: u8, sequence: u32, cell: Cell) -> Candidate {

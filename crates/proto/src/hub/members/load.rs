@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::hub::{Hub, Sender};
+use crate::hub::Sender;
+use crate::hub::core::HubCore;
+use crate::hub::members::Members;
 use crate::ids::NodeId;
 use crate::time::Time;
 use crate::wire::{HierarchyMessage, Message};
@@ -35,6 +37,14 @@ pub(super) struct Loads {
     next_announcement: Option<Time>,
 }
 
+/// What this hub has itself: nodes, and room for copies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::hub) struct OwnLoad {
+    pub(in crate::hub) leases: usize,
+    /// In kbit/s; `None` if it reflects nothing.
+    pub(in crate::hub) residual_kbps: Option<u32>,
+}
+
 impl Loads {
     pub(super) fn new(room: Option<u32>) -> Self {
         Self { by_hub: BTreeMap::new(), told: (0, room), last_announced: Time::ZERO, next_announcement: None }
@@ -44,7 +54,7 @@ impl Loads {
         self.by_hub.get(&hub).map(|(leases, _)| *leases)
     }
 
-    fn room_of(&self, hub: NodeId) -> Option<u32> {
+    pub(super) fn room_of(&self, hub: NodeId) -> Option<u32> {
         self.by_hub.get(&hub).and_then(|(_, room)| *room)
     }
 
@@ -81,57 +91,48 @@ impl Loads {
     }
 }
 
-impl Hub {
-    /// How many nodes have this hub as their home.
-    pub(in crate::hub) fn leases(&self) -> usize {
-        self.directory.nodes().saturating_sub(self.replicas.len())
-    }
-
-    /// What another hub has left for copies, kbit/s, as it has said last.
-    pub(in crate::hub) fn room_of(&self, hub: NodeId) -> Option<u32> {
-        self.members.loads.room_of(hub)
-    }
-
+impl Members {
     /// Tells the other members how many leases and what room there are, if that
     /// has changed by enough to matter.
-    pub(in crate::hub) fn announce_load(&mut self, now: Time) {
-        if self.members.reach.is_empty() {
-            return self.members.loads.stop_announcing();
+    pub(in crate::hub) fn announce_load(&mut self, core: &mut HubCore) {
+        let now = core.now;
+        if self.reach.is_empty() {
+            return self.loads.stop_announcing();
         }
-        if self.members.loads.is_announcement_due(now, self.leases(), self.room()) {
-            for node in self.members.nodes().collect::<Vec<_>>() {
-                self.send_load(node);
+        if self.loads.is_announcement_due(now, self.own.leases, self.own.residual_kbps) {
+            for node in self.nodes().collect::<Vec<_>>() {
+                self.send_load(core, node);
             }
         }
     }
 
-    pub(super) fn send_load(&mut self, to: NodeId) {
-        let leases = if self.leaving.is_some() { LEAVING } else { self.leases() as u32 };
-        let residual_kbps = self.room();
-        self.send_to_hub(to, &Message::Hierarchy(HierarchyMessage::HubLoad { leases, residual_kbps }));
+    pub(in crate::hub) fn send_load(&mut self, core: &mut HubCore, to: NodeId) {
+        let leases = if core.leaving.is_some() { LEAVING } else { self.own.leases as u32 };
+        let residual_kbps = self.own.residual_kbps;
+        core.send_to_hub(to, &Message::Hierarchy(HierarchyMessage::HubLoad { leases, residual_kbps }));
     }
 
     /// Another member says how many leases it has, and what room.
-    pub(in crate::hub) fn handle_load(&mut self, now: Time, from: Sender, load: (u32, Option<u32>)) {
-        self.members.loads.by_hub.insert(from.node, load);
-        self.mesh.set_departing(from.node, load.0 == LEAVING);
-        self.welcome(now, from.node);
+    pub(in crate::hub) fn handle_load(&mut self, core: &mut HubCore, from: Sender, load: (u32, Option<u32>)) {
+        self.loads.by_hub.insert(from.node, load);
+        core.mesh.set_departing(from.node, load.0 == LEAVING);
+        self.welcome(core, from.node);
     }
 
     /// A hub says that one more node is with it.
     pub(in crate::hub) fn count_arrival(&mut self, hub: NodeId, node: NodeId) {
-        if let Some((load, _)) = self.members.loads.by_hub.get_mut(&hub) {
+        if let Some((load, _)) = self.loads.by_hub.get_mut(&hub) {
             *load = load.saturating_add(1);
         }
         self.record_arrival(node);
     }
 
     /// Gives a member that has joined its share, once it has said what it has.
-    pub(super) fn welcome(&mut self, now: Time, node: NodeId) {
-        let said = self.members.loads.leases_of(node).is_some();
-        let Some(reach) = self.members.reach.get_mut(&node).filter(|_| said) else { return };
+    pub(in crate::hub) fn welcome(&mut self, core: &mut HubCore, node: NodeId) {
+        let said = self.loads.leases_of(node).is_some();
+        let Some(reach) = self.reach.get_mut(&node).filter(|_| said) else { return };
         if std::mem::take(&mut reach.fresh) {
-            self.share_with(now, node);
+            self.share_with(core, node);
         }
     }
 }

@@ -24,11 +24,14 @@ use bytes::Bytes;
 
 use self::group::{GossipGroup, GossipPacket, MemberChange};
 use self::load::Loads;
+pub(super) use self::load::OwnLoad;
+use super::balance::Balance;
 use super::mesh::DialPurpose;
-use super::{Hub, HubConfig, HubEvent, HubKind, ReflectionConfig, Relation, Sender};
+use super::{HubConfig, HubEvent, HubKind, ReflectionConfig, Relation, Sender};
 use crate::address::{Address, SchemeSet};
 use crate::address_filter;
 use crate::backoff::Backoff;
+use crate::hub::core::HubCore;
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
@@ -60,6 +63,8 @@ pub(super) struct Members {
     /// Hubs to which this one has announced itself so far in vain.
     announcing: BTreeMap<NodeId, Announcing>,
     loads: Loads,
+    pub(super) balance: Balance,
+    pub(super) own: OwnLoad,
 }
 
 #[derive(Debug)]
@@ -113,7 +118,17 @@ impl Members {
             reach: BTreeMap::new(),
             announcing: BTreeMap::new(),
             loads: Loads::new(config.reflection.and_then(ReflectionConfig::first_room)),
+            balance: Balance::default(),
+            own: OwnLoad::default(),
         }
+    }
+
+    pub(super) fn view(&self) -> MemberView<'_> {
+        MemberView(self)
+    }
+
+    pub(super) fn set_own_load(&mut self, own: OwnLoad) {
+        self.own = own;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -149,6 +164,21 @@ impl Members {
     }
 }
 
+/// What is known of other hubs of the group, to read.
+#[derive(Clone, Copy)]
+pub(super) struct MemberView<'a>(&'a Members);
+
+impl<'a> MemberView<'a> {
+    /// What a hub has left for copies, kbit/s.
+    pub(super) fn room_of(self, hub: NodeId) -> Option<u32> {
+        self.0.loads.room_of(hub)
+    }
+
+    pub(super) fn addresses_of(self, hub: NodeId) -> &'a [Address] {
+        self.0.get(hub).map_or(&[], |member| member.addresses())
+    }
+}
+
 impl MemberContact {
     /// The addresses and hosts in another order with each dial in vain: only the first ones are tried.
     fn next_addresses(&self) -> Vec<Address> {
@@ -168,200 +198,210 @@ impl MemberContact {
     }
 }
 
-impl Hub {
-    /// The group's members as this hub knows them, without itself.
-    pub fn members(&self) -> Vec<MemberStatus> {
-        let members = self.members.group.iter().flat_map(GossipGroup::members);
+impl Members {
+    pub(in crate::hub) fn member_statuses(&self, core: &HubCore) -> Vec<MemberStatus> {
+        let members = self.group.iter().flat_map(GossipGroup::members);
         let status = |(node, addresses, suspected): (NodeId, &[Address], bool)| MemberStatus {
             node,
             addresses: addresses.to_vec(),
-            leases: self.members.loads.leases_of(node),
-            connected: self.remotes.is_up(node),
+            leases: self.loads.leases_of(node),
+            connected: core.remotes.is_up(node),
             suspected,
         };
         members.map(status).collect()
     }
 
     /// A connection with another hub is up.
-    pub(super) fn on_hub_connected(&mut self, now: Time, node: NodeId) {
-        self.member_reached(now, node);
-        if self.members.reach.contains_key(&node) {
-            self.send_load(node);
+    pub(in crate::hub) fn on_hub_connected(&mut self, core: &mut HubCore, node: NodeId) {
+        self.member_reached(core, node);
+        if self.reach.contains_key(&node) {
+            self.send_load(core, node);
         }
-        self.announce_to(now, node, ANNOUNCEMENTS);
-        self.measure_group();
+        self.announce_to(core, node, ANNOUNCEMENTS);
+        self.measure_group(core);
     }
 
-    fn announce_to(&mut self, now: Time, node: NodeId, left: u8) {
-        let Some(group) = &mut self.members.group else { return };
-        let is_sibling = self.remotes.relation(node) == Some(Relation::Sibling);
+    fn announce_to(&mut self, core: &mut HubCore, node: NodeId, left: u8) {
+        let now = core.now;
+        let Some(group) = &mut self.group else { return };
+        let is_sibling = core.remotes.relation(node) == Some(Relation::Sibling);
         if left == 0 || !is_sibling || group.has(node) {
-            self.members.announcing.remove(&node);
+            self.announcing.remove(&node);
             return;
         }
         group.announce(now, node);
-        self.members.announcing.insert(node, Announcing { next: now + ANNOUNCE_EVERY, left: left - 1 });
-        self.drain_group_notices(now);
+        self.announcing.insert(node, Announcing { next: now + ANNOUNCE_EVERY, left: left - 1 });
+        self.drain_group_notices(core);
     }
 
     /// The last connection with another hub is gone.
-    pub(super) fn on_hub_disconnected(&mut self, now: Time, node: NodeId) {
-        self.members.announcing.remove(&node);
-        self.members.loads.forget(node);
-        if let Some(reach) = self.members.reach.get_mut(&node).filter(|reach| reach.dial == Dial::None) {
-            reach.dial = Dial::At(now + reach.backoff.record_failure(now, &mut self.random));
+    pub(in crate::hub) fn on_hub_disconnected(&mut self, core: &mut HubCore, node: NodeId) {
+        let now = core.now;
+        self.announcing.remove(&node);
+        self.loads.forget(node);
+        if let Some(reach) = self.reach.get_mut(&node).filter(|reach| reach.dial == Dial::None) {
+            reach.dial = Dial::At(now + reach.backoff.record_failure(now, &mut core.random));
         }
     }
 
-    pub(super) fn member_reached(&mut self, now: Time, node: NodeId) {
-        if let Some(reach) = self.members.reach.get_mut(&node) {
+    pub(in crate::hub) fn member_reached(&mut self, core: &mut HubCore, node: NodeId) {
+        let now = core.now;
+        if let Some(reach) = self.reach.get_mut(&node) {
             (reach.dial, reach.failures) = (Dial::None, 0);
             reach.backoff.record_success(now);
         }
     }
 
-    pub(super) fn member_unreachable(&mut self, now: Time, node: NodeId) {
-        let Some(reach) = self.members.reach.get_mut(&node) else { return };
-        let pause = reach.backoff.record_failure(now, &mut self.random);
+    pub(in crate::hub) fn member_unreachable(&mut self, core: &mut HubCore, node: NodeId) {
+        let now = core.now;
+        let Some(reach) = self.reach.get_mut(&node) else { return };
+        let pause = reach.backoff.record_failure(now, &mut core.random);
         reach.failures = reach.failures.saturating_add(1);
-        reach.dial = if self.remotes.is_up(node) { Dial::None } else { Dial::At(now + pause) };
+        reach.dial = if core.remotes.is_up(node) { Dial::None } else { Dial::At(now + pause) };
     }
 
     /// Another hub's word about the group.
-    pub(super) fn handle_gossip(&mut self, now: Time, from: Sender, message: &Bytes) {
-        let seen = self.remotes.connections.get(&from.connection).and_then(|connection| connection.address.primary());
-        let is_sibling = self.relation(from.node) == Some(Relation::Sibling);
-        let Some(group) = self.members.group.as_mut().filter(|_| is_sibling) else { return };
+    pub(in crate::hub) fn handle_gossip(&mut self, core: &mut HubCore, from: Sender, message: &Bytes) {
+        let now = core.now;
+        let seen = core.remotes.connections.get(&from.connection).and_then(|connection| connection.address.primary());
+        let is_sibling = core.relation(from.node) == Some(Relation::Sibling);
+        let Some(group) = self.group.as_mut().filter(|_| is_sibling) else { return };
         if !group.handle_gossip_packet(now, from.node, seen.map(|seen| seen.ip()), message) {
-            self.counters.malformed += 1;
+            core.counters.malformed += 1;
         }
-        self.drain_group_notices(now);
+        self.drain_group_notices(core);
     }
 
-    pub(super) fn poll_members(&mut self, now: Time) {
-        if let Some(group) = &mut self.members.group {
+    pub(in crate::hub) fn poll_members(&mut self, core: &mut HubCore) {
+        let now = core.now;
+        if let Some(group) = &mut self.group {
             group.on_timeout(now);
-            self.drain_group_notices(now);
+            self.drain_group_notices(core);
         }
-        let due = self.members.announcing.iter().filter(|(_, announcing)| announcing.next <= now);
+        let due = self.announcing.iter().filter(|(_, announcing)| announcing.next <= now);
         for (node, left) in due.map(|(node, announcing)| (*node, announcing.left)).collect::<Vec<_>>() {
-            self.announce_to(now, node, left);
+            self.announce_to(core, node, left);
         }
         let due = |reach: &MemberContact| matches!(reach.dial, Dial::At(at) if at <= now);
-        let due = self.members.reach.iter().filter(|(_, reach)| due(reach));
+        let due = self.reach.iter().filter(|(_, reach)| due(reach));
         let mut due: Vec<(u32, NodeId)> = due.map(|(node, reach)| (reach.failures, *node)).collect();
         // Those that never answer leave something to the others.
         due.sort_unstable();
         for (_, node) in due {
-            self.dial_member(now, node);
+            self.dial_member(core, node);
         }
     }
 
-    fn dial_member(&mut self, now: Time, node: NodeId) {
-        let Some(reach) = self.members.reach.get(&node) else { return };
-        let is_wanted = !self.remotes.is_up(node) && !reach.addresses.is_empty();
-        let dial = match is_wanted.then(|| reach.next_addresses()).map(|to| self.dial_told(now, node, to)) {
+    fn dial_member(&mut self, core: &mut HubCore, node: NodeId) {
+        let now = core.now;
+        let Some(reach) = self.reach.get(&node) else { return };
+        let is_wanted = !core.remotes.is_up(node) && !reach.addresses.is_empty();
+        let dial = match is_wanted.then(|| reach.next_addresses()).map(|to| self.dial_told(core, node, to)) {
             Some(true) => Dial::UnderWay,
             Some(false) => Dial::At(now + FIRST_PAUSE),
             None => Dial::None,
         };
-        if let Some(reach) = self.members.reach.get_mut(&node) {
+        if let Some(reach) = self.reach.get_mut(&node) {
             reach.dial = dial;
         }
     }
 
     /// Dials a super node where others say that it is. False if too many such dials have led nowhere:
     /// one that lies could aim all of its group at other hosts.
-    fn dial_told(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) -> bool {
+    fn dial_told(&mut self, core: &mut HubCore, node: NodeId, addresses: Vec<Address>) -> bool {
+        let now = core.now;
         let addresses = address_filter::few(addresses);
-        let Some(cost) = self.advice.charge_dial(now, &addresses) else { return false };
-        self.dial(addresses, Role::SuperNode, Some(node), DialPurpose::Member(node, cost));
+        let Some(cost) = core.advice.charge_dial(now, &addresses) else { return false };
+        core.dial(addresses, Role::SuperNode, Some(node), DialPurpose::Member(node, cost));
         true
     }
 
     /// Carries out what the group wants said, and notes who has come and gone.
-    fn drain_group_notices(&mut self, now: Time) {
-        let Some(group) = &mut self.members.group else { return };
+    fn drain_group_notices(&mut self, core: &mut HubCore) {
+        let Some(group) = &mut self.group else { return };
         let words: Vec<GossipPacket> = std::iter::from_fn(|| group.poll_packet()).collect();
         let news: Vec<MemberChange> = std::iter::from_fn(|| group.poll_news()).collect();
         for word in words {
-            self.gossip(now, word);
+            self.gossip(core, word);
         }
         for news in news {
             match news {
-                MemberChange::Up(node, addresses) => self.member_up(now, node, addresses),
+                MemberChange::Up(node, addresses) => self.member_up(core, node, addresses),
                 MemberChange::Restarted(node, addresses) => {
-                    if let Some(reach) = self.members.reach.get_mut(&node) {
+                    if let Some(reach) = self.reach.get_mut(&node) {
                         (reach.addresses, reach.fresh) = (addresses, true);
                     }
                 }
-                MemberChange::Down(node) => self.member_down(node),
+                MemberChange::Down(node) => self.member_down(core, node),
             }
         }
     }
 
     /// Says something to a super node, or sees to it that it can be said next time.
-    fn gossip(&mut self, now: Time, word: GossipPacket) {
+    fn gossip(&mut self, core: &mut HubCore, word: GossipPacket) {
+        let _now = core.now;
         let GossipPacket { to, addresses, message } = word;
-        if let Some(connection) = self.remotes.best_connection(to, SchemeSet::ALL) {
-            self.counters.gossip_sent += 1;
-            self.counters.gossip_bytes += message.len() as u64;
-            self.send(
+        if let Some(connection) = core.remotes.best_connection(to, SchemeSet::ALL) {
+            core.counters.gossip_sent += 1;
+            core.counters.gossip_bytes += message.len() as u64;
+            core.send(
                 connection,
                 Channel::Datagram,
                 Traffic::Gossip,
                 &Message::Hierarchy(HierarchyMessage::Gossip(message)),
             );
-        } else if !self.members.reach.contains_key(&to) && !addresses.is_empty() && !self.mesh.is_dialling(to) {
+        } else if !self.reach.contains_key(&to) && !addresses.is_empty() && !core.mesh.is_dialling(to) {
             // It is taken for dead, and asked now and then whether it is.
-            self.dial_told(now, to, addresses);
+            self.dial_told(core, to, addresses);
         }
     }
 
-    fn member_up(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) {
-        self.members.announcing.remove(&node);
-        self.promote_to_sibling(now, node);
-        let up = self.remotes.is_up(node);
-        let wait = if self.config.node < node { Duration::ZERO } else { self.random.jitter(COURTESY) };
+    fn member_up(&mut self, core: &mut HubCore, node: NodeId, addresses: Vec<Address>) {
+        let now = core.now;
+        self.announcing.remove(&node);
+        core.promote_to_sibling(node);
+        let up = core.remotes.is_up(node);
+        let wait = if core.config.node < node { Duration::ZERO } else { core.random.jitter(COURTESY) };
         let dial = if up { Dial::None } else { Dial::At(now + wait) };
         let (backoff, failures, on_the_way, fresh) = (Backoff::new(FIRST_PAUSE, MAX_PAUSE), 0, 0, true);
         let reach = MemberContact { addresses: addresses.clone(), dial, backoff, failures, on_the_way, fresh };
-        self.members.reach.insert(node, reach);
-        self.events.push_back(HubEvent::MemberUp { node, addresses });
+        self.reach.insert(node, reach);
+        core.member_count = self.len();
+        core.events.push_back(HubEvent::MemberUp { node, addresses });
         if up {
-            self.send_load(node);
-            self.welcome(now, node);
+            self.send_load(core, node);
+            self.welcome(core, node);
         }
-        self.measure_group();
+        self.measure_group(core);
     }
 
-    fn member_down(&mut self, node: NodeId) {
-        if self.members.reach.remove(&node).is_some() {
-            self.events.push_back(HubEvent::MemberDown { node });
+    fn member_down(&mut self, core: &mut HubCore, node: NodeId) {
+        if self.reach.remove(&node).is_some() {
+            core.member_count = self.len();
+            core.events.push_back(HubEvent::MemberDown { node });
         }
     }
 
     /// Takes the longest round trip to a member as the group's.
-    pub(super) fn measure_group(&mut self) {
-        let rtts = self.members.nodes().filter_map(|node| self.rtt_to(node));
+    pub(in crate::hub) fn measure_group(&mut self, core: &mut HubCore) {
+        let rtts = self.nodes().filter_map(|node| core.rtt_to(node));
         let longest = rtts.max().unwrap_or_default();
-        if let Some(group) = &mut self.members.group {
+        if let Some(group) = &mut self.group {
             group.set_rtt(longest);
         }
-    }
-
-    /// The round trip to a remote, if there is a connection with it.
-    pub(super) fn rtt_to(&self, node: NodeId) -> Option<Duration> {
-        let connection = self.remotes.best_connection(node, SchemeSet::ALL)?;
-        self.remotes.connections.get(&connection).map(|connection| connection.rtt.smoothed())
     }
 
     /// Where the node at `connection` may turn to when this hub is gone: to the other
     /// members, the nearest first, and of those that are about as near not every node to the
     /// same one.
-    pub(super) fn standby_candidates(&self, connection: ConnectionId, node: NodeId) -> Vec<Address> {
-        let members = self.members.reach.iter();
-        let up = members.filter_map(|(member, reach)| Some((self.rtt_to(*member)?, member, reach.addresses.first()?)));
+    pub(in crate::hub) fn standby_candidates(
+        &self,
+        core: &HubCore,
+        connection: ConnectionId,
+        node: NodeId,
+    ) -> Vec<Address> {
+        let members = self.reach.iter();
+        let up = members.filter_map(|(member, reach)| Some((core.rtt_to(*member)?, member, reach.addresses.first()?)));
         let mut up: Vec<_> = up.collect();
         up.sort_unstable_by_key(|(rtt, member, _)| (*rtt, **member));
         let turn = usize::from(node.as_bytes()[15]) + usize::from(node.as_bytes()[0]);
@@ -374,21 +414,31 @@ impl Hub {
             alike.rotate_left(turned);
             all.extend(alike.into_iter().map(|(.., address)| address.clone()));
         }
-        self.shareable(connection, all)
+        core.shareable(connection, all)
     }
 
     /// Says goodbye to the group.
-    pub(super) fn leave_group(&mut self, now: Time) {
-        for node in self.members.nodes().collect::<Vec<_>>() {
-            self.send_load(node);
+    pub(in crate::hub) fn leave_group(&mut self, core: &mut HubCore) {
+        let now = core.now;
+        for node in self.nodes().collect::<Vec<_>>() {
+            self.send_load(core, node);
         }
-        if let Some(group) = &mut self.members.group {
+        if let Some(group) = &mut self.group {
             group.leave(now);
         }
-        self.drain_group_notices(now);
-        self.members.group = None;
-        self.members.reach.clear();
-        self.members.announcing.clear();
-        self.members.loads.stop_announcing();
+        self.drain_group_notices(core);
+        self.group = None;
+        self.reach.clear();
+        core.member_count = 0;
+        self.announcing.clear();
+        self.loads.stop_announcing();
+    }
+}
+
+impl HubCore {
+    /// The round trip to a remote, if there is a connection with it.
+    pub(in crate::hub) fn rtt_to(&self, node: NodeId) -> Option<Duration> {
+        let connection = self.remotes.best_connection(node, SchemeSet::ALL)?;
+        self.remotes.connections.get(&connection).map(|connection| connection.rtt.smoothed())
     }
 }

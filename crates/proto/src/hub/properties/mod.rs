@@ -49,7 +49,7 @@ proptest! {
         crowd.bench.input(Input::Command(none));
         let status = crowd.bench.hub.status(crowd.bench.now);
         prop_assert_eq!((status.nodes, status.replicas, status.connections, status.requests), (0, 0, 0, 0));
-        prop_assert_eq!((status.numbered, crowd.bench.hub.replica_senders.next_due()), (0, None));
+        prop_assert_eq!((status.numbered, crowd.bench.hub.replication.next_due()), (0, None));
         prop_assert_eq!((status.relays, status.watches, status.hub_lookups), (0, 0, 0));
         prop_assert_eq!((status.block_services, status.announced), (0, 0));
         crowd.bench.input(Input::Command(HubCommand::Leave));

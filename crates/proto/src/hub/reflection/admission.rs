@@ -3,42 +3,47 @@
 use super::reservations::{MAX_RESERVATIONS_EACH, Reservation};
 use super::subscriber_copies::{MAX_COPIES_EACH, MAX_GRANTED_EACH};
 use super::{BEGINNING, CopyReceiver, OverflowPolicy, ReflectionState, StreamCopy};
-use crate::hub::Hub;
+use crate::hub::core::HubCore;
 use crate::hub::requests::RequestKey;
 use crate::ids::NodeId;
 use crate::reflection::DownstreamKind;
 use crate::service::Service;
-use crate::time::Time;
 use crate::wire::Reason;
 
-impl Hub {
+impl ReflectionState {
     /// The owner says what is left of its uplink, and how many nodes are sent
     /// something: of what was granted before, what has begun is in it.
     pub(in crate::hub) fn note_residual(&mut self, residual_kbps: u32, subscribers: u32) {
-        (self.reflection.residual_kbps, self.reflection.subscribers) = (residual_kbps, subscribers);
+        (self.residual_kbps, self.subscribers) = (residual_kbps, subscribers);
     }
 
     /// What is left of the uplink for copies, kbit/s, less what is pledged.
-    pub(super) fn left_kbps(&self) -> u32 {
-        let ReflectionState { residual_kbps, reservations, .. } = &self.reflection;
+    pub(in crate::hub) fn left_kbps(&self) -> u32 {
+        let ReflectionState { residual_kbps, reservations, .. } = self;
         if *residual_kbps == u32::MAX { u32::MAX } else { residual_kbps.saturating_sub(reservations.kbps()) }
     }
 
     /// Takes the room of a copy, unless it is there already: one who asks once
     /// more, because it has another home or its way is broken, is sent no more.
-    pub(super) fn admit_copy(&mut self, now: Time, key: RequestKey, copy: StreamCopy) -> Result<(), Reason> {
-        self.reflection.reservations.release(key);
-        let Some(requester) = self.requests.get(key).map(|asked| asked.requester) else { return Ok(()) };
+    pub(in crate::hub) fn admit_copy(
+        &mut self,
+        core: &mut HubCore,
+        key: RequestKey,
+        requester: NodeId,
+        copy: StreamCopy,
+    ) -> Result<(), Reason> {
+        let now = core.now;
+        self.reservations.release(key);
         let kbps = self.rate(copy.service, copy.provider);
         if !self.is_receiver(&copy) {
-            if !self.has_room(&copy, requester, kbps) {
-                self.counters.saturated += 1;
+            if !self.has_room(core, &copy, requester, kbps) {
+                core.counters.saturated += 1;
                 return Err(Reason::Saturated);
             }
-            self.counters.grants += 1;
+            core.counters.grants += 1;
         }
-        if !self.reflection.is_sent(&copy) {
-            self.reflection.reservations.insert(key, Reservation { copy, requester, kbps, until: now + BEGINNING });
+        if !self.is_sent(&copy) {
+            self.reservations.insert(key, Reservation { copy, requester, kbps, until: now + BEGINNING });
         }
         Ok(())
     }
@@ -46,19 +51,19 @@ impl Hub {
     /// Whether there is room for one more copy. What a node was granted and has
     /// not taken up is half of the room at most, but for the first one: so nobody is shut
     /// out by one who asks for much and takes nothing.
-    fn has_room(&self, copy: &StreamCopy, requester: NodeId, kbps: u32) -> bool {
-        let ReflectionState { reservations, subscribers, .. } = &self.reflection;
+    fn has_room(&self, core: &HubCore, copy: &StreamCopy, requester: NodeId, kbps: u32) -> bool {
+        let ReflectionState { reservations, subscribers, .. } = self;
         let is_subscriber = copy.kind == DownstreamKind::Subscriber;
         let (reserved, reserved_kbps) = if is_subscriber { reservations.reserved_by(requester) } else { (0, 0) };
         if reserved >= MAX_RESERVATIONS_EACH
-            || is_subscriber && !self.is_modest(requester, (reserved, reserved_kbps), kbps)
+            || is_subscriber && !self.is_modest(core, requester, (reserved, reserved_kbps), kbps)
         {
             return false;
         }
         let is_fair = |mine: u32, one: u32, left: u32| {
             left >= one && (mine == 0 || mine.saturating_add(one) <= left.saturating_add(mine) / 2)
         };
-        let policy = self.config.reflection.map(|reflection| reflection.policy).unwrap_or_default();
+        let policy = core.config.reflection.map(|reflection| reflection.policy).unwrap_or_default();
         let left = self.left_kbps();
         let has_room = match policy {
             OverflowPolicy::Residual if left == u32::MAX => return true,
@@ -73,15 +78,15 @@ impl Hub {
 
     /// Whether a node with these pledges that is sent one more copy leaves others something: who has more
     /// than half of all that there is room for leaves them the last eighth.
-    fn is_modest(&self, requester: NodeId, (reserved, reserved_kbps): (usize, u32), kbps: u32) -> bool {
-        let ReflectionState { sent, sent_kbps, subscriber_copies, reservations, .. } = &self.reflection;
+    fn is_modest(&self, core: &HubCore, requester: NodeId, (reserved, reserved_kbps): (usize, u32), kbps: u32) -> bool {
+        let ReflectionState { sent, sent_kbps, subscriber_copies, reservations, .. } = self;
         let begun = subscriber_copies.copies_of(requester).filter(|receiver| sent.contains(receiver));
         let rate = |(_, service, provider): &CopyReceiver| self.rate(*service, Some(*provider));
         let (begun, begun_kbps) =
             begun.fold((0, 0_u32), |(count, sum), receiver| (count + 1, sum.saturating_add(rate(receiver))));
         let left = self.left_kbps();
         let is_limited =
-            left != u32::MAX && self.config.reflection.is_some_and(|of| of.policy == OverflowPolicy::Residual);
+            left != u32::MAX && core.config.reflection.is_some_and(|of| of.policy == OverflowPolicy::Residual);
         let all = left.saturating_add(reservations.kbps()).saturating_add(*sent_kbps);
         let has_more_than_half = begun_kbps.saturating_add(reserved_kbps).saturating_add(kbps) > all / 2;
         let leaves_some = left >= kbps.saturating_add(all / 8);
@@ -92,14 +97,13 @@ impl Hub {
     }
 
     /// Whether it has the copy already, or is about to.
-    pub(super) fn is_receiver(&self, copy: &StreamCopy) -> bool {
-        self.reflection.is_sent(copy)
-            || copy.receiver().is_some_and(|receiver| self.reflection.reservations.has(receiver))
+    pub(in crate::hub) fn is_receiver(&self, copy: &StreamCopy) -> bool {
+        self.is_sent(copy) || copy.receiver().is_some_and(|receiver| self.reservations.has(receiver))
     }
 
     /// What a stream takes: as its relay measures it, or as the service usually does.
-    pub(super) fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
-        let stream = provider.and_then(|provider| self.reflection.find_stream(service, provider));
+    pub(in crate::hub) fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
+        let stream = provider.and_then(|provider| self.find_stream(service, provider));
         // A stream that has just begun is not measured yet.
         let stream = stream.filter(|carried| carried.kbps > 0);
         let usual = u32::try_from(service.reflected_bits_per_second().div_ceil(1000)).unwrap_or(u32::MAX);

@@ -25,9 +25,11 @@ use reservations::Reservations;
 use sealed_keys::SealedKeyCache;
 use subscriber_copies::SubscriberCopies;
 
+use super::HubEvent;
 use super::requests::{RequestKey, RequestTarget, RoutedRequest};
-use super::{Hub, HubEvent};
 use crate::grid::{Area, Cell};
+use crate::hub::core::HubCore;
+use crate::hub::requests::{RequestView, Requests};
 use crate::ids::{ConnectionId, NodeId};
 use crate::random::{RootSecret, SecretRng};
 use crate::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
@@ -120,7 +122,7 @@ pub(super) struct ReflectionState {
 
 /// A copy that somebody wants.
 #[derive(Clone, Copy, Debug)]
-struct StreamCopy {
+pub(in crate::hub) struct StreamCopy {
     to: SocketAddr,
     kind: DownstreamKind,
     service: Service,
@@ -196,11 +198,12 @@ impl ReflectionState {
     }
 }
 
-impl Hub {
+impl ReflectionState {
     /// The owner says what its relay carries.
-    pub(super) fn record_streams(&mut self, now: Time, mut streams: Vec<ReflectedStream>) {
+    pub(super) fn record_streams(&mut self, core: &mut HubCore, mut streams: Vec<ReflectedStream>) {
+        let now = core.now;
         streams.truncate(MAX_REFLECTED_STREAMS);
-        let reflecting = &mut self.reflection;
+        let reflecting = self;
         let sent = |stream: &ReflectedStream| {
             let (service, provider) = (stream.service, stream.provider);
             stream.to.iter().filter_map(move |to| Some((*to, service, provider?))).collect::<Vec<_>>()
@@ -220,78 +223,96 @@ impl Hub {
             reflecting.streams.iter().filter_map(|stream| Some((stream.service, stream.provider?))).collect();
         reflecting
             .sealed_keys
-            .keep(now, &mut self.counters.keys_expired, |service, provider| reflected.contains(&(service, provider)));
+            .keep(now, &mut core.counters.keys_expired, |service, provider| reflected.contains(&(service, provider)));
     }
 
+    pub(in crate::hub) fn expire_reservations(&mut self, core: &mut HubCore) {
+        let now = core.now;
+        self.reservations.expire(now);
+    }
+}
+
+impl Requests {
     /// Lets a copy of the stream that a request is for go on to whoever asked,
     /// if this hub is one that reflects it. On an error there is no room.
-    pub(super) fn grant_copy(&mut self, now: Time, key: RequestKey, choice: RequestTarget) -> Result<(), Reason> {
-        self.forget_overflow(key, choice);
-        let Some(asked) = self.requests.get(key) else { return Ok(()) };
-        let Some(reflect) = asked.copy_wanted().filter(|reflect| self.reflects(asked, *reflect, choice)) else {
-            self.requests.set_granted(key, None);
+    pub(in crate::hub) fn grant_copy(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        choice: RequestTarget,
+    ) -> Result<(), Reason> {
+        self.forget_overflow(core, key, choice);
+        let Some(asked) = self.table.get(key) else { return Ok(()) };
+        let Some(reflect) = asked.copy_wanted().filter(|reflect| core.reflects(asked, *reflect, choice)) else {
+            self.table.set_granted(key, None);
             self.reflection.release(key);
             return Ok(());
         };
-        let provider = choice.provider().or(asked.named_provider());
-        let (to, kind, service) = (self.seen_from(reflect.to, asked.connection), kind_of(reflect), asked.spec.service);
+        let (provider, requester) = (choice.provider().or(asked.named_provider()), asked.requester);
+        let (to, kind, service) = (core.seen_from(reflect.to, asked.connection), kind_of(reflect), asked.spec.service);
         if asked.granted.is_none() {
             let copy = StreamCopy { to, kind, service, provider };
-            if self.try_overflow(key, choice, &copy)? {
+            if self.try_overflow(core, view, key, choice, &copy)? {
                 self.reflection.release(key);
                 return Ok(());
             }
-            self.admit_copy(now, key, copy)?;
+            self.reflection.admit_copy(core, key, requester, copy)?;
         }
         // Another choice must not be taken for the one before.
         let tag = StreamTag(self.reflection.tags.next_u64());
-        self.requests.set_granted(key, Some(Granted { tag, provider }));
+        self.table.set_granted(key, Some(Granted { tag, provider }));
         Ok(())
     }
 
     /// Another hub passes the same request on, and wants the copy: the one before
     /// may be gone.
-    pub(super) fn grant_again(&mut self, key: RequestKey, reflect: Option<CopyTarget>) {
+    pub(in crate::hub) fn grant_again(&mut self, key: RequestKey, reflect: Option<CopyTarget>) {
         let tag = StreamTag(self.reflection.tags.next_u64());
-        if self.requests.get(key).is_some_and(|asked| asked.copy_target != reflect) {
-            self.requests.set_reflect(key, reflect, tag);
+        if self.table.get(key).is_some_and(|asked| asked.copy_target != reflect) {
+            self.table.set_reflect(key, reflect, tag);
         }
     }
 
     /// Tells the owner of what was granted for a request.
-    pub(super) fn tell_grant(&mut self, now: Time, key: RequestKey) {
-        let Some(asked) = self.requests.get(key) else { return };
+    pub(in crate::hub) fn tell_grant(&mut self, core: &mut HubCore, view: RequestView<'_>, key: RequestKey) {
+        let now = core.now;
+        let Some(asked) = self.table.get(key) else { return };
         let (Some(granted), Some(reflect)) = (asked.granted, asked.copy_wanted()) else { return };
         let Granted { tag, provider } = granted;
-        let (to, service) = (self.seen_from(reflect.to, asked.connection), asked.spec.service);
+        let (to, service) = (core.seen_from(reflect.to, asked.connection), asked.spec.service);
         // Without a provider the place could mean another one's stream.
-        let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.target_cell()));
+        let held = provider.map(|node| view.records.get(node).map(|entry| entry.cell()).or(asked.target_cell()));
         let cell = held.flatten();
-        let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), self.begin(to, reflect, asked.connection));
+        let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), core.begin(to, reflect, asked.connection));
         let grant = ReflectionGrant { tag, to, their_tag, kind, service, cell, provider, begin };
         let requester = asked.requester;
         self.reflection.reservations.renew(now, key, provider);
         if let Some(provider) = provider.filter(|_| kind == DownstreamKind::Subscriber) {
             self.reflection.subscriber_copies.record_copy(now, requester, (to, service, provider));
         }
-        self.events.push_back(HubEvent::Reflect(grant));
+        core.events.push_back(HubEvent::Reflect(grant));
     }
 
     /// Another hub says which provider has a request.
-    pub(super) fn found_provider(&mut self, now: Time, key: RequestKey, provider: NodeId) {
-        let Some(granted) = self.requests.get(key).and_then(|asked| asked.granted) else { return };
+    pub(in crate::hub) fn found_provider(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        provider: NodeId,
+    ) {
+        let Some(granted) = self.table.get(key).and_then(|asked| asked.granted) else { return };
         if granted.provider.is_none() {
-            self.requests.set_granted(key, Some(Granted { provider: Some(provider), ..granted }));
-            self.tell_grant(now, key);
+            self.table.set_granted(key, Some(Granted { provider: Some(provider), ..granted }));
+            self.tell_grant(core, view, key);
         }
     }
+}
 
-    pub(super) fn expire_reservations(&mut self, now: Time) {
-        self.reflection.reservations.expire(now);
-    }
-
+impl HubCore {
     /// The destination of a copy that this hub tells the next one.
-    pub(super) fn copy_onward(&self, asked: &RoutedRequest, relayed: bool) -> Option<CopyTarget> {
+    pub(in crate::hub) fn copy_onward(&self, asked: &RoutedRequest, relayed: bool) -> Option<CopyTarget> {
         let wanted = asked.copy_wanted()?;
         match (asked.granted, self.config.reflection) {
             // Whoever relays an answer would see what opens the stream.
@@ -317,9 +338,11 @@ impl Hub {
         let at_an_end = choice.node().is_some() || asked.is_overflow_here() || !asked.is_from_hub() && !asked.elsewhere;
         reflect.hops < MAX_REFLECTING && (at_an_end || layers > 1 && reflect.hops == 1)
     }
+}
 
+impl HubCore {
     /// An address with an unspecified host replaced by where the remote is seen.
-    fn seen_from(&self, mut to: SocketAddr, connection: ConnectionId) -> SocketAddr {
+    pub(in crate::hub) fn seen_from(&self, mut to: SocketAddr, connection: ConnectionId) -> SocketAddr {
         let seen = self.remotes.connections.get(&connection).and_then(|connection| connection.address.primary());
         if let Some(seen) = seen.filter(|_| to.ip().is_unspecified()) {
             to.set_ip(seen.ip());

@@ -10,13 +10,13 @@ use std::cmp::Reverse;
 use std::net::SocketAddr;
 
 use super::{OverflowPolicy, ReflectionConfig, ReflectionState, StreamCopy};
-use crate::hub::requests::{RequestKey, RequestTarget};
-use crate::hub::{Hub, Sender};
+use crate::hub::Sender;
+use crate::hub::core::HubCore;
+use crate::hub::requests::{RequestKey, RequestTarget, RequestView, Requests};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::reflection::DownstreamKind;
 use crate::service::Service;
-use crate::time::Time;
 use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RequestMessage, RouteDirection};
 
 /// How many hubs are tried for one copy.
@@ -39,60 +39,17 @@ impl ReflectionConfig {
     }
 }
 
-impl Hub {
+impl ReflectionState {
     /// What room for copies the other hubs are told of, kbit/s.
-    pub(in crate::hub) fn room(&self) -> Option<u32> {
-        let reflection = self.config.reflection.filter(|_| self.leaving.is_none());
+    pub(in crate::hub) fn room(&self, core: &HubCore) -> Option<u32> {
+        let reflection = core.config.reflection.filter(|_| core.leaving.is_none());
         reflection.and_then(ReflectionConfig::first_room).map(|_| self.left_kbps())
-    }
-
-    /// Whether another hub is to reflect the copy instead of this one.
-    ///
-    /// # Errors
-    /// Others are tried before `choice`, with which this hub serves it itself if it can.
-    pub(super) fn try_overflow(
-        &mut self,
-        key: RequestKey,
-        choice: RequestTarget,
-        copy: &StreamCopy,
-    ) -> Result<bool, Reason> {
-        let Some(asked) = self.requests.get(key) else { return Ok(false) };
-        let may_spill = copy.kind == DownstreamKind::Subscriber && !asked.elsewhere && !asked.is_overflow_here();
-        if !may_spill || self.room().is_none() || self.is_receiver(copy) {
-            return Ok(false);
-        }
-        let (kbps, left) = (self.rate(copy.service, copy.provider), self.left_kbps());
-        let kept = self.feed_reserve_kbps(kbps);
-        let provider = match choice {
-            RequestTarget::Node(provider) => provider,
-            RequestTarget::Hub { hub, .. } => {
-                let passes_on = left < kbps || left < kept && self.room_of(hub).is_some_and(|room| room > left);
-                if passes_on {
-                    self.requests.send_elsewhere(key, std::iter::empty());
-                }
-                return Ok(passes_on);
-            }
-        };
-        if left >= kept {
-            return Ok(false);
-        }
-        let cell = self.directory.get(provider).map(|entry| entry.cell()).or(asked.target_cell());
-        let (requester, reason) = (asked.remote, asked.reason);
-        let named = cell.map(|cell| (provider, cell));
-        let back = |hub| RequestTarget::Hub { hub, way: RouteDirection::Overflow, named, silences: 0 };
-        let hubs = self.hubs_with_room(requester, copy.service, provider, kbps);
-        if hubs.is_empty() || named.is_none() {
-            return Ok(false);
-        }
-        let choices: Vec<RequestTarget> = hubs.into_iter().map(back).chain([choice]).collect();
-        self.requests.send_elsewhere(key, choices.into_iter());
-        Err(reason)
     }
 
     /// The room that a hub leaves to subscribers only if no other hub has more: it is for one copy to
     /// each of the others, for a hub that cannot feed them keeps what comes from here to itself.
-    fn feed_reserve_kbps(&self, kbps: u32) -> u32 {
-        let hubs = self.remotes.hubs().filter(|hub| self.room_of(*hub).is_some()).take(MAX_TRIED).count();
+    fn feed_reserve_kbps(&self, core: &HubCore, view: RequestView<'_>, kbps: u32) -> u32 {
+        let hubs = core.remotes.hubs().filter(|hub| view.members.room_of(*hub).is_some()).take(MAX_TRIED).count();
         // The last of at least two is one for a hub, which makes many of it.
         kbps.saturating_mul(hubs.max(1) as u32 + 1)
     }
@@ -100,13 +57,21 @@ impl Hub {
     /// Those that have a provider's stream from here already, then those that
     /// would have to get it, if there is room for that; of each the one with the most
     /// room first.
-    fn hubs_with_room(&self, requester: NodeId, service: Service, provider: NodeId, kbps: u32) -> Vec<NodeId> {
+    fn hubs_with_room(
+        &self,
+        core: &HubCore,
+        view: RequestView<'_>,
+        requester: NodeId,
+        service: Service,
+        provider: NodeId,
+        kbps: u32,
+    ) -> Vec<NodeId> {
         let left = self.left_kbps();
         let can_feed = left >= kbps;
         let mut hubs: Vec<(bool, Reverse<u32>, NodeId)> = Vec::new();
-        for hub in self.remotes.hubs().filter(|hub| *hub != requester) {
-            let Some(room) = self.room_of(hub) else { continue };
-            let is_fed = self.is_fed(hub, service, provider);
+        for hub in core.remotes.hubs().filter(|hub| *hub != requester) {
+            let Some(room) = view.members.room_of(hub) else { continue };
+            let is_fed = self.is_fed(core, hub, service, provider);
             // A hub that would serve this one only is no gain.
             let least = if is_fed { kbps } else { kbps.saturating_mul(2) };
             if room >= least && (is_fed || can_feed) && (room > left || left < kbps.saturating_mul(2)) {
@@ -118,26 +83,74 @@ impl Hub {
     }
 
     /// Whether a hub gets a provider's stream from here, as far as its addresses tell.
-    fn is_fed(&self, hub: NodeId, service: Service, provider: NodeId) -> bool {
+    fn is_fed(&self, core: &HubCore, hub: NodeId, service: Service, provider: NodeId) -> bool {
         let connections =
-            self.remotes.connections_of(hub).iter().filter_map(|connection| self.remotes.connections.get(connection));
+            core.remotes.connections_of(hub).iter().filter_map(|connection| core.remotes.connections.get(connection));
         let hosts: Vec<_> =
             connections.filter_map(|connection| connection.address.primary()).map(|at: SocketAddr| at.ip()).collect();
-        let ReflectionState { sent, reservations, .. } = &self.reflection;
+        let ReflectionState { sent, reservations, .. } = self;
         let mut receivers = sent.iter().copied().chain(reservations.receivers());
         receivers.any(|(to, what, of)| (what, of) == (service, provider) && hosts.contains(&to.ip()))
+    }
+}
+
+impl Requests {
+    /// Whether another hub is to reflect the copy instead of this one.
+    ///
+    /// # Errors
+    /// Others are tried before `choice`, with which this hub serves it itself if it can.
+    pub(in crate::hub) fn try_overflow(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        choice: RequestTarget,
+        copy: &StreamCopy,
+    ) -> Result<bool, Reason> {
+        let Some(asked) = self.table.get(key) else { return Ok(false) };
+        let may_spill = copy.kind == DownstreamKind::Subscriber && !asked.elsewhere && !asked.is_overflow_here();
+        if !may_spill || self.reflection.room(core).is_none() || self.reflection.is_receiver(copy) {
+            return Ok(false);
+        }
+        let (kbps, left) = (self.reflection.rate(copy.service, copy.provider), self.reflection.left_kbps());
+        let kept = self.reflection.feed_reserve_kbps(core, view, kbps);
+        let provider = match choice {
+            RequestTarget::Node(provider) => provider,
+            RequestTarget::Hub { hub, .. } => {
+                let passes_on = left < kbps || left < kept && view.members.room_of(hub).is_some_and(|room| room > left);
+                if passes_on {
+                    self.table.send_elsewhere(key, std::iter::empty());
+                }
+                return Ok(passes_on);
+            }
+        };
+        if left >= kept {
+            return Ok(false);
+        }
+        let cell = view.records.get(provider).map(|entry| entry.cell()).or(asked.target_cell());
+        let (requester, reason) = (asked.remote, asked.reason);
+        let named = cell.map(|cell| (provider, cell));
+        let back = |hub| RequestTarget::Hub { hub, way: RouteDirection::Overflow, named, silences: 0 };
+        let hubs = self.reflection.hubs_with_room(core, view, requester, copy.service, provider, kbps);
+        if hubs.is_empty() || named.is_none() {
+            return Ok(false);
+        }
+        let choices: Vec<RequestTarget> = hubs.into_iter().map(back).chain([choice]).collect();
+        self.table.send_elsewhere(key, choices.into_iter());
+        Err(reason)
     }
 
     /// A hub that was to reflect something in this one's place asks for it.
     /// False if this is not about such a thing.
     pub(in crate::hub) fn serve_overflow_hub(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        view: RequestView<'_>,
         from: Sender,
         key: RequestKey,
         request: &Request,
     ) -> bool {
-        let Some(asked) = self.requests.get(key).filter(|asked| asked.nonce == request.nonce) else { return false };
+        let Some(asked) = self.table.get(key).filter(|asked| asked.nonce == request.nonce) else { return false };
         let Some(reflect) = request.copy_target.filter(|reflect| reflect.hops > 0) else { return false };
         let (tried, overflow) = (asked.overflow_hub(), asked.overflow);
         let (id, requester) = (key.id, Some(key.requester));
@@ -147,27 +160,65 @@ impl Hub {
         }
         if is_awaited.is_none() && overflow.is_none_or(|overflow| overflow.hub != from.node) {
             // Another one was asked in the meantime.
-            self.cancel_overflow(key, from.node, Reason::NotFound);
+            core.cancel_overflow(key, from.node, Reason::NotFound);
             return true;
         }
-        if is_awaited.is_some() && !self.is_host_of(from, reflect.to) {
-            self.cancel_overflow(key, from.node, Reason::NotAllowed);
-            self.try_next(now, key, Reason::NotAllowed);
+        if is_awaited.is_some() && !self.is_host_of(core, view, from, reflect.to) {
+            core.cancel_overflow(key, from.node, Reason::NotAllowed);
+            self.try_next(core, view, key, Reason::NotAllowed);
             return true;
         }
         let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
-        self.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
+        core.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
         if let Some((hub, provider)) = is_awaited {
-            let reflect = CopyTarget { to: self.seen_from(reflect.to, from.connection), ..reflect };
-            self.requests.set_overflow(key, Some(Overflow { hub, provider, reflect }));
-            if let Err(reason) = self.hand(now, key, RequestTarget::Node(provider), false) {
-                self.drop_overflow(key);
-                self.try_next(now, key, reason);
+            let reflect = CopyTarget { to: core.seen_from(reflect.to, from.connection), ..reflect };
+            self.table.set_overflow(key, Some(Overflow { hub, provider, reflect }));
+            if let Err(reason) = self.hand(core, view, key, RequestTarget::Node(provider), false) {
+                self.drop_overflow(core, key);
+                self.try_next(core, view, key, reason);
             }
         }
         true
     }
 
+    /// The request is about to go to another provider: what was to be reflected
+    /// elsewhere is this hub's again.
+    pub(in crate::hub) fn forget_overflow(&mut self, core: &mut HubCore, key: RequestKey, choice: RequestTarget) {
+        let overflow = self.table.get(key).and_then(|asked| asked.overflow);
+        if overflow.is_some_and(|overflow| choice != RequestTarget::Node(overflow.provider)) {
+            self.drop_overflow(core, key);
+        }
+    }
+
+    /// What another hub was to reflect it is not to any more.
+    pub(in crate::hub) fn drop_overflow(&mut self, core: &mut HubCore, key: RequestKey) {
+        if let Some(Overflow { hub, .. }) = self.table.get(key).and_then(|asked| asked.overflow) {
+            self.table.set_overflow(key, None);
+            core.cancel_overflow(key, hub, Reason::NotFound);
+        }
+    }
+
+    /// A provider declines what another hub was to reflect: no third one changes that.
+    pub(in crate::hub) fn on_overflow_declined(&mut self, key: RequestKey, by: RequestTarget) {
+        let Some(Overflow { provider, .. }) = self.table.get(key).and_then(|asked| asked.overflow) else { return };
+        if by == RequestTarget::Node(provider) {
+            self.table.drop_choices(key, provider);
+        }
+    }
+
+    /// A hub on the way has no room to send this one the stream that it would
+    /// reflect: somebody else may send it to the subscriber.
+    pub(in crate::hub) fn on_overflow_refused(&mut self, core: &mut HubCore, key: RequestKey, to: RequestTarget) {
+        let can_spill = self.reflection.room(core).is_some();
+        let Some(asked) = self.table.get(key) else { return };
+        let is_home = !asked.is_from_hub() && asked.granted.is_some() && to.node().is_none();
+        if can_spill && is_home && !asked.elsewhere {
+            self.table.send_elsewhere(key, std::iter::once(to));
+        }
+    }
+}
+
+impl HubCore {
     /// Tells a hub that was to reflect something in this one's place that it is not to: it keeps no
     /// room for that.
     fn cancel_overflow(&mut self, key: RequestKey, hub: NodeId, reason: Reason) {
@@ -179,42 +230,6 @@ impl Hub {
                 Traffic::Lookup,
                 &Message::Request(RequestMessage::Decline(decline)),
             );
-        }
-    }
-
-    /// The request is about to go to another provider: what was to be reflected
-    /// elsewhere is this hub's again.
-    pub(super) fn forget_overflow(&mut self, key: RequestKey, choice: RequestTarget) {
-        let overflow = self.requests.get(key).and_then(|asked| asked.overflow);
-        if overflow.is_some_and(|overflow| choice != RequestTarget::Node(overflow.provider)) {
-            self.drop_overflow(key);
-        }
-    }
-
-    /// What another hub was to reflect it is not to any more.
-    pub(in crate::hub) fn drop_overflow(&mut self, key: RequestKey) {
-        if let Some(Overflow { hub, .. }) = self.requests.get(key).and_then(|asked| asked.overflow) {
-            self.requests.set_overflow(key, None);
-            self.cancel_overflow(key, hub, Reason::NotFound);
-        }
-    }
-
-    /// A provider declines what another hub was to reflect: no third one changes that.
-    pub(in crate::hub) fn on_overflow_declined(&mut self, key: RequestKey, by: RequestTarget) {
-        let Some(Overflow { provider, .. }) = self.requests.get(key).and_then(|asked| asked.overflow) else { return };
-        if by == RequestTarget::Node(provider) {
-            self.requests.drop_choices(key, provider);
-        }
-    }
-
-    /// A hub on the way has no room to send this one the stream that it would
-    /// reflect: somebody else may send it to the subscriber.
-    pub(in crate::hub) fn on_overflow_refused(&mut self, key: RequestKey, to: RequestTarget) {
-        let can_spill = self.room().is_some();
-        let Some(asked) = self.requests.get(key) else { return };
-        let is_home = !asked.is_from_hub() && asked.granted.is_some() && to.node().is_none();
-        if can_spill && is_home && !asked.elsewhere {
-            self.requests.send_elsewhere(key, std::iter::once(to));
         }
     }
 }

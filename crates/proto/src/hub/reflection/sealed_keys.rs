@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::hub::core::HubCore;
 use crate::hub::remotes::PUBLICATION;
-use crate::hub::requests::{RequestKey, RoutedRequest};
+use crate::hub::requests::{RequestKey, Requests, RoutedRequest};
 use crate::hub::route::HOPS;
-use crate::hub::{Hub, HubLimit, Sender};
+use crate::hub::{HubLimit, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Service;
@@ -105,11 +106,12 @@ impl SealedKeyEntry {
     }
 }
 
-impl Hub {
+impl Requests {
     /// A request for a provider's stream has gone on: who asked gets what opens
     /// it, if that is here, or once it comes.
-    pub(in crate::hub) fn hand_keys(&mut self, now: Time, key: RequestKey, provider: NodeId) {
-        let Some(asked) = self.requests.get(key).filter(|asked| asked.copy_target.is_some()) else {
+    pub(in crate::hub) fn hand_keys(&mut self, core: &mut HubCore, key: RequestKey, provider: NodeId) {
+        let now = core.now;
+        let Some(asked) = self.table.get(key).filter(|asked| asked.copy_target.is_some()) else {
             return;
         };
         let Some(source) = asked.handed_to() else { return };
@@ -119,7 +121,7 @@ impl Hub {
         if !is_carried && !is_granted {
             return;
         }
-        let (cache, expired) = (&mut self.reflection.sealed_keys, &mut self.counters.keys_expired);
+        let (cache, expired) = (&mut self.reflection.sealed_keys, &mut core.counters.keys_expired);
         let Some(entry) = cache.asked_of(now, (service, provider), source, expired) else { return };
         entry.is_granted |= is_granted;
         if is_carried && entry.hubs.len() < MAX_TOLD {
@@ -131,17 +133,18 @@ impl Hub {
             true => (None, Channel::Reliable { flow: 0 }),
             false => (Some(key.id), Channel::Datagram),
         };
-        self.tell_keys(connection, channel, SealedKeys { id, service, provider, hops_left: HOPS, sealed });
+        core.tell_keys(connection, channel, SealedKeys { id, service, provider, hops_left: HOPS, sealed });
     }
 
     /// A provider, or the hub that is nearer to it, says what opens its stream.
-    pub(in crate::hub) fn handle_keys(&mut self, now: Time, from: Sender, keys: SealedKeys) {
+    pub(in crate::hub) fn handle_keys(&mut self, core: &mut HubCore, from: Sender, keys: SealedKeys) {
+        let now = core.now;
         let SealedKeys { service, provider, hops_left: hops, sealed, .. } = keys;
         let cache = &mut self.reflection.sealed_keys.0;
         let told = cache.get_mut(&(service, provider, from.node));
-        let remote = self.remotes.get_mut(from.node);
+        let remote = core.remotes.get_mut(from.node);
         let (Some(entry), Some(remote)) = (told, remote) else {
-            self.counters.stray += 1;
+            core.counters.stray += 1;
             return;
         };
         if entry.sealed.as_ref() == Some(&sealed) {
@@ -150,28 +153,23 @@ impl Hub {
         if !remote.try_charge(now, PUBLICATION) {
             // What was told before is past: who joins waits for the provider's word.
             entry.sealed = None;
-            self.over_limit(from.node, HubLimit::WorkRate);
+            core.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         (entry.sealed, entry.touched) = (Some(sealed.clone()), now);
-        self.counters.keys_stored += 1;
+        core.counters.keys_stored += 1;
         let hubs = entry.hubs.clone();
         for (connection, id) in self.granted_requests(from.node, service, provider) {
             let keys = SealedKeys { id: Some(id), service, provider, hops_left: HOPS, sealed: sealed.clone() };
-            self.tell_keys(connection, Channel::Datagram, keys);
+            core.tell_keys(connection, Channel::Datagram, keys);
         }
         let Some(hops) = hops.min(HOPS).checked_sub(1) else { return };
         let keys = SealedKeys { id: None, service, provider, hops_left: hops, sealed };
         for hub in hubs.into_iter().filter(|hub| *hub != from.node) {
-            if let Some(connection) = self.connection_to(hub) {
-                self.tell_keys(connection, Channel::Reliable { flow: 0 }, keys.clone());
+            if let Some(connection) = core.connection_to(hub) {
+                core.tell_keys(connection, Channel::Reliable { flow: 0 }, keys.clone());
             }
         }
-    }
-
-    fn tell_keys(&mut self, connection: ConnectionId, channel: Channel, keys: SealedKeys) {
-        self.counters.keys_handed += 1;
-        self.send(connection, channel, Traffic::Lookup, &Message::Flow(FlowMessage::SealedKeys(keys)));
     }
 
     /// The requests of this hub's nodes that `remote` has and that were granted a copy of this stream; one
@@ -182,8 +180,15 @@ impl Hub {
             let is_handed = asked.handed_to() == Some(remote) && !asked.is_from_hub();
             is_handed && asked.spec.service == service && granted == Some(provider)
         };
-        let granted = self.requests.iter().filter(|(_, asked)| is_of(asked));
+        let granted = self.table.iter().filter(|(_, asked)| is_of(asked));
         granted.map(|(key, asked)| (asked.connection, key.id)).collect()
+    }
+}
+
+impl HubCore {
+    fn tell_keys(&mut self, connection: ConnectionId, channel: Channel, keys: SealedKeys) {
+        self.counters.keys_handed += 1;
+        self.send(connection, channel, Traffic::Lookup, &Message::Flow(FlowMessage::SealedKeys(keys)));
     }
 }
 

@@ -282,7 +282,7 @@ fn full_provider_preferred_for_copy() {
 
 /// A hub below that has something at [`HERE`].
 fn child(bench: &mut Bench) -> ConnectionId {
-    bench.hub.config.tier = 1;
+    bench.hub.core.config.tier = 1;
     let child = bench.up(100, Role::SuperNode);
     bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
     let patches = vec![(BlockService::from_cell(Service::Video, HERE), 2)];

@@ -18,16 +18,16 @@ use bytes::Bytes;
 use self::credit::Credit;
 use self::exchange::DuplexCredit;
 use self::header::{Header, is_whole, kind, with_id};
-pub(super) use self::table::Relays;
 use self::table::{Relay, RelayVerdict, Side};
+pub(super) use self::table::{RelayNotice, Relays};
 use super::requests::RequestKey;
-use super::{Hub, HubEvent, HubLimit, MAX_PER_WAKE, Sender};
+use super::{HubEvent, HubLimit, MAX_PER_WAKE, Sender};
 use crate::address::SchemeSet;
 use crate::delivery::DeliveryPreferences;
+use crate::hub::core::HubCore;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::service::Service;
-use crate::time::Time;
 use crate::wire::{FlowMessage, Message, Reason};
 
 /// How long a flow may be silent before it is forgotten. Receivers report
@@ -41,33 +41,34 @@ const MAX_REPORT_BYTES: usize = 256;
 /// Shortest time that a flow is kept after its end, for what is still on its way.
 const LINGER: Duration = Duration::from_secs(5);
 
-impl Hub {
+impl Relays {
     /// Opens a flow between two remotes, each with its connection, and gives the
     /// id by which the provider's side knows it.
-    pub(super) fn open_relay(
+    pub(in crate::hub) fn open_relay(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
         key: RequestKey,
         requester_connection: ConnectionId,
         (provider, provider_connection): (NodeId, ConnectionId),
         (service, terms): (Service, DeliveryPreferences),
     ) -> Result<RequestId, Reason> {
-        let (total, limits) = (self.relays.len(), &self.config.limits);
-        let remote = self.remotes.get_mut(key.requester).ok_or(Reason::Unreachable)?;
+        let now = core.now;
+        let (total, limits) = (self.len(), &core.config.limits);
+        let remote = core.remotes.get_mut(key.requester).ok_or(Reason::Unreachable)?;
         let is_full = total >= limits.relays;
         if is_full || remote.relays >= remote.allowance(limits.relays_per_node) {
-            self.over_limit(key.requester, if is_full { HubLimit::Relays } else { HubLimit::RelaysPerNode });
+            core.over_limit(key.requester, if is_full { HubLimit::Relays } else { HubLimit::RelaysPerNode });
             return Err(Reason::TooMany);
         }
         remote.relays += 1;
-        if let Some(before) = self.relays.by_requester.get(&key).copied() {
-            self.end_relay(before, None, Some(Reason::Cancelled));
+        if let Some(before) = self.by_requester.get(&key).copied() {
+            self.end_relay(core, before, None, Some(Reason::Cancelled));
         }
-        let id = self.relays.next_id(self.config.node, provider);
+        let id = self.next_id(core.config.node, provider);
         let (accepted, ended, listed) = (false, false, now + IDLE);
         let (heard, credit, exchange) = (now, Credit::default(), DuplexCredit::default());
         let trip = |connection| {
-            self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.pto())
+            core.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.pto())
         };
         let linger = LINGER.max(trip(requester_connection) + trip(provider_connection));
         let relay = Relay {
@@ -85,43 +86,44 @@ impl Hub {
             credit,
             exchange,
         };
-        self.relays.insert(id, relay);
-        self.counters.relays += 1;
+        self.insert(id, relay);
+        core.counters.relays += 1;
         Ok(id)
     }
 
     /// Passes a data message on if it belongs to a relayed flow. False if it
     /// is for the rest of the hub to read.
-    pub(super) fn relay_data(&mut self, now: Time, from: Sender, bytes: &Bytes) -> bool {
+    pub(in crate::hub) fn relay_data(&mut self, core: &mut HubCore, from: Sender, bytes: &Bytes) -> bool {
+        let now = core.now;
         let Some(header) = Header::read(bytes) else { return false };
-        let Some((id, side)) = self.relays.find_flow(from.node, header.id) else { return false };
+        let Some((id, side)) = self.find_flow(from.node, header.id) else { return false };
         let stops = header.kind == kind::STOP;
         let is_sound = match header.kind {
             kind::REPORT | kind::STOP => bytes.len() <= MAX_REPORT_BYTES && Message::decode(bytes).is_ok(),
             _ => is_whole(bytes),
         };
         if !header.may_come_from(side) || !is_sound {
-            self.counters.malformed += 1;
+            core.counters.malformed += 1;
             return true;
         }
-        if stops && side == Side::Provider && !self.relays.is_accepted(id) {
+        if stops && side == Side::Provider && !self.is_accepted(id) {
             // Nothing was promised yet: another provider may serve.
-            self.lose_provider(now, id);
+            self.lose_provider(core, id);
             return true;
         }
         let (connection, channel, delivery, other) =
-            match self.relays.pass(now, (id, side), from.connection, (header.kind, bytes)) {
+            match self.pass(now, (id, side), from.connection, (header.kind, bytes)) {
                 RelayVerdict::Open(connection, channel, delivery, other) => (connection, channel, delivery, other),
                 RelayVerdict::Closed => return true,
                 RelayVerdict::Overrun => {
-                    self.overrun(id, side);
+                    self.overrun(core, id, side);
                     return true;
                 }
             };
         let message = with_id(bytes, &header, other);
-        self.counters.relayed_messages += 1;
-        self.counters.relayed_bytes += message.len() as u64;
-        self.out.push_back(Transmit::Message {
+        core.counters.relayed_messages += 1;
+        core.counters.relayed_bytes += message.len() as u64;
+        core.out.push_back(Transmit::Message {
             connection,
             channel,
             delivery: delivery.on_channel(channel),
@@ -129,95 +131,108 @@ impl Hub {
             message,
         });
         if stops {
-            self.end_relay(id, None, None);
+            self.end_relay(core, id, None, None);
             if side == Side::Requester {
-                self.drop_request_of(from.node, RequestKey { requester: from.node, id: header.id });
+                self.tell(RelayNotice::Stopped(RequestKey { requester: from.node, id: header.id }));
             }
         }
         true
     }
 
     /// The provider accepts once more than an honest one does.
-    pub(in crate::hub) fn accepts_too_much(&mut self, id: RequestId) {
-        self.overrun(id, Side::Provider);
+    pub(in crate::hub) fn accepts_too_much(&mut self, core: &mut HubCore, id: RequestId) {
+        self.overrun(core, id, Side::Provider);
     }
 
     /// One side has sent beyond all credit: the flow ends. If it was the provider, others are asked before
     /// it. It has filled the connection of the other side, which is not to blame.
-    fn overrun(&mut self, id: RequestId, side: Side) {
-        let Some(relay) = self.relays.table.get(&id) else { return };
+    fn overrun(&mut self, core: &mut HubCore, id: RequestId, side: Side) {
+        let Some(relay) = self.table.get(&id) else { return };
         let (requester, provider) = (relay.key.requester, relay.provider);
-        self.counters.overruns += 1;
+        core.counters.overruns += 1;
         let node = match side {
             Side::Requester => requester,
             Side::Provider => provider,
         };
-        self.events.push_back(HubEvent::Refused { node, what: "it sends more than it may" });
+        core.events.push_back(HubEvent::Refused { node, what: "it sends more than it may" });
         if side == Side::Provider {
-            self.directory.record_failure(provider);
-            return self.end_relay(id, Some(Reason::Unreachable), Some(Reason::Protocol));
+            self.tell(RelayNotice::Overrun { provider });
+            return self.end_relay(core, id, Some(Reason::Unreachable), Some(Reason::Protocol));
         }
-        self.end_relay(id, Some(Reason::Protocol), Some(Reason::Unreachable));
+        self.end_relay(core, id, Some(Reason::Protocol), Some(Reason::Unreachable));
     }
 
     /// A message of a flow was not taken, as the connection has no room: the flow has a gap and ends, the connection
     /// goes on.
-    pub(super) fn flow_broken(&mut self, connection: ConnectionId, flow: u32) {
-        if let Some(id) = self.relays.sent_over(connection, flow) {
-            self.end_relay(id, Some(Reason::Unreachable), Some(Reason::TimedOut));
+    pub(super) fn flow_broken(&mut self, core: &mut HubCore, connection: ConnectionId, flow: u32) {
+        if let Some(id) = self.sent_over(connection, flow) {
+            self.end_relay(core, id, Some(Reason::Unreachable), Some(Reason::TimedOut));
         }
     }
 
     /// The provider is gone before it accepted: the next one is asked.
-    fn lose_provider(&mut self, now: Time, id: RequestId) {
-        let Some(key) = self.relays.key(id) else { return };
-        self.end_relay(id, None, None);
-        self.provider_lost(now, key, id);
+    fn lose_provider(&mut self, core: &mut HubCore, id: RequestId) {
+        let Some(key) = self.key(id) else { return };
+        self.end_relay(core, id, None, None);
+        self.tell(RelayNotice::ProviderLost { key, relay: id });
     }
 
     /// Ends a flow and says why to the sides that are to hear it.
-    pub(super) fn end_relay(&mut self, id: RequestId, to_requester: Option<Reason>, to_provider: Option<Reason>) {
-        let Some(relay) = self.relays.remove(id) else { return };
-        if let Some(remote) = self.remotes.get_mut(relay.key.requester) {
+    pub(in crate::hub) fn end_relay(
+        &mut self,
+        core: &mut HubCore,
+        id: RequestId,
+        to_requester: Option<Reason>,
+        to_provider: Option<Reason>,
+    ) {
+        let Some(relay) = self.remove(id) else { return };
+        if let Some(remote) = core.remotes.get_mut(relay.key.requester) {
             remote.relays = remote.relays.saturating_sub(1);
         }
         let ends =
             [(relay.requester_connection, relay.key.id, to_requester), (relay.provider_connection, id, to_provider)];
         for (connection, id, reason) in ends {
-            if let Some(reason) = reason.filter(|_| self.remotes.connections.contains_key(&connection)) {
+            if let Some(reason) = reason.filter(|_| core.remotes.connections.contains_key(&connection)) {
                 let channel = Channel::Reliable { flow: id.0 };
-                self.send(connection, channel, Traffic::Payload, &Message::Flow(FlowMessage::Stop { id, reason }));
+                core.send(connection, channel, Traffic::Payload, &Message::Flow(FlowMessage::Stop { id, reason }));
             }
         }
     }
 
     /// A connection is gone: its flows go on over another one of the same
     /// remote, or end.
-    pub(super) fn relays_lost_connection(&mut self, now: Time, node: NodeId, connection: ConnectionId) {
-        for id in self.relays.all_of(node) {
-            let Some(relay) = self.relays.table.get(&id) else { continue };
+    pub(super) fn relays_lost_connection(
+        &mut self,
+        core: &mut HubCore,
+        node: NodeId,
+        connection: ConnectionId,
+        transports_of: impl Fn(RequestKey) -> SchemeSet,
+    ) {
+        for id in self.all_of(node) {
+            let Some(relay) = self.table.get(&id) else { continue };
             let (asks, provides) = (relay.requester_connection == connection, relay.provider_connection == connection);
             if !asks && !provides {
                 continue;
             }
-            let allowed = self.requests.get(relay.key).map_or(SchemeSet::ALL, |asked| asked.transports());
-            let other = self.remotes.best_connection(node, allowed);
-            let Some(relay) = self.relays.table.get_mut(&id) else { continue };
+            let allowed = transports_of(relay.key);
+            let other = core.remotes.best_connection(node, allowed);
+            let Some(relay) = self.table.get_mut(&id) else { continue };
             match other {
                 Some(other) if asks => relay.requester_connection = other,
                 Some(other) => relay.provider_connection = other,
-                None if asks => self.end_relay(id, None, Some(Reason::Unreachable)),
-                None if relay.accepted => self.end_relay(id, Some(Reason::Unreachable), None),
-                None => self.lose_provider(now, id),
+                None if asks => self.end_relay(core, id, None, Some(Reason::Unreachable)),
+                None if relay.accepted => self.end_relay(core, id, Some(Reason::Unreachable), None),
+                None => self.lose_provider(core, id),
             }
         }
     }
 
-    pub(super) fn expire_relays(&mut self, now: Time) {
+    pub(in crate::hub) fn expire_relays(&mut self, core: &mut HubCore) {
+        let now = core.now;
         for _ in 0..MAX_PER_WAKE {
-            let Some((id, ended)) = self.relays.due(now) else { return };
+            let Some((id, ended)) = self.due(now) else { return };
             let reason = (!ended).then_some(Reason::TimedOut);
-            self.end_relay(id, reason, reason);
+            self.end_relay(core, id, reason, reason);
         }
     }
 }

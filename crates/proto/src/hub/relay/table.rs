@@ -1,6 +1,6 @@
 //! The table of the flows through the hub.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::IDLE;
@@ -24,6 +24,18 @@ pub(in crate::hub) struct Relays {
     by_provider: BTreeSet<(NodeId, RequestId)>,
     timers: BTreeSet<(Time, RequestId)>,
     last: u32,
+    notices: VecDeque<RelayNotice>,
+}
+
+/// What the requests, or the registry, are to hear of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::hub) enum RelayNotice {
+    /// Its provider is gone before it accepted.
+    ProviderLost { key: RequestKey, relay: RequestId },
+    /// Its provider has sent more than it may.
+    Overrun { provider: NodeId },
+    /// Its requester wants no more of it.
+    Stopped(RequestKey),
 }
 
 /// One flow.
@@ -81,6 +93,14 @@ impl Relays {
 
     pub(in crate::hub) fn next_expiry(&self) -> Option<Time> {
         self.timers.first().map(|(at, _)| *at)
+    }
+
+    pub(in crate::hub) fn next_notice(&mut self) -> Option<RelayNotice> {
+        self.notices.pop_front()
+    }
+
+    pub(super) fn tell(&mut self, notice: RelayNotice) {
+        self.notices.push_back(notice);
     }
 
     /// The request behind the id that a provider's side uses.

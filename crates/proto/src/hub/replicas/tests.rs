@@ -1,5 +1,6 @@
 //! Tests of a standby.
 
+use crate::hub::HubEvent;
 use crate::wire::{HierarchyMessage, ProbeMessage, RequestMessage};
 use bytes::Bytes;
 
@@ -8,7 +9,9 @@ use crate::hub::testing::{Bench, copies, forwarded, node, record, refused, reque
 use crate::hub::{HubConfig, HubKind};
 use crate::ids::ConnectionId;
 use crate::record::Capacity;
+use crate::scope::Scope;
 use crate::service::Role;
+use crate::wire::RegistrationMessage;
 use crate::wire::{Reason, Renew, ReplicaCapacity, ReplicaUpdate, RequestMode};
 
 const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
@@ -159,7 +162,7 @@ fn a_copy_moves_with_its_node() {
     assert!(bench.say(home, &shift(2, 3, 2)).is_empty());
     let capacities = vec![ReplicaCapacity { node: 0, capacity: LEFT }];
     assert!(bench.say(home, &next(3, ReplicaUpdate { capacities, ..ReplicaUpdate::default() })).is_empty());
-    let held = bench.hub.directory.get(node(1)).unwrap().record();
+    let held = bench.hub.registry.directory.get(node(1)).unwrap().record();
     let cell = Cell::new(record(1).cell.x + 2, record(1).cell.y - 1);
     assert_eq!(held, Record { version: version(4), cell, capacity: LEFT, ..record(1) });
 }
@@ -169,7 +172,7 @@ fn missed_update_requests_full_resync() {
     let (mut bench, home, _) = standing_by();
     assert_eq!(bench.say(home, &shift(3, 1, 1)), [(home, retell(3, vec![]))]);
     assert_eq!(bench.say(home, &shift(4, 1, 1)), [(home, retell(4, vec![]))]);
-    assert_eq!(bench.hub.directory.get(node(1)).unwrap().record(), record(1));
+    assert_eq!(bench.hub.registry.directory.get(node(1)).unwrap().record(), record(1));
     let again = Record { version: version(4), ..record(1) };
     bench.say(
         home,
@@ -178,7 +181,7 @@ fn missed_update_requests_full_resync() {
             ..copies(vec![again.clone()])
         })),
     );
-    assert_eq!(bench.hub.directory.get(node(1)).unwrap().record(), again);
+    assert_eq!(bench.hub.registry.directory.get(node(1)).unwrap().record(), again);
     // Over another connection nothing is known.
     let other = bench.up(100, Role::SuperNode);
     assert_eq!(bench.say(other, &shift(6, 1, 1)), [(other, retell(6, vec![]))]);
@@ -201,7 +204,7 @@ fn released_replica_requested_when_it_moves() {
 fn resync_drops_unmentioned_replicas() {
     let (mut bench, home, _) = standing_by();
     bench.say(home, &copy(vec![record(2)]));
-    let held: Vec<NodeId> = bench.hub.replicas.nodes_of(node(100)).collect();
+    let held: Vec<NodeId> = bench.hub.registry.replicas.nodes_of(node(100)).collect();
     assert_eq!(held, [node(2)]);
 }
 
@@ -254,7 +257,7 @@ fn many_missing_replicas_request_full_resync() {
     let sent = bench.say(home, &next(2, ReplicaUpdate { alive: heard(520), ..ReplicaUpdate::default() }));
     assert_eq!(sent, [(home, retell(2, vec![]))]);
     // Only as many as can be had.
-    bench.hub.directory = crate::directory::Directory::new(515, LIVELY);
+    bench.hub.registry.directory = crate::directory::Directory::new(515, LIVELY);
     let sent = bench.say(home, &next(3, ReplicaUpdate { alive: heard(520), ..ReplicaUpdate::default() }));
     assert_eq!(sent, [(home, retell(3, (0..512).collect()))]);
 }
@@ -285,5 +288,5 @@ fn copies_give_way_to_own_nodes() {
     }
     let status = bench.hub.status(bench.now);
     assert_eq!((status.nodes, status.replicas), (4, 4));
-    assert!(bench.closed.is_empty() && bench.hub.directory.get(node(90)).is_some(), "{:?}", bench.closed);
+    assert!(bench.closed.is_empty() && bench.hub.registry.directory.get(node(90)).is_some(), "{:?}", bench.closed);
 }

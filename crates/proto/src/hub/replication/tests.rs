@@ -224,8 +224,8 @@ fn crowded(count: u32) -> Bench {
         let mut id = [0; 16];
         id[..4].copy_from_slice(&number.to_be_bytes());
         let own = NodeId::from_bytes(id);
-        bench.hub.directory.publish(bench.now, &Record { node: own, ..record(1) });
-        bench.hub.replica_senders.named.insert(own, node(100));
+        bench.hub.registry.directory.publish(bench.now, &Record { node: own, ..record(1) });
+        bench.hub.replication.named.insert(own, node(100));
     }
     bench
 }

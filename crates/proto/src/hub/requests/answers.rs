@@ -7,10 +7,11 @@ use super::routed_request::{RequestStage, RequestTarget};
 use super::table::RequestKey;
 use crate::address_filter;
 use crate::delivery::Delivery;
-use crate::hub::{Hub, HubLimit, Sender};
+use crate::hub::core::HubCore;
+use crate::hub::requests::{RequestEffect, RequestView, Requests};
+use crate::hub::{HubLimit, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
-use crate::time::Time;
 use crate::wire::{
     Accept, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request, RequestMessage,
     RouteDirection,
@@ -23,9 +24,9 @@ const SATURATED_RETRY: Duration = Duration::from_secs(5);
 /// The longest that a provider is believed to stay busy, milliseconds.
 const LONGEST_RETRY_MS: u32 = 60_000;
 
-impl Hub {
+impl Requests {
     /// Finds the request that a provider, or the hub that has it, talks about.
-    pub(super) fn handed_to(
+    pub(in crate::hub) fn handed_to(
         &self,
         from: Sender,
         id: RequestId,
@@ -35,7 +36,7 @@ impl Hub {
             Some(requester) => RequestKey { requester, id },
             None => self.relays.key_at_provider(from.node, id)?,
         };
-        match self.requests.get(key)?.stage {
+        match self.table.get(key)?.stage {
             RequestStage::Handed { to, relay, .. }
                 if to.remote() == from.node && relay.is_some() == requester.is_none() =>
             {
@@ -45,50 +46,61 @@ impl Hub {
         }
     }
 
-    /// A provider declines: the next one, or a final word.
-    pub(in crate::hub) fn handle_decline(&mut self, now: Time, from: Sender, decline: Decline) {
-        let Some((key, to)) = self.handed_to(from, decline.id, decline.requester) else {
-            if decline.requester.is_some() || !self.watch_refused(now, from.node, decline.id) {
-                self.counters.stray += 1;
-            }
-            return;
-        };
-        let Some(asked) = self.requests.get(key) else { return };
+    /// A provider declines: the next one, or a final word. False if it has no such request.
+    pub(in crate::hub) fn handle_decline(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        from: Sender,
+        decline: &Decline,
+    ) -> bool {
+        let Some((key, to)) = self.handed_to(from, decline.id, decline.requester) else { return false };
+        let Some(asked) = self.table.get(key) else { return true };
         if matches!(asked.stage, RequestStage::Handed { accepted: true, .. }) {
             // Who has accepted ends the flow with `Stop`.
-            self.counters.stray += 1;
-            return;
+            core.counters.stray += 1;
+            return true;
         }
-        self.note_answer(now, key);
-        self.note_refusal(to, decline.reason);
-        self.report(now, key, HopAction::Declined, to.remote(), Some(decline.reason));
+        self.note_answer(core, key);
+        self.note_refusal(core, to, decline.reason);
+        self.report(core, key, HopAction::Declined, to.remote(), Some(decline.reason));
         self.on_overflow_declined(key, to);
         match decline.reason {
             Reason::Busy => {
-                to.node().into_iter().for_each(|node| self.directory.mark_busy(node));
+                to.node().into_iter().for_each(|node| self.effects.push_back(RequestEffect::Busy(node)));
                 self.note_retry(key, decline.retry_after_ms);
             }
             Reason::Saturated => {
                 self.note_retry(key, decline.retry_after_ms);
-                self.on_overflow_refused(key, to);
+                self.on_overflow_refused(core, key, to);
             }
-            Reason::Leaving => to.node().into_iter().for_each(|node| self.directory.suspend(node)),
+            Reason::Leaving => {
+                to.node().into_iter().for_each(|node| self.effects.push_back(RequestEffect::Suspended(node)))
+            }
             _ => {}
         }
-        self.try_next_after_decline(now, key, to, decline.reason);
+        self.try_next_after_decline(core, view, key, to, decline.reason);
+        true
     }
 
     /// Who had the request has declined it: the hub relays between two who cannot
     /// reach each other, or tries the next one.
-    fn try_next_after_decline(&mut self, now: Time, key: RequestKey, to: RequestTarget, declined: Reason) {
-        let Some(asked) = self.requests.get(key) else { return };
+    fn try_next_after_decline(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        to: RequestTarget,
+        declined: Reason,
+    ) {
+        let Some(asked) = self.table.get(key) else { return };
         if let Some(relay) = asked.relay() {
-            self.end_relay(relay, None, None);
+            self.relays.end_relay(core, relay, None, None);
         } else if !asked.is_from_hub()
             && !to.is_overflow()
             && matches!(declined, Reason::Unreachable | Reason::NoTransport)
         {
-            match self.hand(now, key, to, true) {
+            match self.hand(core, view, key, to, true) {
                 Ok(()) => return,
                 Err(reason) => self.record_reason(key, reason),
             }
@@ -112,28 +124,27 @@ impl Hub {
             self.clear_unreachable_above(key);
         }
         self.record_reason(key, reason);
-        self.advance(now, key);
+        self.advance(core, view, key);
     }
 
     /// Somebody dials, or has dialled, where another hub says that the requester is. Nobody else is to: its
     /// home was charged for one.
     fn note_dialling(&mut self, key: RequestKey) {
-        if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.is_from_hub()) {
+        if let Some(asked) = self.table.get_mut(key).filter(|asked| asked.is_from_hub()) {
             asked.is_dialled = true;
         }
     }
 
     /// One of the parents has answered, so the other's silence cuts nothing off.
     fn clear_unreachable_above(&mut self, key: RequestKey) {
-        if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.reason == Reason::UnreachableAbove)
-        {
+        if let Some(asked) = self.table.get_mut(key).filter(|asked| asked.reason == Reason::UnreachableAbove) {
             asked.reason = Reason::NotFound;
         }
     }
 
     /// Keeps when the first of the busy providers may be free.
     fn note_retry(&mut self, key: RequestKey, after_ms: Option<u32>) {
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        let Some(asked) = self.table.get_mut(key) else { return };
         let after_ms = after_ms.map(|millis| millis.min(LONGEST_RETRY_MS));
         asked.retry_after_ms = asked.retry_after_ms.into_iter().chain(after_ms).min();
     }
@@ -141,30 +152,32 @@ impl Hub {
     /// A provider has the request and needs more time: the requester waits longer.
     pub(in crate::hub) fn handle_pending(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        view: RequestView<'_>,
         from: Sender,
         (id, requester): (RequestId, Option<NodeId>),
         told: Option<ProviderAddress>,
     ) {
+        let now = core.now;
         let Some((key, to)) = self.handed_to(from, id, requester) else {
-            self.counters.stray += 1;
+            core.counters.stray += 1;
             return;
         };
-        self.note_answer(now, key);
+        self.note_answer(core, key);
         self.note_dialling(key);
-        let provider = self.provider_address(key, (to, from.connection), told);
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        let provider = self.provider_address(core, view, key, (to, from.connection), told);
+        let Some(asked) = self.table.get_mut(key) else { return };
         if let RequestStage::Handed { repeated, .. } = &mut asked.stage {
             *repeated = false;
         }
         if !asked.may_be_pending(now) {
-            self.over_limit(from.node, HubLimit::PendingAnswers);
+            core.over_limit(from.node, HubLimit::PendingAnswers);
             return;
         }
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let pending =
             Message::Request(RequestMessage::Pending { id: key.id, requester: asked.named_requester(), provider });
-        self.send(connection, Channel::Datagram, traffic, &pending);
+        core.send(connection, Channel::Datagram, traffic, &pending);
     }
 
     /// The provider that has a request, with addresses at which the requester may reach it. Those
@@ -172,44 +185,53 @@ impl Hub {
     /// from its answer.
     fn provider_address(
         &self,
+        core: &HubCore,
+        view: RequestView<'_>,
         key: RequestKey,
         (to, connection): (RequestTarget, ConnectionId),
         told: Option<ProviderAddress>,
     ) -> Option<ProviderAddress> {
-        let asked = self.requests.get(key).filter(|asked| asked.relay().is_none())?;
+        let asked = self.table.get(key).filter(|asked| asked.relay().is_none())?;
         let ProviderAddress { node, mut addresses } = match to {
             RequestTarget::Hub { .. } => {
                 let ProviderAddress { node, addresses } = told?;
-                ProviderAddress { node, addresses: self.told_by_hub(connection, addresses) }
+                ProviderAddress { node, addresses: core.told_by_hub(connection, addresses) }
             }
             RequestTarget::Node(node) => {
-                let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
-                self.add_seen(connection, &mut addresses);
-                let (addresses, _) = address_filter::split(&addresses, &self.hosts_of(node));
+                let mut addresses = view.records.get(node).map_or(Vec::new(), |entry| entry.addresses());
+                core.add_seen(connection, &mut addresses);
+                let (addresses, _) = address_filter::split(&addresses, &core.hosts_of(node));
                 ProviderAddress { node, addresses }
             }
         };
         addresses.retain(|address| asked.transports().contains(address.scheme));
-        let addresses = self.shareable(asked.connection, addresses);
+        let addresses = core.shareable(asked.connection, addresses);
         (!addresses.is_empty()).then_some(ProviderAddress { node, addresses })
     }
 
     /// A provider serves a relayed request. The hub at which it is says who it is.
-    pub(in crate::hub) fn handle_accept(&mut self, now: Time, from: Sender, mut accept: Accept) {
+    pub(in crate::hub) fn handle_accept(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        from: Sender,
+        mut accept: Accept,
+    ) {
+        let now = core.now;
         let Some((key, to)) = self.handed_to(from, accept.id, None) else {
-            self.counters.stray += 1;
+            core.counters.stray += 1;
             return;
         };
         if let RequestTarget::Node(node) = to {
             accept.provider = Some(node);
         }
-        self.note_answer(now, key);
+        self.note_answer(core, key);
         self.note_success(to);
         self.relays.accepted(now, accept.id);
         if matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. }) {
             self.relays.ended(now, accept.id);
         }
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        let Some(asked) = self.table.get_mut(key) else { return };
         if let RequestStage::Handed { accepted, .. } = &mut asked.stage {
             *accepted = true;
         }
@@ -219,31 +241,33 @@ impl Hub {
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let message = Message::Request(RequestMessage::Accept(accept)).encode();
         if !self.relays.charge(relay, message.len()) {
-            return self.accepts_too_much(relay);
+            self.relays.accepts_too_much(core, relay);
+            return self.hear_relays(core, view);
         }
-        self.counters.relayed_messages += 1;
-        self.counters.relayed_bytes += message.len() as u64;
+        core.counters.relayed_messages += 1;
+        core.counters.relayed_bytes += message.len() as u64;
         let (channel, delivery) = match flow {
             Some(delivery) => (Channel::Reliable { flow: key.id.0 }, delivery),
             None => (Channel::Datagram, Delivery::CONTROL),
         };
-        self.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
+        core.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
     }
 
     /// A requester no longer wants it, before there was a flow to stop.
-    pub(in crate::hub) fn handle_cancel(&mut self, from: Sender, id: RequestId) {
+    pub(in crate::hub) fn handle_cancel(&mut self, core: &mut HubCore, from: Sender, id: RequestId) {
         let key = RequestKey { requester: from.node, id };
-        if self.requests.get(key).is_some_and(|asked| asked.remote == from.node) {
+        if self.table.get(key).is_some_and(|asked| asked.remote == from.node) {
             self.remove_request(key);
         } else {
-            self.counters.stray += 1;
+            core.counters.stray += 1;
         }
     }
 
     /// The final word. It is kept, so that it can be said again.
-    pub(super) fn decline(&mut self, now: Time, key: RequestKey, reason: Reason) {
-        let young_for = self.knows_since.map_or(Duration::ZERO, |at| (at + self.config.lease).since(now));
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+    pub(in crate::hub) fn decline(&mut self, core: &mut HubCore, key: RequestKey, reason: Reason) {
+        let now = core.now;
+        let young_for = core.knows_since.map_or(Duration::ZERO, |at| (at + core.config.lease).since(now));
+        let Some(asked) = self.table.get_mut(key) else { return };
         let retry_after_ms = match reason {
             // A requester that was held has waited already.
             Reason::NotYetKnown if asked.is_held() => Some(Duration::ZERO),
@@ -257,24 +281,26 @@ impl Hub {
         let retry_after_ms = asked.retry_after_ms.filter(|_| has_word).or(retry_after_ms);
         asked.reason = reason;
         self.reflection.release(key);
-        self.requests.set_stage(key, RequestStage::Declined { retry_after_ms });
-        let Some(asked) = self.requests.get(key) else { return };
+        self.table.set_stage(key, RequestStage::Declined { retry_after_ms });
+        let Some(asked) = self.table.get(key) else { return };
         if !asked.is_from_hub() {
-            self.counters.count_outcome(asked.spec.service, asked.mode, reason.into());
+            core.counters.count_outcome(asked.spec.service, asked.mode, reason.into());
         }
-        self.report(now, key, HopAction::Exhausted, None, Some(reason));
-        self.send_refusal(key);
+        self.report(core, key, HopAction::Exhausted, None, Some(reason));
+        self.send_refusal(core, key);
     }
 
-    pub(super) fn send_refusal(&mut self, key: RequestKey) {
-        let Some(asked) = self.requests.get(key) else { return };
+    pub(in crate::hub) fn send_refusal(&mut self, core: &mut HubCore, key: RequestKey) {
+        let Some(asked) = self.table.get(key) else { return };
         let RequestStage::Declined { retry_after_ms } = asked.stage else { return };
         let requester = asked.named_requester();
         let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
-        self.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::Decline(decline)));
+        core.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::Decline(decline)));
     }
+}
 
+impl HubCore {
     /// Declines a request that is not remembered.
     pub(in crate::hub) fn decline_request(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
         self.counters.count_outcome(request.spec.service, self.mode_of(request), reason.into());

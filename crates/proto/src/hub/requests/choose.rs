@@ -8,80 +8,90 @@ use super::table::RequestKey;
 use crate::block::BlockService;
 use crate::directory::{DirectoryQuery, Rank};
 use crate::grid::Area;
-use crate::hub::Hub;
+use crate::hub::core::HubCore;
+use crate::hub::requests::{RequestEffect, RequestView, Requests};
 use crate::hub::route::RoutePlan;
 use crate::ids::NodeId;
 use crate::scope::Scope;
-use crate::time::Time;
-use crate::wire::{Candidate, Coverage, HopAction, Reason, RouteDirection};
+use crate::wire::{Candidate, Coverage, Reason, RouteDirection};
 
-impl Hub {
+impl Requests {
     /// In one cell the hub tries its own providers, then the other hubs one
     /// after the other: the request travels with the search. In an area it
     /// asks the other hubs first, because something nearer may be theirs. A
     /// cache leaves the choice in a cell to the server, which has to have the
     /// request in any case.
-    pub(super) fn choose_or_lookup(
+    pub(in crate::hub) fn choose_or_lookup(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        view: RequestView<'_>,
         key: RequestKey,
         (area, scope): (Area, Scope),
         query: DirectoryQuery,
     ) {
-        let is_carried = self.requests.get(key).is_some_and(RoutedRequest::is_from_hub);
-        if self.is_cache() && !is_carried && matches!(area, Area::Exact(_)) && RoutePlan::from_scope(scope).is_some() {
-            return self.advance(now, key);
+        let now = core.now;
+        let is_carried = self.table.get(key).is_some_and(RoutedRequest::is_from_hub);
+        if core.is_cache() && !is_carried && matches!(area, Area::Exact(_)) && RoutePlan::from_scope(scope).is_some() {
+            return self.advance(core, view, key);
         }
-        let mut hits = self.search_within(now, scope, &query);
+        let mut hits = std::mem::take(&mut self.hits);
+        view.records.search_within(core, scope, &query, &mut hits);
         hits.sort_unstable_by_key(|hit| hit.rank.by_availability());
         // Who is full may have room for a copy of what it sends already.
-        let is_reflected = self.requests.get(key).is_some_and(RoutedRequest::is_reflected);
+        let is_reflected = self.table.get(key).is_some_and(RoutedRequest::is_reflected);
         let is_free = |rank: &Rank| is_reflected || rank.is_free();
         let (free, rest): (Vec<Rank>, Vec<Rank>) = hits.iter().map(|hit| hit.rank).partition(is_free);
         hits.clear();
         self.hits = hits;
         let (plan, area_asked) = (RoutePlan::from_scope(scope), area);
-        let area = plan.and_then(|plan| Some((self.area_to_search(area, &query, free.first())?, plan)));
+        let area = plan.and_then(|plan| Some((self.area_to_search(core, area, &query, free.first())?, plan)));
         if let Some((area, plan)) = area {
             // What is left then is for handing it on.
-            let left = self.requests.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now));
+            let left = self.table.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now));
             let waiter = Waiter::Request { key, query };
-            if !self.start_lookup(now, DirectoryQuery { area, ..query }, plan, waiter, left * 3 / 4) {
-                self.decline(now, key, Reason::TooMany);
-            }
-            return self.report(now, key, HopAction::LookedUp, None, None);
+            let query = DirectoryQuery { area, ..query };
+            let patience = left * 3 / 4;
+            return self.effects.push_back(RequestEffect::Lookup { query, plan, waiter, patience });
         }
-        let choices =
-            |ranks: Vec<Rank>| ranks.iter().map(|rank| self.choice(key, rank.node())).collect::<Vec<RequestTarget>>();
+        let choices = |ranks: Vec<Rank>| {
+            ranks.iter().map(|rank| self.choice(core, view, key, rank.node())).collect::<Vec<RequestTarget>>()
+        };
         let (free, rest) = (choices(free), choices(rest));
-        let reflected = self.reflected_choice(key, (area_asked, scope)).filter(|_| is_reflected);
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        let reflected = self.reflected_choice(core, view, key, (area_asked, scope)).filter(|_| is_reflected);
+        let Some(asked) = self.table.get_mut(key) else { return };
         let is_other = |choice: &RequestTarget| Some(*choice) != reflected;
         asked.choices.extend(reflected.into_iter().chain(free.into_iter().filter(is_other)));
         asked.rest.extend(rest.into_iter().filter(is_other));
-        self.advance(now, key);
+        self.advance(core, view, key);
     }
 
     /// A provider whose stream this hub carries already costs nobody's uplink
     /// a further copy; how it is reached.
-    fn reflected_choice(&self, key: RequestKey, (area, scope): (Area, Scope)) -> Option<RequestTarget> {
-        let asked = self.requests.get(key)?;
+    fn reflected_choice(
+        &self,
+        core: &HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        (area, scope): (Area, Scope),
+    ) -> Option<RequestTarget> {
+        let asked = self.table.get(key)?;
         let (provider, cell) = self.reflection.find_stream_in(asked.spec.service, area)?;
         if provider == asked.requester {
             return None;
         }
-        if self.directory.get(provider).is_some() || asked.is_from_hub() {
-            let held = self.directory.get(provider).filter(|entry| entry.services().contains(asked.spec.service));
-            return held.map(|_| self.choice(key, provider));
+        if view.records.get(provider).is_some() || asked.is_from_hub() {
+            let held = view.records.get(provider).filter(|entry| entry.services().contains(asked.spec.service));
+            return held.map(|_| self.choice(core, view, key, provider));
         }
-        let route = self.route(BlockService::from_cell(asked.spec.service, cell), RoutePlan::from_scope(scope)?);
+        let route =
+            view.blocks.route(core, BlockService::from_cell(asked.spec.service, cell), RoutePlan::from_scope(scope)?);
         let (hub, way) = route.into_iter().next()?;
         Some(RequestTarget::Hub { hub, way, named: Some((provider, cell)), silences: 0 })
     }
 
     /// Whether a request is for a copy of a stream that this hub has from `node` already.
-    pub(super) fn joins_reflected(&self, key: RequestKey, node: NodeId) -> bool {
-        let Some(asked) = self.requests.get(key).filter(|asked| asked.is_reflected()) else { return false };
+    pub(in crate::hub) fn joins_reflected(&self, key: RequestKey, node: NodeId) -> bool {
+        let Some(asked) = self.table.get(key).filter(|asked| asked.is_reflected()) else { return false };
         self.reflection.reflects(asked.spec.service, node)
     }
 
@@ -89,18 +99,24 @@ impl Hub {
     /// connected through its home, as is one of which a copy is wanted, since
     /// it sends one to its home for all; from a cache any through the server,
     /// unless that has carried the request here.
-    pub(super) fn choice(&self, key: RequestKey, node: NodeId) -> RequestTarget {
-        let asked = self.requests.get(key);
+    pub(in crate::hub) fn choice(
+        &self,
+        core: &HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        node: NodeId,
+    ) -> RequestTarget {
+        let asked = self.table.get(key);
         let is_carried = asked.is_some_and(RoutedRequest::is_from_hub);
-        let connected = self.remotes.is_up(node);
+        let connected = core.remotes.is_up(node);
         let is_copy_of = |home: &NodeId| {
             let elsewhere = asked.is_some_and(|asked| asked.is_reflected() && asked.remote != *home);
-            elsewhere && self.remotes.is_up(*home) && !self.remotes.is_unresponsive(*home)
+            elsewhere && core.remotes.is_up(*home) && !core.remotes.is_unresponsive(*home)
         };
-        let home = self.replicas.home_of(node).filter(|home| !connected || is_copy_of(home));
-        let central = self.central().filter(|_| !is_carried).map(|server| (server, RouteDirection::Up));
+        let home = view.records.home_of(node).filter(|home| !connected || is_copy_of(home));
+        let central = core.central().filter(|_| !is_carried).map(|server| (server, RouteDirection::Up));
         let hub = central.or(home.map(|home| (home, RouteDirection::Down)));
-        match (hub, self.directory.get(node)) {
+        match (hub, view.records.get(node)) {
             (Some((hub, way)), Some(entry)) => {
                 RequestTarget::Hub { hub, way, named: Some((node, entry.cell())), silences: 0 }
             }
@@ -110,9 +126,9 @@ impl Hub {
 
     /// In which area other hubs are to be asked before the request is handed to
     /// the best own provider that is free.
-    fn area_to_search(&self, area: Area, query: &DirectoryQuery, best: Option<&Rank>) -> Option<Area> {
+    fn area_to_search(&self, core: &HubCore, area: Area, query: &DirectoryQuery, best: Option<&Rank>) -> Option<Area> {
         match (area, best) {
-            _ if !self.has_others() => None,
+            _ if !core.has_others() => None,
             (Area::Exact(_), _) | (Area::Anywhere, Some(_)) => None,
             (_, Some(best)) => query.nearer_than(best),
             (_, None) => Some(query.area),
@@ -122,25 +138,26 @@ impl Hub {
     /// The other hubs have been asked: ranks what they and this one have.
     pub(in crate::hub) fn choose(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        view: RequestView<'_>,
         key: RequestKey,
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
-        let Some(asked) = self.requests.get(key).filter(|asked| asked.stage == RequestStage::LookingUp) else { return };
+        let Some(asked) = self.table.get(key).filter(|asked| asked.stage == RequestStage::LookingUp) else { return };
         let scope = asked.route_plan.unwrap_or(RoutePlan::BEGIN).scope();
-        let mut ranked = self.rank_own(now, (key, scope), query, remote);
+        let mut ranked = self.rank_own(core, view, (key, scope), query, remote);
         for (hub, Candidate { node, cell, capacity, .. }) in remote {
             let known = ranked.iter().any(|(rank, _)| rank.node() == *node);
             if !known && query.except != Some(*node) {
                 let rank = Rank::new(query.service, query.centre(), *cell, *capacity, false, *node);
-                let (way, named) = (self.way_to(*hub), Some((*node, *cell)));
+                let (way, named) = (core.way_to(*hub), Some((*node, *cell)));
                 ranked.push((rank, RequestTarget::Hub { hub: *hub, way, named, silences: 0 }));
             }
         }
         ranked.sort_unstable_by_key(|(rank, _)| rank.by_availability());
-        if let Some(asked) = self.requests.table.get_mut(&key) {
+        if let Some(asked) = self.table.get_mut(key) {
             asked.climbed = true;
             asked.choices.extend(ranked.iter().take(query.count).map(|(_, choice)| *choice));
         }
@@ -150,26 +167,28 @@ impl Hub {
             Coverage::Partial => self.record_reason(key, Reason::Unreachable),
             Coverage::UnreachableAbove => self.record_reason(key, Reason::UnreachableAbove),
         }
-        self.advance(now, key);
+        self.advance(core, view, key);
     }
 
     /// What this hub's directory has, unless another hub has named a newer record of
     /// the same node.
     fn rank_own(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        view: RequestView<'_>,
         (key, scope): (RequestKey, Scope),
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
     ) -> Vec<(Rank, RequestTarget)> {
-        let hits = self.search_within(now, scope, query);
+        let mut hits = std::mem::take(&mut self.hits);
+        view.records.search_within(core, scope, query, &mut hits);
         let mut ranked = Vec::with_capacity(hits.len() + remote.len());
         for hit in &hits {
-            let entry = self.directory.hit(*hit);
+            let entry = view.records.directory().hit(*hit);
             let node = entry.node();
             let newer = |(_, other): &&(NodeId, Candidate)| other.node == node && other.version > entry.version();
             if !remote.iter().any(|other| newer(&other)) {
-                ranked.push((hit.rank, self.choice(key, node)));
+                ranked.push((hit.rank, self.choice(core, view, key, node)));
             }
         }
         self.hits = hits;
@@ -177,59 +196,61 @@ impl Hub {
     }
 
     /// Hands the request to the next provider or hub that can be had.
-    pub(super) fn advance(&mut self, now: Time, key: RequestKey) {
+    pub(in crate::hub) fn advance(&mut self, core: &mut HubCore, view: RequestView<'_>, key: RequestKey) {
         loop {
-            let Some(asked) = self.requests.table.get_mut(&key) else { return };
+            let Some(asked) = self.table.get_mut(key) else { return };
             let Some(choice) = asked.choices.pop_front() else {
                 if asked.climbed {
                     break;
                 }
-                self.queue_hub_targets(now, key);
+                self.queue_hub_targets(core, view, key);
                 continue;
             };
             let relay = asked.is_relay();
-            match self.hand(now, key, choice, relay) {
+            match self.hand(core, view, key, choice, relay) {
                 Ok(()) => return,
                 Err(reason) => self.record_reason(key, reason),
             }
         }
-        self.conclude_request(now, key);
+        self.conclude_request(core, key);
     }
 
     /// No own provider that is free serves it: the other hubs are next.
-    fn queue_hub_targets(&mut self, now: Time, key: RequestKey) {
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+    fn queue_hub_targets(&mut self, core: &mut HubCore, view: RequestView<'_>, key: RequestKey) {
+        let now = core.now;
+        let Some(asked) = self.table.get_mut(key) else { return };
         asked.climbed = true;
         let rest = std::mem::take(&mut asked.rest);
         let (plan, cell, service, meant) = (asked.route_plan, asked.cell, asked.spec.service, asked.named_provider());
         let mut route = Vec::new();
         if let (Some(plan), Some(cell)) = (plan.filter(|_| asked.may_go_on()), cell) {
-            if meant.is_none() && self.summaries.is_none(now, service, cell) {
-                self.counters.negatives += 1;
+            if meant.is_none() && view.blocks.is_none(now, service, cell) {
+                core.counters.negatives += 1;
             } else {
-                route = self.route(BlockService::from_cell(service, cell), plan);
+                route = view.blocks.route(core, BlockService::from_cell(service, cell), plan);
             }
-            self.note_absence(key, plan);
+            self.note_absence(core, key, plan);
         }
-        if let Some(asked) = self.requests.table.get_mut(&key) {
+        if let Some(asked) = self.table.get_mut(key) {
             asked.choices.extend(route.into_iter().map(RequestTarget::hub).chain(rest));
         }
     }
 
     /// Notes which hubs cannot be asked that should be.
-    fn note_absence(&mut self, key: RequestKey, plan: RoutePlan) {
-        if plan.way == RouteDirection::Up && self.is_cut_off() {
+    fn note_absence(&mut self, core: &mut HubCore, key: RequestKey, plan: RoutePlan) {
+        if plan.way == RouteDirection::Up && core.is_cut_off() {
             self.record_reason(key, Reason::UnreachableAbove);
-        } else if plan.is_everywhere() && self.is_root_missing() {
+        } else if plan.is_everywhere() && core.is_root_missing() {
             self.record_reason(key, Reason::Unreachable);
         }
     }
 
     /// There is nobody left to try.
-    fn conclude_request(&mut self, now: Time, key: RequestKey) {
-        let Some(asked) = self.requests.get(key) else { return };
+    fn conclude_request(&mut self, core: &mut HubCore, key: RequestKey) {
+        let _now = core.now;
+        let Some(asked) = self.table.get(key) else { return };
         let none = asked.reason == Reason::NotFound;
-        let reason = if none && self.is_young(now) { Reason::NotYetKnown } else { asked.reason };
+        let reason = if none && core.is_young() { Reason::NotYetKnown } else { asked.reason };
         let (service, cell) = (asked.spec.service, asked.cell.filter(|_| asked.named_provider().is_none()));
         // Only the first hub remembers, and for no longer than it did when it asked:
         // the word of one that remembers would prolong the life of its own.
@@ -238,15 +259,15 @@ impl Hub {
             && asked.route_plan.is_some_and(RoutePlan::is_everywhere)
             && let Some(cell) = cell
         {
-            self.summaries.note_none(now, service, cell);
+            self.effects.push_back(RequestEffect::NothingIn(service, cell));
         }
-        if reason != Reason::NotYetKnown || !self.hold(now, key) {
-            self.decline(now, key, reason);
+        if reason != Reason::NotYetKnown || !self.hold(core, key) {
+            self.decline(core, key, reason);
         }
     }
 
     /// Keeps the gravest reason: what the requester can do most about.
-    pub(super) fn record_reason(&mut self, key: RequestKey, reason: Reason) {
+    pub(in crate::hub) fn record_reason(&mut self, key: RequestKey, reason: Reason) {
         let weight = |reason| match reason {
             Reason::Busy | Reason::Saturated => 6,
             Reason::TooMany => 5,
@@ -256,7 +277,7 @@ impl Hub {
             Reason::NotFound => 0,
             _ => 3,
         };
-        if let Some(asked) = self.requests.table.get_mut(&key)
+        if let Some(asked) = self.table.get_mut(key)
             && weight(reason) > weight(asked.reason)
         {
             asked.reason = reason;

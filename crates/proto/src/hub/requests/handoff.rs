@@ -5,10 +5,13 @@ use std::time::Duration;
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
 use crate::address::{Address, SchemeSet};
+use crate::hub::core::HubCore;
 use crate::hub::dialable::DialAttempt;
 use crate::hub::hub_lookup::ASKS;
+use crate::hub::registry::Registry;
+use crate::hub::requests::{RequestEffect, RequestView, Requests};
 use crate::hub::route::HOPS;
-use crate::hub::{Hub, RequestOutcome, Sender};
+use crate::hub::{RequestOutcome, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
@@ -19,21 +22,33 @@ use crate::wire::{HopAction, HubHop, Message, ProbeMessage, Reason, Request, Req
 /// long way lasts.
 pub(super) const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 
-impl Hub {
+impl Requests {
+    /// Suspends a provider until it speaks, and has it speak if it lives.
+    fn suspend_silent(&mut self, core: &mut HubCore, node: NodeId) {
+        core.counters.suspensions += 1;
+        self.effects.push_back(RequestEffect::Suspended(node));
+        if let Some(connection) = core.connection_to(node) {
+            let ping = Message::Probe(ProbeMessage::Ping(0));
+            core.send(connection, Channel::Datagram, Traffic::Renew, &ping);
+        }
+    }
+
     /// Hands the request to one provider or hub, or starts to dial it.
     pub(in crate::hub) fn hand(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        view: RequestView<'_>,
         key: RequestKey,
         choice: RequestTarget,
         relay: bool,
     ) -> Result<(), Reason> {
-        if !relay && self.requests.get(key).is_some_and(|asked| asked.is_dialled) {
+        let now = core.now;
+        if !relay && self.table.get(key).is_some_and(|asked| asked.is_dialled) {
             // The requester's home relays it, if anybody does.
             return Err(Reason::NoTransport);
         }
-        let reply_to = if relay { Vec::new() } else { self.reply_to(now, key, choice, DialAttempt::First) };
-        let asked = self.requests.get(key).ok_or(Reason::Cancelled)?;
+        let reply_to = if relay { Vec::new() } else { self.reply_to(core, view, key, choice, DialAttempt::First) };
+        let asked = self.table.get(key).ok_or(Reason::Cancelled)?;
         let allowed = asked.transports();
         let relay = reply_to.is_empty();
         if relay && asked.named_requester().is_some() {
@@ -41,100 +56,104 @@ impl Hub {
             return Err(Reason::NoTransport);
         }
         // Hubs may use any transport among themselves.
-        if relay && !asked.is_from_hub() && !self.remotes.uses(asked.connection, allowed) {
+        if relay && !asked.is_from_hub() && !core.remotes.uses(asked.connection, allowed) {
             return Err(Reason::NoTransport);
         }
         let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };
         let (service, requester_connection) = (asked.spec.service, asked.connection);
         let what = (service, asked.spec.delivery_preferences());
-        let Some(connection) = self.remotes.best_connection(choice.remote(), wanted) else {
-            return self.dial_for(now, key, choice, allowed);
+        let Some(connection) = core.remotes.best_connection(choice.remote(), wanted) else {
+            return self.dial_for(core, view, key, choice, allowed);
         };
         let relay = match relay {
-            true => Some(self.open_relay(now, key, requester_connection, (choice.remote(), connection), what)?),
+            true => {
+                Some(self.relays.open_relay(core, key, requester_connection, (choice.remote(), connection), what)?)
+            }
             false => {
-                self.grant_copy(now, key, choice)?;
+                self.grant_copy(core, view, key, choice)?;
                 None
             }
         };
         match choice {
             RequestTarget::Node(node) => {
-                let is_call = self.requests.get(key).is_some_and(RoutedRequest::is_connect);
+                let is_call = self.table.get(key).is_some_and(RoutedRequest::is_connect);
                 if !is_call && !self.joins_reflected(key, node) {
-                    self.directory.deduct(node, service);
+                    self.effects.push_back(RequestEffect::Asked { node, service });
                 }
-                self.counters.forwards += 1;
+                core.counters.forwards += 1;
             }
-            RequestTarget::Hub { .. } => self.counters.requests_routed += 1,
+            RequestTarget::Hub { .. } => core.counters.requests_routed += 1,
         }
-        self.send_on(now, key, connection, choice, relay, reply_to);
-        let hop_due = self.hop_due(now, connection, choice);
+        self.send_on(core, key, connection, choice, relay, reply_to);
+        let hop_due = core.hop_due(connection, choice);
         let (repeated, accepted) = (false, false);
-        self.requests
-            .set_stage(key, RequestStage::Handed { to: choice, relay, sent: now, repeated, accepted, hop_due });
+        self.table.set_stage(key, RequestStage::Handed { to: choice, relay, sent: now, repeated, accepted, hop_due });
         if relay.is_none() {
-            self.tell_grant(now, key);
-            choice.node().into_iter().for_each(|node| self.tell_provider(key, node));
-            choice.provider().into_iter().for_each(|provider| self.hand_keys(now, key, provider));
+            self.tell_grant(core, view, key);
+            choice.node().into_iter().for_each(|node| self.tell_provider(core, key, node));
+            choice.provider().into_iter().for_each(|provider| self.hand_keys(core, key, provider));
         }
-        let Some(asked) = self.requests.get(key) else { return Ok(()) };
+        let Some(asked) = self.table.get(key) else { return Ok(()) };
         if !asked.is_from_hub() {
-            self.counters.count_outcome(asked.spec.service, asked.mode, RequestOutcome::Handed);
+            core.counters.count_outcome(asked.spec.service, asked.mode, RequestOutcome::Handed);
         }
-        self.report_handed(now, key, choice, relay.is_some());
+        self.report_handed(core, key, choice, relay.is_some());
         Ok(())
     }
 
     /// What was tried is in vain: goes on to the next one.
-    pub(in crate::hub) fn try_next(&mut self, now: Time, key: RequestKey, reason: Reason) {
+    pub(in crate::hub) fn try_next(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        reason: Reason,
+    ) {
         self.record_reason(key, reason);
-        self.advance(now, key);
+        self.advance(core, view, key);
     }
 
     /// Where the provider can answer over a transport that the request allows.
     pub(super) fn reply_to(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        view: RequestView<'_>,
         key: RequestKey,
         to: RequestTarget,
         turn: DialAttempt,
     ) -> Vec<Address> {
-        let Some(asked) = self.requests.get(key) else { return Vec::new() };
+        let Some(asked) = self.table.get(key) else { return Vec::new() };
         let (allowed, requester, is_own) = (asked.transports(), asked.requester, !asked.is_from_hub());
         let seen_over = asked.connection;
         let mut addresses = match is_own {
             // The hub before has chosen among them.
             false => asked.reply_to.clone(),
-            true => self.directory.get(requester).map_or(Vec::new(), |entry| entry.addresses()),
+            true => view.records.get(requester).map_or(Vec::new(), |entry| entry.addresses()),
         };
         if is_own {
-            self.add_seen(seen_over, &mut addresses);
+            core.add_seen(seen_over, &mut addresses);
         }
         addresses.retain(|address| allowed.contains(address.scheme));
         if is_own {
-            addresses = self.dialable(now, requester, &addresses, turn);
+            addresses = core.dialable(requester, &addresses, turn);
         }
-        match self.remotes.best_connection(to.remote(), SchemeSet::ALL) {
-            Some(connection) => self.shareable(connection, addresses),
+        match core.remotes.best_connection(to.remote(), SchemeSet::ALL) {
+            Some(connection) => core.shareable(connection, addresses),
             None => addresses,
         }
     }
 
-    /// When another hub should have said that it has a request.
-    fn hop_due(&self, now: Time, connection: ConnectionId, to: RequestTarget) -> Option<Time> {
-        to.node().is_none().then(|| now + self.remotes.answer_timeout(connection))
-    }
-
     pub(super) fn send_on(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
         key: RequestKey,
         connection: ConnectionId,
         to: RequestTarget,
         relay: Option<RequestId>,
         reply_to: Vec<Address>,
     ) {
-        let Some(asked) = self.requests.get(key) else { return };
+        let now = core.now;
+        let Some(asked) = self.table.get(key) else { return };
         let left = asked.until.since(now).as_millis();
         let deadline_ms = u32::try_from(left).unwrap_or(u32::MAX);
         let id = relay.unwrap_or(key.id);
@@ -153,155 +172,182 @@ impl Hub {
             spec: asked.spec.clone(),
             deadline_ms,
             route: Some(Route { requester: asked.requester, reply_to, hop }),
-            copy_target: self.copy_onward(asked, relay.is_some()),
+            copy_target: core.copy_onward(asked, relay.is_some()),
             connect_to: asked.connect_to,
         }));
-        self.send(connection, Channel::Datagram, Traffic::Lookup, &message);
+        core.send(connection, Channel::Datagram, Traffic::Lookup, &message);
     }
 
     /// The provider has no connection of a wanted transport: dials it, if its record
     /// has an address for one and the request is to be relayed.
     pub(super) fn dial_for(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        view: RequestView<'_>,
         key: RequestKey,
         choice: RequestTarget,
         allowed: SchemeSet,
     ) -> Result<(), Reason> {
-        let node = choice.node().filter(|node| self.remotes.is_up(*node)).ok_or(Reason::Unreachable)?;
-        let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
+        let node = choice.node().filter(|node| core.remotes.is_up(*node)).ok_or(Reason::Unreachable)?;
+        let mut addresses = view.records.get(node).map_or(Vec::new(), |entry| entry.addresses());
         addresses.retain(|address| allowed.contains(address.scheme));
-        let addresses = self.dialable(now, node, &addresses, DialAttempt::First);
-        if addresses.is_empty() || !self.dial_provider(node, allowed, addresses, key) {
+        let addresses = core.dialable(node, &addresses, DialAttempt::First);
+        if addresses.is_empty() || !core.dial_provider(node, allowed, addresses, key) {
             return Err(Reason::NoTransport);
         }
-        self.requests.set_stage(key, RequestStage::Dialling(choice));
+        self.table.set_stage(key, RequestStage::Dialling(choice));
         Ok(())
     }
 
     /// The dial that the request waited for has ended.
-    pub(in crate::hub) fn dialled_for(&mut self, now: Time, key: RequestKey, node: NodeId, reached: bool) {
-        let Some(RoutedRequest { stage: RequestStage::Dialling(choice), .. }) = self.requests.get(key) else { return };
+    pub(in crate::hub) fn dialled_for(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        node: NodeId,
+        reached: bool,
+    ) {
+        let Some(RoutedRequest { stage: RequestStage::Dialling(choice), .. }) = self.table.get(key) else { return };
         let choice = *choice;
         if choice.node() != Some(node) {
             return;
         }
-        let handed = if reached { self.hand(now, key, choice, true) } else { Err(Reason::NoTransport) };
+        let handed = if reached { self.hand(core, view, key, choice, true) } else { Err(Reason::NoTransport) };
         if let Err(reason) = handed {
             self.record_reason(key, reason);
-            self.advance(now, key);
+            self.advance(core, view, key);
         }
     }
 
     /// The remote asks again: it has heard nothing, or not everything.
-    pub(super) fn repeat(&mut self, now: Time, key: RequestKey, connection: ConnectionId) {
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+    pub(in crate::hub) fn repeat(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        connection: ConnectionId,
+    ) {
+        let now = core.now;
+        let Some(asked) = self.table.get_mut(key) else { return };
         asked.connection = connection;
         match &mut asked.stage {
             RequestStage::LookingUp | RequestStage::Dialling(_) => {}
-            RequestStage::Held { .. } => self.retry_held(now, key),
-            RequestStage::Declined { .. } => self.send_refusal(key),
+            RequestStage::Held { .. } => self.retry_held(core, view, key),
+            RequestStage::Declined { .. } => self.send_refusal(core, key),
             RequestStage::Handed { to, relay, sent, accepted, .. } if to.node().is_none() => {
                 let (to, relay, sent, accepted) = (*to, *relay, *sent, *accepted);
                 if now >= sent + REPEAT_PAUSE && !accepted {
-                    self.resend_to_hub(now, key, to, relay);
+                    self.resend_to_hub(core, view, key, to, relay);
                 }
             }
             RequestStage::Handed { to, relay, sent, repeated, accepted, .. } => {
                 let (to, relay) = (*to, *relay);
-                let Some(way) = self.remotes.best_connection(to.remote(), SchemeSet::ALL) else {
-                    return self.give_up(now, key, to, relay, Reason::Unreachable);
+                let Some(way) = core.remotes.best_connection(to.remote(), SchemeSet::ALL) else {
+                    return self.give_up(core, view, key, to, relay, Reason::Unreachable);
                 };
-                let may_still_answer = *repeated && now < *sent + self.remotes.answer_timeout(way);
+                let may_still_answer = *repeated && now < *sent + core.remotes.answer_timeout(way);
                 if may_still_answer {
                     return;
                 }
                 // At the first repetition another one serves, if there is one.
-                let is_late = now >= *sent + self.remotes.answer_timeout(way) && !asked.choices.is_empty();
+                let is_late = now >= *sent + core.remotes.answer_timeout(way) && !asked.choices.is_empty();
                 if (*repeated || is_late) && !*accepted {
-                    return self.give_up(now, key, to, relay, Reason::Unreachable);
+                    return self.give_up(core, view, key, to, relay, Reason::Unreachable);
                 }
                 (*sent, *repeated) = (now, true);
-                self.counters.repeats += 1;
-                self.hand_again(now, key, way, to, relay);
+                core.counters.repeats += 1;
+                self.hand_again(core, view, key, way, to, relay);
             }
         }
     }
 
     /// The repetition goes the same way as the request, which must be
     /// confirmed anew.
-    fn resend_to_hub(&mut self, now: Time, key: RequestKey, to: RequestTarget, relay: Option<RequestId>) {
-        let Some(connection) = self.connection_to(to.remote()) else {
-            return self.give_up(now, key, to, relay, Reason::Unreachable);
+    fn resend_to_hub(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        to: RequestTarget,
+        relay: Option<RequestId>,
+    ) {
+        let now = core.now;
+        let Some(connection) = core.connection_to(to.remote()) else {
+            return self.give_up(core, view, key, to, relay, Reason::Unreachable);
         };
-        self.counters.repeats += 1;
-        let hop_due = self.hop_due(now, connection, to);
+        core.counters.repeats += 1;
+        let hop_due = core.hop_due(connection, to);
         let (repeated, accepted) = (true, false);
-        self.requests.set_stage(key, RequestStage::Handed { to, relay, sent: now, repeated, accepted, hop_due });
-        self.hand_again(now, key, connection, to, relay);
+        self.table.set_stage(key, RequestStage::Handed { to, relay, sent: now, repeated, accepted, hop_due });
+        self.hand_again(core, view, key, connection, to, relay);
     }
 
     /// A hub has not said in time that it has the request: the next one is asked,
     /// and this one again in the end, more often if there is no other.
-    pub(super) fn on_hop_timeout(&mut self, now: Time, key: RequestKey) {
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+    pub(in crate::hub) fn on_hop_timeout(&mut self, core: &mut HubCore, view: RequestView<'_>, key: RequestKey) {
+        let Some(asked) = self.table.get_mut(key) else { return };
         let RequestStage::Handed { to: RequestTarget::Hub { hub, way, named, silences }, relay, .. } = asked.stage
         else {
             return;
         };
         let to = RequestTarget::Hub { hub, way, named, silences };
-        self.counters.hop_timeouts += 1;
+        core.counters.hop_timeouts += 1;
         let asks = if asked.choices.is_empty() { ASKS } else { ASKS - 1 };
         if silences + 1 < asks {
             asked.choices.push_back(RequestTarget::Hub { hub, way, named, silences: silences + 1 });
         }
         let is_first = silences == 0 && way == RouteDirection::Down;
-        if let Some((provider, _)) = named.filter(|(node, _)| is_first && self.remotes.is_up(*node)) {
+        if let Some((provider, _)) = named.filter(|(node, _)| is_first && core.remotes.is_up(*node)) {
             // Nothing has to be between it and this hub.
             let itself = RequestTarget::Node(provider);
             asked.choices.retain(|choice| *choice != itself);
             asked.rest.retain(|choice| *choice != itself);
             asked.choices.push_front(itself);
         }
-        self.remotes.mark_unresponsive(hub);
-        self.give_up(now, key, to, relay, Reason::for_silence(way));
+        core.remotes.mark_unresponsive(hub);
+        self.give_up(core, view, key, to, relay, Reason::for_silence(way));
     }
 
     /// The first answer to a request that was not repeated measures the way.
-    pub(super) fn time_hop(&mut self, now: Time, from: Sender, key: RequestKey) {
+    pub(in crate::hub) fn time_hop(&mut self, core: &mut HubCore, from: Sender, key: RequestKey) {
+        let now = core.now;
         if let Some(RoutedRequest {
             stage: RequestStage::Handed { sent, repeated: false, hop_due: Some(_), .. }, ..
-        }) = self.requests.get(key)
+        }) = self.table.get(key)
         {
-            self.remotes.record_rtt(from.connection, now.since(*sent));
+            core.remotes.record_rtt(from.connection, now.since(*sent));
         }
     }
 
     /// A hub has the request and takes care of it.
     pub(in crate::hub) fn on_request_ack(&mut self, key: RequestKey) {
         let Some(RoutedRequest { stage: RequestStage::Handed { to, relay, sent, repeated, accepted, .. }, .. }) =
-            self.requests.get(key)
+            self.table.get(key)
         else {
             return;
         };
         let (to, relay, sent, repeated, accepted) = (*to, *relay, *sent, *repeated, *accepted);
-        self.requests.set_stage(key, RequestStage::Handed { to, relay, sent, repeated, accepted, hop_due: None });
+        self.table.set_stage(key, RequestStage::Handed { to, relay, sent, repeated, accepted, hop_due: None });
     }
 
     pub(super) fn hand_again(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        view: RequestView<'_>,
         key: RequestKey,
         connection: ConnectionId,
         to: RequestTarget,
         relay: Option<RequestId>,
     ) {
-        let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(now, key, to, DialAttempt::Again) };
+        let now = core.now;
+        let reply_to =
+            if relay.is_some() { Vec::new() } else { self.reply_to(core, view, key, to, DialAttempt::Again) };
         if relay.is_none() && reply_to.is_empty() {
             // What could be dialled before cannot be any more.
-            if let Err(reason) = self.hand(now, key, to, true) {
+            if let Err(reason) = self.hand(core, view, key, to, true) {
                 self.record_reason(key, reason);
-                self.advance(now, key);
+                self.advance(core, view, key);
             }
             return;
         }
@@ -309,52 +355,60 @@ impl Hub {
             self.relays.renew(now, relay);
         }
         let connection = relay.and_then(|relay| self.relays.provider_connection(relay)).unwrap_or(connection);
-        self.send_on(now, key, connection, to, relay, reply_to);
+        self.send_on(core, key, connection, to, relay, reply_to);
         if relay.is_none() {
-            self.tell_grant(now, key);
-            to.provider().into_iter().for_each(|provider| self.hand_keys(now, key, provider));
+            self.tell_grant(core, view, key);
+            to.provider().into_iter().for_each(|provider| self.hand_keys(core, key, provider));
         }
     }
 
     /// The provider is silent: goes on to the next, and holds it back if it was asked twice.
     pub(super) fn give_up(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        view: RequestView<'_>,
         key: RequestKey,
         to: RequestTarget,
         relay: Option<RequestId>,
         reason: Reason,
     ) {
-        let once = self.requests.get(key).is_some_and(|asked| {
-            matches!(asked.stage, RequestStage::Handed { repeated: false, .. }) && self.remotes.is_up(to.remote())
+        let once = self.table.get(key).is_some_and(|asked| {
+            matches!(asked.stage, RequestStage::Handed { repeated: false, .. }) && core.remotes.is_up(to.remote())
         });
         // One silence may be loss: the provider goes behind the others, and stays listed.
         if let Some(node) = to.node().filter(|_| !once) {
-            self.suspend_silent(node);
+            self.suspend_silent(core, node);
         }
-        self.note_failure(to);
-        self.report(now, key, HopAction::TimedOut, to.remote(), Some(reason));
+        self.note_failure(core, to);
+        self.report(core, key, HopAction::TimedOut, to.remote(), Some(reason));
         if let Some(relay) = relay {
-            self.end_relay(relay, None, Some(Reason::Cancelled));
+            self.relays.end_relay(core, relay, None, Some(Reason::Cancelled));
         }
         self.record_reason(key, reason);
-        self.advance(now, key);
-    }
-
-    /// Suspends a provider until it speaks, and has it speak if it lives.
-    fn suspend_silent(&mut self, node: NodeId) {
-        self.counters.suspensions += 1;
-        self.directory.suspend(node);
-        if let Some(connection) = self.connection_to(node) {
-            self.send(connection, Channel::Datagram, Traffic::Renew, &Message::Probe(ProbeMessage::Ping(0)));
-        }
+        self.advance(core, view, key);
     }
 
     /// The flow's provider is gone before it accepted.
-    pub(in crate::hub) fn provider_lost(&mut self, now: Time, key: RequestKey, relay: RequestId) {
-        if self.requests.get(key).and_then(RoutedRequest::relay) == Some(relay) {
+    pub(in crate::hub) fn provider_lost(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        relay: RequestId,
+    ) {
+        if self.table.get(key).and_then(RoutedRequest::relay) == Some(relay) {
             self.record_reason(key, Reason::Unreachable);
-            self.advance(now, key);
+            self.advance(core, view, key);
         }
+    }
+}
+
+impl Registry {}
+
+impl HubCore {
+    /// When another hub should have said that it has a request.
+    fn hop_due(&self, connection: ConnectionId, to: RequestTarget) -> Option<Time> {
+        let now = self.now;
+        to.node().is_none().then(|| now + self.remotes.answer_timeout(connection))
     }
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::routed_request::{RequestStage, RoutedRequest};
 use super::table::RequestKey;
 use crate::directory::DirectoryQuery;
-use crate::hub::{Hub, MAX_PER_WAKE};
+use crate::hub::MAX_PER_WAKE;
+use crate::hub::core::HubCore;
+use crate::hub::requests::{RequestView, Requests};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::scope::Scope;
@@ -24,31 +26,32 @@ const MARGIN: Duration = Duration::from_millis(500);
 /// The queries of requests that may be held. No more than there are requests.
 pub(super) type HoldableQueries = BTreeMap<RequestKey, (DirectoryQuery, Scope)>;
 
-impl Hub {
+impl Requests {
     /// Holds a request of a node that nobody known serves, if that may change in time. Returns
     /// whether it does.
-    pub(super) fn hold(&mut self, now: Time, key: RequestKey) -> bool {
-        let Some(asked) = self.requests.get(key).filter(|asked| !asked.is_from_hub()) else { return false };
-        if !self.requests.early.contains_key(&key) {
+    pub(in crate::hub) fn hold(&mut self, core: &mut HubCore, key: RequestKey) -> bool {
+        let now = core.now;
+        let Some(asked) = self.table.get(key).filter(|asked| !asked.is_from_hub()) else { return false };
+        if !self.table.early.contains_key(&key) {
             return false;
         }
-        let back = self.started.map_or(now, |started| started + self.config.lease / 3);
+        let back = core.started.map_or(now, |started| started + core.config.lease / 3);
         let trip =
-            self.remotes.connections.get(&asked.connection).map_or(Duration::ZERO, |connection| connection.rtt.pto());
+            core.remotes.connections.get(&asked.connection).map_or(Duration::ZERO, |connection| connection.rtt.pto());
         let margin = MARGIN.max(trip * 2);
         let until = back.min(asked.came + GRACE).min(Time::ZERO + asked.until.since(Time::ZERO + margin));
         if until <= now {
             return false;
         }
-        self.requests.set_stage(key, RequestStage::Held { until });
-        self.send_pending(key);
+        self.table.set_stage(key, RequestStage::Held { until });
+        self.send_pending(core, key);
         true
     }
 
     /// Tells the requester that its request is taken care of.
-    pub(super) fn send_pending(&mut self, key: RequestKey) {
-        let Some(connection) = self.requests.get(key).map(|asked| asked.connection) else { return };
-        self.send(
+    pub(super) fn send_pending(&mut self, core: &mut HubCore, key: RequestKey) {
+        let Some(connection) = self.table.get(key).map(|asked| asked.connection) else { return };
+        core.send(
             connection,
             Channel::Datagram,
             Traffic::Lookup,
@@ -56,28 +59,29 @@ impl Hub {
         );
     }
 
-    /// A node has come that may be what held requests wait for.
-    pub(in crate::hub) fn serve_held(&mut self, now: Time, node: NodeId) {
-        let Some(entry) = self.directory.get(node) else { return };
+    /// The held requests that a node which has come may serve.
+    pub(in crate::hub) fn held_for(&self, view: RequestView<'_>, node: NodeId) -> Vec<RequestKey> {
+        if self.table.held.is_empty() {
+            return Vec::new();
+        }
+        let Some(entry) = view.records.get(node) else { return Vec::new() };
         let (services, cell) = (entry.services(), entry.cell());
         let fits = |query: &DirectoryQuery| {
             services.contains(query.service) && query.area.contains(cell) && query.except != Some(node)
         };
-        let is_for = |key: &RequestKey| self.requests.early.get(key).is_some_and(|(query, _)| fits(query));
-        for key in self.requests.held.iter().copied().filter(is_for).take(MAX_PER_WAKE).collect::<Vec<_>>() {
-            self.retry_held(now, key);
-        }
+        let is_for = |key: &RequestKey| self.table.early.get(key).is_some_and(|(query, _)| fits(query));
+        self.table.held.iter().copied().filter(is_for).take(MAX_PER_WAKE).collect()
     }
 
     /// Looks once more for somebody who serves a held request.
-    pub(super) fn retry_held(&mut self, now: Time, key: RequestKey) {
-        let Some((query, scope)) = self.requests.early.get(&key).copied() else { return };
-        self.requests.set_stage(key, RequestStage::LookingUp);
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+    pub(in crate::hub) fn retry_held(&mut self, core: &mut HubCore, view: RequestView<'_>, key: RequestKey) {
+        let Some((query, scope)) = self.table.early.get(&key).copied() else { return };
+        self.table.set_stage(key, RequestStage::LookingUp);
+        let Some(asked) = self.table.get_mut(key) else { return };
         (asked.reason, asked.climbed) = (Reason::NotFound, false);
         match asked.named_provider() {
-            Some(provider) => self.choose_named(now, key, provider),
-            None => self.choose_or_lookup(now, key, (query.area, scope), query),
+            Some(provider) => self.choose_named(core, view, key, provider),
+            None => self.choose_or_lookup(core, view, key, (query.area, scope), query),
         }
     }
 }

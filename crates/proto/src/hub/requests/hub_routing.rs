@@ -6,61 +6,76 @@ use super::routed_request::{PassedRequest, RequestStage, RequestTarget, RoutedRe
 use super::table::RequestKey;
 use crate::directory::{DirectoryEntry, DirectoryQuery, SearchPurpose};
 use crate::grid::Area;
+use crate::hub::Sender;
+use crate::hub::core::HubCore;
+use crate::hub::requests::{RequestView, Requests};
 use crate::hub::route::RoutePlan;
 use crate::hub::tree::Relation;
-use crate::hub::{Hub, Sender};
 use crate::ids::{NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::scope::Scope;
-use crate::time::Time;
 use crate::wire::{Decline, HubHop, Message, Reason, RequestMessage, RouteDirection};
 
-impl Hub {
+impl Requests {
     /// Another hub passes a request on to this one.
-    pub(in crate::hub) fn handle_passed_request(&mut self, now: Time, from: Sender, mut passed: PassedRequest) {
+    pub(in crate::hub) fn handle_passed_request(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        from: Sender,
+        mut passed: PassedRequest,
+    ) {
         let (id, hop, relay) = (passed.request.id, passed.hop, passed.reply_to.is_empty());
-        passed.reply_to = self.told_by_hub(from.connection, passed.reply_to);
+        passed.reply_to = core.told_by_hub(from.connection, passed.reply_to);
         let key = RequestKey { requester: if relay { from.node } else { passed.requester }, id };
         let requester = (!relay).then_some(passed.requester);
         let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
         let decline =
             |reason| Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester }));
-        if !self.is_valid_target(from, &passed.request, hop) {
-            return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(Reason::NotAllowed));
+        if !self.is_valid_target(core, view, from, &passed.request, hop) {
+            return core.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(Reason::NotAllowed));
         }
-        if self.serve_overflow_hub(now, from, key, &passed.request) {
+        if self.serve_overflow_hub(core, view, from, key, &passed.request) {
             return;
         }
-        if self.requests.get(key).is_some_and(|asked| asked.is_same(&passed)) {
-            return self.handle_passed_duplicate(now, from, key, &passed, &taken);
+        if self.table.get(key).is_some_and(|asked| asked.is_same(&passed)) {
+            return self.handle_passed_duplicate(core, view, from, key, &passed, &taken);
         }
         let is_known = hop.direction == RouteDirection::Overflow
-            && self.requests.get(key).is_some_and(|asked| asked.nonce == passed.request.nonce);
-        let connected = hop.provider.is_some_and(|provider| self.remotes.is_up(provider));
-        let reason = if self.leaving.is_some() && !connected {
+            && self.table.get(key).is_some_and(|asked| asked.nonce == passed.request.nonce);
+        let connected = hop.provider.is_some_and(|provider| core.remotes.is_up(provider));
+        let reason = if core.leaving.is_some() && !connected {
             Some(Reason::Leaving)
         } else if !relay && passed.reply_to.is_empty() {
             Some(Reason::NoTransport)
-        } else if hop.direction == RouteDirection::Up && !matches!(self.relation(from.node), Some(Relation::Child(_))) {
+        } else if hop.direction == RouteDirection::Up && !matches!(core.relation(from.node), Some(Relation::Child(_))) {
             // It has not enrolled, or that has not arrived yet.
             Some(Reason::Unreachable)
         } else if is_known {
             // What this hub could not do it is not to do for another one.
             Some(Reason::NotFound)
         } else {
-            (!self.admit(from.node)).then_some(Reason::TooMany)
+            (!self.admit(core, from.node)).then_some(Reason::TooMany)
         };
         if let Some(reason) = reason {
-            return self.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(reason));
+            return core.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(reason));
         }
-        self.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
-        self.begin_passed(now, key, from, passed);
+        core.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
+        self.begin_passed(core, view, key, from, passed);
     }
 
-    fn begin_passed(&mut self, now: Time, key: RequestKey, from: Sender, passed: PassedRequest) {
+    fn begin_passed(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        from: Sender,
+        passed: PassedRequest,
+    ) {
+        let now = core.now;
         let (service, requester) = (passed.request.spec.service, passed.requester);
         let HubHop { cell, provider, .. } = passed.hop;
-        self.remember(key, from, RoutedRequest::by_hub(now, from, passed));
+        self.remember(core, key, from, RoutedRequest::by_hub(now, from, passed));
         match provider {
             None => {
                 let (area, count) = (Area::Exact(cell), DEFAULT_CONSIDERED);
@@ -73,35 +88,42 @@ impl Hub {
                     aim: SearchPurpose::Serve,
                     names: None,
                 };
-                self.choose_or_lookup(now, key, (area, Scope::Anywhere), query);
+                self.choose_or_lookup(core, view, key, (area, Scope::Anywhere), query);
             }
-            Some(provider) if self.requests.get(key).is_some_and(RoutedRequest::is_overflow_here) => {
+            Some(provider) if self.table.get(key).is_some_and(RoutedRequest::is_overflow_here) => {
                 let named = Some((provider, cell));
                 let back = RequestTarget::Hub { hub: from.node, way: RouteDirection::Down, named, silences: 0 };
-                if let Some(asked) = self.requests.table.get_mut(&key) {
+                if let Some(asked) = self.table.get_mut(key) {
                     (asked.climbed, asked.choices) = (true, [back].into());
                 }
-                self.advance(now, key);
+                self.advance(core, view, key);
             }
-            Some(provider) => self.choose_named(now, key, provider),
+            Some(provider) => self.choose_named(core, view, key, provider),
         }
     }
 
     /// Only one provider is meant: it is here, where it went, or sought.
-    pub(super) fn choose_named(&mut self, now: Time, key: RequestKey, provider: NodeId) {
-        let Some(asked) = self.requests.get(key) else { return };
+    pub(in crate::hub) fn choose_named(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        key: RequestKey,
+        provider: NodeId,
+    ) {
+        let _now = core.now;
+        let Some(asked) = self.table.get(key) else { return };
         let (service, cell, is_carried, requester) =
             (asked.spec.service, asked.cell, asked.is_from_hub(), asked.remote);
         // A node that is connected knows best what it offers, wherever its record is by now.
-        let (connected, held) = (self.remotes.is_up(provider), self.directory.get(provider));
+        let (connected, held) = (core.remotes.is_up(provider), view.records.get(provider));
         // A call is for the node, whatever that offers.
         let offers = |entry: DirectoryEntry<'_>| asked.is_connect() || entry.services().contains(service);
         let offered = held.map_or(connected, offers);
-        let moved = self.moved_to(now, provider).filter(|hub| *hub != requester);
-        if !offered && moved.is_none() && self.has_moved(now, provider) {
+        let moved = view.records.moved_to(core, provider).filter(|hub| *hub != requester);
+        if !offered && moved.is_none() && view.records.has_moved(core, provider) {
             // It is found elsewhere in a moment: for another hub as if this one were leaving.
             let reason = if is_carried { Reason::Leaving } else { Reason::Unreachable };
-            return self.decline(now, key, reason);
+            return self.decline(core, key, reason);
         }
         let there = |hub| RequestTarget::Hub {
             hub,
@@ -111,28 +133,30 @@ impl Hub {
         };
         // Of one copy for all, its home is asked first: this hub may be about to stand by for it.
         let elsewhere = offered && held.is_none() && asked.is_reflected() && !is_carried && cell.is_some();
-        let choice = if offered { Some(self.choice(key, provider)) } else { moved.map(there) };
-        if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.may_go_on() || offered) {
+        let choice = if offered { Some(self.choice(core, view, key, provider)) } else { moved.map(there) };
+        if let Some(asked) = self.table.get_mut(key).filter(|asked| asked.may_go_on() || offered) {
             // Who is here is nowhere else.
             asked.climbed = offered && !elsewhere;
             let choices = if elsewhere { None } else { choice };
             asked.choices.extend(choices);
             asked.rest.extend(choice.filter(|_| elsewhere));
         }
-        self.advance(now, key);
+        self.advance(core, view, key);
     }
 
     /// The hub has this request already, from the same remote or along
     /// another way.
     fn handle_passed_duplicate(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        view: RequestView<'_>,
         from: Sender,
         key: RequestKey,
         passed: &PassedRequest,
         taken: &Message,
     ) {
-        let Some(asked) = self.requests.get(key) else { return };
+        let now = core.now;
+        let Some(asked) = self.table.get(key) else { return };
         let (same, of_node) = (asked.remote == from.node, !asked.is_from_hub());
         let is_beyond = match asked.stage {
             RequestStage::Handed { to: RequestTarget::Hub { way, .. }, .. } => way != RouteDirection::Down,
@@ -155,17 +179,17 @@ impl Hub {
             // what this hub has for it, it has found already.
             let (id, requester) = (key.id, Some(key.requester));
             let decline = Decline { id, reason: Reason::NotFound, retry_after_ms: None, requester };
-            return self.send(
+            return core.send(
                 from.connection,
                 Channel::Datagram,
                 Traffic::Lookup,
                 &Message::Request(RequestMessage::Decline(decline)),
             );
         }
-        if !same && !of_node && !self.admit_of(from.node) {
+        if !same && !of_node && !self.admit_of(core, from.node) {
             let (id, requester) = (key.id, Some(key.requester));
             let decline = Decline { id, reason: Reason::TooMany, retry_after_ms: None, requester };
-            return self.send(
+            return core.send(
                 from.connection,
                 Channel::Datagram,
                 Traffic::Lookup,
@@ -173,30 +197,30 @@ impl Hub {
             );
         }
         if !refused {
-            self.send(from.connection, Channel::Datagram, Traffic::Lookup, taken);
+            core.send(from.connection, Channel::Datagram, Traffic::Lookup, taken);
         }
         if !same && !of_node {
-            self.change_requesting_hub(key, from);
+            self.change_requesting_hub(core, key, from);
             self.grant_again(key, passed.request.copy_target);
         }
         if !is_copy && !of_node {
-            self.repeat(now, key, from.connection);
+            self.repeat(core, view, key, from.connection);
         }
     }
 
     /// A second hub passes the same request on: the one who asked last is the
     /// one who waits for a refusal.
-    fn change_requesting_hub(&mut self, key: RequestKey, from: Sender) {
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+    fn change_requesting_hub(&mut self, core: &mut HubCore, key: RequestKey, from: Sender) {
+        let Some(asked) = self.table.get_mut(key) else { return };
         let before = std::mem::replace(&mut asked.remote, from.node);
         asked.connection = from.connection;
         asked.route_plan = asked.route_plan.map(|plan| RoutePlan { from: Some(from.node), ..plan });
-        if let Some(before) = self.remotes.get_mut(before)
+        if let Some(before) = core.remotes.get_mut(before)
             && let Some(place) = before.requests.iter().rposition(|other| *other == key)
         {
             before.requests.remove(place);
         }
-        if let Some(remote) = self.remotes.get_mut(from.node) {
+        if let Some(remote) = core.remotes.get_mut(from.node) {
             remote.requests.push_back(key);
         }
     }
@@ -204,50 +228,51 @@ impl Hub {
     /// A hub says that it has a request, or which provider has it.
     pub(in crate::hub) fn handle_request_ack(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
+        view: RequestView<'_>,
         from: Sender,
         (id, requester): (RequestId, Option<NodeId>),
         provider: Option<NodeId>,
-    ) {
+    ) -> bool {
         match self.handed_to(from, id, requester) {
             Some((key, to)) => {
-                self.time_hop(now, from, key);
+                self.time_hop(core, from, key);
                 self.on_request_ack(key);
                 if let Some(provider) = provider {
-                    self.found_provider(now, key, provider);
-                    self.tell_provider(key, provider);
+                    self.found_provider(core, view, key, provider);
+                    self.tell_provider(core, key, provider);
                     if to.provider().is_none() {
-                        self.hand_keys(now, key, provider);
+                        self.hand_keys(core, key, provider);
                     }
                 }
             }
-            None if requester.is_none() && self.confirm_hub_lookup(now, from.node, id) => {}
-            None => self.counters.stray += 1,
+            None => return false,
         }
+        true
     }
 
     /// Tells the hub that has passed on a request for a reflected stream which
     /// provider has it.
-    pub(super) fn tell_provider(&mut self, key: RequestKey, provider: NodeId) {
-        let Some(asked) = self.requests.get(key).filter(|asked| asked.is_from_hub() && asked.is_reflected()) else {
+    pub(in crate::hub) fn tell_provider(&mut self, core: &mut HubCore, key: RequestKey, provider: NodeId) {
+        let Some(asked) = self.table.get(key).filter(|asked| asked.is_from_hub() && asked.is_reflected()) else {
             return;
         };
         let (connection, requester) = (asked.connection, asked.named_requester());
         let found = Message::Request(RequestMessage::RequestAck { id: key.id, requester, provider: Some(provider) });
-        self.send(connection, Channel::Datagram, Traffic::Lookup, &found);
+        core.send(connection, Channel::Datagram, Traffic::Lookup, &found);
     }
 
     /// A hub's last connection is gone. Success is silent, so what it has taken is
     /// most likely served, or else the requester asks again; what it has not
     /// confirmed goes on at once.
-    pub(in crate::hub) fn requests_lost_hub(&mut self, now: Time, gone: NodeId) {
-        let unconfirmed = self.requests.hops.iter().filter_map(|(_, key)| match self.requests.get(*key)?.stage {
+    pub(in crate::hub) fn requests_lost_hub(&mut self, core: &mut HubCore, view: RequestView<'_>, gone: NodeId) {
+        let unconfirmed = self.table.hops.iter().filter_map(|(_, key)| match self.table.get(*key)?.stage {
             RequestStage::Handed { to: RequestTarget::Hub { hub, way, .. }, .. } if hub == gone => Some((*key, way)),
             _ => None,
         });
         for (key, way) in unconfirmed.collect::<Vec<_>>() {
             self.record_reason(key, Reason::for_silence(way));
-            self.advance(now, key);
+            self.advance(core, view, key);
         }
     }
 }

@@ -18,11 +18,26 @@ mod trace;
 #[cfg(test)]
 mod views;
 
+use bytes::Bytes;
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Hub, HubKind, HubLimit, MAX_PER_WAKE, Sender};
-use crate::ids::{NodeId, Nonce};
-use crate::time::Time;
+use super::{HubKind, HubLimit, MAX_PER_WAKE, Sender};
+use crate::address::SchemeSet;
+use crate::directory::{DirectoryQuery, Hit};
+use crate::grid::Cell;
+use crate::hub::core::HubCore;
+use crate::hub::hub_lookup::Waiter;
+use crate::hub::members::{MemberView, Members};
+use crate::hub::records::Records;
+use crate::hub::reflection::ReflectionState;
+use crate::hub::registry::Registry;
+use crate::hub::relay::{RelayNotice, Relays};
+use crate::hub::route::RoutePlan;
+use crate::hub::summaries::{BlockIndex, Summaries};
+use crate::ids::{ConnectionId, NodeId, Nonce};
+use crate::random::RootSecret;
+use crate::service::Service;
 use crate::wire::{Reason, Request, RequestMode};
 use routed_request::RequestStage;
 pub(super) use routed_request::{PassedRequest, RequestTarget, RoutedRequest};
@@ -34,53 +49,160 @@ const DEFAULT_CONSIDERED: usize = 8;
 /// When to ask again after a refusal for want of room.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-impl Hub {
-    /// A node asks for a service.
-    pub(super) fn request(&mut self, now: Time, from: Sender, request: Request) {
+/// Requests, the flows that answer them through this hub, and the copies of streams that they were granted.
+#[derive(Debug)]
+pub(super) struct Requests {
+    pub(super) table: RequestTable,
+    pub(super) relays: Relays,
+    pub(super) reflection: ReflectionState,
+    effects: VecDeque<RequestEffect>,
+    /// Where searches put their answer, kept for its memory.
+    hits: Vec<Hit>,
+}
+
+/// What a request means to other parts.
+#[derive(Debug)]
+pub(super) enum RequestEffect {
+    /// A provider was asked for a service.
+    Asked { node: NodeId, service: Service },
+    /// A provider has answered after so long.
+    Answered { node: NodeId, after: Duration },
+    /// A provider serves, or has served.
+    Served(NodeId),
+    /// A provider does not serve, or is silent.
+    Failed(NodeId),
+    /// A provider has no place for one more.
+    Busy(NodeId),
+    /// A provider is held back until it speaks.
+    Suspended(NodeId),
+    /// Nobody has the service in this cell.
+    NothingIn(Service, Cell),
+    /// Other hubs are to be asked for a request.
+    Lookup { query: DirectoryQuery, plan: RoutePlan, waiter: Waiter, patience: Duration },
+}
+
+/// What requests read of other parts.
+#[derive(Clone, Copy)]
+pub(super) struct RequestView<'a> {
+    pub(super) records: Records<'a>,
+    pub(super) blocks: BlockIndex<'a>,
+    pub(super) members: MemberView<'a>,
+}
+
+impl<'a> RequestView<'a> {
+    pub(super) fn new(registry: &'a Registry, summaries: &'a Summaries, members: &'a Members) -> Self {
+        Self { records: registry.records(), blocks: summaries.blocks(), members: members.view() }
+    }
+}
+
+impl Requests {
+    pub(super) fn new(secret: RootSecret) -> Self {
+        Self {
+            table: RequestTable::default(),
+            relays: Relays::default(),
+            reflection: ReflectionState::new(secret),
+            effects: VecDeque::new(),
+            hits: Vec::new(),
+        }
+    }
+
+    pub(super) fn next_effect(&mut self) -> Option<RequestEffect> {
+        self.effects.pop_front()
+    }
+}
+
+impl Requests {
+    /// Passes a data message on if it belongs to a relayed flow. False if it
+    /// is for the rest of the hub to read.
+    pub(in crate::hub) fn pass_data(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        from: Sender,
+        bytes: &Bytes,
+    ) -> bool {
+        let is_of_flow = self.relays.relay_data(core, from, bytes);
+        if is_of_flow {
+            self.hear_relays(core, view);
+        }
+        is_of_flow
+    }
+
+    /// A remote has lost a connection: its flows take another one, or end.
+    pub(in crate::hub) fn lose_connection(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        node: NodeId,
+        connection: ConnectionId,
+    ) {
+        let requests = &self.table;
+        let transports_of = |key| requests.get(key).map_or(SchemeSet::ALL, RoutedRequest::transports);
+        self.relays.relays_lost_connection(core, node, connection, transports_of);
+        self.hear_relays(core, view);
+    }
+
+    /// Hears what has become of flows.
+    pub(in crate::hub) fn hear_relays(&mut self, core: &mut HubCore, view: RequestView<'_>) {
+        while let Some(notice) = self.relays.next_notice() {
+            match notice {
+                RelayNotice::ProviderLost { key, relay } => self.provider_lost(core, view, key, relay),
+                RelayNotice::Overrun { provider } => self.effects.push_back(RequestEffect::Failed(provider)),
+                RelayNotice::Stopped(key) => self.drop_request_of(key.requester, key),
+            }
+        }
+    }
+
+    /// A node asks for a service. Gives back a lookup, which is answered at once.
+    pub(in crate::hub) fn request(
+        &mut self,
+        core: &mut HubCore,
+        view: RequestView<'_>,
+        from: Sender,
+        request: Request,
+    ) -> Option<Request> {
+        let now = core.now;
         let key = RequestKey { requester: from.node, id: request.id };
         if self.is_repeat(key, from.node, request.nonce) {
-            return self.repeat(now, key, from.connection);
+            self.repeat(core, view, key, from.connection);
+            return None;
         }
-        self.counters.count_request(request.spec.service, self.mode_of(&request));
-        if let Some(reason) = self.objection(from, &request) {
-            return self.decline_request(from.connection, &request, reason);
+        core.counters.count_request(request.spec.service, core.mode_of(&request));
+        if let Some(reason) = self.objection(core, view, from, &request) {
+            core.decline_request(from.connection, &request, reason);
+            return None;
         }
         if request.spec.mode == RequestMode::Lookup {
-            return self.answer_lookup(now, from, &request);
+            return Some(request);
         }
-        if !self.admit(from.node) {
-            return self.decline_request(from.connection, &request, Reason::TooMany);
+        if !self.admit(core, from.node) {
+            core.decline_request(from.connection, &request, Reason::TooMany);
+            return None;
         }
-        let mut query = self.query(from.node, &request, DEFAULT_CONSIDERED);
+        let mut query = view.records.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
-        let (area, scope, mode) = (request.spec.area, request.spec.scope, self.mode_of(&request));
-        self.remember(key, from, RoutedRequest::by_node(now, from, request, mode));
-        if self.is_young(now) {
-            self.requests.early.insert(key, (query, scope));
+        let (area, scope, mode) = (request.spec.area, request.spec.scope, core.mode_of(&request));
+        self.remember(core, key, from, RoutedRequest::by_node(now, from, request, mode));
+        if core.is_young() {
+            self.table.early.insert(key, (query, scope));
         }
-        if let Some(provider) = self.requests.get(key).and_then(RoutedRequest::named_provider) {
-            return self.choose_named(now, key, provider);
+        if let Some(provider) = self.table.get(key).and_then(RoutedRequest::named_provider) {
+            self.choose_named(core, view, key, provider);
+            return None;
         }
-        self.choose_or_lookup(now, key, (area, scope), query);
+        self.choose_or_lookup(core, view, key, (area, scope), query);
+        None
     }
 
-    /// The way of a request's data: a central server relays all of it.
-    fn mode_of(&self, request: &Request) -> RequestMode {
-        match request.spec.mode {
-            RequestMode::Forward if self.config.kind == HubKind::Server => RequestMode::Relay,
-            mode => mode,
-        }
-    }
-
-    fn objection(&self, from: Sender, request: &Request) -> Option<Reason> {
-        if self.leaving.is_some() {
+    fn objection(&self, core: &HubCore, view: RequestView<'_>, from: Sender, request: &Request) -> Option<Reason> {
+        if core.leaving.is_some() {
             return Some(Reason::Leaving);
         }
-        if self.is_cache() && self.is_cut_off() && request.spec.mode != RequestMode::Lookup {
+        if core.is_cache() && core.is_cut_off() && request.spec.mode != RequestMode::Lookup {
             // Data goes through the server.
             return Some(Reason::UnreachableAbove);
         }
-        if !self.targets_own_host(from, request) {
+        if !self.targets_own_host(core, view, from, request) {
             return Some(Reason::NotAllowed);
         }
         request.id.is_of_hub().then_some(Reason::Protocol)
@@ -89,18 +211,18 @@ impl Hub {
     /// Whether this is a request that the hub has already from this remote.
     fn is_repeat(&self, key: RequestKey, remote: NodeId, nonce: Nonce) -> bool {
         let same = |asked: &RoutedRequest| asked.nonce == nonce && asked.remote == remote;
-        self.requests.get(key).is_some_and(same)
+        self.table.get(key).is_some_and(same)
     }
 
     /// Makes room for one more request of a remote, here and among its own. False if there
     /// is none.
-    fn admit(&mut self, node: NodeId) -> bool {
-        if !self.admit_of(node) {
+    pub(in crate::hub) fn admit(&mut self, core: &mut HubCore, node: NodeId) -> bool {
+        if !self.admit_of(core, node) {
             return false;
         }
-        if self.requests.len() >= self.config.limits.requests {
-            let Some(key) = self.requests.displaceable() else {
-                self.over_limit(node, HubLimit::Requests);
+        if self.table.len() >= core.config.limits.requests {
+            let Some(key) = self.table.displaceable() else {
+                core.over_limit(node, HubLimit::Requests);
                 return false;
             };
             self.remove_request(key);
@@ -110,11 +232,11 @@ impl Hub {
 
     /// Makes room for one more request among those of a remote, by forgetting its
     /// oldest if that has been handed on. False if there is none.
-    fn admit_of(&mut self, node: NodeId) -> bool {
-        let limits = &self.config.limits;
-        let Some(remote) = self.remotes.get_mut(node) else { return false };
+    pub(in crate::hub) fn admit_of(&mut self, core: &mut HubCore, node: NodeId) -> bool {
+        let limits = &core.config.limits;
+        let Some(remote) = core.remotes.get_mut(node) else { return false };
         let allowance = remote.allowance(limits.requests_per_node);
-        let requests = &mut self.requests;
+        let requests = &mut self.table;
         let is_over = |requests: &RequestTable, key| requests.get(key).is_none_or(|asked| asked.remote != node);
         let is_done = |requests: &RequestTable, key| requests.get(key).is_none_or(RoutedRequest::is_forgettable);
         while remote.requests.front().is_some_and(|oldest| is_over(requests, *oldest)) {
@@ -125,7 +247,7 @@ impl Hub {
         }
         if remote.requests.len() >= allowance {
             let Some(oldest) = remote.requests.iter().position(|key| is_done(requests, *key)) else {
-                self.over_limit(node, HubLimit::RequestsPerNode);
+                core.over_limit(node, HubLimit::RequestsPerNode);
                 return false;
             };
             if let Some(key) = remote.requests.remove(oldest) {
@@ -136,55 +258,66 @@ impl Hub {
     }
 
     /// Removes a request, and ends what was pledged for it.
-    fn remove_request(&mut self, key: RequestKey) -> Option<RoutedRequest> {
+    pub(in crate::hub) fn remove_request(&mut self, key: RequestKey) -> Option<RoutedRequest> {
         self.reflection.release(key);
-        self.requests.remove(key)
+        self.table.remove(key)
     }
 
     /// Enters a request in place of an older one of the same name.
-    fn remember(&mut self, key: RequestKey, from: Sender, asked: RoutedRequest) {
-        self.drop_overflow(key);
-        self.forget(key, Reason::Cancelled);
-        self.requests.insert(key, asked);
-        if let Some(remote) = self.remotes.get_mut(from.node) {
+    pub(in crate::hub) fn remember(&mut self, core: &mut HubCore, key: RequestKey, from: Sender, asked: RoutedRequest) {
+        self.drop_overflow(core, key);
+        self.forget(core, key, Reason::Cancelled);
+        self.table.insert(key, asked);
+        if let Some(remote) = core.remotes.get_mut(from.node) {
             remote.requests.push_back(key);
         }
     }
 
     /// Forgets a request, and ends its flow if that has not begun.
-    fn forget(&mut self, key: RequestKey, reason: Reason) {
+    fn forget(&mut self, core: &mut HubCore, key: RequestKey, reason: Reason) {
         let Some(asked) = self.remove_request(key) else { return };
         if let RequestStage::Handed { relay: Some(relay), accepted: false, .. } = asked.stage {
-            self.end_relay(relay, None, Some(reason));
+            self.relays.end_relay(core, relay, None, Some(reason));
         }
     }
 
     /// The remote that asked is gone.
-    pub(super) fn drop_request_of(&mut self, remote: NodeId, key: RequestKey) {
-        if self.requests.get(key).is_some_and(|asked| asked.remote == remote) {
+    pub(in crate::hub) fn drop_request_of(&mut self, remote: NodeId, key: RequestKey) {
+        if self.table.get(key).is_some_and(|asked| asked.remote == remote) {
             self.remove_request(key);
         }
     }
 
-    pub(super) fn expire_requests(&mut self, now: Time) {
+    pub(in crate::hub) fn expire_requests(&mut self, core: &mut HubCore, view: RequestView<'_>) {
+        let now = core.now;
         for _ in 0..MAX_PER_WAKE {
-            let Some((_, key)) = self.requests.hops.first().copied().filter(|(at, _)| *at <= now) else { break };
-            match self.requests.get(key).is_some_and(RoutedRequest::is_held) {
-                true => self.decline(now, key, Reason::NotYetKnown),
-                false => self.on_hop_timeout(now, key),
+            let Some((_, key)) = self.table.hops.first().copied().filter(|(at, _)| *at <= now) else { break };
+            match self.table.get(key).is_some_and(RoutedRequest::is_held) {
+                true => self.decline(core, key, Reason::NotYetKnown),
+                false => self.on_hop_timeout(core, view, key),
             }
         }
         for _ in 0..MAX_PER_WAKE {
-            let Some((_, key)) = self.requests.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
+            let Some((_, key)) = self.table.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
             let waiting = self
-                .requests
+                .table
                 .get(key)
                 .map(|asked| matches!(asked.stage, RequestStage::LookingUp | RequestStage::Dialling(_)));
             if waiting == Some(true) {
-                self.decline(now, key, Reason::TimedOut);
+                self.decline(core, key, Reason::TimedOut);
             }
             self.note_end(key);
-            self.forget(key, Reason::TimedOut);
+            self.forget(core, key, Reason::TimedOut);
+        }
+    }
+}
+
+impl HubCore {
+    /// The way of a request's data: a central server relays all of it.
+    pub(in crate::hub) fn mode_of(&self, request: &Request) -> RequestMode {
+        match request.spec.mode {
+            RequestMode::Forward if self.config.kind == HubKind::Server => RequestMode::Relay,
+            mode => mode,
         }
     }
 }

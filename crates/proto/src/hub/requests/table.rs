@@ -47,6 +47,10 @@ impl RequestTable {
         self.table.get(&key)
     }
 
+    pub(in crate::hub) fn get_mut(&mut self, key: RequestKey) -> Option<&mut RoutedRequest> {
+        self.table.get_mut(&key)
+    }
+
     pub(in crate::hub) fn iter(&self) -> impl Iterator<Item = (&RequestKey, &RoutedRequest)> {
         self.table.iter()
     }

@@ -336,7 +336,7 @@ fn hubs_in_turn_take_little_room() {
             let hub = hubs[random.below(3) as usize];
             bench.say(hub, &Message::Request(RequestMessage::Request(carried(random.below(60) as u32))));
             bench.wait(Duration::from_millis(random.below(3)));
-            let room = |hub| bench.hub.remotes.get(node(hub)).map_or(0, |hub| hub.requests.len());
+            let room = |hub| bench.hub.core.remotes.get(node(hub)).map_or(0, |hub| hub.requests.len());
             assert!([100, 101, 102].into_iter().all(|hub| room(hub) <= 4 * 16), "seed {seed}");
         }
         // Others are served as before.
@@ -350,7 +350,7 @@ fn hubs_in_turn_take_little_room() {
 fn only_who_waits_is_looked_at() {
     let mut bench = Bench::young(HubConfig::new(node(200), HubKind::SuperNode, 1));
     let requester = bench.requester(2);
-    let held = |bench: &Bench| bench.hub.requests.held.len();
+    let held = |bench: &Bench| bench.hub.requests.table.held.len();
     for id in 1..=3 {
         bench.ask(requester, request(id, RequestMode::Forward));
     }
@@ -372,9 +372,9 @@ fn only_who_waits_is_looked_at() {
     for id in 4..=6 {
         bench.ask(requester, request(id, RequestMode::Forward));
     }
-    assert_eq!((held(&bench), bench.hub.requests.early.len()), (0, 6));
+    assert_eq!((held(&bench), bench.hub.requests.table.early.len()), (0, 6));
     bench.wait(Duration::from_secs(60));
-    assert_eq!((held(&bench), bench.hub.requests.early.len()), (0, 0));
+    assert_eq!((held(&bench), bench.hub.requests.table.early.len()), (0, 0));
 }
 
 /// The hub adds addresses to each, so that ten times as much goes on.

@@ -3,11 +3,12 @@
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
-use crate::hub::{Hub, Sender};
+use crate::hub::Sender;
+use crate::hub::core::HubCore;
+use crate::hub::requests::Requests;
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
-use crate::time::Time;
 use crate::wire::{
     Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Reason, Request, RequestMessage,
 };
@@ -24,31 +25,90 @@ impl RoutedRequest {
     }
 }
 
-impl Hub {
+impl Requests {
     /// Reports what has been done with a request, if it is traced.
-    pub(super) fn report(
+    pub(in crate::hub) fn report(
         &mut self,
-        now: Time,
+        core: &mut HubCore,
         key: RequestKey,
         step: HopAction,
         other: impl Into<Option<NodeId>>,
         reason: Option<Reason>,
     ) {
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        let now = core.now;
+        let Some(asked) = self.table.get_mut(key) else { return };
         if !asked.may_report() {
             return;
         }
         let (held, other) = (now.since(asked.came), other.into());
-        let name = other.and_then(|other| self.remotes.get(other)).map(|remote| remote.name.clone());
+        let name = other.and_then(|other| core.remotes.get(other)).map(|remote| remote.name.clone());
         let hop = Hop {
             elapsed_us: u32::try_from(held.as_micros()).unwrap_or(u32::MAX),
             other,
             name: name.filter(|name| name.len() <= MAX_NAME_BYTES),
-            ..self.own_hop(step, reason)
+            ..core.own_hop(step, reason)
         };
-        self.send_report(key, hop);
+        self.send_report(core, key, hop);
     }
 
+    /// Reports to whom a request was handed.
+    pub(in crate::hub) fn report_handed(
+        &mut self,
+        core: &mut HubCore,
+        key: RequestKey,
+        to: RequestTarget,
+        relayed: bool,
+    ) {
+        let step = match to {
+            RequestTarget::Hub { .. } => HopAction::PassedToHub,
+            RequestTarget::Node(_) if relayed => HopAction::Relayed,
+            RequestTarget::Node(_) => HopAction::HandedToProvider,
+        };
+        self.report(core, key, step, to.remote(), None);
+    }
+
+    /// Somebody further on tells what has become of a request: goes back the
+    /// way that the request came.
+    pub(in crate::hub) fn handle_trace(&mut self, core: &mut HubCore, from: Sender, traced: HopReport) {
+        let now = core.now;
+        let HopReport { id, requester, mut hop } = traced;
+        // A provider speaks for itself; what hubs did is for hubs to say.
+        if from.role == Role::Node && (hop.index != 1 || !hop.step.is_of_provider()) {
+            core.counters.stray += 1;
+            return;
+        }
+        let Some((key, _)) = self.handed_to(from, id, requester) else {
+            core.counters.stray += 1;
+            return;
+        };
+        let Some(asked) = self.table.get_mut(key) else { return };
+        if hop.index >= MAX_TRACED_HOPS || !asked.may_report() {
+            return;
+        }
+        if hop.index == 1 {
+            // The certificate says who it is.
+            hop.node = from.node;
+            hop.round_trip_us = match asked.stage {
+                RequestStage::Handed { sent, repeated: false, .. } => {
+                    let after = u32::try_from(now.since(sent).as_micros()).unwrap_or(u32::MAX);
+                    Some(after.saturating_sub(hop.elapsed_us))
+                }
+                _ => None,
+            };
+        }
+        hop.index += 1;
+        self.send_report(core, key, hop);
+    }
+
+    fn send_report(&mut self, core: &mut HubCore, key: RequestKey, hop: Hop) {
+        let Some(asked) = self.table.get(key) else { return };
+        let (connection, traffic) = (asked.connection, Traffic::Lookup);
+        let traced = HopReport { id: key.id, requester: asked.named_requester(), hop };
+        core.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::HopReport(traced)));
+    }
+}
+
+impl HubCore {
     /// Reports that a request is declined at once, without being remembered, if it is traced.
     pub(in crate::hub) fn report_declined(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
         if request.spec.trace {
@@ -77,54 +137,5 @@ impl Hub {
             round_trip_us: None,
             connected_us: None,
         }
-    }
-
-    /// Reports to whom a request was handed.
-    pub(super) fn report_handed(&mut self, now: Time, key: RequestKey, to: RequestTarget, relayed: bool) {
-        let step = match to {
-            RequestTarget::Hub { .. } => HopAction::PassedToHub,
-            RequestTarget::Node(_) if relayed => HopAction::Relayed,
-            RequestTarget::Node(_) => HopAction::HandedToProvider,
-        };
-        self.report(now, key, step, to.remote(), None);
-    }
-
-    /// Somebody further on tells what has become of a request: goes back the
-    /// way that the request came.
-    pub(in crate::hub) fn handle_trace(&mut self, now: Time, from: Sender, traced: HopReport) {
-        let HopReport { id, requester, mut hop } = traced;
-        // A provider speaks for itself; what hubs did is for hubs to say.
-        if from.role == Role::Node && (hop.index != 1 || !hop.step.is_of_provider()) {
-            self.counters.stray += 1;
-            return;
-        }
-        let Some((key, _)) = self.handed_to(from, id, requester) else {
-            self.counters.stray += 1;
-            return;
-        };
-        let Some(asked) = self.requests.table.get_mut(&key) else { return };
-        if hop.index >= MAX_TRACED_HOPS || !asked.may_report() {
-            return;
-        }
-        if hop.index == 1 {
-            // The certificate says who it is.
-            hop.node = from.node;
-            hop.round_trip_us = match asked.stage {
-                RequestStage::Handed { sent, repeated: false, .. } => {
-                    let after = u32::try_from(now.since(sent).as_micros()).unwrap_or(u32::MAX);
-                    Some(after.saturating_sub(hop.elapsed_us))
-                }
-                _ => None,
-            };
-        }
-        hop.index += 1;
-        self.send_report(key, hop);
-    }
-
-    fn send_report(&mut self, key: RequestKey, hop: Hop) {
-        let Some(asked) = self.requests.get(key) else { return };
-        let (connection, traffic) = (asked.connection, Traffic::Lookup);
-        let traced = HopReport { id: key.id, requester: asked.named_requester(), hop };
-        self.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::HopReport(traced)));
     }
 }

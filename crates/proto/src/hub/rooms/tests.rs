@@ -168,7 +168,7 @@ fn only_notified_hubs_refuse_member() {
         assert_eq!(!bench.say(top, &no).is_empty(), was_told, "{number}");
     }
     // Nor does anybody list who is in that has nothing to do with rooms here.
-    bench.hub.remotes.relate(node(100), Relation::StandbyOnly);
+    bench.hub.core.remotes.relate(node(100), Relation::StandbyOnly);
     let list = Roster { room: ROOM, owner: node(100), members: vec![member(9)], to: None, refused: None };
     assert!(bench.say(tops[0], &Message::Room(RoomMessage::Roster(list))).is_empty());
 }
@@ -192,7 +192,7 @@ fn quit_reaches_all_notified_parents() {
     let a = bench.up(1, Role::Node);
     assert_eq!(bench.say(a, &join(1, None)), [(first, join(1, Some(RouteDirection::Up)))]);
     // The next word goes to the other one.
-    bench.hub.remotes.mark_unresponsive(node(100));
+    bench.hub.core.remotes.mark_unresponsive(node(100));
     assert_eq!(bench.say(a, &join(1, None)), [(second, join(1, Some(RouteDirection::Up)))]);
     let mut sent = bench.say(a, &quit(1, None));
     sent.sort_by_key(|(connection, _)| *connection);

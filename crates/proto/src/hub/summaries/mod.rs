@@ -14,14 +14,17 @@ mod upward;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tree::Relation;
-use super::{Hub, HubLimit, Sender};
+use super::{HubLimit, Sender};
 use crate::block::{Block, BlockService};
 use crate::directory::PreviousEntry;
 use crate::grid::{Area, Cell};
+use crate::hub::core::HubCore;
+use crate::hub::records::Records;
+use crate::hub::route::RoutePlan;
 use crate::ids::NodeId;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::Summary;
+use crate::wire::{RouteDirection, Summary};
 use negatives::Negatives;
 use upward::Outbox;
 
@@ -93,6 +96,10 @@ impl Summaries {
         children.filter(|(_, source)| source.may_have(service, area)).map(|(hub, _)| *hub).collect()
     }
 
+    pub(super) fn blocks(&self) -> BlockIndex<'_> {
+        BlockIndex(self)
+    }
+
     /// Notes that there is none of it in the cell, and that everybody was asked
     /// besides the one who did: so nothing is noted if something is known to be
     /// in the patch, which may be that one's and silent for a moment.
@@ -122,6 +129,31 @@ impl Summaries {
             self.negatives.forget(block_service);
         }
         (before == 0) != (after == 0)
+    }
+}
+
+/// Where other hubs have something, to read.
+#[derive(Clone, Copy)]
+pub(in crate::hub) struct BlockIndex<'a>(&'a Summaries);
+
+impl BlockIndex<'_> {
+    /// The children that have something in an area.
+    pub(in crate::hub) fn holders_in(self, service: Service, area: Area) -> Vec<NodeId> {
+        self.0.below_in(service, area)
+    }
+
+    /// True if there was none in the cell a moment ago.
+    pub(in crate::hub) fn is_none(self, now: Time, service: Service, cell: Cell) -> bool {
+        self.0.is_none(now, service, cell)
+    }
+
+    pub(in crate::hub) fn route(
+        self,
+        core: &HubCore,
+        block_service: BlockService,
+        plan: RoutePlan,
+    ) -> Vec<(NodeId, RouteDirection)> {
+        self.0.route(core, block_service, plan)
     }
 }
 
@@ -163,13 +195,19 @@ impl SummarySource {
     }
 }
 
-impl Hub {
+impl Summaries {
     /// A node's record has come, changed or gone: `before` is what it was.
-    pub(super) fn summarize(&mut self, node: NodeId, before: Option<PreviousEntry>) {
+    pub(in crate::hub) fn summarize(
+        &mut self,
+        core: &mut HubCore,
+        records: Records<'_>,
+        node: NodeId,
+        before: Option<PreviousEntry>,
+    ) {
         let block_services = |place: PreviousEntry| {
             place.services.iter().map(move |service| BlockService::from_cell(service, place.cell))
         };
-        let now = self.directory.get(node);
+        let now = records.get(node);
         let now = now.map(|entry| PreviousEntry { node, cell: entry.cell(), services: entry.services() });
         if before == now {
             return;
@@ -178,68 +216,79 @@ impl Hub {
         let here: BTreeSet<BlockService> = now.into_iter().flat_map(block_services).collect();
         for block_service in gone.symmetric_difference(&here) {
             let (less, more) = if gone.contains(block_service) { (1, 0) } else { (0, 1) };
-            if self.summaries.count(*block_service, less, more) {
-                self.announce(*block_service);
+            if self.count(*block_service, less, more) {
+                self.announce(core, *block_service);
             }
         }
         for block_service in here {
-            self.summaries.negatives.forget(block_service);
+            self.negatives.forget(block_service);
         }
     }
 
-    /// A child, or another top, says what it has.
-    pub(super) fn summary(&mut self, from: Sender, summary: Summary) {
-        let (relation, limit) = (self.relation(from.node), self.config.limits.block_services_per_hub);
+    /// A child, or another root, says what it has. Gives where something has come.
+    pub(in crate::hub) fn summary(&mut self, core: &mut HubCore, from: Sender, summary: Summary) -> Vec<BlockService> {
+        let (relation, limit) = (core.relation(from.node), core.config.limits.block_services_per_hub);
         if matches!(relation, Some(Relation::StandbyOnly | Relation::Parent)) {
             // It took this hub for a peer before it heard better: a parent hears of its children later
             // than it sees them come.
-            self.counters.stray += 1;
-            return;
+            core.counters.stray += 1;
+            return Vec::new();
         }
-        if relation == Some(Relation::Sibling) && !self.is_root() {
-            return self.refused(from.node, "it sent a summary to a hub that is not its parent");
+        if relation == Some(Relation::Sibling) && !core.is_root() {
+            core.refused(from.node, "it sent a summary to a hub that is not its parent");
+            return Vec::new();
         }
-        self.counters.summaries_heard += 1;
+        let mut filled = Vec::new();
+        core.counters.summaries_heard += 1;
         let Summary { run, version, block_services, since } = summary;
         let below = matches!(relation, Some(Relation::Child(_)));
         // A child that comes back goes on where it was: its next round voids what is over.
         let is_same = |source: &SummarySource| (source.run, source.below) == (run, below);
-        if self.summaries.sources.get(&from.node).is_some_and(|source| !is_same(source)) {
-            self.void_summaries(from.node, |_| true);
+        if self.sources.get(&from.node).is_some_and(|source| !is_same(source)) {
+            self.void_summaries(core, from.node, |_| true);
         }
-        let source = self.summaries.sources.entry(from.node).or_default();
+        let source = self.sources.entry(from.node).or_default();
         (source.run, source.below) = (run, below);
-        self.summaries.lost.remove(&from.node);
+        self.lost.remove(&from.node);
         for (block_service, count) in block_services {
-            let source = self.summaries.sources.entry(from.node).or_default();
+            let source = self.sources.entry(from.node).or_default();
             let is_full = source.block_services.len() >= limit;
             let change = source.update_count(block_service, VersionedCount { count, version }, limit);
             if is_full {
-                self.over_limit(from.node, HubLimit::Summaries);
+                core.over_limit(from.node, HubLimit::Summaries);
             }
-            if let Some(change) = change {
-                self.source_changed(from.node, block_service, change);
+            if change.is_some_and(|change| self.source_changed(core, from.node, block_service, change)) {
+                filled.push(block_service);
             }
         }
         if let Some(since) = since {
-            self.void_summaries(from.node, |told| told.version < since);
+            self.void_summaries(core, from.node, |told| told.version < since);
         }
+        filled
     }
 
-    fn source_changed(&mut self, hub: NodeId, block_service: BlockService, (before, after): (u32, u32)) {
-        let below = self.summaries.sources.get(&hub).is_some_and(|source| source.below);
-        if below && self.summaries.count(block_service, before, after) {
-            self.announce(block_service);
+    /// Returns whether something has come where the hub had nothing.
+    fn source_changed(
+        &mut self,
+        core: &mut HubCore,
+        hub: NodeId,
+        block_service: BlockService,
+        (before, after): (u32, u32),
+    ) -> bool {
+        let below = self.sources.get(&hub).is_some_and(|source| source.below);
+        if below && self.count(block_service, before, after) {
+            self.announce(core, block_service);
         }
-        if before == 0 && after > 0 {
-            self.summaries.negatives.forget(block_service);
-            self.watched_block(hub, block_service);
+        let has_come = before == 0 && after > 0;
+        if has_come {
+            self.negatives.forget(block_service);
         }
+        has_come
     }
 
     /// Forgets what a hub has said and `is_void` holds of.
-    fn void_summaries(&mut self, hub: NodeId, is_void: impl Fn(&VersionedCount) -> bool) {
-        let Some(source) = self.summaries.sources.get_mut(&hub) else { return };
+    fn void_summaries(&mut self, core: &mut HubCore, hub: NodeId, is_void: impl Fn(&VersionedCount) -> bool) {
+        let Some(source) = self.sources.get_mut(&hub) else { return };
         let void = source.block_services.iter().filter(|(_, told)| is_void(told));
         let void: Vec<(BlockService, u32)> = void.map(|(block_service, told)| (*block_service, told.count)).collect();
         for (block_service, _) in &void {
@@ -247,32 +296,34 @@ impl Hub {
             source.totals[block_service.service() as usize] -= 1;
         }
         for (block_service, count) in void {
-            self.source_changed(hub, block_service, (count, 0));
+            self.source_changed(core, hub, block_service, (count, 0));
         }
     }
 
     /// A hub's last connection is gone: what it said stays for a lease, because it
     /// may come back, and because "cannot be reached" is not "there is none".
-    pub(super) fn summaries_lost_hub(&mut self, now: Time, hub: NodeId) {
-        self.summaries.outboxes.remove(&hub);
-        if self.summaries.sources.contains_key(&hub) {
-            self.summaries.lost.insert(hub, now);
+    pub(in crate::hub) fn summaries_lost_hub(&mut self, core: &mut HubCore, hub: NodeId) {
+        let now = core.now;
+        self.outboxes.remove(&hub);
+        if self.sources.contains_key(&hub) {
+            self.lost.insert(hub, now);
         }
     }
 
-    pub(super) fn expire_summaries(&mut self, now: Time) {
-        let lease = self.config.lease;
-        let gone = self.summaries.lost.iter().filter(|(_, lost)| **lost + lease <= now).map(|(hub, _)| *hub);
+    pub(in crate::hub) fn expire_summaries(&mut self, core: &mut HubCore) {
+        let now = core.now;
+        let lease = core.config.lease;
+        let gone = self.lost.iter().filter(|(_, lost)| **lost + lease <= now).map(|(hub, _)| *hub);
         for hub in gone.collect::<Vec<_>>() {
-            self.void_summaries(hub, |_| true);
-            self.summaries.sources.remove(&hub);
-            self.summaries.lost.remove(&hub);
+            self.void_summaries(core, hub, |_| true);
+            self.sources.remove(&hub);
+            self.lost.remove(&hub);
         }
     }
 
     /// When to expire or to send something.
-    pub(super) fn summaries_due(&self) -> Option<Time> {
-        let expiry = self.summaries.lost.values().map(|lost| *lost + self.config.lease);
-        expiry.chain(self.summaries.outboxes.values().map(Outbox::due)).min()
+    pub(super) fn summaries_due(&self, core: &HubCore) -> Option<Time> {
+        let expiry = self.lost.values().map(|lost| *lost + core.config.lease);
+        expiry.chain(self.outboxes.values().map(Outbox::due)).min()
     }
 }

@@ -4,10 +4,12 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::super::HubKind;
 use super::super::route::owners;
 use super::super::tree::Relation;
-use super::super::{Hub, HubKind};
 use crate::block::BlockService;
+use crate::hub::core::HubCore;
+use crate::hub::summaries::Summaries;
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
@@ -177,17 +179,17 @@ impl Outbox {
     }
 }
 
-impl Hub {
+impl Summaries {
     /// Something is there where nothing was, or the other way round: those who
     /// are to know hear of it.
-    pub(super) fn announce(&mut self, block_service: BlockService) {
-        if self.summaries.outboxes.is_empty() {
+    pub(in crate::hub) fn announce(&mut self, core: &mut HubCore, block_service: BlockService) {
+        if self.outboxes.is_empty() {
             return;
         }
-        let (is_top, limit) = (self.is_root(), self.config.limits.block_services_per_hub);
-        let owners = if is_top { self.owners(block_service) } else { Vec::new() };
-        let filled = self.summaries.aggregate.contains_key(&block_service);
-        for (hub, outbox) in &mut self.summaries.outboxes {
+        let (is_top, limit) = (core.is_root(), core.config.limits.block_services_per_hub);
+        let owners = if is_top { core.owners(block_service) } else { Vec::new() };
+        let filled = self.aggregate.contains_key(&block_service);
+        for (hub, outbox) in &mut self.outboxes {
             if !is_top || owners.contains(hub) {
                 outbox.announce(block_service, filled, limit);
             }
@@ -196,49 +198,47 @@ impl Hub {
 
     /// The tops among which this one is have changed, or so have the parents:
     /// everybody who is to know is told everything.
-    pub(in crate::hub) fn reset_summary_outboxes(&mut self, now: Time) {
-        if self.config.kind == HubKind::Server {
+    pub(in crate::hub) fn reset_summary_outboxes(&mut self, core: &mut HubCore) {
+        let now = core.now;
+        if core.config.kind == HubKind::Server {
             // Caches register each node, so there is nothing to sum up.
             return;
         }
-        let wanted = if self.is_root() { Relation::Sibling } else { Relation::Parent };
-        let hubs: Vec<NodeId> = self.remotes.hubs().filter(|hub| self.relation(*hub) == Some(wanted)).collect();
-        self.summaries.outboxes.retain(|hub, _| hubs.contains(hub));
+        let wanted = if core.is_root() { Relation::Sibling } else { Relation::Parent };
+        let hubs: Vec<NodeId> = core.remotes.hubs().filter(|hub| core.relation(*hub) == Some(wanted)).collect();
+        self.outboxes.retain(|hub, _| hubs.contains(hub));
         for hub in hubs {
-            self.summaries.outboxes.entry(hub).or_insert_with(|| Outbox::new(now));
-            self.resend_summary(now, hub);
+            self.outboxes.entry(hub).or_insert_with(|| Outbox::new(now));
+            self.resend_summary(core, hub);
         }
     }
 
     /// One hub is told everything, if it is to know anything.
-    pub(in crate::hub) fn resend_summary(&mut self, now: Time, hub: NodeId) {
-        if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
+    pub(in crate::hub) fn resend_summary(&mut self, core: &mut HubCore, hub: NodeId) {
+        let now = core.now;
+        if let Some(outbox) = self.outboxes.get_mut(&hub) {
             (outbox.round, outbox.next_round) = (None, now);
             outbox.due = outbox.not_before;
         }
     }
 
     /// Tells the hub whose turn it is; others that are due have the next wake.
-    pub(in crate::hub) fn tell_summaries(&mut self, now: Time) {
-        let first = self.summaries.outboxes.iter().min_by_key(|(_, outbox)| outbox.due);
+    pub(in crate::hub) fn tell_summaries(&mut self, core: &mut HubCore) {
+        let now = core.now;
+        let first = self.outboxes.iter().min_by_key(|(_, outbox)| outbox.due);
         if let Some(hub) = first.filter(|(_, outbox)| outbox.due <= now).map(|(hub, _)| *hub) {
-            let block_services = self.take_block_services(now, hub);
-            self.tell_summary(now, hub, block_services);
+            let block_services = self.take_block_services(core, hub);
+            self.tell_summary(core, hub, block_services);
         }
-    }
-
-    /// The rate of the summaries on the link to another hub.
-    fn summary_rate(&self) -> u64 {
-        let rate = u64::from(self.config.summary_bits_per_second);
-        if self.is_root() { rate * TOPS_FACTOR } else { rate }
     }
 
     /// Takes the patches that go now from a hub's outbox: news first. Says
     /// also since when everything has been told, if that is so.
-    fn take_block_services(&mut self, now: Time, hub: NodeId) -> (BTreeSet<BlockService>, Option<u64>) {
-        let (rate, lease, next_version) = (self.summary_rate(), self.config.lease, self.summaries.version + 1);
-        let (roots, own) = (self.is_root().then(|| self.roots()), self.config.node);
-        let Some(outbox) = self.summaries.outboxes.get_mut(&hub) else { return Default::default() };
+    fn take_block_services(&mut self, core: &mut HubCore, hub: NodeId) -> (BTreeSet<BlockService>, Option<u64>) {
+        let now = core.now;
+        let (rate, lease, next_version) = (core.summary_rate(), core.config.lease, self.version + 1);
+        let (roots, own) = (core.is_root().then(|| core.roots()), core.config.node);
+        let Some(outbox) = self.outboxes.get_mut(&hub) else { return Default::default() };
         if outbox.round.is_none() && outbox.next_round <= now {
             outbox.round = Some(RefreshRound { since: next_version, after: None });
             outbox.rounds = outbox.rounds.wrapping_add(1);
@@ -253,9 +253,7 @@ impl Hub {
         let room = outbox.room(now, rate, AHEAD_AGAIN).max(along);
         let start = round.after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let mut examined = 0;
-        for block_service in
-            self.summaries.aggregate.range((start, std::ops::Bound::Unbounded)).map(|(patch, _)| *patch)
-        {
+        for block_service in self.aggregate.range((start, std::ops::Bound::Unbounded)).map(|(patch, _)| *patch) {
             if block_services.len() >= room || examined >= MAX_EXAMINED {
                 outbox.round = Some(round);
                 return (block_services, None);
@@ -277,35 +275,49 @@ impl Hub {
         (block_services, since)
     }
 
-    fn tell_summary(&mut self, now: Time, hub: NodeId, (block_services, since): (BTreeSet<BlockService>, Option<u64>)) {
-        let rate = self.summary_rate();
-        let connection = self.connection_to(hub).filter(|_| !block_services.is_empty() || since.is_some());
+    fn tell_summary(
+        &mut self,
+        core: &mut HubCore,
+        hub: NodeId,
+        (block_services, since): (BTreeSet<BlockService>, Option<u64>),
+    ) {
+        let now = core.now;
+        let rate = core.summary_rate();
+        let connection = core.connection_to(hub).filter(|_| !block_services.is_empty() || since.is_some());
         let Some(connection) = connection else {
-            if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
+            if let Some(outbox) = self.outboxes.get_mut(&hub) {
                 outbox.plan(now, rate);
                 outbox.due = outbox.due.max(now + BATCH);
             }
             return;
         };
-        self.summaries.version += 1;
-        let (run, version) = (self.summaries.run, self.summaries.version);
-        let aggregate = &self.summaries.aggregate;
+        self.version += 1;
+        let (run, version) = (self.run, self.version);
+        let aggregate = &self.aggregate;
         let counted =
             |block_service: BlockService| (block_service, aggregate.get(&block_service).copied().unwrap_or_default());
         let told: Vec<(BlockService, u32)> = block_services.into_iter().map(counted).collect();
-        self.counters.summaries_sent += 1;
-        self.counters.block_services_sent += told.len() as u64;
+        core.counters.summaries_sent += 1;
+        core.counters.block_services_sent += told.len() as u64;
         let message = Message::Hierarchy(HierarchyMessage::Summary(Summary {
             run,
             version,
             block_services: told.clone(),
             since,
         }));
-        self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &message);
-        if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
+        core.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &message);
+        if let Some(outbox) = self.outboxes.get_mut(&hub) {
             outbox.record_sent(&told);
             outbox.sent(now, rate, message.encode().len());
             outbox.plan(now, rate);
         }
+    }
+}
+
+impl HubCore {
+    /// The rate of the summaries on the link to another hub.
+    fn summary_rate(&self) -> u64 {
+        let rate = u64::from(self.config.summary_bits_per_second);
+        if self.is_root() { rate * TOPS_FACTOR } else { rate }
     }
 }

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use super::ActiveWatch;
 use crate::block::{Block, BlockService};
+use crate::hub::Sender;
+use crate::hub::core::HubCore;
+use crate::hub::summaries::BlockIndex;
 use crate::hub::tree::Relation;
-use crate::hub::{Hub, Sender};
+use crate::hub::watches::WatchTable;
 use crate::ids::{NodeId, RequestId};
-use crate::time::Time;
 use crate::wire::{Candidate, DirectoryMessage, Message, RouteDirection, Watch, WatchChange};
 
 /// When a watch that was refused is offered again.
@@ -29,35 +31,40 @@ impl ActiveWatch {
     }
 }
 
-impl Hub {
+impl WatchTable {
     /// Takes a watch to the hubs that are to know it and do not yet.
-    pub(super) fn forward_watch(&mut self, key: (NodeId, RequestId)) {
-        let Some(watching) = self.watches.table.get(&key) else { return };
+    pub(in crate::hub) fn forward_watch(
+        &mut self,
+        core: &mut HubCore,
+        below: BlockIndex<'_>,
+        key: (NodeId, RequestId),
+    ) {
+        let Some(watching) = self.table.get(&key) else { return };
         let (services, area, plan) = (watching.services, watching.area, watching.route_plan);
         let mut hubs: BTreeMap<NodeId, RouteDirection> = BTreeMap::new();
         for service in services.iter() {
-            hubs.extend(self.summaries.below_in(service, area).into_iter().map(|hub| (hub, RouteDirection::Down)));
+            hubs.extend(below.holders_in(service, area).into_iter().map(|hub| (hub, RouteDirection::Down)));
         }
         match plan.way {
-            RouteDirection::Up if self.is_root() => {
-                hubs.extend(self.siblings_up().map(|hub| (hub, RouteDirection::Down)))
+            RouteDirection::Up if core.is_root() => {
+                hubs.extend(core.siblings_up().map(|hub| (hub, RouteDirection::Down)))
             }
-            RouteDirection::Up => hubs.extend(self.parents().first().map(|hub| (*hub, RouteDirection::Up))),
+            RouteDirection::Up => hubs.extend(core.parents().first().map(|hub| (*hub, RouteDirection::Up))),
             RouteDirection::Across | RouteDirection::Down | RouteDirection::Overflow => {}
         }
-        hubs.retain(|hub, _| Some(*hub) != plan.from && self.remotes.is_up(*hub));
+        hubs.retain(|hub, _| Some(*hub) != plan.from && core.remotes.is_up(*hub));
         for (hub, way) in hubs {
-            self.forward_watch_to(key, hub, way);
+            self.forward_watch_to(core, key, hub, way);
         }
     }
 
-    fn forward_watch_to(&mut self, key: (NodeId, RequestId), hub: NodeId, way: RouteDirection) {
-        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+    fn forward_watch_to(&mut self, core: &mut HubCore, key: (NodeId, RequestId), hub: NodeId, way: RouteDirection) {
+        let Some(watching) = self.table.get_mut(&key) else { return };
         if let Entry::Vacant(new) = watching.told.entry(hub) {
             new.insert(None);
             let (id, services, area) = (watching.forwarded_as, watching.services, watching.area);
             let names = watching.names.then_some(true);
-            self.send_to_hub(
+            core.send_to_hub(
                 hub,
                 &Message::Directory(DirectoryMessage::Watch(Watch {
                     id,
@@ -72,102 +79,110 @@ impl Hub {
     }
 
     /// A hub has something where it had nothing: who watches there is told so by it.
-    pub(in crate::hub) fn watched_block(&mut self, hub: NodeId, block_service: BlockService) {
-        if !matches!(self.relation(hub), Some(Relation::Child(_))) {
+    pub(in crate::hub) fn watched_block(&mut self, core: &mut HubCore, hub: NodeId, block_service: BlockService) {
+        if !matches!(core.relation(hub), Some(Relation::Child(_))) {
             return;
         }
         let block = block_service.block();
-        let wanted = self.watches.table.iter().filter(|(_, watching)| {
+        let wanted = self.table.iter().filter(|(_, watching)| {
             let (rows, columns) = Block::bounds(watching.area);
             let within = rows.contains(&block.row) && columns.contains(&block.column);
             within && watching.services.contains(block_service.service()) && watching.route_plan.from != Some(hub)
         });
         for key in wanted.map(|(key, _)| *key).collect::<Vec<_>>() {
-            self.forward_watch_to(key, hub, RouteDirection::Down);
+            self.forward_watch_to(core, key, hub, RouteDirection::Down);
         }
     }
 
     /// Another hub tells of changes for a watch that was carried to it.
-    pub(in crate::hub) fn handle_change(&mut self, from: Sender, change: WatchChange) {
-        let Some(key) = self.watches.forwarded.get(&change.id).copied() else {
+    pub(in crate::hub) fn handle_change(
+        &mut self,
+        core: &mut HubCore,
+        below: BlockIndex<'_>,
+        from: Sender,
+        change: WatchChange,
+    ) {
+        let Some(key) = self.forwarded.get(&change.id).copied() else {
             // It does not know yet that nobody watches any more.
-            self.counters.stray += 1;
-            return self.send_to_hub(from.node, &Message::Directory(DirectoryMessage::Unwatch(change.id)));
+            core.counters.stray += 1;
+            return core.send_to_hub(from.node, &Message::Directory(DirectoryMessage::Unwatch(change.id)));
         };
-        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+        let Some(watching) = self.table.get_mut(&key) else { return };
         let (source, last) = (Some(from.node), watching.told.get(&from.node).copied().flatten());
         if last.is_some_and(|last| change.sequence <= last) {
             // It was overtaken, and that was noticed.
             return;
         }
         if last.is_some_and(|last| change.sequence != last + 1) {
-            self.forget_changes(key, from.node);
+            self.forget_changes(core, below, key, from.node);
         }
-        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+        let Some(watching) = self.table.get_mut(&key) else { return };
         watching.told.insert(from.node, Some(change.sequence));
         let news = watching.note_sight(from.node, change.coverage.is_none());
         let present: Vec<Candidate> =
             change.updated.into_iter().filter(|candidate| watching.takes(candidate, source)).collect();
         let gone: Vec<NodeId> = change.removed.into_iter().filter(|node| watching.loses(*node, source)).collect();
         if news || !present.is_empty() || !gone.is_empty() {
-            self.send_change(key, present, gone);
+            self.send_change(core, key, present, gone);
         }
     }
 
     /// Another hub does not keep a watch that was carried to it: it is offered
     /// again later. False if none is meant.
-    pub(in crate::hub) fn watch_refused(&mut self, now: Time, hub: NodeId, id: RequestId) -> bool {
-        let Some(key) = self.watches.forwarded.get(&id).copied() else { return false };
-        let Some(watching) = self.watches.table.get_mut(&key) else { return false };
+    pub(in crate::hub) fn watch_refused(&mut self, core: &mut HubCore, hub: NodeId, id: RequestId) -> bool {
+        let now = core.now;
+        let Some(key) = self.forwarded.get(&id).copied() else { return false };
+        let Some(watching) = self.table.get_mut(&key) else { return false };
         if watching.told.remove(&hub).is_none() {
             return false;
         }
         let news = watching.note_sight(hub, false);
-        let offer = now + self.random.jitter(OFFER_AGAIN);
-        self.watches.next_offer.get_or_insert(offer);
+        let offer = now + core.random.jitter(OFFER_AGAIN);
+        self.next_offer.get_or_insert(offer);
         if news {
-            self.send_change(key, Vec::new(), Vec::new());
+            self.send_change(core, key, Vec::new(), Vec::new());
         }
         true
     }
 
     /// Offers watches again that were refused.
-    pub(in crate::hub) fn offer_watches(&mut self, now: Time) {
-        if self.watches.next_offer.is_some_and(|at| at <= now) {
-            self.watches.next_offer = None;
-            self.forward_watches();
+    pub(in crate::hub) fn offer_watches(&mut self, core: &mut HubCore, below: BlockIndex<'_>) {
+        let now = core.now;
+        if self.next_offer.is_some_and(|at| at <= now) {
+            self.next_offer = None;
+            self.forward_watches(core, below);
         }
     }
 
     /// A hub is gone, or what it said may be lost: nobody vouches any longer
     /// for it. The hub is asked anew, or another one in its place.
-    pub(in crate::hub) fn forget_changes_of(&mut self, hub: NodeId) {
-        for key in self.watches.table.keys().copied().collect::<Vec<_>>() {
-            self.forget_changes(key, hub);
+    pub(in crate::hub) fn forget_changes_of(&mut self, core: &mut HubCore, below: BlockIndex<'_>, hub: NodeId) {
+        for key in self.table.keys().copied().collect::<Vec<_>>() {
+            self.forget_changes(core, below, key, hub);
         }
     }
 
     /// The same for one watch.
-    fn forget_changes(&mut self, key: (NodeId, RequestId), hub: NodeId) {
-        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+    fn forget_changes(&mut self, core: &mut HubCore, below: BlockIndex<'_>, key: (NodeId, RequestId), hub: NodeId) {
+        let Some(watching) = self.table.get_mut(&key) else { return };
         let said = watching.followed.iter().filter(|(_, (_, said))| *said == Some(hub));
         let gone: Vec<NodeId> = said.map(|(node, _)| *node).collect();
         watching.followed.retain(|_, (_, said)| *said != Some(hub));
         let told = watching.told.remove(&hub).is_some();
         let news = watching.note_sight(hub, true);
         if news || !gone.is_empty() {
-            self.send_change(key, Vec::new(), gone);
+            self.send_change(core, key, Vec::new(), gone);
         }
         if told {
-            self.forward_watch(key);
+            self.forward_watch(core, below, key);
         }
     }
 
     /// A hub has come up, or stands differently to this one: the watches are
     /// taken to where they belong now.
-    pub(in crate::hub) fn forward_watches(&mut self) {
-        for key in self.watches.table.keys().copied().collect::<Vec<_>>() {
-            self.forward_watch(key);
+    pub(in crate::hub) fn forward_watches(&mut self, core: &mut HubCore, below: BlockIndex<'_>) {
+        for key in self.table.keys().copied().collect::<Vec<_>>() {
+            self.forward_watch(core, below, key);
         }
     }
 }

@@ -19,10 +19,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::remotes::WATCH;
 use super::route::RoutePlan;
 use super::tree::Relation;
-use super::{Hub, HubLimit, Sender};
+use super::{HubLimit, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
 use crate::grid::{Area, Cell};
+use crate::hub::core::HubCore;
+use crate::hub::records::Records;
+use crate::hub::summaries::BlockIndex;
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Version;
@@ -122,11 +125,19 @@ impl ActiveWatch {
     }
 }
 
-impl Hub {
+impl WatchTable {
     /// Begins, replaces or renews a watch.
-    pub(super) fn watch(&mut self, now: Time, from: Sender, watch: Watch) {
+    pub(in crate::hub) fn watch(
+        &mut self,
+        core: &mut HubCore,
+        records: Records<'_>,
+        below: BlockIndex<'_>,
+        from: Sender,
+        watch: Watch,
+    ) {
+        let now = core.now;
         let key = (from.node, watch.id);
-        if let Some(held) = self.watches.table.get_mut(&key) {
+        if let Some(held) = self.table.get_mut(&key) {
             held.connection = from.connection;
             let names = watch.names.unwrap_or(false);
             let same = (held.services, held.area, held.names) == (watch.services, watch.area, names);
@@ -136,16 +147,16 @@ impl Hub {
                 return;
             }
         }
-        if !self.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, WATCH)) {
-            self.over_limit(from.node, HubLimit::WorkRate);
+        if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, WATCH)) {
+            core.over_limit(from.node, HubLimit::WorkRate);
             return;
         }
         // The count goes on, so that what is under way cannot be taken for something newer.
-        let number = self.watches.table.get(&key).map_or(watch.last_seen, |held| held.number);
-        self.unwatch(from.node, watch.id);
-        if !self.admit_watch(from) {
+        let number = self.table.get(&key).map_or(watch.last_seen, |held| held.number);
+        self.unwatch(core, from.node, watch.id);
+        if !self.admit_watch(core, from) {
             let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
-            return self.send(
+            return core.send(
                 from.connection,
                 Channel::Datagram,
                 Traffic::Lookup,
@@ -154,7 +165,7 @@ impl Hub {
         }
         let Watch { services, area, .. } = watch;
         let names = watch.names.unwrap_or(false);
-        let (plan, carried) = (self.course_of(from, watch.direction), self.forwarded_id(key));
+        let (plan, carried) = (core.course_of(from, watch.direction), self.forwarded_id(key));
         let (connection, renewed_at, followed) = (from.connection, number, BTreeMap::new());
         let (told, blind) = (BTreeMap::new(), BTreeSet::new());
         let watching = ActiveWatch {
@@ -170,26 +181,17 @@ impl Hub {
             blind,
             followed,
         };
-        self.watches.table.insert(key, watching);
-        self.send_snapshot(key);
-        self.forward_watch(key);
+        self.table.insert(key, watching);
+        self.send_snapshot(core, records, key);
+        self.forward_watch(core, below, key);
     }
 
-    /// Which way a watch has come.
-    fn course_of(&self, from: Sender, way: Option<RouteDirection>) -> RoutePlan {
-        match self.relation(from.node) {
-            None => RoutePlan::BEGIN,
-            Some(Relation::Child(_)) => RoutePlan::from(way.unwrap_or(RouteDirection::Down), from.node),
-            Some(_) => RoutePlan::from(RouteDirection::Down, from.node),
-        }
-    }
-
-    fn admit_watch(&mut self, from: Sender) -> bool {
-        let (total, limits) = (self.watches.len(), &self.config.limits);
-        let Some(remote) = self.remotes.get_mut(from.node) else { return false };
+    fn admit_watch(&mut self, core: &mut HubCore, from: Sender) -> bool {
+        let (total, limits) = (self.len(), &core.config.limits);
+        let Some(remote) = core.remotes.get_mut(from.node) else { return false };
         let is_full = total >= limits.watches;
         if is_full || remote.watches >= remote.allowance(limits.watches_per_node) {
-            self.over_limit(from.node, if is_full { HubLimit::Watches } else { HubLimit::WatchesPerNode });
+            core.over_limit(from.node, if is_full { HubLimit::Watches } else { HubLimit::WatchesPerNode });
             return false;
         }
         remote.watches += 1;
@@ -198,10 +200,10 @@ impl Hub {
 
     fn forwarded_id(&mut self, key: (NodeId, RequestId)) -> RequestId {
         loop {
-            self.watches.last = self.watches.last.wrapping_add(1);
-            let id = RequestId(self.watches.last);
+            self.last = self.last.wrapping_add(1);
+            let id = RequestId(self.last);
             // There are far fewer watches than numbers.
-            if let Entry::Vacant(free) = self.watches.forwarded.entry(id) {
+            if let Entry::Vacant(free) = self.forwarded.entry(id) {
                 free.insert(key);
                 return id;
             }
@@ -210,50 +212,50 @@ impl Hub {
 
     /// Tells a watcher what is there now; nothing is told as an empty change,
     /// so that the watcher knows that the watch stands.
-    fn send_snapshot(&mut self, key: (NodeId, RequestId)) {
-        let Some(watching) = self.watches.table.get(&key) else { return };
+    fn send_snapshot(&mut self, core: &mut HubCore, records: Records<'_>, key: (NodeId, RequestId)) {
+        let Some(watching) = self.table.get(&key) else { return };
         let (services, area) = (watching.services, watching.area);
-        let mut there: BTreeMap<NodeId, Candidate> = BTreeMap::new();
+        let (mut hits, mut there) = (Vec::new(), BTreeMap::<NodeId, Candidate>::new());
         for service in services.iter() {
             let (origin, count) = (Cell::new(0, 0), MAX_FOLLOWED);
-            let hits = self.search(&DirectoryQuery {
-                service,
-                area,
-                origin,
-                count,
-                except: None,
-                aim: SearchPurpose::List,
-                names: None,
-            });
+            let aim = SearchPurpose::List;
+            let query = DirectoryQuery { service, area, origin, count, except: None, aim, names: None };
+            core.counters.searches += 1;
+            core.examined += records.directory().find(&query, &mut hits);
             for hit in &hits {
-                let candidate = self.directory.hit(*hit).candidate();
-                if self.replicas.home_of(candidate.node) == Some(key.0) {
+                let candidate = records.directory().hit(*hit).candidate();
+                if records.home_of(candidate.node) == Some(key.0) {
                     // Its own nodes a cache tells of itself.
                     continue;
                 }
                 there.insert(candidate.node, candidate);
             }
-            self.hits = hits;
         }
-        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+        let Some(watching) = self.table.get_mut(&key) else { return };
         let present: Vec<Candidate> = there.into_values().filter(|candidate| watching.takes(candidate, None)).collect();
         if present.is_empty() {
-            self.send_change(key, Vec::new(), Vec::new());
+            self.send_change(core, key, Vec::new(), Vec::new());
         }
         for part in present.chunks(MAX_PRESENT) {
-            self.send_change(key, part.to_vec(), Vec::new());
+            self.send_change(core, key, part.to_vec(), Vec::new());
         }
     }
 
-    fn send_change(&mut self, key: (NodeId, RequestId), present: Vec<Candidate>, gone: Vec<NodeId>) {
-        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+    pub(in crate::hub) fn send_change(
+        &mut self,
+        core: &mut HubCore,
+        key: (NodeId, RequestId),
+        present: Vec<Candidate>,
+        gone: Vec<NodeId>,
+    ) {
+        let Some(watching) = self.table.get_mut(&key) else { return };
         // Only a watcher that lies about what it has seen gets there.
         watching.number = watching.number.wrapping_add(1);
         let (connection, number, id, coverage) = (watching.connection, watching.number, key.1, watching.coverage());
         let names = watching.names;
-        self.counters.changes += 1;
-        let named = |candidate| if names { self.named(candidate) } else { candidate };
-        let present = present.into_iter().map(|candidate| self.shown(connection, named(candidate))).collect();
+        core.counters.changes += 1;
+        let named = |candidate| if names { core.named(candidate) } else { candidate };
+        let present = present.into_iter().map(|candidate| core.shown(connection, named(candidate))).collect();
         let change = Message::Directory(DirectoryMessage::WatchChange(WatchChange {
             id,
             sequence: number,
@@ -261,57 +263,74 @@ impl Hub {
             removed: gone,
             coverage,
         }));
-        self.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
+        core.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
     }
 
     /// A node's record has come, changed or gone: `before` is what it was.
-    pub(super) fn tell_watchers(&mut self, node: NodeId, before: Option<PreviousEntry>) {
-        if self.watches.table.is_empty() {
+    pub(in crate::hub) fn tell_watchers(
+        &mut self,
+        core: &mut HubCore,
+        records: Records<'_>,
+        node: NodeId,
+        before: Option<PreviousEntry>,
+    ) {
+        if self.table.is_empty() {
             return;
         }
-        let now = self.directory.get(node).map(|entry| entry.candidate());
-        let keys: Vec<(NodeId, RequestId)> = self.watches.table.keys().copied().collect();
-        let home = self.replicas.home_of(node);
+        let now = records.get(node).map(|entry| entry.candidate());
+        let keys: Vec<(NodeId, RequestId)> = self.table.keys().copied().collect();
+        let home = records.home_of(node);
         for key in keys.into_iter().filter(|key| home != Some(key.0)) {
-            let Some(watching) = self.watches.table.get_mut(&key) else { continue };
+            let Some(watching) = self.table.get_mut(&key) else { continue };
             let here = now.as_ref().filter(|candidate| watching.covers(candidate.services, candidate.cell));
             let was = before.is_some_and(|place| watching.covers(place.services, place.cell));
             match here {
                 Some(candidate) if watching.takes(candidate, None) => {
-                    self.send_change(key, vec![candidate.clone()], Vec::new());
+                    self.send_change(core, key, vec![candidate.clone()], Vec::new());
                 }
-                None if was && watching.loses(node, None) => self.send_change(key, Vec::new(), vec![node]),
+                None if was && watching.loses(node, None) => self.send_change(core, key, Vec::new(), vec![node]),
                 _ => {}
             }
         }
     }
 
-    pub(super) fn unwatch(&mut self, node: NodeId, id: RequestId) {
-        let Some(watching) = self.watches.table.remove(&(node, id)) else { return };
-        if let Some(remote) = self.remotes.get_mut(node) {
+    pub(in crate::hub) fn unwatch(&mut self, core: &mut HubCore, node: NodeId, id: RequestId) {
+        let Some(watching) = self.table.remove(&(node, id)) else { return };
+        if let Some(remote) = core.remotes.get_mut(node) {
             remote.watches = remote.watches.saturating_sub(1);
         }
-        self.watches.forwarded.remove(&watching.forwarded_as);
+        self.forwarded.remove(&watching.forwarded_as);
         for hub in watching.told.into_keys() {
-            self.send_to_hub(hub, &Message::Directory(DirectoryMessage::Unwatch(watching.forwarded_as)));
+            core.send_to_hub(hub, &Message::Directory(DirectoryMessage::Unwatch(watching.forwarded_as)));
         }
     }
 
-    pub(super) fn drop_watches_of(&mut self, node: NodeId) {
+    pub(in crate::hub) fn drop_watches_of(&mut self, core: &mut HubCore, node: NodeId) {
         let range = (node, RequestId(0))..=(node, RequestId(u32::MAX));
-        let ids: Vec<RequestId> = self.watches.table.range(range).map(|((_, id), _)| *id).collect();
+        let ids: Vec<RequestId> = self.table.range(range).map(|((_, id), _)| *id).collect();
         for id in ids {
-            self.unwatch(node, id);
+            self.unwatch(core, node, id);
         }
     }
 
     /// A watcher's connection is gone, but not its last one.
-    pub(super) fn move_watches(&mut self, node: NodeId, gone: ConnectionId) {
-        let Some(other) = self.remotes.best_connection(node, SchemeSet::ALL) else { return };
-        for (_, watching) in self.watches.table.range_mut((node, RequestId(0))..=(node, RequestId(u32::MAX))) {
+    pub(in crate::hub) fn move_watches(&mut self, core: &mut HubCore, node: NodeId, gone: ConnectionId) {
+        let Some(other) = core.remotes.best_connection(node, SchemeSet::ALL) else { return };
+        for (_, watching) in self.table.range_mut((node, RequestId(0))..=(node, RequestId(u32::MAX))) {
             if watching.connection == gone {
                 watching.connection = other;
             }
+        }
+    }
+}
+
+impl HubCore {
+    /// Which way a watch has come.
+    fn course_of(&self, from: Sender, way: Option<RouteDirection>) -> RoutePlan {
+        match self.relation(from.node) {
+            None => RoutePlan::BEGIN,
+            Some(Relation::Child(_)) => RoutePlan::from(way.unwrap_or(RouteDirection::Down), from.node),
+            Some(_) => RoutePlan::from(RouteDirection::Down, from.node),
         }
     }
 }

@@ -135,7 +135,7 @@ fn unused_grant_expires_on_idle_hub() {
     bench.wait(BEGINNING);
     has_left(&mut bench, 0);
     assert_eq!(refused(&bench.ask(requester, naming(2, 1))), (requester, Reason::Saturated));
-    assert_eq!(bench.hub.reflection.next_due(), None);
+    assert_eq!(bench.hub.requests.reflection.next_due(), None);
 }
 
 /// What the owner says of copies of node 1's stream that one node is sent, and of what is left.

@@ -177,10 +177,10 @@ fn replaced_standby_drops_replicas_on_return() {
     pair.name(1, 202);
     pair.name(2, 202);
     pair.wait(SECOND * 5, true);
-    assert_eq!(pair.standby.hub.replicas.nodes_of(node(HOME)).count(), 2);
+    assert_eq!(pair.standby.hub.registry.replicas.nodes_of(node(HOME)).count(), 2);
     pair.connect();
     pair.wait(SECOND, true);
-    assert_eq!(pair.standby.hub.replicas.nodes_of(node(HOME)).count(), 0);
+    assert_eq!(pair.standby.hub.registry.replicas.nodes_of(node(HOME)).count(), 0);
 }
 
 #[test]

@@ -115,7 +115,7 @@ impl Pair {
     /// Whoever is left notices that the other has gone.
     fn hang_up_on(&mut self, number: u8) {
         let bench = if number == HOME { &mut self.standby } else { &mut self.home };
-        for connection in bench.hub.remotes.connections_of(node(number)).to_vec() {
+        for connection in bench.hub.core.remotes.connections_of(node(number)).to_vec() {
             bench.down(connection);
         }
     }
@@ -282,14 +282,18 @@ impl Pair {
     /// What the standby has of the home.
     pub(super) fn copies(&self) -> Vec<Record> {
         let hub = &self.standby.hub;
-        hub.replicas.nodes_of(node(HOME)).filter_map(|node| Some(hub.directory.get(node)?.record())).collect()
+        hub.registry
+            .replicas
+            .nodes_of(node(HOME))
+            .filter_map(|node| Some(hub.registry.directory.get(node)?.record()))
+            .collect()
     }
 
     /// What of it the home holds and is to be there.
     pub(super) fn originals(&self) -> Vec<Record> {
         let hub = &self.home.hub;
-        let named = hub.replica_senders.nodes_of(node(STANDBY));
-        named.into_iter().filter_map(|node| Some(hub.directory.get(node)?.record())).collect()
+        let named = hub.replication.nodes_of(node(STANDBY));
+        named.into_iter().filter_map(|node| Some(hub.registry.directory.get(node)?.record())).collect()
     }
 
     /// Nobody is told of what was never so, and nothing goes back.

@@ -1,0 +1,100 @@
+//! State that all parts of a hub share: time, connections, other hubs, limits, and what waits to leave.
+
+use std::collections::VecDeque;
+
+use super::mesh::Mesh;
+use super::remotes::Remotes;
+use super::timers::HubTimer;
+use super::{HubConfig, HubCounters, HubEvent};
+use crate::address_filter::{DialedHosts, HubDialBudget};
+use crate::delivery::Delivery;
+use crate::ids::{ConnectionId, NodeId};
+use crate::machine::{Channel, Traffic, Transmit};
+use crate::random::SplitMix64;
+use crate::time::Time;
+use crate::timers::Timers;
+use crate::wall::WallClock;
+use crate::wire::Message;
+
+/// Each part gets it by reference when it is called.
+#[derive(Debug)]
+pub(super) struct HubCore {
+    /// Time of the input in hand.
+    pub(super) now: Time,
+    pub(super) config: HubConfig,
+    pub(super) random: SplitMix64,
+    pub(super) started: Option<Time>,
+    /// Time since which the hub knows its nodes: its start, or the last time that its host stood still.
+    pub(super) knows_since: Option<Time>,
+    /// Time since which the hub is leaving.
+    pub(super) leaving: Option<Time>,
+    pub(super) remotes: Remotes,
+    /// The hubs of the configuration, and the dials under way.
+    pub(super) mesh: Mesh,
+    /// Living members of the group.
+    pub(super) member_count: usize,
+    /// True once another hub stands differently to this one, until the summaries have heard of it.
+    pub(super) relations_changed: bool,
+    pub(super) targets: DialedHosts,
+    /// Dials at addresses of which only other hubs have told.
+    pub(super) advice: HubDialBudget,
+    pub(super) counters: HubCounters,
+    pub(super) timers: Timers<HubTimer>,
+    /// Records that searches have looked at for the message in hand.
+    pub(super) examined: usize,
+    /// The host's, if the driver has told it.
+    pub(super) wall_clock: Option<WallClock>,
+    pub(super) out: VecDeque<Transmit>,
+    pub(super) events: VecDeque<HubEvent>,
+}
+
+impl HubCore {
+    pub(super) fn new(config: HubConfig, random: SplitMix64) -> Self {
+        Self {
+            now: Time::ZERO,
+            mesh: Mesh::new(&config),
+            config,
+            random,
+            started: None,
+            knows_since: None,
+            leaving: None,
+            remotes: Remotes::default(),
+            member_count: 0,
+            relations_changed: false,
+            targets: DialedHosts::default(),
+            advice: HubDialBudget::default(),
+            counters: HubCounters::default(),
+            timers: Timers::default(),
+            examined: 0,
+            wall_clock: None,
+            out: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn begin_input(&mut self, now: Time) {
+        self.now = now;
+        self.started.get_or_insert(now);
+        self.knows_since.get_or_insert(now);
+    }
+
+    /// Whether the hub started less than a lease ago, so that nodes of an
+    /// earlier run may not have found it yet.
+    pub(super) fn is_young(&self) -> bool {
+        self.is_young_at(self.now)
+    }
+
+    pub(super) fn is_young_at(&self, now: Time) -> bool {
+        self.knows_since.is_none_or(|since| now.since(since) < self.config.lease)
+    }
+
+    pub(super) fn send(&mut self, connection: ConnectionId, channel: Channel, traffic: Traffic, message: &Message) {
+        let (delivery, message) = (Delivery::CONTROL, message.encode());
+        self.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
+    }
+
+    pub(super) fn refused(&mut self, node: NodeId, what: &'static str) {
+        self.counters.refused_by_role += 1;
+        self.events.push_back(HubEvent::Refused { node, what });
+    }
+}

@@ -1,0 +1,123 @@
+//! The records of a hub, to read.
+
+use super::core::HubCore;
+use super::moved::MovedNodes;
+use super::replicas::Replicas;
+use crate::directory::{Directory, DirectoryEntry, DirectoryQuery, Hit, SearchPurpose};
+use crate::grid::{Area, Cell};
+use crate::ids::NodeId;
+use crate::node_selector::NodeSelector;
+use crate::scope::Scope;
+use crate::wire::{MAX_CANDIDATES, Request};
+
+/// Records of this hub's nodes, and replicas of those of others.
+#[derive(Clone, Copy)]
+pub(super) struct Records<'a> {
+    directory: &'a Directory,
+    replicas: &'a Replicas,
+    moved: &'a MovedNodes,
+}
+
+impl<'a> Records<'a> {
+    pub(super) fn new(directory: &'a Directory, replicas: &'a Replicas, moved: &'a MovedNodes) -> Self {
+        Self { directory, replicas, moved }
+    }
+
+    pub(super) fn directory(self) -> &'a Directory {
+        self.directory
+    }
+
+    pub(super) fn get(self, node: NodeId) -> Option<DirectoryEntry<'a>> {
+        self.directory.get(node)
+    }
+
+    /// True if the node's record is here for another hub.
+    pub(super) fn is_replica(self, node: NodeId) -> bool {
+        self.replicas.holds(node)
+    }
+
+    /// The home of a node whose record is here for it.
+    pub(super) fn home_of(self, node: NodeId) -> Option<NodeId> {
+        self.replicas.home_of(node)
+    }
+
+    /// Nodes whose home is this hub.
+    pub(super) fn leases(self) -> usize {
+        self.directory.nodes().saturating_sub(self.replicas.len())
+    }
+
+    /// Where a node that was here went, if that hub can be asked.
+    pub(super) fn moved_to(self, core: &HubCore, node: NodeId) -> Option<NodeId> {
+        let now = core.now;
+        let (to, until) = self.moved.nodes.get(&node)?;
+        (*until > now && core.remotes.is_up(*to)).then_some(*to)
+    }
+
+    /// Whether a node was here a moment ago and has another home now.
+    pub(super) fn has_moved(self, core: &HubCore, node: NodeId) -> bool {
+        let now = core.now;
+        self.moved.nodes.get(&node).is_some_and(|(_, until)| *until > now)
+    }
+
+    /// The search for what `node` requests. Anywhere means near the one who
+    /// asks, as far as the hub knows where that is.
+    pub(super) fn query(self, node: NodeId, request: &Request, default: usize) -> DirectoryQuery {
+        let count = match request.spec.count {
+            0 => default,
+            count => usize::from(count).min(MAX_CANDIDATES),
+        };
+        let origin = self.directory.get(node).map_or(Cell::new(0, 0), |entry| entry.cell());
+        let area = match request.spec.area {
+            Area::Anywhere => Area::Nearest(origin),
+            area => area,
+        };
+        DirectoryQuery {
+            service: request.spec.service,
+            area,
+            origin,
+            count,
+            except: None,
+            aim: SearchPurpose::Serve,
+            names: None,
+        }
+    }
+
+    /// Searches for a request that goes so far: one that is to stay with the home's nodes does not get
+    /// those of another home, as long as that lives.
+    pub(super) fn search_within(self, core: &mut HubCore, scope: Scope, query: &DirectoryQuery, into: &mut Vec<Hit>) {
+        if scope.admits_any_home() {
+            return self.search(core, query, into);
+        }
+        self.search(core, &DirectoryQuery { count: MAX_CANDIDATES, ..*query }, into);
+        into.retain(|hit| self.home_of(hit.rank.node()).is_none_or(|home| !core.is_lively(home)));
+        into.truncate(query.count);
+    }
+
+    pub(super) fn search(self, core: &mut HubCore, query: &DirectoryQuery, into: &mut Vec<Hit>) {
+        core.counters.searches += 1;
+        core.examined += match query.names.filter(|selector| !selector.is_everybody()) {
+            Some(selector) => self.find_selected(core, query, selector, into),
+            None => self.directory.find(query, into),
+        };
+    }
+
+    /// Searches for one node by its id, else among those that are connected, whose names are known.
+    /// Gives how many it has looked at.
+    fn find_selected(
+        self,
+        core: &HubCore,
+        query: &DirectoryQuery,
+        selector: NodeSelector,
+        into: &mut Vec<Hit>,
+    ) -> usize {
+        into.clear();
+        if let Ok(node) = selector.as_str().parse() {
+            into.extend(self.directory.find_one(query, node));
+            return 1;
+        }
+        into.extend(core.remotes.nodes_selected_by(selector).filter_map(|node| self.directory.find_one(query, node)));
+        into.sort_unstable_by_key(|hit| hit.rank);
+        into.truncate(query.count);
+        core.remotes.count()
+    }
+}

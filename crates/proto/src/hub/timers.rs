@@ -1,0 +1,47 @@
+//! Timers of a hub.
+
+use crate::timers::WakeReason;
+
+/// A part that wants to be woken, at the first time that it waits for. Those that are due are served in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum HubTimer {
+    Lease,
+    CachedRecord,
+    Request,
+    Relay,
+    HubLookup,
+    Reservation,
+    Room,
+    Summary,
+    Watch,
+    Mesh,
+    Replication,
+    StandbyConnection,
+    Claim,
+    Members,
+    Balance,
+    Drain,
+}
+
+impl WakeReason for HubTimer {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Lease => "a lease ends",
+            Self::CachedRecord => "what a cache was told is too old",
+            Self::Request => "a request's deadline",
+            Self::Relay => "a relayed flow is idle",
+            Self::HubLookup => "a search at other hubs is late",
+            Self::Reservation => "a copy that was granted has not begun",
+            Self::Room => "a room has to be tended",
+            Self::Summary => "a summary is due",
+            Self::Watch => "a watch is offered again",
+            Self::Mesh => "another hub wants tending",
+            Self::Replication => "a standby wants to know",
+            Self::StandbyConnection => "a standby is to be reached",
+            Self::Claim => "a node is asked if it is here",
+            Self::Members => "a membership message is due",
+            Self::Balance => "a super node that has joined gets a node",
+            Self::Drain => "the drain ends",
+        }
+    }
+}
