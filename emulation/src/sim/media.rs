@@ -89,22 +89,23 @@ pub(super) struct NodeMedia {
     pub(super) port: MediaPort<NodeReflection>,
     node: NodeId,
     secrets: SplitMix64,
-    sealer: KeySealer,
+    /// `None` if its stream keys are not left with hubs.
+    sealer: Option<KeySealer>,
     requests: BTreeMap<Ticket, RequestReception>,
     /// Sources whose streams are about to begin.
     opening: BTreeMap<SessionId, SourceOutput>,
 }
 
 impl NodeMedia {
-    /// The part of `node` in the group with this key.
-    pub(super) fn new(node: NodeId, seed: u64, group_key: u64) -> Self {
+    /// The part of `node` in the group with this key; without one it seals nothing.
+    pub(super) fn new(node: NodeId, seed: u64, group_key: Option<u64>) -> Self {
         let mut epochs = SplitMix64::new(seed ^ 0xe9);
         let secrets = Box::new(move |bytes: &mut [u8]| fill(&mut epochs, bytes));
         Self {
             port: MediaPort::new(NodeReflection::new(RelayConfig::default(), secret_bytes(seed), secrets)),
             node,
             secrets: SplitMix64::new(seed ^ 0x5e),
-            sealer: KeySealer::new(node, secret_bytes(group_key)),
+            sealer: group_key.map(|key| KeySealer::new(node, secret_bytes(key))),
             requests: BTreeMap::new(),
             opening: BTreeMap::new(),
         }
@@ -135,11 +136,12 @@ impl NodeMedia {
         match event {
             NodeEvent::Seal { session, service, opening } => {
                 let Self { sealer, secrets, .. } = self;
+                let sealer = sealer.as_ref()?;
                 let sealed = sealer.seal(unix_s(now), &mut |bytes: &mut [u8]| fill(secrets, bytes), service, &opening);
                 sealed.map(|sealed| MediaWish::Command(NodeCommand::Sealed { session, sealed }))
             }
             NodeEvent::Unseal { ticket, service, provider, sealed } => {
-                let opening = self.sealer.open(unix_s(now), provider, service, &sealed)?;
+                let opening = self.sealer.as_ref()?.open(unix_s(now), provider, service, &sealed)?;
                 Some(MediaWish::Command(NodeCommand::Unsealed { ticket, provider, opening }))
             }
             event => Some(MediaWish::Event(self.handle_request_event(now, event))),

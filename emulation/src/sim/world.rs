@@ -288,7 +288,8 @@ impl<'a> SimWorld<'a> {
                 Machine::hub(self.hub_config(machine, place), media)
             }
             MachineRole::Node(place) => {
-                let (node, group_key) = (self.casts[machine].id, self.prepared.plan.seed);
+                let Self { casts, prepared, .. } = &*self;
+                let (node, group_key) = (casts[machine].id, prepared.plan.sealed_keys.then_some(prepared.plan.seed));
                 let media = self.has_media().then(|| NodeMedia::new(node, self.media_seed(machine), group_key));
                 Machine::node(self.node_config(machine, place), media)
             }

@@ -82,6 +82,7 @@ struct PlanFile {
     handshake: Option<Spanned<DurationText>>,
     stream: Option<Spanned<DurationText>>,
     reflect: Option<Spanned<bool>>,
+    sealed_keys: Option<bool>,
     idle: Option<Spanned<DurationText>>,
     #[serde(default = "first_seed", deserialize_with = "unit_text::seed")]
     seed: u64,
@@ -323,6 +324,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         handshake: file.handshake.map(|span| length(Some(span), Duration::ZERO)),
         stream: length(file.stream, Duration::from_secs(10)),
         reflect,
+        sealed_keys: file.sealed_keys.unwrap_or(true),
         idle: length(file.idle, Duration::from_secs(1)),
         super_nodes: wrong.value_or(super_nodes, SuperNodes::Flat(HubSelection::Count(1))),
         caches: wrong.value_or(places(file.caches, "cache", &lines), HubSelection::Count(1)),

@@ -73,6 +73,8 @@ pub struct Plan {
     pub stream: Duration,
     /// True if super nodes reflect the streams that nodes ask for.
     pub reflect: bool,
+    /// False if providers leave no sealed stream keys with super nodes; in virtual time only.
+    pub sealed_keys: bool,
     pub idle: Duration,
     /// The seed of the workload and of the losses.
     pub seed: u64,

@@ -44,6 +44,7 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
     lines.extend(spans.map(|(key, length)| format!("{key} = {}", span(length))));
     lines.extend(plan.handshake.map(|length| format!("handshake = {}", span(length))));
     lines.extend(plan.reflect.then(|| "reflect = true".to_owned()));
+    lines.extend((!plan.sealed_keys).then(|| "sealed_keys = false".to_owned()));
     lines.push(format!("seed = {}", plan.seed));
     lines.push(format!("linktest = {}", plan.linktest));
     for (name, (part, locality)) in &placement.classes {
