@@ -26,7 +26,6 @@ use crate::wire::{
 pub enum NodeEvent {
     /// The node has a home: a hub that holds its record.
     Attached {
-        /// Which hub.
         hub: Remote,
         /// At what address.
         address: Address,
@@ -57,12 +56,10 @@ pub enum NodeEvent {
     /// A piece of a session's object is to be read, and handed over by
     /// [`NodeCommand::ObjectRead`]. One at a time for each session.
     ReadObject {
-        /// Which.
         session: SessionId,
         /// Of an object that was offered by [`NodeCommand::Push`]: that one's
         /// number. Of such a session there is neither [`NodeEvent::OpenSource`] nor [`NodeEvent::CloseSource`].
         pushed: Option<Ticket>,
-        /// From where on.
         offset: u64,
         /// How many bytes, at most [`READ_BYTES`](crate::flow::READ_BYTES) and within the object.
         length: u64,
@@ -70,11 +67,8 @@ pub enum NodeEvent {
     /// A session's reflected stream is to be offered to somebody who wants it.
     /// Comes again when the request for it does.
     Reflect {
-        /// Which.
         session: SessionId,
-        /// What.
         stream: StreamId,
-        /// To whom.
         to: SocketAddr,
         /// By which it is recognised there.
         tag: StreamTag,
@@ -82,23 +76,17 @@ pub enum NodeEvent {
     /// What opens a session's reflected stream is another one. If it can be sealed so that only nodes of the
     /// group open it, and only as this node's for this service, [`NodeCommand::Sealed`] says it.
     Seal {
-        /// Which.
         session: SessionId,
-        /// What.
         service: Service,
         /// What is to be sealed.
         opening: ProvisionalAccept,
     },
     /// Somebody who could open a session's reflected stream may read no
     /// further: the next epoch is due ([`NodeCommand::Rekey`]).
-    MemberLeft {
-        /// Which.
-        session: SessionId,
-    },
+    MemberLeft { session: SessionId },
     /// A session is over: stop its source. Comes exactly once for each `Open`,
     /// whoever ended it.
     CloseSource {
-        /// Which.
         session: SessionId,
         /// Payload bytes sent.
         bytes: u64,
@@ -109,7 +97,6 @@ pub enum NodeEvent {
     /// before any data and another one accepts, and if another one takes over
     /// a reflected stream. A reflected one that follows from [`NodeEvent::Unseal`] may end with [`NodeEvent::Failed`] yet.
     Accepted {
-        /// Which request.
         ticket: Ticket,
         /// Who provides.
         provider: NodeId,
@@ -127,7 +114,6 @@ pub enum NodeEvent {
     },
     /// What is offered under `tag` from now on is for this request.
     ExpectTag {
-        /// Which request.
         ticket: Ticket,
         /// The tag. Those before it are void once [`NodeEvent::Reflected`] has come for it.
         tag: StreamTag,
@@ -139,9 +125,7 @@ pub enum NodeEvent {
     /// another one. Of such a request the numbers of [`RequestSummary`] are for the
     /// owner to give.
     Reflected {
-        /// Which request.
         ticket: Ticket,
-        /// The stream.
         stream: StreamId,
         /// Whose it is: nobody else says what opens it.
         provider: NodeId,
@@ -158,9 +142,7 @@ pub enum NodeEvent {
     /// A hub says that this opens a request's stream, which its provider has not accepted yet.
     /// If it does, [`NodeCommand::Unsealed`] says so.
     Unseal {
-        /// Which request.
         ticket: Ticket,
-        /// What.
         service: Service,
         /// Whose stream.
         provider: NodeId,
@@ -169,9 +151,7 @@ pub enum NodeEvent {
     },
     /// What opens a further epoch of a reflected stream.
     Key {
-        /// Which request.
         ticket: Ticket,
-        /// The epoch.
         epoch: Epoch,
         /// What opens it.
         secret: EpochSecret,
@@ -179,24 +159,16 @@ pub enum NodeEvent {
     /// A piece of what was requested: of an object in order and without gaps,
     /// of a stream one datagram as it came. What of an object is done with is
     /// to be told by [`NodeCommand::Consumed`], else its provider soon sends no more.
-    Data {
-        /// Which request.
-        ticket: Ticket,
-        /// The payload.
-        payload: Bytes,
-    },
+    Data { ticket: Ticket, payload: Bytes },
     /// A request was served, in whole or in part: see [`RequestSummary::complete`].
     Finished {
-        /// Which request.
         ticket: Ticket,
         /// How it went.
         summary: RequestSummary,
     },
     /// A request, lookup, watch or ping came to nothing.
     Failed {
-        /// Which.
         ticket: Ticket,
-        /// Why.
         reason: Reason,
         /// The same in a sentence.
         detail: String,
@@ -205,7 +177,6 @@ pub enum NodeEvent {
     },
     /// What has become of an object that was offered. The last event of its ticket.
     Pushed {
-        /// Which.
         ticket: Ticket,
         /// What; never [`PushState::InProgress`].
         state: PushState,
@@ -213,12 +184,7 @@ pub enum NodeEvent {
     /// A node offers an object. To be answered by [`NodeCommand::PushEnded`], in the
     /// end; to have it, it is to be requested of that node with
     /// [`ServiceRequest::pushed`](crate::wire::ServiceRequest::pushed).
-    PushOffered {
-        /// Who.
-        from: NodeId,
-        /// What.
-        push: Push,
-    },
+    PushOffered { from: NodeId, push: Push },
     /// An object that a node offered is not to be taken after all: the node has not sent it, and
     /// others wait. It may be offered again.
     PushRevoked {
@@ -228,39 +194,18 @@ pub enum NodeEvent {
         id: RequestId,
     },
     /// The way of a request that was to be traced. Its last event follows.
-    Traced {
-        /// Which request.
-        ticket: Ticket,
-        /// The way.
-        trace: Trace,
-    },
+    Traced { ticket: Ticket, trace: Trace },
     /// The answer to a lookup.
-    LookupResult {
-        /// Which.
-        ticket: Ticket,
-        /// The answer.
-        found: LookupResult,
-    },
+    LookupResult { ticket: Ticket, found: LookupResult },
     /// Something has changed where one watches. The first change lists what is
     /// there already.
-    Changed {
-        /// Which watch.
-        ticket: Ticket,
-        /// What.
-        change: WatchChange,
-    },
+    Changed { ticket: Ticket, change: WatchChange },
     /// Who else is in a room, all of them. To have a member's stream it is to be requested
     /// with [`ReflectionPolicy::Always`](crate::wire::ReflectionPolicy::Always), the member named as its
     /// provider and its cell as the area.
-    Roster {
-        /// Which room.
-        ticket: Ticket,
-        /// Who.
-        members: Vec<RoomMember>,
-    },
+    Roster { ticket: Ticket, members: Vec<RoomMember> },
     /// A remote has answered.
     Pong {
-        /// Which ping.
         ticket: Ticket,
         /// Round trip.
         rtt: Duration,
