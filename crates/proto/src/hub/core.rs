@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use super::mesh::Mesh;
 use super::remotes::Remotes;
 use super::timers::HubTimer;
-use super::{HubConfig, HubCounters, HubEvent};
+use super::{HubConfig, HubCounters, HubEvent, HubLimit};
 use crate::address_filter::{DialedHosts, HubDialBudget};
 use crate::delivery::Delivery;
 use crate::ids::{ConnectionId, NodeId};
-use crate::machine::{Channel, Traffic, Transmit};
+use crate::machine::{Channel, RemoteIdentity, Traffic, Transmit};
 use crate::random::SplitMix64;
+use crate::service::Role;
 use crate::time::Time;
 use crate::timers::Timers;
 use crate::wall::WallClock;
@@ -49,6 +50,29 @@ pub(super) struct HubCore {
 }
 
 impl HubCore {
+    /// The reason for which a connection with a remote, which this hub has dialled or not, is not wanted.
+    pub(super) fn refusal_of(&mut self, remote: &RemoteIdentity, dialled: bool) -> Option<&'static str> {
+        if remote.node == self.config.node {
+            return Some("this is the hub itself");
+        }
+        if remote.role.is_hub() && remote.role != self.config.kind.role() {
+            self.refused(remote.node, "its role may not attach here");
+            return Some("this hub does not admit the role in your certificate");
+        }
+        if remote.role == Role::Server && self.is_cache() && !dialled {
+            self.refused(remote.node, "it would be the cache of a cache");
+            return Some("this is a cache itself: a cache attaches to the central server");
+        }
+        if self.leaving.is_some() {
+            return Some("the hub is leaving");
+        }
+        if self.remotes.connections.len() >= self.config.limits.connections {
+            self.counters.count_over_limit(HubLimit::Connections);
+            return Some("the hub has too many connections");
+        }
+        None
+    }
+
     pub(super) fn new(config: HubConfig, random: SplitMix64) -> Self {
         Self {
             now: Time::ZERO,

@@ -1,27 +1,23 @@
 //! Messages on their way to the part of the hub that they are for.
 
 use bytes::Bytes;
-use std::time::Duration;
 
 use super::claims::Claim;
 use super::core::HubCore;
-use super::hub_lookup::{ConcludedLookup, Waiter};
 use super::registry::{AdoptOutcome, RecordChange};
-use super::requests::{PassedRequest, RequestEffect, RequestView};
+use super::requests::RequestView;
 use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{Hub, HubEvent, Sender};
-use crate::directory::{DirectoryQuery, PreviousEntry, PublishOutcome, SearchPurpose};
-use crate::grid::Cell;
-use crate::ids::{ConnectionId, NodeId, RequestId};
+use crate::directory::{PreviousEntry, PublishOutcome};
+use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::{MAX_ADDRESSES, Record, Version};
 use crate::service::Role;
 use crate::wall::WallClock;
 use crate::wire::{
-    Adopt, Coverage, Decline, DirectoryMessage, FlowMessage, Hello, HierarchyMessage, HomeChanged, HopAction,
-    HubLookup, LookupResult, MAX_CANDIDATES, MediaAddress, Message, Party, ProbeMessage, Reason, RegistrationMessage,
-    Renew, ReplicationMessage, Request, RequestMessage, RoomMessage, RouteDirection, WireError,
+    Adopt, Decline, Hello, HierarchyMessage, HomeChanged, MediaAddress, Message, Party, ProbeMessage, Reason,
+    RegistrationMessage, Renew, ReplicationMessage, RequestMessage, RoomMessage, RouteDirection, WireError,
 };
 
 /// Reasons to refuse a message, by its sender.
@@ -132,7 +128,11 @@ impl Hub {
                 let pong = Message::Probe(ProbeMessage::Pong(token));
                 self.core.send(from.connection, Channel::Datagram, Traffic::Renew, &pong);
             }
-            Message::Probe(ProbeMessage::Pong(token)) => self.answered_ping(from, token),
+            Message::Probe(ProbeMessage::Pong(token)) => {
+                if self.core.remotes.record_pong(self.core.now, from.connection, token) {
+                    self.members.measure_group(&mut self.core);
+                }
+            }
             Message::Probe(ProbeMessage::Hello(hello)) => self.on_hello(from, hello),
             Message::Multicast(_) => self.core.counters.stray += 1,
         }
@@ -161,70 +161,6 @@ impl Hub {
             | RegistrationMessage::RetryAfter(_)
             | RegistrationMessage::Handover
             | RegistrationMessage::Redirect(_) => self.core.counters.stray += 1,
-        }
-    }
-
-    fn on_request_message(&mut self, from: Sender, message: RequestMessage) {
-        match message {
-            RequestMessage::Request(request) => match PassedRequest::new(request) {
-                Ok(passed) => self.requests.handle_passed_request(
-                    &mut self.core,
-                    RequestView::new(&self.registry, &self.summaries, &self.members),
-                    from,
-                    passed,
-                ),
-                Err(request) => self.on_request(from, request),
-            },
-            RequestMessage::Accept(accept) => self.requests.handle_accept(
-                &mut self.core,
-                RequestView::new(&self.registry, &self.summaries, &self.members),
-                from,
-                accept,
-            ),
-            RequestMessage::Decline(decline) => self.on_decline(from, &decline),
-            RequestMessage::Pending { id, requester, provider } => {
-                self.requests.handle_pending(
-                    &mut self.core,
-                    RequestView::new(&self.registry, &self.summaries, &self.members),
-                    from,
-                    (id, requester),
-                    provider,
-                );
-            }
-            RequestMessage::RequestAck { id, requester, provider } => {
-                self.on_request_taken(from, (id, requester), provider);
-            }
-            RequestMessage::HopReport(traced) => self.requests.handle_trace(&mut self.core, from, traced),
-            RequestMessage::Push(_) | RequestMessage::PushStatus { .. } | RequestMessage::Tunneled { .. } => {
-                self.core.counters.stray += 1;
-            }
-        }
-    }
-
-    /// The relays have taken what belongs to a flow through this hub.
-    fn on_flow_message(&mut self, from: Sender, message: FlowMessage) {
-        match message {
-            FlowMessage::SealedKeys(keys) => self.requests.handle_keys(&mut self.core, from, keys),
-            FlowMessage::Stop { id, .. } => self.requests.handle_cancel(&mut self.core, from, id),
-            FlowMessage::Datagram(_)
-            | FlowMessage::Chunk(_)
-            | FlowMessage::End { .. }
-            | FlowMessage::Report(_)
-            | FlowMessage::Rekey(_) => self.core.counters.stray += 1,
-        }
-    }
-
-    fn on_directory_message(&mut self, from: Sender, message: DirectoryMessage) {
-        match message {
-            DirectoryMessage::Watch(watch) => {
-                self.watches.watch(&mut self.core, self.registry.records(), self.summaries.blocks(), from, watch)
-            }
-            DirectoryMessage::Unwatch(id) => self.watches.unwatch(&mut self.core, from.node, id),
-            DirectoryMessage::WatchChange(change) => {
-                self.watches.handle_change(&mut self.core, self.summaries.blocks(), from, change)
-            }
-            DirectoryMessage::HubLookup(lookup) => self.handle_hub_lookup(from, lookup),
-            DirectoryMessage::LookupResult(found) => self.on_lookup_result(from, found),
         }
     }
 
@@ -423,177 +359,6 @@ impl Hub {
             self.core.remotes.relate(from.node, Relation::Child(tier));
             self.summaries.reset_summary_outboxes(&mut self.core);
             self.watches.forward_watches(&mut self.core, self.summaries.blocks());
-        }
-    }
-
-    /// Another hub asks. It hears what is held here, and what others have that
-    /// are to be asked on its way.
-    fn handle_hub_lookup(&mut self, from: Sender, seek: HubLookup) {
-        self.core.counters.hub_lookups_answered += 1;
-        let count = usize::from(seek.count).min(MAX_CANDIDATES);
-        let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
-        let query = DirectoryQuery {
-            service,
-            area,
-            origin,
-            count,
-            except: None,
-            aim: SearchPurpose::List,
-            names: seek.selector,
-        };
-        let enrolled = matches!(self.core.relation(from.node), Some(Relation::Child(_)));
-        let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
-        let route_plan = RoutePlan::from(way, from.node);
-        let (connection, id) = (from.connection, seek.id);
-        let plan = self.summaries.search_route(&self.core, service, area, route_plan);
-        let (_, asks, coverage) = &plan;
-        if asks.is_empty() || (area.wants_any() && self.registry.holds(&mut self.core, &query)) {
-            let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
-            let coverage = self.core.coverage(reach);
-            return self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], coverage);
-        }
-        self.core.send(
-            connection,
-            Channel::Datagram,
-            Traffic::Lookup,
-            &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
-        );
-        let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
-        let waiter = Waiter::Hub { connection, node: from.node, id, query };
-        let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);
-        self.answer_waiters();
-        if !is_started {
-            self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], Coverage::Partial);
-        }
-    }
-
-    /// Asks other hubs for what is in the query's area, or joins who has asked
-    /// them the same. False if too many wait, of all or of this remote.
-    pub(super) fn start_lookup(
-        &mut self,
-        query: DirectoryQuery,
-        route_plan: RoutePlan,
-        waiter: Waiter,
-        patience: Duration,
-    ) -> bool {
-        let plan = self.summaries.search_route(&self.core, query.service, query.area, route_plan);
-        let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);
-        self.answer_waiters();
-        is_started
-    }
-
-    /// Gives those who wait for lookups at other hubs what was found.
-    pub(super) fn answer_waiters(&mut self) {
-        while let Some(ConcludedLookup { waiters, scope, found, coverage }) = self.hub_lookups.next_concluded() {
-            for waiter in waiters {
-                match waiter {
-                    Waiter::Lookup { connection, id, query, .. } => {
-                        let (asked, wanted) = ((connection, id), (&query, scope));
-                        self.registry.answer_merged_lookup(&mut self.core, asked, wanted, &found, coverage);
-                    }
-                    Waiter::Request { key, query } => {
-                        self.requests.choose(
-                            &mut self.core,
-                            RequestView::new(&self.registry, &self.summaries, &self.members),
-                            key,
-                            &query,
-                            &found,
-                            coverage,
-                        );
-                        self.apply_request_effects();
-                    }
-                    Waiter::Hub { connection, id, query, .. } => {
-                        self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &found, coverage);
-                    }
-                }
-            }
-        }
-    }
-
-    fn on_lookup_result(&mut self, from: Sender, found: LookupResult) {
-        for candidate in self.hub_lookups.handle_lookup_result(&mut self.core, from, found) {
-            self.registry.cache_candidate(&mut self.core, &candidate);
-        }
-        self.answer_waiters();
-    }
-
-    /// Other parts hear what requests mean to them.
-    pub(super) fn apply_request_effects(&mut self) {
-        while let Some(effect) = self.requests.next_effect() {
-            match effect {
-                RequestEffect::Asked { node, service } => drop(self.registry.directory.deduct(node, service)),
-                RequestEffect::Answered { node, after } => self.registry.directory.record_response_time(node, after),
-                RequestEffect::Served(node) => self.registry.directory.record_success(node),
-                RequestEffect::Failed(node) => self.registry.directory.record_failure(node),
-                RequestEffect::Busy(node) => self.registry.directory.mark_busy(node),
-                RequestEffect::Suspended(node) => self.registry.directory.suspend(node),
-                RequestEffect::NothingIn(service, cell) => self.summaries.note_none(self.core.now, service, cell),
-                RequestEffect::Lookup { query, plan, waiter, patience } => {
-                    self.look_up_for_request(query, plan, waiter, patience);
-                }
-            }
-        }
-    }
-
-    fn look_up_for_request(&mut self, query: DirectoryQuery, plan: RoutePlan, waiter: Waiter, patience: Duration) {
-        let Waiter::Request { key, .. } = waiter else { return };
-        if !self.start_lookup(query, plan, waiter, patience) {
-            self.requests.decline(&mut self.core, key, Reason::TooMany);
-        }
-        self.requests.report(&mut self.core, key, HopAction::LookedUp, None, None);
-    }
-
-    fn on_request(&mut self, from: Sender, request: Request) {
-        if let Some(lookup) = self.requests.request(
-            &mut self.core,
-            RequestView::new(&self.registry, &self.summaries, &self.members),
-            from,
-            request,
-        ) {
-            self.answer_lookup(from, &lookup);
-        }
-    }
-
-    fn on_decline(&mut self, from: Sender, decline: &Decline) {
-        let is_of_watch = decline.requester.is_none();
-        if !self.requests.handle_decline(
-            &mut self.core,
-            RequestView::new(&self.registry, &self.summaries, &self.members),
-            from,
-            decline,
-        ) && !(is_of_watch && self.watches.watch_refused(&mut self.core, from.node, decline.id))
-        {
-            self.core.counters.stray += 1;
-        }
-    }
-
-    fn on_request_taken(
-        &mut self,
-        from: Sender,
-        (id, requester): (RequestId, Option<NodeId>),
-        provider: Option<NodeId>,
-    ) {
-        if !self.requests.handle_request_ack(
-            &mut self.core,
-            RequestView::new(&self.registry, &self.summaries, &self.members),
-            from,
-            (id, requester),
-            provider,
-        ) && !(requester.is_none() && self.hub_lookups.confirm_hub_lookup(&mut self.core, from.node, id))
-        {
-            self.core.counters.stray += 1;
-        }
-    }
-
-    /// A node has come that may be what held requests wait for.
-    fn serve_held(&mut self, node: NodeId) {
-        for key in self.requests.held_for(RequestView::new(&self.registry, &self.summaries, &self.members), node) {
-            self.requests.retry_held(
-                &mut self.core,
-                RequestView::new(&self.registry, &self.summaries, &self.members),
-                key,
-            );
-            self.apply_request_effects();
         }
     }
 }

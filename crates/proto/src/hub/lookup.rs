@@ -6,86 +6,18 @@ use bytes::Bytes;
 use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
 
+use super::RequestOutcome;
 use super::core::HubCore;
 use super::disclose::without_local_hosts;
-use super::hub_lookup::Waiter;
 use super::registry::Registry;
-use super::route::RoutePlan;
 use super::summaries::Summaries;
-use super::{Hub, RequestOutcome, Sender};
-use crate::delivery::Delivery;
-use crate::directory::{Directory, DirectoryQuery, Hit, Rank, SearchPurpose};
+use crate::directory::{Directory, DirectoryQuery, Hit, Rank};
 use crate::grid::Area;
 use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::machine::{Channel, Traffic, Transmit};
+use crate::machine::{Channel, Traffic};
 use crate::scope::Scope;
 use crate::service::Service;
-use crate::wire::{Candidate, Coverage, DirectoryMessage, LookupResult, Message, Reason, Request, RequestMode};
-
-/// How many providers a lookup lists if it does not say.
-const DEFAULT_LISTED: usize = 16;
-
-impl Hub {
-    pub(super) fn answer_lookup(&mut self, from: Sender, request: &Request) {
-        let names = request.spec.provider;
-        let query = DirectoryQuery {
-            aim: SearchPurpose::List,
-            names,
-            ..self.registry.records().query(from.node, request, DEFAULT_LISTED)
-        };
-        let mut hits = self.registry.search_within(&mut self.core, request.spec.scope, &query);
-        let plan = RoutePlan::from_scope(request.spec.scope);
-        let area =
-            plan.and_then(|plan| Some((self.summaries.hub_lookup_area(&mut self.core, request, &query, &hits)?, plan)));
-        let cached =
-            area.map(|_| self.registry.cached_for(&mut self.core, request.spec.area, &query)).unwrap_or_default();
-        if !cached.is_empty() {
-            let coverage = self.core.coverage(Coverage::FirstMatch);
-            let scope = request.spec.scope;
-            self.registry.answer_merged_lookup(
-                &mut self.core,
-                (from.connection, request.id),
-                (&query, scope),
-                &cached,
-                coverage,
-            );
-        } else if let Some((area, plan)) = area {
-            let waiter = Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query };
-            let patience = self.core.time_to_answer(from.connection, request.deadline_ms);
-            if !self.start_lookup(DirectoryQuery { area, ..query }, plan, waiter, patience) {
-                self.core.decline_request(from.connection, request, Reason::TooMany);
-            }
-        } else {
-            let are_first =
-                request.spec.area.wants_any() && !hits.is_empty() && plan.is_some() && self.core.has_others();
-            let coverage = self.core.coverage(if are_first { Coverage::FirstMatch } else { Coverage::Complete });
-            if names.is_some() {
-                self.registry.hits = hits;
-                let scope = request.spec.scope;
-                return self.registry.answer_merged_lookup(
-                    &mut self.core,
-                    (from.connection, request.id),
-                    (&query, scope),
-                    &[],
-                    coverage,
-                );
-            }
-            self.core.count_listed(query.service, hits.len());
-            let message =
-                encode_found(&self.registry.directory, request.id, &hits, coverage, self.core.is_here(from.connection));
-            let (channel, delivery, traffic) = (Channel::Datagram, Delivery::CONTROL, Traffic::Lookup);
-            self.core.out.push_back(Transmit::Message {
-                connection: from.connection,
-                channel,
-                delivery,
-                traffic,
-                message,
-            });
-        }
-        hits.clear();
-        self.registry.hits = hits;
-    }
-}
+use crate::wire::{Candidate, Coverage, DirectoryMessage, LookupResult, Message, Request, RequestMode};
 
 impl Registry {
     /// Searches within a scope. The caller gives the list back to `self.hits`.
@@ -177,7 +109,7 @@ impl Summaries {
     /// In which area other hubs are to be asked: where any will do on a miss
     /// only, otherwise as far as something there would be listed before what
     /// this hub has.
-    fn hub_lookup_area(
+    pub(super) fn hub_lookup_area(
         &mut self,
         core: &mut HubCore,
         request: &Request,
@@ -201,7 +133,7 @@ impl Summaries {
 }
 
 impl HubCore {
-    fn count_listed(&mut self, service: Service, listed: usize) {
+    pub(super) fn count_listed(&mut self, service: Service, listed: usize) {
         let outcome = if listed == 0 { RequestOutcome::NotFound } else { RequestOutcome::Found };
         self.counters.count_outcome(service, RequestMode::Lookup, outcome);
     }
@@ -226,7 +158,13 @@ fn merge(ranked: &mut Vec<(Rank, Candidate)>, query: &DirectoryQuery, candidate:
 
 /// The same bytes as `Message::Found(…).encode()`, without the records in
 /// between. Whoever is `here`, on the hub's machine, sees all addresses.
-fn encode_found(directory: &Directory, id: RequestId, hits: &[Hit], coverage: Coverage, here: bool) -> Bytes {
+pub(super) fn encode_found(
+    directory: &Directory,
+    id: RequestId,
+    hits: &[Hit],
+    coverage: Coverage,
+    here: bool,
+) -> Bytes {
     let mut buffer = Vec::with_capacity(16 + hits.len() * 96);
     match write_found(&mut Encoder::new(&mut buffer), directory, id, hits, coverage, here) {
         Ok(()) => Bytes::from(buffer),
@@ -266,6 +204,7 @@ mod tests {
 
     use super::*;
     use crate::address::{Address, Scheme};
+    use crate::directory::SearchPurpose;
     use crate::grid::Cell;
     use crate::record::{Capacity, Record, Version};
     use crate::service::ServiceSet;

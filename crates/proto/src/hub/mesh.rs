@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::core::HubCore;
 use super::remotes::RemoteConnection;
-use super::requests::{RequestKey, RequestView};
+use super::requests::RequestKey;
 use super::tree::Relation;
-use super::{Hub, HubConfig, HubEvent, HubKind, Sender};
+use super::{HubConfig, HubEvent, HubKind};
 use crate::address::{Address, SchemeSet};
 use crate::backoff::Backoff;
 use crate::ids::{ConnectionId, DialId, NodeId};
@@ -184,6 +184,80 @@ impl Mesh {
 }
 
 impl HubCore {
+    /// Dials the hubs whose turn it is, and asks those that are up for a sign of life. Gives the connections
+    /// that have been silent for too long.
+    pub(super) fn poll_mesh(&mut self) -> Vec<ConnectionId> {
+        let now = self.now;
+        for index in 0..self.mesh.hubs.len() {
+            if matches!(self.mesh.hubs[index].state, HubDialState::Waiting(at) if at <= now) {
+                self.mesh.hubs[index].state = HubDialState::Dialling;
+                let addresses = self.mesh.hubs[index].addresses.clone();
+                self.dial(addresses, self.config.kind.role(), None, DialPurpose::Hub(index));
+            }
+        }
+        if self.mesh.next_ping.is_some_and(|at| at <= now) { self.ping_hubs() } else { Vec::new() }
+    }
+
+    fn ping_hubs(&mut self) -> Vec<ConnectionId> {
+        let now = self.now;
+        let hubs: Vec<NodeId> = self.remotes.hubs().collect();
+        let pause = self.ping_pause();
+        self.mesh.token = self.mesh.token.wrapping_add(1);
+        let token = self.mesh.token;
+        let silence = pause * MAX_SILENCE + Duration::from_secs(1);
+        self.mesh.next_ping = (!hubs.is_empty()).then(|| now + self.random.jitter(pause));
+        let is_silent = |connection: &RemoteConnection| {
+            now.since(connection.heard) > silence.max(connection.rtt.pto() * MAX_SILENCE)
+        };
+        let connections = hubs.iter().flat_map(|hub| self.remotes.connections_of(*hub)).copied();
+        let (silent, live): (Vec<ConnectionId>, Vec<ConnectionId>) =
+            connections.partition(|connection| self.remotes.connections.get(connection).is_some_and(is_silent));
+        for connection in live {
+            self.remotes.record_ping(now, connection, token);
+            self.send(connection, Channel::Datagram, Traffic::Renew, &Message::Probe(ProbeMessage::Ping(token)));
+        }
+        silent
+    }
+
+    /// A dial has led to a remote, or to nothing. Gives what it was for, unless that was a hub of the configuration.
+    pub(super) fn end_dial(&mut self, dial: Option<DialId>, outcome: Result<NodeId, &str>) -> Option<DialPurpose> {
+        match (dial.and_then(|dial| self.mesh.dials.remove(&dial)), outcome) {
+            (Some(DialPurpose::Hub(index)), Ok(node)) => {
+                let hub = self.mesh.hubs.get_mut(index)?;
+                hub.state = HubDialState::Up(node);
+                hub.backoff.record_success(self.now);
+                match hub.relation {
+                    Relation::Parent => self.register_at_parent(node),
+                    _ => self.promote_to_sibling(node),
+                }
+                None
+            }
+            (Some(DialPurpose::Hub(index)), Err(reason)) => {
+                let event = self.redial_later(index, reason);
+                self.events.extend(event);
+                None
+            }
+            (purpose, _) => purpose,
+        }
+    }
+
+    /// The last connection with a hub is gone; it was there for as long as it `stayed`.
+    pub(super) fn lose_hub(&mut self, node: NodeId, stayed: Duration, reason: &str) {
+        if self.leaving.is_some() {
+            self.mesh.hubs.retain(|hub| hub.state != HubDialState::Up(node));
+        }
+        for index in 0..self.mesh.hubs.len() {
+            let hub = &mut self.mesh.hubs[index];
+            if hub.state == HubDialState::Up(node) {
+                // One that takes this hub in and closes at once is as good as unreachable.
+                if stayed >= MAX_PAUSE {
+                    hub.down = None;
+                }
+                self.redial_later(index, reason);
+            }
+        }
+    }
+
     /// Sends a message that must not be lost to every peer that is up.
     pub(super) fn send_to_siblings(&mut self, message: &Message) {
         let hubs: Vec<NodeId> = self.siblings_up().collect();
@@ -244,7 +318,7 @@ impl HubCore {
         true
     }
 
-    fn start_pinging(&mut self, node: NodeId) {
+    pub(super) fn start_pinging(&mut self, node: NodeId) {
         let now = self.now;
         let is_hub = self.remotes.get(node).is_some_and(|remote| remote.role.is_hub());
         if is_hub && self.mesh.next_ping.is_none() {
@@ -261,148 +335,6 @@ impl HubCore {
         let since = hub.down.as_ref().map_or(now, |down| down.since);
         hub.down = Some(Down { since, reason: reason.to_owned() });
         Some(HubEvent::HubUnreachable { addresses: hub.addresses.clone(), reason: reason.to_owned(), retry_in })
-    }
-}
-
-impl Hub {
-    /// Dials the hubs whose turn it is, and asks those that are up for a sign of life.
-    pub(super) fn poll_mesh(&mut self) {
-        let now = self.core.now;
-        for index in 0..self.core.mesh.hubs.len() {
-            if matches!(self.core.mesh.hubs[index].state, HubDialState::Waiting(at) if at <= now) {
-                self.core.mesh.hubs[index].state = HubDialState::Dialling;
-                let addresses = self.core.mesh.hubs[index].addresses.clone();
-                self.core.dial(addresses, self.core.config.kind.role(), None, DialPurpose::Hub(index));
-            }
-        }
-        if self.core.mesh.next_ping.is_some_and(|at| at <= now) {
-            self.ping_hubs();
-        }
-    }
-
-    fn ping_hubs(&mut self) {
-        let now = self.core.now;
-        let hubs: Vec<NodeId> = self.core.remotes.hubs().collect();
-        let pause = self.core.ping_pause();
-        self.core.mesh.token = self.core.mesh.token.wrapping_add(1);
-        let token = self.core.mesh.token;
-        let silence = pause * MAX_SILENCE + Duration::from_secs(1);
-        self.core.mesh.next_ping = (!hubs.is_empty()).then(|| now + self.core.random.jitter(pause));
-        for connection in
-            hubs.iter().flat_map(|hub| self.core.remotes.connections_of(*hub).to_vec()).collect::<Vec<ConnectionId>>()
-        {
-            let longest = |connection: &RemoteConnection| silence.max(connection.rtt.pto() * MAX_SILENCE);
-            let silent = self
-                .core
-                .remotes
-                .connections
-                .get(&connection)
-                .is_some_and(|connection| now.since(connection.heard) > longest(connection));
-            if silent {
-                self.close(connection, "nothing was heard from the other hub");
-            } else {
-                self.core.remotes.record_ping(now, connection, token);
-                self.core.send(
-                    connection,
-                    Channel::Datagram,
-                    Traffic::Renew,
-                    &Message::Probe(ProbeMessage::Ping(token)),
-                );
-            }
-        }
-    }
-
-    /// A remote lives, and so far away is it.
-    pub(super) fn answered_ping(&mut self, from: Sender, token: u32) {
-        let now = self.core.now;
-        if self.core.remotes.record_pong(now, from.connection, token) {
-            self.members.measure_group(&mut self.core);
-        }
-    }
-
-    /// A dial has led to a remote, or to nothing.
-    pub(super) fn dial_ended(&mut self, dial: Option<DialId>, outcome: Result<NodeId, &str>) {
-        let now = self.core.now;
-        let purpose = dial.and_then(|dial| self.core.mesh.dials.remove(&dial));
-        match (purpose, outcome) {
-            (None, Ok(node)) => self.core.start_pinging(node),
-            (None, Err(_)) => {}
-            (Some(DialPurpose::Hub(index)), Ok(node)) => {
-                let Some(hub) = self.core.mesh.hubs.get_mut(index) else { return };
-                hub.state = HubDialState::Up(node);
-                hub.backoff.record_success(now);
-                match hub.relation {
-                    Relation::Parent => self.core.register_at_parent(node),
-                    _ => self.core.promote_to_sibling(node),
-                }
-                self.core.start_pinging(node);
-            }
-            (Some(DialPurpose::Hub(index)), Err(reason)) => {
-                let event = self.core.redial_later(index, reason);
-                self.core.events.extend(event);
-            }
-            (Some(DialPurpose::Member(_, cost)), Ok(node)) => {
-                self.core.advice.refund(cost);
-                self.members.member_reached(&mut self.core, node);
-                self.core.start_pinging(node);
-            }
-            (Some(DialPurpose::Member(member, _)), Err(_)) => self.members.member_unreachable(&mut self.core, member),
-            (Some(DialPurpose::Standby(hub)), Ok(_)) => {
-                self.replication.standby_reached(&mut self.core, hub);
-                self.core.start_pinging(hub);
-            }
-            (Some(DialPurpose::Standby(hub)), Err(_)) => self.replication.standby_dial_failed(&mut self.core, hub),
-            (Some(DialPurpose::Provider { node, waiting, .. }), outcome) => {
-                for key in waiting {
-                    self.requests.dialled_for(
-                        &mut self.core,
-                        RequestView::new(&self.registry, &self.summaries, &self.members),
-                        key,
-                        node,
-                        outcome.is_ok(),
-                    );
-                    self.apply_request_effects();
-                }
-            }
-        }
-    }
-
-    /// One of the connections with a peer is gone, and with it perhaps some of
-    /// what was said reliably: both say again what the other is to know.
-    pub(super) fn resend_state(&mut self, node: NodeId) {
-        self.watches.forget_changes_of(&mut self.core, self.summaries.blocks(), node);
-        self.replication.resync_if_stale(&mut self.core, node);
-        self.summaries.resend_summary(&mut self.core, node);
-    }
-
-    /// A peer's last connection is gone; it was there for as long as it `stayed`.
-    pub(super) fn on_hub_lost(&mut self, node: NodeId, stayed: Duration, reason: &str) {
-        if self.core.leaving.is_some() {
-            self.core.mesh.hubs.retain(|hub| hub.state != HubDialState::Up(node));
-        }
-        for index in 0..self.core.mesh.hubs.len() {
-            let hub = &mut self.core.mesh.hubs[index];
-            if hub.state == HubDialState::Up(node) {
-                // One that takes this hub in and closes at once is as good as unreachable.
-                if stayed >= MAX_PAUSE {
-                    hub.down = None;
-                }
-                self.core.redial_later(index, reason);
-            }
-        }
-        self.summaries.summaries_lost_hub(&mut self.core, node);
-        self.summaries.reset_summary_outboxes(&mut self.core);
-        self.requests.requests_lost_hub(
-            &mut self.core,
-            RequestView::new(&self.registry, &self.summaries, &self.members),
-            node,
-        );
-        self.apply_request_effects();
-        self.members.on_hub_disconnected(&mut self.core, node);
-        self.replication.standby_dial_failed(&mut self.core, node);
-        self.hub_lookups.drop_silent_hub(&mut self.core, node);
-        self.answer_waiters();
-        self.watches.forget_changes_of(&mut self.core, self.summaries.blocks(), node);
     }
 }
 

@@ -54,6 +54,7 @@ mod moved;
 #[cfg(test)]
 mod properties;
 mod query_quota;
+mod questions;
 mod records;
 mod reflection;
 mod registry;
@@ -74,16 +75,18 @@ mod timers;
 mod tree;
 mod watches;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::address::Address;
+use crate::grid::Area;
 use crate::ids::{ConnectionId, DialId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, RemoteIdentity, Traffic, Transmit};
 use crate::random::SplitMix64;
-use crate::service::Role;
+use crate::service::{Role, Service};
 use crate::time::Time;
 use crate::wall::WallClock;
-use crate::wire::{Hello, Message, ProbeMessage};
+use crate::wire::{Candidate, Hello, Message, ProbeMessage, RegistrationMessage};
 
 pub use api::{HubCommand, HubEvent};
 pub use config::{HubConfig, HubKind, Limits};
@@ -97,7 +100,9 @@ pub use tree::Relation;
 
 use self::core::HubCore;
 use hub_lookup::HubLookups;
+use leave::{HAND_OVER, REASON};
 use members::{Members, OwnLoad};
+use mesh::DialPurpose;
 use registry::Registry;
 use remotes::LostConnection;
 use replication::ReplicaSenders;
@@ -162,6 +167,33 @@ impl Hub {
         &self.core.counters
     }
 
+    /// The group's members as this hub knows them, without itself.
+    pub fn members(&self) -> Vec<MemberStatus> {
+        self.members.member_statuses(&self.core)
+    }
+
+    /// The hub at this moment.
+    pub fn status(&self, now: Time) -> HubStatus {
+        status::status(self, now)
+    }
+
+    /// The index in the order of the nodes' ids: at most `limit` entries after
+    /// `after`, so that a caller can page through it.
+    pub fn index(&self, now: Time, after: Option<NodeId>, limit: usize) -> Vec<IndexEntry> {
+        status::index(self, now, after, limit)
+    }
+
+    /// Providers of `service` in `area` by this hub's own directory, the best
+    /// first; at most [`MAX_CANDIDATES`](crate::wire::MAX_CANDIDATES) and none that are held back.
+    pub fn find(&self, service: Service, area: Area, count: usize) -> Vec<Candidate> {
+        status::find(self, service, area, count)
+    }
+
+    /// Seconds by which the wall clocks of remotes are ahead of this host's, as far as they told them.
+    pub fn clocks(&self, now: Time) -> BTreeMap<NodeId, i64> {
+        status::clocks(self, now)
+    }
+
     /// Tells the members what this hub has itself.
     fn note_own_load(&mut self) {
         let own = OwnLoad {
@@ -200,7 +232,7 @@ impl Hub {
     ) {
         let now = self.core.now;
         let (connection, dial) = up;
-        if let Some(reason) = self.unwelcome(&remote, dial.is_some()) {
+        if let Some(reason) = self.core.refusal_of(&remote, dial.is_some()) {
             self.core.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
             if remote.node == self.core.config.node {
                 self.core.mesh.on_self_dialed(dial);
@@ -238,30 +270,6 @@ impl Hub {
         }
     }
 
-    /// Why a connection with `peer`, which this hub has `dialled` or not, is
-    /// not wanted.
-    fn unwelcome(&mut self, remote: &RemoteIdentity, dialled: bool) -> Option<&'static str> {
-        if remote.node == self.core.config.node {
-            return Some("this is the hub itself");
-        }
-        if remote.role.is_hub() && remote.role != self.core.config.kind.role() {
-            self.core.refused(remote.node, "its role may not attach here");
-            return Some("this hub does not admit the role in your certificate");
-        }
-        if remote.role == Role::Server && self.core.is_cache() && !dialled {
-            self.core.refused(remote.node, "it would be the cache of a cache");
-            return Some("this is a cache itself: a cache attaches to the central server");
-        }
-        if self.core.leaving.is_some() {
-            return Some("the hub is leaving");
-        }
-        if self.core.remotes.connections.len() >= self.core.config.limits.connections {
-            self.core.counters.count_over_limit(HubLimit::Connections);
-            return Some("the hub has too many connections");
-        }
-        None
-    }
-
     fn connection_down(&mut self, connection: ConnectionId, reason: &str) {
         let now = self.core.now;
         let Some(LostConnection { node, role, last }) = self.core.remotes.down(connection) else { return };
@@ -297,6 +305,127 @@ impl Hub {
             self.rooms.room_member_lost(&mut self.core, node);
             self.core.events.push_back(HubEvent::Detached { node, reason: reason.to_owned() });
         }
+    }
+
+    /// One of the connections with a peer is gone, and with it perhaps some of
+    /// what was said reliably: both say again what the other is to know.
+    fn resend_state(&mut self, node: NodeId) {
+        self.watches.forget_changes_of(&mut self.core, self.summaries.blocks(), node);
+        self.replication.resync_if_stale(&mut self.core, node);
+        self.summaries.resend_summary(&mut self.core, node);
+    }
+
+    /// The last connection with a hub is gone; it was there for as long as it `stayed`.
+    fn on_hub_lost(&mut self, node: NodeId, stayed: Duration, reason: &str) {
+        self.core.lose_hub(node, stayed, reason);
+        self.summaries.summaries_lost_hub(&mut self.core, node);
+        self.summaries.reset_summary_outboxes(&mut self.core);
+        let view = RequestView::new(&self.registry, &self.summaries, &self.members);
+        self.requests.requests_lost_hub(&mut self.core, view, node);
+        self.apply_request_effects();
+        self.members.on_hub_disconnected(&mut self.core, node);
+        self.replication.standby_dial_failed(&mut self.core, node);
+        self.hub_lookups.drop_silent_hub(&mut self.core, node);
+        self.answer_waiters();
+        self.watches.forget_changes_of(&mut self.core, self.summaries.blocks(), node);
+    }
+
+    /// A dial has led to a remote, or to nothing.
+    fn dial_ended(&mut self, dial: Option<DialId>, outcome: Result<NodeId, &str>) {
+        let reached = outcome.ok();
+        match self.core.end_dial(dial, outcome) {
+            Some(DialPurpose::Member(member, cost)) => match reached {
+                Some(node) => {
+                    self.core.advice.refund(cost);
+                    self.members.member_reached(&mut self.core, node);
+                }
+                None => self.members.member_unreachable(&mut self.core, member),
+            },
+            Some(DialPurpose::Standby(hub)) => match reached {
+                Some(_) => self.replication.standby_reached(&mut self.core, hub),
+                None => self.replication.standby_dial_failed(&mut self.core, hub),
+            },
+            Some(DialPurpose::Provider { node, waiting, .. }) => {
+                for key in waiting {
+                    let view = RequestView::new(&self.registry, &self.summaries, &self.members);
+                    self.requests.dialled_for(&mut self.core, view, key, node, reached.is_some());
+                    self.apply_request_effects();
+                }
+            }
+            Some(DialPurpose::Hub(_)) | None => {}
+        }
+        if let Some(node) = reached {
+            self.core.start_pinging(node);
+        }
+    }
+
+    /// Sends the nodes to their standbys, which have their records, and stays
+    /// for what is under way. Without another hub in sight it closes every
+    /// connection that carries no relayed flow.
+    fn leave(&mut self) {
+        let now = self.core.now;
+        if self.core.leaving.is_some() {
+            return;
+        }
+        self.core.leaving = Some(now);
+        self.core.mesh.stop();
+        self.replication.flush_replicas(&mut self.core, self.registry.records());
+        self.note_own_load();
+        self.members.leave_group(&mut self.core);
+        let alone = self.core.remotes.hub_count() == 0;
+        let connections = self.core.remotes.connections.iter();
+        let nodes: Vec<ConnectionId> =
+            connections.filter(|(_, at)| at.role == Role::Node).map(|(connection, _)| *connection).collect();
+        let busy = self.requests.relays.connections();
+        for connection in nodes {
+            if !alone {
+                self.core.send(
+                    connection,
+                    Channel::Reliable { flow: 0 },
+                    Traffic::Join,
+                    &Message::Registration(RegistrationMessage::Handover),
+                );
+            } else if !busy.contains(&connection) {
+                self.close(connection, REASON);
+            }
+        }
+    }
+
+    /// A node has turned to another hub, or leaves.
+    fn close_departed_node(&mut self, from: Sender) {
+        if self.core.leaving.is_some() && !self.requests.relays.connections().contains(&from.connection) {
+            self.close(from.connection, REASON);
+        }
+    }
+
+    /// Whether something goes through this hub: relayed, or reflected, whose
+    /// receivers find another way meanwhile.
+    fn has_traffic(&self) -> bool {
+        self.requests.relays.len() > 0 || self.requests.reflection.is_busy()
+    }
+
+    /// When the drain ends at the latest; `None` unless it is under way.
+    fn drain_due(&self) -> Option<Time> {
+        let since = self.core.leaving.filter(|_| !self.left)?;
+        Some(since + if self.has_traffic() { DRAIN } else { HAND_OVER })
+    }
+
+    /// Says goodbye when every node has gone and nothing is relayed any more,
+    /// or the time is up.
+    fn end_drain(&mut self) {
+        let now = self.core.now;
+        let Some(due) = self.drain_due() else { return };
+        let nodes_may_go = self.core.remotes.hub_count() > 0 && self.core.remotes.has_nodes();
+        let waits = self.has_traffic() || nodes_may_go;
+        if waits && now < due {
+            return;
+        }
+        self.left = true;
+        let rest: Vec<ConnectionId> = self.core.remotes.connections.keys().copied().collect();
+        for connection in rest {
+            self.close(connection, REASON);
+        }
+        self.core.events.push_back(HubEvent::Left);
     }
 
     fn expire_leases(&mut self) {
@@ -364,7 +493,11 @@ impl Hub {
                 summaries.tell_summaries(core);
             }
             HubTimer::Watch => watches.offer_watches(core, summaries.blocks()),
-            HubTimer::Mesh => self.poll_mesh(),
+            HubTimer::Mesh => {
+                for connection in core.poll_mesh() {
+                    self.close(connection, "nothing was heard from the other hub");
+                }
+            }
             HubTimer::Replication => replication.poll_replication(core, registry.records()),
             HubTimer::StandbyConnection => replication.poll_standby_connections(core),
             HubTimer::Claim => {
