@@ -85,9 +85,11 @@ fn foreign_architecture_setting_warns() {
 
 #[test]
 fn check_refuses_what_run_refuses() {
-    let folder = folder_with(&PLAN.replace("duration", "handshake = '5s'\nduration"));
-    let output = emulate(folder.path(), &["run", "--check", "trial.toml"]);
-    assert!(!output.status.success() && said(&output).contains("emulate simulate"), "{}", said(&output));
+    for key in ["handshake = '5s'", "sealed_keys = false"] {
+        let folder = folder_with(&PLAN.replace("duration", &format!("{key}\nduration")));
+        let output = emulate(folder.path(), &["run", "--check", "trial.toml"]);
+        assert!(!output.status.success() && said(&output).contains("emulate simulate"), "{}", said(&output));
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::stream;
 use roost_control::query::{MAX_DURATION, Params};
-use roost_control::server::{ApiError, JsonBody, Pairs, json, json_line};
+use roost_control::server::{ApiError, JsonBody, QueryPairs, json_line, json_response};
 use roost_control::{
     Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RoomQuery, SCHEMA, ServiceRow, Services, State as Doing,
     WatchQuery,
@@ -94,6 +94,9 @@ async fn request(
     JsonBody(mut request): JsonBody<ServiceRequest>,
 ) -> Result<Response, ApiError> {
     request.check().map_err(|error| ApiError::new(Code::Usage, error.to_string()))?;
+    if !request.service.is_stream() {
+        request.reflect = ReflectionPolicy::Never;
+    }
     let began = Instant::now();
     let named = request.provider;
     let provider = match named {
@@ -175,16 +178,16 @@ pub(crate) fn explain_not_found(coverage: Coverage, found: usize) -> (Code, Stri
     (code, why.to_owned())
 }
 
-async fn lookup(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
+async fn lookup(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let LookupQuery { service, area, count, timeout, names } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
     let found = node.find(service, area, (count, everybody(names)), timeout).await?;
     let mut lookup = rows::lookup(&found, began.elapsed());
     lookup.candidates.iter_mut().for_each(|candidate| node.name_candidate(candidate));
-    Ok(json(&lookup))
+    Ok(json_response(&lookup))
 }
 
-async fn ping(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
+async fn ping(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let selector = Params::new(&pairs, &["node"], false)?.selector("node")?;
     let none =
         |selector: NodeSelector| move || ApiError::new(Code::NotFound, format!("no connection with {selector} is up"));
@@ -197,7 +200,7 @@ async fn ping(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Re
             let home = node.machine_status().await.map_err(leaving)?.home.map(|home| home.hub.node);
             let node_id = request.or(home);
             let (name, address) = (node_id.and_then(|id| node.name(id)), address.to_string());
-            Ok(json(&Ping { schema: SCHEMA, node: node_id, name, address, rtt_ms: millis(rtt) }))
+            Ok(json_response(&Ping { schema: SCHEMA, node: node_id, name, address, rtt_ms: millis(rtt) }))
         }
         other => Err(no_answer(other, "it did not answer")),
     }
@@ -211,7 +214,7 @@ fn no_answer(reply: Option<Reply>, late: &str) -> ApiError {
     }
 }
 
-async fn watch(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
+async fn watch(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let WatchQuery { services, area, names } = WatchQuery::from_pairs(&pairs)?;
     let replies =
         node.open_ticket(Purpose::Other, |ticket| NodeCommand::Watch { ticket, services, area, names }).await?;
@@ -224,7 +227,7 @@ async fn watch(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<R
     }))
 }
 
-async fn room(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
+async fn room(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let RoomQuery { name, names } = RoomQuery::from_pairs(&pairs)?;
     let room = RoomId::named(&name);
     let replies = node.open_ticket(Purpose::Other, |ticket| NodeCommand::JoinRoom { ticket, room }).await?;
@@ -263,16 +266,16 @@ where
     ([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response()
 }
 
-async fn relocate(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
+async fn relocate(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let to: Cell = Params::new(&pairs, &["at"], false)?.required("at")?;
     let from = node.machine_status().await.map_err(leaving)?.cell;
     node.mailbox.command(NodeCommand::Move { cell: to }).await.map_err(leaving)?;
     tracing::info!(%from, %to, "moved");
-    Ok(json(&Moved { schema: SCHEMA, from, to }))
+    Ok(json_response(&Moved { schema: SCHEMA, from, to }))
 }
 
 /// Ends a reflected stream of which there is enough, so that whoever asked for it hears what has come.
-async fn end(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<(), ApiError> {
+async fn end(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<(), ApiError> {
     let ticket = Ticket(Params::new(&pairs, &["request"], false)?.required("request")?);
     let requests = node.machine_status().await.map_err(leaving)?.requests;
     match requests.iter().find(|request| request.ticket == ticket) {
@@ -287,7 +290,7 @@ async fn end(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<(),
 }
 
 async fn streams(State(node): State<NodeService>) -> Response {
-    json(&node.streams().await)
+    json_response(&node.streams().await)
 }
 
 async fn services(State(node): State<NodeService>) -> Result<Response, ApiError> {
@@ -304,7 +307,7 @@ async fn services(State(node): State<NodeService>) -> Result<Response, ApiError>
             providers: None,
         }
     };
-    Ok(json(&Services { schema: SCHEMA, services: sources.iter().map(row).collect() }))
+    Ok(json_response(&Services { schema: SCHEMA, services: sources.iter().map(row).collect() }))
 }
 
 #[cfg(test)]

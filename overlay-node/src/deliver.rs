@@ -54,7 +54,7 @@ impl Framing {
                 }
                 _ = self.progress.tick() => {
                     let elapsed_ms = millis(self.began.elapsed());
-                    let lost = self.node.tallies.lost(self.replies.ticket());
+                    let lost = self.node.receptions.lost(self.replies.ticket());
                     return Some(Frame::Event(RequestEvent::Progress(Progress { bytes: self.bytes, elapsed_ms, lost })));
                 }
             }

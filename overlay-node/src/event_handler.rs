@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use roost_control::State;
@@ -14,10 +14,12 @@ use roost_daemon::naming::NodeNames;
 use roost_proto::node::{Node, NodeCommand, NodeEvent, RequestSummary, Ticket};
 use roost_proto::wire::Reason;
 use roost_proto::{NodeId, RequestId};
+use roost_reflection::NodeInput;
+use roost_reflection::keys::KeySealer;
 use tokio::task::AbortHandle;
 
 use crate::inbox::InboxService;
-use crate::media::{KeySealer, RelayClient, RelayCommand};
+use crate::media::RelayClient;
 use crate::metrics::NodeMetrics;
 use crate::session::Sessions;
 use crate::tickets::{Accepted, Purpose, Reply};
@@ -32,8 +34,8 @@ pub(crate) struct NodeEventHandler {
     pub(crate) shared: Arc<DaemonContext>,
     pub(crate) names: Arc<NodeNames>,
     pub(crate) watching: RelayClient,
-    /// With what the group's nodes share, if this one has it: and who it is.
-    pub(crate) lock: Option<(NodeId, KeySealer)>,
+    /// Seals stream keys for the group's nodes, if this one has the group's key.
+    pub(crate) sealer: Option<KeySealer>,
     /// What is not worth a second line.
     pub(crate) repeats: LogDedup,
     /// Limits the warnings about messages of later versions.
@@ -69,10 +71,10 @@ impl EventHandler<Node> for NodeEventHandler {
                     );
                 }
             }
-            NodeEvent::OpenSource { session, service, duration, requester, reflected } => {
+            NodeEvent::OpenSource { session, request, requester, reflected } => {
                 let name = || self.names.get(&self.shared, requester);
-                tracing::debug!(session = session.0, %service, name = name(), ?requester, "serving");
-                self.sessions.open(session, service, duration, reflected);
+                tracing::debug!(session = session.0, service = %request.service, name = name(), ?requester, "serving");
+                self.sessions.open(session, *request, reflected);
             }
             NodeEvent::ReadObject { session, pushed: None, offset, length } => {
                 self.sessions.read(session, offset, length)
@@ -104,40 +106,26 @@ impl EventHandler<Node> for NodeEventHandler {
 }
 
 impl NodeEventHandler {
-    /// What is about streams that super nodes reflect; the rest is for those who wait.
+    /// Hands events of reflected streams to the relay; the rest is for those who wait.
     fn reflect(&mut self, event: NodeEvent) {
         match event {
-            NodeEvent::Reflect { stream, to, tag, .. } => self.watching.order(RelayCommand::Offer { stream, to, tag }),
-            NodeEvent::MemberLeft { session } => self.watching.order(RelayCommand::MemberLeft { session }),
-            NodeEvent::ExpectTag { ticket, tag, door } => self.watching.expect(ticket, tag, door),
-            NodeEvent::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed } => {
-                self.watching.order(RelayCommand::Reflected {
-                    ticket,
-                    tag,
-                    stream,
-                    provider,
-                    epoch,
-                    secret,
-                    is_confirmed,
-                });
-            }
             NodeEvent::Seal { session, service, opening } => {
+                let mut secrets = |bytes: &mut [u8]| roost_daemon::random_bytes(bytes).is_ok();
                 let sealed =
-                    self.lock.as_ref().and_then(|(node, lock)| lock.seal(SystemTime::now(), *node, service, &opening));
+                    self.sealer.as_ref().and_then(|sealer| sealer.seal(unix_s(), &mut secrets, service, &opening));
                 let sealed = sealed.map(|sealed| NodeCommand::Sealed { session, sealed });
                 sealed.into_iter().for_each(|sealed| self.desk.mailbox.post(sealed));
             }
             NodeEvent::Unseal { ticket, service, provider, sealed } => {
-                match self.lock.as_ref().and_then(|(_, lock)| lock.open(SystemTime::now(), provider, service, &sealed))
-                {
+                match self.sealer.as_ref().and_then(|sealer| sealer.open(unix_s(), provider, service, &sealed)) {
                     Some(opening) => self.desk.mailbox.post(NodeCommand::Unsealed { ticket, provider, opening }),
                     None => tracing::debug!(?provider, "the stream key from a hub does not open the stream"),
                 }
             }
-            NodeEvent::Key { ticket, epoch, secret } => {
-                self.watching.order(RelayCommand::Key { ticket, epoch, secret })
-            }
-            event => self.reply(event),
+            event => match NodeInput::from_event(&event) {
+                Some(input) => self.watching.command(input),
+                None => self.reply(event),
+            },
         }
     }
 
@@ -206,6 +194,11 @@ impl NodeEventHandler {
         };
         self.desk.tickets.deliver(ticket, reply);
     }
+}
+
+/// The wall clock; 1970 if it is before that.
+fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn log_finished(service: roost_proto::Service, summary: &RequestSummary) {

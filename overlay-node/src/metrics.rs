@@ -171,6 +171,7 @@ pub(crate) const fn reason_name(reason: Reason) -> &'static str {
         Reason::Reflected => "reflected",
         Reason::Unspecified => "unspecified",
         Reason::UnsupportedVersion => "too_old",
+        Reason::TooSlow => "too_slow",
         // A reason of a later version of the protocol is one that is broken here.
         _ => "protocol",
     }

@@ -20,13 +20,15 @@ use roost_daemon::{Base, DaemonContext, Failure, Program, Running, random_secret
 use roost_identity::Identity;
 use roost_proto::node::{self, Discovery, Node, NodeCommand};
 use roost_proto::{Address, NodeId, Role, RoleSet, ServiceSet};
-use roost_reflector::relay;
+use roost_reflection::keys::KeySealer;
+use roost_reflection::relay::RelayConfig;
+use roost_reflection::{NodeReflection, ReflectionMachine as _};
 use roost_services::{SourceError, Sources};
 
 use crate::config::{self, Config, Offer};
 use crate::event_handler::NodeEventHandler;
 use crate::inbox::InboxService;
-use crate::media::{KeySealer, NodeRelayHandler, ReceptionTable, RelayClient, SubscriberOutput};
+use crate::media::{NodeRelayHandler, ReceptionTable, RelayClient, SubscriberOutput};
 use crate::metrics::NodeMetrics;
 use crate::provider_cache::ProviderCache;
 use crate::session::{Sessions, SourceRegistry};
@@ -49,8 +51,8 @@ pub(crate) struct NodeService {
     pub(crate) names: Arc<NodeNames>,
     pub(crate) shelf: SourceRegistry,
     pub(crate) metrics: NodeMetrics,
-    /// What has come of the reflected streams that are watched here.
-    pub(crate) tallies: ReceptionTable,
+    /// The counts of subscriptions.
+    pub(crate) receptions: ReceptionTable,
     /// Where reflected streams begin and end, and its address; none where there are no super nodes.
     pub(crate) relay: Option<(SocketAddr, RelayMailbox<NodeRelayHandler>)>,
     media_metrics: Option<MediaMetrics>,
@@ -107,13 +109,13 @@ impl Program for OverlayNode {
         shelf.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
         let inbox = config.inbox;
-        let (tallies, names) = (ReceptionTable::default(), Arc::<NodeNames>::default());
+        let (receptions, names) = (ReceptionTable::default(), Arc::<NodeNames>::default());
         let mut relay = Ok(None);
         let owner = |mailbox: &Mailbox<Node>| {
             let (tickets, mailbox) = (Arc::clone(&tickets), mailbox.clone());
-            let ending =
-                SubscriberOutput { tickets: Arc::clone(&tickets), tallies: tallies.clone(), mailbox: mailbox.clone() };
-            relay = bound.map(|bound| start_relay(bound, &ending, &shared, &metrics)).transpose();
+            let (waiting, receptions) = (Arc::clone(&tickets), receptions.clone());
+            let output = SubscriberOutput { tickets: waiting, receptions, mailbox: mailbox.clone() };
+            relay = bound.map(|bound| start_relay(bound, &output, &shared, &metrics)).transpose();
             let known = relay.as_ref().ok().cloned().flatten();
             let media = known.as_ref().map(|(_, media)| media.clone());
             NodeEventHandler {
@@ -130,8 +132,8 @@ impl Program for OverlayNode {
                 metrics: metrics.clone(),
                 shared: Arc::clone(&shared),
                 names: Arc::clone(&names),
-                watching: RelayClient::new(known, ending),
-                lock: identity.group_key().map(|key| (identity.node(), KeySealer::new(key.clone()))),
+                watching: RelayClient::new(known, output),
+                sealer: identity.group_key().map(|key| KeySealer::new(identity.node(), *key.bytes())),
                 later: LogLimiter::default(),
                 repeats: LogDedup::default(),
             }
@@ -142,8 +144,18 @@ impl Program for OverlayNode {
         let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
         let driver = tokio::spawn(driver.run(stop, NodeCommand::Leave));
         let providers = Arc::<ProviderCache>::default();
-        let service =
-            NodeService { shared, mailbox, tickets, providers, names, shelf, metrics, tallies, relay, media_metrics };
+        let service = NodeService {
+            shared,
+            mailbox,
+            tickets,
+            providers,
+            names,
+            shelf,
+            metrics,
+            receptions,
+            relay,
+            media_metrics,
+        };
         Ok(Running { service, driver })
     }
 }
@@ -151,17 +163,19 @@ impl Program for OverlayNode {
 /// Starts the relay, where reflected streams begin and end: with its address.
 fn start_relay(
     bound: MediaSocket,
-    ending: &SubscriberOutput,
+    output: &SubscriberOutput,
     shared: &Arc<DaemonContext>,
     metrics: &NodeMetrics,
 ) -> std::io::Result<(SocketAddr, RelayMailbox<NodeRelayHandler>)> {
-    let ends = NodeRelayHandler::new(ending.clone(), Arc::clone(shared), metrics.too_long.clone());
-    let (noted, ended) = (Arc::clone(shared), ending.clone());
+    let handler = NodeRelayHandler::new(output.clone(), Arc::clone(shared), metrics.too_long.clone());
+    let secrets = Box::new(|bytes: &mut [u8]| roost_daemon::random_bytes(bytes).is_ok());
+    let machine = |seed| NodeReflection::new(RelayConfig::default(), seed, secrets);
+    let (noted, ended) = (Arc::clone(shared), output.clone());
     let gone = move |sentence: String| {
         ended.end_all(&sentence);
         noted.set_last_error(sentence);
     };
-    Ok((bound.address(), RelayMailbox::start(bound, relay::RelayConfig::default(), ends, gone)?))
+    Ok((bound.address(), RelayMailbox::start(bound, machine, handler, gone)?))
 }
 
 /// Takes part in multicast, if that is set.
@@ -244,8 +258,9 @@ impl NodeService {
     pub(crate) async fn streams(&self) -> Streams {
         let Some((address, media)) = &self.relay else { return relayed::none() };
         let address = *address;
-        let look =
-            move |relay: &_, ends: &NodeRelayHandler, now| (relayed::streams(relay, now, address), ends.watched());
+        let look = move |machine: &NodeReflection, now| {
+            (relayed::streams(machine.relay(), now, address), machine.subscribed())
+        };
         let Some((mut streams, watched)) = media.inspect(look).await else { return relayed::none() };
         // A node that is about to end has nothing to say of them.
         if let Ok(machine) = self.machine_status().await {

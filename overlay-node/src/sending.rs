@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::stream;
 use roost_control::query::Params;
-use roost_control::server::{ApiError, Pairs, json_line};
+use roost_control::server::{ApiError, QueryPairs, json_line};
 use roost_control::{Code, Error, JSON_LINES, SendEvent, SendQuery};
 use roost_daemon::http::{Body, IntoResponse, Response, State, header};
 use roost_daemon::resolve::resolve_all;
@@ -25,7 +25,7 @@ use crate::tickets::{Purpose, Reply};
 type PublishedService = Option<(Service, Cell)>;
 
 /// `POST /v1/send`: offers a file to a node; says line by line what is to be read of it.
-pub(crate) async fn send(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
+pub(crate) async fn send(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let query = SendQuery::from_pairs(&pairs)?;
     let (to, place) = find(&node, &query).await?;
     let SendQuery { node: selector, name, bytes: length, digest, timeout: deadline, .. } = query;
@@ -62,7 +62,7 @@ pub(crate) async fn send(State(node): State<NodeService>, Pairs(pairs): Pairs) -
 /// `POST /v1/chunk`: what was to be read.
 pub(crate) async fn receive_chunk(
     State(node): State<NodeService>,
-    Pairs(pairs): Pairs,
+    QueryPairs(pairs): QueryPairs,
     bytes: Bytes,
 ) -> Result<(), ApiError> {
     let params = Params::new(&pairs, &["session", "offset"], false)?;

@@ -3,19 +3,23 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use roost_daemon::driver::{DriverStopped, Mailbox};
 use roost_daemon::media::{RelayMailbox, RelayStopped};
 use roost_daemon::{DaemonContext, LogLimiter};
+use roost_proto::Service;
 use roost_proto::node::{MAX_STREAM_DURATION, Node, NodeCommand, SessionId, SourceOutput};
-use roost_proto::reflection::{Epoch, EpochSecret, SECRET_BYTES, StreamId};
-use roost_proto::{NodeId, Service};
+use roost_proto::reflection::StreamId;
+use roost_proto::wire::ServiceRequest;
+use roost_reflection::NodeInput;
+use roost_reflection::keys::{AnnouncedKey, draw_stream};
+use roost_reflection::publication::NewPublication;
 use roost_services::{Feed, SourceError, SourceSpec, Sources, StoredFile};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use crate::media::{NodeRelayHandler, RelayCommand};
+use crate::media::{NodeRelayHandler, RelayCommand, marker_of};
 
 /// The sources as they are now: a reload replaces them.
 #[derive(Clone, Debug)]
@@ -80,7 +84,8 @@ impl Sessions {
     }
 
     /// Starts a session's source; one that is `reflected` feeds the relay.
-    pub(crate) fn open(&mut self, session: SessionId, service: Service, duration: Option<Duration>, reflected: bool) {
+    pub(crate) fn open(&mut self, session: SessionId, request: ServiceRequest, reflected: bool) {
+        let service = request.service;
         let (shared, failures) = (Arc::clone(&self.shared), Arc::clone(&self.failures));
         let (reads, wanted) = mpsc::channel(1);
         let feeder = Feeder { session, mailbox: self.mailbox.clone(), shared, failures, reads: wanted };
@@ -89,8 +94,8 @@ impl Sessions {
         let task = tokio::spawn(async move {
             // The machine is gone when the daemon ends; then so is the session.
             let _ = match media {
-                Some(media) => feeder.publish(service, spec, &media).await,
-                None => feeder.run(service, spec, duration).await,
+                Some(media) => feeder.publish(request, spec, &media).await,
+                None => feeder.run(request, spec).await,
             };
         });
         self.tasks.insert(session, Task { service, handle: task.abort_handle(), reads });
@@ -121,7 +126,7 @@ struct UnpublishGuard<'a> {
 
 impl Drop for UnpublishGuard<'_> {
     fn drop(&mut self) {
-        self.media.post(RelayCommand::Unpublish { session: self.session });
+        self.media.post(RelayCommand::Input(NodeInput::Unpublish { session: self.session }));
     }
 }
 
@@ -135,17 +140,12 @@ struct Feeder {
 }
 
 impl Feeder {
-    async fn run(
-        self,
-        service: Service,
-        spec: Option<SourceSpec>,
-        duration: Option<Duration>,
-    ) -> Result<(), DriverStopped> {
-        let session = self.session;
+    async fn run(self, request: ServiceRequest, spec: Option<SourceSpec>) -> Result<(), DriverStopped> {
+        let (session, service) = (self.session, request.service);
         let Some(spec) = spec else {
             return self.fail(service, "the service is no longer offered".to_owned()).await;
         };
-        match spec.open(duration).await {
+        match spec.open(&request).await {
             Ok(roost_services::OpenedSource::Object { bytes, format }) => {
                 let whole = bytes.clone();
                 let digest = tokio::task::spawn_blocking(move || roost_proto::flow::digest(&whole)).await;
@@ -170,35 +170,42 @@ impl Feeder {
     /// Feeds a stream that is sealed once and reflected, until the session is closed.
     async fn publish(
         self,
-        service: Service,
+        request: ServiceRequest,
         spec: Option<SourceSpec>,
         media: &RelayMailbox<NodeRelayHandler>,
     ) -> Result<(), DriverStopped> {
-        let session = self.session;
+        let (session, service) = (self.session, request.service);
+        let request = ServiceRequest { duration: Some(MAX_STREAM_DURATION), ..request };
         let Some(spec) = spec else {
             return self.fail(service, "the service is no longer offered".to_owned()).await;
         };
-        let (bits_per_second, format, feed) = match spec.open(Some(MAX_STREAM_DURATION)).await {
+        let (bits_per_second, format, feed) = match spec.open(&request).await {
             Ok(roost_services::OpenedSource::Stream { bits_per_second, format, feed }) => {
                 (bits_per_second, format, feed)
             }
             Ok(_) => return self.fail(service, "it is no stream".to_owned()).await,
             Err(error) => return self.fail(service, error.to_string()).await,
         };
-        let Ok((stream, epoch, secret)) = first_epoch(self.shared.node()) else {
+        let mut secrets = |bytes: &mut [u8]| roost_daemon::random_bytes(bytes).is_ok();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let Some((stream, key)) = draw_stream(&mut secrets, self.shared.node(), since.as_secs()) else {
             return self.fail(service, "the system gives no randomness for a key".to_owned()).await;
         };
         let _published = UnpublishGuard { session, media };
-        let (key_frames, form, first) = (feed.key_frames(), format.clone(), secret.clone());
         let (begun, begins) = oneshot::channel();
-        let publish = RelayCommand::Publish { session, stream, epoch, secret: first, format: form, key_frames, begun };
+        let publication = NewPublication { session, stream, key: key.clone(), marker: marker_of(&format) };
+        let publish = RelayCommand::Publish { publication, key_frames: feed.key_frames(), begun };
         let begins = match media.command(publish).await {
-            Ok(()) => begins.await.unwrap_or_else(|_| Err(RelayStopped.to_string())),
+            Ok(()) => match begins.await {
+                Ok(begun) => begun.map_err(|error| error.to_string()),
+                Err(_) => Err(RelayStopped.to_string()),
+            },
             Err(stopped) => Err(stopped.to_string()),
         };
         if let Err(reason) = begins {
             return self.fail(service, reason).await;
         }
+        let AnnouncedKey { epoch, secret } = key;
         let opened = SourceOutput::Reflected { bits_per_second, format, stream, epoch, secret };
         self.mailbox.command(NodeCommand::SourceOpened { session, opened }).await?;
         self.feed_relay(service, feed, stream, media).await?;
@@ -218,7 +225,9 @@ impl Feeder {
                 // One that says "still here" carries nothing: the relay says so by itself.
                 Ok(payload) if payload.is_empty() => {}
                 Ok(payload) => {
-                    if let Err(stopped) = media.command(RelayCommand::Payload { stream, payload }).await {
+                    if let Err(stopped) =
+                        media.command(RelayCommand::Input(NodeInput::Payload { stream, payload })).await
+                    {
                         return self.fail(service, stopped.to_string()).await;
                     }
                 }
@@ -264,16 +273,4 @@ impl Feeder {
         self.shared.set_last_error(format!("the {service} source gives nothing: {reason}"));
         self.mailbox.command(NodeCommand::SourceFailed { session: self.session, reason }).await
     }
-}
-
-/// A new stream's number, its first epoch, and what opens that. The epoch is later than any of an
-/// earlier run, as long as the clock is.
-fn first_epoch(node: NodeId) -> std::io::Result<(StreamId, Epoch, EpochSecret)> {
-    let mut secret = [0; SECRET_BYTES];
-    roost_daemon::random_bytes(&mut secret)?;
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let epoch = Epoch(u32::try_from(seconds).unwrap_or(u32::MAX));
-    let mut number = [0; 4];
-    roost_daemon::random_bytes(&mut number)?;
-    Ok((StreamId::from_publisher(node, u32::from_be_bytes(number)), epoch, EpochSecret::from_bytes(secret)))
 }

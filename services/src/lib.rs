@@ -34,6 +34,8 @@ mod options;
 mod shared_reader;
 mod source;
 mod stored;
+#[cfg(test)]
+mod testing;
 
 pub use error::{SinkError, SourceError, SpecError};
 pub use feed::{Feed, OpenedSource};

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use roost_proto::service::FlowKind;
+use roost_proto::wire::ServiceRequest;
 use roost_proto::{Service, ServiceSet};
 
 use crate::{Feed, OpenedSource, SourceError, SpecError, image, sensor, synthetic, track, video};
@@ -123,12 +124,12 @@ impl SourceSpec {
         self.service
     }
 
-    /// Starts the source: a stream of `duration` (10 s if `None`), or the object, which ignores `duration`.
+    /// Starts the source for a request: a stream of its duration (10 s if it has none), or the object.
     ///
     /// # Errors
     /// The source gives nothing.
-    pub async fn open(&self, duration: Option<Duration>) -> Result<OpenedSource, SourceError> {
-        let duration = duration.unwrap_or(DEFAULT_DURATION);
+    pub async fn open(&self, request: &ServiceRequest) -> Result<OpenedSource, SourceError> {
+        let duration = request.duration.unwrap_or(DEFAULT_DURATION);
         match &self.kind {
             SourceKind::Synthetic => Ok(open_synthetic(self.service, duration)),
             SourceKind::Video(source) => source.open(duration).await,
@@ -191,6 +192,7 @@ impl Eq for SourceSpec {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::any_request;
 
     fn parse<'a>(texts: impl IntoIterator<Item = (Service, &'a str)>) -> Result<Sources, SpecError> {
         let mut sources = Sources::new();
@@ -218,11 +220,11 @@ mod tests {
         let text = format!("udp://{}", taken.local_addr().unwrap());
         drop(taken);
         let mut sources = parse([(Service::Video, text.as_str())]).unwrap();
-        let under_way = sources.get(Service::Video).unwrap().open(None).await.unwrap();
+        let under_way = sources.get(Service::Video).unwrap().open(&any_request(None)).await.unwrap();
         let next = [(Service::Video, text.as_str()), (Service::Image, "synthetic")];
         sources.replace(parse(next).unwrap());
         sources.check().await.unwrap();
-        sources.get(Service::Video).unwrap().open(None).await.unwrap();
+        sources.get(Service::Video).unwrap().open(&any_request(None)).await.unwrap();
         assert!(sources.get(Service::Image).is_some());
         drop(under_way);
         sources.replace(Sources::new());
@@ -240,7 +242,7 @@ mod tests {
         for service in Service::ALL {
             let spec = SourceSpec::synthetic(service);
             spec.check().await.unwrap();
-            match (spec.open(None).await.unwrap(), service.flow_kind()) {
+            match (spec.open(&any_request(None)).await.unwrap(), service.flow_kind()) {
                 (OpenedSource::Object { bytes, .. }, FlowKind::Object { bytes: expected }) => {
                     assert_eq!(bytes.len(), expected as usize);
                 }

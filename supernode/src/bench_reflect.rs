@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use roost_daemon::media::Socket;
 use roost_proto::Time;
-use roost_reflector::{
-    Fanout, FanoutConfig, Header, LagLimits, RetentionLimits, Socket, StartPoint, StreamId, StreamReflector,
-    TargetOptions,
+use roost_reflection::{
+    Fanout, FanoutConfig, Header, LagLimits, RetentionLimits, StartPoint, StreamId, StreamReflector, TargetOptions,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};

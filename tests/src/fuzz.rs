@@ -11,9 +11,9 @@ use roost_proto::hub::{Hub, HubConfig, HubKind};
 use roost_proto::machine::{Input, Machine, RemoteIdentity};
 use roost_proto::wire::Message;
 use roost_proto::{Address, Cell, ConnectionId, Endpoint, NodeId, Role, Scheme, Time};
-use roost_reflector::control::ControlPacket;
-use roost_reflector::relay::RelayConfig;
-use roost_reflector::{
+use roost_reflection::control::ControlPacket;
+use roost_reflection::relay::RelayConfig;
+use roost_reflection::{
     Epoch, EpochLimits as Epochs, EpochSecret, Flags, Header, Publisher, Relay, SendOutcome, StreamId, StreamTag,
     Subscriber,
 };

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_reflector::Header;
+use roost_reflection::Header;
 
 use crate::adversary::Adversary;
 use crate::network::{Client, Daemon, Network};

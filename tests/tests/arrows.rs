@@ -9,13 +9,13 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("roost-proto", &[]),
     ("roost-identity", &["roost-proto"]),
     ("roost-transport", &["roost-proto", "roost-identity"]),
-    ("roost-reflector", &["roost-proto"]),
+    ("roost-reflection", &["roost-proto"]),
     ("roost-control", &["roost-proto"]),
     ("roost-services", &["roost-proto"]),
     // Prints for all commands; `roost-proto` has the escaping of text from others.
     ("roost-terminal", &["roost-proto"]),
     // The shell of the relay of streams, which super nodes and nodes have alike.
-    ("roost-daemon", &["roost-proto", "roost-transport", "roost-identity", "roost-control", "roost-reflector"]),
+    ("roost-daemon", &["roost-proto", "roost-transport", "roost-identity", "roost-control", "roost-reflection"]),
     // The load generator of `roost bench` speaks the overlay's protocol itself,
     // hence the arrow to the transport. `roost doctor` asks a media port for a sign of life.
     (
@@ -27,7 +27,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "roost-services",
             "roost-terminal",
             "roost-transport",
-            "roost-reflector",
+            "roost-reflection",
         ],
     ),
     (
@@ -38,11 +38,11 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "roost-proto",
             "roost-control",
             "roost-identity",
-            "roost-reflector",
+            "roost-reflection",
             "roost-transport",
         ],
     ),
-    ("roost-supernode", &["roost-daemon", "roost-proto", "roost-reflector"]),
+    ("roost-supernode", &["roost-daemon", "roost-proto", "roost-reflection"]),
     ("roost-cs-server", &["roost-daemon", "roost-proto"]),
     // Emulation starts the real binaries and shares their words only; simulation
     // runs the machines over the transport's connections in virtual time, and `emulate
@@ -50,7 +50,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     // `emulate bench reflect` makes the packets that a reflector is measured with.
     (
         "roost-emulation",
-        &["roost-proto", "roost-identity", "roost-control", "roost-reflector", "roost-terminal", "roost-transport"],
+        &["roost-proto", "roost-identity", "roost-control", "roost-reflection", "roost-terminal", "roost-transport"],
     ),
     // Tests may look everywhere.
     ("roost-tests", &["*"]),
@@ -62,7 +62,7 @@ const OWNED_LIBRARIES: [(&str, &[&str]); 7] = [
     // A type of its congestion control, and connections in virtual time without its runtime.
     ("quinn-proto", &["roost-transport"]),
     // Datagrams in batches, for the one crate that sends to many at once.
-    ("quinn-udp", &["roost-reflector"]),
+    ("quinn-udp", &["roost-daemon"]),
     ("dimpl", &["roost-transport"]),
     ("rustls", &["roost-transport", "roost-identity"]),
     ("rcgen", &["roost-identity"]),
@@ -107,6 +107,7 @@ fn core_has_no_runtime_dependency() {
         "foca",
         "minicbor",
         "rand_core",
+        "serde",
         "sha2",
         "thiserror",
         "hashbrown",

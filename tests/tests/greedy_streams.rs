@@ -13,7 +13,7 @@ use roost_proto::node::MAX_REQUESTS;
 use roost_proto::reflection::StreamTag;
 use roost_proto::wire::{CopyTarget, Message, Reason, RegistrationMessage, Request, RequestMessage, ServiceRequest};
 use roost_proto::{Area, Cell, NodeId, Nonce, RequestId, Service, ServiceSet};
-use roost_reflector::control::ControlPacket;
+use roost_reflection::control::ControlPacket;
 use roost_tests::hostile::{HostileSetup, PAUSE, SALVO, captured};
 use roost_tests::network::{Client, Network, PATIENCE};
 use roost_tests::streams::{Watcher, is_whole, nothing_flows, sent_to};

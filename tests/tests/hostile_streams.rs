@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use roost_proto::reflection::StreamTag;
-use roost_reflector::control::{ControlPacket, Nack, PathToken, ReceiverReport};
-use roost_reflector::{Header, Hop, StreamId};
+use roost_reflection::control::{ControlPacket, Nack, PathToken, ReceiverReport};
+use roost_reflection::{Header, Hop, StreamId};
 use roost_tests::hostile::{HostileSetup, PAUSE, captured, media, packets_of, rejected, send_all, take_over};
 use roost_tests::network::PATIENCE;
 use roost_tests::process::wait_until;

@@ -10,8 +10,8 @@ use roost_proto::wire::{
     Accept, CopyTarget, FlowDescription, Message, RegistrationMessage, Request, RequestMessage, Route, StreamKeys,
 };
 use roost_proto::{Cell, ConnectionId, ServiceSet, Time};
-use roost_reflector::control::{ControlPacket, PathToken};
-use roost_reflector::{EpochLimits, Flags, Publisher};
+use roost_reflection::control::{ControlPacket, PathToken};
+use roost_reflection::{EpochLimits, Flags, Publisher};
 use roost_tests::adversary::Adversary;
 use roost_tests::network::{Daemon, Network};
 use roost_tests::streams::Watcher;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use roost_proto::Time;
-use roost_reflector::{Epoch, EpochLimits, EpochSecret, Flags, Publisher, StreamId, Subscriber};
+use roost_reflection::{Epoch, EpochLimits, EpochSecret, Flags, Publisher, StreamId, Subscriber};
 use roost_tests::process::{Process, binary, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -91,7 +91,7 @@ fn sealed_packets_are_forwarded_to_keyholders() {
     let packets: Vec<Vec<u8>> = payloads.iter().map(seal).collect();
     let mut through = packets.clone();
     // One hop further.
-    through.iter_mut().for_each(|packet| packet[0] = roost_reflector::Hop { hops: 1, catch_up: false }.byte());
+    through.iter_mut().for_each(|packet| packet[0] = roost_reflection::Hop { hops: 1, catch_up: false }.byte());
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut buffer = [0; 2000];
     sockets[0].set_read_timeout(Some(Duration::from_millis(50))).unwrap();

@@ -91,8 +91,8 @@ fn track_has_raw_only_if_wanted() {
     let _provider = network.node("p", "1,1", &["--super", &endpoint, "--sources-track", &source]);
     let node = network.node("n", "2,2", &["--super", &endpoint]);
     let is_over = AtomicBool::new(false);
-    let track = |form: &str| {
-        let arguments = ["request", "track", "--at", "1,1", "--for", "2s", "--form", form, "-o", "-"];
+    let track = |format: &str| {
+        let arguments = ["request", "track", "--at", "1,1", "--for", "2s", "--format", format, "-o", "-"];
         let output = node.roost(&arguments);
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();

@@ -15,7 +15,7 @@ fn wrong_command_line_exits_with_2() {
         (&["request", "video", "--any", "--transport", "sctp"], "expected udp, tcp or quic"),
         (&["request", "video", "--any", "--for", "10"], "such as 30s"),
         (&["request", "video", "--any", "-o", "http://x"], "is no sink"),
-        (&["request", "video", "--any", "--form", "json"], "--output"),
+        (&["request", "video", "--any", "--format", "json"], "--output"),
         (&["lookup", "image", "--rect", "1,2,3"], "expected X1,Y1,X2,Y2"),
         (&["lookup", "image", "-k", "0"], "-k"),
         (&["move", "--at", "2000000,0"], "between -1000000 and 1000000"),

@@ -86,7 +86,7 @@ impl Code {
 impl From<Reason> for Code {
     fn from(reason: Reason) -> Self {
         match reason {
-            Reason::NotFound => Self::NotFound,
+            Reason::NotFound | Reason::TooSlow => Self::NotFound,
             Reason::NotYetKnown => Self::NotYetKnown,
             Reason::Busy | Reason::TooMany | Reason::Saturated => Self::Busy,
             Reason::UnreachableAbove => Self::UnreachableAbove,

@@ -8,7 +8,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
-use roost_control::server::{ApiError, Pairs, Socket, SocketError, json, json_line, with_fallback};
+use roost_control::server::{
+    ApiError, ControlSocket, QueryPairs, SocketError, json_line, json_response, with_fallback,
+};
 use roost_control::{
     Candidate, Client, ClientError, Code, Connections, Error, FRAMES, Frame, Index, IndexTotals, Moved, Progress,
     RequestEvent, SCHEMA, WatchEvent, WatchQuery,
@@ -16,23 +18,25 @@ use roost_control::{
 use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Cell, NodeId, Service, ServiceSet};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Notify, oneshot};
 
 async fn serve(router: Router) -> (TempDir, Client) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("run/daemon.sock");
-    let socket = Socket::bind(&path).await.unwrap();
+    let socket = ControlSocket::bind(&path).await.unwrap();
     tokio::spawn(socket.serve(with_fallback(router), std::future::pending()));
     (folder, Client::connect(path).await.unwrap())
 }
 
 #[tokio::test]
 async fn json_goes_both_ways() {
-    let moved = |Pairs(pairs): Pairs| async move {
+    let moved = |QueryPairs(pairs): QueryPairs| async move {
         let to: Cell = pairs[0].1.parse().unwrap();
-        json(&Moved { schema: SCHEMA, from: Cell::new(0, 0), to })
+        json_response(&Moved { schema: SCHEMA, from: Cell::new(0, 0), to })
     };
     let (_folder, client) = serve(Router::new().route("/v1/move", post(moved))).await;
     let answer = client.move_to(Cell::new(-3, 4)).await.unwrap();
@@ -54,7 +58,7 @@ async fn an_error_arrives_with_its_code() {
 
 #[tokio::test]
 async fn long_index_is_paged() {
-    let page = |Pairs(pairs): Pairs| async move {
+    let page = |QueryPairs(pairs): QueryPairs| async move {
         let number = |key: &str| pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
         let after = number("after").map_or(0, |id| u8::from_str_radix(&id[..2], 16).unwrap());
         let limit: u8 = number("limit").unwrap().parse().unwrap();
@@ -74,7 +78,7 @@ async fn long_index_is_paged() {
         };
         // No answer has more than ten, as no answer of a hub has more than ten thousand.
         let nodes = (after + 1..=25).take(limit.min(10).into()).map(row).collect();
-        json(&Index { schema: SCHEMA, totals: IndexTotals::default(), nodes })
+        json_response(&Index { schema: SCHEMA, totals: IndexTotals::default(), nodes })
     };
     let (_folder, client) = serve(Router::new().route("/v1/index", get(page))).await;
     let mut ids = Vec::new();
@@ -100,7 +104,7 @@ fn frames() -> [Frame; 2] {
 
 /// Answers a request with [`frames`] and then ends well or breaks off.
 async fn answer_with_frames(end: Option<std::io::Error>) -> (TempDir, Client) {
-    let end = std::sync::Arc::new(std::sync::Mutex::new(end));
+    let end = Arc::new(std::sync::Mutex::new(end));
     let answer = move || async move {
         let whole = frames().map(|frame| Ok(frame.encode()));
         let body = Body::from_stream(stream::iter(whole.into_iter().chain(end.lock().unwrap().take().map(Err))));
@@ -170,16 +174,49 @@ async fn only_stale_socket_is_replaced() {
     assert!(path.exists());
     let error = Client::connect(&path).await.unwrap_err();
     assert_eq!(error.exit_code(), 3, "{error}");
-    let socket = Socket::bind(&path).await.unwrap();
-    assert!(matches!(Socket::bind(&path).await, Err(SocketError::InUse(_))));
+    let socket = ControlSocket::bind(&path).await.unwrap();
+    assert!(matches!(ControlSocket::bind(&path).await, Err(SocketError::InUse(_))));
     let long = path.with_file_name("s".repeat(108));
-    let error = Socket::bind(&long).await.unwrap_err().to_string();
+    let error = ControlSocket::bind(&long).await.unwrap_err().to_string();
     assert!(error.contains("may have 107"), "{error}");
     drop(socket);
     assert!(!path.exists());
     std::fs::write(&path, "precious").unwrap();
-    assert!(matches!(Socket::bind(&path).await, Err(SocketError::NotASocket(_))));
+    assert!(matches!(ControlSocket::bind(&path).await, Err(SocketError::NotASocket(_))));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[tokio::test]
+async fn replaced_socket_survives_old_daemon() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("daemon.sock");
+    let (answering, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let wait = {
+        let (answering, release) = (Arc::clone(&answering), Arc::clone(&release));
+        move || async move {
+            answering.notify_one();
+            release.notified().await;
+        }
+    };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let old = ControlSocket::bind(&path).await.unwrap();
+    let router = Router::new().route("/wait", get(wait));
+    let old = tokio::spawn(old.serve(router, async { drop(stopped.await) }));
+    let mut caller = UnixStream::connect(&path).await.unwrap();
+    caller.write_all(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    answering.notified().await;
+    stop.send(()).unwrap();
+    // The old daemon still answers its caller when the new one starts.
+    let _new = loop {
+        match ControlSocket::bind(&path).await {
+            Ok(socket) => break socket,
+            Err(SocketError::InUse(_)) => tokio::task::yield_now().await,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    release.notify_one();
+    old.await.unwrap();
+    UnixStream::connect(&path).await.unwrap();
 }
 
 #[tokio::test]
@@ -189,8 +226,8 @@ async fn full_daemon_keeps_its_socket() {
     let busy = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
     busy.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
     busy.listen(0).unwrap();
-    let _waiting = tokio::net::UnixStream::connect(&path).await.unwrap();
-    assert!(matches!(Socket::bind(&path).await, Err(SocketError::InUse(_))));
+    let _waiting = UnixStream::connect(&path).await.unwrap();
+    assert!(matches!(ControlSocket::bind(&path).await, Err(SocketError::InUse(_))));
     assert!(path.exists());
 }
 
@@ -199,7 +236,7 @@ async fn socket_excludes_other_users() {
     use std::os::unix::fs::PermissionsExt;
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("daemon.sock");
-    let _socket = Socket::bind(&path).await.unwrap();
+    let _socket = ControlSocket::bind(&path).await.unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
 }
 
@@ -212,7 +249,7 @@ async fn concurrent_sockets_keep_their_modes() {
         tokio::spawn(async move {
             for turn in 0..1500 {
                 let path = folder.join(format!("{maker}-{turn}")).join("daemon.sock");
-                let _socket = Socket::bind(&path).await.unwrap();
+                let _socket = ControlSocket::bind(&path).await.unwrap();
                 assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
             }
         })
@@ -224,7 +261,7 @@ async fn concurrent_sockets_keep_their_modes() {
 
 #[tokio::test]
 async fn empty_connections_match_schema() {
-    let none = || async { json(&Connections { schema: SCHEMA, connections: Vec::new(), down: Vec::new() }) };
+    let none = || async { json_response(&Connections { schema: SCHEMA, connections: Vec::new(), down: Vec::new() }) };
     let (_folder, client) = serve(Router::new().route("/v1/connections", get(none))).await;
     assert!(client.connections().await.unwrap().connections.is_empty());
 }

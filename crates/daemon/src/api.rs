@@ -9,7 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use roost_control::query::Params;
-use roost_control::server::{ApiError, Pairs, json, with_fallback};
+use roost_control::server::{ApiError, QueryPairs, json_response, with_fallback};
 use roost_control::{Code, Connections, LogLevel, SCHEMA, Status};
 
 use crate::config::Settings;
@@ -86,18 +86,21 @@ fn observable<S: DaemonService>(service: S) -> Router {
 }
 
 async fn status<S: DaemonService>(Extract(service): Extract<S>) -> Result<Response, Unavailable> {
-    Ok(json(&service.status().await?))
+    Ok(json_response(&service.status().await?))
 }
 
 async fn connections<S: DaemonService>(Extract(service): Extract<S>) -> Result<Response, Unavailable> {
-    Ok(json(&service.connections().await?))
+    Ok(json_response(&service.connections().await?))
 }
 
-async fn log<S: DaemonService>(Extract(service): Extract<S>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
+async fn log<S: DaemonService>(
+    Extract(service): Extract<S>,
+    QueryPairs(pairs): QueryPairs,
+) -> Result<Response, ApiError> {
     let level: String = Params::new(&pairs, &["level"], false)?.required("level")?;
     service.shared().level.set(&level).map_err(|reason| ApiError::new(Code::Usage, reason))?;
     tracing::info!(%level, "the log level was changed through the control socket");
-    Ok(json(&LogLevel { schema: SCHEMA, level }))
+    Ok(json_response(&LogLevel { schema: SCHEMA, level }))
 }
 
 async fn ready<S: DaemonService>(Extract(service): Extract<S>) -> Response {

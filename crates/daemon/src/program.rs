@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use roost_control::State;
 use roost_control::error::plain;
-use roost_control::server::Socket;
+use roost_control::server::ControlSocket;
 use roost_identity::{Identity, LoadError, Policy};
 use roost_proto::{Endpoint, Role, RoleSet};
 use roost_transport::{BindError, Events, Limits, Transport};
@@ -96,7 +96,7 @@ pub struct Running<S> {
 pub(crate) struct Opened {
     pub(crate) base: Base,
     pub(crate) policy: Arc<Policy>,
-    pub(crate) socket: Socket,
+    pub(crate) socket: ControlSocket,
     pub(crate) http: Option<TcpListener>,
 }
 
@@ -183,7 +183,7 @@ fn print(text: &str) -> ExitCode {
 pub(crate) async fn open<P: Program>(common: Common, level: Level) -> Result<Opened, Failure> {
     let identity = Arc::new(load_when_valid::<P>(&common).await?);
     let policy = Policy::new(&identity).map_err(Failure::config)?;
-    let socket = Socket::bind(&common.socket).await.map_err(Failure::failed)?;
+    let socket = ControlSocket::bind(&common.socket).await.map_err(Failure::failed)?;
     let http = match common.metrics {
         Some(address) => Some(TcpListener::bind(address).await.map_err(|error| no_metrics(address, &error))?),
         None => None,

@@ -81,6 +81,13 @@ pub enum LoadError {
     /// The number of the newest revocation list cannot be written. The list itself is in force.
     #[error("the number of the revocation list cannot be kept in {}: {source}; an older list is not noticed after a restart", path.display())]
     ListNumberUnwritable { path: PathBuf, source: io::Error },
+    /// The number of the newest revocation list cannot be read. Without it an older list would admit revoked
+    /// certificates again.
+    #[error(
+        "the number of the newest revocation list cannot be read from {}: {source}; make it readable, or delete it",
+        path.display()
+    )]
+    ListNumberUnreadable { path: PathBuf, source: io::Error },
     #[error("the revocation list {} is not accepted: {fault}", path.display())]
     List { path: PathBuf, fault: ListFault },
 }

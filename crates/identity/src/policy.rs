@@ -12,7 +12,7 @@ use crate::bundle::Identity;
 use crate::certificate::{Authority, Certificate, CertificateStatus, Leaf};
 use crate::error::{ListFault, LoadError};
 use crate::refusal::Refusal;
-use crate::revocation::{RevocationList, Seen};
+use crate::revocation::{NewestListNumber, RevocationList};
 
 /// Decides if a certificate is accepted. A process has one, which all transports and listeners share, so that a
 /// reloaded list is in force everywhere at once.
@@ -20,8 +20,8 @@ pub struct Policy {
     authority: Arc<Authority>,
     list_path: PathBuf,
     list: RwLock<Arc<RevocationList>>,
-    /// The file that keeps the greatest list number over a restart; unset if none is kept.
-    seen: OnceLock<Seen>,
+    /// File with the number of the newest list; unset if none is kept.
+    newest: OnceLock<NewestListNumber>,
     /// The name in the certificate that was refused last. Nothing proves it.
     refused: Mutex<Option<String>>,
 }
@@ -41,7 +41,7 @@ impl Policy {
             authority: Arc::clone(authority),
             list_path: list_path.to_owned(),
             list,
-            seen: OnceLock::new(),
+            newest: OnceLock::new(),
             refused: Mutex::default(),
         }
     }
@@ -107,19 +107,19 @@ impl Policy {
     /// either. The group's other daemons on this host may use the same folder.
     ///
     /// # Errors
-    /// The list in use is older than one that was seen before, or its number cannot be written.
+    /// The list in use is older than one that was seen before, or that one's number cannot be read, or the new number
+    /// cannot be written.
     pub fn remember_in(&self, folder: &Path) -> Result<(), LoadError> {
-        let seen = self.seen.get_or_init(|| Seen::new(folder, &self.authority));
-        self.judge(seen, &self.held())
+        let newest = self.newest.get_or_init(|| NewestListNumber::new(folder, &self.authority));
+        self.judge(newest, &self.held())
     }
 
-    fn judge(&self, seen: &Seen, list: &RevocationList) -> Result<(), LoadError> {
-        let older = |held| {
+    fn judge(&self, newest: &NewestListNumber, list: &RevocationList) -> Result<(), LoadError> {
+        if let Some(held) = newest.number()?.filter(|held| *held > list.number()) {
             let fault = ListFault::Older { held, offered: list.number() };
-            LoadError::List { path: self.list_path.clone(), fault }
-        };
-        seen.number().filter(|held| *held > list.number()).map_or(Ok(()), |held| Err(older(held)))?;
-        seen.keep(list.number())
+            return Err(LoadError::List { path: self.list_path.clone(), fault });
+        }
+        newest.raise_to(list.number())
     }
 
     /// Reads the revocation list again and returns the number of certificates that it revokes. Connections that are up
@@ -130,11 +130,13 @@ impl Policy {
     pub fn reload(&self) -> Result<usize, LoadError> {
         let offered = RevocationList::read(&self.list_path, &self.authority)?;
         let mut held = self.list.write().unwrap_or_else(PoisonError::into_inner);
-        offered.may_replace(&held).map_err(|fault| LoadError::List { path: self.list_path.clone(), fault })?;
-        let kept = self.seen.get().map_or(Ok(()), |seen| self.judge(seen, &offered));
+        offered.check_replaces(&held).map_err(|fault| LoadError::List { path: self.list_path.clone(), fault })?;
+        let kept = self.newest.get().map_or(Ok(()), |newest| self.judge(newest, &offered));
         match kept {
-            // The new list is in force even if its number cannot be kept for a restart.
-            Ok(()) | Err(LoadError::ListNumberUnwritable { .. }) => *held = offered,
+            // The new list is in force even if its number cannot be kept for a restart: it is newer than the one in use.
+            Ok(()) | Err(LoadError::ListNumberUnreadable { .. } | LoadError::ListNumberUnwritable { .. }) => {
+                *held = offered;
+            }
             Err(older) => return Err(older),
         }
         Ok(held.len())

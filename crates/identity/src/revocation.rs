@@ -2,41 +2,42 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustls_pki_types::CertificateRevocationListDer;
 use sha2::{Digest, Sha256};
-use x509_parser::prelude::{CertificateRevocationList, FromDer};
+use x509_parser::prelude::{CertificateRevocationList, FromDer, RevokedCertificate};
 
 use crate::certificate::{Authority, Serial, system_time};
 use crate::error::{ListFault, LoadError};
 use crate::files::{MAX_LIST_BYTES, read_pem, replace_public};
 
-/// The most certificates that a group revokes. A list of them fits [`MAX_LIST_BYTES`].
+/// Most certificates that a group revokes; their list fits [`MAX_LIST_BYTES`].
 pub(crate) const MAX_REVOKED: usize = 50_000;
 
-/// More bytes than a `u64` has digits, so that no number is cut short.
+/// Longest content read: a `u64` has 20 digits.
 const MAX_NUMBER_BYTES: u64 = 32;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RevocationList {
-    /// Greater than the number of every list before it.
+    /// Serial number of the list; each new list has a greater one.
     number: u64,
     revoked: BTreeMap<Serial, SystemTime>,
 }
 
 impl RevocationList {
+    /// Reads and verifies the list in a file.
     pub(crate) fn read(path: &Path, authority: &Authority) -> Result<Arc<Self>, LoadError> {
         let der: CertificateRevocationListDer<'_> = read_pem(path, MAX_LIST_BYTES, "revocation list")?;
         let list = Self::parse(&der, authority);
         list.map(Arc::new).map_err(|fault| LoadError::List { path: path.to_owned(), fault })
     }
 
-    /// Parses a list and verifies that `authority` signed it. Its `nextUpdate` is ignored, because hosts that are cut
-    /// off must keep the list they have.
+    /// Parses a list and verifies `authority`'s signature. `nextUpdate` is ignored: a network that is cut off keeps its
+    /// list.
     pub(crate) fn parse(der: &[u8], authority: &Authority) -> Result<Self, ListFault> {
         let (rest, crl) = CertificateRevocationList::from_der(der).map_err(|_| ListFault::Malformed)?;
         if !rest.is_empty() {
@@ -51,15 +52,15 @@ impl RevocationList {
             [number] => *number,
             _ => return Err(ListFault::Malformed),
         };
-        let entry = |revoked: &x509_parser::prelude::RevokedCertificate<'_>| {
+        let entry = |revoked: &RevokedCertificate<'_>| {
             Some((Serial::from_raw(revoked.raw_serial()), system_time(revoked.revocation_date)?))
         };
         let revoked = crl.iter_revoked_certificates().map(entry).collect::<Option<_>>();
         Ok(Self { number, revoked: revoked.ok_or(ListFault::Malformed)? })
     }
 
-    /// Accepts `self` in place of `held` if it is newer, or the same list again.
-    pub(crate) fn may_replace(&self, held: &Self) -> Result<(), ListFault> {
+    /// Checks that this list may replace `held`: it is newer, or the same.
+    pub(crate) fn check_replaces(&self, held: &Self) -> Result<(), ListFault> {
         if self.number < held.number {
             Err(ListFault::Older { held: held.number, offered: self.number })
         } else if self.number == held.number && self.revoked != held.revoked {
@@ -81,7 +82,7 @@ impl RevocationList {
         self.revoked.contains_key(serial)
     }
 
-    /// The time at which the certificate with this serial number was revoked.
+    /// Time at which the certificate was revoked.
     pub(crate) fn revoked_at(&self, serial: &Serial) -> Option<SystemTime> {
         self.revoked.get(serial).copied()
     }
@@ -91,28 +92,33 @@ impl RevocationList {
     }
 }
 
-/// The file that keeps the greatest number of a group's lists.
+/// File with the number of the newest list that this host has seen of a group.
 #[derive(Debug)]
-pub(crate) struct Seen(PathBuf);
+pub(crate) struct NewestListNumber(PathBuf);
 
-impl Seen {
-    /// The file's name depends on the authority's key, so that each group has a file of its own.
+impl NewestListNumber {
+    /// File in `folder`, named after the authority: each group has its own.
     pub(crate) fn new(folder: &Path, authority: &Authority) -> Self {
         let digest = Sha256::digest(authority.spki());
         let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         Self(folder.join(format!("revocations-seen-{name}")))
     }
 
-    /// The number kept. `None` if there is no file or it holds no number.
-    pub(crate) fn number(&self) -> Option<u64> {
+    /// Number of the newest list seen; `None` before the first.
+    pub(crate) fn number(&self) -> Result<Option<u64>, LoadError> {
         let mut text = String::new();
-        File::open(&self.0).ok()?.take(MAX_NUMBER_BYTES).read_to_string(&mut text).ok()?;
-        text.trim_end().parse().ok()
+        let read = File::open(&self.0).and_then(|file| file.take(MAX_NUMBER_BYTES).read_to_string(&mut text));
+        let number = match read {
+            Ok(_) => text.trim_end().parse().map(Some).map_err(|_| io::ErrorKind::InvalidData.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        };
+        number.map_err(|source| LoadError::ListNumberUnreadable { path: self.0.clone(), source })
     }
 
-    /// Writes the number, if it is greater than the one kept.
-    pub(crate) fn keep(&self, number: u64) -> Result<(), LoadError> {
-        if self.number().is_some_and(|kept| kept >= number) {
+    /// Stores a number if it is greater than the one stored.
+    pub(crate) fn raise_to(&self, number: u64) -> Result<(), LoadError> {
+        if self.number()?.is_some_and(|stored| stored >= number) {
             return Ok(());
         }
         let written = replace_public(&self.0, &format!("{number}\n"));

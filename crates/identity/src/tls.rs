@@ -120,7 +120,7 @@ impl CertificateResolver {
 
 impl fmt::Debug for CertificateResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shown").field("identity", &self.identity).finish()
+        f.debug_struct("CertificateResolver").field("identity", &self.identity).finish()
     }
 }
 

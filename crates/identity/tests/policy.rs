@@ -230,6 +230,35 @@ fn older_list_is_refused_after_restart() {
 }
 
 #[test]
+fn unreadable_number_protects_newest_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bundle, state) = (dir.path().join("a"), dir.path().join("state"));
+    std::fs::create_dir(&state).unwrap();
+    let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
+    group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();
+    group.issue("b", Role::Node, Validity::default(), &dir.path().join("b")).unwrap();
+    let (list, first) = (bundle.join("revoked.pem"), std::fs::read(bundle.join("revoked.pem")).unwrap());
+    let newest = std::fs::read(group.revoke("b").unwrap().list).unwrap();
+    let policy = || Policy::new(&Identity::load(&bundle).unwrap()).unwrap();
+    std::fs::write(&list, &newest).unwrap();
+    policy().remember_in(&state).unwrap();
+    let number = std::fs::read_dir(&state).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&number, "not a number\n").unwrap();
+    std::fs::write(&list, &first).unwrap();
+    let running = policy();
+    let error = running.remember_in(&state).unwrap_err();
+    assert!(error.to_string().contains("make it readable, or delete it"), "{error}");
+    // The file does not keep a newer list from being in force.
+    std::fs::write(&list, &newest).unwrap();
+    assert_eq!(running.reload().unwrap(), 1);
+    // Nor is a folder in its place taken for a host's first start.
+    std::fs::remove_file(&number).unwrap();
+    std::fs::create_dir(&number).unwrap();
+    let error = policy().remember_in(&state).unwrap_err();
+    assert!(error.to_string().contains("cannot be read"), "{error}");
+}
+
+#[test]
 fn list_applies_without_stored_number() {
     let dir = tempfile::tempdir().unwrap();
     let group = Group::init(&dir.path().join("group"), "alpha").unwrap();

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &CompareArgs, output: Output) -> CommandResult {
         }
         args.output.iter().for_each(|path| output.say(format!("Look at {}", path.display())));
     }
-    require_trusted(&comparison.distrust, output)
+    require_trusted(&comparison.distrust_reasons, output)
 }
 
 fn table(comparison: &Comparison) -> Table {
@@ -51,7 +51,7 @@ fn table(comparison: &Comparison) -> Table {
         for row in rows.into_iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
             let said = row.ratio_text();
             let (ratio, interval) = said.split_once(' ').unwrap_or((&said, ""));
-            let (a, b) = (row.show(row.a), row.show(row.b));
+            let (a, b) = (row.measure.show(row.a), row.measure.show(row.b));
             let texts = [name, &row.measure.name, &a, &b, ratio, interval, row.finding().word()];
             table.row(texts.into_iter().skip(usize::from(!has_cells)).map(ToOwned::to_owned));
         }

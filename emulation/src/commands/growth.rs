@@ -44,7 +44,7 @@ pub(crate) fn run(args: &GrowthArgs, output: Output) -> CommandResult {
         .map_err(|error| Failure::failed(format!("cannot tell how large this process is: {error}")))?;
     let mut states = Vec::new();
     for nodes in &args.state {
-        steps.say(format!("growth: a top of {nodes} nodes"));
+        steps.say(format!("growth: a root of {nodes} nodes"));
         states.push(hub_memory::of_root(*nodes as usize)?);
         steps.advance();
     }
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &GrowthArgs, output: Output) -> CommandResult {
         draw(folder, &sizes, &states, output)?;
     }
     if output.is_json() {
-        return Ok(output.json(&json!({"schema": SCHEMA, "sizes": sizes, "home": home, "tops": states}))?);
+        return Ok(output.json(&json!({"schema": SCHEMA, "sizes": sizes, "home": home, "roots": states}))?);
     }
     show(&sizes, &[vec![home], states].concat(), output)
 }
@@ -97,7 +97,7 @@ fn show(sizes: &[GrowthResult], states: &[HubMemory], output: Output) -> Command
         for (name, one) in distances.iter().zip(&size.requests) {
             one.iter().for_each(|one| requests.row(request(size.nodes, name, one)));
         }
-        for (name, uplink) in ["home", "middle", "top"].iter().zip(&size.uplinks) {
+        for (name, uplink) in ["home", "middle", "root"].iter().zip(&size.uplinks) {
             let kinds: Vec<String> = uplink.sent.iter().map(|(kind, rate)| format!("{kind} {rate:.0}")).collect();
             let rates = [uplink.mean, uplink.most, uplink.leg_up, uplink.leg_down].map(|rate| format!("{rate:.0}"));
             let names = [size.nodes.to_string(), (*name).to_owned()];
@@ -116,8 +116,8 @@ fn show(sizes: &[GrowthResult], states: &[HubMemory], output: Output) -> Command
     }
     let mut held = Table::new(&[">NODES", "HUB", ">BELOW", ">PATCHES", ">BYTES"]);
     for (index, state) in states.iter().enumerate() {
-        let name = if index == 0 { "home" } else { "top" };
-        let numbers = [state.below as u64, state.patches as u64, state.bytes].map(|number| number.to_string());
+        let name = if index == 0 { "home" } else { "root" };
+        let numbers = [state.below as u64, state.block_services as u64, state.bytes].map(|number| number.to_string());
         held.row([state.nodes.to_string(), name.to_owned()].into_iter().chain(numbers));
     }
     for table in [lookups, requests, uplinks, held, runs] {

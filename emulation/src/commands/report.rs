@@ -44,7 +44,7 @@ pub(crate) fn print_report(written: &WrittenReport, output: Output) -> CommandRe
             "page": written.page,
             "files": written.files,
             "measures": written.measures,
-            "distrust": written.distrust,
+            "distrust": written.distrust_reasons,
             "remarks": written.remarks,
         }))?;
     } else {
@@ -54,20 +54,20 @@ pub(crate) fn print_report(written: &WrittenReport, output: Output) -> CommandRe
         written.remarks.iter().for_each(|remark| output.say(remark));
         output.say(format!("Look at {}", written.page.display()));
     }
-    require_trusted(&written.distrust, output)
+    require_trusted(&written.distrust_reasons, output)
 }
 
 /// Fails with a code of its own if there are reasons to distrust the figures. JSON output contains them
 /// already.
-pub(crate) fn require_trusted(distrust: &[String], output: Output) -> CommandResult {
-    if distrust.is_empty() {
+pub(crate) fn require_trusted(distrust_reasons: &[String], output: Output) -> CommandResult {
+    if distrust_reasons.is_empty() {
         return Ok(());
     }
     if output.is_json() {
         return Err(Failure::ProgramExit((FailureCode::Invalid as u8).into()));
     }
-    let first = distrust.iter().take(REASONS).cloned().collect::<Vec<_>>().join("; ");
-    let more = match distrust.len().saturating_sub(REASONS) {
+    let first = distrust_reasons.iter().take(REASONS).cloned().collect::<Vec<_>>().join("; ");
+    let more = match distrust_reasons.len().saturating_sub(REASONS) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };

@@ -33,10 +33,10 @@ enum TopoShape {
   emulate topo tree --x45 2 --tactical 6 --low 40 --low-rate 2Mbit
 ", after_help = INFERRED)]
     Tree(TreeArgs),
-    /// Trees of any size whose tops are on one LAN: nodes behind homes behind middles behind tops
+    /// Trees of any size whose roots are on one LAN: nodes behind homes behind middles behind roots
     #[command(before_help = "Examples:
   emulate topo forest --nodes 1000 -o forest.toml
-  emulate topo forest --nodes 500 --per-home 50 --tops 2
+  emulate topo forest --nodes 500 --per-home 50 --roots 2
 ")]
     Forest(ForestArgs),
 }
@@ -114,7 +114,7 @@ struct TreeArgs {
 
 #[derive(Debug, Args)]
 struct ForestArgs {
-    /// How many nodes; homes, middles and tops come in addition
+    /// Nodes; homes, middles and roots come in addition
     #[arg(long, value_name = "N")]
     nodes: usize,
     /// How many nodes are behind a home
@@ -123,9 +123,9 @@ struct ForestArgs {
     /// How many homes are behind a middle
     #[arg(long, value_name = "N", default_value_t = 5)]
     per_middle: usize,
-    /// How many tops; no more than middles
+    /// Roots; no more than middles
     #[arg(long, value_name = "N", default_value_t = 4)]
-    tops: usize,
+    roots: usize,
     /// The nodes of a home stand in a square of so many cells a side
     #[arg(long, value_name = "CELLS", default_value_t = 16)]
     area: usize,
@@ -154,8 +154,8 @@ pub(crate) fn run(args: &TopoArgs, output: Output) -> CommandResult {
             (tree.topology(), tree.comment(), &args.to)
         }
         TopoShape::Forest(args) => {
-            let ForestArgs { nodes, per_home, per_middle, tops, area, .. } = *args;
-            let forest = Forest { per_home, per_middle, roots: tops, area, ..Forest::for_nodes(nodes) };
+            let ForestArgs { nodes, per_home, per_middle, roots, area, .. } = *args;
+            let forest = Forest { per_home, per_middle, roots, area, ..Forest::for_nodes(nodes) };
             (forest.topology(), forest.comment(), &args.to)
         }
     };

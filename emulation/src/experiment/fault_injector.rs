@@ -48,7 +48,7 @@ impl<'a> FaultInjector<'a> {
 
     /// The time of the next call of [`Self::run_due`], unless a program ends earlier.
     pub(super) fn deadline(&self) -> Option<Duration> {
-        let mut endings = self.script.endings().map(|(at, _, _)| at);
+        let mut endings = self.script.endings().map(|(at, _)| at);
         let asking = endings.find(|at| *at > self.heard).map(|at| at.saturating_sub(AHEAD));
         [self.script.deadline(), self.programs.deadline(), asking].into_iter().flatten().min()
     }
@@ -80,8 +80,8 @@ impl<'a> FaultInjector<'a> {
     /// Asks daemons that will end soon for their final counters, so that they end in time.
     fn ask_last_words(&mut self, fleet: &mut Fleet, now: Duration) {
         self.heard = now + AHEAD;
-        for (_, host, hub) in self.script.endings().take_while(|(at, _, _)| *at <= self.heard) {
-            fleet.poll_final_stats(host, hub);
+        for (_, slot) in self.script.endings().take_while(|(at, _)| *at <= self.heard) {
+            fleet.poll_final_stats(slot);
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a> FaultInjector<'a> {
         match &item.act {
             ScheduledAction::LabEvent | ScheduledAction::Halt => {}
             ScheduledAction::Net(net, from, change) => self.lab.apply(*net, *from, *change)?,
-            ScheduledAction::Daemon(host, hub, deed) => fleet.apply_action(self.lab, *host, *hub, *deed)?,
+            ScheduledAction::Daemon(slot, action) => fleet.apply_action(self.lab, *slot, *action)?,
             ScheduledAction::Traffic(agent, what) => {
                 return Ok(self.traffic.as_mut().map_or(Ok(()), |traffic| traffic.perform(*agent, *what)));
             }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use roost_control::Status;
 use tokio::sync::watch;
 
+use super::abort_on_drop::AbortOnDrop;
 use super::daemon::Daemon;
-use super::fleet::AbortOnDrop;
 
 /// The time before a daemon's end at which it is first asked.
 pub(super) const AHEAD: Duration = Duration::from_millis(250);

@@ -1,4 +1,4 @@
-//! All daemons of a run: started in order, watched, and ended.
+//! The daemons of a run: start, state, statistics and end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use roost_control::{State, Status};
 use roost_proto::NodeId;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 
+use super::abort_on_drop::AbortOnDrop;
 use super::binaries::Binaries;
 use super::daemon::{Daemon, Launch, Role};
 use super::error::RunError;
@@ -19,69 +20,70 @@ use super::launch::{LaunchBuilder, identity};
 use super::placement::Placement;
 use super::plan::{DaemonAction, Plan};
 use super::private::RUN_FOLDER;
+use super::script::DaemonSlot;
 use crate::lab::Lab;
 use crate::report::record;
-use crate::topology::model::HostIndex;
 
-/// The folder of the daemons' logs, in the results.
-pub(super) const LOGS: &str = "logs";
-/// The longest time until all daemons are attached.
-const READY: Duration = Duration::from_secs(120);
-/// The interval at which starting daemons are checked.
-const LOOK: Duration = Duration::from_millis(50);
-/// The longest time for daemons to leave before they are killed.
-pub(super) const LEAVE: Duration = Duration::from_secs(3);
-/// Daemons that are asked at the same time.
-const ASKED_AT_ONCE: usize = 16;
+/// Folder of the daemons' logs, in the results.
+pub(super) const LOG_FOLDER: &str = "logs";
+/// Time until all daemons must be attached.
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
+/// Time between two queries of a starting daemon.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Time for a daemon to leave before it is killed.
+pub(super) const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Most daemons queried at once.
+const MAX_QUERIES: usize = 16;
 
-/// All daemons of a run; hubs come first.
+/// The daemons of a run, hubs before nodes.
 pub(super) struct Fleet {
     members: Vec<FleetDaemon>,
 }
 
-/// A daemon, and the state that the plan wants for it.
+/// A daemon and its state in the plan.
 struct FleetDaemon {
     daemon: Daemon,
-    /// True while its node may send requests.
-    alive: Arc<watch::Sender<bool>>,
-    state: DesiredState,
-    /// Its latest counters, if it is about to be ended.
+    /// True while the node may send requests.
+    alive: watch::Sender<bool>,
+    state: DaemonState,
+    /// Statistics polled while the daemon is about to be ended.
     final_stats: Option<FinalStats>,
 }
 
+/// State of a daemon in the plan.
 #[derive(Debug)]
-enum DesiredState {
+enum DaemonState {
     Running,
-    /// It was started again; the task waits until it is attached.
+    /// Was started again and is not attached yet; the task waits for that.
     Restarting {
         _until_attached: AbortOnDrop,
     },
-    /// It was asked to leave; with `and_returns` it is started again afterwards.
+    /// Was asked to leave, and is started again afterwards if `and_returns`.
     Leaving {
         and_returns: bool,
     },
+    /// Must not run.
     Stopped,
 }
 
-/// A task that is aborted when this value is dropped.
-#[derive(Debug)]
-pub(super) struct AbortOnDrop(pub(super) AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// A daemon that ended against the plan.
+pub(super) struct EndedDaemon {
+    pub(super) name: String,
+    /// The end of a sentence that begins with the daemon's name.
+    pub(super) how: String,
 }
 
-/// Facts that are known once all daemons are ready.
-pub(super) struct Ready {
+/// Ids and states of a fleet that is ready.
+pub(super) struct ReadyFleet {
+    /// Ids of the nodes, in their order.
     pub(super) ids: Vec<NodeId>,
-    /// The status of each daemon at that time, hubs first.
+    /// Status of each daemon once all are ready, hubs first.
     pub(super) statuses: Vec<Option<Status>>,
 }
 
 impl Fleet {
-    pub(super) const fn none() -> Self {
+    /// A fleet without daemons.
+    pub(super) const fn empty() -> Self {
         Self { members: Vec::new() }
     }
 
@@ -94,19 +96,19 @@ impl Fleet {
         interrupt: &Interrupt,
         step: impl Fn(),
     ) -> Result<Self, RunError> {
-        std::fs::create_dir_all(LOGS).map_err(|error| RunError::file("make", Path::new(LOGS), &error))?;
+        std::fs::create_dir_all(LOG_FOLDER).map_err(|error| RunError::file("make", Path::new(LOG_FOLDER), &error))?;
         let group = Path::new(RUN_FOLDER).join("group");
         identities::make_group(binaries, &group)?;
         // An empty file, so that the settings of this machine's daemons are not read.
         let empty = Path::new(RUN_FOLDER).join("empty.toml");
         std::fs::write(&empty, "").map_err(|error| RunError::file("write", &empty, &error))?;
-        let maker = LaunchBuilder { plan, placement, lab, binaries, empty: &empty };
+        let builder = LaunchBuilder { plan, placement, lab, binaries, empty: &empty };
         let mut launches = Vec::new();
         for index in 0..placement.hubs.len() {
-            launches.push(maker.hub(index)?);
+            launches.push(builder.hub(index)?);
         }
         for index in 0..placement.nodes.len() {
-            launches.push(maker.node(index)?);
+            launches.push(builder.node(index)?);
         }
         for launch in &launches {
             interrupt.check()?;
@@ -117,21 +119,21 @@ impl Fleet {
     }
 
     /// Starts the hubs and, once they serve, the nodes; waits until all are attached.
-    pub(super) async fn start(&mut self, lab: &Lab, step: impl Fn()) -> Result<Ready, RunError> {
-        let deadline = Instant::now() + READY;
+    pub(super) async fn start(&mut self, lab: &Lab, step: impl Fn()) -> Result<ReadyFleet, RunError> {
+        let deadline = Instant::now() + READY_TIMEOUT;
         let hubs = self.members.iter().filter(|member| member.is_hub()).count();
         let mut statuses = vec![None; self.members.len()];
         for range in [0..hubs, hubs..self.members.len()] {
             for member in &mut self.members[range.clone()] {
                 member.daemon.start(lab)?;
             }
-            self.wait(range, deadline, &mut statuses, &step).await?;
+            self.wait_until_ready(range, deadline, &mut statuses, &step).await?;
         }
         let ids = statuses[hubs..].iter().flatten().map(|status| status.node).collect();
-        Ok(Ready { ids, statuses: self.statuses().await })
+        Ok(ReadyFleet { ids, statuses: self.query_statuses().await })
     }
 
-    async fn wait(
+    async fn wait_until_ready(
         &mut self,
         range: std::ops::Range<usize>,
         deadline: Instant,
@@ -147,9 +149,11 @@ impl Fleet {
                 }
             }
             let sockets = missing.iter().map(|index| Some(self.members[*index].socket())).collect();
-            for (index, status) in missing.iter().zip(ask(sockets, Daemon::status).await) {
+            for (index, status) in missing.iter().zip(query_daemons(sockets).await) {
                 statuses[*index] = status.filter(is_ready);
-                statuses[*index].iter().for_each(|_| step());
+                if statuses[*index].is_some() {
+                    step();
+                }
             }
             let missing: Vec<usize> = missing.into_iter().filter(|index| statuses[*index].is_none()).collect();
             if missing.is_empty() {
@@ -159,7 +163,7 @@ impl Fleet {
                 let missing: Vec<&Daemon> = missing.iter().map(|index| &self.members[*index].daemon).collect();
                 return Err(not_ready(&missing));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -169,34 +173,33 @@ impl Fleet {
         nodes.map(|member| (member.socket(), member.alive.subscribe())).collect()
     }
 
-    /// Reaps daemons that have ended. One that was asked to leave and return is started again. Returns those
-    /// that the plan did not end: name and exit.
-    pub(super) fn reap_ended(&mut self, lab: &Lab) -> Result<Vec<(String, String)>, RunError> {
+    /// Restarts daemons that left to return; returns those that ended against the plan.
+    pub(super) fn reap_ended(&mut self, lab: &Lab) -> Result<Vec<EndedDaemon>, RunError> {
         let mut died = Vec::new();
         for member in &mut self.members {
-            if matches!(member.state, DesiredState::Stopped) || member.daemon.is_running() {
+            if matches!(member.state, DaemonState::Stopped) || member.daemon.is_running() {
                 continue;
             }
             member.alive.send_replace(false);
-            match std::mem::replace(&mut member.state, DesiredState::Stopped) {
-                DesiredState::Leaving { and_returns: true } => member.start_again(lab)?,
-                DesiredState::Leaving { and_returns: false } | DesiredState::Stopped => {}
-                DesiredState::Running | DesiredState::Restarting { .. } => {
-                    died.push((member.daemon.launch.name.clone(), member.daemon.exit_summary()));
+            match std::mem::replace(&mut member.state, DaemonState::Stopped) {
+                DaemonState::Leaving { and_returns: true } => member.start_again(lab)?,
+                DaemonState::Leaving { and_returns: false } | DaemonState::Stopped => {}
+                DaemonState::Running | DaemonState::Restarting { .. } => {
+                    let (name, how) = (member.daemon.launch.name.clone(), member.daemon.exit_summary());
+                    died.push(EndedDaemon { name, how });
                 }
             }
         }
         Ok(died)
     }
 
-    fn find(&self, host: HostIndex, hub: bool) -> Option<usize> {
-        self.members.iter().position(|member| member.daemon.launch.host == host && member.is_hub() == hub)
+    fn find_mut(&mut self, slot: DaemonSlot) -> Option<&mut FleetDaemon> {
+        self.members.iter_mut().find(|member| member.daemon.launch.host == slot.host && member.is_hub() == slot.is_hub)
     }
 
-    /// Starts to ask the daemon of a host for its counters, since it will be ended soon; at its end nobody
-    /// waits for an answer.
-    pub(super) fn poll_final_stats(&mut self, host: HostIndex, hub: bool) {
-        if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index))
+    /// Starts to query a daemon that will be ended soon; at its end nobody waits for an answer.
+    pub(super) fn poll_final_stats(&mut self, slot: DaemonSlot) {
+        if let Some(member) = self.find_mut(slot)
             && member.should_run()
         {
             let socket = member.socket();
@@ -204,107 +207,69 @@ impl Fleet {
         }
     }
 
-    /// Applies an action to the daemon of a host.
-    pub(super) fn apply_action(
-        &mut self,
-        lab: &Lab,
-        host: HostIndex,
-        hub: bool,
-        deed: DaemonAction,
-    ) -> Result<(), RunError> {
-        match deed {
-            DaemonAction::Kill => self.kill(host, hub),
-            DaemonAction::Stop => self.stop(host, hub),
-            DaemonAction::Start => self.restart(lab, host, hub)?,
-            DaemonAction::Freeze => {
-                self.find(host, hub).into_iter().for_each(|index| self.members[index].daemon.freeze())
-            }
-            DaemonAction::Thaw => self.find(host, hub).into_iter().for_each(|index| self.members[index].daemon.thaw()),
+    /// Applies an action of the plan to a daemon; without that daemon nothing happens.
+    pub(super) fn apply_action(&mut self, lab: &Lab, slot: DaemonSlot, action: DaemonAction) -> Result<(), RunError> {
+        let Some(member) = self.find_mut(slot) else { return Ok(()) };
+        match action {
+            DaemonAction::Kill => member.kill(),
+            DaemonAction::Stop => member.stop(),
+            DaemonAction::Start => return member.restart(lab),
+            DaemonAction::Freeze => member.daemon.freeze(),
+            DaemonAction::Thaw => member.daemon.thaw(),
         }
         Ok(())
     }
 
     pub(super) fn thaw_all(&self) {
-        self.members.iter().for_each(|member| member.daemon.thaw());
-    }
-
-    fn kill(&mut self, host: HostIndex, hub: bool) {
-        if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index)) {
-            member.keep_final_stats();
-            member.state = DesiredState::Stopped;
-            member.daemon.kill();
-            member.alive.send_replace(false);
+        for member in &self.members {
+            member.daemon.thaw();
         }
     }
 
-    /// Makes the daemon of a host leave.
-    fn stop(&mut self, host: HostIndex, hub: bool) {
-        if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index))
-            && !matches!(member.state, DesiredState::Stopped)
-        {
-            member.keep_final_stats();
-            member.state = DesiredState::Leaving { and_returns: false };
-            member.daemon.leave();
-        }
-    }
-
-    /// Starts the daemon of a host again, unless it runs; one that is leaving is started when it has gone.
-    fn restart(&mut self, lab: &Lab, host: HostIndex, hub: bool) -> Result<(), RunError> {
-        let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index)) else { return Ok(()) };
-        match member.state {
-            DesiredState::Leaving { .. } if member.daemon.is_running() => {
-                member.state = DesiredState::Leaving { and_returns: true };
-                Ok(())
-            }
-            DesiredState::Running | DesiredState::Restarting { .. } if member.daemon.is_running() => Ok(()),
-            _ => member.start_again(lab),
-        }
-    }
-
-    /// Asks all running daemons for their counters, in parallel.
-    pub(super) async fn statuses(&mut self) -> Vec<Option<Status>> {
+    /// Queries all running daemons for their counters, in parallel.
+    pub(super) async fn query_statuses(&mut self) -> Vec<Option<Status>> {
         // A daemon that was asked to leave has given its counters before.
         let runs = |member: &mut FleetDaemon| member.should_run() && member.daemon.is_running();
         let sockets = self.members.iter_mut().map(|member| runs(member).then(|| member.socket()));
-        ask(sockets.collect(), Daemon::status).await
+        query_daemons(sockets.collect()).await
     }
 
     /// Records of the daemons' status and usage, `t` seconds after the beginning.
-    pub(super) fn records(&mut self, t: f64, statuses: &[Option<Status>]) -> Vec<record::NodeRecord> {
+    pub(super) fn node_records(&mut self, t: f64, statuses: &[Option<Status>]) -> Vec<record::NodeRecord> {
         let both = self.members.iter_mut().zip(statuses);
-        both.map(|(member, status)| record(&mut member.daemon, status.as_ref(), t)).collect()
+        both.map(|(member, status)| node_record(&mut member.daemon, status.as_ref(), t)).collect()
     }
 
     /// Time for which each daemon has waited for a processor so far, seconds; `None` where the system does not
     /// tell.
-    pub(super) fn waited(&mut self) -> Vec<(String, Option<f64>)> {
+    pub(super) fn processor_waits(&mut self) -> Vec<(String, Option<f64>)> {
         let daemons = self.members.iter_mut().map(|member| &mut member.daemon);
         daemons.map(|daemon| (daemon.launch.name.clone(), daemon.waited().map(|wait| wait.as_secs_f64()))).collect()
     }
 
     /// Daemons without a status that the plan wants to run.
-    pub(super) fn silent(&self, statuses: &[Option<Status>]) -> Vec<String> {
+    pub(super) fn silent_daemons(&self, statuses: &[Option<Status>]) -> Vec<String> {
         let both = self.members.iter().zip(statuses);
         let silent = both.filter(|(member, status)| status.is_none() && member.should_run());
         silent.map(|(member, _)| member.daemon.launch.name.clone()).collect()
     }
 
     /// Daemons that were started again and are not attached yet.
-    pub(super) fn not_back(&self) -> Vec<String> {
+    pub(super) fn unattached_restarts(&self) -> Vec<String> {
         let is_missing =
-            |member: &&FleetDaemon| matches!(member.state, DesiredState::Restarting { .. }) && !*member.alive.borrow();
+            |member: &&FleetDaemon| matches!(member.state, DaemonState::Restarting { .. }) && !*member.alive.borrow();
         self.members.iter().filter(is_missing).map(|member| member.daemon.launch.name.clone()).collect()
     }
 
-    /// Makes all daemons leave: nodes first, since they sign off at their hubs.
-    pub(super) async fn end(mut self) {
-        let deadline = Instant::now() + LEAVE;
+    /// Asks all daemons to leave, nodes first as they withdraw from their hubs. Dropping the fleet then kills the rest.
+    pub(super) async fn shut_down(mut self) {
+        let deadline = Instant::now() + LEAVE_TIMEOUT;
         for wants_hubs in [false, true] {
             let is_due = |member: &&mut FleetDaemon| member.is_hub() == wants_hubs;
             self.members.iter_mut().filter(is_due).for_each(|member| member.daemon.leave());
             let runs = |member: &mut FleetDaemon| member.daemon.is_running();
             while Instant::now() < deadline && self.members.iter_mut().filter(is_due).any(runs) {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
     }
@@ -312,8 +277,12 @@ impl Fleet {
 
 impl FleetDaemon {
     fn new(launch: Launch) -> Self {
-        let alive = Arc::new(watch::Sender::new(true));
-        Self { daemon: Daemon::new(launch), alive, state: DesiredState::Running, final_stats: None }
+        Self {
+            daemon: Daemon::new(launch),
+            alive: watch::Sender::new(true),
+            state: DaemonState::Running,
+            final_stats: None,
+        }
     }
 
     const fn is_hub(&self) -> bool {
@@ -324,56 +293,82 @@ impl FleetDaemon {
         self.daemon.launch.socket.clone()
     }
 
-    /// True if the plan wants it to run.
+    /// True if the plan wants the daemon to run.
     const fn should_run(&self) -> bool {
-        matches!(self.state, DesiredState::Running | DesiredState::Restarting { .. })
+        matches!(self.state, DaemonState::Running | DaemonState::Restarting { .. })
     }
 
-    /// Keeps the latest counters of its process once, before it is ended.
+    fn kill(&mut self) {
+        self.keep_final_stats();
+        self.state = DaemonState::Stopped;
+        self.daemon.kill();
+        self.alive.send_replace(false);
+    }
+
+    /// Asks the daemon to leave.
+    fn stop(&mut self) {
+        if matches!(self.state, DaemonState::Stopped) {
+            return;
+        }
+        self.keep_final_stats();
+        self.state = DaemonState::Leaving { and_returns: false };
+        self.daemon.leave();
+    }
+
+    /// Starts the daemon again, unless it runs; one that is leaving is started when it has gone.
+    fn restart(&mut self, lab: &Lab) -> Result<(), RunError> {
+        match self.state {
+            DaemonState::Leaving { .. } if self.daemon.is_running() => {
+                self.state = DaemonState::Leaving { and_returns: true };
+                Ok(())
+            }
+            DaemonState::Running | DaemonState::Restarting { .. } if self.daemon.is_running() => Ok(()),
+            _ => self.start_again(lab),
+        }
+    }
+
+    /// Keeps the latest counters of the process once, before it is ended.
     fn keep_final_stats(&mut self) {
-        if let Some(words) = self.final_stats.take().filter(|_| self.should_run())
-            && let Some(status) = words.newest()
+        if let Some(stats) = self.final_stats.take().filter(|_| self.should_run())
+            && let Some(status) = stats.newest()
         {
             self.daemon.keep_counters(&status);
         }
     }
 
-    /// Starts it again; its node requests once it is attached.
+    /// Starts the daemon again; its node requests once it is attached.
     fn start_again(&mut self, lab: &Lab) -> Result<(), RunError> {
         // These belong to the process before.
         self.final_stats = None;
         self.daemon.start(lab)?;
-        let (socket, alive) = (self.socket(), Arc::clone(&self.alive));
+        let (socket, alive) = (self.socket(), self.alive.clone());
         let attached = tokio::spawn(async move {
             while !Daemon::status(socket.clone()).await.is_some_and(|status| is_ready(&status)) {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             alive.send_replace(true);
         });
-        self.state = DesiredState::Restarting { _until_attached: AbortOnDrop(attached.abort_handle()) };
+        self.state = DaemonState::Restarting { _until_attached: AbortOnDrop(attached.abort_handle()) };
         Ok(())
     }
 }
 
-/// True if it serves: a hub that listens, a node that is attached.
+/// True if a hub listens or a node is attached.
 fn is_ready(status: &Status) -> bool {
     matches!(status.state, State::Listening | State::Attached | State::MulticastOnly)
 }
 
-/// Asks the daemons behind these sockets, several at a time.
-async fn ask<F>(sockets: Vec<Option<PathBuf>>, question: fn(PathBuf) -> F) -> Vec<Option<Status>>
-where
-    F: Future<Output = Option<Status>> + Send + 'static,
-{
+/// Queries daemons by their sockets, at most [`MAX_QUERIES`] at once.
+async fn query_daemons(sockets: Vec<Option<PathBuf>>) -> Vec<Option<Status>> {
     let mut answers = vec![None; sockets.len()];
-    let places = Arc::new(Semaphore::new(ASKED_AT_ONCE));
+    let places = Arc::new(Semaphore::new(MAX_QUERIES));
     let mut asked = JoinSet::new();
     for (index, socket) in sockets.into_iter().enumerate() {
         let Some(socket) = socket else { continue };
         let places = Arc::clone(&places);
         asked.spawn(async move {
             let _place = places.acquire().await;
-            (index, question(socket).await)
+            (index, Daemon::status(socket).await)
         });
     }
     while let Some(answer) = asked.join_next().await {
@@ -392,13 +387,13 @@ fn not_ready(missing: &[&Daemon]) -> RunError {
     let said = missing.first().map(|daemon| super::daemon::last_log_line(&daemon.launch.log)).unwrap_or_default();
     RunError::Failed(format!(
         "not ready after {} s: {}{more}; of {}, {said}",
-        READY.as_secs(),
+        READY_TIMEOUT.as_secs(),
         names.join(", "),
         names.first().copied().unwrap_or_default()
     ))
 }
 
-fn record(daemon: &mut Daemon, status: Option<&Status>, t: f64) -> record::NodeRecord {
+fn node_record(daemon: &mut Daemon, status: Option<&Status>, t: f64) -> record::NodeRecord {
     let (usage, counted) = (daemon.usage(), daemon.counted(status));
     let launch = &daemon.launch;
     record::NodeRecord {

@@ -9,7 +9,7 @@ use roost_proto::{Scheme, Service};
 use super::binaries::Binaries;
 use super::daemon::{Launch, Role};
 use super::error::RunError;
-use super::fleet::{LEAVE, LOGS};
+use super::fleet::{LEAVE_TIMEOUT, LOG_FOLDER};
 use super::placement::{PlacedHub, PlacedNode, Placement};
 use super::plan::Plan;
 use super::private::RUN_FOLDER;
@@ -83,7 +83,7 @@ impl LaunchBuilder<'_> {
         for scheme in Scheme::ALL {
             args.extend(["--listen".into(), format!("{scheme}://{}:{}", hosts(scheme), port(scheme)).into()]);
         }
-        args.extend(["--drain".into(), format!("{}s", LEAVE.as_secs()).into()]);
+        args.extend(["--drain".into(), format!("{}s", LEAVE_TIMEOUT.as_secs()).into()]);
         Ok(args)
     }
 
@@ -144,7 +144,7 @@ impl LaunchBuilder<'_> {
             program: self.binaries.path(program)?,
             args,
             socket: socket(name),
-            log: Path::new(LOGS).join(format!("{name}.log")),
+            log: Path::new(LOG_FOLDER).join(format!("{name}.log")),
         })
     }
 }

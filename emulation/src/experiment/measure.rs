@@ -9,17 +9,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use roost_proto::NodeId;
+use roost_proto::wire::ReflectionPolicy;
 
 use super::bar::RunProgressBar;
 use super::error::RunError;
 use super::fault_injector::FaultInjector;
-use super::fleet::{Fleet, Ready};
+use super::fleet::{EndedDaemon, Fleet, ReadyFleet};
 use super::interrupt::Interrupt;
 use super::job::RunSpec;
 use super::journal::Journal;
 use super::mobility::Mobility;
 use super::participants::RequesterTasks;
-use super::plan::TransportChoice;
+use super::plan::{Plan, TransportChoice};
 use super::requester::RequesterContext;
 use super::run::write;
 use super::run_loop::{RunLoop, RunOutcome, deaths};
@@ -55,7 +56,7 @@ impl RunRecorder<'_> {
     pub(super) async fn record_run(
         &self,
         fleet: &mut Fleet,
-        ready: Ready,
+        ready: ReadyFleet,
         found: PreRunFacts,
     ) -> Result<(RunRecord, RequestCounts), RunError> {
         let PreRunFacts { linktest, machine, binaries } = found;
@@ -67,11 +68,11 @@ impl RunRecorder<'_> {
             self.let_warm_up(fleet, &journal, &ready.ids).await?;
         }
         let asked = Instant::now();
-        let statuses = fleet.statuses().await;
-        for node in fleet.records(0.0, &statuses) {
+        let statuses = fleet.query_statuses().await;
+        for node in fleet.node_records(0.0, &statuses) {
             journal.write(&Record::Node(node));
         }
-        let unheard = fleet.silent(&statuses);
+        let unheard = fleet.silent_daemons(&statuses);
         let (mut sampler, origin) = Sampler::begin(self.lab, fleet)?;
         let stage = Rc::new(self.stage(origin, &journal, &ready.ids));
         let cast = RequesterTasks::spawn_requesters(self.job.plan, fleet, &stage);
@@ -112,7 +113,9 @@ impl RunRecorder<'_> {
         }
         tokio::time::sleep(SETTLE).await;
         match fleet.reap_ended(self.lab)?.first() {
-            Some((name, how)) => Err(RunError::Failed(format!("{name} died before the run had warmed up: it {how}"))),
+            Some(EndedDaemon { name, how }) => {
+                Err(RunError::Failed(format!("{name} died before the run had warmed up: it {how}")))
+            }
             None => Ok(()),
         }
     }
@@ -126,6 +129,7 @@ impl RunRecorder<'_> {
             journal: Rc::clone(journal),
             transport: plan.map_or(TransportChoice::Paper, |plan| plan.transport),
             stream: plan.map_or(Duration::ZERO, |plan| plan.stream),
+            reflect: plan.map_or_else(ReflectionPolicy::default, Plan::reflection_policy),
             nodes: self.job.plan.map(|prepared| prepared.placement.nodes.clone()).unwrap_or_default(),
             walk: RefCell::new(
                 self.job
@@ -153,18 +157,19 @@ impl RunRecorder<'_> {
         let RunOutcome { mut losses, schedule_result: performance, .. } = course.clone();
         // A daemon that dies before or during this question is not a silent one.
         losses.extend(deaths(fleet, self.lab, stage)?);
-        let statuses = fleet.statuses().await;
+        let statuses = fleet.query_statuses().await;
         losses.extend(deaths(fleet, self.lab, stage)?);
-        for node in fleet.records(t, &statuses) {
+        for node in fleet.node_records(t, &statuses) {
             stage.journal.write(&Record::Node(node));
         }
         for link in links {
             stage.journal.write(&Record::Link(link));
         }
-        let silent = fleet.silent(&statuses).into_iter().map(|name| format!("{name} did not say what it had counted"));
+        let silent =
+            fleet.silent_daemons(&statuses).into_iter().map(|name| format!("{name} did not say what it had counted"));
         losses.extend(silent);
         losses.extend(performance.undone);
-        for name in fleet.not_back() {
+        for name in fleet.unattached_restarts() {
             stage.journal.incident(stage.seconds(), name, "was started again, and is not attached at the end");
         }
         let (schedule_late, dropped_by_reader) = (performance.late, stage.journal.tally().dropped_by_reader);
@@ -172,7 +177,7 @@ impl RunRecorder<'_> {
     }
 
     /// The first version of `run.json`, so that a run that breaks off can be read.
-    fn facts(&self, ready: &Ready) -> RunRecord {
+    fn facts(&self, ready: &ReadyFleet) -> RunRecord {
         let RunSpec { name, topology, seed, length, plan, varied, .. } = self.job;
         let mut versions = BTreeMap::from([("emulate".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
         versions.extend(self.daemon_versions(ready));
@@ -207,7 +212,7 @@ impl RunRecorder<'_> {
         }
     }
 
-    fn daemon_versions(&self, ready: &Ready) -> BTreeMap<String, String> {
+    fn daemon_versions(&self, ready: &ReadyFleet) -> BTreeMap<String, String> {
         let Some(prepared) = self.job.plan else { return BTreeMap::new() };
         let program = |role| match role {
             roost_proto::Role::Node => "overlay-node",

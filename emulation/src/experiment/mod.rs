@@ -6,6 +6,7 @@
 //! - [`NetworkRun`] is a network that runs by itself: its programs and its traffic.
 //! - [`run()`] makes the lab, starts the daemons, runs the requesters and the faults, and writes the records.
 
+mod abort_on_drop;
 mod bar;
 mod binaries;
 mod daemon;

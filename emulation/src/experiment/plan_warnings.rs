@@ -14,6 +14,11 @@ impl Prepared {
             let message = "daemons have no `handshake`, whose length follows the path: run it with emulate simulate";
             return Err(PlanError::new(&self.file, 0, message).into());
         }
+        if !self.plan.sealed_keys {
+            let message =
+                "daemons always leave sealed keys with hubs: run a plan without `sealed_keys` with emulate simulate";
+            return Err(PlanError::new(&self.file, 0, message).into());
+        }
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::error::RunError;
 use super::placement::{self, Placement};
 use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
-use super::script::{RunSchedule, ScheduleItem, ScheduledAction};
+use super::script::{DaemonSlot, RunSchedule, ScheduleItem, ScheduledAction};
 use crate::topology;
 use crate::topology::generate::GenerateError;
 use crate::topology::model::{Action, Event, HostIndex, NetIndex, Topology, TopologyChange};
@@ -200,7 +200,7 @@ impl Faults<'_> {
                     let found = self.daemon(topology, &daemon.host, daemon.hub).map(Some);
                     let Some(host) = wrong.value_or(found, None) else { continue };
                     let (object, what) = (daemon.host.name.clone(), daemon.describe_action(*deed));
-                    let act = ScheduledAction::Daemon(host, daemon.hub, *deed);
+                    let act = ScheduledAction::Daemon(DaemonSlot { host, is_hub: daemon.hub }, *deed);
                     items.push(ScheduleItem { at: fault.at, after: None, object, what, act });
                 }
             }

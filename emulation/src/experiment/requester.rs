@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use roost_control::error::{Code, Error};
 use roost_control::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestStream, TransferSummary};
-use roost_proto::wire::ServiceRequest;
+use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, NodeId, SchemeSet, Time};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
@@ -43,6 +43,8 @@ pub(super) struct RequesterContext {
     pub(super) journal: Rc<Journal>,
     pub(super) transport: TransportChoice,
     pub(super) stream: Duration,
+    /// The policy of requests for streams.
+    pub(super) reflect: ReflectionPolicy,
     pub(super) nodes: Vec<PlacedNode>,
     pub(super) walk: RefCell<Mobility>,
     /// The ids of the nodes, which a restarted daemon keeps.
@@ -271,6 +273,7 @@ async fn open(
     let is_stream = wanted.service.is_stream();
     let cell = stage.walk.borrow().cell(wanted.target);
     let request = ServiceRequest {
+        reflect: if is_stream { stage.reflect } else { ReflectionPolicy::default() },
         duration: is_stream.then_some(stage.stream),
         transports: SchemeSet::only(stage.transport.for_service(is_stream)),
         timeout: Some(wanted.deadline - began),

@@ -10,7 +10,7 @@ use roost_terminal::{Output, Steps};
 use super::bar::RunProgressBar;
 use super::binaries::{self, Binaries};
 use super::error::RunError;
-use super::fleet::{Fleet, LOGS, Ready};
+use super::fleet::{Fleet, LOG_FOLDER, ReadyFleet};
 use super::interrupt::Interrupt;
 use super::job::{NetworkRun, RunSpec};
 use super::measure::{PreRunFacts, RunRecorder};
@@ -92,7 +92,7 @@ fn carry_out(job: &RunSpec<'_>, folder: &Path, output: Output, interrupt: &Inter
 /// by it a sweep recognizes the folder as its own.
 fn broke_off(error: RunError, folder: &Path) -> RunError {
     let is_recorded = Path::new(EVENTS_FILE).exists();
-    if !is_recorded && clear_of_empty(Path::new(LOGS)) {
+    if !is_recorded && clear_of_empty(Path::new(LOG_FOLDER)) {
         for file in [PLAN_FILE, TOPOLOGY_FILE, RUN_FILE] {
             // The file may not exist.
             let _ = fs::remove_file(file);
@@ -145,7 +145,7 @@ impl RunSession<'_> {
         let found = PreRunFacts { linktest, machine, binaries };
         let result = measurement.record_run(&mut fleet, ready, found).await;
         drop(bar);
-        fleet.end().await;
+        fleet.shut_down().await;
         result
     }
 
@@ -154,14 +154,14 @@ impl RunSession<'_> {
     }
 
     fn fleet(&self, lab: &Lab, steps: &Steps) -> Result<Fleet, RunError> {
-        let Some(prepared) = self.job.plan else { return Ok(Fleet::none()) };
+        let Some(prepared) = self.job.plan else { return Ok(Fleet::empty()) };
         steps.say("making identities");
         let binaries = Binaries::beside_this()?;
         let Prepared { plan, placement, .. } = prepared;
         Fleet::prepare(plan, placement, lab, &binaries, &self.interrupt, || steps.advance())
     }
 
-    async fn start(&self, lab: &Lab, fleet: &mut Fleet, steps: &Steps) -> Result<Ready, RunError> {
+    async fn start(&self, lab: &Lab, fleet: &mut Fleet, steps: &Steps) -> Result<ReadyFleet, RunError> {
         steps.say("starting the daemons");
         let mut interrupt = self.interrupt.clone();
         tokio::select! {

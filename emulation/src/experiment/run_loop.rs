@@ -9,7 +9,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 
 use super::error::RunError;
 use super::fault_injector::{FaultInjector, ScheduleResult};
-use super::fleet::Fleet;
+use super::fleet::{EndedDaemon, Fleet};
 use super::interrupt::Interrupt;
 use super::job::RunSpec;
 use super::participants::RequesterTasks;
@@ -157,7 +157,7 @@ impl RunLoop<'_> {
 /// Records the daemons that have died without the plan's doing; returns a sentence for each.
 pub(super) fn deaths(fleet: &mut Fleet, lab: &Lab, stage: &RequesterContext) -> Result<Vec<String>, RunError> {
     let t = stage.seconds();
-    let died = fleet.reap_ended(lab)?.into_iter().map(|(name, how)| {
+    let died = fleet.reap_ended(lab)?.into_iter().map(|EndedDaemon { name, how }| {
         let loss = format!("{name} died after {t:.1} s: it {how}");
         stage.journal.incident(t, name, format!("died: it {how}"));
         loss

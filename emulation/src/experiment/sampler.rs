@@ -44,7 +44,7 @@ impl Sampler {
     pub(super) fn begin(lab: &Lab, fleet: &mut Fleet) -> Result<(Self, Instant), RunError> {
         let nets = &lab.topology().nets;
         let lans = nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone()).collect();
-        let (waited, overruns, processors) = (fleet.waited(), lab.overruns()?, Processors::now());
+        let (waited, overruns, processors) = (fleet.processor_waits(), lab.overruns()?, Processors::now());
         let ScheduleStart { at, links: before, .. } = lab.begin()?;
         let (first, unread, seconds) = (lab.lateness(), lab.unread(), LateSeconds::default());
         let mut windows = Windows::default();
@@ -64,7 +64,7 @@ impl Sampler {
 
     /// Observations of the emulation itself over the run's `t` seconds.
     pub(super) fn end(mut self, lab: &Lab, fleet: &mut Fleet, t: f64) -> Result<Observed, RunError> {
-        self.windows.add_sample(t, Processors::now(), fleet.waited());
+        self.windows.add_sample(t, Processors::now(), fleet.processor_waits());
         let wires = lab.wires();
         let named = |is: fn(&WireCounts) -> bool| {
             let both = lab.interfaces().iter().zip(&wires).filter(|(_, counts)| is(counts));
@@ -114,7 +114,7 @@ impl Sampler {
         let processors = Processors::now();
         let waited = if t - self.last.daemons >= LOOK_AT_DAEMONS {
             self.last.daemons = t;
-            fleet.waited()
+            fleet.processor_waits()
         } else {
             Vec::new()
         };

@@ -24,6 +24,13 @@ pub(super) struct ScheduleItem {
     pub(super) act: ScheduledAction,
 }
 
+/// A host's hub or its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DaemonSlot {
+    pub(super) host: HostIndex,
+    pub(super) is_hub: bool,
+}
+
 /// An action, by the part that executes it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ScheduledAction {
@@ -31,18 +38,18 @@ pub(super) enum ScheduledAction {
     LabEvent,
     /// A change of a link or LAN that waits for a program.
     Net(NetIndex, Option<HostIndex>, TopologyChange),
-    /// An action on the daemon of a host; true for the hub there.
-    Daemon(HostIndex, bool, DaemonAction),
+    /// An action on a daemon.
+    Daemon(DaemonSlot, DaemonAction),
     Program(usize, ProgramAction),
     Traffic(usize, TrafficAction),
     Halt,
 }
 
 impl ScheduledAction {
-    /// The daemon that it ends: its host, and true for the hub.
-    pub(super) const fn ends_daemon(&self) -> Option<(HostIndex, bool)> {
+    /// The daemon that the action ends.
+    pub(super) const fn ends_daemon(&self) -> Option<DaemonSlot> {
         match self {
-            Self::Daemon(host, hub, DaemonAction::Kill | DaemonAction::Stop) => Some((*host, *hub)),
+            Self::Daemon(slot, DaemonAction::Kill | DaemonAction::Stop) => Some(*slot),
             _ => None,
         }
     }
@@ -94,13 +101,9 @@ impl RunSchedule {
         self.open.first().map(|(at, _)| *at)
     }
 
-    /// The items that will end a daemon and wait only for their time, soonest first: time, host, and true for
-    /// the hub.
-    pub(super) fn endings(&self) -> impl Iterator<Item = (Duration, HostIndex, bool)> {
-        self.open.iter().filter_map(|(at, place)| {
-            let (host, hub) = self.items.get(*place)?.as_ref()?.act.ends_daemon()?;
-            Some((*at, host, hub))
-        })
+    /// Daemons whose end waits only for its time, with that time, soonest first.
+    pub(super) fn endings(&self) -> impl Iterator<Item = (Duration, DaemonSlot)> {
+        self.open.iter().filter_map(|(at, place)| Some((*at, self.items.get(*place)?.as_ref()?.act.ends_daemon()?)))
     }
 
     /// Records that the program of the item at `place` has ended.

@@ -73,9 +73,9 @@ impl FromStr for DeviceBackend {
 
 /// Describes the real receive buffer; `None` for a TAP device, which has none. Root gets
 /// [`RECEIVE_BUFFER_BYTES`]; anyone else, root of a user namespace included, gets at most `net.core.rmem_max`.
-pub(crate) fn receive_buffer(connection: &CarrierEnd) -> Option<String> {
+pub(crate) fn receive_buffer(end: &CarrierEnd) -> Option<String> {
     // The kernel reports twice the requested size, to allow for its overhead.
-    let bytes = rustix::net::sockopt::socket_recv_buffer_size(&connection.fd).ok()? / 2;
+    let bytes = rustix::net::sockopt::socket_recv_buffer_size(&end.fd).ok()? / 2;
     Some(match bytes < RECEIVE_BUFFER_BYTES as usize {
         true => format!("{bytes} of {RECEIVE_BUFFER_BYTES} bytes"),
         false => format!("{RECEIVE_BUFFER_BYTES} bytes"),

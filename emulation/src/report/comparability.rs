@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::RunRecord;
-use super::write::distrust;
+use super::write::distrust_reasons;
 
 /// Settings that differ between repetitions, or do not affect the run.
 const IGNORED: [&str; 4] = ["seed", "seeds", "name", "output"];
@@ -107,7 +107,7 @@ pub(super) fn platform_differences<'a>(runs: impl IntoIterator<Item = &'a RunRec
 
 /// The reasons to keep a run out of a mean; empty if there are none.
 pub(super) fn unusable(run: &RunRecord) -> Vec<String> {
-    let mut reasons = distrust(run);
+    let mut reasons = distrust_reasons(run);
     if run.interrupted {
         reasons.push(format!("It was stopped after {} of {} s.", run.ran_s.round(), run.duration_s));
     }

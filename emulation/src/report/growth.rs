@@ -6,7 +6,7 @@ use crate::sim::growth::{GrowthResult, Lookups, Requests, hub_memory::HubMemory}
 
 /// The distances of lookups, as figures name them.
 const DISTANCES: [&str; 3] = ["at home", "one tier up", "across the top"];
-const TIERS: [&str; 3] = ["home", "middle", "top"];
+const TIERS: [&str; 3] = ["home", "middle", "root"];
 
 /// Returns names and SVG texts of the figures of these sizes.
 pub fn growth(sizes: &[GrowthResult], states: &[HubMemory]) -> Vec<(String, String)> {
@@ -59,12 +59,12 @@ fn traffic(sizes: &[GrowthResult]) -> Figure {
 }
 
 fn held(states: &[HubMemory]) -> Figure {
-    let line = drawn("top", states.iter().map(|state| (state.nodes, state.bytes as f64)));
+    let line = drawn("root", states.iter().map(|state| (state.nodes, state.bytes as f64)));
     // The smallest states are below the system's resolution of a process's memory.
     let most = states.iter().max_by_key(|state| state.bytes);
     let most =
         most.map(|state| format!(": up to {} with {} nodes", bytes(state.bytes as f64), count(state.nodes as u64)));
-    let title = format!("The memory of a top{}", most.unwrap_or_default());
+    let title = format!("The memory of a root{}", most.unwrap_or_default());
     figure("growth-state", &title, &[line], states.iter().map(|state| state.nodes), bytes)
 }
 

@@ -65,7 +65,7 @@ impl Measure {
     }
 
     /// Formats a value for people: in brackets when it is a guess.
-    pub(super) fn show(&self, value: f64) -> String {
+    pub fn show(&self, value: f64) -> String {
         let text = self.plain(value);
         if self.few { format!("({text})") } else { text }
     }

@@ -21,7 +21,7 @@ pub(crate) mod text_format;
 mod transport;
 mod write;
 
-pub use compare::{Comparison, ComparisonRow, ComparisonSide, Difference, Finding, compare};
+pub use compare::{Comparison, ComparisonFinding, ComparisonRow, ComparisonSide, Difference, compare};
 pub use growth::growth;
 pub use measure::{Measure, MeasureDirection, MeasureKind, MeasureUnit, measures};
 pub use read::{EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, TOPOLOGY_FILE, read};

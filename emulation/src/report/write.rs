@@ -20,7 +20,7 @@ pub struct WrittenReport {
     /// The measures of a single run by name, in bytes, milliseconds and fractions.
     pub measures: BTreeMap<String, f64>,
     /// The reasons to distrust the figures; empty if there are none.
-    pub distrust: Vec<String>,
+    pub distrust_reasons: Vec<String>,
     /// All files, in the order of writing.
     pub files: Vec<PathBuf>,
     /// Irregularities of the input, one sentence each.
@@ -69,13 +69,20 @@ pub fn write(folder: &Path) -> Result<WrittenReport, WriteError> {
     }
     let page = put(&folder.join("index.html"), &page::of_run(&results, &metrics))?;
     files.push(page.clone());
-    let distrust = distrust(&results.run);
+    let distrust_reasons = distrust_reasons(&results.run);
     let measures = measures(&metrics).into_iter().map(|(measure, value)| (measure.name, value)).collect();
-    Ok(WrittenReport { page, headline: headline(&metrics), measures, distrust, files, remarks: results.remarks })
+    Ok(WrittenReport {
+        page,
+        headline: headline(&metrics),
+        measures,
+        distrust_reasons,
+        files,
+        remarks: results.remarks,
+    })
 }
 
 /// The reasons to distrust the figures of a run; empty if there are none.
-pub(super) fn distrust(run: &RunRecord) -> Vec<String> {
+pub(super) fn distrust_reasons(run: &RunRecord) -> Vec<String> {
     match run.verdict.reasons.as_slice() {
         _ if run.verdict.valid => Vec::new(),
         [] => vec!["The run is not valid, and does not say why.".to_owned()],

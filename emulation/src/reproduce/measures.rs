@@ -95,14 +95,14 @@ fn arranged(shares: TrafficBreakdown) -> u64 {
         relayed_bytes,
         handshake_bytes,
         multicast_bytes,
-        control_messages: asides,
-        shared_control_messages: shared_asides,
-        control_message_bytes: aside_bytes,
+        control_messages,
+        shared_control_messages,
+        control_message_bytes,
         ..
     } = shares;
-    let headers = asides * CONTROL_HEADERS + shared_asides * SHARED_HEADERS;
+    let headers = control_messages * CONTROL_HEADERS + shared_control_messages * SHARED_HEADERS;
     // Relayed data counts as sent when it is queued, and may be lost there.
-    hub_bytes.saturating_sub(relayed_bytes) + handshake_bytes + multicast_bytes + aside_bytes + headers
+    hub_bytes.saturating_sub(relayed_bytes) + handshake_bytes + multicast_bytes + control_message_bytes + headers
 }
 
 fn all_bytes(shares: TrafficBreakdown) -> u64 {

@@ -24,14 +24,39 @@ pub(super) type MachineId = usize;
 const HEAD_START: Duration = Duration::from_millis(250);
 /// The buffer that the system keeps for a frozen process, bytes: the default of a socket.
 const SOCKET_BYTES: u64 = 208 * 1024;
+/// The headers of IPv4 and UDP, bytes.
+const UDP_HEADERS: u32 = 28;
 
 #[derive(Clone, Debug)]
 pub(super) enum MachineInput {
-    Up { connection: ConnectionId, dial: Option<DialId>, remote: Remote, address: Address, rtt: Duration },
-    Down { connection: ConnectionId, reason: String },
-    Unreachable { dial: DialId, reason: String },
-    Message { connection: ConnectionId, message: Bytes },
-    Multicast { from: IpAddr, message: Bytes },
+    Up {
+        connection: ConnectionId,
+        dial: Option<DialId>,
+        remote: Remote,
+        address: Address,
+        rtt: Duration,
+    },
+    Down {
+        connection: ConnectionId,
+        reason: String,
+    },
+    Unreachable {
+        dial: DialId,
+        reason: String,
+    },
+    Message {
+        connection: ConnectionId,
+        message: Bytes,
+    },
+    Multicast {
+        from: IpAddr,
+        message: Bytes,
+    },
+    /// For its media port.
+    Datagram {
+        from: SocketAddr,
+        content: Bytes,
+    },
 }
 
 /// The host of a machine, and the content of its certificate.
@@ -40,6 +65,8 @@ pub(super) struct MachineEndpoint {
     pub(super) host: HostIndex,
     pub(super) address: Ipv4Addr,
     pub(super) port: fn(Scheme) -> u16,
+    /// The port at which it receives and sends reflected streams.
+    pub(super) media_port: u16,
     pub(super) identity: Remote,
 }
 
@@ -61,6 +88,11 @@ enum PacketDestination {
     },
     /// All members of the multicast group, from this address.
     Group(Ipv4Addr),
+    /// A media port.
+    Media {
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+    },
 }
 
 type SocketAddrV4 = (Ipv4Addr, u16);
@@ -146,6 +178,9 @@ impl SimConnections {
                 Scheme::ALL.into_iter().flat_map(|scheme| wire.addresses(site.host).map(move |at| (scheme, at)))
             {
                 listeners.insert((address, (site.port)(scheme)), machine);
+            }
+            for address in wire.addresses(site.host) {
+                listeners.insert((address, site.media_port), machine);
             }
         }
         let count = sites.len();
@@ -320,6 +355,22 @@ impl SimConnections {
         }
     }
 
+    /// Sends a datagram from a machine's media port.
+    pub(super) fn send_datagram(&mut self, now: Time, machine: MachineId, to: SocketAddr, content: Bytes) {
+        let (site, SocketAddr::V4(to)) = (&self.sites[machine], to) else { return };
+        let to = (*to.ip(), to.port());
+        let bytes = UDP_HEADERS + content.len() as u32;
+        let is_hubs = [Some(machine), self.listeners.get(&to).copied()]
+            .into_iter()
+            .flatten()
+            .any(|at| self.sites[at].identity.role != Role::Node);
+        self.shares.add(is_hubs, false, u64::from(bytes) + HEADER_BYTES as u64);
+        self.counted[machine][0] += u64::from(bytes);
+        let way = PacketDestination::Media { from: (site.address, site.media_port), to };
+        let packet = WirePacket { way, bytes, content };
+        self.wire.send(now, site.host, AddressedPacket { to: to.0, bytes, hops: 0, packet });
+    }
+
     /// Gives an end a message, which leaves with [`Self::flush`]: messages of one time are sent together, as by
     /// the tasks of the transport.
     pub(super) fn send(&mut self, now: Time, connection: ConnectionId, how: (Channel, Delivery), message: Bytes) {
@@ -404,7 +455,7 @@ impl SimConnections {
     fn arrive(&mut self, arrival: SimArrival<WirePacket>) {
         let SimArrival { at, host, packet } = arrival;
         let machine = match packet.way {
-            PacketDestination::Connection { to, .. } => self.listeners.get(&to),
+            PacketDestination::Connection { to, .. } | PacketDestination::Media { to, .. } => self.listeners.get(&to),
             PacketDestination::Group(_) => self.group.get(&host),
         };
         let Some(machine) = machine.copied().filter(|machine| self.running[*machine]) else { return };
@@ -413,7 +464,7 @@ impl SimConnections {
             PacketDestination::Connection { connection, .. } => {
                 self.slot(connection).as_ref().is_some_and(|end| end.is_of_system())
             }
-            PacketDestination::Group(_) => false,
+            PacketDestination::Group(_) | PacketDestination::Media { .. } => false,
         };
         if let Some(held) = &mut self.held[machine] {
             if held.bytes + u64::from(packet.bytes) > SOCKET_BYTES {
@@ -432,6 +483,10 @@ impl SimConnections {
         let (from, to, scheme, connection, path) = match packet.way {
             PacketDestination::Connection { from, to, scheme, connection, path } => {
                 (from, to, scheme, connection, path)
+            }
+            PacketDestination::Media { from, .. } => {
+                let from = SocketAddr::from(from);
+                return self.news.push_back((machine, MachineInput::Datagram { from, content }));
             }
             PacketDestination::Group(from) => {
                 return self.news.push_back((machine, MachineInput::Multicast { from: from.into(), message: content }));

@@ -45,18 +45,18 @@ mod tests {
     /// Counts messages of ten bytes, `A`, beside short data, `P`, and long data, `L`. A digit sets the
     /// receiver, a space lets time pass.
     fn counted(story: &str) -> (u64, u64) {
-        let (mut asides, mut to, mut now) = (ControlMessages::default(), 1, Time::ZERO);
+        let (mut control_messages, mut to, mut now) = (ControlMessages::default(), 1, Time::ZERO);
         for step in story.chars() {
             match step {
-                'A' => asides.count((0, to, now), Traffic::Lookup, 10),
-                'P' => asides.count((0, to, now), Traffic::Payload, SHORT_BYTES),
-                'L' => asides.count((0, to, now), Traffic::Payload, SHORT_BYTES + 1),
+                'A' => control_messages.count((0, to, now), Traffic::Lookup, 10),
+                'P' => control_messages.count((0, to, now), Traffic::Payload, SHORT_BYTES),
+                'L' => control_messages.count((0, to, now), Traffic::Payload, SHORT_BYTES + 1),
                 ' ' => now = now + std::time::Duration::from_millis(1),
                 digit => to = digit as usize,
             }
         }
-        assert_eq!(asides.bytes, 10 * story.matches('A').count() as u64);
-        (asides.alone, asides.shared)
+        assert_eq!(control_messages.bytes, 10 * story.matches('A').count() as u64);
+        (control_messages.alone, control_messages.shared)
     }
 
     #[test]

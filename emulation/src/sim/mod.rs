@@ -9,6 +9,7 @@
 //! | `network` | packets from host to host, forwarding included |
 //! | `connections` | dials, both ends of each connection, their packets and timers |
 //! | `machine` | a node or a hub with the parts of its daemon |
+//! | `media` | reflected streams: the media ports of nodes and hubs |
 //! | `world` | all machines, started, driven, frozen, killed |
 //! | `requester` | the workload |
 //! | `run` | a plan from its machines' start to its last request, with its faults |
@@ -31,9 +32,12 @@ pub mod growth;
 mod injected_faults;
 mod invariants;
 mod machine;
+mod media;
 mod network;
 mod record;
 mod requester;
+#[cfg(test)]
+mod rooms;
 mod run;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use roost_control::error::Code;
 use roost_proto::node::{NodeEvent, RequestSummary, Ticket};
-use roost_proto::wire::ServiceRequest;
+use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
 
 use crate::experiment::mobility::Mobility;
@@ -19,6 +19,8 @@ pub(super) struct SimRequestContext<'a> {
     pub(super) placement: &'a Placement,
     pub(super) transport: TransportChoice,
     pub(super) stream: Duration,
+    /// The policy of requests for streams.
+    pub(super) reflect: ReflectionPolicy,
     /// The index of each node in the placement.
     pub(super) places: &'a HashMap<NodeId, usize>,
     pub(super) walk: Mobility,
@@ -95,6 +97,7 @@ impl SimRequester {
             duration: is_stream.then_some(stage.stream),
             transports: SchemeSet::only(stage.transport.for_service(is_stream)),
             timeout: Some(wanted.deadline - now),
+            reflect: if is_stream { stage.reflect } else { ReflectionPolicy::default() },
             ..ServiceRequest::new(wanted.service, Area::Exact(stage.walk.cell(wanted.target)))
         };
         RequesterAction::Ask(ticket, Box::new(request), wanted.deadline)

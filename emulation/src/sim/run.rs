@@ -80,6 +80,7 @@ pub(super) fn run_with_hook(
             placement,
             transport: plan.transport,
             stream: plan.stream,
+            reflect: plan.reflection_policy(),
             places: &places,
             walk: Mobility::from_plan(plan, placement),
         },

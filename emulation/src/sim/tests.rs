@@ -350,3 +350,75 @@ fn silent_net_fails_over_to_other() {
     assert!(one.completed < one.requested, "nothing happened: {one:?}");
     assert_eq!((two.completed, &two.violations[..]), (two.requested, &[][..]));
 }
+
+/// Video for everybody, which super nodes reflect.
+const REFLECTED: &str = "
+topology = { star = { nodes = 9, delay = '10ms', server_delay = '20ms' } }
+architecture = 'super-node'
+super_nodes = 3
+duration = '60s'
+stream = '10s'
+timeout = '20s'
+reflect = true
+[classes.star]
+mix = { video = 80, idle = 20 }
+";
+
+/// The packets of one of its streams: 700 kbit/s in packets of 1128 bytes.
+const REFLECTED_PACKETS: std::ops::Range<u64> = 700..800;
+
+#[test]
+fn reflected_streams_complete_in_simulation() {
+    let asked = records(REFLECTED).requests;
+    assert!(asked.len() > 30);
+    for request in asked {
+        assert_eq!(request.outcome, record::RequestOutcome::Completed, "{request:?}");
+        assert!(REFLECTED_PACKETS.contains(&request.packets) && request.lost == 0, "{request:?}");
+    }
+}
+
+#[test]
+fn hubs_carry_reflected_streams() {
+    let [reflected, direct] = ["true", "false"].map(|reflect| {
+        let shares = simulated(&REFLECTED.replace("reflect = true", &format!("reflect = {reflect}"))).shares;
+        assert_eq!(shares.relayed_bytes, 0);
+        (shares.hub_bytes, shares.node_bytes)
+    });
+    assert!(reflected.0 > 20 * direct.0 && direct.1 > 20 * reflected.1, "{reflected:?} {direct:?}");
+}
+
+#[test]
+fn equal_seeds_repeat_reflection() {
+    let of =
+        |seed| simulated(&REFLECTED.replace("reflect = true", &format!("reflect = true\nseed = {seed}"))).trace_hash;
+    let (first, again, other) = (of(3), of(3), of(4));
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+}
+
+#[test]
+fn reflected_streams_outlive_a_hub() {
+    let results = records(&format!("{REFLECTED}[[faults]]\nat = '25s'\nkill = 'node1'\nhub = true\n"));
+    let under_way = |request: &&record::RequestRecord| (16.0..24.9).contains(&request.t);
+    let under_way: Vec<_> = results.requests.iter().filter(under_way).collect();
+    assert!(under_way.len() > 5, "{}", under_way.len());
+    let mut lost = 0;
+    for request in under_way {
+        assert_eq!(request.outcome, record::RequestOutcome::Completed, "{request:?}");
+        // The hub's death may be noticed after three seconds only.
+        assert!(request.packets > REFLECTED_PACKETS.start - 400, "{request:?}");
+        lost += request.lost;
+    }
+    assert!(lost > 0, "nobody has noticed");
+}
+
+#[test]
+fn lost_reflected_packets_are_repaired() {
+    let results = records(&format!("{REFLECTED}[[faults]]\nat = '1s'\nchange = 'net'\nloss = 0.01\n"));
+    let (lost, packets) = results
+        .requests
+        .iter()
+        .fold((0, 0), |(lost, packets), request| (lost + request.lost, packets + request.packets));
+    // Each crosses six legs.
+    assert!(packets > 20_000 && lost * 500 < packets, "{lost} of {packets}");
+}

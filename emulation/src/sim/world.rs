@@ -3,10 +3,10 @@
 mod frozen;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use roost_proto::hub::{self, Hub, HubKind};
+use roost_proto::hub::{self, Hub, HubKind, OverflowPolicy, ReflectionConfig};
 use roost_proto::machine::RemoteIdentity as Remote;
 use roost_proto::node::{Node, NodeCommand, NodeConfig, NodeEvent, SessionId, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
@@ -18,6 +18,7 @@ use super::event_queue::SimEventQueue;
 use super::fingerprint::RunFingerprint;
 use super::invariants::InvariantChecker;
 use super::machine::{Machine, MachineOutput};
+use super::media::{self, MediaDatagram, NodeMedia, hub_media};
 use super::network::SimNetwork;
 use super::{Detail, SimulateError, TrafficBreakdown};
 use crate::experiment::workload::generator;
@@ -25,7 +26,7 @@ use crate::experiment::{Architecture, Prepared};
 use crate::topology::model::HostIndex;
 use frozen::Frozen;
 
-/// The ports of hubs and of nodes, which share hosts; QUIC has the next one.
+/// The ports of hubs and of nodes, which share hosts; QUIC has the next one, media the one after.
 const HUB_PORT: u16 = 7700;
 const NODE_PORT: u16 = 7710;
 /// The start of the first machine. It is not 0, so that earlier times exist.
@@ -55,7 +56,7 @@ pub(super) struct SimWorld<'a> {
     pub(super) said: [MessageCount; Traffic::ALL.len()],
     /// The bytes of those from hub to hub.
     pub(super) between_hubs: BTreeMap<(MachineId, MachineId), [u64; Traffic::ALL.len()]>,
-    asides: ControlMessages,
+    control_messages: ControlMessages,
     /// Bytes of data to or from hubs.
     relayed_bytes: u64,
 }
@@ -125,6 +126,7 @@ impl<'a> SimWorld<'a> {
             host: cast.host,
             address: cast.address,
             port: if matches!(cast.part, MachineRole::Hub(_)) { hub_port } else { node_port },
+            media_port: media_port(cast.part),
             identity: Remote {
                 node: cast.id,
                 role: if matches!(cast.part, MachineRole::Hub(_)) { role } else { Role::Node },
@@ -149,7 +151,7 @@ impl<'a> SimWorld<'a> {
             sent: vec![BTreeMap::new(); count],
             said: [MessageCount::default(); Traffic::ALL.len()],
             between_hubs: BTreeMap::new(),
-            asides: ControlMessages::default(),
+            control_messages: ControlMessages::default(),
             relayed_bytes: 0,
             casts,
         };
@@ -202,12 +204,11 @@ impl<'a> SimWorld<'a> {
 
     /// The packets of all machines, by purpose.
     pub(super) fn shares(&self) -> TrafficBreakdown {
-        let ControlMessages { alone, shared, bytes, .. } = self.asides;
-        let (asides, shared_asides, aside_bytes) = (alone, shared, bytes);
+        let ControlMessages { alone, shared, bytes, .. } = self.control_messages;
         TrafficBreakdown {
-            control_messages: asides,
-            shared_control_messages: shared_asides,
-            control_message_bytes: aside_bytes,
+            control_messages: alone,
+            shared_control_messages: shared,
+            control_message_bytes: bytes,
             relayed_bytes: self.relayed_bytes,
             ..self.connections.shares()
         }
@@ -282,8 +283,16 @@ impl<'a> SimWorld<'a> {
         }
         self.casts[machine].starts += 1;
         self.machines[machine] = Some(match self.casts[machine].part {
-            MachineRole::Hub(place) => Machine::hub(self.hub_config(machine, place)),
-            MachineRole::Node(place) => Machine::node(self.node_config(machine, place)),
+            MachineRole::Hub(place) => {
+                let media = self.has_media().then(|| hub_media(self.media_seed(machine)));
+                Machine::hub(self.hub_config(machine, place), media)
+            }
+            MachineRole::Node(place) => {
+                let Self { casts, prepared, .. } = &*self;
+                let (node, group_key) = (casts[machine].id, prepared.plan.sealed_keys.then_some(prepared.plan.seed));
+                let media = self.has_media().then(|| NodeMedia::new(node, self.media_seed(machine), group_key));
+                Machine::node(self.node_config(machine, place), media)
+            }
         });
         self.connections.start(machine);
         if self.architecture().discovery().is_some() && self.casts[machine].part.node().is_some() {
@@ -318,7 +327,7 @@ impl<'a> SimWorld<'a> {
             return;
         };
         self.armed[machine] = None;
-        if woken.deadline().is_some_and(|deadline| deadline.at <= self.now) {
+        if woken.deadline().is_some_and(|deadline| deadline <= self.now) {
             woken.wake(self.now);
         }
         self.drain(machine);
@@ -347,6 +356,9 @@ impl<'a> SimWorld<'a> {
         while let Some(wish) = self.machines[machine].as_mut().and_then(|drained| drained.poll(self.now)) {
             match wish {
                 MachineOutput::Transmit(transmit) => self.transmit(machine, transmit),
+                MachineOutput::Datagram(MediaDatagram { to, content }) => {
+                    self.connections.send_datagram(self.now, machine, to, content);
+                }
                 MachineOutput::Event(event) => self.told.push_back((machine, event)),
                 MachineOutput::Tick(session, at) => self.calendar.push(at, SimWorldTimer::Tick(machine, session)),
                 MachineOutput::Left => {
@@ -362,7 +374,7 @@ impl<'a> SimWorld<'a> {
         } else if let Some(node) = drained.as_node() {
             self.checks.look_at_node(self.now, machine, node);
         }
-        if let Some(at) = drained.deadline().map(|deadline| deadline.at.max(self.now))
+        if let Some(at) = drained.deadline().map(|deadline| deadline.max(self.now))
             && self.armed[machine].is_none_or(|armed| at < armed)
         {
             self.armed[machine] = Some(at);
@@ -395,7 +407,7 @@ impl<'a> SimWorld<'a> {
         (said.messages, said.bytes) = (said.messages + 1, said.bytes + bytes);
         let hubs = self.prepared.placement.hubs.len();
         if from >= hubs && to >= hubs {
-            self.asides.count((from, to, self.now), traffic, bytes);
+            self.control_messages.count((from, to, self.now), traffic, bytes);
         }
         if traffic == Traffic::Payload && (from < hubs || to < hubs) {
             self.relayed_bytes += bytes;
@@ -414,6 +426,11 @@ impl<'a> SimWorld<'a> {
         };
         let mut config = hub::HubConfig::new(self.casts[machine].id, kind, self.seed(machine));
         config.addresses = self.addresses(machine);
+        config.reflection = self.media_address(machine).map(|media| ReflectionConfig {
+            media,
+            layers: media::LAYERS,
+            policy: OverflowPolicy::default(),
+        });
         config.epoch = self.epoch(machine);
         let placement = &self.prepared.placement;
         config.parents = placement.hubs[place].parents.iter().map(|parent| self.addresses(*parent)).collect();
@@ -440,13 +457,28 @@ impl<'a> SimWorld<'a> {
             max_streams: u16::try_from(placement.nodes.len().max(8)).unwrap_or(u16::MAX),
             uplink_kbps: u32::MAX,
             stream_duration: self.prepared.plan.stream,
-            media: None,
+            media: self.media_address(machine),
             classes: DeliveryClasses::default(),
             multicast: self.architecture().discovery().is_some(),
             discovery: self.architecture().discovery().unwrap_or_default(),
             seed: self.seed(machine),
             secret: RootSecret::of_seed(self.seed(machine)),
         }
+    }
+
+    /// True if machines have media ports.
+    fn has_media(&self) -> bool {
+        self.prepared.plan.reflect
+    }
+
+    fn media_address(&self, machine: MachineId) -> Option<SocketAddr> {
+        let SimParticipant { part, address, .. } = &self.casts[machine];
+        self.has_media().then(|| SocketAddr::from((*address, media_port(*part))))
+    }
+
+    /// Apart from the machine's own seed.
+    fn media_seed(&self, machine: MachineId) -> u64 {
+        self.seed(machine) ^ 0x6d65_6469
     }
 
     /// Greater with every start.
@@ -472,6 +504,13 @@ impl<'a> SimWorld<'a> {
 
 fn hub_role(prepared: &Prepared) -> Role {
     prepared.plan.architecture.hub_role()
+}
+
+const fn media_port(part: MachineRole) -> u16 {
+    match part {
+        MachineRole::Hub(_) => HUB_PORT + 2,
+        MachineRole::Node(_) => NODE_PORT + 2,
+    }
 }
 
 fn hub_port(scheme: Scheme) -> u16 {

@@ -3,6 +3,7 @@ use std::time::{Duration, SystemTime};
 use roost_proto::Service;
 
 use super::*;
+use crate::testing::any_request;
 use crate::{SourceSpec, synthetic};
 
 fn parse(text: &str) -> Result<SourceSpec, String> {
@@ -10,7 +11,7 @@ fn parse(text: &str) -> Result<SourceSpec, String> {
 }
 
 async fn open(spec: &SourceSpec) -> Result<(Bytes, String), SourceError> {
-    spec.open(None).await.map(|opened| match opened {
+    spec.open(&any_request(None)).await.map(|opened| match opened {
         OpenedSource::Object { bytes, format } => (bytes, format),
         OpenedSource::Stored { .. } | OpenedSource::Stream { .. } => panic!("a small picture is given whole"),
     })
@@ -81,7 +82,9 @@ async fn large_picture_is_read_from_disk() {
         let spec = parse(&source).unwrap();
         spec.check().await.unwrap();
         spec.prepare().await;
-        let OpenedSource::Stored { file, format } = spec.open(None).await.unwrap() else { panic!("{source}") };
+        let OpenedSource::Stored { file, format } = spec.open(&any_request(None)).await.unwrap() else {
+            panic!("{source}")
+        };
         assert_eq!((format.as_str(), file.length()), (expected, length), "{source}");
     }
     put(&folder, "note.txt", b"any file", 10);

@@ -65,6 +65,7 @@ fn pack(bytes: Vec<u8>, from: String) -> Result<OpenedSource, SourceError> {
 mod tests {
     use super::*;
     use crate::SourceSpec;
+    use crate::testing::any_request;
     use roost_proto::Service;
 
     fn parse(text: &str) -> Result<SourceSpec, String> {
@@ -87,7 +88,7 @@ mod tests {
         for text in [format!("file:{}", path.display()), format!("command:cat {}", path.display())] {
             let spec = parse(&text).unwrap();
             spec.check().await.unwrap();
-            let OpenedSource::Object { bytes, format } = spec.open(None).await.unwrap() else { panic!() };
+            let OpenedSource::Object { bytes, format } = spec.open(&any_request(None)).await.unwrap() else { panic!() };
             assert_eq!((&bytes[..], format.as_str()), (pack.as_bytes(), "application/senml+json"));
         }
         std::fs::write(&path, "[{\"n\":\"a\"}]").unwrap();

@@ -251,7 +251,7 @@ impl Drop for PartialFile {
 impl PartNote {
     fn read(path: &Path) -> Option<ObjectIdentity> {
         let mut json = Vec::new();
-        let file = OpenOptions::new().read(true).custom_flags(NO_CONNECTION).open(path).ok()?;
+        let file = OpenOptions::new().read(true).custom_flags(NO_FOLLOW).open(path).ok()?;
         file.take(MAX_NOTE_BYTES).read_to_end(&mut json).ok()?;
         let Self { sha256, bytes } = serde_json::from_slice(&json).ok()?;
         Some(ObjectIdentity { digest: parse_digest(&sha256)?, length: bytes })
@@ -270,18 +270,18 @@ fn note_path_for(target: &Path) -> PathBuf {
 }
 
 /// Symbolic links are not followed: another user may have put one there.
-const NO_CONNECTION: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 fn write_note(path: &Path, json: &[u8]) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).custom_flags(NO_CONNECTION).open(path)?.write_all(json)
+    options.write(true).create(true).truncate(true).custom_flags(NO_FOLLOW).open(path)?.write_all(json)
 }
 
 /// Opens the file at `path` and locks it; `None` if there is none and `make` is false. Blocks.
 fn open(path: &Path, make: bool) -> Result<Option<File>, SinkError> {
     for _ in 0..MAX_TRIES {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(make).truncate(false).custom_flags(NO_CONNECTION);
+        options.read(true).write(true).create(make).truncate(false).custom_flags(NO_FOLLOW);
         let file = match options.open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound && !make => return Ok(None),
@@ -462,10 +462,10 @@ mod tests {
         let (path, other) = (folder.path().join("survey.tif"), folder.path().join("other"));
         std::fs::write(&other, "precious").unwrap();
         for name in ["survey.tif.part", "survey.tif.part.json"] {
-            let connection = folder.path().join(name);
-            std::os::unix::fs::symlink(&other, &connection).unwrap();
+            let link = folder.path().join(name);
+            std::os::unix::fs::symlink(&other, &link).unwrap();
             assert!(matches!(PartialFile::create(&path, whole(b"new")), Err(SinkError::Unwritable { .. })), "{name}");
-            std::fs::remove_file(&connection).unwrap();
+            std::fs::remove_file(&link).unwrap();
         }
         assert_eq!(std::fs::read(&other).unwrap(), b"precious");
     }

@@ -17,7 +17,7 @@ pub(super) fn datagram(slot: Slot) -> Bytes {
     let mut out = BytesMut::with_capacity(PACKETS_PER_DATAGRAM * PACKET_BYTES);
     if slot.sequence.is_multiple_of(TABLES_EVERY) {
         let counter = slot.sequence / TABLES_EVERY;
-        put_section(&mut out, 0, counter, &connection());
+        put_section(&mut out, 0, counter, &program_association());
         put_section(&mut out, PROGRAM_PID, counter, &program());
     }
     let mut number = slot.sequence * PACKETS_PER_DATAGRAM as u64;
@@ -52,7 +52,7 @@ fn header(pid: u16, starts: bool, counter: u64) -> [u8; 4] {
 }
 
 /// Program association table: program 1 is described at [`PROGRAM_PID`].
-fn connection() -> Vec<u8> {
+fn program_association() -> Vec<u8> {
     let [high, low] = PROGRAM_PID.to_be_bytes();
     section(0x00, &[0x00, 0x01, 0xe0 | high, low])
 }
@@ -91,7 +91,7 @@ mod tests {
         let stream: Vec<u8> = Schedule::new(700_000, 1128, Duration::from_secs(1)).flat_map(datagram).collect();
         assert_eq!(stream.len(), 87_500);
         assert!(stream.chunks(PACKET_BYTES).all(|packet| packet[0] == SYNC));
-        assert_eq!(checksum(&connection()), 0);
+        assert_eq!(checksum(&program_association()), 0);
         assert_eq!(checksum(&program()), 0);
     }
 

@@ -4,7 +4,7 @@ use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
 use super::MAX_ID_BYTES;
-use super::record::{Origin, TrackRecord, time};
+use super::record::{Origin, TrackRecord, parse_time};
 
 /// The most XML events (tags, texts) looked at in one message.
 const MAX_XML_EVENTS: usize = 1000;
@@ -56,7 +56,7 @@ impl CotFields {
             let number = || value.trim().parse::<f64>().ok();
             match (name.as_ref(), attribute.key.as_ref()) {
                 ("event", "uid") => self.uid = Some(value.into_owned()),
-                ("event", "time") => self.time = time(&value),
+                ("event", "time") => self.time = parse_time(&value),
                 ("point", "lat") => self.lat = number(),
                 ("point", "lon") => self.lon = number(),
                 ("point", "hae") => self.hae = number().filter(|hae| *hae < UNKNOWN),

@@ -1,4 +1,4 @@
-//! Positions from a file, replayed.
+//! Replay of the positions in a file.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -8,27 +8,27 @@ use serde::Deserialize;
 
 use super::gpsd::Report;
 use super::nmea::{Sentence, Sentences};
-use super::record::time;
+use super::record::{is_on_earth, parse_time};
 use super::{cot, gpsd};
 use crate::pace::Due;
 use crate::{MAX_DATAGRAM_BYTES, SourceError, files};
 
-/// The largest file, bytes: it is held in memory.
+/// Largest file, bytes; it is read into memory.
 const MAX_FILE_BYTES: usize = 64 * 1024 * 1024;
 
-/// The gap after a record without a time stamp, and between the last record and the first.
-const USUAL_GAP: Duration = Duration::from_secs(1);
+/// Gap to the next record if one of both has no time, and from the last record to the first.
+const DEFAULT_GAP: Duration = Duration::from_secs(1);
 
-/// Longer gaps between records are cut to this.
+/// Longest gap of a replay; longer ones are cut.
 const MAX_GAP: Duration = Duration::from_secs(60);
 
-/// Reads the file and plans its endless replay.
+/// Reads the file and returns its replay.
 pub(super) async fn open(path: &Path, id: &str) -> Result<Replay, SourceError> {
     let id = id.to_owned();
     files::blocking(path, move |path| {
         let bytes = files::read(path, MAX_FILE_BYTES)?;
         let records = parse(&String::from_utf8_lossy(&bytes), &id, SystemTime::now());
-        if records.is_empty() { Err(no_track(path)) } else { Ok(Replay { records, next: 0, at: Duration::ZERO }) }
+        if records.is_empty() { Err(no_track(path)) } else { Ok(Replay::new(records)) }
     })
     .await
 }
@@ -41,21 +41,25 @@ fn no_track(path: &Path) -> SourceError {
     }
 }
 
-/// A record's time, if it has one, and its JSON line.
-type Dated = (Option<SystemTime>, Bytes);
+/// Line of a record and its time, if it has one.
+#[derive(Clone, Debug, PartialEq)]
+struct DatedLine {
+    time: Option<SystemTime>,
+    line: Bytes,
+}
 
-/// Parses a file of any format; lines that are no records are left out.
-fn parse(text: &str, id: &str, now: SystemTime) -> Vec<Dated> {
-    // JSON records of CoT contain XML as well, so only the first character decides.
+/// Parses a file of any known format and skips lines that are no records.
+fn parse(text: &str, id: &str, now: SystemTime) -> Vec<DatedLine> {
+    // Only CoT files begin with XML; records of other formats may contain it.
     if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
         let records = cot::split(text).filter_map(|event| cot::parse(event).ok());
-        return records.map(|record| (record.time, record.line(now))).collect();
+        return records.map(|record| DatedLine { time: record.time, line: record.line(now) }).collect();
     }
     let mut sentences = Sentences::new(id);
     text.lines().filter_map(|line| parse_line(line.trim(), &mut sentences, now)).collect()
 }
 
-fn parse_line(line: &str, sentences: &mut Sentences, now: SystemTime) -> Option<Dated> {
+fn parse_line(line: &str, sentences: &mut Sentences, now: SystemTime) -> Option<DatedLine> {
     let record = if line.starts_with('{') {
         match gpsd::parse(line) {
             Some(Report::Position(record)) => record,
@@ -68,11 +72,11 @@ fn parse_line(line: &str, sentences: &mut Sentences, now: SystemTime) -> Option<
             Sentence::Other | Sentence::Malformed => return None,
         }
     };
-    Some((record.time, record.line(now)))
+    Some(DatedLine { time: record.time, line: record.line(now) })
 }
 
-/// Passes a record in the common form on unchanged.
-fn parse_common(line: &str) -> Option<Dated> {
+/// Parses a record of this program, which is replayed unchanged.
+fn parse_common(line: &str) -> Option<DatedLine> {
     #[derive(Deserialize)]
     struct Common {
         t: Option<String>,
@@ -80,29 +84,36 @@ fn parse_common(line: &str) -> Option<Dated> {
         lon: f64,
     }
     let Common { t, lat, lon } = serde_json::from_str(line).ok()?;
-    let sound = (-90.0..=90.0).contains(&lat) && (-180.0..=180.0).contains(&lon) && line.len() < MAX_DATAGRAM_BYTES;
-    sound.then(|| (t.as_deref().and_then(time), Bytes::from(format!("{line}\n"))))
+    let is_valid = is_on_earth(lat, lon) && line.len() < MAX_DATAGRAM_BYTES;
+    is_valid.then(|| DatedLine { time: t.as_deref().and_then(parse_time), line: Bytes::from(format!("{line}\n")) })
 }
 
-/// An endless repetition of the records with their due times.
+/// Iterator over the records with their due times; endless unless there are none.
 #[derive(Debug)]
 pub(super) struct Replay {
-    records: Vec<Dated>,
+    records: Vec<DatedLine>,
     next: usize,
     at: Duration,
+}
+
+impl Replay {
+    const fn new(records: Vec<DatedLine>) -> Self {
+        Self { records, next: 0, at: Duration::ZERO }
+    }
 }
 
 impl Iterator for Replay {
     type Item = Due;
 
     fn next(&mut self) -> Option<Due> {
-        let (time, line) = self.records.get(self.next)?;
-        let due = Due { at: self.at, payload: line.clone() };
+        let record = self.records.get(self.next)?;
+        let time = record.time;
+        let due = Due { at: self.at, payload: record.line.clone() };
         self.next = (self.next + 1) % self.records.len();
         let following = self.records.get(self.next).filter(|_| self.next > 0);
-        self.at += match (time, following.and_then(|(time, _)| *time)) {
-            (Some(this), Some(next)) => next.duration_since(*this).unwrap_or(Duration::ZERO).min(MAX_GAP),
-            _ => USUAL_GAP,
+        self.at += match (time, following.and_then(|record| record.time)) {
+            (Some(this), Some(next)) => next.duration_since(this).unwrap_or(Duration::ZERO).min(MAX_GAP),
+            _ => DEFAULT_GAP,
         };
         Some(due)
     }
@@ -113,7 +124,7 @@ mod tests {
     use super::*;
 
     fn replay(text: &str) -> Vec<(u64, String)> {
-        let replay = Replay { records: parse(text, "x", SystemTime::UNIX_EPOCH), next: 0, at: Duration::ZERO };
+        let replay = Replay::new(parse(text, "x", SystemTime::UNIX_EPOCH));
         let dues = replay.take(4);
         dues.map(|due| (due.at.as_millis() as u64, String::from_utf8(due.payload.to_vec()).unwrap())).collect()
     }
@@ -138,7 +149,7 @@ mod tests {
         let event = "<event uid='a'><point lat='1' lon='2'/></event>";
         let line = cot::parse(event).unwrap().line(SystemTime::UNIX_EPOCH);
         let got = parse(std::str::from_utf8(&line).unwrap(), "x", SystemTime::UNIX_EPOCH);
-        assert_eq!(got, [(Some(SystemTime::UNIX_EPOCH), line)]);
+        assert_eq!(got, [DatedLine { time: Some(SystemTime::UNIX_EPOCH), line }]);
     }
 
     #[test]

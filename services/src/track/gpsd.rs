@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::MAX_ID_BYTES;
-use super::record::{Origin, TrackRecord, time};
+use super::record::{Origin, TrackRecord, parse_time};
 
 /// The request after which gpsd sends its reports.
 pub const WATCH: &[u8] = b"?WATCH={\"enable\":true,\"json\":true};\n";
@@ -41,7 +41,7 @@ pub fn parse(line: &str) -> Option<Report> {
         return Some(Report::Other);
     };
     let record = TrackRecord {
-        time: tpv.time.as_deref().and_then(time),
+        time: tpv.time.as_deref().and_then(parse_time),
         id: tpv.device.filter(|device| device.len() <= MAX_ID_BYTES).unwrap_or_else(|| "gpsd".to_owned()),
         lat,
         lon,

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use nmea::sentences::rmc::RmcStatusOfFix;
 use nmea::{ParseResult, parse_str};
 
-use super::record::{Origin, TrackRecord, time};
+use super::record::{Origin, TrackRecord, parse_time};
 
 /// The longest sentence, bytes. The standard says 82; some talkers send more.
 pub const MAX_SENTENCE_BYTES: usize = 256;
@@ -126,10 +126,10 @@ impl Sentences {
     /// The time at which the talker's clock showed `HH:MM:SS.fff`.
     fn time(&self, clock: &str, now: SystemTime) -> Option<SystemTime> {
         if let Some(date) = &self.date {
-            return time(&format!("{date}T{clock}Z"));
+            return parse_time(&format!("{date}T{clock}Z"));
         }
         let today = humantime::format_rfc3339_seconds(now.max(SystemTime::UNIX_EPOCH)).to_string();
-        let read = time(&format!("{}T{clock}Z", today.split('T').next()?))?;
+        let read = parse_time(&format!("{}T{clock}Z", today.split('T').next()?))?;
         // Around midnight the clock may belong to yesterday or tomorrow: the nearest day is meant.
         const DAY: Duration = Duration::from_secs(24 * 3600);
         match (read.duration_since(now), now.duration_since(read)) {
@@ -169,7 +169,7 @@ mod tests {
         assert!((gga.lat - 48.1173).abs() < 1e-4 && (gga.lon - 11.516_67).abs() < 1e-4);
         let rmc = position(sentences.push(&format!("{RMC}\r\n"), SystemTime::UNIX_EPOCH));
         assert_eq!(rmc.raw, RMC);
-        assert_eq!(rmc.time, time("1994-03-23T12:35:19Z"));
+        assert_eq!(rmc.time, parse_time("1994-03-23T12:35:19Z"));
         assert!((rmc.speed_mps.unwrap() - 11.5235).abs() < 1e-3);
         assert!((rmc.alt_m.unwrap() - 545.4).abs() < 1e-3);
     }
@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn the_nearest_day_is_meant() {
         let sentences = Sentences::new("x");
-        let now = time("2026-05-02T00:00:05Z").unwrap();
-        assert_eq!(sentences.time("23:59:59", now), time("2026-05-01T23:59:59Z"));
-        assert_eq!(sentences.time("00:00:01", now), time("2026-05-02T00:00:01Z"));
+        let now = parse_time("2026-05-02T00:00:05Z").unwrap();
+        assert_eq!(sentences.time("23:59:59", now), parse_time("2026-05-01T23:59:59Z"));
+        assert_eq!(sentences.time("00:00:01", now), parse_time("2026-05-02T00:00:01Z"));
     }
 
     #[test]

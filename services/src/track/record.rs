@@ -60,7 +60,7 @@ struct TrackLine<'a> {
 
 impl TrackRecord {
     pub fn is_sound(&self) -> bool {
-        (-90.0..=90.0).contains(&self.lat) && (-180.0..=180.0).contains(&self.lon)
+        is_on_earth(self.lat, self.lon)
     }
 
     /// Serializes the record with a line end. The present time stands in for a missing one; `raw` is left out
@@ -95,8 +95,13 @@ fn to_line(line: &TrackLine<'_>) -> Vec<u8> {
     text
 }
 
+/// Returns true if a latitude and a longitude, degrees, name a place.
+pub(super) fn is_on_earth(lat: f64, lon: f64) -> bool {
+    (-90.0..=90.0).contains(&lat) && (-180.0..=180.0).contains(&lon)
+}
+
 /// Parses a time as gpsd and CoT write it (RFC 3339 in UTC).
-pub(super) fn time(text: &str) -> Option<SystemTime> {
+pub(super) fn parse_time(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339(text).ok()
 }
 
@@ -107,7 +112,7 @@ mod tests {
     #[test]
     fn track_line_fits_size_limit() {
         let mut record = TrackRecord {
-            time: time("2026-05-01T12:00:00.25Z"),
+            time: parse_time("2026-05-01T12:00:00.25Z"),
             id: "a".to_owned(),
             lat: 1.5,
             lon: -2.0,

@@ -3,13 +3,16 @@ use tokio::net::{TcpListener, UdpSocket};
 
 use super::*;
 use crate::SourceSpec;
+use crate::testing::any_request;
 
 fn parse(text: &str) -> Result<SourceSpec, String> {
     SourceSpec::parse(Service::Track, text).map_err(|error| error.to_string())
 }
 
 async fn feed(text: &str) -> Feed {
-    let OpenedSource::Stream { feed, format, .. } = parse(text).unwrap().open(None).await.unwrap() else { panic!() };
+    let OpenedSource::Stream { feed, format, .. } = parse(text).unwrap().open(&any_request(None)).await.unwrap() else {
+        panic!()
+    };
     assert_eq!(format, format::JSON_LINES);
     feed
 }
@@ -58,7 +61,7 @@ async fn gpsd_positions_arrive() {
     let error = feed.next().await.unwrap().unwrap_err().to_string();
     assert!(error.contains("it closed the connection"), "{error}");
     assert_eq!(feed.next().await, None);
-    let error = parse(&format!("gpsd://{address}")).unwrap().open(None).await.unwrap_err().to_string();
+    let error = parse(&format!("gpsd://{address}")).unwrap().open(&any_request(None)).await.unwrap_err().to_string();
     assert!(error.contains("connection refused; check that the program there is running"), "{error}");
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::pacing::Pacing;
+use super::pacing::PacketPacer;
 use super::ts::{PACKET_BYTES, SYNC};
 use crate::pace::Due;
 use crate::{Feed, SourceError, files};
@@ -74,13 +74,13 @@ impl ClipReader {
     fn send_all(&self) -> Result<(), SourceError> {
         let unreadable = |error: std::io::Error| SourceError::unreadable(&self.path, &error);
         let mut file = files::open(&self.path)?;
-        let (mut pacing, mut out) = (Pacing::default(), Vec::new());
+        let (mut pacer, mut out) = (PacketPacer::default(), Vec::new());
         loop {
             let mut packets = Packets::new(&mut file);
             let mut count = 0_u64;
             while let Some(packet) = packets.next().map_err(unreadable)? {
                 count += 1;
-                pacing.push(&packet, &mut out);
+                pacer.push(&packet, &mut out);
                 if !self.send(&mut out) {
                     return Ok(());
                 }
@@ -89,11 +89,11 @@ impl ClipReader {
                 return Err(no_stream(&self.path));
             }
             if !self.looped {
-                pacing.finish(&mut out);
+                pacer.finish(&mut out);
                 self.send(&mut out);
                 return Ok(());
             }
-            pacing.restart(&mut out);
+            pacer.restart(&mut out);
             file.rewind().map_err(unreadable)?;
         }
     }

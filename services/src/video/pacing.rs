@@ -1,33 +1,34 @@
-//! Due times of transport packets, by the stream's own clock.
+//! Due times of a transport stream's packets, taken from the stream's own clock.
 
 use std::time::Duration;
 
 use bytes::BytesMut;
 
-use super::ts::{self, Clock, PACKET_BYTES, PACKETS_PER_DATAGRAM};
+use super::ts::{self, Clock, Header, PACKET_BYTES, PACKETS_PER_DATAGRAM};
 use crate::pace::Due;
 
-/// Packets held until the next clock value tells their time; beyond that they leave at the rate so far. A sound
-/// stream has a clock value at least every 100 ms, which leaves room for 120 Mbit/s.
+/// Most packets held while no clock value dates them; the next one releases them at the average rate. A sound
+/// stream has a clock value every 100 ms, so this is enough for 120 Mbit/s.
 const MAX_HELD: usize = 8192;
 
-/// A longer step of the clock is a jump, not elapsed time.
+/// Longest step of the clock that counts as time; a longer one is a jump.
 const MAX_STEP: Duration = Duration::from_secs(2);
 
-/// The least time of a packet, so that a broken clock cannot make a stream of unlimited rate.
+/// Least time of a packet: a broken clock cannot make a stream of unlimited rate.
 const MIN_PACKET_TIME: Duration = Duration::from_micros(1);
 
-/// The time of a packet before any clock value was seen: 700 kbit/s.
+/// Time of a packet before the first clock value: 700 kbit/s.
 const NOMINAL_PACKET_TIME: Duration = Duration::from_nanos(PACKET_BYTES as u64 * 8 * 1_000_000_000 / 700_000);
 
-/// Puts packets into datagrams of six and sets their due times: packets between two clock values are spread
-/// evenly.
+/// A pacer that groups packets into datagrams of six and spreads those between two clock values evenly over the
+/// time between.
 #[derive(Debug, Default)]
-pub(super) struct Pacing {
-    /// The time of the first packet that is held.
-    base: Duration,
-    /// The packets timed by the clock, and their total time.
-    measured: (u32, Duration),
+pub(super) struct PacketPacer {
+    /// Due time of the first held packet.
+    held_from: Duration,
+    /// Packets between clock values so far, and the time that they took.
+    measured_packets: u32,
+    measured_time: Duration,
     clock_pid: Option<u16>,
     clock: Option<Clock>,
     held: Vec<[u8; PACKET_BYTES]>,
@@ -35,65 +36,72 @@ pub(super) struct Pacing {
     datagram_at: Duration,
 }
 
-impl Pacing {
+impl PacketPacer {
     /// Takes the next packet and appends complete datagrams to `out`.
     pub(super) fn push(&mut self, packet: &[u8; PACKET_BYTES], out: &mut Vec<Due>) {
-        let header = ts::header(packet);
-        let ours = header.filter(|header| self.clock_pid.is_none_or(|pid| pid == header.pid));
-        if let Some((header, clock)) = ours.and_then(|header| header.clock.map(|clock| (header, clock))) {
-            self.tick(header.discontinuity, clock, out);
-            self.clock_pid = Some(header.pid);
-        } else if self.held.len() >= MAX_HELD {
-            self.release(self.usual_time(), out);
-            self.clock = None;
+        match ts::header(packet) {
+            Some(Header { pid, clock: Some(clock), discontinuity })
+                if self.clock_pid.is_none_or(|known| known == pid) =>
+            {
+                self.record_clock(discontinuity, clock, out);
+                self.clock_pid = Some(pid);
+            }
+            _ if self.held.len() >= MAX_HELD => {
+                self.release_held(self.average_packet_time(), out);
+                self.clock = None;
+            }
+            _ => {}
         }
         self.held.push(*packet);
     }
 
-    /// Continues with the start of a repeated stream: held packets leave at the rate so far, and the clock may
-    /// jump.
+    /// Starts the stream again: releases the held packets at the average rate and accepts a jump of the clock.
     pub(super) fn restart(&mut self, out: &mut Vec<Due>) {
-        self.release(self.usual_time(), out);
+        self.release_held(self.average_packet_time(), out);
         self.clock = None;
         self.clock_pid = None;
     }
 
-    /// Ends the stream: the last datagram may be short.
+    /// Ends the stream: releases the held packets; the last datagram may be short.
     pub(super) fn finish(&mut self, out: &mut Vec<Due>) {
-        self.release(self.usual_time(), out);
+        self.release_held(self.average_packet_time(), out);
         if !self.datagram.is_empty() {
             out.push(Due { at: self.datagram_at, payload: self.datagram.split().freeze() });
         }
     }
 
-    fn tick(&mut self, jump: bool, clock: Clock, out: &mut Vec<Due>) {
-        let mut packet_time = self.usual_time();
-        if let (Some(before), false, Ok(count @ 1..)) = (self.clock, jump, u32::try_from(self.held.len())) {
-            let step = clock.since(before);
-            if !step.is_zero() && step <= MAX_STEP {
-                packet_time = step / count;
-                self.measured = (self.measured.0.saturating_add(count), self.measured.1 + step);
-            }
-        }
-        self.release(packet_time, out);
+    /// Dates the held packets by the step of the clock.
+    fn record_clock(&mut self, is_discontinuity: bool, clock: Clock, out: &mut Vec<Due>) {
+        let step = match self.clock {
+            Some(last) if !is_discontinuity => clock.since(last),
+            _ => Duration::ZERO,
+        };
+        let count = u32::try_from(self.held.len()).unwrap_or(u32::MAX);
+        let packet_time = if count == 0 || step.is_zero() || step > MAX_STEP {
+            self.average_packet_time()
+        } else {
+            self.measured_packets = self.measured_packets.saturating_add(count);
+            self.measured_time += step;
+            step / count
+        };
+        self.release_held(packet_time, out);
         self.clock = Some(clock);
     }
 
-    /// The average time of a packet so far, for packets that the clock does not time. The last interval would
-    /// not do: key frames come in bursts.
-    fn usual_time(&self) -> Duration {
-        let (count, time) = self.measured;
-        if count == 0 { NOMINAL_PACKET_TIME } else { time / count }
+    /// Average time of a packet so far. The last interval would not do: key frames come in bursts.
+    fn average_packet_time(&self) -> Duration {
+        if self.measured_packets == 0 { NOMINAL_PACKET_TIME } else { self.measured_time / self.measured_packets }
     }
 
-    fn release(&mut self, packet_time: Duration, out: &mut Vec<Due>) {
+    /// Appends the held packets to datagrams, `packet_time` apart.
+    fn release_held(&mut self, packet_time: Duration, out: &mut Vec<Due>) {
         let packet_time = packet_time.max(MIN_PACKET_TIME);
         for packet in std::mem::take(&mut self.held) {
             if self.datagram.is_empty() {
-                self.datagram_at = self.base;
+                self.datagram_at = self.held_from;
             }
             self.datagram.extend_from_slice(&packet);
-            self.base += packet_time;
+            self.held_from += packet_time;
             if self.datagram.len() == PACKETS_PER_DATAGRAM * PACKET_BYTES {
                 let payload =
                     std::mem::replace(&mut self.datagram, BytesMut::with_capacity(PACKETS_PER_DATAGRAM * PACKET_BYTES))
@@ -121,17 +129,19 @@ mod tests {
         packet
     }
 
-    fn dues(clocks: impl IntoIterator<Item = Option<u64>>) -> Vec<Due> {
-        let (mut pacing, mut out) = (Pacing::default(), Vec::new());
-        clocks.into_iter().for_each(|clock| pacing.push(&packet(clock), &mut out));
-        pacing.finish(&mut out);
+    fn pace(clocks: impl IntoIterator<Item = Option<u64>>) -> Vec<Due> {
+        let (mut pacer, mut out) = (PacketPacer::default(), Vec::new());
+        for clock in clocks {
+            pacer.push(&packet(clock), &mut out);
+        }
+        pacer.finish(&mut out);
         out
     }
 
     #[test]
     fn packets_are_spread_between_clock_values() {
         let clocks = (0..600).map(|index| (index % 60 == 0).then_some(index / 60 * 40));
-        let out = dues(clocks);
+        let out = pace(clocks);
         assert_eq!(out.len(), 100);
         for (index, due) in out.iter().enumerate() {
             assert_eq!(due.payload.len(), 1128);
@@ -142,14 +152,14 @@ mod tests {
 
     #[test]
     fn missing_clock_defaults_to_700_kbit() {
-        let out = dues((0..60).map(|_| None));
+        let out = pace((0..60).map(|_| None));
         assert!(out[9].at.abs_diff(Duration::from_nanos(9 * 12_891_428)) < Duration::from_micros(1));
     }
 
     #[test]
     fn clock_jump_causes_no_wait() {
         let clocks = [Some(0), None, Some(10), None, Some(90_000_000), None, Some(5), None, Some(15), None];
-        let last = dues(clocks.into_iter().cycle().take(700)).pop().unwrap();
+        let last = pace(clocks.into_iter().cycle().take(700)).pop().unwrap();
         assert!(last.at < Duration::from_secs(10), "{:?}", last.at);
     }
 
@@ -157,7 +167,7 @@ mod tests {
         #[test]
         fn no_packet_lost_times_increase(clocks in proptest::collection::vec(proptest::option::of(0_u64..100_000), 0..200)) {
             let count = clocks.len();
-            let out = dues(clocks);
+            let out = pace(clocks);
             prop_assert_eq!(out.iter().map(|due| due.payload.len()).sum::<usize>(), count * PACKET_BYTES);
             prop_assert!(out.windows(2).all(|pair| pair[0].at < pair[1].at));
         }

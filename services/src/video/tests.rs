@@ -3,13 +3,14 @@ use tokio::net::UdpSocket;
 
 use super::*;
 use crate::SourceSpec;
+use crate::testing::any_request;
 
 fn parse(text: &str) -> Result<SourceSpec, String> {
     SourceSpec::parse(Service::Video, text).map_err(|error| error.to_string())
 }
 
 async fn feed(text: &str, duration: Duration) -> (Feed, String) {
-    match parse(text).unwrap().open(Some(duration)).await.unwrap() {
+    match parse(text).unwrap().open(&any_request(Some(duration))).await.unwrap() {
         OpenedSource::Stream { feed, format, .. } => (feed, format),
         OpenedSource::Object { .. } | OpenedSource::Stored { .. } => panic!("video is a stream"),
     }
@@ -86,7 +87,8 @@ async fn missing_or_wrong_file_is_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("clip.mp4");
     std::fs::write(&path, [0; 1000]).unwrap();
-    let error = parse(&format!("file:{}", path.display())).unwrap().open(None).await.unwrap_err().to_string();
+    let error =
+        parse(&format!("file:{}", path.display())).unwrap().open(&any_request(None)).await.unwrap_err().to_string();
     assert!(error.contains("gave no MPEG transport stream") && error.contains("ffmpeg"), "{error}");
 }
 
@@ -101,7 +103,9 @@ async fn live_datagrams_reach_every_requester_unchanged() {
     let spec = parse(&format!("udp://{address}?rate=900kbit/s")).unwrap();
     let mut feeds = Vec::new();
     for _ in 0..2 {
-        let OpenedSource::Stream { bits_per_second, feed, .. } = spec.open(None).await.unwrap() else { panic!() };
+        let OpenedSource::Stream { bits_per_second, feed, .. } = spec.open(&any_request(None)).await.unwrap() else {
+            panic!()
+        };
         assert_eq!(bits_per_second, 900_000);
         feeds.push(feed);
     }
@@ -114,7 +118,7 @@ async fn live_datagrams_reach_every_requester_unchanged() {
         assert_eq!(feed.next().await, Some(Ok(datagram.clone())));
     }
     drop(feeds);
-    spec.open(None).await.expect("the port is free again");
+    spec.open(&any_request(None)).await.expect("the port is free again");
 }
 
 #[tokio::test]

@@ -30,6 +30,9 @@ pub(crate) struct RequestArgs {
     /// How long a stream lasts [default: 10s, the provider's]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
     pub(crate) duration: Option<Duration>,
+    /// The least rate of a stream; a provider that announces a lower one is passed over
+    #[arg(long = "min-bitrate", value_name = "KBIT/S", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) min_kbps: Option<u32>,
     /// The only transport that the data may take: udp, tcp or quic
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<Scheme>,
@@ -72,8 +75,8 @@ pub(crate) struct ReceiveArgs {
     #[arg(long, value_name = "FILE", requires = "output")]
     pub(crate) sdp: Option<PathBuf>,
     /// The format of a written track: JSON lines, or the format of its source
-    #[arg(long, value_enum, default_value_t = OutputFormat::Json, requires = "output")]
-    pub(crate) form: OutputFormat,
+    #[arg(long, alias = "form", value_enum, default_value_t = OutputFormat::Json, requires = "output")]
+    pub(crate) format: OutputFormat,
     /// With --json: print the progress as one line each second
     #[arg(long)]
     pub(crate) progress: bool,
@@ -192,6 +195,7 @@ impl RequestArgs {
             mode: self.mode.into(),
             scope: self.scope,
             duration: self.duration,
+            min_kbps: self.min_kbps,
             transports: self.transport.map_or(SchemeSet::ALL, SchemeSet::only),
             profile: self.profile.map(Into::into),
             class: self.class.map(Into::into),
@@ -233,6 +237,7 @@ impl From<&SubscribeArgs> for RequestArgs {
             provider: args.provider,
             count: None,
             duration: args.duration,
+            min_kbps: None,
             transport: None,
             profile: None,
             class: None,
@@ -244,7 +249,7 @@ impl From<&SubscribeArgs> for RequestArgs {
     }
 }
 
-/// See [`ReceiveArgs::form`].
+/// See [`ReceiveArgs::format`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
     /// One JSON object per line

@@ -32,8 +32,8 @@ pub(crate) struct RoomArgs {
     #[arg(short, long, value_name = "TO")]
     pub(crate) output: Option<SinkSpec>,
     /// The format of a written track: JSON lines, or the format of its source
-    #[arg(long, value_enum, default_value_t = OutputFormat::Json)]
-    pub(crate) form: OutputFormat,
+    #[arg(long, alias = "form", value_enum, default_value_t = OutputFormat::Json)]
+    pub(crate) format: OutputFormat,
     /// How long a member has to answer, before it is asked again
     /// [default: 10s, or ten round trips to the hub if that is longer]
     #[arg(long, value_name = "TIME", value_parser = value::time)]

@@ -24,7 +24,7 @@ const EMPTY: &str = "the stream has ended without data: check that its provider'
 
 /// Said of what came and left nothing to write.
 const UNUSABLE: &str = "nothing of what came could be used, so nothing was written: see what its provider sends, for a \
-track with --form raw";
+track with --format raw";
 
 /// Asks and receives until the transfer is over, one way or the other.
 pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
@@ -38,12 +38,12 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
         Some(provider) => format!("asking {provider} for {}", args.service),
         None => format!("asking for {} {area}", args.service),
     };
-    let form = match args.receive.form {
+    let format = match args.receive.format {
         OutputFormat::Json => TrackFormat::JsonLines,
         OutputFormat::Full => TrackFormat::Full,
         OutputFormat::Raw => TrackFormat::Raw,
     };
-    let keeping = OutputWriter::begin(args.service, args.receive.output.as_ref(), form, output).await?;
+    let keeping = OutputWriter::begin(args.service, args.receive.output.as_ref(), format, output).await?;
     let keeping = keeping.telling(args.receive.sdp.as_deref());
     let progress = Progress::start(output, asking);
     let stream = client.request(&ServiceRequest { resume: keeping.resume(), ..args.service_request(area) }).await?;

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{any, get, post};
 use roost_control::query::Params;
-use roost_control::server::{ApiError, Pairs, json};
+use roost_control::server::{ApiError, QueryPairs, json_response};
 use roost_control::types::{record_text, uplink_left};
 use roost_control::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
 use roost_proto::wire::MAX_CANDIDATES;
@@ -44,14 +44,14 @@ pub(super) fn routes(hub: HubService) -> Router {
 }
 
 async fn streams(State(hub): State<HubService>) -> Response {
-    json(&hub.streams().await)
+    json_response(&hub.streams().await)
 }
 
 fn leaving(gone: DriverStopped) -> ApiError {
     ApiError::new(Code::Leaving, gone.to_string())
 }
 
-async fn index(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
+async fn index(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let params = Params::new(&pairs, &["limit", "after"], false)?;
     let limit = params.parsed::<usize>("limit")?.unwrap_or(DEFAULT_INDEX).min(MAX_INDEX);
     let after = match params.selector("after")? {
@@ -62,7 +62,7 @@ async fn index(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Res
     let totals = totals(&hub.machine_status().await.map_err(leaving)?);
     let names = connected(&hub.shared);
     let nodes = entries.iter().map(|entry| row(entry, &names)).collect();
-    Ok(json(&Index { schema: SCHEMA, totals, nodes }))
+    Ok(json_response(&Index { schema: SCHEMA, totals, nodes }))
 }
 
 /// The node of the index that is meant; an id need not be there.
@@ -100,7 +100,7 @@ fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Can
 
 /// Looks into this hub's own directory, and says so where there are others:
 /// nodes ask those too.
-async fn lookup(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
+async fn lookup(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let LookupQuery { service, area, count, .. } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
     let count = if count == 0 { MAX_CANDIDATES } else { usize::from(count) };
@@ -111,7 +111,7 @@ async fn lookup(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Re
         (false, true) => "complete",
         (false, false) => "own",
     };
-    Ok(json(&Lookup {
+    Ok(json_response(&Lookup {
         schema: SCHEMA,
         coverage: coverage.to_owned(),
         candidates: found.iter().map(Into::into).collect(),
@@ -141,11 +141,11 @@ async fn services(State(hub): State<HubService>) -> Result<Response, ApiError> {
         served: None,
         providers: Some(providers[service as usize]),
     };
-    Ok(json(&Services { schema: SCHEMA, services: Service::ALL.map(row).into() }))
+    Ok(json_response(&Services { schema: SCHEMA, services: Service::ALL.map(row).into() }))
 }
 
 /// The round trip to a connected remote, as its connection measured it last.
-async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
+async fn ping(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let none = || ApiError::new(Code::Usage, "a hub has no hub of its own: name the node to ping");
     let selector = Params::new(&pairs, &["node"], false)?.selector("node")?.ok_or_else(none)?;
     let none = || ApiError::new(Code::NotFound, format!("no connection with {selector} is up"));
@@ -155,7 +155,7 @@ async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Resp
         connections.iter().filter(|connection| connection.remote.node == node).min_by_key(|connection| connection.rtt);
     let connection = connection.ok_or_else(none)?;
     let (name, address) = (Some(connection.remote.name.clone()), connection.address.to_string());
-    Ok(json(&Ping { schema: SCHEMA, node: Some(node), name, address, rtt_ms: millis(connection.rtt) }))
+    Ok(json_response(&Ping { schema: SCHEMA, node: Some(node), name, address, rtt_ms: millis(connection.rtt) }))
 }
 
 /// The answer where only a node can help.

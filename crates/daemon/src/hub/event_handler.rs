@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use roost_proto::hub::{Hub, HubEvent};
 use roost_proto::{Address, NodeId};
+use roost_reflection::HubInput;
 
-use super::media::{HubRelayHandler, RelayCommand};
+use super::media::HubRelayHandler;
 use crate::driver::{EventHandler, LoopControl};
 use crate::log_dedup::LogDedup;
 use crate::log_limiter::LogLimiter;
@@ -65,7 +66,7 @@ impl EventHandler<Hub> for HubEventHandler {
             HubEvent::Gone { node, cause } => tracing::debug!(?node, cause, "a record is gone"),
             HubEvent::Reflect(grant) => {
                 if let Some(relay) = &self.relay {
-                    relay.post(RelayCommand::Grant(grant));
+                    relay.post(HubInput::Grant(grant));
                 }
             }
             HubEvent::Left => return LoopControl::Stop,

@@ -18,7 +18,7 @@ use axum::Router;
 use roost_control::{Connections, HubConnection, State, Status, Streams};
 use roost_proto::hub::{self, Hub, HubCommand, HubKind};
 use roost_proto::{NodeId, Role, RoleSet};
-use roost_reflector::relay;
+use roost_reflection::{HubInput, HubReflection, ReflectionMachine as _, relay};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::DaemonService;
@@ -31,7 +31,7 @@ use crate::shared::millis;
 use crate::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 
 use event_handler::HubEventHandler;
-use media::{HubRelayHandler, RelayCommand};
+use media::HubRelayHandler;
 use metrics::HubMetrics;
 pub use settings::HubSettings;
 
@@ -160,12 +160,13 @@ fn start_relay(
         full.post(HubCommand::ReflectedStreams { streams: Vec::new() });
         full.post(HubCommand::ReflectionCapacity { residual_kbps: 0, subscribers: u32::MAX });
     };
-    let media = RelayMailbox::start(bound, config, HubRelayHandler::new(mailbox.clone()), gone)?;
+    let machine = move |seed| HubReflection::new(config, seed);
+    let media = RelayMailbox::start(bound, machine, HubRelayHandler::new(mailbox.clone()), gone)?;
     let (told, stopped) = (media.clone(), stop.clone().cancelled_owned());
     tokio::spawn(async move {
         stopped.await;
         // One that has stopped leaves nobody in the lurch any more.
-        let _ = told.command(RelayCommand::Leave).await;
+        let _ = told.command(HubInput::Leave).await;
     });
     Ok((media, address))
 }
@@ -175,7 +176,7 @@ impl HubService {
     async fn streams(&self) -> Streams {
         let Some((media, address)) = &self.relay else { return rows::none() };
         let address = *address;
-        let look = media.inspect(move |relay, _, now| rows::streams(relay, now, address)).await;
+        let look = media.inspect(move |machine, now| rows::streams(machine.relay(), now, address)).await;
         let mut streams = look.unwrap_or_else(rows::none);
         for row in &mut streams.streams {
             row.provider_name = row.provider.and_then(|node| certified(&self.shared, node));

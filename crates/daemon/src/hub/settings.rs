@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use roost_proto::Endpoint;
 use roost_proto::hub::{HubKind, Limits, OverflowPolicy, ReflectionConfig};
-use roost_reflector::relay;
+use roost_reflection::relay;
 
 use crate::config::{ConfigError, Kind as Value, Setting, Settings};
 use crate::media::MediaAddress;
@@ -51,9 +51,7 @@ impl RelaySettings {
     /// For the relay.
     pub(super) fn config(self) -> relay::RelayConfig {
         let uplink = (self.uplink_kbps < u32::MAX).then(|| u64::from(self.uplink_kbps) * 1000);
-        // Every layer sends on once more.
-        let fan = roost_reflector::FanoutConfig { max_hops: 1 + self.layers, ..Default::default() };
-        relay::RelayConfig { fanout: fan, uplink, ..Default::default() }
+        relay::RelayConfig { uplink, ..relay::RelayConfig::for_layers(self.layers) }
     }
 }
 

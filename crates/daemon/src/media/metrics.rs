@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prometheus::{Error, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use roost_proto::Time;
 use roost_proto::reflection::DownstreamKind;
-use roost_reflector::Relay;
-use roost_reflector::relay::{DownstreamStatus, RejectedCounts, StreamStatus};
+use roost_reflection::relay::{DownstreamStatus, RejectedCounts, StreamStatus};
+use roost_reflection::{ReflectionMachine as _, Relay};
 
 use super::{RelayHandler, RelayMailbox};
 use crate::metrics::{Metrics, follow};
@@ -112,8 +112,8 @@ impl MediaMetrics {
     }
 
     /// Takes over what a relay has now; one that has stopped has nothing.
-    pub async fn update<E: RelayHandler>(&self, media: &RelayMailbox<E>) {
-        let sums = media.inspect(|relay, _, now| Sums::from_relay(relay, now)).await;
+    pub async fn update<H: RelayHandler>(&self, media: &RelayMailbox<H>) {
+        let sums = media.inspect(|machine, now| Sums::from_relay(machine.relay(), now)).await;
         self.up.set(i64::from(sums.is_some()));
         match sums {
             Some(sums) => self.set(&sums, &media.passed),
@@ -158,7 +158,7 @@ fn gauge(value: u64) -> i64 {
 mod tests {
     use super::*;
     use roost_proto::reflection::StreamId;
-    use roost_reflector::relay::RelayConfig;
+    use roost_reflection::relay::RelayConfig;
 
     #[test]
     fn relay_metrics_are_labeled() {

@@ -1,14 +1,13 @@
-//! The shell of the relay that reflected streams pass through.
+//! The shell of reflection: a thread and a socket for one of its machines.
 //!
-//! It has a thread and a socket of its own, so that packets wait for nothing
-//! that the control plane does, nor that for packets. Its owner reaches it by
-//! orders; what an order means, and what becomes of packets that are watched
-//! here, is for the [`RelayHandler`].
+//! Packets wait for nothing that the control plane does, nor that for packets. The daemon reaches the machine
+//! by commands; a [`RelayHandler`] hands them in, and the machine's outputs across.
 
 mod media_address;
 mod metrics;
 mod relay_driver;
 pub mod rows;
+mod socket;
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,9 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use roost_proto::Time;
-use roost_proto::reflection::StreamId;
-use roost_reflector::relay::{RelayConfig, RelayEvent};
-use roost_reflector::{Relay, Socket};
+use roost_reflection::ReflectionMachine;
 use tokio::sync::oneshot;
 
 use crate::command_queue::{CommandSender, QueueClosed, command_queue};
@@ -26,7 +23,8 @@ use crate::command_queue::{CommandSender, QueueClosed, command_queue};
 pub use media_address::MediaAddress;
 pub use metrics::MediaMetrics;
 use metrics::Passed;
-use relay_driver::RelayDriver;
+use relay_driver::{RelayClock, RelayDriver, RelayEnds};
+pub use socket::Socket;
 
 /// A relay has stopped; see [`RelayMailbox::start`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,44 +37,38 @@ impl From<QueueClosed> for RelayStopped {
     }
 }
 
-/// Where streams begin or end at this host, if any do.
+/// Hands commands and outputs between a reflection machine and the rest of its daemon. It decides nothing.
 pub trait RelayHandler: Send + 'static {
-    /// What the owner may ask.
-    type RelayCommand: Send + 'static;
+    /// The machine.
+    type Machine: ReflectionMachine + Send + 'static;
+    /// A command of the daemon.
+    type Command: Send + 'static;
 
-    /// Carries out what the owner asks.
-    fn handle_command(&mut self, now: Time, relay: &mut Relay, order: Self::RelayCommand);
+    /// The machine's input for a command.
+    fn translate(&mut self, command: Self::Command) -> <Self::Machine as ReflectionMachine>::Input;
 
-    /// Takes a packet of a stream that is watched here.
-    fn deliver(&mut self, now: Time, stream: StreamId, packet: &[u8]);
-
-    /// Acts on what the relay tells.
-    fn event(&mut self, now: Time, relay: &mut Relay, event: RelayEvent);
-
-    /// When it has something to do by itself.
-    fn poll_deadline(&self) -> Option<Time>;
-
-    /// That time has come, or another one.
-    fn handle_timeout(&mut self, now: Time, relay: &mut Relay);
+    /// Acts on an output of the machine.
+    fn handle_output(&mut self, output: <Self::Machine as ReflectionMachine>::Output);
 }
 
-/// A look at the relay between two of its steps.
-type RelayInspection<E> = Box<dyn FnOnce(&Relay, &E, Time) + Send>;
+/// A look at the machine between two of its steps.
+type RelayInspection<H> = Box<dyn FnOnce(&<H as RelayHandler>::Machine, Time) + Send>;
 
-enum RelayMessage<E: RelayHandler> {
-    Order(E::RelayCommand),
-    Look(RelayInspection<E>),
+enum RelayMessage<H: RelayHandler> {
+    Command(H::Command),
+    Inspect(RelayInspection<H>),
 }
 
 /// Reaches a relay that runs. Clones reach the same one; it stops once all are gone.
-pub struct RelayMailbox<E: RelayHandler> {
-    letters: CommandSender<RelayMessage<E>>,
+pub struct RelayMailbox<H: RelayHandler> {
+    letters: CommandSender<RelayMessage<H>>,
     passed: Arc<Passed>,
+    clock: RelayClock,
 }
 
-impl<E: RelayHandler> Clone for RelayMailbox<E> {
+impl<H: RelayHandler> Clone for RelayMailbox<H> {
     fn clone(&self) -> Self {
-        Self { letters: self.letters.clone(), passed: Arc::clone(&self.passed) }
+        Self { letters: self.letters.clone(), passed: Arc::clone(&self.passed), clock: self.clock }
     }
 }
 
@@ -103,24 +95,26 @@ impl MediaSocket {
     }
 }
 
-impl<E: RelayHandler> RelayMailbox<E> {
-    /// Starts a relay on a thread of its own. If its socket fails for good, or one of its steps,
-    /// `gone` is called there with a sentence that says so; orders come to nothing from then on.
+impl<H: RelayHandler> RelayMailbox<H> {
+    /// Starts a relay on a thread of its own, with the machine that is made of a secret seed. If its socket fails
+    /// for good, or one of its steps, `gone` is called there with a sentence that says so; commands come to
+    /// nothing from then on.
     ///
     /// # Errors
     /// When the system gives no thread, timer or randomness.
     pub fn start(
         bound: MediaSocket,
-        config: RelayConfig,
-        ends: E,
+        machine: impl FnOnce([u8; 32]) -> H::Machine,
+        handler: H,
         gone: impl FnOnce(String) + Send + 'static,
     ) -> io::Result<Self> {
         let mut seed = [0; 32];
         crate::random_bytes(&mut seed)?;
         let (letters, received) = command_queue();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let passed = Arc::<Passed>::default();
-        let shell = RelayDriver::new(bound.socket, Relay::new(config, seed), ends, received, Arc::clone(&passed));
+        let (passed, clock) = (Arc::<Passed>::default(), RelayClock::start());
+        let ends = RelayEnds { machine: machine(seed), handler };
+        let shell = RelayDriver::new(bound.socket, ends, received, (Arc::clone(&passed), clock));
         let run = move || {
             let why = match catch_unwind(AssertUnwindSafe(|| runtime.block_on(shell.run()))) {
                 Ok(Ok(())) => return,
@@ -132,15 +126,20 @@ impl<E: RelayHandler> RelayMailbox<E> {
             gone(sentence);
         };
         std::thread::Builder::new().name("media".to_owned()).spawn(run)?;
-        Ok(Self { letters, passed })
+        Ok(Self { letters, passed, clock })
     }
 
-    /// Gives an order, waiting while too many wait already.
+    /// The time of the relay's machine.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Gives a command, waiting while too many wait already.
     ///
     /// # Errors
     /// [`RelayStopped`].
-    pub async fn command(&self, order: E::RelayCommand) -> Result<(), RelayStopped> {
-        Ok(self.letters.send(RelayMessage::Order(order)).await?)
+    pub async fn command(&self, command: H::Command) -> Result<(), RelayStopped> {
+        Ok(self.letters.send(RelayMessage::Command(command)).await?)
     }
 
     /// Whether there is no relay any more.
@@ -148,49 +147,45 @@ impl<E: RelayHandler> RelayMailbox<E> {
         self.letters.is_gone()
     }
 
-    /// Gives an order from where one cannot wait, after all that were given before. A relay that is
-    /// 65,536 such orders behind loses them, and the log says so.
-    pub fn post(&self, order: E::RelayCommand) {
-        self.letters.post(RelayMessage::Order(order));
+    /// Gives a command from where one cannot wait, after all that were given before. A relay that is
+    /// 65,536 such commands behind loses them, and the log says so.
+    pub fn post(&self, command: H::Command) {
+        self.letters.post(RelayMessage::Command(command));
     }
 
-    /// Looks at the relay; `None` if it is gone.
+    /// Looks at the machine; `None` if it is gone.
     pub async fn inspect<R, F>(&self, look: F) -> Option<R>
     where
         R: Send + 'static,
-        F: FnOnce(&Relay, &E, Time) -> R + Send + 'static,
+        F: FnOnce(&H::Machine, Time) -> R + Send + 'static,
     {
         let (answer, receiver) = oneshot::channel();
         // The requester may have lost interest meanwhile.
-        let look: RelayInspection<E> = Box::new(move |relay, ends, now| drop(answer.send(look(relay, ends, now))));
-        self.letters.send(RelayMessage::Look(look)).await.ok()?;
+        let look: RelayInspection<H> = Box::new(move |machine, now| drop(answer.send(look(machine, now))));
+        self.letters.send(RelayMessage::Inspect(look)).await.ok()?;
         receiver.await.ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use roost_reflection::relay::RelayConfig;
+    use roost_reflection::{HubInput, HubOutput, HubReflection};
+
     use super::*;
 
-    /// Stumbles over any order.
+    /// Stumbles over any command.
     struct Clumsy;
 
     impl RelayHandler for Clumsy {
-        type RelayCommand = ();
+        type Machine = HubReflection;
+        type Command = ();
 
-        fn handle_command(&mut self, _: Time, _: &mut Relay, (): ()) {
+        fn translate(&mut self, (): ()) -> HubInput {
             panic!("as tests do");
         }
 
-        fn deliver(&mut self, _: Time, _: StreamId, _: &[u8]) {}
-
-        fn event(&mut self, _: Time, _: &mut Relay, _: RelayEvent) {}
-
-        fn poll_deadline(&self) -> Option<Time> {
-            None
-        }
-
-        fn handle_timeout(&mut self, _: Time, _: &mut Relay) {}
+        fn handle_output(&mut self, _: HubOutput) {}
     }
 
     #[tokio::test]
@@ -198,14 +193,15 @@ mod tests {
         let (told, hears) = oneshot::channel();
         let bound = MediaSocket::at(([127, 0, 0, 1], 0).into()).unwrap();
         let gone = |sentence| told.send(sentence).unwrap();
-        let media = RelayMailbox::start(bound, RelayConfig::default(), Clumsy, gone).unwrap();
-        assert_eq!(media.inspect(|relay, _, now| relay.streams(now).count()).await, Some(0));
+        let media =
+            RelayMailbox::start(bound, |seed| HubReflection::new(RelayConfig::default(), seed), Clumsy, gone).unwrap();
+        assert_eq!(media.inspect(|machine, now| machine.relay().streams(now).count()).await, Some(0));
         assert!(!media.is_stopped());
         media.post(());
         let sentence = hears.await.unwrap();
         assert!(sentence.contains("restart the daemon"), "{sentence}");
         assert!(media.is_stopped());
         assert_eq!(media.command(()).await, Err(RelayStopped));
-        assert_eq!(media.inspect(|_, _, _| ()).await, None);
+        assert_eq!(media.inspect(|_, _| ()).await, None);
     }
 }

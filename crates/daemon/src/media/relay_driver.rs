@@ -1,4 +1,4 @@
-//! The loop: datagrams, orders and time in, datagrams out.
+//! The loop: datagrams, commands and time in, datagrams out.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use roost_proto::Time;
-use roost_reflector::{Relay, Socket};
+use roost_reflection::ReflectionMachine as _;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::metrics::Passed;
+use super::socket::Socket;
 use super::{RelayHandler, RelayMessage};
 use crate::command_queue::CommandReceiver;
 
 /// The most letters of one wake.
 const BATCH: usize = 64;
 /// The most messages of one wake, about 10 µs each: then what has come in has its turn. Beside that a wake takes
-/// some ten datagrams and as many timers as [`Relay::handle_timeout`] says.
+/// some ten datagrams and the timers that are due.
 const MAX_MESSAGES: usize = 256;
 
 /// A socket that fails this often, one time right after the other, has failed for good: the system
@@ -26,44 +27,66 @@ const MAX_FAILURES: u32 = 50;
 /// The pause after each.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What runs on the thread.
-pub(super) struct RelayDriver<E: RelayHandler> {
+/// The clock of a relay's machine: it begins with the thread.
+#[derive(Clone, Copy)]
+pub(super) struct RelayClock(Instant);
+
+impl RelayClock {
+    pub(super) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(super) fn now(self) -> Time {
+        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The instant of a time of the machine.
+    fn instant(self, time: Time) -> Instant {
+        self.0 + time.since(Time::ZERO)
+    }
+}
+
+/// A machine, and the way to the rest of its daemon.
+pub(super) struct RelayEnds<H: RelayHandler> {
+    pub(super) machine: H::Machine,
+    pub(super) handler: H,
+}
+
+impl<H: RelayHandler> RelayEnds<H> {
+    /// Hands over all outputs that there are.
+    fn drain_outputs(&mut self, now: Time) {
+        while let Some(output) = self.machine.poll_output(now) {
+            self.handler.handle_output(output);
+        }
+    }
+}
+
+/// The loop's state on its thread.
+pub(super) struct RelayDriver<H: RelayHandler> {
     socket: Socket,
-    relay: Relay,
-    ends: E,
-    letters: CommandReceiver<RelayMessage<E>>,
+    ends: RelayEnds<H>,
+    letters: CommandReceiver<RelayMessage<H>>,
     passed: Arc<Passed>,
-    started: Instant,
-    /// Whether the system had no room for what is next.
+    clock: RelayClock,
+    /// True while the system has no room for the next datagram.
     is_full: bool,
-    /// Whether there is more to send than one wake takes.
+    /// True if there is more to send than one wake takes.
     has_more: bool,
-    /// How often receiving has failed, one time right after the other.
+    /// Failures to receive, one right after the other.
     failures: u32,
 }
 
-impl<E: RelayHandler> RelayDriver<E> {
+impl<H: RelayHandler> RelayDriver<H> {
     pub(super) fn new(
         socket: Socket,
-        relay: Relay,
-        ends: E,
-        letters: CommandReceiver<RelayMessage<E>>,
-        passed: Arc<Passed>,
+        ends: RelayEnds<H>,
+        letters: CommandReceiver<RelayMessage<H>>,
+        (passed, clock): (Arc<Passed>, RelayClock),
     ) -> Self {
-        Self {
-            socket,
-            relay,
-            ends,
-            letters,
-            passed,
-            started: Instant::now(),
-            is_full: false,
-            has_more: false,
-            failures: 0,
-        }
+        Self { socket, ends, letters, passed, clock, is_full: false, has_more: false, failures: 0 }
     }
 
-    /// Runs until nobody can give orders any more.
+    /// Runs until nobody can give commands any more.
     pub(super) async fn run(mut self) -> io::Result<()> {
         // A second handle on the socket, which knows when it is ready.
         let ready = UdpSocket::from_std(self.socket.as_fd().try_clone_to_owned()?.into())?;
@@ -71,14 +94,14 @@ impl<E: RelayHandler> RelayDriver<E> {
         let timer = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(timer);
         loop {
-            let due = self.due();
+            let due = self.ends.machine.poll_deadline();
             if let Some(due) = due {
-                timer.as_mut().reset((self.started + due.since(Time::ZERO)).into());
+                timer.as_mut().reset(self.clock.instant(due).into());
             }
             tokio::select! {
                 readable = ready.readable() => {
                     readable?;
-                    // An order that was given before a datagram left may be what that is about.
+                    // A datagram may be the consequence of a command that was given before.
                     self.letters.try_recv_many(&mut letters, BATCH);
                     self.read(&mut letters);
                     self.receive(&ready).await?;
@@ -94,23 +117,19 @@ impl<E: RelayHandler> RelayDriver<E> {
                 () = std::future::ready(()), if self.has_more => {}
             }
             self.step(&ready)?;
-            // Yields now and then, so that a flood of packets does not keep orders waiting.
+            // Yields now and then, so that a flood of packets does not keep commands waiting.
             tokio::task::coop::consume_budget().await;
         }
     }
 
-    /// The next deadline.
-    fn due(&self) -> Option<Time> {
-        [self.relay.poll_deadline(), self.ends.poll_deadline()].into_iter().flatten().min()
-    }
-
     /// Takes a batch of datagrams.
     async fn receive(&mut self, ready: &UdpSocket) -> io::Result<()> {
-        let now = self.now();
-        let Self { socket, relay, ends, .. } = self;
+        let now = self.clock.now();
+        let Self { socket, ends, .. } = self;
         let received = ready.try_io(Interest::READABLE, || {
             socket.receive(|from, datagram| {
-                relay.handle_datagram(now, from, datagram, |stream, packet| ends.deliver(now, stream, packet));
+                ends.machine.handle_datagram(now, from, datagram);
+                ends.drain_outputs(now);
             })
         });
         match received {
@@ -130,34 +149,29 @@ impl<E: RelayHandler> RelayDriver<E> {
         }
     }
 
-    fn read(&mut self, letters: &mut Vec<RelayMessage<E>>) {
-        let now = self.now();
+    fn read(&mut self, letters: &mut Vec<RelayMessage<H>>) {
+        let now = self.clock.now();
+        let RelayEnds { machine, handler } = &mut self.ends;
         for letter in letters.drain(..) {
             match letter {
-                RelayMessage::Order(order) => self.ends.handle_command(now, &mut self.relay, order),
-                RelayMessage::Look(look) => look(&self.relay, &self.ends, now),
+                RelayMessage::Command(command) => machine.handle_input(now, handler.translate(command)),
+                RelayMessage::Inspect(look) => look(machine, now),
             }
         }
     }
 
-    /// Does what is due, sends what there is, and tells what has happened.
+    /// Does what is due, sends what there is, and hands over the outputs.
     fn step(&mut self, ready: &UdpSocket) -> io::Result<()> {
-        let now = self.now();
-        if self.relay.poll_deadline().is_some_and(|due| due <= now) {
-            self.relay.handle_timeout(now);
-        }
-        if self.ends.poll_deadline().is_some_and(|due| due <= now) {
-            self.ends.handle_timeout(now, &mut self.relay);
-        }
-        self.relay.end_batch(now);
+        let now = self.clock.now();
+        self.ends.machine.handle_timeout(now);
+        self.ends.machine.end_batch(now);
+        self.ends.drain_outputs(now);
         match ready.try_io(Interest::WRITABLE, || self.send(now)) {
             Ok(()) => self.is_full = false,
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_full = true,
             Err(error) => return Err(error),
         }
-        while let Some(event) = self.relay.poll_event() {
-            self.ends.event(now, &mut self.relay, event);
-        }
+        self.ends.drain_outputs(now);
         Ok(())
     }
 
@@ -165,9 +179,9 @@ impl<E: RelayHandler> RelayDriver<E> {
     fn send(&mut self, now: Time) -> io::Result<()> {
         self.has_more = false;
         for _ in 0..MAX_MESSAGES {
-            let Some(transmit) = self.relay.poll_transmit(now) else { return Ok(()) };
+            let Some(transmit) = self.ends.machine.poll_transmit(now) else { return Ok(()) };
             let outcome = self.socket.send(&transmit);
-            self.relay.record_outcome(now, &transmit, outcome);
+            self.ends.machine.record_outcome(now, &transmit, outcome);
             self.passed.send(outcome.sent);
             if outcome.is_full {
                 return Err(ErrorKind::WouldBlock.into());
@@ -175,10 +189,5 @@ impl<E: RelayHandler> RelayDriver<E> {
         }
         self.has_more = true;
         Ok(())
-    }
-
-    fn now(&self) -> Time {
-        let nanos = self.started.elapsed().as_nanos();
-        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use roost_control::{DownstreamRow, SCHEMA, StreamRow, Streams, UpstreamRow};
 use roost_proto::Time;
 use roost_proto::reflection::DownstreamKind;
-use roost_reflector::Relay;
-use roost_reflector::relay::{DownstreamStatus, StreamStatus, UpstreamStatus};
+use roost_reflection::Relay;
+use roost_reflection::relay::{DownstreamStatus, StreamStatus, UpstreamStatus};
 
 use crate::shared::millis;
 

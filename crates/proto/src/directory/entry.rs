@@ -39,7 +39,6 @@ pub(super) struct Slot {
 pub struct PreviousEntry {
     /// Whose it was.
     pub node: NodeId,
-    /// Where.
     pub cell: Cell,
     /// What was offered there.
     pub services: ServiceSet,

@@ -25,9 +25,7 @@ const MAX_EXAMINED: usize = 16 * 1024;
 /// What to search for.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryQuery {
-    /// What.
     pub service: Service,
-    /// Where.
     pub area: Area,
     /// From where distance ranks if the area has no middle of its own.
     pub origin: Cell,

@@ -93,7 +93,8 @@ impl From<Reason> for RequestOutcome {
             | Reason::Protocol
             | Reason::Reflected
             | Reason::Unspecified
-            | Reason::UnsupportedVersion => Self::Declined,
+            | Reason::UnsupportedVersion
+            | Reason::TooSlow => Self::Declined,
         }
     }
 }

@@ -45,7 +45,12 @@ impl Hub {
             }
             Ok(message) if self.core.admit_message(from, &message) => self.dispatch_and_charge(from, message),
             Ok(_) => {}
-            Err(_) => self.core.counters.malformed += 1,
+            Err(error) => {
+                self.core.counters.malformed += 1;
+                if matches!(error, WireError::OutOfBounds(_)) {
+                    self.decline_unread(from, bytes, Reason::Protocol);
+                }
+            }
         }
     }
 
@@ -70,19 +75,18 @@ impl Hub {
         }
     }
 
+    /// Declines a node's request that cannot be read, so that its requester does not wait in vain.
+    fn decline_unread(&mut self, from: Sender, bytes: &Bytes, reason: Reason) {
+        let Some(id) = Message::unsupported_request_id(bytes).filter(|_| from.role == Role::Node) else { return };
+        let decline = RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester: None });
+        self.core.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Request(decline));
+    }
+
     /// Skips a message of a later version, and tells of the first one. A request is
     /// declined, so that its requester does not wait in vain.
     fn skip_unknown(&mut self, from: Sender, message: u64, bytes: &Bytes) {
         self.core.counters.newer_version += 1;
-        if let Some(id) = Message::unsupported_request_id(bytes).filter(|_| from.role == Role::Node) {
-            let decline = Decline { id, reason: Reason::UnsupportedVersion, retry_after_ms: None, requester: None };
-            self.core.send(
-                from.connection,
-                Channel::Datagram,
-                Traffic::Lookup,
-                &Message::Request(RequestMessage::Decline(decline)),
-            );
-        }
+        self.decline_unread(from, bytes, Reason::UnsupportedVersion);
         let Some(connection) = self.core.remotes.connections.get_mut(&from.connection) else { return };
         if !std::mem::replace(&mut connection.said_later, true) {
             let (node, protocol) = (from.node, connection.hello.protocol);

@@ -83,7 +83,6 @@ impl<'a> ConnectionLoss<'a> {
 pub(super) struct NodeConnection {
     /// Who is there.
     pub(super) remote: Remote,
-    /// Where.
     pub(super) address: Address,
     /// How far away.
     pub(super) rtt: Rtt,

@@ -30,6 +30,7 @@ pub(super) fn sentence(reason: Reason, request: &ServiceRequest) -> Option<Strin
     let deadline = for_people(request.timeout());
     match reason {
         Reason::NotFound => Some(format!("that node does not offer {service}")),
+        Reason::TooSlow => Some(format!("that node's stream of {service} is slower than requested")),
         Reason::Busy => Some(format!("that provider of {service} is busy")),
         Reason::NoTransport => Some("no transport that the request allows leads to that node".to_owned()),
         Reason::Unreachable => Some("that node could not be reached".to_owned()),

@@ -263,44 +263,44 @@ pub(super) fn for_people(duration: Duration) -> Duration {
 /// Why a request failed, for people.
 pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> String {
     let request = &asked.request;
-    let ServiceRequest { service, area, .. } = request;
+    let service = request.service;
     let deadline = for_people(request.timeout());
     if let Some(detail) = asked.provider.as_ref().and_then(|_| direct::sentence(reason, request)) {
         return detail;
     }
     match reason {
         Reason::NotFound if asked.ways.is_multicast_only() => {
-            format!("nobody in this subnet can serve {service} {area}")
+            format!("nobody in this subnet can serve {request}")
         }
         Reason::Unreachable | Reason::TimedOut if asked.waits_for_home() => {
             format!("no hub could be reached within {deadline:?}")
         }
         Reason::TimedOut if asked.is_hub_silent(core) => format!("the hub has not answered within {deadline:?}"),
-        Reason::NotFound => format!("nobody offers {service} {area}"),
+        Reason::NotFound | Reason::TooSlow => format!("nobody offers {request}"),
         Reason::NotYetKnown => {
-            format!("nobody is known yet to offer {service} {area}: the hub has just started")
+            format!("nobody is known yet to offer {request}: the hub has just started")
         }
-        Reason::Busy => format!("every provider of {service} {area} is busy"),
-        Reason::NoTransport => format!("no transport that the request allows leads to a provider of {service} {area}"),
-        Reason::Unreachable => format!("no provider of {service} {area} could be reached"),
+        Reason::Busy => format!("every provider of {request} is busy"),
+        Reason::NoTransport => format!("no transport that the request allows leads to a provider of {request}"),
+        Reason::Unreachable => format!("no provider of {request} could be reached"),
         Reason::UnreachableAbove => {
-            format!("no near node offers {service} {area}, and the way to the other hubs is cut")
+            format!("no near node offers {request}, and the way to the other hubs is cut")
         }
         Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
-        Reason::TimedOut => format!("no provider of {service} {area} answered within {deadline:?}"),
+        Reason::TimedOut => format!("no provider of {request} answered within {deadline:?}"),
         Reason::Leaving => "this node is leaving".to_owned(),
         Reason::TooMany => "the hub takes no more requests: this node asks too often, or the hub is full".to_owned(),
         Reason::NotAllowed => "the hub does not allow this request".to_owned(),
         Reason::Cancelled => "the request was cancelled".to_owned(),
         Reason::Protocol => "the provider broke the protocol's rules".to_owned(),
-        Reason::Saturated => format!("no super node on the way has room for one more copy of {service} {area}"),
+        Reason::Saturated => format!("no super node on the way has room for one more copy of {request}"),
         Reason::Unspecified => {
             "it was refused for a reason that only later versions know: upgrade this node to learn it".to_owned()
         }
         Reason::UnsupportedVersion => {
             format!("the hub is of an earlier version, which does not know {service}: upgrade the hub")
         }
-        Reason::Reflected => format!("{service} {area} is reflected from now on, which this node cannot take"),
+        Reason::Reflected => format!("{request} is reflected from now on, which this node cannot take"),
     }
 }
 

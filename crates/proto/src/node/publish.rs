@@ -25,7 +25,7 @@ use crate::ids::NodeId;
 use crate::reflection::{Epoch, EpochSecret, StreamId};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{CopyTarget, FlowMessage, Message, Reason, Rekey, Request, StreamKeys};
+use crate::wire::{CopyTarget, FlowMessage, Message, Reason, Rekey, Request, ServiceRequest, StreamKeys};
 
 /// The most requests that one publication serves: each costs a message per epoch.
 pub const MAX_MEMBERS: usize = 1_024;
@@ -181,6 +181,7 @@ impl ProviderSessions {
     pub(super) fn join_publication(&mut self, core: &mut Core, id: SessionId) {
         let Some(Session { request, .. }) = self.sessions.get(&id) else { return };
         let (service, requester) = (request.spec.service, request.requester);
+        let wish = Box::new(ServiceRequest { duration: None, ..ServiceRequest::clone(&request.spec) });
         let (is_busy, giving_way) = (self.is_busy(request), self.giving_way(request));
         let is_full = is_busy && giving_way.is_empty();
         let displaced = if is_full { self.displaced(core.now, request) } else { Vec::new() };
@@ -201,7 +202,7 @@ impl ProviderSessions {
         let kbps = usual_kbps(service.flow_kind());
         let publication = Publication { service, kbps, live: None, sealed: None, has_strangers: false };
         self.publications.all.insert(session, publication);
-        core.emit(NodeEvent::OpenSource { session, service, duration: None, requester, reflected: true });
+        core.emit(NodeEvent::OpenSource { session, request: wish, requester, reflected: true });
     }
 
     /// The source of a publication has started.
@@ -232,6 +233,12 @@ impl ProviderSessions {
     /// once the source has started.
     fn start_member(&mut self, core: &mut Core, id: SessionId) {
         let cell = self.cell;
+        let Some(session) = self.sessions.get(&id) else { return };
+        let publication = self.publications.by_service(session.request.spec.service);
+        let rate = publication.and_then(|(_, publication)| Some(publication.live.as_ref()?.bits_per_second));
+        if rate.is_some_and(|rate| self.declines_rate(core, id, rate)) {
+            return;
+        }
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let publication = self.publications.by_service(session.request.spec.service);
         let Some(live) = publication.and_then(|(_, publication)| publication.live.as_ref()) else { return };

@@ -12,7 +12,7 @@ use super::timers::Timer;
 use crate::address::Address;
 use crate::ids::{ConnectionId, NodeId};
 use crate::time::Time;
-use crate::wire::Reason;
+use crate::wire::{Reason, ServiceRequest};
 
 /// How long a dial to a requester may take, besides the round trips of a
 /// handshake, before the hub is told to relay. The requester waits meanwhile.
@@ -90,14 +90,17 @@ impl ProviderSessions {
         session.phase = SessionPhase::Opening;
         core.timers.clear(Timer::Reach(id));
         let ServeRequest { duration, requester, pushed, .. } = session.request;
-        let service = session.request.spec.service;
         match pushed {
             Some(PushedObject { length, digest, .. }) => {
                 let format = String::new();
                 self.on_opened(core, id, SourceOutput::Stored { length, digest, format });
             }
             None if session.request.reflect.is_some() => self.join_publication(core, id),
-            None => core.emit(NodeEvent::OpenSource { session: id, service, duration, requester, reflected: false }),
+            None => {
+                let request = ServiceRequest { duration, ..ServiceRequest::clone(&session.request.spec) };
+                let request = Box::new(request);
+                core.emit(NodeEvent::OpenSource { session: id, request, requester, reflected: false });
+            }
         }
     }
 

@@ -21,6 +21,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause, so that what can go on does so soon after.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// The shortest rest of a stream that is worth asking for: a request has whole milliseconds.
+const SHORTEST_REST: Duration = Duration::from_millis(1);
+
 /// Between two looks at a flow that is silent.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 
@@ -94,7 +97,8 @@ impl OutgoingRequests {
         let aim = Some((receiving.provider, receiving.cell())).filter(|_| subscription.tries.is_multiple_of(2));
         let subscription =
             SubscriptionState { aim, replaces: Some(id), ends: subscription.ends, ..SubscriptionState::default() };
-        let duration = left.filter(|_| request.service.is_stream()).or(request.duration);
+        let duration =
+            left.map(|left| left.max(SHORTEST_REST)).filter(|_| request.service.is_stream()).or(request.duration);
         let request = ServiceRequest { trace: false, duration, resume: receiving.has(), ..request.clone() };
         let patience = receiving.gives_up_at().since(core.now);
         let (provider, nonce, commanded) = (provider.clone(), *nonce, *commanded);

@@ -45,6 +45,12 @@ impl ProviderSessions {
         if session.request.spec.service.is_stream() != is_stream || bytes > MAX_HELD_BYTES {
             return self.refuse(core, id, Reason::SourceFailed);
         }
+        if let SourceOutput::Stream { bits_per_second, .. } = opened
+            && self.declines_rate(core, id, bits_per_second)
+        {
+            return;
+        }
+        let Some(session) = self.sessions.get(&id) else { return };
         let excess = (held + bytes).saturating_sub(MAX_OBJECT_MEMORY) as u64;
         let displaced = match excess {
             0 => Vec::new(),
@@ -80,6 +86,15 @@ impl ProviderSessions {
             // Goes to the members of its publication, above.
             SourceOutput::Reflected { .. } => {}
         }
+    }
+
+    /// Gives a session back to the hub if its stream is slower than the requester admits.
+    pub(super) fn declines_rate(&mut self, core: &mut Core, id: SessionId, bits_per_second: u32) -> bool {
+        let is_slow = self.sessions.get(&id).is_some_and(|session| !session.request.spec.admits_rate(bits_per_second));
+        if is_slow {
+            self.refuse(core, id, Reason::TooSlow);
+        }
+        is_slow
     }
 
     /// The source of a session gives nothing, or nothing more.

@@ -55,7 +55,6 @@ pub struct NodeStatus {
 /// A node's home hub, or the one that stands by.
 #[derive(Clone, Debug)]
 pub struct HomeStatus {
-    /// Which hub.
     pub hub: Remote,
     /// At what address.
     pub address: Address,
@@ -74,11 +73,8 @@ pub struct HomeStatus {
 /// One session that a node provides.
 #[derive(Clone, Debug)]
 pub struct SessionStatus {
-    /// Its number.
     pub session: SessionId,
-    /// What.
     pub service: Service,
-    /// For whom.
     pub requester: NodeId,
     /// Whether a hub carries the data.
     pub relayed: bool,
@@ -93,7 +89,6 @@ pub struct SessionStatus {
 pub struct PublicationStatus {
     /// The session of its source.
     pub session: SessionId,
-    /// What.
     pub service: Service,
     /// Its number, once its source has started.
     pub stream: Option<StreamId>,
@@ -106,9 +101,7 @@ pub struct PublicationStatus {
 /// One request of a node.
 #[derive(Clone, Debug)]
 pub struct RequestStatus {
-    /// Its number.
     pub ticket: Ticket,
-    /// What.
     pub service: Service,
     /// Who provides; `None` until somebody accepts.
     pub provider: Option<NodeId>,

@@ -70,3 +70,59 @@ pub(super) mod millis {
         Some(None)
     }
 }
+
+/// A media type: the number of a usual one, else its text.
+pub(super) mod media_type {
+    use minicbor::data::Type;
+
+    use super::*;
+
+    /// The usual media types, each at the place of its number; later versions add to the end.
+    const USUAL: [&str; 8] = [
+        "video/mp2t",
+        "application/rtp; encoding=H264",
+        "application/x-ndjson",
+        "image/jpeg",
+        "image/png",
+        "image/tiff",
+        "application/octet-stream",
+        "application/senml+json",
+    ];
+
+    /// Read for the number of a later version.
+    const UNKNOWN: &str = "application/octet-stream";
+
+    pub(crate) fn encode<C, W: Write>(text: &str, e: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
+        match USUAL.iter().position(|usual| *usual == text) {
+            Some(number) => e.u8(number as u8)?.ok(),
+            None => e.str(text)?.ok(),
+        }
+    }
+
+    pub(crate) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<String, DecodeError> {
+        if matches!(d.datatype()?, Type::String) {
+            return Ok(d.str()?.to_owned());
+        }
+        let number = usize::try_from(d.u64()?).unwrap_or(usize::MAX);
+        Ok(USUAL.get(number).copied().unwrap_or(UNKNOWN).to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(text: &str) -> (usize, String) {
+        let mut bytes = Vec::new();
+        media_type::encode(text, &mut Encoder::new(&mut bytes), &mut ()).unwrap();
+        (bytes.len(), media_type::decode(&mut Decoder::new(&bytes), &mut ()).unwrap())
+    }
+
+    #[test]
+    fn usual_media_types_take_one_byte() {
+        assert_eq!(round_trip("application/senml+json"), (1, "application/senml+json".to_owned()));
+        assert_eq!(round_trip("acme/lidar"), (11, "acme/lidar".to_owned()));
+        let later = minicbor::to_vec(200u8).unwrap();
+        assert_eq!(media_type::decode(&mut Decoder::new(&later), &mut ()).unwrap(), "application/octet-stream");
+    }
+}

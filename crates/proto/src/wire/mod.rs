@@ -19,6 +19,8 @@
 //! | hub or provider → requester, from hub to hub | `HopReport` |
 //! | any → any | `Hello`, `Decline`, `Pending`, `Ping`, `Pong` |
 
+#![warn(missing_docs)]
+
 mod bytes_codec;
 pub(crate) mod codec;
 mod directory;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
-use super::{WireError, bytes_codec};
+use super::{WireError, bytes_codec, codec};
 use crate::grid::Cell;
 use crate::ids::{NodeId, RequestId};
 use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
@@ -113,7 +113,7 @@ pub struct ProvisionalAccept {
     #[n(1)]
     pub bits_per_second: u32,
     /// Media type or format of the payload.
-    #[n(2)]
+    #[cbor(n(2), with = "codec::media_type")]
     pub format: String,
     /// Where the provider is.
     #[n(3)]

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
 use super::WireError;
-use super::bytes_codec;
 use super::hierarchy::RouteDirection;
 use super::limits::{check_addresses, check_bound, check_cell};
 use super::open::{self, open};
@@ -13,6 +12,7 @@ use super::reflection::{CopyTarget, StreamKeys};
 use super::service_request::InvalidRequest;
 use super::service_request::RequestSpec;
 use super::trace::HopReport;
+use super::{bytes_codec, codec};
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::{NodeId, Nonce, RequestId};
@@ -262,7 +262,7 @@ pub enum FlowDescription {
         #[n(1)]
         bits_per_second: u32,
         /// Media type or format of the payload; for the receiver's choice of a sink.
-        #[n(2)]
+        #[cbor(n(2), with = "codec::media_type")]
         format: String,
     },
     /// One object.
@@ -275,7 +275,7 @@ pub enum FlowDescription {
         #[cbor(n(1), with = "minicbor::bytes")]
         digest: [u8; 32],
         /// Its media type.
-        #[n(2)]
+        #[cbor(n(2), with = "codec::media_type")]
         format: String,
         /// The whole of it, if it is small enough to travel here.
         #[cbor(n(3), with = "bytes_codec")]
@@ -376,6 +376,9 @@ pub enum Reason {
     /// It is of a later version than who was asked.
     #[n(16)]
     UnsupportedVersion,
+    /// The stream is slower than the requester admits.
+    #[n(17)]
+    TooSlow,
 }
 
-open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, UnsupportedVersion], else Unspecified);
+open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, UnsupportedVersion, TooSlow], else Unspecified);

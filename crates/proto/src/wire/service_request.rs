@@ -1,6 +1,8 @@
 //! The request for a service: one type from the command line to the provider's source.
 
+use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,8 +25,11 @@ use crate::text;
 /// The longest time that a request may name, for its stream, its answer or its patience.
 pub const MAX_REQUEST_TIME: Duration = Duration::from_secs(24 * 3600);
 
+/// The shortest time, as the wire has whole milliseconds.
+const SHORTEST_TIME: Duration = Duration::from_millis(1);
+
 /// The longest encoded [`ServiceRequest`], bytes: hubs keep what they received.
-pub const MAX_SPEC_BYTES: usize = 2_048;
+pub const MAX_SPEC_BYTES: usize = 512;
 
 /// How long a request waits for a provider unless it names a time.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -98,6 +103,10 @@ pub struct ServiceRequest {
     #[n(13)]
     #[serde(with = "text::option", default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<NodeSelector>,
+    /// The least payload rate of a stream, kbit/s; a provider whose source is slower declines.
+    #[n(14)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_kbps: Option<u32>,
     /// How long the requester waits for a provider; by default [`DEFAULT_TIMEOUT`], and longer
     /// over a long path. It stays at the requester's node.
     #[cbor(skip)]
@@ -187,6 +196,7 @@ impl ServiceRequest {
             pushed: false,
             trace: false,
             provider: None,
+            min_kbps: None,
             timeout: None,
             patience: None,
         }
@@ -201,8 +211,14 @@ impl ServiceRequest {
         if !self.area.is_valid() {
             return Err(InvalidRequest("an area off the grid"));
         }
-        if times.into_iter().flatten().any(|time| time.is_zero() || time > MAX_REQUEST_TIME) {
-            return Err(InvalidRequest("a time is longer than nothing and at most 24 hours"));
+        if self.min_kbps.is_some() && !self.service.is_stream() {
+            return Err(InvalidRequest("a least bit rate is for streams: video and track"));
+        }
+        if self.min_kbps == Some(0) {
+            return Err(InvalidRequest("a least bit rate is at least 1 kbit/s"));
+        }
+        if times.into_iter().flatten().any(|time| time < SHORTEST_TIME || time > MAX_REQUEST_TIME) {
+            return Err(InvalidRequest("a time is at least 1 ms and at most 24 hours"));
         }
         Ok(())
     }
@@ -217,6 +233,11 @@ impl ServiceRequest {
         matches!(self.reflect, ReflectionPolicy::IfBusy) && self.service.is_stream()
     }
 
+    /// True if a stream of this rate, bits per second, is fast enough.
+    pub fn admits_rate(&self, bits_per_second: u32) -> bool {
+        self.min_kbps.is_none_or(|kbps| u64::from(bits_per_second) >= u64::from(kbps) * 1_000)
+    }
+
     /// [`Self::patience`], or its default.
     pub fn patience(&self) -> Duration {
         self.patience.unwrap_or(STALL_TIMEOUT)
@@ -228,11 +249,19 @@ impl ServiceRequest {
     }
 }
 
+impl fmt::Display for ServiceRequest {
+    /// The subject of a sentence: `video at (27,92)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.service, self.area)?;
+        self.min_kbps.map_or(Ok(()), |kbps| write!(f, " with at least {kbps} kbit/s"))
+    }
+}
+
 /// A [`ServiceRequest`] and its encoding. A hub passes on the bytes that it received, so that an
 /// option of a later version reaches a provider that knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestSpec {
-    request: ServiceRequest,
+    request: Arc<ServiceRequest>,
     encoded: Bytes,
 }
 
@@ -247,7 +276,7 @@ impl Deref for RequestSpec {
 impl From<ServiceRequest> for RequestSpec {
     fn from(request: ServiceRequest) -> Self {
         let encoded = codec::to_bytes(&request);
-        Self { request, encoded }
+        Self { request: Arc::new(request), encoded }
     }
 }
 
@@ -265,7 +294,7 @@ impl<'b, C> Decode<'b, C> for RequestSpec {
         if encoded.len() > MAX_SPEC_BYTES {
             return Err(DecodeError::message("too long a request"));
         }
-        Ok(Self { request, encoded: Bytes::copy_from_slice(encoded) })
+        Ok(Self { request: Arc::new(request), encoded: Bytes::copy_from_slice(encoded) })
     }
 }
 
@@ -287,6 +316,7 @@ mod tests {
             resume: Some(ResumePoint { digest: [0xab; 32], offset: 7 }),
             trace: true,
             provider: Some("uav7".parse().unwrap()),
+            min_kbps: Some(500),
             timeout: Some(Duration::from_secs(2)),
             patience: Some(Duration::from_secs(40)),
             ..ServiceRequest::new(Service::Video, Area::Exact(Cell::new(27, 92)))
@@ -349,13 +379,13 @@ mod tests {
     fn limits_are_checked() {
         let request = ServiceRequest::new(Service::Video, Area::Anywhere);
         assert_eq!(request.check(), Ok(()));
-        for duration in [Duration::ZERO, MAX_REQUEST_TIME + Duration::from_millis(1)] {
+        for duration in [Duration::ZERO, Duration::from_micros(400), MAX_REQUEST_TIME + Duration::from_millis(1)] {
             assert!(ServiceRequest { duration: Some(duration), ..request.clone() }.check().is_err());
         }
         assert!(ServiceRequest { area: Area::Exact(Cell::new(2_000_000, 0)), ..request }.check().is_err());
         let long = RequestSpec {
             encoded: Bytes::from(vec![0xf6; MAX_SPEC_BYTES]),
-            request: ServiceRequest::new(Service::Video, Area::Anywhere),
+            request: Arc::new(ServiceRequest::new(Service::Video, Area::Anywhere)),
         };
         assert!(minicbor::decode::<RequestSpec>(&codec::to_bytes(&long)).is_err());
     }

@@ -185,6 +185,27 @@ fn reachable_again_requester_answered_directly() {
 }
 
 #[test]
+fn slow_streams_are_passed_over() {
+    let (mut world, _, providers, requester) = two_provider_world(19);
+    // The hub knows everybody by now.
+    world.run(70 * SECOND);
+    // A synthetic video has 700 kbit/s.
+    for (min_kbps, is_served) in [(700, true), (701, false)] {
+        let opened = providers.map(|provider| world.hosts[provider.0].opened.len());
+        let ticket = world.request_with(requester, Service::Video, NEAREST, |wanted| wanted.min_kbps = Some(min_kbps));
+        if is_served {
+            assert!(finished(&mut world, requester, ticket).complete);
+            continue;
+        }
+        assert_eq!(failed(&mut world, requester, ticket), Reason::TooSlow);
+        let asked = providers.map(|provider| world.hosts[provider.0].opened.len());
+        assert_eq!(asked, opened.map(|before| before + 1), "the hub asks both");
+    }
+    let objects = world.request_with(requester, Service::Image, NEAREST, |wanted| wanted.min_kbps = Some(1));
+    assert_eq!(failed(&mut world, requester, objects), Reason::NotAllowed);
+}
+
+#[test]
 fn half_deadline_is_left_for_relaying() {
     let (mut world, _, provider, requester) = single_hub_world(18, Role::SuperNode);
     world.cut(provider, requester);

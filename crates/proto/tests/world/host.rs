@@ -200,10 +200,10 @@ impl Host {
         let mut started = Vec::new();
         for event in fresh {
             match &event {
-                NodeEvent::OpenSource { session, service, duration, requester, reflected } => {
-                    self.opened.push((*session, *service, *requester));
+                NodeEvent::OpenSource { session, request, requester, reflected } => {
+                    self.opened.push((*session, request.service, *requester));
                     if !*reflected || self.broken_source {
-                        started.extend(self.open(now, *session, *service, *duration));
+                        started.extend(self.open(now, *session, request.service, request.duration));
                     }
                 }
                 NodeEvent::CloseSource { session, .. } => {

@@ -44,9 +44,9 @@ fn parse_v6(text: &str) -> Vec<Interface> {
     for line in text.lines() {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [address, index, _, _, _, name] = fields[..] else { continue };
-        let of_connection = address.starts_with("fe80") || name == "lo";
+        let is_in_subnet = address.starts_with("fe80") || name == "lo";
         if let Ok(index) = u32::from_str_radix(index, 16)
-            && of_connection
+            && is_in_subnet
             && interfaces.iter().all(|other| other.index != index)
         {
             interfaces.push(Interface { name: name.to_owned(), index });

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use roost_proto::{Cell, FlowKind, Service};
-use roost_reflector::packet::OVERHEAD_BYTES;
+use roost_reflection::packet::OVERHEAD_BYTES;
 
 use super::ServePolicy;
 use crate::bench::networks;

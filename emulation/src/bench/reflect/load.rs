@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
-use roost_reflector::packet::{OVERHEAD_BYTES, TAG_BYTES};
-use roost_reflector::{Epoch, Flags, Header, Hop, StreamId};
+use roost_reflection::packet::{OVERHEAD_BYTES, TAG_BYTES};
+use roost_reflection::{Epoch, Flags, Header, Hop, StreamId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 use rustix::process::{Pid, Signal, kill_process};

@@ -19,10 +19,10 @@ pub use targets::Targets;
 const CLASSLESS: &str = "node";
 /// Classes whose hosts run no node unless the plan says so. A host without a class counts as one of them if it
 /// has its name.
-const PASSIVE: [&str; 6] = ["server", "router", "switch", "top", "middle", "home"];
+const PASSIVE: [&str; 6] = ["server", "router", "switch", "root", "middle", "home"];
 /// Classes in the order in which super nodes are placed. The paper found "two hierarchical levels from the
 /// edge" to be best.
-const HEIGHT: [&str; 5] = ["top", "middle", "home", "x45", "tactical"];
+const HEIGHT: [&str; 5] = ["root", "middle", "home", "x45", "tactical"];
 
 /// The nodes, the hubs, and their hosts.
 #[derive(Clone, Debug)]

@@ -81,6 +81,8 @@ struct PlanFile {
     timeout: Option<Spanned<DurationText>>,
     handshake: Option<Spanned<DurationText>>,
     stream: Option<Spanned<DurationText>>,
+    reflect: Option<Spanned<bool>>,
+    sealed_keys: Option<bool>,
     idle: Option<Spanned<DurationText>>,
     #[serde(default = "first_seed", deserialize_with = "unit_text::seed")]
     seed: u64,
@@ -310,6 +312,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         }
         None => places(file.super_nodes, "super node", &lines).map(SuperNodes::Flat),
     };
+    let reflect = wrong.value_or(reflect_of(file.reflect, file.architecture.0, &lines), false);
     let mut length = |span, default| wrong.value_or(lines.length(span, default), default);
     let plan = Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
@@ -320,6 +323,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         timeout: length(file.timeout, Duration::from_secs(30)),
         handshake: file.handshake.map(|span| length(Some(span), Duration::ZERO)),
         stream: length(file.stream, Duration::from_secs(10)),
+        reflect,
+        sealed_keys: file.sealed_keys.unwrap_or(true),
         idle: length(file.idle, Duration::from_secs(1)),
         super_nodes: wrong.value_or(super_nodes, SuperNodes::Flat(HubSelection::Count(1))),
         caches: wrong.value_or(places(file.caches, "cache", &lines), HubSelection::Count(1)),
@@ -335,6 +340,22 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         lab: LabSettings { backend: backend(file.lab.backend), realtime: file.lab.realtime, tcp: file.lab.tcp.0 },
     };
     wrong.into_result().map(|()| plan)
+}
+
+/// Reads the key `reflect`, which only super nodes can follow.
+fn reflect_of(
+    given: Option<Spanned<bool>>,
+    architecture: Architecture,
+    lines: &PlanLines<'_>,
+) -> Result<bool, PlanError> {
+    let Some(given) = given else { return Ok(false) };
+    let line = lines.line_of(given.span());
+    let has_super_nodes = !architecture.has_server() && architecture != Architecture::Multicast;
+    if *given.get_ref() && !has_super_nodes {
+        let name = architecture.name();
+        return Err(lines.error(line, format!("`{name}` has no super nodes to reflect streams: leave out `reflect`")));
+    }
+    Ok(given.into_inner())
 }
 
 /// The faults, sorted by time.

@@ -33,6 +33,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use roost_proto::node::Discovery;
+use roost_proto::wire::ReflectionPolicy;
 use roost_proto::{Role, Scheme};
 
 use crate::lab::TcpCongestion;
@@ -70,6 +71,10 @@ pub struct Plan {
     /// The time-out of a handshake on any path; in virtual time only.
     pub handshake: Option<Duration>,
     pub stream: Duration,
+    /// True if super nodes reflect the streams that nodes ask for.
+    pub reflect: bool,
+    /// False if providers leave no sealed stream keys with super nodes; in virtual time only.
+    pub sealed_keys: bool,
     pub idle: Duration,
     /// The seed of the workload and of the losses.
     pub seed: u64,
@@ -293,6 +298,11 @@ pub enum BackendChoice {
 }
 
 impl Plan {
+    /// The policy of requests for streams.
+    pub(crate) fn reflection_policy(&self) -> ReflectionPolicy {
+        if self.reflect { ReflectionPolicy::Always } else { ReflectionPolicy::default() }
+    }
+
     /// Reads the text of a plan's file.
     ///
     /// # Errors

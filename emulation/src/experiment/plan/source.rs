@@ -56,7 +56,7 @@ struct ForestFile {
     nodes: usize,
     per_home: Option<usize>,
     per_middle: Option<usize>,
-    tops: Option<usize>,
+    roots: Option<usize>,
     area: Option<usize>,
     node_rate: Option<RateText>,
     node_delay: Option<DurationText>,
@@ -64,8 +64,8 @@ struct ForestFile {
     home_delay: Option<DurationText>,
     middle_rate: Option<RateText>,
     middle_delay: Option<DurationText>,
-    top_rate: Option<RateText>,
-    top_delay: Option<DurationText>,
+    root_rate: Option<RateText>,
+    root_delay: Option<DurationText>,
 }
 
 #[derive(Deserialize)]
@@ -82,12 +82,12 @@ impl ForestFile {
         Forest {
             per_home: self.per_home.unwrap_or(usual.per_home),
             per_middle: self.per_middle.unwrap_or(usual.per_middle),
-            roots: self.tops.unwrap_or(usual.roots),
+            roots: self.roots.unwrap_or(usual.roots),
             area: self.area.unwrap_or(usual.area),
             node: legs(usual.node, self.node_rate, self.node_delay),
             home: legs(usual.home, self.home_rate, self.home_delay),
             middle: legs(usual.middle, self.middle_rate, self.middle_delay),
-            top: legs(usual.top, self.top_rate, self.top_delay),
+            root: legs(usual.root, self.root_rate, self.root_delay),
             ..usual
         }
     }

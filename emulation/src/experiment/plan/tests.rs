@@ -28,6 +28,17 @@ fn defaults_are_as_published() {
 }
 
 #[test]
+fn only_super_nodes_reflect() {
+    assert!(!parse(LEAST).unwrap().reflect);
+    assert!(parse(&format!("{LEAST}reflect = true\n")).unwrap().reflect);
+    for architecture in ["client-server", "multicast"] {
+        let plan = format!("{}reflect = true\n", LEAST.replace("super-node", architecture));
+        let error = parse(&plan).unwrap_err();
+        assert!(error.line == 4 && error.message.contains("leave out `reflect`"), "{error}");
+    }
+}
+
+#[test]
 fn a_whole_plan_is_read() {
     let plan = parse(
         r#"

@@ -43,6 +43,8 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
     ];
     lines.extend(spans.map(|(key, length)| format!("{key} = {}", span(length))));
     lines.extend(plan.handshake.map(|length| format!("handshake = {}", span(length))));
+    lines.extend(plan.reflect.then(|| "reflect = true".to_owned()));
+    lines.extend((!plan.sealed_keys).then(|| "sealed_keys = false".to_owned()));
     lines.push(format!("seed = {}", plan.seed));
     lines.push(format!("linktest = {}", plan.linktest));
     for (name, (part, locality)) in &placement.classes {
@@ -85,11 +87,11 @@ fn source(source: &TopologySource) -> String {
             format!("{{ tree = {{ {shape}, {all} }} }}")
         }
         TopologySource::Forest(forest) => {
-            let Forest { nodes, per_home, per_middle, roots: tops, area, node, home, middle, top } = *forest;
+            let Forest { nodes, per_home, per_middle, roots, area, node, home, middle, root } = *forest;
             let shape = format!(
-                "nodes = {nodes}, per_home = {per_home}, per_middle = {per_middle}, tops = {tops}, area = {area}"
+                "nodes = {nodes}, per_home = {per_home}, per_middle = {per_middle}, roots = {roots}, area = {area}"
             );
-            let classes = [("node", node), ("home", home), ("middle", middle), ("top", top)];
+            let classes = [("node", node), ("home", home), ("middle", middle), ("root", root)];
             let all = classes.map(|(class, of)| legs(class, of)).join(", ");
             format!("{{ forest = {{ {shape}, {all} }} }}")
         }

@@ -3,8 +3,8 @@
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
 use super::ink::Ink;
 use super::scale::AxisScale;
-use crate::report::compare::{ComparisonRow, Finding};
-use crate::report::text_format::{ratio, three};
+use crate::report::compare::{ComparisonFinding, ComparisonRow};
+use crate::report::text_format::three;
 
 const ROW: f64 = 24.0;
 const MAX_NAMES: f64 = 190.0;
@@ -15,7 +15,7 @@ pub(crate) fn forest(rows: &[&ComparisonRow]) -> Sheet {
     let name = |row: &ComparisonRow| cut_to(&row.measure.name, WORDS, MAX_NAMES);
     let widest = |texts: &mut dyn Iterator<Item = String>| texts.map(|text| width_of(&text, WORDS)).fold(0.0, f64::max);
     let left = widest(&mut rows.iter().map(|row| name(row))) + 14.0;
-    let right = WIDTH - widest(&mut rows.iter().map(|row| ratio_label(row))) - 14.0;
+    let right = WIDTH - widest(&mut rows.iter().map(|row| row.ratio_text())) - 14.0;
     let (top, bottom) = (6.0, 6.0 + rows.len() as f64 * ROW);
     let reach = reach(rows);
     let x = AxisScale::logarithmic(1.0 / reach, reach, left, right);
@@ -36,7 +36,7 @@ pub(crate) fn forest(rows: &[&ComparisonRow]) -> Sheet {
             let y = top + (index as f64 + 0.5) * ROW;
             canvas.words(&name(row), (left - 12.0, y), TextAnchor::Left, Ink::Text);
             draw(canvas, row, &x, y);
-            canvas.words(&ratio_label(row), (right + 12.0, y), TextAnchor::Right, Ink::Text);
+            canvas.words(&row.ratio_text(), (right + 12.0, y), TextAnchor::Right, Ink::Text);
         }
     })
 }
@@ -44,10 +44,10 @@ pub(crate) fn forest(rows: &[&ComparisonRow]) -> Sheet {
 fn draw(canvas: &mut Canvas<'_>, row: &ComparisonRow, x: &AxisScale, y: f64) {
     let Some(ratio) = row.ratio else { return };
     let ink = match row.finding() {
-        Finding::Better => Ink::Blue,
-        Finding::Worse => Ink::Vermilion,
-        Finding::More | Finding::Less => Ink::Text,
-        Finding::Inconclusive | Finding::Unknown | Finding::TooFewRequests => Ink::Gray,
+        ComparisonFinding::Better => Ink::Blue,
+        ComparisonFinding::Worse => Ink::Vermilion,
+        ComparisonFinding::More | ComparisonFinding::Less => Ink::Text,
+        ComparisonFinding::Inconclusive | ComparisonFinding::Unknown | ComparisonFinding::TooFewRequests => Ink::Gray,
     };
     if let Some(interval) = row.interval {
         canvas.line(&[(x.at(interval.low), y), (x.at(interval.high), y)], ink, 3.0);
@@ -61,11 +61,4 @@ fn reach(rows: &[&ComparisonRow]) -> f64 {
     let far = |value: f64| if value > 0.0 { value.max(1.0 / value) } else { 1.0 };
     let farthest = drawn.flatten().filter(|value| value.is_finite()).map(far).fold(1.0, f64::max);
     (farthest * 1.08).clamp(1.25, EDGE)
-}
-
-/// `1.39 (1.31–1.47)`.
-pub(crate) fn ratio_label(row: &ComparisonRow) -> String {
-    let over = row.ratio.map_or_else(|| "–".to_owned(), ratio);
-    let interval = row.interval.map(|interval| format!(" ({}–{})", ratio(interval.low), ratio(interval.high)));
-    over + &interval.unwrap_or_default()
 }

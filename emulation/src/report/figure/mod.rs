@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 pub(crate) use self::bars::{FigureBar, bars};
 pub(crate) use self::canvas::Sheet;
-pub(super) use self::forest::{forest, ratio_label};
+pub(super) use self::forest::forest;
 pub(crate) use self::ink::{Ink, dark_rules};
 pub(crate) use self::lines::{LineAxes, PlotLine, lines};
 use super::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};

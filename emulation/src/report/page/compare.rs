@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{FEW, Page, Rows};
-use crate::report::compare::{Comparison, ComparisonRow, ComparisonSide, Finding};
+use crate::report::compare::{Comparison, ComparisonFinding, ComparisonRow, ComparisonSide};
 use crate::report::figure::{Figure, forest};
 use crate::report::measure::MeasureKind;
 use crate::report::text_format::{capital, counted, ratio};
@@ -16,8 +16,8 @@ pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {
     page.element("p", "kind", "Roost: two sides compared");
     page.element("h1", "", &format!("{b}, against {a}"));
     page.element("p", "lead", &format!("A: {} · B: {}", side(&comparison.a), side(&comparison.b)));
-    if !comparison.distrust.is_empty() {
-        page.notice("bad", "These figures cannot be trusted.", "Runs are not valid:", &comparison.distrust);
+    if !comparison.distrust_reasons.is_empty() {
+        page.notice("bad", "These figures cannot be trusted.", "Runs are not valid:", &comparison.distrust_reasons);
     }
     if !comparison.warnings.is_empty() {
         page.notice("doubt", "Before believing a ratio:", "", &comparison.warnings);
@@ -34,7 +34,10 @@ pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {
     page.markup("</main>\n<footer>");
     page.element("p", "", "Written by emulate compare from the records alone.");
     page.markup("</footer>");
-    page.document(&format!("{b}, against {a} · Roost"), if comparison.distrust.is_empty() { "" } else { "untrusted" })
+    page.document(
+        &format!("{b}, against {a} · Roost"),
+        if comparison.distrust_reasons.is_empty() { "" } else { "untrusted" },
+    )
 }
 
 fn side(side: &ComparisonSide) -> String {
@@ -86,7 +89,7 @@ const fn group(kind: &MeasureKind) -> &'static str {
 
 /// The finding of these rows: the first that is conclusive.
 fn finding(rows: &[&ComparisonRow]) -> String {
-    let sure = |row: &&&ComparisonRow| matches!(row.finding(), Finding::Better | Finding::Worse);
+    let sure = |row: &&&ComparisonRow| matches!(row.finding(), ComparisonFinding::Better | ComparisonFinding::Worse);
     let Some(first) = rows.iter().find(sure) else { return "no difference that chance could not make".to_owned() };
     let times = first.ratio.map_or_else(String::new, ratio);
     format!("{} {times} × A", first.measure.name)
@@ -97,8 +100,8 @@ fn table(page: &mut Page, compared: &[&ComparisonRow]) {
     for row in compared.iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
         let interval = row.interval.map_or_else(|| "–".to_owned(), |i| format!("{} – {}", ratio(i.low), ratio(i.high)));
         let mark = match row.finding() {
-            Finding::Better => "+",
-            Finding::Worse => "!",
+            ComparisonFinding::Better => "+",
+            ComparisonFinding::Worse => "!",
             _ => "<",
         };
         let cells = [

@@ -88,7 +88,14 @@ pub fn combine(folder: &Path) -> Result<WrittenReport, WriteError> {
         ("left out".to_owned(), overview.left_out.len().to_string()),
         ("cells".to_owned(), overview.cells.len().to_string()),
     ];
-    Ok(WrittenReport { page, headline, measures: BTreeMap::new(), distrust: overview.distrust(), files, remarks })
+    Ok(WrittenReport {
+        page,
+        headline,
+        measures: BTreeMap::new(),
+        distrust_reasons: overview.distrust_reasons(),
+        files,
+        remarks,
+    })
 }
 
 /// The summaries of all runs, and irregularities. A run that cannot be read is named and left out, unless all
@@ -158,7 +165,7 @@ impl<'a> Overview<'a> {
     }
 
     /// The reasons to distrust the figures, if no run is usable.
-    fn distrust(&self) -> Vec<String> {
+    fn distrust_reasons(&self) -> Vec<String> {
         let shown = self.cells.iter().flat_map(|cell| &cell.points).filter(|_| self.is_untrusted);
         let of = |point: &&RunSummary| -> Vec<String> {
             let name = point.folder.display();
@@ -366,7 +373,7 @@ mod tests {
         stopped.write(&folder.path().join("super-node/10/5"));
         assert_eq!(mean(folder.path()), before);
         let written = combine(folder.path()).unwrap();
-        assert!(written.distrust.is_empty());
+        assert!(written.distrust_reasons.is_empty());
         assert_eq!(written.headline[1], ("left out".to_owned(), "2".to_owned()));
         let page = fs::read_to_string(&written.page).unwrap();
         assert!(page.contains("Left out of all means") && page.contains("It was stopped after 7 of 60 s."));
@@ -407,7 +414,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         SyntheticShape { valid: false, ..SyntheticShape::default() }.make().write(&folder.path().join("only"));
         let written = combine(folder.path()).unwrap();
-        assert_eq!(written.distrust.len(), 1);
+        assert_eq!(written.distrust_reasons.len(), 1);
         let page = fs::read_to_string(&written.page).unwrap();
         assert!(page.contains("These figures cannot be trusted") && page.contains("One run each"));
     }

@@ -22,7 +22,7 @@ use crate::sim::event_queue::SimEventQueue;
 
 /// The time for roots to exchange summaries: at their rate limit all are sent long before.
 const TALK: Duration = Duration::from_secs(300);
-/// Delay from one top to another.
+/// Delay from one root to another.
 const DELAY: Duration = Duration::from_millis(20);
 /// Nodes of a home in a forest.
 const PER_HOME: usize = 100;
@@ -35,10 +35,10 @@ const MAX_COPIES: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct HubMemory {
     pub nodes: usize,
-    /// For a top the super nodes below it; for a home its nodes.
+    /// For a root the super nodes below it; for a home its nodes.
     pub below: usize,
-    /// Summaries of blocks that it knows of others.
-    pub patches: usize,
+    /// Block services that it knows of other hubs.
+    pub block_services: usize,
     pub bytes: u64,
 }
 
@@ -50,7 +50,7 @@ pub fn of_home() -> std::io::Result<HubMemory> {
     let before = resident()?;
     let homes: Vec<Hub> = (0..MAX_COPIES).map(|number| home(number as u32)).collect();
     let bytes = resident()?.saturating_sub(before) / homes.len() as u64;
-    Ok(HubMemory { nodes: PER_HOME, below: homes[0].status(Time::ZERO).nodes, patches: 0, bytes })
+    Ok(HubMemory { nodes: PER_HOME, below: homes[0].status(Time::ZERO).nodes, block_services: 0, bytes })
 }
 
 fn home(number: u32) -> Hub {
@@ -69,20 +69,20 @@ fn home(number: u32) -> Hub {
     hub
 }
 
-/// Measures the top of a forest of `nodes` nodes, as the mean of its tops. All of them are made, receive the
+/// Measures the root of a forest of `nodes` nodes, as the mean of its roots. All of them are made, receive the
 /// summaries of the middles below them, and exchange theirs.
 ///
 /// # Errors
 /// When such a forest cannot be made, or the system does not tell the size of the process.
 pub fn of_root(nodes: usize) -> Result<HubMemory, SimulateError> {
     let told = MiddleSummaries::for_nodes(nodes)?;
-    let entries: usize = told.patches.values().map(BTreeSet::len).sum();
+    let entries: usize = told.block_services.values().map(BTreeSet::len).sum();
     let copies = (AT_LEAST / entries.max(1)).clamp(1, MAX_COPIES);
     let failed = |source| SimulateError::File { path: STATUS.into(), source };
     let before = resident().map_err(failed)?;
     let all: Vec<RootHubs> = (0..copies).map(|_| RootHubs::new(&told)).collect();
     let bytes = resident().map_err(failed)?.saturating_sub(before);
-    let hubs: Vec<&Hub> = all.iter().flat_map(|tops| &tops.hubs).collect();
+    let hubs: Vec<&Hub> = all.iter().flat_map(|roots| &roots.hubs).collect();
     let mean = |of: fn(&hub::HubStatus) -> usize| {
         hubs.iter().map(|hub| of(&hub.status(Time::ZERO))).sum::<usize>() / hubs.len().max(1)
     };
@@ -90,18 +90,18 @@ pub fn of_root(nodes: usize) -> Result<HubMemory, SimulateError> {
     Ok(HubMemory {
         nodes,
         below: mean(|status| status.connections) - others,
-        patches: mean(|status| status.block_services),
+        block_services: mean(|status| status.block_services),
         bytes: bytes / hubs.len().max(1) as u64,
     })
 }
 
-/// The summaries of each middle of a forest, and the tops above it.
+/// The summaries of each middle of a forest, and the roots above it.
 struct MiddleSummaries {
     roots: usize,
-    /// By middle: the tops that receive its summaries.
+    /// By middle: the roots that receive its summaries.
     above: BTreeMap<usize, Vec<usize>>,
     /// By middle: the block services of the homes below it.
-    patches: BTreeMap<usize, BTreeSet<BlockService>>,
+    block_services: BTreeMap<usize, BTreeSet<BlockService>>,
 }
 
 impl MiddleSummaries {
@@ -113,7 +113,7 @@ impl MiddleSummaries {
             "topology = {{ forest = {{ nodes = {homes}, per_home = 1 }} }}\narchitecture = 'super-node'\nduration = '1s'\n"
         );
         let placement = Prepared::from_text(&text, std::path::Path::new("growth.toml"))?.placement;
-        let tops = placement.hubs.iter().filter(|hub| hub.parents.is_empty()).count();
+        let roots = placement.hubs.iter().filter(|hub| hub.parents.is_empty()).count();
         let (mut above, mut block_services) = (BTreeMap::new(), BTreeMap::<usize, BTreeSet<BlockService>>::new());
         for node in &placement.nodes {
             let home = node.hubs.first().copied().unwrap_or_default();
@@ -122,7 +122,7 @@ impl MiddleSummaries {
                 block_services.entry(*middle).or_default().extend(around(node.cell));
             }
         }
-        Ok(Self { roots: tops, above, patches: block_services })
+        Ok(Self { roots, above, block_services })
     }
 }
 
@@ -132,7 +132,7 @@ fn around(corner: Cell) -> impl Iterator<Item = BlockService> {
     blocks.into_iter().flat_map(|cell| Service::ALL.map(|service| BlockService::from_cell(service, cell)))
 }
 
-/// All tops, and the messages in flight between them.
+/// All roots, and the messages in flight between them.
 struct RootHubs {
     hubs: Vec<Hub>,
 }
@@ -140,28 +140,28 @@ struct RootHubs {
 impl RootHubs {
     fn new(told: &MiddleSummaries) -> Self {
         let config =
-            |top: u32| hub::HubConfig { tier: 2, ..hub::HubConfig::new(id(3, top), HubKind::SuperNode, top.into()) };
-        let mut tops = Self { hubs: (0..told.roots as u32).map(|top| Hub::new(config(top))).collect() };
+            |root: u32| hub::HubConfig { tier: 2, ..hub::HubConfig::new(id(3, root), HubKind::SuperNode, root.into()) };
+        let mut roots = Self { hubs: (0..told.roots as u32).map(|root| Hub::new(config(root))).collect() };
         for (middle, above) in &told.above {
-            above.iter().for_each(|top| tops.register_child(*top, *middle, &told.patches[middle]));
+            above.iter().for_each(|root| roots.register_child(*root, *middle, &told.block_services[middle]));
         }
-        for (one, hub) in tops.hubs.iter_mut().enumerate() {
-            // The connection to a top has that top's number.
+        for (one, hub) in roots.hubs.iter_mut().enumerate() {
+            // The connection to a root has that root's number.
             let others = (0..told.roots).filter(|other| *other != one);
             others.for_each(|other| up(hub, ConnectionId(other as u64), id(3, other as u32), Role::SuperNode));
         }
-        tops.exchange_summaries();
-        tops
+        roots.exchange_summaries();
+        roots
     }
 
     /// Registers a middle, which sends its summary.
-    fn register_child(&mut self, top: usize, middle: usize, block_services: &BTreeSet<BlockService>) {
+    fn register_child(&mut self, root: usize, middle: usize, block_services: &BTreeSet<BlockService>) {
         let connection = ConnectionId(1_000 + middle as u64);
-        let hub = &mut self.hubs[top];
+        let hub = &mut self.hubs[root];
         up(hub, connection, id(4, middle as u32), Role::SuperNode);
         deliver_message(hub, Time::ZERO, connection, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 1 }));
         let block_services: Vec<(BlockService, u32)> =
-            block_services.iter().map(|patch| (*patch, PER_HOME as u32 / 4)).collect();
+            block_services.iter().map(|service| (*service, PER_HOME as u32 / 4)).collect();
         for (version, block_services) in (1..).zip(block_services.chunks(MAX_SUMMARY_BLOCKS)) {
             let summary = Summary { run: 1, version, block_services: block_services.to_vec(), since: None };
             deliver_message(hub, Time::ZERO, connection, &Message::Hierarchy(HierarchyMessage::Summary(summary)));
@@ -173,14 +173,14 @@ impl RootHubs {
         let end = Time::ZERO + TALK;
         let mut now = Time::ZERO;
         loop {
-            for top in 0..self.hubs.len() {
-                self.post(now, top, &mut mail);
+            for root in 0..self.hubs.len() {
+                self.post(now, root, &mut mail);
             }
             let wakes = self.hubs.iter().filter_map(|hub| hub.poll_deadline()).map(|deadline| deadline.at);
             let Some(next) = wakes.chain(mail.next()).min().filter(|next| *next <= end) else { return };
             now = now.max(next);
-            if let Some((top, connection, message)) = mail.take_due(now) {
-                self.hubs[top].handle(now, Input::Message { connection, message });
+            if let Some((root, connection, message)) = mail.take_due(now) {
+                self.hubs[root].handle(now, Input::Message { connection, message });
                 continue;
             }
             let due = |hub: &&mut Hub| hub.poll_deadline().is_some_and(|deadline| deadline.at <= now);
@@ -188,18 +188,18 @@ impl RootHubs {
         }
     }
 
-    fn post(&mut self, now: Time, top: usize, mail: &mut SimEventQueue<(usize, ConnectionId, Bytes)>) {
-        while let Some(transmit) = self.hubs[top].poll_transmit() {
+    fn post(&mut self, now: Time, root: usize, mail: &mut SimEventQueue<(usize, ConnectionId, Bytes)>) {
+        while let Some(transmit) = self.hubs[root].poll_transmit() {
             let Transmit::Message { connection, message, .. } = transmit else { continue };
             let to = connection.0 as usize;
             if to < self.hubs.len() {
-                mail.push(now + DELAY, (to, ConnectionId(top as u64), message));
+                mail.push(now + DELAY, (to, ConnectionId(root as u64), message));
             } else if let Ok(Message::Probe(ProbeMessage::Ping(token))) = Message::decode(&message) {
                 // Middles answer probes, so that they count as alive.
-                mail.push(now + DELAY, (top, connection, Message::Probe(ProbeMessage::Pong(token)).encode()));
+                mail.push(now + DELAY, (root, connection, Message::Probe(ProbeMessage::Pong(token)).encode()));
             }
         }
-        drain(&mut self.hubs[top]);
+        drain(&mut self.hubs[root]);
     }
 }
 
@@ -215,9 +215,9 @@ fn address(scheme: Scheme, number: u32) -> Address {
 }
 
 fn up(hub: &mut Hub, connection: ConnectionId, node: NodeId, role: Role) {
-    let peer = RemoteIdentity { node, role, name: String::new() };
+    let remote = RemoteIdentity { node, role, name: String::new() };
     let address = address(Scheme::Udp, connection.0 as u32);
-    hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt: DELAY * 2 });
+    hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote, address, rtt: DELAY * 2 });
 }
 
 fn deliver_message(hub: &mut Hub, now: Time, connection: ConnectionId, message: &Message) {

@@ -2,7 +2,7 @@
 //!
 //! A size is brought up and left alone until all summaries are known everywhere. It is measured first while its
 //! nodes move without requests, and then while nodes look up and request services at their home, one tier up,
-//! and across the tops. The state of a super node is measured separately, in [`hub_memory`].
+//! and across the roots. The state of a super node is measured separately, in [`hub_memory`].
 
 pub mod hub_memory;
 mod population;
@@ -42,13 +42,13 @@ impl Default for GrowthSettings {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GrowthResult {
     pub nodes: usize,
-    /// Super nodes of each tier: homes, middles, tops.
+    /// Super nodes of each tier: homes, middles, roots.
     pub hubs: [usize; 3],
     /// Seconds from the first node's start until all had a home; one starts every millisecond.
     pub joined_s: f64,
-    /// Control traffic on uplinks while nodes move: of homes, of middles, and of tops on their common LAN.
+    /// Control traffic on uplinks while nodes move: of homes, of middles, and of roots on their common LAN.
     pub uplinks: [Uplink; 3],
-    /// Lookups of services at the same home, one tier up, and across the tops; `None` where the network is too
+    /// Lookups of services at the same home, one tier up, and across the roots; `None` where the network is too
     /// small.
     pub lookups: [Option<Lookups>; 3],
     pub requests: [Option<Requests>; 3],
@@ -178,7 +178,7 @@ fn quiet(crowd: &mut Population<'_>, length: Duration) -> [Uplink; 3] {
     let rate = |bytes: u64| bytes as f64 * 8.0 / length.as_secs_f64();
     [0, 1, 2].map(|tier| {
         let hubs = crowd.hubs(tier);
-        // A single top has no sibling.
+        // A single root has no sibling.
         if tier == 2 && hubs.len() < 2 {
             return Uplink::default();
         }

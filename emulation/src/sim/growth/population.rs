@@ -40,7 +40,7 @@ pub(super) enum TargetDistance {
     Home,
     /// At another home below the same middle.
     Middle,
-    /// Below no common middle, with the homes below different tops.
+    /// Below no common middle, with the homes below different roots.
     Across,
 }
 
@@ -296,7 +296,7 @@ impl<'a> Population<'a> {
             sum += 2.0 * trip(shape.middle);
         }
         if one.root != other.root {
-            sum += 2.0 * trip(shape.top);
+            sum += 2.0 * trip(shape.root);
         }
         sum
     }

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Three homes of a hundred nodes would have one middle; a forest of two middles is the smallest that has
-/// targets across the tops.
+/// targets across the roots.
 #[test]
 fn lookups_take_round_trips_of_hops() {
     let settings = GrowthSettings { seed: 1, quiet: Duration::from_secs(60), lookups: 20 };
@@ -33,7 +33,7 @@ fn lookups_take_round_trips_of_hops() {
 fn root_of_larger_network_knows_more() {
     let [small, large] = [1_000, 6_000].map(|nodes| hub_memory::of_root(nodes).unwrap());
     assert_eq!((small.nodes, small.below), (1_000, 2));
-    assert!(large.patches > small.patches * 2, "{small:?} {large:?}");
+    assert!(large.block_services > small.block_services * 2, "{small:?} {large:?}");
 }
 
 #[test]

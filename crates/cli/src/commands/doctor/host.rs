@@ -1,4 +1,4 @@
-//! What this machine tells: clock, ports, limits, the identity's files.
+//! Checks of this machine: clock, socket buffers, open files, ports and the identity's files.
 
 use std::net::{TcpListener, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
@@ -14,80 +14,92 @@ use socket2::{Domain, Socket, Type};
 use super::super::date;
 use super::{Finding, Verdict};
 
-/// No clock can rightly show less: the first of January 2025.
-const EARLIEST: Duration = Duration::from_secs(1_735_689_600);
+/// Earliest right time: 2025-01-01.
+const EARLIEST_CLOCK: Duration = Duration::from_secs(1_735_689_600);
 
-/// What a socket's receive buffer should be able to hold: a quarter of a
-/// second at 32 Mbit/s.
-const BUFFER_BYTES: usize = 1 << 20;
+/// Least receive buffer: a quarter of a second at 32 Mbit/s.
+const MIN_RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 
-/// Below this a daemon runs out of file descriptors before it is busy.
-const FILES: u64 = 1024;
+/// Least limit of open files for a busy daemon.
+const MIN_OPEN_FILES: u64 = 1024;
 
-/// Two clocks that are farther apart, seconds, are not both right.
-const MOST_APART_S: u64 = 60;
+/// Largest difference of two right clocks, seconds.
+const MAX_CLOCK_DIFFERENCE_S: u64 = 60;
 
-/// A hub whose clock is known, and the seconds by which it is ahead.
-type OtherClock<'a> = (NodeId, Option<&'a str>, i64);
+/// Remedy for a wrong clock.
+const SET_CLOCK: &str = "set the clock (timedatectl set-ntp true): certificates are valid by it";
 
-/// Judges the clock by itself, and beside those of the daemon's hubs.
-pub(super) fn clock(status: Option<&Status>) -> Finding {
+/// Clock of a hub, with the seconds by which it is ahead of this host's.
+struct HubClock<'a> {
+    node: NodeId,
+    name: Option<&'a str>,
+    ahead_s: i64,
+}
+
+/// Checks the clock by itself and against those of the daemon's hubs.
+pub(super) fn check_clock(status: Option<&Status>) -> Finding {
     let now = SystemTime::now();
-    if now < UNIX_EPOCH + EARLIEST {
-        let fix = "set the clock (timedatectl set-ntp true): certificates are valid by it";
-        return Finding::fail("clock", format!("it shows {}, which is past", date(now)), fix);
+    if now < UNIX_EPOCH + EARLIEST_CLOCK {
+        return Finding::fail("clock", format!("it shows {}, which is past", date(now)), SET_CLOCK);
     }
-    let Some((node, name, ahead)) = status.and_then(farthest) else { return Finding::ok("clock", date(now)) };
-    let apart = ahead.unsigned_abs();
-    let found = match ahead {
+    let Some(HubClock { node, name, ahead_s }) = status.and_then(find_farthest_clock) else {
+        return Finding::ok("clock", date(now));
+    };
+    let apart = ahead_s.unsigned_abs();
+    let found = match ahead_s {
         0 => format!("{}, as that of {}", date(now), format_node(node, name)),
         1.. => format!("{}, {apart} s behind that of {}", date(now), format_node(node, name)),
         _ => format!("{}, {apart} s ahead of that of {}", date(now), format_node(node, name)),
     };
-    if apart <= MOST_APART_S {
+    if apart <= MAX_CLOCK_DIFFERENCE_S {
         return Finding::ok("clock", found);
     }
     let fix = "set whichever is wrong, here or there (timedatectl set-ntp true): certificates are valid by it";
     Finding::warn("clock", found, fix)
 }
 
-/// The hub whose clock differs most.
-fn farthest(status: &Status) -> Option<OtherClock<'_>> {
-    let home = status.hub.iter().filter_map(|hub| Some((hub.node, Some(hub.name.as_str()), hub.clock_ahead_s?)));
-    let others = status.hubs.iter().filter_map(|hub| Some((hub.node?, hub.name.as_deref(), hub.clock_ahead_s?)));
-    home.chain(others).max_by_key(|(_, _, ahead)| ahead.unsigned_abs())
-}
-
-/// The remedy for a daemon that does not answer, if its identity says why it waits.
-pub(super) fn waiting(dir: &Path) -> Option<String> {
-    let error = Identity::load(dir).ok()?.check_validity(SystemTime::now()).err()?;
-    Some(format!(
-        "if it runs, it waits until its certificate is valid by this host's clock, which shows {}: {error}",
-        date(SystemTime::now())
-    ))
-}
-
-/// Whether sockets get the buffers that bursts need.
-pub(super) fn buffers() -> Finding {
-    let got = Socket::new(Domain::IPV4, Type::DGRAM, None).and_then(|socket| {
-        socket.set_recv_buffer_size(BUFFER_BYTES)?;
-        socket.recv_buffer_size()
+/// Finds the clock of a hub that differs most.
+fn find_farthest_clock(status: &Status) -> Option<HubClock<'_>> {
+    let home = status.hub.iter().filter_map(|hub| {
+        Some(HubClock { node: hub.node, name: Some(hub.name.as_str()), ahead_s: hub.clock_ahead_s? })
     });
-    match got {
-        Ok(bytes) if bytes >= BUFFER_BYTES => Finding::ok("buffers", format!("UDP sockets get {bytes} bytes")),
+    let others = status
+        .hubs
+        .iter()
+        .filter_map(|hub| Some(HubClock { node: hub.node?, name: hub.name.as_deref(), ahead_s: hub.clock_ahead_s? }));
+    home.chain(others).max_by_key(|clock| clock.ahead_s.unsigned_abs())
+}
+
+/// Checks that UDP sockets get a buffer for bursts.
+pub(super) fn check_buffers() -> Finding {
+    match set_receive_buffer(MIN_RECEIVE_BUFFER_BYTES) {
+        Ok(bytes) if bytes >= MIN_RECEIVE_BUFFER_BYTES => {
+            Finding::ok("buffers", format!("UDP sockets get {bytes} bytes"))
+        }
         Ok(bytes) => {
-            let fix =
-                format!("sysctl -w net.core.rmem_max={} net.core.wmem_max={}", 4 * BUFFER_BYTES, 4 * BUFFER_BYTES);
+            let fix = format!(
+                "sysctl -w net.core.rmem_max={} net.core.wmem_max={}",
+                4 * MIN_RECEIVE_BUFFER_BYTES,
+                4 * MIN_RECEIVE_BUFFER_BYTES
+            );
             Finding::warn("buffers", format!("UDP sockets get {bytes} bytes: bursts may be lost"), fix)
         }
         Err(error) => Finding::fail("buffers", format!("no UDP socket can be made: {error}"), "allow UDP sockets"),
     }
 }
 
-/// Whether enough files may be open.
-pub(super) fn files() -> Finding {
+/// Asks the system for a receive buffer and returns the size that it grants.
+fn set_receive_buffer(bytes: usize) -> std::io::Result<usize> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    socket.set_recv_buffer_size(bytes)?;
+    // The kernel doubles the size that is set, for its own bookkeeping (socket(7)).
+    Ok(socket.recv_buffer_size()? / 2)
+}
+
+/// Checks the limit of open files.
+pub(super) fn check_open_files() -> Finding {
     match getrlimit(Resource::Nofile).current {
-        Some(limit) if limit < FILES => {
+        Some(limit) if limit < MIN_OPEN_FILES => {
             let fix = "raise it: LimitNOFILE=65536 in the unit, or ulimit -n 65536";
             Finding::warn("open files", format!("at most {limit} here"), fix)
         }
@@ -96,8 +108,8 @@ pub(super) fn files() -> Finding {
     }
 }
 
-/// Whether an endpoint could be listened on.
-pub(super) fn port(endpoint: &Endpoint) -> Finding {
+/// Checks that an endpoint is free.
+pub(super) fn check_port(endpoint: &Endpoint) -> Finding {
     for host in &endpoint.hosts {
         if let Err(error) = listen(endpoint.scheme, host, endpoint.port) {
             let fix = "stop whoever has it (ss -lunpt shows), or choose another port or an address of this host";
@@ -115,15 +127,16 @@ fn listen(scheme: Scheme, host: &str, port: u16) -> std::io::Result<()> {
     }
 }
 
-/// Whether an identity can be used here and now.
-pub(super) fn identity(dir: &Path) -> Vec<Finding> {
-    let mut findings = vec![key(&dir.join("identity.key"))];
-    if findings.iter().any(|finding| finding.verdict == Verdict::Fail) {
-        // The rest cannot be read, or not used, for the same reason.
-        return findings;
+/// Checks that an identity is readable by its owner only and valid now.
+pub(super) fn check_identity(dir: &Path) -> Vec<Finding> {
+    let key = check_key(&dir.join("identity.key"));
+    if key.verdict == Verdict::Fail {
+        // Nothing else can be read or used either.
+        return vec![key];
     }
+    let mut findings = vec![key];
     match Identity::load(dir) {
-        Ok(identity) => findings.push(dates(&identity)),
+        Ok(identity) => findings.push(check_dates(&identity)),
         Err(error) => {
             let fix = "put the directory that roost group issue wrote there, unchanged";
             findings.push(Finding::fail("identity", error.to_string(), fix));
@@ -132,7 +145,7 @@ pub(super) fn identity(dir: &Path) -> Vec<Finding> {
     findings
 }
 
-fn key(path: &Path) -> Finding {
+fn check_key(path: &Path) -> Finding {
     match std::fs::metadata(path) {
         Ok(found) if found.permissions().mode() & 0o077 != 0 => {
             let mode = found.permissions().mode() & 0o777;
@@ -147,7 +160,7 @@ fn key(path: &Path) -> Finding {
     }
 }
 
-fn dates(identity: &Identity) -> Finding {
+fn check_dates(identity: &Identity) -> Finding {
     let now = SystemTime::now();
     match identity.check_validity(now) {
         Ok(()) => {
@@ -159,14 +172,19 @@ fn dates(identity: &Identity) -> Finding {
         }
         Err(error) if now < identity.not_before() => {
             let behind = identity.not_before().duration_since(now).unwrap_or_default().as_secs();
-            Finding::fail(
-                "identity",
-                format!("{error}; the clock is {behind} s behind it"),
-                "set the clock (timedatectl set-ntp true)",
-            )
+            Finding::fail("identity", format!("{error}; the clock is {behind} s behind it"), SET_CLOCK)
         }
         Err(error) => Finding::fail("identity", error.to_string(), "set the clock, or renew it: roost group renew"),
     }
+}
+
+/// Remedy for a daemon that waits for its certificate to become valid; `None` if it has no such reason.
+pub(super) fn explain_waiting(dir: &Path) -> Option<String> {
+    let error = Identity::load(dir).ok()?.check_validity(SystemTime::now()).err()?;
+    Some(format!(
+        "if it runs, it waits until its certificate is valid by this host's clock, which shows {}: {error}",
+        date(SystemTime::now())
+    ))
 }
 
 #[cfg(test)]
@@ -178,9 +196,15 @@ mod tests {
         let taken = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
         let endpoint = format!("udp://127.0.0.1:{}", taken.local_addr().unwrap().port());
         let endpoint: Endpoint = endpoint.parse().unwrap();
-        assert_eq!(port(&endpoint).verdict, Verdict::Fail);
+        assert_eq!(check_port(&endpoint).verdict, Verdict::Fail);
         drop(taken);
-        assert_eq!(port(&endpoint).verdict, Verdict::Ok);
+        assert_eq!(check_port(&endpoint).verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn granted_buffer_is_not_doubled() {
+        // Every system grants this much.
+        assert_eq!(set_receive_buffer(16 * 1024).unwrap(), 16 * 1024);
     }
 
     #[test]
@@ -190,10 +214,10 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         for (mode, verdict) in [(0o644, Verdict::Fail), (0o600, Verdict::Ok)] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(key(&path).verdict, verdict);
+            assert_eq!(check_key(&path).verdict, verdict);
         }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(identity(dir.path()).len(), 1, "one fault, one finding");
-        assert_eq!(key(&dir.path().join("missing")).verdict, Verdict::Fail);
+        assert_eq!(check_identity(dir.path()).len(), 1, "one fault, one finding");
+        assert_eq!(check_key(&dir.path().join("missing")).verdict, Verdict::Fail);
     }
 }

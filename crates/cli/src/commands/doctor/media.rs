@@ -7,7 +7,7 @@ use std::time::Duration;
 use roost_control::Status;
 use roost_proto::reflection::StreamId;
 use roost_proto::{Role, format_node};
-use roost_reflector::control::{ControlPacket, PathToken};
+use roost_reflection::control::{ControlPacket, PathToken};
 
 use super::Finding;
 

@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Out
         Err(error) => (None, Err(error)),
     };
     let reachable = reached.is_ok();
-    let clock = host::clock(reached.as_ref().ok());
+    let clock = host::check_clock(reached.as_ref().ok());
     match reached {
         Ok(status) => {
             // An idle node learns of its hub's death when it renews its lease.
@@ -46,13 +46,13 @@ pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Out
         Err(error) => {
             let Failure::Reported { message, .. } = Failure::from(error) else { return Err(Failure::ClosedPipe) };
             let dir = args.identity.as_deref().unwrap_or(Path::new(IDENTITY));
-            let fix = host::waiting(dir).unwrap_or_else(|| START.to_owned());
+            let fix = host::explain_waiting(dir).unwrap_or_else(|| START.to_owned());
             findings.push(Finding::fail("daemon", message, fix));
         }
     }
-    findings.extend(args.identity.iter().flat_map(|dir| host::identity(dir)));
-    findings.extend(args.listen.iter().map(host::port));
-    findings.extend([clock, host::buffers(), host::files()]);
+    findings.extend(args.identity.iter().flat_map(|dir| host::check_identity(dir)));
+    findings.extend(args.listen.iter().map(host::check_port));
+    findings.extend([clock, host::check_buffers(), host::check_open_files()]);
     findings.iter_mut().for_each(|finding| finding.found = plain(&finding.found));
     show(&findings, output)?;
     verdict(&findings, reachable)

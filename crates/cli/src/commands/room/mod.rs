@@ -161,9 +161,9 @@ impl Room<'_> {
             timeout: self.args.timeout,
             ..ServiceRequest::new(service, Area::Exact(cell))
         };
-        let (form, output) = (self.outputs.format(), self.output);
+        let (format, output) = (self.outputs.format(), self.output);
         let stream =
-            StreamTask { client: self.client.clone(), key, request, to, format: form, output, told: self.told.clone() };
+            StreamTask { client: self.client.clone(), key, request, to, format, output, told: self.told.clone() };
         let (place, at) = watch::channel(cell);
         self.running.insert(key, place);
         self.tasks.spawn(stream.run(at));

@@ -38,7 +38,7 @@ impl StreamOutputs {
             (None, Some(output)) => players(output)?,
             (None, None) => OutputTarget::Nowhere,
         };
-        let format = match args.form {
+        let format = match args.format {
             OutputFormat::Json => TrackFormat::JsonLines,
             OutputFormat::Full => TrackFormat::Full,
             OutputFormat::Raw => TrackFormat::Raw,

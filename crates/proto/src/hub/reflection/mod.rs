@@ -122,7 +122,7 @@ pub(super) struct ReflectionState {
 
 /// A copy that somebody wants.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct StreamCopy {
+pub(in crate::hub) struct StreamCopy {
     to: SocketAddr,
     kind: DownstreamKind,
     service: Service,

@@ -26,7 +26,6 @@ pub struct SessionId(pub u64);
 /// A provider that the requester knows, from a lookup or an earlier request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
-    /// Who.
     pub node: NodeId,
     /// Where to dial it if there is no connection with it; may be empty.
     pub addresses: Vec<Address>,
@@ -41,7 +40,6 @@ pub struct Provider {
 pub enum NodeCommand {
     /// Get a service.
     Request {
-        /// Its number.
         ticket: Ticket,
         /// The wish. [`ServiceRequest::provider`] is for the caller to resolve, and
         /// [`RequestMode::Lookup`](crate::wire::RequestMode::Lookup) is declined here.
@@ -55,9 +53,7 @@ pub enum NodeCommand {
     /// Offer an object to a node, which asks for it. Ends with [`NodeEvent::Pushed`]
     /// or [`NodeEvent::Failed`].
     Push {
-        /// Its number.
         ticket: Ticket,
-        /// To whom.
         to: Provider,
         /// A service that it offers and where, by which hubs find it should it not be reached;
         /// `None` if no hub knows it.
@@ -66,7 +62,6 @@ pub enum NodeCommand {
         name: String,
         /// Its size, bytes.
         length: u64,
-        /// Its SHA-256.
         digest: [u8; 32],
         /// How long to wait for an answer.
         deadline: Duration,
@@ -80,20 +75,15 @@ pub enum NodeCommand {
     },
     /// What has become of an object that a node offered: see [`NodeEvent::PushOffered`].
     PushEnded {
-        /// Who offered it.
         from: NodeId,
         /// That node's number for it.
         id: RequestId,
-        /// What.
         state: PushState,
     },
     /// Tell who offers a service.
     Lookup {
-        /// Its number.
         ticket: Ticket,
-        /// What.
         service: Service,
-        /// Where.
         area: Area,
         /// How many to list at most; 0 leaves it to the hub.
         count: u8,
@@ -102,88 +92,50 @@ pub enum NodeCommand {
     },
     /// Tell of every change in an area until cancelled.
     Watch {
-        /// Its number.
         ticket: Ticket,
-        /// What.
         services: ServiceSet,
-        /// Where.
         area: Area,
         /// True if changes carry names.
         names: bool,
     },
     /// Be in a room until cancelled: [`NodeEvent::Roster`] says who else is.
-    JoinRoom {
-        /// Its number.
-        ticket: Ticket,
-        /// Which.
-        room: RoomId,
-    },
+    JoinRoom { ticket: Ticket, room: RoomId },
     /// Measure the round trip to a remote.
     Ping {
-        /// Its number.
         ticket: Ticket,
         /// A node to which there is a connection; `None` is the home hub.
         node: Option<NodeId>,
     },
     /// No longer wanted.
-    Cancel {
-        /// What.
-        ticket: Ticket,
-    },
+    Cancel { ticket: Ticket },
     /// There is enough of a stream that super nodes reflect: it ends well, as if its time were over.
     /// Anything else is no longer wanted.
-    EndSubscription {
-        /// What.
-        ticket: Ticket,
-    },
+    EndSubscription { ticket: Ticket },
     /// The node is elsewhere now.
-    Move {
-        /// Where.
-        cell: Cell,
-    },
+    Move { cell: Cell },
     /// A session's source has started.
     SourceOpened {
-        /// Which.
         session: SessionId,
         /// What it gives.
         opened: SourceOutput,
     },
     /// What was to be read of a session's object, see [`NodeEvent::ReadObject`].
-    ObjectRead {
-        /// Which.
-        session: SessionId,
-        /// From where on.
-        offset: u64,
-        /// The bytes.
-        bytes: Bytes,
-    },
+    ObjectRead { session: SessionId, offset: u64, bytes: Bytes },
     /// So many more bytes of an object have been taken by whoever wants it: its
     /// provider may send as many.
-    Consumed {
-        /// Of which request.
-        ticket: Ticket,
-        /// How many.
-        bytes: u64,
-    },
+    Consumed { ticket: Ticket, bytes: u64 },
     /// A session's source has nothing to give, or broke off in the middle.
     SourceFailed {
-        /// Which.
         session: SessionId,
         /// Why, for the log.
         reason: String,
     },
     /// One datagram's worth of a stream, at most [`crate::flow::MAX_PACKET_BYTES`]
     /// (what is longer is sent in pieces).
-    Data {
-        /// Which.
-        session: SessionId,
-        /// The payload.
-        payload: Bytes,
-    },
+    Data { session: SessionId, payload: Bytes },
     /// The next epoch of a reflected stream has been drawn: everybody who has
     /// the stream is told, and who comes later, too.
     Rekey {
-        /// Of which session.
         session: SessionId,
         /// Greater than all before.
         epoch: Epoch,
@@ -193,14 +145,12 @@ pub enum NodeCommand {
     /// What was to be sealed, see [`NodeEvent::Seal`]: any node of the group can open it, and no
     /// hub. It is left with the hubs that send the stream on.
     Sealed {
-        /// Of which session.
         session: SessionId,
         /// At most [`MAX_SEALED_BYTES`](crate::wire::MAX_SEALED_BYTES); more is not left.
         sealed: Bytes,
     },
     /// What was to be opened, see [`NodeEvent::Unseal`].
     Unsealed {
-        /// Of which request.
         ticket: Ticket,
         /// Whose, as was asked.
         provider: NodeId,
@@ -208,15 +158,11 @@ pub enum NodeCommand {
         opening: ProvisionalAccept,
     },
     /// Nobody has taken a reflected stream for a while: its source is to stop.
-    Idle {
-        /// Of which session.
-        session: SessionId,
-    },
+    Idle { session: SessionId },
     /// A reflected stream wants another way: the same is asked for again while
     /// the old way, if there is one, goes on. Answered by [`NodeEvent::Reflected`];
     /// if that is in vain and nothing comes any more, the ticket ends.
     Resubscribe {
-        /// Of which request.
         ticket: Ticket,
         /// Whether nothing comes any more.
         lost: bool,
@@ -225,13 +171,9 @@ pub enum NodeCommand {
     /// for a sign of life.
     Suspect,
     /// A stream is over.
-    SourceEnded {
-        /// Which.
-        session: SessionId,
-    },
+    SourceEnded { session: SessionId },
     /// The node offers something else from now on.
     Reconfigure {
-        /// What.
         services: ServiceSet,
         /// As in [`NodeConfig`].
         max_streams: u16,
@@ -261,9 +203,7 @@ pub enum SourceOutput {
         bits_per_second: u32,
         /// Media type or format of the payload.
         format: String,
-        /// Its number.
         stream: StreamId,
-        /// Its first epoch.
         epoch: Epoch,
         /// What opens that.
         secret: EpochSecret,
@@ -274,7 +214,6 @@ pub enum SourceOutput {
         bytes: Bytes,
         /// Its SHA-256, which takes too long for a machine to compute.
         digest: [u8; 32],
-        /// Its media type.
         format: String,
     },
     /// One object of any size, to be read by [`NodeEvent::ReadObject`] piece by piece. As
@@ -283,9 +222,7 @@ pub enum SourceOutput {
     Stored {
         /// Its size, bytes.
         length: u64,
-        /// Its SHA-256.
         digest: [u8; 32],
-        /// Its media type.
         format: String,
     },
 }

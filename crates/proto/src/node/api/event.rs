@@ -16,7 +16,8 @@ use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use crate::room::RoomMember;
 use crate::service::Service;
 use crate::wire::{
-    FlowDescription, Hop, LookupResult, ProtocolVersion, ProvisionalAccept, Push, PushState, Reason, WatchChange,
+    FlowDescription, Hop, LookupResult, ProtocolVersion, ProvisionalAccept, Push, PushState, Reason, ServiceRequest,
+    WatchChange,
 };
 
 /// What a node tells its owner.
@@ -25,7 +26,6 @@ use crate::wire::{
 pub enum NodeEvent {
     /// The node has a home: a hub that holds its record.
     Attached {
-        /// Which hub.
         hub: Remote,
         /// At what address.
         address: Address,
@@ -42,28 +42,24 @@ pub enum NodeEvent {
     /// A service of this node is wanted: start its source and answer with
     /// [`NodeCommand::SourceOpened`] or [`NodeCommand::SourceFailed`].
     OpenSource {
-        /// Its number.
+        /// The number under which to answer.
         session: SessionId,
-        /// What.
-        service: Service,
-        /// How long a stream shall last; `None` for an object, and for a
-        /// reflected stream, which lasts until the session is over.
-        duration: Option<Duration>,
-        /// For whom first.
+        /// The requester's wish. Its duration is that of the stream; `None` for an object, and for
+        /// a reflected stream, which lasts until the session is over.
+        request: Box<ServiceRequest>,
+        /// The requester; of a reflected stream the first one.
         requester: NodeId,
-        /// Whether the stream is to be sealed and sent where [`NodeEvent::Reflect`]
-        /// says: answered by [`SourceOpened::Reflected`](super::SourceOutput::Reflected).
+        /// True if the stream is to be sealed and sent where [`NodeEvent::Reflect`] says: answered by
+        /// [`SourceOutput::Reflected`](super::SourceOutput::Reflected).
         reflected: bool,
     },
     /// A piece of a session's object is to be read, and handed over by
     /// [`NodeCommand::ObjectRead`]. One at a time for each session.
     ReadObject {
-        /// Which.
         session: SessionId,
         /// Of an object that was offered by [`NodeCommand::Push`]: that one's
         /// number. Of such a session there is neither [`NodeEvent::OpenSource`] nor [`NodeEvent::CloseSource`].
         pushed: Option<Ticket>,
-        /// From where on.
         offset: u64,
         /// How many bytes, at most [`READ_BYTES`](crate::flow::READ_BYTES) and within the object.
         length: u64,
@@ -71,11 +67,8 @@ pub enum NodeEvent {
     /// A session's reflected stream is to be offered to somebody who wants it.
     /// Comes again when the request for it does.
     Reflect {
-        /// Which.
         session: SessionId,
-        /// What.
         stream: StreamId,
-        /// To whom.
         to: SocketAddr,
         /// By which it is recognised there.
         tag: StreamTag,
@@ -83,23 +76,17 @@ pub enum NodeEvent {
     /// What opens a session's reflected stream is another one. If it can be sealed so that only nodes of the
     /// group open it, and only as this node's for this service, [`NodeCommand::Sealed`] says it.
     Seal {
-        /// Which.
         session: SessionId,
-        /// What.
         service: Service,
         /// What is to be sealed.
         opening: ProvisionalAccept,
     },
     /// Somebody who could open a session's reflected stream may read no
     /// further: the next epoch is due ([`NodeCommand::Rekey`]).
-    MemberLeft {
-        /// Which.
-        session: SessionId,
-    },
+    MemberLeft { session: SessionId },
     /// A session is over: stop its source. Comes exactly once for each `Open`,
     /// whoever ended it.
     CloseSource {
-        /// Which.
         session: SessionId,
         /// Payload bytes sent.
         bytes: u64,
@@ -110,7 +97,6 @@ pub enum NodeEvent {
     /// before any data and another one accepts, and if another one takes over
     /// a reflected stream. A reflected one that follows from [`NodeEvent::Unseal`] may end with [`NodeEvent::Failed`] yet.
     Accepted {
-        /// Which request.
         ticket: Ticket,
         /// Who provides.
         provider: NodeId,
@@ -128,7 +114,6 @@ pub enum NodeEvent {
     },
     /// What is offered under `tag` from now on is for this request.
     ExpectTag {
-        /// Which request.
         ticket: Ticket,
         /// The tag. Those before it are void once [`NodeEvent::Reflected`] has come for it.
         tag: StreamTag,
@@ -140,9 +125,7 @@ pub enum NodeEvent {
     /// another one. Of such a request the numbers of [`RequestSummary`] are for the
     /// owner to give.
     Reflected {
-        /// Which request.
         ticket: Ticket,
-        /// The stream.
         stream: StreamId,
         /// Whose it is: nobody else says what opens it.
         provider: NodeId,
@@ -159,9 +142,7 @@ pub enum NodeEvent {
     /// A hub says that this opens a request's stream, which its provider has not accepted yet.
     /// If it does, [`NodeCommand::Unsealed`] says so.
     Unseal {
-        /// Which request.
         ticket: Ticket,
-        /// What.
         service: Service,
         /// Whose stream.
         provider: NodeId,
@@ -170,9 +151,7 @@ pub enum NodeEvent {
     },
     /// What opens a further epoch of a reflected stream.
     Key {
-        /// Which request.
         ticket: Ticket,
-        /// The epoch.
         epoch: Epoch,
         /// What opens it.
         secret: EpochSecret,
@@ -180,24 +159,16 @@ pub enum NodeEvent {
     /// A piece of what was requested: of an object in order and without gaps,
     /// of a stream one datagram as it came. What of an object is done with is
     /// to be told by [`NodeCommand::Consumed`], else its provider soon sends no more.
-    Data {
-        /// Which request.
-        ticket: Ticket,
-        /// The payload.
-        payload: Bytes,
-    },
+    Data { ticket: Ticket, payload: Bytes },
     /// A request was served, in whole or in part: see [`RequestSummary::complete`].
     Finished {
-        /// Which request.
         ticket: Ticket,
         /// How it went.
         summary: RequestSummary,
     },
     /// A request, lookup, watch or ping came to nothing.
     Failed {
-        /// Which.
         ticket: Ticket,
-        /// Why.
         reason: Reason,
         /// The same in a sentence.
         detail: String,
@@ -206,7 +177,6 @@ pub enum NodeEvent {
     },
     /// What has become of an object that was offered. The last event of its ticket.
     Pushed {
-        /// Which.
         ticket: Ticket,
         /// What; never [`PushState::InProgress`].
         state: PushState,
@@ -214,12 +184,7 @@ pub enum NodeEvent {
     /// A node offers an object. To be answered by [`NodeCommand::PushEnded`], in the
     /// end; to have it, it is to be requested of that node with
     /// [`ServiceRequest::pushed`](crate::wire::ServiceRequest::pushed).
-    PushOffered {
-        /// Who.
-        from: NodeId,
-        /// What.
-        push: Push,
-    },
+    PushOffered { from: NodeId, push: Push },
     /// An object that a node offered is not to be taken after all: the node has not sent it, and
     /// others wait. It may be offered again.
     PushRevoked {
@@ -229,39 +194,18 @@ pub enum NodeEvent {
         id: RequestId,
     },
     /// The way of a request that was to be traced. Its last event follows.
-    Traced {
-        /// Which request.
-        ticket: Ticket,
-        /// The way.
-        trace: Trace,
-    },
+    Traced { ticket: Ticket, trace: Trace },
     /// The answer to a lookup.
-    LookupResult {
-        /// Which.
-        ticket: Ticket,
-        /// The answer.
-        found: LookupResult,
-    },
+    LookupResult { ticket: Ticket, found: LookupResult },
     /// Something has changed where one watches. The first change lists what is
     /// there already.
-    Changed {
-        /// Which watch.
-        ticket: Ticket,
-        /// What.
-        change: WatchChange,
-    },
+    Changed { ticket: Ticket, change: WatchChange },
     /// Who else is in a room, all of them. To have a member's stream it is to be requested
     /// with [`ReflectionPolicy::Always`](crate::wire::ReflectionPolicy::Always), the member named as its
     /// provider and its cell as the area.
-    Roster {
-        /// Which room.
-        ticket: Ticket,
-        /// Who.
-        members: Vec<RoomMember>,
-    },
+    Roster { ticket: Ticket, members: Vec<RoomMember> },
     /// A remote has answered.
     Pong {
-        /// Which ping.
         ticket: Ticket,
         /// Round trip.
         rtt: Duration,

@@ -1,0 +1,97 @@
+//! Answers of the local API and the parameters of its requests.
+
+use axum::Router;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::SCHEMA;
+use crate::error::{Code, Error, ErrorBody};
+use crate::query::QueryError;
+
+/// Longest JSON body, bytes.
+const MAX_JSON_BYTES: usize = 64 * 1024;
+
+/// Answer with an error.
+#[derive(Debug)]
+pub struct ApiError(pub Error);
+
+impl ApiError {
+    /// An error with a code and a sentence.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self(Error::new(code, message))
+    }
+
+    /// Body of the answer.
+    pub fn body(self) -> ErrorBody {
+        ErrorBody { schema: SCHEMA, error: self.0 }
+    }
+}
+
+impl From<QueryError> for ApiError {
+    fn from(error: QueryError) -> Self {
+        Self::new(Code::Usage, error.to_string())
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, json_response(&self.body())).into_response()
+    }
+}
+
+/// Answers with a value as JSON.
+pub fn json_response<T: Serialize>(value: &T) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], json_line(value)).into_response()
+}
+
+/// Encodes a value as JSON and a line feed, so that it ends well on a terminal.
+pub fn json_line<T: Serialize>(value: &T) -> String {
+    // The types of this API hold texts and numbers, which always have a JSON form.
+    serde_json::to_string(value).unwrap_or_default() + "\n"
+}
+
+/// Query parameters in the order of the URL.
+#[derive(Debug)]
+pub struct QueryPairs(pub Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for QueryPairs {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Query::<Vec<(String, String)>>::from_request_parts(parts, state).await {
+            Ok(Query(pairs)) => Ok(Self(pairs)),
+            Err(rejection) => Err(ApiError::new(Code::Usage, rejection.body_text())),
+        }
+    }
+}
+
+/// A JSON body, whatever media type its sender names.
+#[derive(Debug)]
+pub struct JsonBody<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let wrong =
+            |why: String| ApiError::new(Code::Usage, format!("the body is no JSON object of this endpoint: {why}"));
+        let body = axum::body::to_bytes(request.into_body(), MAX_JSON_BYTES).await;
+        let body = body.map_err(|error| wrong(error.to_string()))?;
+        serde_json::from_slice(&body).map(Self).map_err(|error| wrong(error.to_string()))
+    }
+}
+
+/// Answers unknown endpoints and methods with an [`ApiError`].
+pub fn with_fallback(router: Router) -> Router {
+    router.fallback(no_such_endpoint).method_not_allowed_fallback(no_such_endpoint)
+}
+
+async fn no_such_endpoint(request: Request) -> ApiError {
+    let message = format!("this daemon has no {} {}", request.method(), request.uri().path());
+    ApiError::new(Code::NoSuchEndpoint, message)
+}
