@@ -6,30 +6,29 @@
 //! client/server baseline is the same machine with [`HubKind::Server`]: no other
 //! hubs but caches, and every request relayed.
 //!
-//! | file | its part |
+//! The parts share a core. Each owns its state, and none sees another one: it is given what it reads of others, and
+//! says what they are to hear. What concerns two parts is told in this file, in `dispatch` and in `questions`.
+//!
+//! | file | content |
 //! |---|---|
-//! | `remotes` | connections and who is at their other ends |
-//! | `dispatch` | who may say what, and which part it is for |
-//! | `dialable` | where nodes may be dialled, of all that they name |
-//! | `leases` | publishing, renewing, withdrawing, expiring, claims |
+//! | `core`, `remotes`, `mesh`, `tree` | the core: connections, dials, and how other hubs stand to this one |
+//! | `disclose`, `dialable` | addresses that a remote gets to see, or at which a node may be dialed |
+//! | `hub_limit`, `query_quota`, `departed_usage` | limits of what each remote may ask, also if it comes anew |
+//! | `timers` | reasons to be woken |
+//! | `dispatch` | the part that a message is for, and registration |
+//! | `questions` | requests and lookups, from the message to the answer |
+//! | `registry`, `records` | the nodes and their records: the part, and what others read of it |
+//! | `leases`, `claims`, `moved`, `join_limiter` | own nodes: how long they stay, who claims them, where they went |
+//! | `replicas`, `cache`, `lookup` | nodes of others: replicas, copies of a cache, and answers from all records |
 //! | `requests` | a request's way from provider to provider, to one final answer |
-//! | `lookup` | lookups: the path that has to be fast |
-//! | `relay` | flows through the hub |
-//! | `members`, `balance` | which other hubs there are, and who has how many nodes |
-//! | `mesh`, `tree` | other hubs: dialling, watching over them, who stands above whom |
-//! | `summaries` | who has something where, told upward |
-//! | `route`, `hub_lookup` | where a question goes on to, and searches at many hubs |
-//! | `watches` | who wants to hear of changes |
-//! | `replication`, `standby` | what standbys are told of this hub's nodes, and what is kept for those of others |
-//! | `replica_sync` | what both know already, so that only changes are told |
-//! | `cache` | a cache of the baseline, and what its server does for it |
-//! | `standby_connections` | connections with standbys that no other part dials |
-//! | `moved` | where nodes went that have another home now, and telling the old one |
-//! | `join_limiter` | who waits when many come at once |
-//! | `query_quota`, `departed_usage` | how much each remote may ask, also if it comes anew |
-//! | `reflection` | streams that the owner's relay sends on: what is granted to whom, and whether there is room |
-//! | `rooms` | who is in which room |
-//! | `leave` | the way out |
+//! | `relay`, `reflection` | flows through the hub, and copies of streams that its relay sends on |
+//! | `hub_lookup` | lookups at many hubs |
+//! | `summaries`, `route` | the services that other hubs have in each block, and where a question goes on to |
+//! | `members`, `balance` | other hubs of the tier, and the nodes that each has |
+//! | `watches` | standing lookups, here and at other hubs |
+//! | `replication`, `replica_sync`, `standby_connections` | what standbys are told, and connections with them |
+//! | `rooms` | members of rooms |
+//! | `leave` | the limits of the way out |
 
 mod api;
 mod balance;

@@ -5,7 +5,7 @@
 
 use super::hub_lookup::{ConcludedLookup, Waiter};
 use super::lookup::encode_found;
-use super::requests::{PassedRequest, RequestEffect, RequestView};
+use super::requests::{PassedRequest, RequestEffect, RequestView, WantedLookup};
 use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{Hub, Sender};
@@ -26,15 +26,13 @@ const DEFAULT_LISTED: usize = 16;
 impl Hub {
     pub(super) fn on_request_message(&mut self, from: Sender, message: RequestMessage) {
         match message {
-            RequestMessage::Request(request) => match PassedRequest::new(request) {
-                Ok(passed) => self.requests.handle_passed_request(
-                    &mut self.core,
-                    RequestView::new(&self.registry, &self.summaries, &self.members),
-                    from,
-                    passed,
-                ),
-                Err(request) => self.on_request(from, request),
-            },
+            RequestMessage::Request(request) if request.hop().is_some() => {
+                let view = RequestView::new(&self.registry, &self.summaries, &self.members);
+                if let Some(passed) = PassedRequest::new(request) {
+                    self.requests.handle_passed_request(&mut self.core, view, from, passed);
+                }
+            }
+            RequestMessage::Request(request) => self.on_request(from, request),
             RequestMessage::Accept(accept) => self.requests.handle_accept(
                 &mut self.core,
                 RequestView::new(&self.registry, &self.summaries, &self.members),
@@ -73,16 +71,10 @@ impl Hub {
     }
 
     fn on_decline(&mut self, from: Sender, decline: &Decline) {
-        let is_of_watch = decline.requester.is_none();
-        if !self.requests.handle_decline(
-            &mut self.core,
-            RequestView::new(&self.registry, &self.summaries, &self.members),
-            from,
-            decline,
-        ) && !(is_of_watch && self.watches.watch_refused(&mut self.core, from.node, decline.id))
-        {
-            self.core.counters.stray += 1;
-        }
+        let view = RequestView::new(&self.registry, &self.summaries, &self.members);
+        let is_awaited = self.requests.handle_decline(&mut self.core, view, from, decline)
+            || decline.requester.is_none() && self.watches.watch_refused(&mut self.core, from.node, decline.id);
+        self.core.counters.stray += u64::from(!is_awaited);
     }
 
     fn on_request_taken(
@@ -91,16 +83,10 @@ impl Hub {
         (id, requester): (RequestId, Option<NodeId>),
         provider: Option<NodeId>,
     ) {
-        if !self.requests.handle_request_ack(
-            &mut self.core,
-            RequestView::new(&self.registry, &self.summaries, &self.members),
-            from,
-            (id, requester),
-            provider,
-        ) && !(requester.is_none() && self.hub_lookups.confirm_hub_lookup(&mut self.core, from.node, id))
-        {
-            self.core.counters.stray += 1;
-        }
+        let view = RequestView::new(&self.registry, &self.summaries, &self.members);
+        let is_awaited = self.requests.handle_request_ack(&mut self.core, view, from, (id, requester), provider)
+            || requester.is_none() && self.hub_lookups.confirm_hub_lookup(&mut self.core, from.node, id);
+        self.core.counters.stray += u64::from(!is_awaited);
     }
 
     /// The relays have taken what belongs to a flow through this hub.
@@ -132,22 +118,19 @@ impl Hub {
     pub(super) fn apply_request_effects(&mut self) {
         while let Some(effect) = self.requests.next_effect() {
             match effect {
-                RequestEffect::Asked { node, service } => drop(self.registry.directory.deduct(node, service)),
+                RequestEffect::Asked { node, service } => self.registry.directory.deduct(node, service),
                 RequestEffect::Answered { node, after } => self.registry.directory.record_response_time(node, after),
                 RequestEffect::Served(node) => self.registry.directory.record_success(node),
                 RequestEffect::Failed(node) => self.registry.directory.record_failure(node),
                 RequestEffect::Busy(node) => self.registry.directory.mark_busy(node),
                 RequestEffect::Suspended(node) => self.registry.directory.suspend(node),
                 RequestEffect::NothingIn(service, cell) => self.summaries.note_none(self.core.now, service, cell),
-                RequestEffect::Lookup { query, plan, waiter, patience } => {
-                    self.look_up_for_request(query, plan, waiter, patience);
-                }
+                RequestEffect::Lookup(wanted) => self.look_up_for_request(*wanted),
             }
         }
     }
 
-    fn look_up_for_request(&mut self, query: DirectoryQuery, plan: RoutePlan, waiter: Waiter, patience: Duration) {
-        let Waiter::Request { key, .. } = waiter else { return };
+    fn look_up_for_request(&mut self, WantedLookup { key, query, plan, waiter, patience }: WantedLookup) {
         if !self.start_lookup(query, plan, waiter, patience) {
             self.requests.decline(&mut self.core, key, Reason::TooMany);
         }

@@ -191,7 +191,7 @@ impl Summaries {
         area: Area,
         plan: RoutePlan,
     ) -> (RoutePlan, Vec<HubQuery>, Coverage) {
-        let mut asks = HubQueryBuilder { core: core, summaries: self, list: Vec::new() };
+        let mut asks = HubQueryBuilder { core, summaries: self, list: Vec::new() };
         let below = self.below_in(service, area);
         let unreachable = below.iter().any(|hub| !core.remotes.is_up(*hub));
         let mut coverage = if unreachable { Coverage::Partial } else { Coverage::Complete };

@@ -19,7 +19,7 @@ impl ReflectionState {
 
     /// What is left of the uplink for copies, kbit/s, less what is pledged.
     pub(in crate::hub) fn left_kbps(&self) -> u32 {
-        let ReflectionState { residual_kbps, reservations, .. } = self;
+        let Self { residual_kbps, reservations, .. } = self;
         if *residual_kbps == u32::MAX { u32::MAX } else { residual_kbps.saturating_sub(reservations.kbps()) }
     }
 
@@ -52,7 +52,7 @@ impl ReflectionState {
     /// not taken up is half of the room at most, but for the first one: so nobody is shut
     /// out by one who asks for much and takes nothing.
     fn has_room(&self, core: &HubCore, copy: &StreamCopy, requester: NodeId, kbps: u32) -> bool {
-        let ReflectionState { reservations, subscribers, .. } = self;
+        let Self { reservations, subscribers, .. } = self;
         let is_subscriber = copy.kind == DownstreamKind::Subscriber;
         let (reserved, reserved_kbps) = if is_subscriber { reservations.reserved_by(requester) } else { (0, 0) };
         if reserved >= MAX_RESERVATIONS_EACH
@@ -79,7 +79,7 @@ impl ReflectionState {
     /// Whether a node with these pledges that is sent one more copy leaves others something: who has more
     /// than half of all that there is room for leaves them the last eighth.
     fn is_modest(&self, core: &HubCore, requester: NodeId, (reserved, reserved_kbps): (usize, u32), kbps: u32) -> bool {
-        let ReflectionState { sent, sent_kbps, subscriber_copies, reservations, .. } = self;
+        let Self { sent, sent_kbps, subscriber_copies, reservations, .. } = self;
         let begun = subscriber_copies.copies_of(requester).filter(|receiver| sent.contains(receiver));
         let rate = |(_, service, provider): &CopyReceiver| self.rate(*service, Some(*provider));
         let (begun, begun_kbps) =

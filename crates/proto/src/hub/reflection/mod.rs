@@ -122,7 +122,7 @@ pub(super) struct ReflectionState {
 
 /// A copy that somebody wants.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::hub) struct StreamCopy {
+pub(super) struct StreamCopy {
     to: SocketAddr,
     kind: DownstreamKind,
     service: Service,
@@ -131,7 +131,7 @@ pub(in crate::hub) struct StreamCopy {
 }
 
 /// Where whose stream goes.
-type CopyReceiver = (SocketAddr, Service, NodeId);
+pub(super) type CopyReceiver = (SocketAddr, Service, NodeId);
 
 impl StreamCopy {
     fn receiver(&self) -> Option<CopyReceiver> {

@@ -88,7 +88,7 @@ impl ReflectionState {
             core.remotes.connections_of(hub).iter().filter_map(|connection| core.remotes.connections.get(connection));
         let hosts: Vec<_> =
             connections.filter_map(|connection| connection.address.primary()).map(|at: SocketAddr| at.ip()).collect();
-        let ReflectionState { sent, reservations, .. } = self;
+        let Self { sent, reservations, .. } = self;
         let mut receivers = sent.iter().copied().chain(reservations.receivers());
         receivers.any(|(to, what, of)| (what, of) == (service, provider) && hosts.contains(&to.ip()))
     }

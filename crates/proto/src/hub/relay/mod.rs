@@ -133,7 +133,7 @@ impl Relays {
         if stops {
             self.end_relay(core, id, None, None);
             if side == Side::Requester {
-                self.tell(RelayNotice::Stopped(RequestKey { requester: from.node, id: header.id }));
+                self.push_notice(RelayNotice::Stopped(RequestKey { requester: from.node, id: header.id }));
             }
         }
         true
@@ -156,7 +156,7 @@ impl Relays {
         };
         core.events.push_back(HubEvent::Refused { node, what: "it sends more than it may" });
         if side == Side::Provider {
-            self.tell(RelayNotice::Overrun { provider });
+            self.push_notice(RelayNotice::Overrun { provider });
             return self.end_relay(core, id, Some(Reason::Unreachable), Some(Reason::Protocol));
         }
         self.end_relay(core, id, Some(Reason::Protocol), Some(Reason::Unreachable));
@@ -174,7 +174,7 @@ impl Relays {
     fn lose_provider(&mut self, core: &mut HubCore, id: RequestId) {
         let Some(key) = self.key(id) else { return };
         self.end_relay(core, id, None, None);
-        self.tell(RelayNotice::ProviderLost { key, relay: id });
+        self.push_notice(RelayNotice::ProviderLost { key, relay: id });
     }
 
     /// Ends a flow and says why to the sides that are to hear it.

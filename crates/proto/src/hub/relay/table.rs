@@ -99,7 +99,7 @@ impl Relays {
         self.notices.pop_front()
     }
 
-    pub(super) fn tell(&mut self, notice: RelayNotice) {
+    pub(super) fn push_notice(&mut self, notice: RelayNotice) {
         self.notices.push_back(notice);
     }
 

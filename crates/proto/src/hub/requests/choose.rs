@@ -9,7 +9,7 @@ use crate::block::BlockService;
 use crate::directory::{DirectoryQuery, Rank};
 use crate::grid::Area;
 use crate::hub::core::HubCore;
-use crate::hub::requests::{RequestEffect, RequestView, Requests};
+use crate::hub::requests::{RequestEffect, RequestView, Requests, WantedLookup};
 use crate::hub::route::RoutePlan;
 use crate::ids::NodeId;
 use crate::scope::Scope;
@@ -51,7 +51,13 @@ impl Requests {
             let waiter = Waiter::Request { key, query };
             let query = DirectoryQuery { area, ..query };
             let patience = left * 3 / 4;
-            return self.effects.push_back(RequestEffect::Lookup { query, plan, waiter, patience });
+            return self.effects.push_back(RequestEffect::Lookup(Box::new(WantedLookup {
+                key,
+                query,
+                plan,
+                waiter,
+                patience,
+            })));
         }
         let choices = |ranks: Vec<Rank>| {
             ranks.iter().map(|rank| self.choice(core, view, key, rank.node())).collect::<Vec<RequestTarget>>()

@@ -78,7 +78,17 @@ pub(super) enum RequestEffect {
     /// Nobody has the service in this cell.
     NothingIn(Service, Cell),
     /// Other hubs are to be asked for a request.
-    Lookup { query: DirectoryQuery, plan: RoutePlan, waiter: Waiter, patience: Duration },
+    Lookup(Box<WantedLookup>),
+}
+
+/// A lookup at other hubs for a request.
+#[derive(Debug)]
+pub(super) struct WantedLookup {
+    pub(super) key: RequestKey,
+    pub(super) query: DirectoryQuery,
+    pub(super) plan: RoutePlan,
+    pub(super) waiter: Waiter,
+    pub(super) patience: Duration,
 }
 
 /// What requests read of other parts.

@@ -84,14 +84,10 @@ pub(in crate::hub) struct PassedRequest {
 }
 
 impl PassedRequest {
-    /// # Errors
-    /// Gives back a request that has no hub's instruction.
-    #[expect(clippy::result_large_err, reason = "it is another kind of request, not an error to pass on")]
-    pub(in crate::hub) fn new(mut request: Request) -> Result<Self, Request> {
-        match request.route.take() {
-            Some(Route { requester, reply_to, hop: Some(hop) }) => Ok(Self { request, requester, reply_to, hop }),
-            route => Err(Request { route, ..request }),
-        }
+    /// `None` if it has no hub's instruction.
+    pub(in crate::hub) fn new(mut request: Request) -> Option<Self> {
+        let Route { requester, reply_to, hop } = request.route.take()?;
+        Some(Self { request, requester, reply_to, hop: hop? })
     }
 }
 
