@@ -122,7 +122,7 @@ pub(super) struct ReflectionState {
 
 /// A copy that somebody wants.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::hub) struct StreamCopy {
+pub(super) struct StreamCopy {
     to: SocketAddr,
     kind: DownstreamKind,
     service: Service,
