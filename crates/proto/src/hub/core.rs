@@ -1,5 +1,6 @@
 //! State that all parts of a hub share: time, connections, other hubs, limits, and what waits to leave.
 
+use bytes::Bytes;
 use std::collections::VecDeque;
 
 use super::mesh::Mesh;
@@ -15,7 +16,7 @@ use crate::service::Role;
 use crate::time::Time;
 use crate::timers::Timers;
 use crate::wall::WallClock;
-use crate::wire::Message;
+use crate::wire::{Hello, Message, ProbeMessage};
 
 /// Each part gets it by reference when it is called.
 #[derive(Debug)]
@@ -115,6 +116,24 @@ impl HubCore {
     pub(super) fn send(&mut self, connection: ConnectionId, channel: Channel, traffic: Traffic, message: &Message) {
         let (delivery, message) = (Delivery::CONTROL, message.encode());
         self.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
+    }
+
+    /// Sends a datagram about a request or a lookup.
+    pub(super) fn send_answer(&mut self, connection: ConnectionId, message: &Message) {
+        self.send(connection, Channel::Datagram, Traffic::Lookup, message);
+    }
+
+    /// Sends the encoded answer to a lookup.
+    pub(super) fn send_encoded(&mut self, connection: ConnectionId, message: Bytes) {
+        let (channel, delivery, traffic) = (Channel::Datagram, Delivery::CONTROL, Traffic::Lookup);
+        self.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
+    }
+
+    /// Tells a remote which version this hub speaks.
+    pub(super) fn greet(&mut self, connection: ConnectionId) {
+        let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
+        let hello = Message::Probe(ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN }));
+        self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, &hello);
     }
 
     pub(super) fn refused(&mut self, node: NodeId, what: &'static str) {

@@ -79,7 +79,7 @@ impl Hub {
     fn decline_unread(&mut self, from: Sender, bytes: &Bytes, reason: Reason) {
         let Some(id) = Message::unsupported_request_id(bytes).filter(|_| from.role == Role::Node) else { return };
         let decline = RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester: None });
-        self.core.send(from.connection, Channel::Datagram, Traffic::Lookup, &Message::Request(decline));
+        self.core.send_answer(from.connection, &Message::Request(decline));
     }
 
     /// Skips a message of a later version, and tells of the first one. A request is

@@ -14,7 +14,6 @@ use super::summaries::Summaries;
 use crate::directory::{Directory, DirectoryQuery, Hit, Rank};
 use crate::grid::Area;
 use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::machine::{Channel, Traffic};
 use crate::scope::Scope;
 use crate::service::Service;
 use crate::wire::{Candidate, Coverage, DirectoryMessage, LookupResult, Message, Request, RequestMode};
@@ -46,12 +45,7 @@ impl Registry {
         let hits = self.search_within(core, scope, query);
         let found = self.merged(core, hits, (connection, id), query, remote, coverage);
         core.count_listed(query.service, found.candidates.len());
-        core.send(
-            connection,
-            Channel::Datagram,
-            Traffic::Lookup,
-            &Message::Directory(DirectoryMessage::LookupResult(found)),
-        );
+        core.send_answer(connection, &Message::Directory(DirectoryMessage::LookupResult(found)));
     }
 
     /// What this hub and others have, the best first.
@@ -88,12 +82,7 @@ impl Registry {
     ) {
         let hits = self.search(core, query);
         let found = self.merged(core, hits, (connection, id), query, remote, coverage);
-        core.send(
-            connection,
-            Channel::Datagram,
-            Traffic::Lookup,
-            &Message::Directory(DirectoryMessage::LookupResult(found)),
-        );
+        core.send_answer(connection, &Message::Directory(DirectoryMessage::LookupResult(found)));
     }
 
     /// Whether anything in the directory fits.

@@ -85,7 +85,7 @@ use crate::random::SplitMix64;
 use crate::service::{Role, Service};
 use crate::time::Time;
 use crate::wall::WallClock;
-use crate::wire::{Candidate, Hello, Message, ProbeMessage, RegistrationMessage};
+use crate::wire::{Candidate, Message, RegistrationMessage};
 
 pub use api::{HubCommand, HubEvent};
 pub use config::{HubConfig, HubKind, Limits};
@@ -242,13 +242,7 @@ impl Hub {
         let (node, role) = (remote.node, remote.role);
         let first = self.core.remotes.add_connection(now, connection, remote.clone(), address.clone(), rtt);
         self.registry.directory.mark_heard(now, node);
-        let clock_s = self.core.wall_clock.map(|clock| clock.unix_s(now));
-        self.core.send(
-            connection,
-            Channel::Reliable { flow: 0 },
-            Traffic::Join,
-            &Message::Probe(ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN })),
-        );
+        self.core.greet(connection);
         if let Some(spare) = self.core.remotes.excess_connection(node, connection) {
             self.close(spare, "one connection too many");
         }

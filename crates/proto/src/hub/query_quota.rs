@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::core::HubCore;
 use super::{HubLimit, Sender};
-use crate::machine::{Channel, Traffic};
 use crate::wire::{Decline, DirectoryMessage, Message, Reason, RequestMessage, RequestMode};
 
 /// So many records are looked at for the price of one question more.
@@ -67,12 +66,7 @@ impl HubCore {
         let retry_after = wait.max(SHORTEST_RETRY).as_millis();
         let retry_after_ms = Some(u32::try_from(retry_after).unwrap_or(u32::MAX));
         let decline = Decline { id, reason: Reason::TooMany, retry_after_ms, requester };
-        self.send(
-            from.connection,
-            Channel::Datagram,
-            Traffic::Lookup,
-            &Message::Request(RequestMessage::Decline(decline)),
-        );
+        self.send_answer(from.connection, &Message::Request(RequestMessage::Decline(decline)));
     }
 
     /// Charges a remote for what was looked at for a question.

@@ -10,11 +10,9 @@ use super::requests::{PassedRequest, RequestEffect, RequestView, Requests, Wante
 use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{Hub, Sender};
-use crate::delivery::Delivery;
 use crate::directory::{DirectoryQuery, SearchPurpose};
 use crate::grid::Cell;
 use crate::ids::{NodeId, RequestId};
-use crate::machine::{Channel, Traffic, Transmit};
 use crate::wire::{
     Coverage, Decline, DirectoryMessage, FlowMessage, HopAction, HubLookup, LookupResult, MAX_CANDIDATES, Message,
     Reason, Request, RequestMessage, RouteDirection,
@@ -145,28 +143,21 @@ impl Hub {
     }
 
     pub(super) fn answer_lookup(&mut self, from: Sender, request: &Request) {
-        let names = request.spec.provider;
+        let (names, scope, asked) = (request.spec.provider, request.spec.scope, (from.connection, request.id));
         let query = DirectoryQuery {
             aim: SearchPurpose::List,
             names,
             ..self.registry.records().query(from.node, request, DEFAULT_LISTED)
         };
-        let mut hits = self.registry.search_within(&mut self.core, request.spec.scope, &query);
-        let plan = RoutePlan::from_scope(request.spec.scope);
+        let mut hits = self.registry.search_within(&mut self.core, scope, &query);
+        let plan = RoutePlan::from_scope(scope);
         let area =
             plan.and_then(|plan| Some((self.summaries.hub_lookup_area(&mut self.core, request, &query, &hits)?, plan)));
         let cached =
             area.map(|_| self.registry.cached_for(&mut self.core, request.spec.area, &query)).unwrap_or_default();
         if !cached.is_empty() {
             let coverage = self.core.coverage(Coverage::FirstMatch);
-            let scope = request.spec.scope;
-            self.registry.answer_merged_lookup(
-                &mut self.core,
-                (from.connection, request.id),
-                (&query, scope),
-                &cached,
-                coverage,
-            );
+            self.registry.answer_merged_lookup(&mut self.core, asked, (&query, scope), &cached, coverage);
         } else if let Some((area, plan)) = area {
             let waiter = Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query };
             let patience = self.core.time_to_answer(from.connection, request.deadline_ms);
@@ -179,26 +170,12 @@ impl Hub {
             let coverage = self.core.coverage(if are_first { Coverage::FirstMatch } else { Coverage::Complete });
             if names.is_some() {
                 self.registry.hits = hits;
-                let scope = request.spec.scope;
-                return self.registry.answer_merged_lookup(
-                    &mut self.core,
-                    (from.connection, request.id),
-                    (&query, scope),
-                    &[],
-                    coverage,
-                );
+                return self.registry.answer_merged_lookup(&mut self.core, asked, (&query, scope), &[], coverage);
             }
             self.core.count_listed(query.service, hits.len());
-            let message =
-                encode_found(&self.registry.directory, request.id, &hits, coverage, self.core.is_here(from.connection));
-            let (channel, delivery, traffic) = (Channel::Datagram, Delivery::CONTROL, Traffic::Lookup);
-            self.core.out.push_back(Transmit::Message {
-                connection: from.connection,
-                channel,
-                delivery,
-                traffic,
-                message,
-            });
+            let is_here = self.core.is_here(from.connection);
+            let message = encode_found(&self.registry.directory, request.id, &hits, coverage, is_here);
+            self.core.send_encoded(from.connection, message);
         }
         hits.clear();
         self.registry.hits = hits;
@@ -230,10 +207,8 @@ impl Hub {
             let coverage = self.core.coverage(reach);
             return self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], coverage);
         }
-        self.core.send(
+        self.core.send_answer(
             connection,
-            Channel::Datagram,
-            Traffic::Lookup,
             &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
         );
         let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));

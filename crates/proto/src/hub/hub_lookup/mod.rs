@@ -21,7 +21,6 @@ use crate::directory::DirectoryQuery;
 use crate::grid::Area;
 use crate::hub::core::HubCore;
 use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::machine::{Channel, Traffic};
 use crate::node_selector::NodeSelector;
 use crate::scope::Scope;
 use crate::service::Service;
@@ -273,12 +272,7 @@ impl HubLookups {
         let count = u8::try_from(count).unwrap_or(u8::MAX);
         let seek =
             HubLookup { id, service, area, count, direction: Some(way), timeout_ms: Some(left), selector: names };
-        core.send(
-            connection,
-            Channel::Datagram,
-            Traffic::Lookup,
-            &Message::Directory(DirectoryMessage::HubLookup(seek)),
-        );
+        core.send_answer(connection, &Message::Directory(DirectoryMessage::HubLookup(seek)));
     }
 
     /// A hub says that it is searching. False if nobody waits for it.

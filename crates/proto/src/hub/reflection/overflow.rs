@@ -14,7 +14,6 @@ use crate::hub::Sender;
 use crate::hub::core::HubCore;
 use crate::hub::requests::{RequestKey, RequestTarget, RequestView, Requests};
 use crate::ids::NodeId;
-use crate::machine::{Channel, Traffic};
 use crate::reflection::DownstreamKind;
 use crate::service::Service;
 use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RequestMessage, RouteDirection};
@@ -169,7 +168,7 @@ impl Requests {
             return true;
         }
         let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
-        core.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
+        core.send_answer(from.connection, &taken);
         if let Some((hub, provider)) = is_awaited {
             let reflect = CopyTarget { to: core.seen_from(reflect.to, from.connection), ..reflect };
             self.table.set_overflow(key, Some(Overflow { hub, provider, reflect }));
@@ -224,12 +223,7 @@ impl HubCore {
     fn cancel_overflow(&mut self, key: RequestKey, hub: NodeId, reason: Reason) {
         let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.requester) };
         if let Some(connection) = self.connection_to(hub) {
-            self.send(
-                connection,
-                Channel::Datagram,
-                Traffic::Lookup,
-                &Message::Request(RequestMessage::Decline(decline)),
-            );
+            self.send_answer(connection, &Message::Request(RequestMessage::Decline(decline)));
         }
     }
 }

@@ -307,7 +307,7 @@ impl HubCore {
         self.report_declined(connection, request, reason);
         let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
         let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
-        self.send(connection, Channel::Datagram, Traffic::Lookup, &Message::Request(RequestMessage::Decline(decline)));
+        self.send_answer(connection, &Message::Request(RequestMessage::Decline(decline)));
     }
 }
 

@@ -46,18 +46,11 @@ impl Requests {
         let (plan, area_asked) = (RoutePlan::from_scope(scope), area);
         let area = plan.and_then(|plan| Some((self.area_to_search(core, area, &query, free.first())?, plan)));
         if let Some((area, plan)) = area {
-            // What is left then is for handing it on.
-            let left = self.table.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now));
             let waiter = Waiter::Request { key, query };
-            let query = DirectoryQuery { area, ..query };
-            let patience = left * 3 / 4;
-            return self.effects.push_back(RequestEffect::Lookup(Box::new(WantedLookup {
-                key,
-                query,
-                plan,
-                waiter,
-                patience,
-            })));
+            // What is left then is for handing it on.
+            let patience = self.table.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now)) * 3 / 4;
+            let wanted = WantedLookup { key, query: DirectoryQuery { area, ..query }, plan, waiter, patience };
+            return self.effects.push_back(RequestEffect::Lookup(Box::new(wanted)));
         }
         let choices = |ranks: Vec<Rank>| {
             ranks.iter().map(|rank| self.choice(core, view, key, rank.node())).collect::<Vec<RequestTarget>>()

@@ -14,6 +14,7 @@ use crate::hub::route::HOPS;
 use crate::hub::{RequestOutcome, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
+use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{HopAction, HubHop, Message, ProbeMessage, Reason, Request, RequestMessage, Route, RouteDirection};
 
@@ -74,16 +75,7 @@ impl Requests {
                 None
             }
         };
-        match choice {
-            RequestTarget::Node(node) => {
-                let is_call = self.table.get(key).is_some_and(RoutedRequest::is_connect);
-                if !is_call && !self.joins_reflected(key, node) {
-                    self.effects.push_back(RequestEffect::Asked { node, service });
-                }
-                core.counters.forwards += 1;
-            }
-            RequestTarget::Hub { .. } => core.counters.requests_routed += 1,
-        }
+        self.count_handed(core, key, choice, service);
         self.send_on(core, key, connection, choice, relay, reply_to);
         let hop_due = core.hop_due(connection, choice);
         let (repeated, accepted) = (false, false);
@@ -99,6 +91,20 @@ impl Requests {
         }
         self.report_handed(core, key, choice, relay.is_some());
         Ok(())
+    }
+
+    /// A provider is asked, or another hub.
+    fn count_handed(&mut self, core: &mut HubCore, key: RequestKey, choice: RequestTarget, service: Service) {
+        match choice {
+            RequestTarget::Node(node) => {
+                let is_call = self.table.get(key).is_some_and(RoutedRequest::is_connect);
+                if !is_call && !self.joins_reflected(key, node) {
+                    self.effects.push_back(RequestEffect::Asked { node, service });
+                }
+                core.counters.forwards += 1;
+            }
+            RequestTarget::Hub { .. } => core.counters.requests_routed += 1,
+        }
     }
 
     /// What was tried is in vain: goes on to the next one.
@@ -175,7 +181,7 @@ impl Requests {
             copy_target: core.copy_onward(asked, relay.is_some()),
             connect_to: asked.connect_to,
         }));
-        core.send(connection, Channel::Datagram, Traffic::Lookup, &message);
+        core.send_answer(connection, &message);
     }
 
     /// The provider has no connection of a wanted transport: dials it, if its record

@@ -13,7 +13,6 @@ use crate::hub::core::HubCore;
 use crate::hub::records::Records;
 use crate::hub::requests::{RequestView, Requests};
 use crate::ids::NodeId;
-use crate::machine::{Channel, Traffic};
 use crate::scope::Scope;
 use crate::time::Time;
 use crate::wire::{Message, Reason, RequestMessage};
@@ -52,10 +51,8 @@ impl Requests {
     /// Tells the requester that its request is taken care of.
     pub(super) fn send_pending(&mut self, core: &mut HubCore, key: RequestKey) {
         let Some(connection) = self.table.get(key).map(|asked| asked.connection) else { return };
-        core.send(
+        core.send_answer(
             connection,
-            Channel::Datagram,
-            Traffic::Lookup,
             &Message::Request(RequestMessage::Pending { id: key.id, requester: None, provider: None }),
         );
     }

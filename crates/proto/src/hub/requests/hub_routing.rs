@@ -12,7 +12,6 @@ use crate::hub::requests::{RequestView, Requests};
 use crate::hub::route::RoutePlan;
 use crate::hub::tree::Relation;
 use crate::ids::{NodeId, RequestId};
-use crate::machine::{Channel, Traffic};
 use crate::scope::Scope;
 use crate::wire::{Decline, HubHop, Message, Reason, RequestMessage, RouteDirection};
 
@@ -33,7 +32,7 @@ impl Requests {
         let decline =
             |reason| Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester }));
         if !self.is_valid_target(core, view, from, &passed.request, hop) {
-            return core.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(Reason::NotAllowed));
+            return core.send_answer(from.connection, &decline(Reason::NotAllowed));
         }
         if self.serve_overflow_hub(core, view, from, key, &passed.request) {
             return;
@@ -58,9 +57,9 @@ impl Requests {
             (!self.admit(core, from.node)).then_some(Reason::TooMany)
         };
         if let Some(reason) = reason {
-            return core.send(from.connection, Channel::Datagram, Traffic::Lookup, &decline(reason));
+            return core.send_answer(from.connection, &decline(reason));
         }
-        core.send(from.connection, Channel::Datagram, Traffic::Lookup, &taken);
+        core.send_answer(from.connection, &taken);
         self.begin_passed(core, view, key, from, passed);
     }
 
@@ -177,27 +176,13 @@ impl Requests {
         {
             // It has gone round, or a second hub of the requester's asks here:
             // what this hub has for it, it has found already.
-            let (id, requester) = (key.id, Some(key.requester));
-            let decline = Decline { id, reason: Reason::NotFound, retry_after_ms: None, requester };
-            return core.send(
-                from.connection,
-                Channel::Datagram,
-                Traffic::Lookup,
-                &Message::Request(RequestMessage::Decline(decline)),
-            );
+            return refuse_duplicate(core, from, key, Reason::NotFound);
         }
         if !same && !of_node && !self.admit_of(core, from.node) {
-            let (id, requester) = (key.id, Some(key.requester));
-            let decline = Decline { id, reason: Reason::TooMany, retry_after_ms: None, requester };
-            return core.send(
-                from.connection,
-                Channel::Datagram,
-                Traffic::Lookup,
-                &Message::Request(RequestMessage::Decline(decline)),
-            );
+            return refuse_duplicate(core, from, key, Reason::TooMany);
         }
         if !refused {
-            core.send(from.connection, Channel::Datagram, Traffic::Lookup, taken);
+            core.send_answer(from.connection, taken);
         }
         if !same && !of_node {
             self.change_requesting_hub(core, key, from);
@@ -259,7 +244,7 @@ impl Requests {
         };
         let (connection, requester) = (asked.connection, asked.named_requester());
         let found = Message::Request(RequestMessage::RequestAck { id: key.id, requester, provider: Some(provider) });
-        core.send(connection, Channel::Datagram, Traffic::Lookup, &found);
+        core.send_answer(connection, &found);
     }
 
     /// A hub's last connection is gone. Success is silent, so what it has taken is
@@ -275,4 +260,10 @@ impl Requests {
             self.advance(core, view, key);
         }
     }
+}
+
+/// Declines what a second hub passes on of a request that is here already.
+fn refuse_duplicate(core: &mut HubCore, from: Sender, key: RequestKey, reason: Reason) {
+    let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.requester) };
+    core.send_answer(from.connection, &Message::Request(RequestMessage::Decline(decline)));
 }

@@ -114,12 +114,7 @@ impl HubCore {
         if request.spec.trace {
             let hop = self.own_hop(HopAction::Exhausted, Some(reason));
             let traced = HopReport { id: request.id, requester: None, hop };
-            self.send(
-                connection,
-                Channel::Datagram,
-                Traffic::Lookup,
-                &Message::Request(RequestMessage::HopReport(traced)),
-            );
+            self.send_answer(connection, &Message::Request(RequestMessage::HopReport(traced)));
         }
     }
 

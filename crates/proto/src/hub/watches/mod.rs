@@ -156,12 +156,7 @@ impl WatchTable {
         self.unwatch(core, from.node, watch.id);
         if !self.admit_watch(core, from) {
             let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
-            return core.send(
-                from.connection,
-                Channel::Datagram,
-                Traffic::Lookup,
-                &Message::Request(RequestMessage::Decline(decline)),
-            );
+            return core.send_answer(from.connection, &Message::Request(RequestMessage::Decline(decline)));
         }
         let Watch { services, area, .. } = watch;
         let names = watch.names.unwrap_or(false);
