@@ -34,7 +34,7 @@ impl Hub {
             self.registry.directory.mark_heard(now, from.node);
         }
         self.core.remotes.record_heard(from.node, bytes.len());
-        if self.with_requests(|requests, core, view| requests.pass_data(core, view, from, bytes)) {
+        if self.with_requests(|requests, turn| requests.pass_data(turn, from, bytes)) {
             return;
         }
         let sender = if from.role.is_hub() { Party::Hub } else { Party::Node };

@@ -267,7 +267,7 @@ impl Hub {
         let now = self.core.now;
         let Some(LostConnection { node, role, last }) = self.core.remotes.down(connection) else { return };
         self.registry.replicas.close_receiver(node, connection, last);
-        self.with_requests(|requests, core, view| requests.lose_connection(core, view, node, connection));
+        self.with_requests(|requests, turn| requests.lose_connection(turn, node, connection));
         if !last {
             self.watches.move_watches(&mut self.core, node, connection);
             if role == Role::SuperNode {
@@ -307,7 +307,7 @@ impl Hub {
         self.core.lose_hub(node, stayed, reason);
         self.summaries.summaries_lost_hub(&mut self.core, node);
         self.summaries.reset_summary_outboxes(&mut self.core);
-        self.with_requests(|requests, core, view| requests.requests_lost_hub(core, view, node));
+        self.with_requests(|requests, turn| requests.requests_lost_hub(turn, node));
         self.members.on_hub_disconnected(&mut self.core, node);
         self.replication.standby_dial_failed(&mut self.core, node);
         self.hub_lookups.drop_silent_hub(&mut self.core, node);
@@ -333,7 +333,7 @@ impl Hub {
             Some(DialPurpose::Provider { node, waiting, .. }) => {
                 for key in waiting {
                     let is_reached = reached.is_some();
-                    self.with_requests(|requests, core, view| requests.dialled_for(core, view, key, node, is_reached));
+                    self.with_requests(|requests, turn| requests.dialled_for(turn, key, node, is_reached));
                 }
             }
             Some(DialPurpose::Hub(_)) | None => {}
@@ -461,7 +461,7 @@ impl Hub {
         match timer {
             HubTimer::Lease => self.expire_leases(),
             HubTimer::CachedRecord => registry.expire_cached(core),
-            HubTimer::Request => self.with_requests(|requests, core, view| requests.expire_requests(core, view)),
+            HubTimer::Request => self.with_requests(|requests, turn| requests.expire_requests(turn)),
             HubTimer::Relay => requests.relays.expire_relays(core),
             HubTimer::HubLookup => {
                 hub_lookups.expire_hub_lookups(core);

@@ -3,10 +3,9 @@
 //! A request came: the registry names providers, the requests remember it and hand it on, and other hubs are asked
 //! for what is not here. A lookup is answered from the registry, or with what other hubs have said.
 
-use super::core::HubCore;
 use super::hub_lookup::{ConcludedLookup, Waiter};
 use super::lookup::encode_found;
-use super::requests::{PassedRequest, RequestEffect, RequestView, Requests, WantedLookup};
+use super::requests::{PassedRequest, RequestEffect, RequestTurn, RequestView, Requests, WantedLookup};
 use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{Hub, Sender};
@@ -27,12 +26,12 @@ impl Hub {
         match message {
             RequestMessage::Request(request) => self.on_request(from, request),
             RequestMessage::Accept(accept) => {
-                self.with_requests(|requests, core, view| requests.handle_accept(core, view, from, accept));
+                self.with_requests(|requests, turn| requests.handle_accept(turn, from, accept));
             }
             RequestMessage::Decline(decline) => self.on_decline(from, &decline),
-            RequestMessage::Pending { id, requester, provider } => self.with_requests(|requests, core, view| {
-                requests.handle_pending(core, view, from, (id, requester), provider)
-            }),
+            RequestMessage::Pending { id, requester, provider } => {
+                self.with_requests(|requests, turn| requests.handle_pending(turn, from, (id, requester), provider))
+            }
             RequestMessage::RequestAck { id, requester, provider } => {
                 self.on_request_taken(from, (id, requester), provider);
             }
@@ -47,16 +46,16 @@ impl Hub {
     fn on_request(&mut self, from: Sender, request: Request) {
         if request.hop().is_some() {
             let Some(passed) = PassedRequest::new(request) else { return };
-            return self.with_requests(|requests, core, view| requests.handle_passed_request(core, view, from, passed));
+            return self.with_requests(|requests, turn| requests.handle_passed_request(turn, from, passed));
         }
-        let lookup = self.with_requests(|requests, core, view| requests.request(core, view, from, request));
+        let lookup = self.with_requests(|requests, turn| requests.request(turn, from, request));
         if let Some(lookup) = lookup {
             self.answer_lookup(from, &lookup);
         }
     }
 
     fn on_decline(&mut self, from: Sender, decline: &Decline) {
-        let is_awaited = self.with_requests(|requests, core, view| requests.handle_decline(core, view, from, decline))
+        let is_awaited = self.with_requests(|requests, turn| requests.handle_decline(turn, from, decline))
             || decline.requester.is_none() && self.watches.watch_refused(&mut self.core, from.node, decline.id);
         self.core.counters.stray += u64::from(!is_awaited);
     }
@@ -67,10 +66,9 @@ impl Hub {
         (id, requester): (RequestId, Option<NodeId>),
         provider: Option<NodeId>,
     ) {
-        let is_awaited = self.with_requests(|requests, core, view| {
-            requests.handle_request_ack(core, view, from, (id, requester), provider)
-        }) || requester.is_none()
-            && self.hub_lookups.confirm_hub_lookup(&mut self.core, from.node, id);
+        let is_awaited = self
+            .with_requests(|requests, turn| requests.handle_request_ack(turn, from, (id, requester), provider))
+            || requester.is_none() && self.hub_lookups.confirm_hub_lookup(&mut self.core, from.node, id);
         self.core.counters.stray += u64::from(!is_awaited);
     }
 
@@ -90,17 +88,14 @@ impl Hub {
     /// A node has come that may be what held requests wait for.
     pub(super) fn serve_held(&mut self, node: NodeId) {
         for key in self.requests.held_for(self.registry.records(), node) {
-            self.with_requests(|requests, core, view| requests.retry_held(core, view, key));
+            self.with_requests(|requests, turn| requests.retry_held(turn, key));
         }
     }
 
     /// Has the requests decide something, and other parts hear what it means to them.
-    pub(super) fn with_requests<T>(
-        &mut self,
-        decide: impl FnOnce(&mut Requests, &mut HubCore, RequestView<'_>) -> T,
-    ) -> T {
+    pub(super) fn with_requests<T>(&mut self, decide: impl FnOnce(&mut Requests, &mut RequestTurn<'_>) -> T) -> T {
         let view = RequestView::new(&self.registry, &self.summaries, &self.members);
-        let decided = decide(&mut self.requests, &mut self.core, view);
+        let decided = decide(&mut self.requests, &mut RequestTurn { core: &mut self.core, view });
         self.apply_request_effects();
         decided
     }
@@ -252,9 +247,7 @@ impl Hub {
                         self.registry.answer_merged_lookup(&mut self.core, asked, wanted, &found, coverage);
                     }
                     Waiter::Request { key, query } => {
-                        self.with_requests(|requests, core, view| {
-                            requests.choose(core, view, key, &query, &found, coverage)
-                        });
+                        self.with_requests(|requests, turn| requests.choose(turn, key, &query, &found, coverage));
                     }
                     Waiter::Hub { connection, id, query, .. } => {
                         self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &found, coverage);

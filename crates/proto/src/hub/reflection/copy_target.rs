@@ -6,22 +6,16 @@ use crate::address::Address;
 use crate::address_filter;
 use crate::hub::Sender;
 use crate::hub::core::HubCore;
-use crate::hub::requests::{RequestView, Requests};
+use crate::hub::requests::{RequestTurn, RequestView, Requests};
 use crate::hub::route::HOPS;
 use crate::ids::NodeId;
 use crate::wire::{HubHop, Request};
 
 impl Requests {
     /// Whether a node asks for no copy, or for one at a host of its own.
-    pub(in crate::hub) fn targets_own_host(
-        &self,
-        core: &HubCore,
-        view: RequestView<'_>,
-        from: Sender,
-        request: &Request,
-    ) -> bool {
+    pub(in crate::hub) fn targets_own_host(&self, turn: &RequestTurn<'_>, from: Sender, request: &Request) -> bool {
         request.copy_target.is_none_or(|reflect| {
-            core.is_allowed_destination(from, reflect.to) && self.is_host_of(core, view, from, reflect.to)
+            turn.core.is_allowed_destination(from, reflect.to) && self.is_host_of(turn, from, reflect.to)
         })
     }
 
@@ -30,34 +24,29 @@ impl Requests {
     /// address is its own.
     pub(in crate::hub) fn is_valid_target(
         &self,
-        core: &HubCore,
-        view: RequestView<'_>,
+        turn: &RequestTurn<'_>,
         from: Sender,
         request: &Request,
         hop: HubHop,
     ) -> bool {
         let Some(reflect) = request.copy_target else { return true };
         let is_own = reflect.hops > 0 && reflect.hops >= HOPS.saturating_sub(hop.hops_left);
-        core.is_allowed_destination(from, reflect.to) && (!is_own || self.is_host_of(core, view, from, reflect.to))
+        turn.core.is_allowed_destination(from, reflect.to) && (!is_own || self.is_host_of(turn, from, reflect.to))
     }
 
     /// Whether the remote that asks is at this host: it is seen there over one of its connections, or
     /// says so in its record. One that is unspecified is where it is seen.
-    pub(in crate::hub) fn is_host_of(
-        &self,
-        core: &HubCore,
-        view: RequestView<'_>,
-        from: Sender,
-        to: SocketAddr,
-    ) -> bool {
-        let host = core.seen_from(to, from.connection).ip().to_canonical();
-        let connections = core
+    pub(in crate::hub) fn is_host_of(&self, turn: &RequestTurn<'_>, from: Sender, to: SocketAddr) -> bool {
+        let host = turn.core.seen_from(to, from.connection).ip().to_canonical();
+        let connections = turn
+            .core
             .remotes
             .connections_of(from.node)
             .iter()
-            .filter_map(|connection| core.remotes.connections.get(connection));
+            .filter_map(|connection| turn.core.remotes.connections.get(connection));
         let mut seen = connections.flat_map(|connection| &connection.address.hosts);
-        seen.any(|seen| seen.to_canonical() == host) || self.named_hosts(view, from.node).any(|named| named == host)
+        seen.any(|seen| seen.to_canonical() == host)
+            || self.named_hosts(turn.view, from.node).any(|named| named == host)
     }
 
     /// The hosts at which a node or a hub says that it is.

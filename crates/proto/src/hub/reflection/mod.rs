@@ -29,7 +29,7 @@ use super::HubEvent;
 use super::requests::{RequestKey, RequestTarget, RoutedRequest};
 use crate::grid::{Area, Cell};
 use crate::hub::core::HubCore;
-use crate::hub::requests::{RequestView, Requests};
+use crate::hub::requests::{RequestTurn, Requests};
 use crate::ids::{ConnectionId, NodeId};
 use crate::random::{RootSecret, SecretRng};
 use crate::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
@@ -237,27 +237,27 @@ impl Requests {
     /// if this hub is one that reflects it. On an error there is no room.
     pub(in crate::hub) fn grant_copy(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         choice: RequestTarget,
     ) -> Result<(), Reason> {
-        self.forget_overflow(core, key, choice);
+        self.forget_overflow(turn.core, key, choice);
         let Some(asked) = self.table.get(key) else { return Ok(()) };
-        let Some(reflect) = asked.copy_wanted().filter(|reflect| core.reflects(asked, *reflect, choice)) else {
+        let Some(reflect) = asked.copy_wanted().filter(|reflect| turn.core.reflects(asked, *reflect, choice)) else {
             self.table.set_granted(key, None);
             self.reflection.release(key);
             return Ok(());
         };
         let (provider, requester) = (choice.provider().or(asked.named_provider()), asked.requester);
-        let (to, kind, service) = (core.seen_from(reflect.to, asked.connection), kind_of(reflect), asked.spec.service);
+        let (to, kind, service) =
+            (turn.core.seen_from(reflect.to, asked.connection), kind_of(reflect), asked.spec.service);
         if asked.granted.is_none() {
             let copy = StreamCopy { to, kind, service, provider };
-            if self.try_overflow(core, view, key, choice, &copy)? {
+            if self.try_overflow(turn, key, choice, &copy)? {
                 self.reflection.release(key);
                 return Ok(());
             }
-            self.reflection.admit_copy(core, key, requester, copy)?;
+            self.reflection.admit_copy(turn.core, key, requester, copy)?;
         }
         // Another choice must not be taken for the one before.
         let tag = StreamTag(self.reflection.tags.next_u64());
@@ -275,37 +275,31 @@ impl Requests {
     }
 
     /// Tells the owner of what was granted for a request.
-    pub(in crate::hub) fn tell_grant(&mut self, core: &mut HubCore, view: RequestView<'_>, key: RequestKey) {
-        let now = core.now;
+    pub(in crate::hub) fn tell_grant(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
+        let now = turn.core.now;
         let Some(asked) = self.table.get(key) else { return };
         let (Some(granted), Some(reflect)) = (asked.granted, asked.copy_wanted()) else { return };
         let Granted { tag, provider } = granted;
-        let (to, service) = (core.seen_from(reflect.to, asked.connection), asked.spec.service);
+        let (to, service) = (turn.core.seen_from(reflect.to, asked.connection), asked.spec.service);
         // Without a provider the place could mean another one's stream.
-        let held = provider.map(|node| view.records.get(node).map(|entry| entry.cell()).or(asked.target_cell()));
+        let held = provider.map(|node| turn.view.records.get(node).map(|entry| entry.cell()).or(asked.target_cell()));
         let cell = held.flatten();
-        let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), core.begin(to, reflect, asked.connection));
+        let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), turn.core.begin(to, reflect, asked.connection));
         let grant = ReflectionGrant { tag, to, their_tag, kind, service, cell, provider, begin };
         let requester = asked.requester;
         self.reflection.reservations.renew(now, key, provider);
         if let Some(provider) = provider.filter(|_| kind == DownstreamKind::Subscriber) {
             self.reflection.subscriber_copies.record_copy(now, requester, (to, service, provider));
         }
-        core.events.push_back(HubEvent::Reflect(grant));
+        turn.core.events.push_back(HubEvent::Reflect(grant));
     }
 
     /// Another hub says which provider has a request.
-    pub(in crate::hub) fn found_provider(
-        &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
-        key: RequestKey,
-        provider: NodeId,
-    ) {
+    pub(in crate::hub) fn found_provider(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, provider: NodeId) {
         let Some(granted) = self.table.get(key).and_then(|asked| asked.granted) else { return };
         if granted.provider.is_none() {
             self.table.set_granted(key, Some(Granted { provider: Some(provider), ..granted }));
-            self.tell_grant(core, view, key);
+            self.tell_grant(turn, key);
         }
     }
 }

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use super::{OverflowPolicy, ReflectionConfig, ReflectionState, StreamCopy};
 use crate::hub::Sender;
 use crate::hub::core::HubCore;
-use crate::hub::requests::{RequestKey, RequestTarget, RequestView, Requests};
+use crate::hub::requests::{RequestKey, RequestTarget, RequestTurn, Requests};
 use crate::ids::NodeId;
 use crate::reflection::DownstreamKind;
 use crate::service::Service;
@@ -47,8 +47,9 @@ impl ReflectionState {
 
     /// The room that a hub leaves to subscribers only if no other hub has more: it is for one copy to
     /// each of the others, for a hub that cannot feed them keeps what comes from here to itself.
-    fn feed_reserve_kbps(&self, core: &HubCore, view: RequestView<'_>, kbps: u32) -> u32 {
-        let hubs = core.remotes.hubs().filter(|hub| view.members.room_of(*hub).is_some()).take(MAX_TRIED).count();
+    fn feed_reserve_kbps(&self, turn: &RequestTurn<'_>, kbps: u32) -> u32 {
+        let hubs =
+            turn.core.remotes.hubs().filter(|hub| turn.view.members.room_of(*hub).is_some()).take(MAX_TRIED).count();
         // The last of at least two is one for a hub, which makes many of it.
         kbps.saturating_mul(hubs.max(1) as u32 + 1)
     }
@@ -58,8 +59,7 @@ impl ReflectionState {
     /// room first.
     fn hubs_with_room(
         &self,
-        core: &HubCore,
-        view: RequestView<'_>,
+        turn: &RequestTurn<'_>,
         requester: NodeId,
         service: Service,
         provider: NodeId,
@@ -68,9 +68,9 @@ impl ReflectionState {
         let left = self.left_kbps();
         let can_feed = left >= kbps;
         let mut hubs: Vec<(bool, Reverse<u32>, NodeId)> = Vec::new();
-        for hub in core.remotes.hubs().filter(|hub| *hub != requester) {
-            let Some(room) = view.members.room_of(hub) else { continue };
-            let is_fed = self.is_fed(core, hub, service, provider);
+        for hub in turn.core.remotes.hubs().filter(|hub| *hub != requester) {
+            let Some(room) = turn.view.members.room_of(hub) else { continue };
+            let is_fed = self.is_fed(turn.core, hub, service, provider);
             // A hub that would serve this one only is no gain.
             let least = if is_fed { kbps } else { kbps.saturating_mul(2) };
             if room >= least && (is_fed || can_feed) && (room > left || left < kbps.saturating_mul(2)) {
@@ -100,23 +100,23 @@ impl Requests {
     /// Others are tried before `choice`, with which this hub serves it itself if it can.
     pub(in crate::hub) fn try_overflow(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         choice: RequestTarget,
         copy: &StreamCopy,
     ) -> Result<bool, Reason> {
         let Some(asked) = self.table.get(key) else { return Ok(false) };
         let may_spill = copy.kind == DownstreamKind::Subscriber && !asked.elsewhere && !asked.is_overflow_here();
-        if !may_spill || self.reflection.room(core).is_none() || self.reflection.is_receiver(copy) {
+        if !may_spill || self.reflection.room(turn.core).is_none() || self.reflection.is_receiver(copy) {
             return Ok(false);
         }
         let (kbps, left) = (self.reflection.rate(copy.service, copy.provider), self.reflection.left_kbps());
-        let kept = self.reflection.feed_reserve_kbps(core, view, kbps);
+        let kept = self.reflection.feed_reserve_kbps(turn, kbps);
         let provider = match choice {
             RequestTarget::Node(provider) => provider,
             RequestTarget::Hub { hub, .. } => {
-                let passes_on = left < kbps || left < kept && view.members.room_of(hub).is_some_and(|room| room > left);
+                let passes_on =
+                    left < kbps || left < kept && turn.view.members.room_of(hub).is_some_and(|room| room > left);
                 if passes_on {
                     self.table.send_elsewhere(key, std::iter::empty());
                 }
@@ -126,11 +126,11 @@ impl Requests {
         if left >= kept {
             return Ok(false);
         }
-        let cell = view.records.get(provider).map(|entry| entry.cell()).or(asked.target_cell());
+        let cell = turn.view.records.get(provider).map(|entry| entry.cell()).or(asked.target_cell());
         let (requester, reason) = (asked.remote, asked.reason);
         let named = cell.map(|cell| (provider, cell));
         let back = |hub| RequestTarget::Hub { hub, way: RouteDirection::Overflow, named, silences: 0 };
-        let hubs = self.reflection.hubs_with_room(core, view, requester, copy.service, provider, kbps);
+        let hubs = self.reflection.hubs_with_room(turn, requester, copy.service, provider, kbps);
         if hubs.is_empty() || named.is_none() {
             return Ok(false);
         }
@@ -143,8 +143,7 @@ impl Requests {
     /// False if this is not about such a thing.
     pub(in crate::hub) fn serve_overflow_hub(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         from: Sender,
         key: RequestKey,
         request: &Request,
@@ -159,22 +158,22 @@ impl Requests {
         }
         if is_awaited.is_none() && overflow.is_none_or(|overflow| overflow.hub != from.node) {
             // Another one was asked in the meantime.
-            core.cancel_overflow(key, from.node, Reason::NotFound);
+            turn.core.cancel_overflow(key, from.node, Reason::NotFound);
             return true;
         }
-        if is_awaited.is_some() && !self.is_host_of(core, view, from, reflect.to) {
-            core.cancel_overflow(key, from.node, Reason::NotAllowed);
-            self.try_next(core, view, key, Reason::NotAllowed);
+        if is_awaited.is_some() && !self.is_host_of(turn, from, reflect.to) {
+            turn.core.cancel_overflow(key, from.node, Reason::NotAllowed);
+            self.try_next(turn, key, Reason::NotAllowed);
             return true;
         }
         let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
-        core.send_answer(from.connection, &taken);
+        turn.core.send_answer(from.connection, &taken);
         if let Some((hub, provider)) = is_awaited {
-            let reflect = CopyTarget { to: core.seen_from(reflect.to, from.connection), ..reflect };
+            let reflect = CopyTarget { to: turn.core.seen_from(reflect.to, from.connection), ..reflect };
             self.table.set_overflow(key, Some(Overflow { hub, provider, reflect }));
-            if let Err(reason) = self.hand(core, view, key, RequestTarget::Node(provider), false) {
-                self.drop_overflow(core, key);
-                self.try_next(core, view, key, reason);
+            if let Err(reason) = self.hand(turn, key, RequestTarget::Node(provider), false) {
+                self.drop_overflow(turn.core, key);
+                self.try_next(turn, key, reason);
             }
         }
         true

@@ -8,7 +8,7 @@ use super::table::RequestKey;
 use crate::address_filter;
 use crate::delivery::Delivery;
 use crate::hub::core::HubCore;
-use crate::hub::requests::{RequestEffect, RequestView, Requests};
+use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
 use crate::hub::{HubLimit, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
@@ -49,8 +49,7 @@ impl Requests {
     /// A provider declines: the next one, or a final word. False if it has no such request.
     pub(in crate::hub) fn handle_decline(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         from: Sender,
         decline: &Decline,
     ) -> bool {
@@ -58,12 +57,12 @@ impl Requests {
         let Some(asked) = self.table.get(key) else { return true };
         if matches!(asked.stage, RequestStage::Handed { accepted: true, .. }) {
             // Who has accepted ends the flow with `Stop`.
-            core.counters.stray += 1;
+            turn.core.counters.stray += 1;
             return true;
         }
-        self.note_answer(core, key);
-        self.note_refusal(core, to, decline.reason);
-        self.report(core, key, HopAction::Declined, to.remote(), Some(decline.reason));
+        self.note_answer(turn.core, key);
+        self.note_refusal(turn.core, to, decline.reason);
+        self.report(turn.core, key, HopAction::Declined, to.remote(), Some(decline.reason));
         self.on_overflow_declined(key, to);
         match decline.reason {
             Reason::Busy => {
@@ -72,14 +71,14 @@ impl Requests {
             }
             Reason::Saturated => {
                 self.note_retry(key, decline.retry_after_ms);
-                self.on_overflow_refused(core, key, to);
+                self.on_overflow_refused(turn.core, key, to);
             }
             Reason::Leaving => {
                 to.node().into_iter().for_each(|node| self.effects.push_back(RequestEffect::Suspended(node)))
             }
             _ => {}
         }
-        self.try_next_after_decline(core, view, key, to, decline.reason);
+        self.try_next_after_decline(turn, key, to, decline.reason);
         true
     }
 
@@ -87,20 +86,19 @@ impl Requests {
     /// reach each other, or tries the next one.
     fn try_next_after_decline(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         to: RequestTarget,
         declined: Reason,
     ) {
         let Some(asked) = self.table.get(key) else { return };
         if let Some(relay) = asked.relay() {
-            self.relays.end_relay(core, relay, None, None);
+            self.relays.end_relay(turn.core, relay, None, None);
         } else if !asked.is_from_hub()
             && !to.is_overflow()
             && matches!(declined, Reason::Unreachable | Reason::NoTransport)
         {
-            match self.hand(core, view, key, to, true) {
+            match self.hand(turn, key, to, true) {
                 Ok(()) => return,
                 Err(reason) => self.record_reason(key, reason),
             }
@@ -124,7 +122,7 @@ impl Requests {
             self.clear_unreachable_above(key);
         }
         self.record_reason(key, reason);
-        self.advance(core, view, key);
+        self.advance(turn, key);
     }
 
     /// Somebody dials, or has dialled, where another hub says that the requester is. Nobody else is to: its
@@ -152,32 +150,31 @@ impl Requests {
     /// A provider has the request and needs more time: the requester waits longer.
     pub(in crate::hub) fn handle_pending(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         from: Sender,
         (id, requester): (RequestId, Option<NodeId>),
         told: Option<ProviderAddress>,
     ) {
-        let now = core.now;
+        let now = turn.core.now;
         let Some((key, to)) = self.handed_to(from, id, requester) else {
-            core.counters.stray += 1;
+            turn.core.counters.stray += 1;
             return;
         };
-        self.note_answer(core, key);
+        self.note_answer(turn.core, key);
         self.note_dialling(key);
-        let provider = self.provider_address(core, view, key, (to, from.connection), told);
+        let provider = self.provider_address(turn, key, (to, from.connection), told);
         let Some(asked) = self.table.get_mut(key) else { return };
         if let RequestStage::Handed { repeated, .. } = &mut asked.stage {
             *repeated = false;
         }
         if !asked.may_be_pending(now) {
-            core.over_limit(from.node, HubLimit::PendingAnswers);
+            turn.core.over_limit(from.node, HubLimit::PendingAnswers);
             return;
         }
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let pending =
             Message::Request(RequestMessage::Pending { id: key.id, requester: asked.named_requester(), provider });
-        core.send(connection, Channel::Datagram, traffic, &pending);
+        turn.core.send(connection, Channel::Datagram, traffic, &pending);
     }
 
     /// The provider that has a request, with addresses at which the requester may reach it. Those
@@ -185,8 +182,7 @@ impl Requests {
     /// from its answer.
     fn provider_address(
         &self,
-        core: &HubCore,
-        view: RequestView<'_>,
+        turn: &RequestTurn<'_>,
         key: RequestKey,
         (to, connection): (RequestTarget, ConnectionId),
         told: Option<ProviderAddress>,
@@ -195,37 +191,31 @@ impl Requests {
         let ProviderAddress { node, mut addresses } = match to {
             RequestTarget::Hub { .. } => {
                 let ProviderAddress { node, addresses } = told?;
-                ProviderAddress { node, addresses: core.told_by_hub(connection, addresses) }
+                ProviderAddress { node, addresses: turn.core.told_by_hub(connection, addresses) }
             }
             RequestTarget::Node(node) => {
-                let mut addresses = view.records.get(node).map_or(Vec::new(), |entry| entry.addresses());
-                core.add_seen(connection, &mut addresses);
-                let (addresses, _) = address_filter::split(&addresses, &core.hosts_of(node));
+                let mut addresses = turn.view.records.get(node).map_or(Vec::new(), |entry| entry.addresses());
+                turn.core.add_seen(connection, &mut addresses);
+                let (addresses, _) = address_filter::split(&addresses, &turn.core.hosts_of(node));
                 ProviderAddress { node, addresses }
             }
         };
         addresses.retain(|address| asked.transports().contains(address.scheme));
-        let addresses = core.shareable(asked.connection, addresses);
+        let addresses = turn.core.shareable(asked.connection, addresses);
         (!addresses.is_empty()).then_some(ProviderAddress { node, addresses })
     }
 
     /// A provider serves a relayed request. The hub at which it is says who it is.
-    pub(in crate::hub) fn handle_accept(
-        &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
-        from: Sender,
-        mut accept: Accept,
-    ) {
-        let now = core.now;
+    pub(in crate::hub) fn handle_accept(&mut self, turn: &mut RequestTurn<'_>, from: Sender, mut accept: Accept) {
+        let now = turn.core.now;
         let Some((key, to)) = self.handed_to(from, accept.id, None) else {
-            core.counters.stray += 1;
+            turn.core.counters.stray += 1;
             return;
         };
         if let RequestTarget::Node(node) = to {
             accept.provider = Some(node);
         }
-        self.note_answer(core, key);
+        self.note_answer(turn.core, key);
         self.note_success(to);
         self.relays.accepted(now, accept.id);
         if matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. }) {
@@ -241,16 +231,16 @@ impl Requests {
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let message = Message::Request(RequestMessage::Accept(accept)).encode();
         if !self.relays.charge(relay, message.len()) {
-            self.relays.accepts_too_much(core, relay);
-            return self.hear_relays(core, view);
+            self.relays.accepts_too_much(turn.core, relay);
+            return self.hear_relays(turn);
         }
-        core.counters.relayed_messages += 1;
-        core.counters.relayed_bytes += message.len() as u64;
+        turn.core.counters.relayed_messages += 1;
+        turn.core.counters.relayed_bytes += message.len() as u64;
         let (channel, delivery) = match flow {
             Some(delivery) => (Channel::Reliable { flow: key.id.0 }, delivery),
             None => (Channel::Datagram, Delivery::CONTROL),
         };
-        core.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
+        turn.core.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
     }
 
     /// A requester no longer wants it, before there was a flow to stop.

@@ -9,7 +9,7 @@ use crate::block::BlockService;
 use crate::directory::{DirectoryQuery, Rank};
 use crate::grid::Area;
 use crate::hub::core::HubCore;
-use crate::hub::requests::{RequestEffect, RequestView, Requests, WantedLookup};
+use crate::hub::requests::{RequestEffect, RequestTurn, Requests, WantedLookup};
 use crate::hub::route::RoutePlan;
 use crate::ids::NodeId;
 use crate::scope::Scope;
@@ -23,19 +23,22 @@ impl Requests {
     /// request in any case.
     pub(in crate::hub) fn choose_or_lookup(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         (area, scope): (Area, Scope),
         query: DirectoryQuery,
     ) {
-        let now = core.now;
+        let now = turn.core.now;
         let is_carried = self.table.get(key).is_some_and(RoutedRequest::is_from_hub);
-        if core.is_cache() && !is_carried && matches!(area, Area::Exact(_)) && RoutePlan::from_scope(scope).is_some() {
-            return self.advance(core, view, key);
+        if turn.core.is_cache()
+            && !is_carried
+            && matches!(area, Area::Exact(_))
+            && RoutePlan::from_scope(scope).is_some()
+        {
+            return self.advance(turn, key);
         }
         let mut hits = std::mem::take(&mut self.hits);
-        view.records.search_within(core, scope, &query, &mut hits);
+        turn.view.records.search_within(turn.core, scope, &query, &mut hits);
         hits.sort_unstable_by_key(|hit| hit.rank.by_availability());
         // Who is full may have room for a copy of what it sends already.
         let is_reflected = self.table.get(key).is_some_and(RoutedRequest::is_reflected);
@@ -44,7 +47,7 @@ impl Requests {
         hits.clear();
         self.hits = hits;
         let (plan, area_asked) = (RoutePlan::from_scope(scope), area);
-        let area = plan.and_then(|plan| Some((self.area_to_search(core, area, &query, free.first())?, plan)));
+        let area = plan.and_then(|plan| Some((self.area_to_search(turn.core, area, &query, free.first())?, plan)));
         if let Some((area, plan)) = area {
             let waiter = Waiter::Request { key, query };
             // What is left then is for handing it on.
@@ -53,23 +56,22 @@ impl Requests {
             return self.effects.push_back(RequestEffect::Lookup(Box::new(wanted)));
         }
         let choices = |ranks: Vec<Rank>| {
-            ranks.iter().map(|rank| self.choice(core, view, key, rank.node())).collect::<Vec<RequestTarget>>()
+            ranks.iter().map(|rank| self.choice(turn, key, rank.node())).collect::<Vec<RequestTarget>>()
         };
         let (free, rest) = (choices(free), choices(rest));
-        let reflected = self.reflected_choice(core, view, key, (area_asked, scope)).filter(|_| is_reflected);
+        let reflected = self.reflected_choice(turn, key, (area_asked, scope)).filter(|_| is_reflected);
         let Some(asked) = self.table.get_mut(key) else { return };
         let is_other = |choice: &RequestTarget| Some(*choice) != reflected;
         asked.choices.extend(reflected.into_iter().chain(free.into_iter().filter(is_other)));
         asked.rest.extend(rest.into_iter().filter(is_other));
-        self.advance(core, view, key);
+        self.advance(turn, key);
     }
 
     /// A provider whose stream this hub carries already costs nobody's uplink
     /// a further copy; how it is reached.
     fn reflected_choice(
         &self,
-        core: &HubCore,
-        view: RequestView<'_>,
+        turn: &RequestTurn<'_>,
         key: RequestKey,
         (area, scope): (Area, Scope),
     ) -> Option<RequestTarget> {
@@ -78,12 +80,15 @@ impl Requests {
         if provider == asked.requester {
             return None;
         }
-        if view.records.get(provider).is_some() || asked.is_from_hub() {
-            let held = view.records.get(provider).filter(|entry| entry.services().contains(asked.spec.service));
-            return held.map(|_| self.choice(core, view, key, provider));
+        if turn.view.records.get(provider).is_some() || asked.is_from_hub() {
+            let held = turn.view.records.get(provider).filter(|entry| entry.services().contains(asked.spec.service));
+            return held.map(|_| self.choice(turn, key, provider));
         }
-        let route =
-            view.blocks.route(core, BlockService::from_cell(asked.spec.service, cell), RoutePlan::from_scope(scope)?);
+        let route = turn.view.blocks.route(
+            turn.core,
+            BlockService::from_cell(asked.spec.service, cell),
+            RoutePlan::from_scope(scope)?,
+        );
         let (hub, way) = route.into_iter().next()?;
         Some(RequestTarget::Hub { hub, way, named: Some((provider, cell)), silences: 0 })
     }
@@ -98,24 +103,18 @@ impl Requests {
     /// connected through its home, as is one of which a copy is wanted, since
     /// it sends one to its home for all; from a cache any through the server,
     /// unless that has carried the request here.
-    pub(in crate::hub) fn choice(
-        &self,
-        core: &HubCore,
-        view: RequestView<'_>,
-        key: RequestKey,
-        node: NodeId,
-    ) -> RequestTarget {
+    pub(in crate::hub) fn choice(&self, turn: &RequestTurn<'_>, key: RequestKey, node: NodeId) -> RequestTarget {
         let asked = self.table.get(key);
         let is_carried = asked.is_some_and(RoutedRequest::is_from_hub);
-        let connected = core.remotes.is_up(node);
+        let connected = turn.core.remotes.is_up(node);
         let is_copy_of = |home: &NodeId| {
             let elsewhere = asked.is_some_and(|asked| asked.is_reflected() && asked.remote != *home);
-            elsewhere && core.remotes.is_up(*home) && !core.remotes.is_unresponsive(*home)
+            elsewhere && turn.core.remotes.is_up(*home) && !turn.core.remotes.is_unresponsive(*home)
         };
-        let home = view.records.home_of(node).filter(|home| !connected || is_copy_of(home));
-        let central = core.central().filter(|_| !is_carried).map(|server| (server, RouteDirection::Up));
+        let home = turn.view.records.home_of(node).filter(|home| !connected || is_copy_of(home));
+        let central = turn.core.central().filter(|_| !is_carried).map(|server| (server, RouteDirection::Up));
         let hub = central.or(home.map(|home| (home, RouteDirection::Down)));
-        match (hub, view.records.get(node)) {
+        match (hub, turn.view.records.get(node)) {
             (Some((hub, way)), Some(entry)) => {
                 RequestTarget::Hub { hub, way, named: Some((node, entry.cell())), silences: 0 }
             }
@@ -137,8 +136,7 @@ impl Requests {
     /// The other hubs have been asked: ranks what they and this one have.
     pub(in crate::hub) fn choose(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
@@ -146,12 +144,12 @@ impl Requests {
     ) {
         let Some(asked) = self.table.get(key).filter(|asked| asked.stage == RequestStage::LookingUp) else { return };
         let scope = asked.route_plan.unwrap_or(RoutePlan::BEGIN).scope();
-        let mut ranked = self.rank_own(core, view, (key, scope), query, remote);
+        let mut ranked = self.rank_own(turn, (key, scope), query, remote);
         for (hub, Candidate { node, cell, capacity, .. }) in remote {
             let known = ranked.iter().any(|(rank, _)| rank.node() == *node);
             if !known && query.except != Some(*node) {
                 let rank = Rank::new(query.service, query.centre(), *cell, *capacity, false, *node);
-                let (way, named) = (core.way_to(*hub), Some((*node, *cell)));
+                let (way, named) = (turn.core.way_to(*hub), Some((*node, *cell)));
                 ranked.push((rank, RequestTarget::Hub { hub: *hub, way, named, silences: 0 }));
             }
         }
@@ -166,28 +164,27 @@ impl Requests {
             Coverage::Partial => self.record_reason(key, Reason::Unreachable),
             Coverage::UnreachableAbove => self.record_reason(key, Reason::UnreachableAbove),
         }
-        self.advance(core, view, key);
+        self.advance(turn, key);
     }
 
     /// What this hub's directory has, unless another hub has named a newer record of
     /// the same node.
     fn rank_own(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         (key, scope): (RequestKey, Scope),
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
     ) -> Vec<(Rank, RequestTarget)> {
         let mut hits = std::mem::take(&mut self.hits);
-        view.records.search_within(core, scope, query, &mut hits);
+        turn.view.records.search_within(turn.core, scope, query, &mut hits);
         let mut ranked = Vec::with_capacity(hits.len() + remote.len());
         for hit in &hits {
-            let entry = view.records.directory().hit(*hit);
+            let entry = turn.view.records.directory().hit(*hit);
             let node = entry.node();
             let newer = |(_, other): &&(NodeId, Candidate)| other.node == node && other.version > entry.version();
             if !remote.iter().any(|other| newer(&other)) {
-                ranked.push((hit.rank, self.choice(core, view, key, node)));
+                ranked.push((hit.rank, self.choice(turn, key, node)));
             }
         }
         self.hits = hits;
@@ -195,40 +192,40 @@ impl Requests {
     }
 
     /// Hands the request to the next provider or hub that can be had.
-    pub(in crate::hub) fn advance(&mut self, core: &mut HubCore, view: RequestView<'_>, key: RequestKey) {
+    pub(in crate::hub) fn advance(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
         loop {
             let Some(asked) = self.table.get_mut(key) else { return };
             let Some(choice) = asked.choices.pop_front() else {
                 if asked.climbed {
                     break;
                 }
-                self.queue_hub_targets(core, view, key);
+                self.queue_hub_targets(turn, key);
                 continue;
             };
             let relay = asked.is_relay();
-            match self.hand(core, view, key, choice, relay) {
+            match self.hand(turn, key, choice, relay) {
                 Ok(()) => return,
                 Err(reason) => self.record_reason(key, reason),
             }
         }
-        self.conclude_request(core, key);
+        self.conclude_request(turn.core, key);
     }
 
     /// No own provider that is free serves it: the other hubs are next.
-    fn queue_hub_targets(&mut self, core: &mut HubCore, view: RequestView<'_>, key: RequestKey) {
-        let now = core.now;
+    fn queue_hub_targets(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
+        let now = turn.core.now;
         let Some(asked) = self.table.get_mut(key) else { return };
         asked.climbed = true;
         let rest = std::mem::take(&mut asked.rest);
         let (plan, cell, service, meant) = (asked.route_plan, asked.cell, asked.spec.service, asked.named_provider());
         let mut route = Vec::new();
         if let (Some(plan), Some(cell)) = (plan.filter(|_| asked.may_go_on()), cell) {
-            if meant.is_none() && view.blocks.is_none(now, service, cell) {
-                core.counters.negatives += 1;
+            if meant.is_none() && turn.view.blocks.is_none(now, service, cell) {
+                turn.core.counters.negatives += 1;
             } else {
-                route = view.blocks.route(core, BlockService::from_cell(service, cell), plan);
+                route = turn.view.blocks.route(turn.core, BlockService::from_cell(service, cell), plan);
             }
-            self.note_absence(core, key, plan);
+            self.note_absence(turn.core, key, plan);
         }
         if let Some(asked) = self.table.get_mut(key) {
             asked.choices.extend(route.into_iter().map(RequestTarget::hub).chain(rest));

@@ -9,7 +9,7 @@ use crate::hub::core::HubCore;
 use crate::hub::dialable::DialAttempt;
 use crate::hub::hub_lookup::ASKS;
 use crate::hub::registry::Registry;
-use crate::hub::requests::{RequestEffect, RequestView, Requests};
+use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
 use crate::hub::route::HOPS;
 use crate::hub::{RequestOutcome, Sender};
 use crate::ids::{ConnectionId, NodeId, RequestId};
@@ -37,18 +37,17 @@ impl Requests {
     /// Hands the request to one provider or hub, or starts to dial it.
     pub(in crate::hub) fn hand(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         choice: RequestTarget,
         relay: bool,
     ) -> Result<(), Reason> {
-        let now = core.now;
+        let now = turn.core.now;
         if !relay && self.table.get(key).is_some_and(|asked| asked.is_dialled) {
             // The requester's home relays it, if anybody does.
             return Err(Reason::NoTransport);
         }
-        let reply_to = if relay { Vec::new() } else { self.reply_to(core, view, key, choice, DialAttempt::First) };
+        let reply_to = if relay { Vec::new() } else { self.reply_to(turn, key, choice, DialAttempt::First) };
         let asked = self.table.get(key).ok_or(Reason::Cancelled)?;
         let allowed = asked.transports();
         let relay = reply_to.is_empty();
@@ -57,39 +56,43 @@ impl Requests {
             return Err(Reason::NoTransport);
         }
         // Hubs may use any transport among themselves.
-        if relay && !asked.is_from_hub() && !core.remotes.uses(asked.connection, allowed) {
+        if relay && !asked.is_from_hub() && !turn.core.remotes.uses(asked.connection, allowed) {
             return Err(Reason::NoTransport);
         }
         let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };
         let (service, requester_connection) = (asked.spec.service, asked.connection);
         let what = (service, asked.spec.delivery_preferences());
-        let Some(connection) = core.remotes.best_connection(choice.remote(), wanted) else {
-            return self.dial_for(core, view, key, choice, allowed);
+        let Some(connection) = turn.core.remotes.best_connection(choice.remote(), wanted) else {
+            return self.dial_for(turn, key, choice, allowed);
         };
         let relay = match relay {
-            true => {
-                Some(self.relays.open_relay(core, key, requester_connection, (choice.remote(), connection), what)?)
-            }
+            true => Some(self.relays.open_relay(
+                turn.core,
+                key,
+                requester_connection,
+                (choice.remote(), connection),
+                what,
+            )?),
             false => {
-                self.grant_copy(core, view, key, choice)?;
+                self.grant_copy(turn, key, choice)?;
                 None
             }
         };
-        self.count_handed(core, key, choice, service);
-        self.send_on(core, key, connection, choice, relay, reply_to);
-        let hop_due = core.hop_due(connection, choice);
+        self.count_handed(turn.core, key, choice, service);
+        self.send_on(turn.core, key, connection, choice, relay, reply_to);
+        let hop_due = turn.core.hop_due(connection, choice);
         let (repeated, accepted) = (false, false);
         self.table.set_stage(key, RequestStage::Handed { to: choice, relay, sent: now, repeated, accepted, hop_due });
         if relay.is_none() {
-            self.tell_grant(core, view, key);
-            choice.node().into_iter().for_each(|node| self.tell_provider(core, key, node));
-            choice.provider().into_iter().for_each(|provider| self.hand_keys(core, key, provider));
+            self.tell_grant(turn, key);
+            choice.node().into_iter().for_each(|node| self.tell_provider(turn.core, key, node));
+            choice.provider().into_iter().for_each(|provider| self.hand_keys(turn.core, key, provider));
         }
         let Some(asked) = self.table.get(key) else { return Ok(()) };
         if !asked.is_from_hub() {
-            core.counters.count_outcome(asked.spec.service, asked.mode, RequestOutcome::Handed);
+            turn.core.counters.count_outcome(asked.spec.service, asked.mode, RequestOutcome::Handed);
         }
-        self.report_handed(core, key, choice, relay.is_some());
+        self.report_handed(turn.core, key, choice, relay.is_some());
         Ok(())
     }
 
@@ -108,25 +111,18 @@ impl Requests {
     }
 
     /// What was tried is in vain: goes on to the next one.
-    pub(in crate::hub) fn try_next(
-        &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
-        key: RequestKey,
-        reason: Reason,
-    ) {
+    pub(in crate::hub) fn try_next(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, reason: Reason) {
         self.record_reason(key, reason);
-        self.advance(core, view, key);
+        self.advance(turn, key);
     }
 
     /// Where the provider can answer over a transport that the request allows.
     pub(super) fn reply_to(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         to: RequestTarget,
-        turn: DialAttempt,
+        attempt: DialAttempt,
     ) -> Vec<Address> {
         let Some(asked) = self.table.get(key) else { return Vec::new() };
         let (allowed, requester, is_own) = (asked.transports(), asked.requester, !asked.is_from_hub());
@@ -134,17 +130,17 @@ impl Requests {
         let mut addresses = match is_own {
             // The hub before has chosen among them.
             false => asked.reply_to.clone(),
-            true => view.records.get(requester).map_or(Vec::new(), |entry| entry.addresses()),
+            true => turn.view.records.get(requester).map_or(Vec::new(), |entry| entry.addresses()),
         };
         if is_own {
-            core.add_seen(seen_over, &mut addresses);
+            turn.core.add_seen(seen_over, &mut addresses);
         }
         addresses.retain(|address| allowed.contains(address.scheme));
         if is_own {
-            addresses = core.dialable(requester, &addresses, turn);
+            addresses = turn.core.dialable(requester, &addresses, attempt);
         }
-        match core.remotes.best_connection(to.remote(), SchemeSet::ALL) {
-            Some(connection) => core.shareable(connection, addresses),
+        match turn.core.remotes.best_connection(to.remote(), SchemeSet::ALL) {
+            Some(connection) => turn.core.shareable(connection, addresses),
             None => addresses,
         }
     }
@@ -188,17 +184,16 @@ impl Requests {
     /// has an address for one and the request is to be relayed.
     pub(super) fn dial_for(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         choice: RequestTarget,
         allowed: SchemeSet,
     ) -> Result<(), Reason> {
-        let node = choice.node().filter(|node| core.remotes.is_up(*node)).ok_or(Reason::Unreachable)?;
-        let mut addresses = view.records.get(node).map_or(Vec::new(), |entry| entry.addresses());
+        let node = choice.node().filter(|node| turn.core.remotes.is_up(*node)).ok_or(Reason::Unreachable)?;
+        let mut addresses = turn.view.records.get(node).map_or(Vec::new(), |entry| entry.addresses());
         addresses.retain(|address| allowed.contains(address.scheme));
-        let addresses = core.dialable(node, &addresses, DialAttempt::First);
-        if addresses.is_empty() || !core.dial_provider(node, allowed, addresses, key) {
+        let addresses = turn.core.dialable(node, &addresses, DialAttempt::First);
+        if addresses.is_empty() || !turn.core.dial_provider(node, allowed, addresses, key) {
             return Err(Reason::NoTransport);
         }
         self.table.set_stage(key, RequestStage::Dialling(choice));
@@ -208,8 +203,7 @@ impl Requests {
     /// The dial that the request waited for has ended.
     pub(in crate::hub) fn dialled_for(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         node: NodeId,
         reached: bool,
@@ -219,51 +213,45 @@ impl Requests {
         if choice.node() != Some(node) {
             return;
         }
-        let handed = if reached { self.hand(core, view, key, choice, true) } else { Err(Reason::NoTransport) };
+        let handed = if reached { self.hand(turn, key, choice, true) } else { Err(Reason::NoTransport) };
         if let Err(reason) = handed {
             self.record_reason(key, reason);
-            self.advance(core, view, key);
+            self.advance(turn, key);
         }
     }
 
     /// The remote asks again: it has heard nothing, or not everything.
-    pub(in crate::hub) fn repeat(
-        &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
-        key: RequestKey,
-        connection: ConnectionId,
-    ) {
-        let now = core.now;
+    pub(in crate::hub) fn repeat(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, connection: ConnectionId) {
+        let now = turn.core.now;
         let Some(asked) = self.table.get_mut(key) else { return };
         asked.connection = connection;
         match &mut asked.stage {
             RequestStage::LookingUp | RequestStage::Dialling(_) => {}
-            RequestStage::Held { .. } => self.retry_held(core, view, key),
-            RequestStage::Declined { .. } => self.send_refusal(core, key),
+            RequestStage::Held { .. } => self.retry_held(turn, key),
+            RequestStage::Declined { .. } => self.send_refusal(turn.core, key),
             RequestStage::Handed { to, relay, sent, accepted, .. } if to.node().is_none() => {
                 let (to, relay, sent, accepted) = (*to, *relay, *sent, *accepted);
                 if now >= sent + REPEAT_PAUSE && !accepted {
-                    self.resend_to_hub(core, view, key, to, relay);
+                    self.resend_to_hub(turn, key, to, relay);
                 }
             }
             RequestStage::Handed { to, relay, sent, repeated, accepted, .. } => {
                 let (to, relay) = (*to, *relay);
-                let Some(way) = core.remotes.best_connection(to.remote(), SchemeSet::ALL) else {
-                    return self.give_up(core, view, key, to, relay, Reason::Unreachable);
+                let Some(way) = turn.core.remotes.best_connection(to.remote(), SchemeSet::ALL) else {
+                    return self.give_up(turn, key, to, relay, Reason::Unreachable);
                 };
-                let may_still_answer = *repeated && now < *sent + core.remotes.answer_timeout(way);
+                let may_still_answer = *repeated && now < *sent + turn.core.remotes.answer_timeout(way);
                 if may_still_answer {
                     return;
                 }
                 // At the first repetition another one serves, if there is one.
-                let is_late = now >= *sent + core.remotes.answer_timeout(way) && !asked.choices.is_empty();
+                let is_late = now >= *sent + turn.core.remotes.answer_timeout(way) && !asked.choices.is_empty();
                 if (*repeated || is_late) && !*accepted {
-                    return self.give_up(core, view, key, to, relay, Reason::Unreachable);
+                    return self.give_up(turn, key, to, relay, Reason::Unreachable);
                 }
                 (*sent, *repeated) = (now, true);
-                core.counters.repeats += 1;
-                self.hand_again(core, view, key, way, to, relay);
+                turn.core.counters.repeats += 1;
+                self.hand_again(turn, key, way, to, relay);
             }
         }
     }
@@ -272,47 +260,46 @@ impl Requests {
     /// confirmed anew.
     fn resend_to_hub(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         to: RequestTarget,
         relay: Option<RequestId>,
     ) {
-        let now = core.now;
-        let Some(connection) = core.connection_to(to.remote()) else {
-            return self.give_up(core, view, key, to, relay, Reason::Unreachable);
+        let now = turn.core.now;
+        let Some(connection) = turn.core.connection_to(to.remote()) else {
+            return self.give_up(turn, key, to, relay, Reason::Unreachable);
         };
-        core.counters.repeats += 1;
-        let hop_due = core.hop_due(connection, to);
+        turn.core.counters.repeats += 1;
+        let hop_due = turn.core.hop_due(connection, to);
         let (repeated, accepted) = (true, false);
         self.table.set_stage(key, RequestStage::Handed { to, relay, sent: now, repeated, accepted, hop_due });
-        self.hand_again(core, view, key, connection, to, relay);
+        self.hand_again(turn, key, connection, to, relay);
     }
 
     /// A hub has not said in time that it has the request: the next one is asked,
     /// and this one again in the end, more often if there is no other.
-    pub(in crate::hub) fn on_hop_timeout(&mut self, core: &mut HubCore, view: RequestView<'_>, key: RequestKey) {
+    pub(in crate::hub) fn on_hop_timeout(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
         let Some(asked) = self.table.get_mut(key) else { return };
         let RequestStage::Handed { to: RequestTarget::Hub { hub, way, named, silences }, relay, .. } = asked.stage
         else {
             return;
         };
         let to = RequestTarget::Hub { hub, way, named, silences };
-        core.counters.hop_timeouts += 1;
+        turn.core.counters.hop_timeouts += 1;
         let asks = if asked.choices.is_empty() { ASKS } else { ASKS - 1 };
         if silences + 1 < asks {
             asked.choices.push_back(RequestTarget::Hub { hub, way, named, silences: silences + 1 });
         }
         let is_first = silences == 0 && way == RouteDirection::Down;
-        if let Some((provider, _)) = named.filter(|(node, _)| is_first && core.remotes.is_up(*node)) {
+        if let Some((provider, _)) = named.filter(|(node, _)| is_first && turn.core.remotes.is_up(*node)) {
             // Nothing has to be between it and this hub.
             let itself = RequestTarget::Node(provider);
             asked.choices.retain(|choice| *choice != itself);
             asked.rest.retain(|choice| *choice != itself);
             asked.choices.push_front(itself);
         }
-        core.remotes.mark_unresponsive(hub);
-        self.give_up(core, view, key, to, relay, Reason::for_silence(way));
+        turn.core.remotes.mark_unresponsive(hub);
+        self.give_up(turn, key, to, relay, Reason::for_silence(way));
     }
 
     /// The first answer to a request that was not repeated measures the way.
@@ -339,21 +326,19 @@ impl Requests {
 
     pub(super) fn hand_again(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         connection: ConnectionId,
         to: RequestTarget,
         relay: Option<RequestId>,
     ) {
-        let now = core.now;
-        let reply_to =
-            if relay.is_some() { Vec::new() } else { self.reply_to(core, view, key, to, DialAttempt::Again) };
+        let now = turn.core.now;
+        let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(turn, key, to, DialAttempt::Again) };
         if relay.is_none() && reply_to.is_empty() {
             // What could be dialled before cannot be any more.
-            if let Err(reason) = self.hand(core, view, key, to, true) {
+            if let Err(reason) = self.hand(turn, key, to, true) {
                 self.record_reason(key, reason);
-                self.advance(core, view, key);
+                self.advance(turn, key);
             }
             return;
         }
@@ -361,50 +346,43 @@ impl Requests {
             self.relays.renew(now, relay);
         }
         let connection = relay.and_then(|relay| self.relays.provider_connection(relay)).unwrap_or(connection);
-        self.send_on(core, key, connection, to, relay, reply_to);
+        self.send_on(turn.core, key, connection, to, relay, reply_to);
         if relay.is_none() {
-            self.tell_grant(core, view, key);
-            to.provider().into_iter().for_each(|provider| self.hand_keys(core, key, provider));
+            self.tell_grant(turn, key);
+            to.provider().into_iter().for_each(|provider| self.hand_keys(turn.core, key, provider));
         }
     }
 
     /// The provider is silent: goes on to the next, and holds it back if it was asked twice.
     pub(super) fn give_up(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         to: RequestTarget,
         relay: Option<RequestId>,
         reason: Reason,
     ) {
         let once = self.table.get(key).is_some_and(|asked| {
-            matches!(asked.stage, RequestStage::Handed { repeated: false, .. }) && core.remotes.is_up(to.remote())
+            matches!(asked.stage, RequestStage::Handed { repeated: false, .. }) && turn.core.remotes.is_up(to.remote())
         });
         // One silence may be loss: the provider goes behind the others, and stays listed.
         if let Some(node) = to.node().filter(|_| !once) {
-            self.suspend_silent(core, node);
+            self.suspend_silent(turn.core, node);
         }
-        self.note_failure(core, to);
-        self.report(core, key, HopAction::TimedOut, to.remote(), Some(reason));
+        self.note_failure(turn.core, to);
+        self.report(turn.core, key, HopAction::TimedOut, to.remote(), Some(reason));
         if let Some(relay) = relay {
-            self.relays.end_relay(core, relay, None, Some(Reason::Cancelled));
+            self.relays.end_relay(turn.core, relay, None, Some(Reason::Cancelled));
         }
         self.record_reason(key, reason);
-        self.advance(core, view, key);
+        self.advance(turn, key);
     }
 
     /// The flow's provider is gone before it accepted.
-    pub(in crate::hub) fn provider_lost(
-        &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
-        key: RequestKey,
-        relay: RequestId,
-    ) {
+    pub(in crate::hub) fn provider_lost(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, relay: RequestId) {
         if self.table.get(key).and_then(RoutedRequest::relay) == Some(relay) {
             self.record_reason(key, Reason::Unreachable);
-            self.advance(core, view, key);
+            self.advance(turn, key);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::directory::DirectoryQuery;
 use crate::hub::MAX_PER_WAKE;
 use crate::hub::core::HubCore;
 use crate::hub::records::Records;
-use crate::hub::requests::{RequestView, Requests};
+use crate::hub::requests::{RequestTurn, Requests};
 use crate::ids::NodeId;
 use crate::scope::Scope;
 use crate::time::Time;
@@ -72,14 +72,14 @@ impl Requests {
     }
 
     /// Looks once more for somebody who serves a held request.
-    pub(in crate::hub) fn retry_held(&mut self, core: &mut HubCore, view: RequestView<'_>, key: RequestKey) {
+    pub(in crate::hub) fn retry_held(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
         let Some((query, scope)) = self.table.early.get(&key).copied() else { return };
         self.table.set_stage(key, RequestStage::LookingUp);
         let Some(asked) = self.table.get_mut(key) else { return };
         (asked.reason, asked.climbed) = (Reason::NotFound, false);
         match asked.named_provider() {
-            Some(provider) => self.choose_named(core, view, key, provider),
-            None => self.choose_or_lookup(core, view, key, (query.area, scope), query),
+            Some(provider) => self.choose_named(turn, key, provider),
+            None => self.choose_or_lookup(turn, key, (query.area, scope), query),
         }
     }
 }

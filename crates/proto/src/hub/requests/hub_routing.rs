@@ -8,7 +8,7 @@ use crate::directory::{DirectoryEntry, DirectoryQuery, SearchPurpose};
 use crate::grid::Area;
 use crate::hub::Sender;
 use crate::hub::core::HubCore;
-use crate::hub::requests::{RequestView, Requests};
+use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::route::RoutePlan;
 use crate::hub::tree::Relation;
 use crate::ids::{NodeId, RequestId};
@@ -19,62 +19,56 @@ impl Requests {
     /// Another hub passes a request on to this one.
     pub(in crate::hub) fn handle_passed_request(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         from: Sender,
         mut passed: PassedRequest,
     ) {
         let (id, hop, relay) = (passed.request.id, passed.hop, passed.reply_to.is_empty());
-        passed.reply_to = core.told_by_hub(from.connection, passed.reply_to);
+        passed.reply_to = turn.core.told_by_hub(from.connection, passed.reply_to);
         let key = RequestKey { requester: if relay { from.node } else { passed.requester }, id };
         let requester = (!relay).then_some(passed.requester);
         let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
         let decline =
             |reason| Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester }));
-        if !self.is_valid_target(core, view, from, &passed.request, hop) {
-            return core.send_answer(from.connection, &decline(Reason::NotAllowed));
+        if !self.is_valid_target(turn, from, &passed.request, hop) {
+            return turn.core.send_answer(from.connection, &decline(Reason::NotAllowed));
         }
-        if self.serve_overflow_hub(core, view, from, key, &passed.request) {
+        if self.serve_overflow_hub(turn, from, key, &passed.request) {
             return;
         }
         if self.table.get(key).is_some_and(|asked| asked.is_same(&passed)) {
-            return self.handle_passed_duplicate(core, view, from, key, &passed, &taken);
+            return self.handle_passed_duplicate(turn, from, key, &passed, &taken);
         }
         let is_known = hop.direction == RouteDirection::Overflow
             && self.table.get(key).is_some_and(|asked| asked.nonce == passed.request.nonce);
-        let connected = hop.provider.is_some_and(|provider| core.remotes.is_up(provider));
-        let reason = if core.leaving.is_some() && !connected {
+        let connected = hop.provider.is_some_and(|provider| turn.core.remotes.is_up(provider));
+        let reason = if turn.core.leaving.is_some() && !connected {
             Some(Reason::Leaving)
         } else if !relay && passed.reply_to.is_empty() {
             Some(Reason::NoTransport)
-        } else if hop.direction == RouteDirection::Up && !matches!(core.relation(from.node), Some(Relation::Child(_))) {
+        } else if hop.direction == RouteDirection::Up
+            && !matches!(turn.core.relation(from.node), Some(Relation::Child(_)))
+        {
             // It has not enrolled, or that has not arrived yet.
             Some(Reason::Unreachable)
         } else if is_known {
             // What this hub could not do it is not to do for another one.
             Some(Reason::NotFound)
         } else {
-            (!self.admit(core, from.node)).then_some(Reason::TooMany)
+            (!self.admit(turn.core, from.node)).then_some(Reason::TooMany)
         };
         if let Some(reason) = reason {
-            return core.send_answer(from.connection, &decline(reason));
+            return turn.core.send_answer(from.connection, &decline(reason));
         }
-        core.send_answer(from.connection, &taken);
-        self.begin_passed(core, view, key, from, passed);
+        turn.core.send_answer(from.connection, &taken);
+        self.begin_passed(turn, key, from, passed);
     }
 
-    fn begin_passed(
-        &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
-        key: RequestKey,
-        from: Sender,
-        passed: PassedRequest,
-    ) {
-        let now = core.now;
+    fn begin_passed(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, from: Sender, passed: PassedRequest) {
+        let now = turn.core.now;
         let (service, requester) = (passed.request.spec.service, passed.requester);
         let HubHop { cell, provider, .. } = passed.hop;
-        self.remember(core, key, from, RoutedRequest::by_hub(now, from, passed));
+        self.remember(turn.core, key, from, RoutedRequest::by_hub(now, from, passed));
         match provider {
             None => {
                 let (area, count) = (Area::Exact(cell), DEFAULT_CONSIDERED);
@@ -87,7 +81,7 @@ impl Requests {
                     aim: SearchPurpose::Serve,
                     names: None,
                 };
-                self.choose_or_lookup(core, view, key, (area, Scope::Anywhere), query);
+                self.choose_or_lookup(turn, key, (area, Scope::Anywhere), query);
             }
             Some(provider) if self.table.get(key).is_some_and(RoutedRequest::is_overflow_here) => {
                 let named = Some((provider, cell));
@@ -95,34 +89,28 @@ impl Requests {
                 if let Some(asked) = self.table.get_mut(key) {
                     (asked.climbed, asked.choices) = (true, [back].into());
                 }
-                self.advance(core, view, key);
+                self.advance(turn, key);
             }
-            Some(provider) => self.choose_named(core, view, key, provider),
+            Some(provider) => self.choose_named(turn, key, provider),
         }
     }
 
     /// Only one provider is meant: it is here, where it went, or sought.
-    pub(in crate::hub) fn choose_named(
-        &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
-        key: RequestKey,
-        provider: NodeId,
-    ) {
-        let _now = core.now;
+    pub(in crate::hub) fn choose_named(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, provider: NodeId) {
+        let _now = turn.core.now;
         let Some(asked) = self.table.get(key) else { return };
         let (service, cell, is_carried, requester) =
             (asked.spec.service, asked.cell, asked.is_from_hub(), asked.remote);
         // A node that is connected knows best what it offers, wherever its record is by now.
-        let (connected, held) = (core.remotes.is_up(provider), view.records.get(provider));
+        let (connected, held) = (turn.core.remotes.is_up(provider), turn.view.records.get(provider));
         // A call is for the node, whatever that offers.
         let offers = |entry: DirectoryEntry<'_>| asked.is_connect() || entry.services().contains(service);
         let offered = held.map_or(connected, offers);
-        let moved = view.records.moved_to(core, provider).filter(|hub| *hub != requester);
-        if !offered && moved.is_none() && view.records.has_moved(core, provider) {
+        let moved = turn.view.records.moved_to(turn.core, provider).filter(|hub| *hub != requester);
+        if !offered && moved.is_none() && turn.view.records.has_moved(turn.core, provider) {
             // It is found elsewhere in a moment: for another hub as if this one were leaving.
             let reason = if is_carried { Reason::Leaving } else { Reason::Unreachable };
-            return self.decline(core, key, reason);
+            return self.decline(turn.core, key, reason);
         }
         let there = |hub| RequestTarget::Hub {
             hub,
@@ -132,7 +120,7 @@ impl Requests {
         };
         // Of one copy for all, its home is asked first: this hub may be about to stand by for it.
         let elsewhere = offered && held.is_none() && asked.is_reflected() && !is_carried && cell.is_some();
-        let choice = if offered { Some(self.choice(core, view, key, provider)) } else { moved.map(there) };
+        let choice = if offered { Some(self.choice(turn, key, provider)) } else { moved.map(there) };
         if let Some(asked) = self.table.get_mut(key).filter(|asked| asked.may_go_on() || offered) {
             // Who is here is nowhere else.
             asked.climbed = offered && !elsewhere;
@@ -140,21 +128,20 @@ impl Requests {
             asked.choices.extend(choices);
             asked.rest.extend(choice.filter(|_| elsewhere));
         }
-        self.advance(core, view, key);
+        self.advance(turn, key);
     }
 
     /// The hub has this request already, from the same remote or along
     /// another way.
     fn handle_passed_duplicate(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         from: Sender,
         key: RequestKey,
         passed: &PassedRequest,
         taken: &Message,
     ) {
-        let now = core.now;
+        let now = turn.core.now;
         let Some(asked) = self.table.get(key) else { return };
         let (same, of_node) = (asked.remote == from.node, !asked.is_from_hub());
         let is_beyond = match asked.stage {
@@ -176,20 +163,20 @@ impl Requests {
         {
             // It has gone round, or a second hub of the requester's asks here:
             // what this hub has for it, it has found already.
-            return refuse_duplicate(core, from, key, Reason::NotFound);
+            return refuse_duplicate(turn.core, from, key, Reason::NotFound);
         }
-        if !same && !of_node && !self.admit_of(core, from.node) {
-            return refuse_duplicate(core, from, key, Reason::TooMany);
+        if !same && !of_node && !self.admit_of(turn.core, from.node) {
+            return refuse_duplicate(turn.core, from, key, Reason::TooMany);
         }
         if !refused {
-            core.send_answer(from.connection, taken);
+            turn.core.send_answer(from.connection, taken);
         }
         if !same && !of_node {
-            self.change_requesting_hub(core, key, from);
+            self.change_requesting_hub(turn.core, key, from);
             self.grant_again(key, passed.request.copy_target);
         }
         if !is_copy && !of_node {
-            self.repeat(core, view, key, from.connection);
+            self.repeat(turn, key, from.connection);
         }
     }
 
@@ -213,21 +200,20 @@ impl Requests {
     /// A hub says that it has a request, or which provider has it.
     pub(in crate::hub) fn handle_request_ack(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         from: Sender,
         (id, requester): (RequestId, Option<NodeId>),
         provider: Option<NodeId>,
     ) -> bool {
         match self.handed_to(from, id, requester) {
             Some((key, to)) => {
-                self.time_hop(core, from, key);
+                self.time_hop(turn.core, from, key);
                 self.on_request_ack(key);
                 if let Some(provider) = provider {
-                    self.found_provider(core, view, key, provider);
-                    self.tell_provider(core, key, provider);
+                    self.found_provider(turn, key, provider);
+                    self.tell_provider(turn.core, key, provider);
                     if to.provider().is_none() {
-                        self.hand_keys(core, key, provider);
+                        self.hand_keys(turn.core, key, provider);
                     }
                 }
             }
@@ -250,14 +236,14 @@ impl Requests {
     /// A hub's last connection is gone. Success is silent, so what it has taken is
     /// most likely served, or else the requester asks again; what it has not
     /// confirmed goes on at once.
-    pub(in crate::hub) fn requests_lost_hub(&mut self, core: &mut HubCore, view: RequestView<'_>, gone: NodeId) {
+    pub(in crate::hub) fn requests_lost_hub(&mut self, turn: &mut RequestTurn<'_>, gone: NodeId) {
         let unconfirmed = self.table.hops.iter().filter_map(|(_, key)| match self.table.get(*key)?.stage {
             RequestStage::Handed { to: RequestTarget::Hub { hub, way, .. }, .. } if hub == gone => Some((*key, way)),
             _ => None,
         });
         for (key, way) in unconfirmed.collect::<Vec<_>>() {
             self.record_reason(key, Reason::for_silence(way));
-            self.advance(core, view, key);
+            self.advance(turn, key);
         }
     }
 }

@@ -99,6 +99,12 @@ pub(super) struct RequestView<'a> {
     pub(super) members: MemberView<'a>,
 }
 
+/// What requests get when they are to decide something.
+pub(super) struct RequestTurn<'a> {
+    pub(super) core: &'a mut HubCore,
+    pub(super) view: RequestView<'a>,
+}
+
 impl<'a> RequestView<'a> {
     pub(super) fn new(registry: &'a Registry, summaries: &'a Summaries, members: &'a Members) -> Self {
         Self { records: registry.records(), blocks: summaries.blocks(), members: members.view() }
@@ -124,16 +130,10 @@ impl Requests {
 impl Requests {
     /// Passes a data message on if it belongs to a relayed flow. False if it
     /// is for the rest of the hub to read.
-    pub(in crate::hub) fn pass_data(
-        &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
-        from: Sender,
-        bytes: &Bytes,
-    ) -> bool {
-        let is_of_flow = self.relays.relay_data(core, from, bytes);
+    pub(in crate::hub) fn pass_data(&mut self, turn: &mut RequestTurn<'_>, from: Sender, bytes: &Bytes) -> bool {
+        let is_of_flow = self.relays.relay_data(turn.core, from, bytes);
         if is_of_flow {
-            self.hear_relays(core, view);
+            self.hear_relays(turn);
         }
         is_of_flow
     }
@@ -141,22 +141,21 @@ impl Requests {
     /// A remote has lost a connection: its flows take another one, or end.
     pub(in crate::hub) fn lose_connection(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         node: NodeId,
         connection: ConnectionId,
     ) {
         let requests = &self.table;
         let transports_of = |key| requests.get(key).map_or(SchemeSet::ALL, RoutedRequest::transports);
-        self.relays.relays_lost_connection(core, node, connection, transports_of);
-        self.hear_relays(core, view);
+        self.relays.relays_lost_connection(turn.core, node, connection, transports_of);
+        self.hear_relays(turn);
     }
 
     /// Hears what has become of flows.
-    pub(in crate::hub) fn hear_relays(&mut self, core: &mut HubCore, view: RequestView<'_>) {
+    pub(in crate::hub) fn hear_relays(&mut self, turn: &mut RequestTurn<'_>) {
         while let Some(notice) = self.relays.next_notice() {
             match notice {
-                RelayNotice::ProviderLost { key, relay } => self.provider_lost(core, view, key, relay),
+                RelayNotice::ProviderLost { key, relay } => self.provider_lost(turn, key, relay),
                 RelayNotice::Overrun { provider } => self.effects.push_back(RequestEffect::Failed(provider)),
                 RelayNotice::Stopped(key) => self.drop_request_of(key.requester, key),
             }
@@ -166,53 +165,52 @@ impl Requests {
     /// A node asks for a service. Gives back a lookup, which is answered at once.
     pub(in crate::hub) fn request(
         &mut self,
-        core: &mut HubCore,
-        view: RequestView<'_>,
+        turn: &mut RequestTurn<'_>,
         from: Sender,
         request: Request,
     ) -> Option<Request> {
-        let now = core.now;
+        let now = turn.core.now;
         let key = RequestKey { requester: from.node, id: request.id };
         if self.is_repeat(key, from.node, request.nonce) {
-            self.repeat(core, view, key, from.connection);
+            self.repeat(turn, key, from.connection);
             return None;
         }
-        core.counters.count_request(request.spec.service, core.mode_of(&request));
-        if let Some(reason) = self.objection(core, view, from, &request) {
-            core.decline_request(from.connection, &request, reason);
+        turn.core.counters.count_request(request.spec.service, turn.core.mode_of(&request));
+        if let Some(reason) = self.objection(turn, from, &request) {
+            turn.core.decline_request(from.connection, &request, reason);
             return None;
         }
         if request.spec.mode == RequestMode::Lookup {
             return Some(request);
         }
-        if !self.admit(core, from.node) {
-            core.decline_request(from.connection, &request, Reason::TooMany);
+        if !self.admit(turn.core, from.node) {
+            turn.core.decline_request(from.connection, &request, Reason::TooMany);
             return None;
         }
-        let mut query = view.records.query(from.node, &request, DEFAULT_CONSIDERED);
+        let mut query = turn.view.records.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
-        let (area, scope, mode) = (request.spec.area, request.spec.scope, core.mode_of(&request));
-        self.remember(core, key, from, RoutedRequest::by_node(now, from, request, mode));
-        if core.is_young() {
+        let (area, scope, mode) = (request.spec.area, request.spec.scope, turn.core.mode_of(&request));
+        self.remember(turn.core, key, from, RoutedRequest::by_node(now, from, request, mode));
+        if turn.core.is_young() {
             self.table.early.insert(key, (query, scope));
         }
         if let Some(provider) = self.table.get(key).and_then(RoutedRequest::named_provider) {
-            self.choose_named(core, view, key, provider);
+            self.choose_named(turn, key, provider);
             return None;
         }
-        self.choose_or_lookup(core, view, key, (area, scope), query);
+        self.choose_or_lookup(turn, key, (area, scope), query);
         None
     }
 
-    fn objection(&self, core: &HubCore, view: RequestView<'_>, from: Sender, request: &Request) -> Option<Reason> {
-        if core.leaving.is_some() {
+    fn objection(&self, turn: &RequestTurn<'_>, from: Sender, request: &Request) -> Option<Reason> {
+        if turn.core.leaving.is_some() {
             return Some(Reason::Leaving);
         }
-        if core.is_cache() && core.is_cut_off() && request.spec.mode != RequestMode::Lookup {
+        if turn.core.is_cache() && turn.core.is_cut_off() && request.spec.mode != RequestMode::Lookup {
             // Data goes through the server.
             return Some(Reason::UnreachableAbove);
         }
-        if !self.targets_own_host(core, view, from, request) {
+        if !self.targets_own_host(turn, from, request) {
             return Some(Reason::NotAllowed);
         }
         request.id.is_of_hub().then_some(Reason::Protocol)
@@ -298,13 +296,13 @@ impl Requests {
         }
     }
 
-    pub(in crate::hub) fn expire_requests(&mut self, core: &mut HubCore, view: RequestView<'_>) {
-        let now = core.now;
+    pub(in crate::hub) fn expire_requests(&mut self, turn: &mut RequestTurn<'_>) {
+        let now = turn.core.now;
         for _ in 0..MAX_PER_WAKE {
             let Some((_, key)) = self.table.hops.first().copied().filter(|(at, _)| *at <= now) else { break };
             match self.table.get(key).is_some_and(RoutedRequest::is_held) {
-                true => self.decline(core, key, Reason::NotYetKnown),
-                false => self.on_hop_timeout(core, view, key),
+                true => self.decline(turn.core, key, Reason::NotYetKnown),
+                false => self.on_hop_timeout(turn, key),
             }
         }
         for _ in 0..MAX_PER_WAKE {
@@ -314,10 +312,10 @@ impl Requests {
                 .get(key)
                 .map(|asked| matches!(asked.stage, RequestStage::LookingUp | RequestStage::Dialling(_)));
             if waiting == Some(true) {
-                self.decline(core, key, Reason::TimedOut);
+                self.decline(turn.core, key, Reason::TimedOut);
             }
             self.note_end(key);
-            self.forget(core, key, Reason::TimedOut);
+            self.forget(turn.core, key, Reason::TimedOut);
         }
     }
 }
