@@ -6,6 +6,7 @@ use super::claims::Claim;
 use super::core::HubCore;
 use super::registry::{AdoptOutcome, RecordChange};
 use super::route::RoutePlan;
+use super::standby_connections::NamedStandby;
 use super::tree::Relation;
 use super::{Hub, HubEvent, Sender};
 use crate::directory::{PreviousEntry, PublishOutcome};
@@ -132,15 +133,9 @@ impl Hub {
             RegistrationMessage::Renew(renew) => self.renew(from, renew),
             RegistrationMessage::Withdraw(version) => self.withdraw(from, version),
             RegistrationMessage::SetStandby { hub, addresses } => {
-                let known = self.members.get(hub).map_or(Vec::new(), |member| member.addresses().to_vec());
-                self.replication.handle_set_standby(
-                    &mut self.core,
-                    self.registry.records(),
-                    from,
-                    hub,
-                    addresses.unwrap_or_default(),
-                    known,
-                );
+                let known = self.members.view().addresses_of(hub).to_vec();
+                let standby = NamedStandby { hub, addresses: addresses.unwrap_or_default(), known };
+                self.replication.handle_set_standby(&mut self.core, self.registry.records(), from, standby);
             }
             RegistrationMessage::HomeChanged(moved) => self.on_home_changed(from, moved),
             RegistrationMessage::Adopt(adopt) => self.adopt(from, adopt),

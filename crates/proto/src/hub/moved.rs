@@ -31,7 +31,7 @@ pub(super) struct MovedNodes {
 
 impl Registry {
     /// A node of this hub says where it was before. Gives what hubs that are not siblings are to hear;
-    /// siblings have heard of it already ([`HierarchyMessage::Claim`]).
+    /// siblings have heard of it already (`HierarchyMessage::Claim`).
     pub(super) fn accept_move(&mut self, core: &mut HubCore, from: Sender, moved: Word) -> Option<Word> {
         let held = self.directory.get(from.node).filter(|_| !self.replicas.holds(from.node));
         let Some(version) = held.map(|entry| entry.version()).filter(|_| moved.node == from.node) else {

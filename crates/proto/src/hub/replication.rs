@@ -1,5 +1,5 @@
 //! What this hub tells the standbys of its nodes, so that those lose nothing
-//! with it: [`standby`](super::standby) is the other end, and
+//! with it: [`replicas`](super::replicas) is the other end, and
 //! [`ledger`](super::replica_sync) what both know already.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,9 +9,8 @@ use super::core::HubCore;
 use super::records::Records;
 use super::remotes::PUBLICATION;
 use super::replica_sync::{ReplicaChanges, ReplicaSender};
-use super::standby_connections::StandbyConnections;
+use super::standby_connections::{NamedStandby, StandbyConnections};
 use super::{HubLimit, Sender};
-use crate::address::Address;
 use crate::ids::{ConnectionId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
@@ -80,11 +79,9 @@ impl ReplicaSenders {
         core: &mut HubCore,
         records: Records<'_>,
         from: Sender,
-        hub: NodeId,
-        addresses: Vec<Address>,
-        known: Vec<Address>,
+        standby: NamedStandby,
     ) {
-        let now = core.now;
+        let (now, hub) = (core.now, standby.hub);
         if hub == core.config.node || records.is_replica(from.node) || records.get(from.node).is_none() {
             core.counters.stray += 1;
             return;
@@ -94,7 +91,7 @@ impl ReplicaSenders {
             return;
         }
         self.set_standby(core, records, from.node, hub);
-        self.want_standby_connection(core, from, hub, addresses, known);
+        self.want_standby_connection(core, from, standby);
     }
 
     /// The record of a node of this hub is held at `hub` as well from now on.

@@ -37,6 +37,16 @@ pub(super) struct StandbyConnections {
     hubs: BTreeMap<NodeId, StandbyDial>,
 }
 
+/// A hub that a node names as its standby.
+#[derive(Debug)]
+pub(super) struct NamedStandby {
+    pub(super) hub: NodeId,
+    /// Addresses that the node tells.
+    pub(super) addresses: Vec<Address>,
+    /// Addresses that the group knows. They count more.
+    pub(super) known: Vec<Address>,
+}
+
 #[derive(Debug)]
 struct StandbyDial {
     addresses: Vec<Address>,
@@ -60,9 +70,7 @@ impl ReplicaSenders {
         &mut self,
         core: &mut HubCore,
         from: Sender,
-        hub: NodeId,
-        addresses: Vec<Address>,
-        known: Vec<Address>,
+        NamedStandby { hub, addresses, known }: NamedStandby,
     ) {
         let now = core.now;
         let Self { connections, named, .. } = self;

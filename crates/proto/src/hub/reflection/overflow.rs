@@ -4,7 +4,7 @@
 //! A home with little room passes the request on as it came, so that the stream
 //! comes from the provider's home. If that has little room too, it has a hub with more
 //! reflect it ([`RouteDirection::Overflow`]), which asks it for the stream as any hub does.
-//! So a stream still crosses two hubs at most. Little is what [feeds](Hub::feed_reserve_kbps) the others.
+//! So a stream still crosses two hubs at most. Little is what [feeds](ReflectionState::feed_reserve_kbps) the others.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ pub(in crate::hub) struct Overflow {
 
 impl ReflectionConfig {
     /// What there is room for before the owner has said anything, as
-    /// [`HierarchyMessage::HubLoad`] tells it.
+    /// `HierarchyMessage::HubLoad` tells it.
     pub(in crate::hub) fn first_room(self) -> Option<u32> {
         (self.policy == OverflowPolicy::Residual).then_some(u32::MAX)
     }

@@ -4,6 +4,7 @@ use crate::wire::{ProbeMessage, RegistrationMessage};
 use bytes::Bytes;
 
 use super::*;
+use crate::address::Address;
 use crate::grid::Cell;
 use crate::hub::testing::{Bench, address, copies, node, record, version};
 use crate::hub::{HubConfig, HubKind};
