@@ -12,7 +12,7 @@
 
 use super::core::HubCore;
 use super::registry::Registry;
-use super::{HubKind, HubLimit};
+use super::{HubKind, HubLimit, MAX_PER_WAKE};
 use crate::directory::{DirectoryQuery, PublishOutcome};
 use crate::grid::Area;
 use crate::ids::NodeId;
@@ -97,7 +97,11 @@ impl Registry {
 
     pub(super) fn expire_cached(&mut self, core: &mut HubCore) {
         let now = core.now;
-        while self.cached.expire(now).is_some() {}
+        for _ in 0..MAX_PER_WAKE {
+            if self.cached.expire(now).is_none() {
+                break;
+            }
+        }
         if self.cached_names.len() > 2 * self.cached.nodes() {
             self.cached_names.retain(|node, _| self.cached.get(*node).is_some());
         }

@@ -5,7 +5,6 @@ use bytes::Bytes;
 use super::claims::Claim;
 use super::core::HubCore;
 use super::registry::{AdoptOutcome, RecordChange};
-use super::requests::RequestView;
 use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{Hub, HubEvent, Sender};
@@ -35,13 +34,8 @@ impl Hub {
             self.registry.directory.mark_heard(now, from.node);
         }
         self.core.remotes.record_heard(from.node, bytes.len());
-        if self.requests.pass_data(
-            &mut self.core,
-            RequestView::new(&self.registry, &self.summaries, &self.members),
-            from,
-            bytes,
-        ) {
-            return self.apply_request_effects();
+        if self.with_requests(|requests, core, view| requests.pass_data(core, view, from, bytes)) {
+            return;
         }
         let sender = if from.role.is_hub() { Party::Hub } else { Party::Node };
         match Message::decode(bytes) {
@@ -104,14 +98,8 @@ impl Hub {
     fn dispatch(&mut self, from: Sender, message: Message) {
         match message {
             Message::Registration(message) => self.on_registration(from, message),
-            Message::Request(message) => {
-                self.on_request_message(from, message);
-                self.apply_request_effects();
-            }
-            Message::Flow(message) => {
-                self.on_flow_message(from, message);
-                self.apply_request_effects();
-            }
+            Message::Request(message) => self.on_request_message(from, message),
+            Message::Flow(message) => self.on_flow_message(from, message),
             Message::Directory(message) => self.on_directory_message(from, message),
             Message::Hierarchy(message) => self.on_hierarchy_message(from, message),
             Message::Replication(ReplicationMessage::ReplicaUpdate(update)) => {

@@ -105,7 +105,7 @@ use mesh::DialPurpose;
 use registry::Registry;
 use remotes::LostConnection;
 use replication::ReplicaSenders;
-use requests::{RequestView, Requests};
+use requests::Requests;
 use rooms::RoomDirectory;
 use summaries::Summaries;
 use timers::HubTimer;
@@ -273,13 +273,7 @@ impl Hub {
         let now = self.core.now;
         let Some(LostConnection { node, role, last }) = self.core.remotes.down(connection) else { return };
         self.registry.replicas.close_receiver(node, connection, last);
-        self.requests.lose_connection(
-            &mut self.core,
-            RequestView::new(&self.registry, &self.summaries, &self.members),
-            node,
-            connection,
-        );
-        self.apply_request_effects();
+        self.with_requests(|requests, core, view| requests.lose_connection(core, view, node, connection));
         if !last {
             self.watches.move_watches(&mut self.core, node, connection);
             if role == Role::SuperNode {
@@ -319,9 +313,7 @@ impl Hub {
         self.core.lose_hub(node, stayed, reason);
         self.summaries.summaries_lost_hub(&mut self.core, node);
         self.summaries.reset_summary_outboxes(&mut self.core);
-        let view = RequestView::new(&self.registry, &self.summaries, &self.members);
-        self.requests.requests_lost_hub(&mut self.core, view, node);
-        self.apply_request_effects();
+        self.with_requests(|requests, core, view| requests.requests_lost_hub(core, view, node));
         self.members.on_hub_disconnected(&mut self.core, node);
         self.replication.standby_dial_failed(&mut self.core, node);
         self.hub_lookups.drop_silent_hub(&mut self.core, node);
@@ -346,9 +338,8 @@ impl Hub {
             },
             Some(DialPurpose::Provider { node, waiting, .. }) => {
                 for key in waiting {
-                    let view = RequestView::new(&self.registry, &self.summaries, &self.members);
-                    self.requests.dialled_for(&mut self.core, view, key, node, reached.is_some());
-                    self.apply_request_effects();
+                    let is_reached = reached.is_some();
+                    self.with_requests(|requests, core, view| requests.dialled_for(core, view, key, node, is_reached));
                 }
             }
             Some(DialPurpose::Hub(_)) | None => {}
@@ -476,10 +467,7 @@ impl Hub {
         match timer {
             HubTimer::Lease => self.expire_leases(),
             HubTimer::CachedRecord => registry.expire_cached(core),
-            HubTimer::Request => {
-                requests.expire_requests(core, RequestView::new(registry, summaries, members));
-                self.apply_request_effects();
-            }
+            HubTimer::Request => self.with_requests(|requests, core, view| requests.expire_requests(core, view)),
             HubTimer::Relay => requests.relays.expire_relays(core),
             HubTimer::HubLookup => {
                 hub_lookups.expire_hub_lookups(core);

@@ -3,9 +3,10 @@
 //! A request came: the registry names providers, the requests remember it and hand it on, and other hubs are asked
 //! for what is not here. A lookup is answered from the registry, or with what other hubs have said.
 
+use super::core::HubCore;
 use super::hub_lookup::{ConcludedLookup, Waiter};
 use super::lookup::encode_found;
-use super::requests::{PassedRequest, RequestEffect, RequestView, WantedLookup};
+use super::requests::{PassedRequest, RequestEffect, RequestView, Requests, WantedLookup};
 use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{Hub, Sender};
@@ -26,29 +27,14 @@ const DEFAULT_LISTED: usize = 16;
 impl Hub {
     pub(super) fn on_request_message(&mut self, from: Sender, message: RequestMessage) {
         match message {
-            RequestMessage::Request(request) if request.hop().is_some() => {
-                let view = RequestView::new(&self.registry, &self.summaries, &self.members);
-                if let Some(passed) = PassedRequest::new(request) {
-                    self.requests.handle_passed_request(&mut self.core, view, from, passed);
-                }
-            }
             RequestMessage::Request(request) => self.on_request(from, request),
-            RequestMessage::Accept(accept) => self.requests.handle_accept(
-                &mut self.core,
-                RequestView::new(&self.registry, &self.summaries, &self.members),
-                from,
-                accept,
-            ),
-            RequestMessage::Decline(decline) => self.on_decline(from, &decline),
-            RequestMessage::Pending { id, requester, provider } => {
-                self.requests.handle_pending(
-                    &mut self.core,
-                    RequestView::new(&self.registry, &self.summaries, &self.members),
-                    from,
-                    (id, requester),
-                    provider,
-                );
+            RequestMessage::Accept(accept) => {
+                self.with_requests(|requests, core, view| requests.handle_accept(core, view, from, accept));
             }
+            RequestMessage::Decline(decline) => self.on_decline(from, &decline),
+            RequestMessage::Pending { id, requester, provider } => self.with_requests(|requests, core, view| {
+                requests.handle_pending(core, view, from, (id, requester), provider)
+            }),
             RequestMessage::RequestAck { id, requester, provider } => {
                 self.on_request_taken(from, (id, requester), provider);
             }
@@ -59,20 +45,20 @@ impl Hub {
         }
     }
 
+    /// A node asks, or another hub passes a request on.
     fn on_request(&mut self, from: Sender, request: Request) {
-        if let Some(lookup) = self.requests.request(
-            &mut self.core,
-            RequestView::new(&self.registry, &self.summaries, &self.members),
-            from,
-            request,
-        ) {
+        if request.hop().is_some() {
+            let Some(passed) = PassedRequest::new(request) else { return };
+            return self.with_requests(|requests, core, view| requests.handle_passed_request(core, view, from, passed));
+        }
+        let lookup = self.with_requests(|requests, core, view| requests.request(core, view, from, request));
+        if let Some(lookup) = lookup {
             self.answer_lookup(from, &lookup);
         }
     }
 
     fn on_decline(&mut self, from: Sender, decline: &Decline) {
-        let view = RequestView::new(&self.registry, &self.summaries, &self.members);
-        let is_awaited = self.requests.handle_decline(&mut self.core, view, from, decline)
+        let is_awaited = self.with_requests(|requests, core, view| requests.handle_decline(core, view, from, decline))
             || decline.requester.is_none() && self.watches.watch_refused(&mut self.core, from.node, decline.id);
         self.core.counters.stray += u64::from(!is_awaited);
     }
@@ -83,9 +69,10 @@ impl Hub {
         (id, requester): (RequestId, Option<NodeId>),
         provider: Option<NodeId>,
     ) {
-        let view = RequestView::new(&self.registry, &self.summaries, &self.members);
-        let is_awaited = self.requests.handle_request_ack(&mut self.core, view, from, (id, requester), provider)
-            || requester.is_none() && self.hub_lookups.confirm_hub_lookup(&mut self.core, from.node, id);
+        let is_awaited = self.with_requests(|requests, core, view| {
+            requests.handle_request_ack(core, view, from, (id, requester), provider)
+        }) || requester.is_none()
+            && self.hub_lookups.confirm_hub_lookup(&mut self.core, from.node, id);
         self.core.counters.stray += u64::from(!is_awaited);
     }
 
@@ -104,18 +91,24 @@ impl Hub {
 
     /// A node has come that may be what held requests wait for.
     pub(super) fn serve_held(&mut self, node: NodeId) {
-        for key in self.requests.held_for(RequestView::new(&self.registry, &self.summaries, &self.members), node) {
-            self.requests.retry_held(
-                &mut self.core,
-                RequestView::new(&self.registry, &self.summaries, &self.members),
-                key,
-            );
-            self.apply_request_effects();
+        for key in self.requests.held_for(self.registry.records(), node) {
+            self.with_requests(|requests, core, view| requests.retry_held(core, view, key));
         }
     }
 
+    /// Has the requests decide something, and other parts hear what it means to them.
+    pub(super) fn with_requests<T>(
+        &mut self,
+        decide: impl FnOnce(&mut Requests, &mut HubCore, RequestView<'_>) -> T,
+    ) -> T {
+        let view = RequestView::new(&self.registry, &self.summaries, &self.members);
+        let decided = decide(&mut self.requests, &mut self.core, view);
+        self.apply_request_effects();
+        decided
+    }
+
     /// Other parts hear what requests mean to them.
-    pub(super) fn apply_request_effects(&mut self) {
+    fn apply_request_effects(&mut self) {
         while let Some(effect) = self.requests.next_effect() {
             match effect {
                 RequestEffect::Asked { node, service } => self.registry.directory.deduct(node, service),
@@ -284,15 +277,9 @@ impl Hub {
                         self.registry.answer_merged_lookup(&mut self.core, asked, wanted, &found, coverage);
                     }
                     Waiter::Request { key, query } => {
-                        self.requests.choose(
-                            &mut self.core,
-                            RequestView::new(&self.registry, &self.summaries, &self.members),
-                            key,
-                            &query,
-                            &found,
-                            coverage,
-                        );
-                        self.apply_request_effects();
+                        self.with_requests(|requests, core, view| {
+                            requests.choose(core, view, key, &query, &found, coverage)
+                        });
                     }
                     Waiter::Hub { connection, id, query, .. } => {
                         self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &found, coverage);

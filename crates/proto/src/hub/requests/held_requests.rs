@@ -10,6 +10,7 @@ use super::table::RequestKey;
 use crate::directory::DirectoryQuery;
 use crate::hub::MAX_PER_WAKE;
 use crate::hub::core::HubCore;
+use crate::hub::records::Records;
 use crate::hub::requests::{RequestView, Requests};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
@@ -60,11 +61,11 @@ impl Requests {
     }
 
     /// The held requests that a node which has come may serve.
-    pub(in crate::hub) fn held_for(&self, view: RequestView<'_>, node: NodeId) -> Vec<RequestKey> {
+    pub(in crate::hub) fn held_for(&self, records: Records<'_>, node: NodeId) -> Vec<RequestKey> {
         if self.table.held.is_empty() {
             return Vec::new();
         }
-        let Some(entry) = view.records.get(node) else { return Vec::new() };
+        let Some(entry) = records.get(node) else { return Vec::new() };
         let (services, cell) = (entry.services(), entry.cell());
         let fits = |query: &DirectoryQuery| {
             services.contains(query.service) && query.area.contains(cell) && query.except != Some(node)
