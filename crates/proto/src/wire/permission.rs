@@ -127,3 +127,56 @@ impl HierarchyMessage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::{Area, Cell};
+    use crate::ids::{NodeId, Nonce, RequestId};
+    use crate::service::Service;
+    use crate::wire::{HubHop, Request, Route, RouteDirection, ServiceRequest};
+
+    /// From node to node, node to hub, hub to node, hub to hub.
+    fn allowed(message: &Message) -> [bool; 4] {
+        let pairs = [Party::Node, Party::Hub].map(|sender| [Party::Node, Party::Hub].map(|to| (sender, to)));
+        pairs
+            .as_flattened()
+            .iter()
+            .map(|(sender, to)| message.is_allowed(*sender, *to))
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap()
+    }
+
+    #[test]
+    fn request_is_allowed_by_its_route() {
+        let node = NodeId::from_bytes([1; 16]);
+        let hop = HubHop { cell: Cell::new(0, 0), direction: RouteDirection::Up, hops_left: 1, provider: None };
+        let route = |hop| Some(Route { requester: node, reply_to: Vec::new(), hop });
+        let spec = ServiceRequest::new(Service::Video, Area::Anywhere);
+        let request = Request::new(RequestId(1), Nonce::from_u64(1), spec, 1_000);
+        for (route, expected) in [
+            (None, [true, true, false, false]),
+            (route(None), [false, false, true, false]),
+            (route(Some(hop)), [false, false, false, true]),
+        ] {
+            let message = Message::Request(RequestMessage::Request(Request { route, ..request.clone() }));
+            assert_eq!(allowed(&message), expected, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn only_hubs_command_and_gossip() {
+        let of_hubs = [
+            Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 1 }),
+            Message::Hierarchy(HierarchyMessage::Claim {
+                node: NodeId::from_bytes([1; 16]),
+                version: Default::default(),
+            }),
+        ];
+        assert!(of_hubs.iter().all(|message| allowed(message) == [false, false, false, true]));
+        let handover = Message::Registration(RegistrationMessage::Handover);
+        assert_eq!(allowed(&handover), [false, false, true, false]);
+        assert_eq!(allowed(&Message::Probe(ProbeMessage::Ping(1))), [true; 4]);
+    }
+}

@@ -46,10 +46,11 @@ pub(crate) fn service_request() -> BoxedStrategy<ServiceRequest> {
     let resume = (any::<[u8; 32]>(), any::<u64>()).prop_map(|(digest, offset)| ResumePoint { digest, offset });
     let subject = (service(), area(), prop::sample::select(Scope::ALL.to_vec()), mode, any::<u8>(), names());
     let delivery = (prop::option::of(duration), transports, profile, class, reflect);
-    let rest = (prop::option::of(resume), any::<bool>(), any::<bool>());
+    let rest = (prop::option::of(resume), any::<bool>(), any::<bool>(), prop::option::of(1..u32::MAX));
     (subject, delivery, rest)
-        .prop_map(|((service, area, scope, mode, count, provider), delivery, (resume, pushed, trace))| {
+        .prop_map(|((service, area, scope, mode, count, provider), delivery, rest)| {
             let (duration, transports, profile, class, reflect) = delivery;
+            let (resume, pushed, trace, min_kbps) = rest;
             ServiceRequest {
                 scope,
                 mode,
@@ -63,6 +64,7 @@ pub(crate) fn service_request() -> BoxedStrategy<ServiceRequest> {
                 pushed,
                 trace,
                 provider,
+                min_kbps: min_kbps.filter(|_| service.is_stream()),
                 ..ServiceRequest::new(service, area)
             }
         })
