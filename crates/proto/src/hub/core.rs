@@ -42,6 +42,8 @@ pub(super) struct HubCore {
     pub(super) advice: HubDialBudget,
     pub(super) counters: HubCounters,
     pub(super) timers: Timers<HubTimer>,
+    /// True if the input in hand has made no part wait for something sooner.
+    pub(super) keeps_timers: bool,
     /// Records that searches have looked at for the message in hand.
     pub(super) examined: usize,
     /// The host's, if the driver has told it.
@@ -90,6 +92,7 @@ impl HubCore {
             advice: HubDialBudget::default(),
             counters: HubCounters::default(),
             timers: Timers::default(),
+            keeps_timers: false,
             examined: 0,
             wall_clock: None,
             out: VecDeque::new(),
@@ -98,7 +101,7 @@ impl HubCore {
     }
 
     pub(super) fn begin_input(&mut self, now: Time) {
-        self.now = now;
+        (self.now, self.keeps_timers) = (now, false);
         self.started.get_or_insert(now);
         self.knows_since.get_or_insert(now);
     }

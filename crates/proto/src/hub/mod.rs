@@ -559,7 +559,9 @@ impl Machine for Hub {
         self.note_own_load();
         self.members.announce_load(&mut self.core);
         self.end_drain();
-        self.plan_timers();
+        if !self.core.keeps_timers {
+            self.plan_timers();
+        }
     }
 
     fn poll_transmit(&mut self) -> Option<Transmit> {

@@ -171,6 +171,7 @@ impl Hub {
             let is_here = self.core.is_here(from.connection);
             let message = encode_found(&self.registry.directory, request.id, &hits, coverage, is_here);
             self.core.send_encoded(from.connection, message);
+            self.core.keeps_timers = true;
         }
         hits.clear();
         self.registry.hits = hits;

@@ -95,6 +95,10 @@ impl Relays {
         self.timers.first().map(|(at, _)| *at)
     }
 
+    pub(in crate::hub) fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
     pub(in crate::hub) fn next_notice(&mut self) -> Option<RelayNotice> {
         self.notices.pop_front()
     }

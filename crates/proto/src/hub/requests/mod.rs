@@ -35,6 +35,7 @@ use crate::hub::registry::Registry;
 use crate::hub::relay::{RelayNotice, Relays};
 use crate::hub::route::RoutePlan;
 use crate::hub::summaries::{BlockIndex, Summaries};
+use crate::hub::timers::HubTimer;
 use crate::ids::{ConnectionId, NodeId, Nonce};
 use crate::random::RootSecret;
 use crate::service::Service;
@@ -132,8 +133,11 @@ impl Requests {
     /// is for the rest of the hub to read.
     pub(in crate::hub) fn pass_data(&mut self, turn: &mut RequestTurn<'_>, from: Sender, bytes: &Bytes) -> bool {
         let is_of_flow = self.relays.relay_data(turn.core, from, bytes);
-        if is_of_flow {
+        if self.relays.has_notices() {
             self.hear_relays(turn);
+        } else if is_of_flow && turn.core.leaving.is_none() {
+            turn.core.timers.plan(HubTimer::Relay, self.relays.next_expiry());
+            turn.core.keeps_timers = true;
         }
         is_of_flow
     }
