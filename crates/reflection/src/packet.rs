@@ -12,9 +12,9 @@
 
 pub use roost_proto::reflection::{Epoch, StreamId};
 
-/// The largest packet, bytes: what IPv6 over Ethernet takes whole.
+/// Largest packet, bytes: the payload of UDP over IPv6 on Ethernet.
 pub const MAX_PACKET_BYTES: usize = 1452;
-/// What a packet has beyond its payload, bytes.
+/// Bytes of a packet beside its payload.
 pub const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
 const _: () = assert!(OVERHEAD_BYTES == roost_proto::reflection::OVERHEAD_BYTES);
 /// The largest payload, bytes. Packets with up to 1160 (six of MPEG-TS are 1128)
@@ -24,9 +24,9 @@ pub const MAX_PAYLOAD_BYTES: usize = MAX_PACKET_BYTES - OVERHEAD_BYTES;
 /// third in a mesh of two layers, to a subscriber.
 pub const MAX_HOPS: u8 = 3;
 
-/// The hop's byte and what is authenticated.
+/// Bytes of the header: the hop's byte and the authenticated part.
 pub const HEADER_BYTES: usize = 24;
-/// The seal's tag.
+/// Bytes of the seal's tag.
 pub const TAG_BYTES: usize = 16;
 
 /// The upper four bits of a packet's first byte.
@@ -36,46 +36,46 @@ const HOPS_SHIFT: u8 = 2;
 const HOPS_MASK: u8 = 0b0000_1100;
 const CATCH_UP: u8 = 0b0000_0010;
 
-/// What reflectors may know of a packet. Bits without a meaning yet are kept.
+/// Properties of a packet that reflectors may read. Unknown bits are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(u8);
 
 impl Flags {
     /// A key frame begins here: decoding can start with this packet, after the parameter sets.
     pub const KEY_FRAME: Self = Self(1);
-    /// Has parameter sets, or tables, that later packets need.
+    /// The packet has parameter sets or tables that later packets need.
     pub const PARAMETERS: Self = Self(2);
-    /// The last packet of its frame.
+    /// The packet is the last of its frame.
     pub const FRAME_END: Self = Self(4);
 
-    /// These and those.
+    /// Union of both sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` are set.
+    /// True if all of `other` are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// As they travel.
+    /// Wire form.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// From how they travel.
+    /// Set of a wire form; every byte is valid.
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits)
     }
 }
 
-/// What each hop may change.
+/// Part of a packet that each hop may change: the first byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hop {
-    /// Hops behind it, up to [`MAX_HOPS`].
+    /// Hops behind the packet; more than [`MAX_HOPS`] are written as that many.
     pub hops: u8,
-    /// From a reflector's cache, not live.
+    /// True if the packet comes from a reflector's cache.
     pub catch_up: bool,
 }
 
@@ -86,7 +86,7 @@ impl Hop {
         KIND | hops << HOPS_SHIFT | if self.catch_up { CATCH_UP } else { 0 }
     }
 
-    /// From the first byte of a packet; `None` if it is the first of something else.
+    /// Hop of a packet's first byte; `None` if the byte begins something else.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         if byte & KIND_MASK != KIND {
             return None;
@@ -95,28 +95,27 @@ impl Hop {
     }
 }
 
-/// What is authenticated of a packet, beside its payload.
+/// Authenticated header of a packet, in clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What reflectors may know.
+    /// Properties that reflectors act on.
     pub flags: Flags,
-    /// The frame's number, which wraps around; reflectors skip whole frames.
+    /// Number of the frame, wrapping at 2^16; reflectors drop whole frames.
     pub frame: u16,
-    /// Whose packet it is.
     pub stream: StreamId,
-    /// With which key it is sealed.
+    /// Epoch of the key that seals the payload.
     pub epoch: Epoch,
-    /// One more than that of the packet before, across epochs.
+    /// Number of the packet in its stream, without gap across epochs.
     pub counter: u64,
 }
 
-/// What is no packet.
+/// Error of a datagram that is no packet of a reflected stream, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a packet of a reflected stream: {0}")]
 pub struct Malformed(pub(crate) &'static str);
 
 impl Header {
-    /// The header in bytes, after the hop's.
+    /// Encodes the header behind the byte of `hop`.
     pub fn encode(&self, hop: Hop) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0] = hop.byte();
@@ -128,11 +127,10 @@ impl Header {
         bytes
     }
 
-    /// Reads the header of a datagram. Whether it is genuine only a
-    /// [`Subscriber`](crate::Subscriber) can tell.
+    /// Decodes a datagram's header without verifying it; only [`Subscriber`](crate::Subscriber) verifies.
     ///
     /// # Errors
-    /// When the datagram is no packet, or is shorter or longer than any.
+    /// Returns an error if the first byte or the length is not a packet's.
     pub fn decode(datagram: &[u8]) -> Result<(Hop, Self), Malformed> {
         let hop = datagram.first().and_then(|byte| Hop::from_byte(*byte)).ok_or(Malformed("another first byte"))?;
         if datagram.len() > MAX_PACKET_BYTES {
@@ -152,7 +150,7 @@ impl Header {
     }
 }
 
-/// The first `N` of bytes that are known to be there.
+/// First `N` bytes. Panics if there are fewer: the caller has checked the length.
 pub(crate) fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&bytes[..N]);

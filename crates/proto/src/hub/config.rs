@@ -1,4 +1,4 @@
-//! What a hub is told at its start.
+//! Configuration of a hub.
 
 use std::time::Duration;
 
@@ -8,19 +8,18 @@ use crate::ids::NodeId;
 use crate::random::RootSecret;
 use crate::service::Role;
 
-/// Which hub it is.
+/// Architecture that a hub serves: the overlay or the client/server baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HubKind {
-    /// A super node: nodes and other super nodes, every mode.
+    /// A super node: serves nodes and other super nodes in every mode.
     SuperNode,
-    /// The server of the client/server baseline: nodes and caches, and every
-    /// request's data goes through it. With a [parent](HubConfig::parents) it is
-    /// such a cache itself, and that parent the server.
+    /// A hub of the client/server baseline, through which every request's data goes: the central
+    /// server, or with a [parent](HubConfig::parents) one of its caches.
     Server,
 }
 
 impl HubKind {
-    /// What its certificate says, and that of every hub with which it speaks.
+    /// Role in the certificate of this hub and of every hub that it connects to.
     pub const fn role(self) -> Role {
         match self {
             Self::SuperNode => Role::SuperNode,
@@ -29,51 +28,45 @@ impl HubKind {
     }
 }
 
-/// What a hub is told at its start.
+/// Configuration of a [`Hub`](super::Hub). Only `node`, `kind` and `seed` have no default.
 #[derive(Clone, Debug)]
 pub struct HubConfig {
-    /// Its own id.
+    /// Id of the hub, as its certificate gives it.
     pub node: NodeId,
-    /// Which hub it is.
     pub kind: HubKind,
-    /// How long an entry lives without a word from its node. Default 60 s. A
-    /// longer lease forgives longer silence, a shorter one forgets the dead
-    /// sooner; nodes renew at a third of it.
+    /// Time that a record lives without a message from its node. Default 60 s. A longer lease
+    /// forgives longer silence, a shorter one forgets dead nodes sooner; nodes renew at a third of it.
     pub lease: Duration,
-    /// The super nodes beside this one, each with its addresses, the preferred
-    /// one first: the other tops. Without meaning for a server. A peer at one
-    /// of the hub's own addresses is left out.
+    /// The other root super nodes, each as its addresses with the preferred one first. A sibling at
+    /// one of the hub's own addresses is left out. A central server has none.
     pub siblings: Vec<Vec<Address>>,
-    /// In which tier of the hierarchy it stands; 0, the lowest, is the default.
-    /// A parent's tier must be greater than its child's. Without meaning for a server.
+    /// Tier in the hierarchy. Default 0, the lowest; a parent's is greater than its child's. Unused by
+    /// a central server.
     pub tier: u8,
-    /// The super nodes above, each with its addresses; the first one is asked,
-    /// the second one stands by. None, which is the default: it is a top. Of a
-    /// cache the one central server.
+    /// Parents, each as its addresses: the first is asked, the second is the standby. Default none:
+    /// the hub is a root. The parent of a cache is the central server.
     pub parents: Vec<Vec<Address>>,
-    /// How much a connection to a parent carries of what is told upward of this hub
-    /// and those below it, bits per second; about 1 % of the connection's rate. More
-    /// lets parents learn sooner of a change that makes many patches of the
-    /// grid come and go. Default 1 000. Between tops a hundred times as much.
+    /// Rate of summaries to a parent, bits per second; between roots a hundred times as much. Default
+    /// 1 000, about 1 % of a thin connection. More lets parents learn sooner of a change in many blocks.
     pub summary_bits_per_second: u32,
-    /// Where the hub itself listens.
+    /// Addresses on which the hub listens.
     pub addresses: Vec<Address>,
-    /// How it reflects streams; `None`, which is the default: it has no relay.
+    /// Settings of reflection. Default `None`: the hub reflects no streams.
     pub reflection: Option<ReflectionConfig>,
-    /// When it started, in seconds of the Unix epoch: the other super nodes
-    /// tell its lives apart by this. Default 0.
+    /// Start of the hub, seconds of the Unix epoch, by which other super nodes tell its restarts
+    /// apart. Default 0.
     pub epoch: u32,
-    /// Seeds its jitter and the numbers that it shows to others.
+    /// Seed of jitter and of the numbers that other hosts see.
     pub seed: u64,
-    /// The tags of its grants come from it. A daemon takes it from the system's
-    /// random source; the default follows from the seed, which others can compute.
+    /// Secret of nonces and tags. A daemon reads it from the system's random source; the default
+    /// follows from `seed`, so anyone who knows the seed can compute it.
     pub secret: RootSecret,
-    /// How much it takes on.
+    /// Limits of the hub's tables and rates.
     pub limits: Limits,
 }
 
 impl HubConfig {
-    /// A hub without peers, with defaults for all else.
+    /// Configures a hub without siblings and parents; all else has its default.
     pub fn new(node: NodeId, kind: HubKind, seed: u64) -> Self {
         Self {
             node,
@@ -93,7 +86,8 @@ impl HubConfig {
     }
 }
 
-/// How much a hub takes on. What is beyond a limit is refused and counted.
+/// Limits of a hub. A message that exceeds one is refused and counted. An `…_per_node` limit is sixteen
+/// times as large for another hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Nodes in the directory, each with up to four entries of at most 250
@@ -103,38 +97,31 @@ pub struct Limits {
     pub connections: usize,
     /// Requests remembered, all remotes together. Default 65 536.
     pub requests: usize,
-    /// Requests remembered per node; a peer hub may have sixteen times as
-    /// many. The oldest that was handed on makes room for a new one; if none
-    /// was, the new one is declined. As many requests and lookups of a node
-    /// may wait for other hubs. Default 256.
+    /// Requests remembered per node. A new one replaces the oldest that was handed on, and is declined
+    /// if none was. As many requests and lookups of a node may wait for other hubs. Default 256.
     pub requests_per_node: usize,
     /// Relayed flows, all remotes together. Default 16 384.
     pub relays: usize,
-    /// Relayed flows per requesting node; a peer hub may have sixteen times as
-    /// many. Default 128.
+    /// Relayed flows per requesting node. Default 128.
     pub relays_per_node: usize,
-    /// Watches, all remotes together. Each publication looks at every one. Default 1 024.
+    /// Watches, all remotes together. Each new record is matched with every one. Default 1 024.
     pub watches: usize,
-    /// Watches per node; a peer hub may have sixteen times as many. Default 16.
+    /// Watches per node. Default 16.
     pub watches_per_node: usize,
-    /// Searches at other hubs at the same time: several hubs' allowance, which
-    /// is sixteen times that of a node. Default 16 384.
+    /// Hub lookups under way, all remotes together. Default 16 384.
     pub hub_lookups: usize,
-    /// Nodes per second whose first record is taken in, beyond a burst of one
-    /// second's worth. The others are told when to come again, in their turn;
-    /// who is known passes. Default 2 000: more makes the crowd after a
-    /// restart shorter and what the others wait meanwhile longer.
+    /// New nodes per second whose first record is accepted, after a burst of one second's worth; the
+    /// others get a retry after. Known nodes are not limited. Default 2 000: more shortens the join
+    /// after a restart and delays answers.
     pub joins_per_second: u32,
-    /// Lookups and watches of a node per second, beyond a burst of two seconds' worth; one for which
-    /// many records are looked at counts once more for every 64 of them, a request as 16. A peer hub may
-    /// have sixteen times as many. Default 5 000: more than any display, and less than what would
-    /// take the hub from the others.
+    /// Lookups and watches of a node per second, after a burst of two seconds' worth. A lookup counts
+    /// once more for every 64 records read, a request as 16; another hub may have sixteen times as
+    /// many. Default 5 000: above any display's need, below the load that starves others.
     pub lookups_per_second: u32,
-    /// Hubs that stand by for nodes of this one and are reached for nothing
-    /// else. Default 64: what further ones are to keep reaches them by chance only.
+    /// Connections to the standby hubs of this hub's nodes. Default 64; replicas for further hubs are
+    /// best effort.
     pub standby_connections: usize,
-    /// Patches (a service in a block of 8 × 8 cells) known of each other hub,
-    /// about 40 bytes each. Default 262 144.
+    /// Block services known of each other hub, about 40 bytes each. Default 262 144.
     pub block_services_per_hub: usize,
 }
 

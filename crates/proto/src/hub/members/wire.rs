@@ -1,8 +1,7 @@
-//! What membership says, as bytes.
+//! Wire form of membership messages.
 //!
-//! Both ends of a connection know who is at the other, so those names are not sent.
-//! They are put in front of what has come ([`SENDER_BYTES`]), where the decoder
-//! finds them.
+//! Both ends of a connection know each other, so a message names neither. The receiver puts the
+//! sender's id and host in front ([`SENDER_BYTES`]) before it decodes.
 
 use std::net::IpAddr;
 
@@ -17,13 +16,13 @@ use crate::address_filter;
 use crate::ids::NodeId;
 use crate::wire::{WireError, open};
 
-/// What is put in front of a message: the sender's id and the host it is seen at.
+/// Bytes in front of a received message: the sender's id and the host where it is seen.
 pub(super) const SENDER_BYTES: usize = 16 + 16;
 
-/// The most addresses told of one member.
+/// Most addresses of a member.
 pub(super) const MAX_ADDRESSES: usize = 4;
 
-/// What is put in front of a message that `sender` has sent.
+/// Prefix of a message from `sender`, seen at the host `seen`.
 pub(super) fn sender(sender: NodeId, seen: IpAddr) -> [u8; SENDER_BYTES] {
     let host = match seen {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
@@ -35,12 +34,12 @@ pub(super) fn sender(sender: NodeId, seen: IpAddr) -> [u8; SENDER_BYTES] {
     front
 }
 
-/// Reads and writes for the hub `own` of a tier.
+/// Codec of the hub `own` in a tier.
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) own: NodeId,
     pub(super) tier: u8,
-    /// Where the sender of the message that is being read is seen.
+    /// Host of the message's sender, set before the members that follow are read.
     pub(super) seen: Option<IpAddr>,
 }
 
