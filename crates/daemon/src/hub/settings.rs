@@ -86,7 +86,7 @@ pub(super) fn table(kind: HubKind) -> Vec<Setting> {
             1_000_000,
             limits.relays,
             "The maximum number of flows that the hub relays at once; it declines further requests.",
-            "Capacity of the hub's own network interface.",
+            "Each takes its share of the hub's own network interface.",
         ),
         limit(
             "max_requests_per_node",
