@@ -34,7 +34,7 @@ pub struct LookupQuery {
     pub area: Area,
     /// `k=N`: how many at most; 0 is the hub's default.
     pub count: u8,
-    /// `timeout=2s`: how long to wait for an answer; `None` is [`DEFAULT_TIMEOUT`], or longer over a
+    /// `timeout=2s`: how long to wait for an answer; `None` is 20 s, or longer over a
     /// long path.
     pub timeout: Option<Duration>,
     /// `names=true`: hubs tell the nodes' names, which costs some bytes each.

@@ -62,7 +62,7 @@ pub(super) struct DemoNetwork {
 
 impl DemoNetwork {
     /// Issues the identities and starts the hub. The nodes follow in
-    /// [`World::ready`], when the hub's ports are known.
+    /// [`DemoNetwork::ready`], when the hub's ports are known.
     pub(super) async fn start(mode: Architecture, group: &Group, folder: &Path) -> Outcome<Self> {
         let (program, role, _) = mode.hub();
         let hub_args = arguments(group, folder, &format!("{}-hub", mode.name()), role)?;

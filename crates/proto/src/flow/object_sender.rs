@@ -124,7 +124,7 @@ impl ObjectSender {
     }
 
     /// What the owner is to read now: from where on, and how much. Asked once,
-    /// and answered by [`Self::piece`].
+    /// and answered by [`Self::supply`].
     pub fn next_read(&mut self) -> Option<(u64, u64)> {
         let Content::Read(ahead) = &mut self.content else { return None };
         let offset = self.sent + ahead.bytes;

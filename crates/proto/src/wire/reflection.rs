@@ -16,7 +16,7 @@ use crate::service::Service;
 pub const MAX_SEALED_BYTES: usize = 512;
 
 /// Where a copy of a reflected stream is wanted: see
-/// [`RequestParams::copy_target`](super::RequestParams::copy_target). From remote to remote,
+/// [`Request::copy_target`](super::Request::copy_target). From remote to remote,
 /// each of whom puts itself in the place of the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]

@@ -108,7 +108,7 @@ impl RegistrationMessage {
     }
 }
 
-/// See [`Message::Renew`].
+/// See [`RegistrationMessage::Renew`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Renew {

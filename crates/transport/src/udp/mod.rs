@@ -1,8 +1,8 @@
 //! `udp://`: DTLS 1.3, with our own packets inside.
 //!
-//! An [`Endpoint`] is a socket with a table of sessions by the remote's address. It both listens and dials. One
+//! A [`UdpEndpoint`] is a socket with a table of sessions by the remote's address. It both listens and dials. One
 //! [`entry::Entry`] is a session: its DTLS state, its phase, and its [`session`] machine. None of them has a task:
-//! [`crate::Events`] calls [`Endpoint::poll`].
+//! [`crate::Events`] calls [`UdpEndpoint::poll`].
 //!
 //! The session of a remote whose address changes goes on; see [`migration`]. Two remotes share one session for each
 //! pair of socket addresses. If both dial at once, the handshake whose ClientHello has the greater random goes on and
