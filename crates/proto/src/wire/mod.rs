@@ -6,18 +6,8 @@
 //! (`open`). Every connection runs over an encrypted,
 //! mutually authenticated transport, so no message carries its sender.
 //!
-//! | from → to | messages |
-//! |---|---|
-//! | node → hub | `Publish`, `Renew`, `Withdraw`, `SetStandby`, `Adopt`, `Request`, `Watch`, `Unwatch` |
-//! | hub → node | `Lease`, `UnknownVersion`, `RetryAfter`, `Handover`, `Redirect`, `Request`, `LookupResult`, `WatchChange` |
-//! | provider → requester | `Accept`, `Datagram`, `Chunk`, `End`, `Rekey` |
-//! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
-//! | hub → hub | `Claim`, `ReplicaUpdate`, `ResyncRequest`, `Gossip`, `HubLoad`, `HubLookup`, `LookupResult`, `Request`, `RequestAck`, `Watch`, `WatchChange`, `Unwatch`, `RegisterChild`, `Summary` |
-//! | node → hub → hub, and back | `JoinRoom`, `LeaveRoom`; `Roster` |
-//! | provider → hub → hub → requester | `SealedKeys` |
-//! | node → its connection, by multicast | `MulticastRequest`, `MulticastSuppression`, `MulticastCandidate` |
-//! | hub or provider → requester, from hub to hub | `HopReport` |
-//! | any → any | `Hello`, `Decline`, `Pending`, `Ping`, `Pong` |
+//! A message belongs to one of nine families, each an enumeration in a file of its own.
+//! [`Message::is_allowed`] is the table of who may say which message to whom.
 
 #![warn(missing_docs)]
 
