@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use roost_control::error::plain;
+use roost_api::error::plain;
 use roost_emulation::lab::LabError;
 use roost_emulation::topology::LoadError;
 use roost_terminal::{ErrorReport, Output, OutputError};

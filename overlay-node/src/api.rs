@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream;
-use roost_control::query::{MAX_DURATION, Params};
-use roost_control::server::{ApiError, JsonBody, QueryPairs, json_line, json_response};
-use roost_control::{
+use roost_api::query::{MAX_DURATION, Params};
+use roost_api::server::{ApiError, JsonBody, QueryPairs, json_line, json_response};
+use roost_api::{
     Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RoomQuery, SCHEMA, ServiceRow, Services, State as Doing,
     WatchQuery,
 };

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use roost_control::server::ApiError;
-use roost_control::{self as control, Code, FRAMES, Frame, Progress, RequestEvent};
+use roost_api::server::ApiError;
+use roost_api::{self as control, Code, FRAMES, Frame, Progress, RequestEvent};
 use roost_daemon::http::{Body, HeaderValue, IntoResponse, Response, header};
 use roost_daemon::shared::millis;
 use roost_proto::NodeSelector;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use roost_control::State;
+use roost_api::State;
 use roost_daemon::DaemonContext;
 use roost_daemon::LogLimiter;
 use roost_daemon::driver::{EventHandler, LoopControl};

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use roost_control::server::ApiError;
-use roost_control::{self as control, Code, Roster, WatchEvent};
+use roost_api::server::ApiError;
+use roost_api::{self as control, Code, Roster, WatchEvent};
 use roost_daemon::naming::{certified, connected, resolve_node};
 use roost_proto::node_selector::is_node_name;
 use roost_proto::room::RoomMember;

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_control::types::record_text;
-use roost_control::{Connections, State, Status, Streams, Transfer};
+use roost_api::types::record_text;
+use roost_api::{Connections, State, Status, Streams, Transfer};
 use roost_daemon::LogLimiter;
 use roost_daemon::api::DaemonService as Endpoints;
 use roost_daemon::config::{ConfigError, Setting, Settings};

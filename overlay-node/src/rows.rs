@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_control::types::HubRow;
-use roost_control::{self as control, Code, Error, Roster, SCHEMA, StreamRow, Transfer, WatchEvent};
+use roost_api::types::HubRow;
+use roost_api::{self as control, Code, Error, Roster, SCHEMA, StreamRow, Transfer, WatchEvent};
 use roost_daemon::shared::millis;
 use roost_proto::flow::digest_text;
 use roost_proto::node::{self, HomeStatus, RequestStatus, RequestSummary, SessionStatus, Ticket, Trace, TracedHop};

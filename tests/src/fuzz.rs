@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
-use roost_control::Frames;
+use roost_api::Frames;
 use roost_emulation::ns::{self, NsLimits};
 use roost_emulation::topology::describe::describe;
 use roost_proto::hub::{Hub, HubConfig, HubKind};

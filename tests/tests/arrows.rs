@@ -10,12 +10,12 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("roost-identity", &["roost-proto"]),
     ("roost-transport", &["roost-proto", "roost-identity"]),
     ("roost-reflection", &["roost-proto"]),
-    ("roost-control", &["roost-proto"]),
+    ("roost-api", &["roost-proto"]),
     ("roost-services", &["roost-proto"]),
     // Prints for all commands; `roost-proto` has the escaping of text from others.
     ("roost-terminal", &["roost-proto"]),
     // The shell of the relay of streams, which super nodes and nodes have alike.
-    ("roost-daemon", &["roost-proto", "roost-transport", "roost-identity", "roost-control", "roost-reflection"]),
+    ("roost-daemon", &["roost-proto", "roost-transport", "roost-identity", "roost-api", "roost-reflection"]),
     // The load generator of `roost bench` speaks the overlay's protocol itself,
     // hence the arrow to the transport. `roost doctor` asks a media port for a sign of life.
     (
@@ -23,7 +23,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
         &[
             "roost-proto",
             "roost-identity",
-            "roost-control",
+            "roost-api",
             "roost-services",
             "roost-terminal",
             "roost-transport",
@@ -36,7 +36,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "roost-daemon",
             "roost-services",
             "roost-proto",
-            "roost-control",
+            "roost-api",
             "roost-identity",
             "roost-reflection",
             "roost-transport",
@@ -50,7 +50,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     // `emulate bench reflect` makes the packets that a reflector is measured with.
     (
         "roost-emulation",
-        &["roost-proto", "roost-identity", "roost-control", "roost-reflection", "roost-terminal", "roost-transport"],
+        &["roost-proto", "roost-identity", "roost-api", "roost-reflection", "roost-terminal", "roost-transport"],
     ),
     // Tests may look everywhere.
     ("roost-tests", &["*"]),
@@ -67,7 +67,7 @@ const OWNED_LIBRARIES: [(&str, &[&str]); 7] = [
     ("rustls", &["roost-transport", "roost-identity"]),
     ("rcgen", &["roost-identity"]),
     // Each daemon adds its own routes to the shell's local API.
-    ("axum", &["roost-control", "roost-daemon", "roost-overlay-node"]),
+    ("axum", &["roost-api", "roost-daemon", "roost-overlay-node"]),
 ];
 
 #[test]

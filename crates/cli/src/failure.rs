@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use roost_control::ClientError;
-use roost_control::error::plain;
+use roost_api::ClientError;
+use roost_api::error::plain;
 use roost_terminal::{ErrorReport, Output, OutputError};
 
 use crate::args::default_sockets;
@@ -80,12 +80,12 @@ impl Failure {
     }
 
     /// A failure of one of the kinds that daemons tell apart.
-    pub(crate) fn of_kind(code: roost_control::Code, message: impl Into<String>) -> Self {
+    pub(crate) fn of_kind(code: roost_api::Code, message: impl Into<String>) -> Self {
         Self::Reported { code: Code::from_number(code.exit_code()), kind: kind(code), message: message.into() }
     }
 
     /// What a daemon answered with.
-    pub(crate) fn api(error: &roost_control::Error) -> Self {
+    pub(crate) fn api(error: &roost_api::Error) -> Self {
         let message = match error.retry_after_ms {
             Some(wait) => format!("{}; try again in about {} s", error.message, wait.div_ceil(1000).max(1)),
             None => error.message.clone(),
@@ -161,8 +161,8 @@ fn looked_at(socket: &Path, defaults: &[PathBuf]) -> String {
 }
 
 /// The name of a daemon's code, as its API writes it.
-const fn kind(code: roost_control::Code) -> &'static str {
-    use roost_control::Code as Api;
+const fn kind(code: roost_api::Code) -> &'static str {
+    use roost_api::Code as Api;
     match code {
         Api::Usage => "usage",
         Api::NoSuchEndpoint => "no-such-endpoint",
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn busy_error_tells_retry_time() {
-        let mut error = roost_control::Error::new(roost_control::Code::Busy, "every provider is busy");
+        let mut error = roost_api::Error::new(roost_api::Code::Busy, "every provider is busy");
         assert_eq!(Failure::api(&error).to_string(), "every provider is busy");
         for (wait, words) in [(3_600, "in about 4 s"), (250, "in about 1 s"), (0, "in about 1 s")] {
             error.retry_after_ms = Some(wait);

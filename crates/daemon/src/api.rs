@@ -8,9 +8,9 @@ use axum::extract::State as Extract;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use roost_control::query::Params;
-use roost_control::server::{ApiError, QueryPairs, json_response, with_fallback};
-use roost_control::{Code, Connections, LogLevel, SCHEMA, Status};
+use roost_api::query::Params;
+use roost_api::server::{ApiError, QueryPairs, json_response, with_fallback};
+use roost_api::{Code, Connections, LogLevel, SCHEMA, Status};
 
 use crate::config::Settings;
 use crate::driver::DriverStopped;

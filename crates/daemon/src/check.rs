@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use roost_control::{Client, Status};
+use roost_api::{Client, Status};
 use roost_identity::{Identity, Policy};
 use roost_proto::Endpoint;
 use roost_transport::BindError;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use roost_control::Code;
-use roost_control::server::ApiError;
+use roost_api::Code;
+use roost_api::server::ApiError;
 use roost_proto::{NodeId, NodeSelector, format_node, printable};
 
 use crate::shared::DaemonContext;

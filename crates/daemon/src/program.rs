@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use roost_control::State;
-use roost_control::error::plain;
-use roost_control::server::ControlSocket;
+use roost_api::State;
+use roost_api::error::plain;
+use roost_api::server::ControlSocket;
 use roost_identity::{Identity, LoadError, Policy};
 use roost_proto::{Endpoint, Role, RoleSet};
 use roost_transport::{BindError, Events, Limits, Transport};

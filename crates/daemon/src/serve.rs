@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use roost_control::State;
-use roost_control::server::{self, PUBLIC_CONNECTIONS};
+use roost_api::State;
+use roost_api::server::{self, PUBLIC_CONNECTIONS};
 use roost_identity::{Identity, Policy};
 use roost_proto::Scheme;
 use roost_transport::Counters;

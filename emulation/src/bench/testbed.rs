@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use roost_control::State;
+use roost_api::State;
 use roost_proto::Cell;
 use tempfile::TempDir;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use roost_control::{Client, Status};
+use roost_api::{Client, Status};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::error::RunError;

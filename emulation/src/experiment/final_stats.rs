@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use roost_control::Status;
+use roost_api::Status;
 use tokio::sync::watch;
 
 use super::abort_on_drop::AbortOnDrop;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use roost_control::{State, Status};
+use roost_api::{State, Status};
 use roost_proto::NodeId;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;

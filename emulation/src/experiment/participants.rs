@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use roost_control::{Client, ClientError};
+use roost_api::{Client, ClientError};
 use roost_proto::Cell;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

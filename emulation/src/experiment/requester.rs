@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use roost_control::error::{Code, Error};
-use roost_control::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestStream, TransferSummary};
+use roost_api::error::{Code, Error};
+use roost_api::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestStream, TransferSummary};
 use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, NodeId, SchemeSet, Time};
 use tokio::sync::watch;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use roost_control::error::Code;
+use roost_api::error::Code;
 use roost_proto::node::{NodeEvent, RequestSummary, Ticket};
 use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{bytes, connect, seconds};
-use roost_control::{ConnectionRow, HubConnection};
+use roost_api::{ConnectionRow, HubConnection};
 use roost_terminal::{Output, Table};
 
 use crate::failure::Outcome;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use roost_control::{Candidate, ClientError, Code, Index};
+use roost_api::{Candidate, ClientError, Code, Index};
 use roost_proto::format_node;
 use roost_terminal::{Output, Table};
 

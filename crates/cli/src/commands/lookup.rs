@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use roost_control::{Code, LookupQuery};
+use roost_api::{Code, LookupQuery};
 
 use super::{area, area_flags, candidates, connect};
 use roost_terminal::Output;

@@ -24,7 +24,7 @@ pub(crate) mod watch;
 use std::path::Path;
 use std::time::SystemTime;
 
-use roost_control::{Candidate, Client, HubConnection};
+use roost_api::{Candidate, Client, HubConnection};
 use roost_proto::{Area, Service, format_node};
 use roost_terminal::Table;
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use roost_control::Accepted;
+use roost_api::Accepted;
 use roost_proto::Service;
 use roost_proto::flow::parse_digest;
 use roost_proto::wire::ResumePoint;

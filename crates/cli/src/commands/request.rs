@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use roost_control::{Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestStream, TransferSummary};
+use roost_api::{Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestStream, TransferSummary};
 use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Service};
 use roost_services::{Finished, SinkSpec, SinkState, TrackFormat};

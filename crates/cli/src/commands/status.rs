@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_control::types::HubRow;
-use roost_control::{HubConnection, Relation, State, Status, Transfer};
+use roost_api::types::HubRow;
+use roost_api::{HubConnection, Relation, State, Status, Transfer};
 use roost_proto::{Role, format_node, printable};
 
 use super::{bytes, connect, date, hub_connection, names, seconds};

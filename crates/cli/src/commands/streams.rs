@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use roost_control::{StreamRow, Streams};
+use roost_api::{StreamRow, Streams};
 use roost_proto::{NodeId, format_node};
 use roost_terminal::{Output, Table};
 

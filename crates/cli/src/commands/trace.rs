@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use roost_control::{Error, Frame, RequestEvent, RequestStream, Trace, TraceHop, TransferSummary};
+use roost_api::{Error, Frame, RequestEvent, RequestStream, Trace, TraceHop, TransferSummary};
 use roost_proto::{Area, format_node};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;

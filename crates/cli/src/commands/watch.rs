@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use roost_control::{Candidate, WatchEvent, WatchQuery};
+use roost_api::{Candidate, WatchEvent, WatchQuery};
 use roost_proto::{Cell, NodeId, Service, ServiceSet, format_node};
 
 use super::{area, connect, names};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use roost_control::{Frame, RequestEvent, Status};
+use roost_api::{Frame, RequestEvent, Status};
 use roost_identity::group::Group;
 use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Cell, Role, Service};

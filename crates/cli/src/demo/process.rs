@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use roost_control::{Client, State, Status};
+use roost_api::{Client, State, Status};
 use tokio::process::{Child, Command};
 
 use crate::failure::{Failure, Outcome};

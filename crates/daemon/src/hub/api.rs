@@ -7,10 +7,10 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{any, get, post};
-use roost_control::query::Params;
-use roost_control::server::{ApiError, QueryPairs, json_response};
-use roost_control::types::{record_text, uplink_left};
-use roost_control::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
+use roost_api::query::Params;
+use roost_api::server::{ApiError, QueryPairs, json_response};
+use roost_api::types::{record_text, uplink_left};
+use roost_api::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
 use roost_proto::wire::MAX_CANDIDATES;
 use roost_proto::{NodeId, NodeSelector, Service, hub};
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
-use roost_control::{Connections, HubConnection, State, Status, Streams};
+use roost_api::{Connections, HubConnection, State, Status, Streams};
 use roost_proto::hub::{self, Hub, HubCommand, HubKind};
 use roost_proto::{NodeId, Role, RoleSet};
 use roost_reflection::{HubInput, HubReflection, ReflectionMachine as _, relay};

@@ -1,6 +1,6 @@
 //! The machine's words in the words of the local API.
 
-use roost_control::{HubConnection, IndexTotals, Relation};
+use roost_api::{HubConnection, IndexTotals, Relation};
 use roost_proto::hub::{self, HubStatus, RemoteHubStatus};
 
 use crate::resolve::EndpointResolver;

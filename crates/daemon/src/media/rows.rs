@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use roost_control::{DownstreamRow, SCHEMA, StreamRow, Streams, UpstreamRow};
+use roost_api::{DownstreamRow, SCHEMA, StreamRow, Streams, UpstreamRow};
 use roost_proto::Time;
 use roost_proto::reflection::DownstreamKind;
 use roost_reflection::Relay;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_control::{Client, ClientError, Frame, Member, RoomQuery};
+use roost_api::{Client, ClientError, Frame, Member, RoomQuery};
 use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, Cell, NodeId, Service};
 use tokio::task::JoinSet;

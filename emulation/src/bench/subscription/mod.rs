@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_control::{Client, Frame, RequestEvent};
+use roost_api::{Client, Frame, RequestEvent};
 use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, Cell, Service};
 use tokio::task::JoinHandle;
@@ -343,7 +343,7 @@ impl StreamSubscriber {
                         Frame::Event(_) => {}
                     }
                 }
-                Ok::<_, roost_control::ClientError>("it ended".to_owned())
+                Ok::<_, roost_api::ClientError>("it ended".to_owned())
             };
             took.await.unwrap_or_else(|error| error.to_string())
         });

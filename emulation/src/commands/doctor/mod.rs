@@ -27,7 +27,7 @@ pub(crate) fn run(_: &DoctorArgs, output: Output) -> CommandResult {
     }
     findings.extend(machine::check());
     for finding in &mut findings {
-        finding.found = roost_control::error::plain(&finding.found);
+        finding.found = roost_api::error::plain(&finding.found);
     }
     show(&findings, output)?;
     verdict(&findings, output)

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use roost_control::{HubConnection, State, Status};
+use roost_api::{HubConnection, State, Status};
 use roost_identity::{Refusal, Side};
 use roost_proto::format_node;
 
@@ -181,7 +181,7 @@ fn last_error(status: &Status) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use roost_control::{IndexTotals, TransportTotals};
+    use roost_api::{IndexTotals, TransportTotals};
     use roost_terminal::Verdict;
 
     use super::*;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_control::Status;
+use roost_api::Status;
 use roost_identity::Identity;
 use roost_proto::{Endpoint, NodeId, Scheme, format_node};
 use rustix::process::{Resource, getrlimit};

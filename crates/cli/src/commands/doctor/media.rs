@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use roost_control::Status;
+use roost_api::Status;
 use roost_proto::reflection::StreamId;
 use roost_proto::{Role, format_node};
 use roost_reflection::control::{ControlPacket, PathToken};

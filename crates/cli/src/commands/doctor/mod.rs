@@ -6,8 +6,8 @@ mod media;
 
 use std::path::Path;
 
-use roost_control::error::{Code as ApiCode, plain};
-use roost_control::{Client, ClientError, Ping};
+use roost_api::error::{Code as ApiCode, plain};
+use roost_api::{Client, ClientError, Ping};
 use roost_terminal::{Finding, Output, Verdict, show};
 
 use crate::args::DoctorArgs;

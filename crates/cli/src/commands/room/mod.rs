@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
-use roost_control::{Client, Member, RoomQuery, RoomStream, Roster};
+use roost_api::{Client, Member, RoomQuery, RoomStream, Roster};
 use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
 use roost_proto::{Area, Cell, NodeId, format_node};
 use roost_terminal::Output;

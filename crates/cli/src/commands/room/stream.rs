@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_control::{Client, Frame, RequestEvent};
+use roost_api::{Client, Frame, RequestEvent};
 use roost_proto::wire::ServiceRequest;
 use roost_proto::{Area, Cell};
 use roost_services::{SinkSpec, SinkState, TrackFormat};

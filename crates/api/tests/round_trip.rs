@@ -8,10 +8,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
-use roost_control::server::{
-    ApiError, ControlSocket, QueryPairs, SocketError, json_line, json_response, with_fallback,
-};
-use roost_control::{
+use roost_api::server::{ApiError, ControlSocket, QueryPairs, SocketError, json_line, json_response, with_fallback};
+use roost_api::{
     Candidate, Client, ClientError, Code, Connections, Error, FRAMES, Frame, Index, IndexTotals, Moved, Progress,
     RequestEvent, SCHEMA, WatchEvent, WatchQuery,
 };

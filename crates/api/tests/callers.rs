@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
-use roost_control::server::{serve, with_fallback};
+use roost_api::server::{serve, with_fallback};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
