@@ -3,8 +3,8 @@
 
 use std::process::ExitCode;
 
-use roost_daemon::hub::{HubDaemon, HubProgram};
 use roost_proto::hub::HubKind;
+use roost_runtime::hub::{HubDaemon, HubProgram};
 
 enum CsServer {}
 
@@ -16,5 +16,5 @@ impl HubProgram for CsServer {
 }
 
 fn main() -> ExitCode {
-    roost_daemon::main::<HubDaemon<CsServer>>()
+    roost_runtime::main::<HubDaemon<CsServer>>()
 }

@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use roost_daemon::config::units::size_bytes;
-use roost_daemon::config::{ConfigError, Kind, Setting, Settings};
-use roost_daemon::media::MediaAddress;
 use roost_proto::node::Discovery;
 use roost_proto::{Cell, DeliveryClass, DeliveryClasses, Endpoint, Role, Service, ServiceSet};
+use roost_runtime::config::units::size_bytes;
+use roost_runtime::config::{ConfigError, Kind, Setting, Settings};
+use roost_runtime::media::MediaAddress;
 use roost_services::{SourceSpec, Sources};
 use roost_transport::{DEFAULT_GROUPS, MulticastConfig};
 
@@ -326,7 +326,7 @@ impl Offer {
 
 #[cfg(test)]
 mod tests {
-    use roost_daemon::config::Layers;
+    use roost_runtime::config::Layers;
 
     use super::*;
 

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use futures_util::stream;
 use roost_api::server::ApiError;
 use roost_api::{self as control, Code, FRAMES, Frame, Progress, RequestEvent};
-use roost_daemon::http::{Body, HeaderValue, IntoResponse, Response, header};
-use roost_daemon::shared::millis;
 use roost_proto::NodeSelector;
 use roost_proto::wire::FlowDescription;
+use roost_runtime::http::{Body, HeaderValue, IntoResponse, Response, header};
+use roost_runtime::shared::millis;
 use tokio::time::{Instant, Interval};
 
 use crate::node::NodeService;

@@ -6,16 +6,16 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use roost_api::State;
-use roost_daemon::DaemonContext;
-use roost_daemon::LogLimiter;
-use roost_daemon::driver::{EventHandler, LoopControl};
-use roost_daemon::log_dedup::LogDedup;
-use roost_daemon::naming::NodeNames;
 use roost_proto::node::{Node, NodeCommand, NodeEvent, RequestSummary, Ticket};
 use roost_proto::wire::Reason;
 use roost_proto::{NodeId, RequestId};
 use roost_reflection::NodeInput;
 use roost_reflection::keys::KeySealer;
+use roost_runtime::DaemonContext;
+use roost_runtime::LogLimiter;
+use roost_runtime::driver::{EventHandler, LoopControl};
+use roost_runtime::log_dedup::LogDedup;
+use roost_runtime::naming::NodeNames;
 use tokio::task::AbortHandle;
 
 use crate::inbox::InboxService;
@@ -110,7 +110,7 @@ impl NodeEventHandler {
     fn reflect(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::Seal { session, service, opening } => {
-                let mut secrets = |bytes: &mut [u8]| roost_daemon::random_bytes(bytes).is_ok();
+                let mut secrets = |bytes: &mut [u8]| roost_runtime::random_bytes(bytes).is_ok();
                 let sealed =
                     self.sealer.as_ref().and_then(|sealer| sealer.seal(unix_s(), &mut secrets, service, &opening));
                 let sealed = sealed.map(|sealed| NodeCommand::Sealed { session, sealed });

@@ -19,5 +19,5 @@ mod tickets;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    roost_daemon::main::<node::OverlayNode>()
+    roost_runtime::main::<node::OverlayNode>()
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use roost_api::server::ApiError;
 use roost_api::{self as control, Code, Roster, WatchEvent};
-use roost_daemon::naming::{certified, connected, resolve_node};
 use roost_proto::node_selector::is_node_name;
 use roost_proto::room::RoomMember;
 use roost_proto::wire::{Candidate, Coverage, MAX_CANDIDATES, WatchChange};
 use roost_proto::{Area, NodeId, NodeSelector, Service, ServiceSet};
+use roost_runtime::naming::{certified, connected, resolve_node};
 
 use crate::api::{explain_not_found, leaving};
 use crate::node::NodeService;

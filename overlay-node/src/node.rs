@@ -7,22 +7,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_api::types::record_text;
 use roost_api::{Connections, State, Status, Streams, Transfer};
-use roost_daemon::LogLimiter;
-use roost_daemon::api::DaemonService as Endpoints;
-use roost_daemon::config::{ConfigError, Setting, Settings};
-use roost_daemon::driver::{DriverStopped, Mailbox, Sockets, driver};
-use roost_daemon::http::Router;
-use roost_daemon::log_dedup::LogDedup;
-use roost_daemon::media::{MediaAddress, MediaMetrics, MediaSocket, RelayMailbox, rows as relayed};
-use roost_daemon::naming::NodeNames;
-use roost_daemon::resolve::{EndpointResolver, resolve_all};
-use roost_daemon::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 use roost_identity::Identity;
 use roost_proto::node::{self, Discovery, Node, NodeCommand};
 use roost_proto::{Address, NodeId, Role, RoleSet, ServiceSet};
 use roost_reflection::keys::KeySealer;
 use roost_reflection::relay::RelayConfig;
 use roost_reflection::{NodeReflection, ReflectionMachine as _};
+use roost_runtime::LogLimiter;
+use roost_runtime::api::DaemonService as Endpoints;
+use roost_runtime::config::{ConfigError, Setting, Settings};
+use roost_runtime::driver::{DriverStopped, Mailbox, Sockets, driver};
+use roost_runtime::http::Router;
+use roost_runtime::log_dedup::LogDedup;
+use roost_runtime::media::{MediaAddress, MediaMetrics, MediaSocket, RelayMailbox, rows as relayed};
+use roost_runtime::naming::NodeNames;
+use roost_runtime::resolve::{EndpointResolver, resolve_all};
+use roost_runtime::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 use roost_services::{SourceError, Sources};
 
 use crate::config::{self, Config, Offer};
@@ -168,7 +168,7 @@ fn start_relay(
     metrics: &NodeMetrics,
 ) -> std::io::Result<(SocketAddr, RelayMailbox<NodeRelayHandler>)> {
     let handler = NodeRelayHandler::new(output.clone(), Arc::clone(shared), metrics.too_long.clone());
-    let secrets = Box::new(|bytes: &mut [u8]| roost_daemon::random_bytes(bytes).is_ok());
+    let secrets = Box::new(|bytes: &mut [u8]| roost_runtime::random_bytes(bytes).is_ok());
     let machine = |seed| NodeReflection::new(RelayConfig::default(), seed, secrets);
     let (noted, ended) = (Arc::clone(shared), output.clone());
     let gone = move |sentence: String| {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use roost_api::types::HubRow;
 use roost_api::{self as control, Code, Error, Roster, SCHEMA, StreamRow, Transfer, WatchEvent};
-use roost_daemon::shared::millis;
 use roost_proto::flow::digest_text;
 use roost_proto::node::{self, HomeStatus, RequestStatus, RequestSummary, SessionStatus, Ticket, Trace, TracedHop};
 use roost_proto::reflection::StreamId;
 use roost_proto::room::RoomMember;
 use roost_proto::wire::{Coverage, FlowDescription, LookupResult, Reason, WatchChange};
+use roost_runtime::shared::millis;
 
 use crate::metrics::reason_name;
 use crate::tickets::Accepted;

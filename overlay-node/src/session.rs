@@ -5,9 +5,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use roost_daemon::driver::{DriverStopped, Mailbox};
-use roost_daemon::media::{RelayMailbox, RelayStopped};
-use roost_daemon::{DaemonContext, LogLimiter};
 use roost_proto::Service;
 use roost_proto::node::{MAX_STREAM_DURATION, Node, NodeCommand, SessionId, SourceOutput};
 use roost_proto::reflection::StreamId;
@@ -15,6 +12,9 @@ use roost_proto::wire::ServiceRequest;
 use roost_reflection::NodeInput;
 use roost_reflection::keys::{AnnouncedKey, draw_stream};
 use roost_reflection::publication::NewPublication;
+use roost_runtime::driver::{DriverStopped, Mailbox};
+use roost_runtime::media::{RelayMailbox, RelayStopped};
+use roost_runtime::{DaemonContext, LogLimiter};
 use roost_services::{Feed, SourceError, SourceSpec, Sources, StoredFile};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -186,7 +186,7 @@ impl Feeder {
             Ok(_) => return self.fail(service, "it is no stream".to_owned()).await,
             Err(error) => return self.fail(service, error.to_string()).await,
         };
-        let mut secrets = |bytes: &mut [u8]| roost_daemon::random_bytes(bytes).is_ok();
+        let mut secrets = |bytes: &mut [u8]| roost_runtime::random_bytes(bytes).is_ok();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let Some((stream, key)) = draw_stream(&mut secrets, self.shared.node(), since.as_secs()) else {
             return self.fail(service, "the system gives no randomness for a key".to_owned()).await;

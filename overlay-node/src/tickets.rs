@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_daemon::driver::{DriverStopped, Mailbox};
 use roost_proto::node::{Node, NodeCommand, RequestSummary, SessionId, Ticket, Trace};
 use roost_proto::room::RoomMember;
 use roost_proto::wire::{FlowDescription, LookupResult, PushState, Reason, RequestMode, WatchChange};
 use roost_proto::{Address, Cell, NodeId, Scheme, Service};
+use roost_runtime::driver::{DriverStopped, Mailbox};
 use tokio::sync::mpsc;
 
 /// The most API calls that wait at the same time.

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use roost_daemon::media::Socket;
 use roost_proto::Time;
 use roost_reflection::{
     Fanout, FanoutConfig, Header, LagLimits, RetentionLimits, StartPoint, StreamId, StreamReflector, TargetOptions,
 };
+use roost_runtime::media::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -57,7 +57,7 @@ pub(crate) fn main() -> ExitCode {
     let args = match Args::try_parse_from(std::env::args_os().skip(1)) {
         Ok(args) => args,
         Err(error) => {
-            let code = if error.use_stderr() { roost_daemon::Failure::USAGE } else { 0 };
+            let code = if error.use_stderr() { roost_runtime::Failure::USAGE } else { 0 };
             // Nobody is left to be told that the output is closed.
             let _ = error.print();
             return ExitCode::from(code);
@@ -68,7 +68,7 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => {
             // As above.
             let _ = writeln!(io::stderr(), "supernode: cannot reflect from {} to {}: {error}", args.listen, args.to);
-            ExitCode::from(roost_daemon::Failure::FAILED)
+            ExitCode::from(roost_runtime::Failure::FAILED)
         }
     }
 }

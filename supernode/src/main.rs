@@ -5,8 +5,8 @@ mod bench_reflect;
 
 use std::process::ExitCode;
 
-use roost_daemon::hub::{HubDaemon, HubProgram};
 use roost_proto::hub::HubKind;
+use roost_runtime::hub::{HubDaemon, HubProgram};
 
 enum Supernode {}
 
@@ -21,5 +21,5 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == bench_reflect::NAME) {
         return bench_reflect::main();
     }
-    roost_daemon::main::<HubDaemon<Supernode>>()
+    roost_runtime::main::<HubDaemon<Supernode>>()
 }

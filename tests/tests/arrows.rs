@@ -15,7 +15,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     // Prints for all commands; `roost-proto` has the escaping of text from others.
     ("roost-terminal", &["roost-proto"]),
     // The shell of the relay of streams, which super nodes and nodes have alike.
-    ("roost-daemon", &["roost-proto", "roost-transport", "roost-identity", "roost-api", "roost-reflection"]),
+    ("roost-runtime", &["roost-proto", "roost-transport", "roost-identity", "roost-api", "roost-reflection"]),
     // The load generator of `roost bench` speaks the overlay's protocol itself,
     // hence the arrow to the transport. `roost doctor` asks a media port for a sign of life.
     (
@@ -33,7 +33,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     (
         "roost-overlay-node",
         &[
-            "roost-daemon",
+            "roost-runtime",
             "roost-services",
             "roost-proto",
             "roost-api",
@@ -42,8 +42,8 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "roost-transport",
         ],
     ),
-    ("roost-supernode", &["roost-daemon", "roost-proto", "roost-reflection"]),
-    ("roost-cs-server", &["roost-daemon", "roost-proto"]),
+    ("roost-supernode", &["roost-runtime", "roost-proto", "roost-reflection"]),
+    ("roost-cs-server", &["roost-runtime", "roost-proto"]),
     // Emulation starts the real binaries and shares their words only; simulation
     // runs the machines over the transport's connections in virtual time, and `emulate
     // bench transport` measures the transport itself, whose two ends need identities;
@@ -62,12 +62,12 @@ const OWNED_LIBRARIES: [(&str, &[&str]); 7] = [
     // A type of its congestion control, and connections in virtual time without its runtime.
     ("quinn-proto", &["roost-transport"]),
     // Datagrams in batches, for the one crate that sends to many at once.
-    ("quinn-udp", &["roost-daemon"]),
+    ("quinn-udp", &["roost-runtime"]),
     ("dimpl", &["roost-transport"]),
     ("rustls", &["roost-transport", "roost-identity"]),
     ("rcgen", &["roost-identity"]),
     // Each daemon adds its own routes to the shell's local API.
-    ("axum", &["roost-api", "roost-daemon", "roost-overlay-node"]),
+    ("axum", &["roost-api", "roost-runtime", "roost-overlay-node"]),
 ];
 
 #[test]

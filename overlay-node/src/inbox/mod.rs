@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use roost_daemon::driver::Mailbox;
-use roost_daemon::naming::NodeNames;
-use roost_daemon::{DaemonContext, LogLimiter};
 use roost_proto::node::{Node, NodeCommand, Provider};
 use roost_proto::wire::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint, ServiceRequest};
 use roost_proto::{Area, NodeId, Service};
+use roost_runtime::driver::Mailbox;
+use roost_runtime::naming::NodeNames;
+use roost_runtime::{DaemonContext, LogLimiter};
 use roost_services::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, SinkError};
 
 use crate::tickets::{Purpose, Reply, Tickets, open_ticket};

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prometheus::IntCounter;
-use roost_daemon::DaemonContext;
-use roost_daemon::media::RelayHandler;
 use roost_proto::node::SessionId;
 use roost_reflection::publication::{NewPublication, PublishError};
 use roost_reflection::{NodeInput, NodeOutput, NodeReflection};
+use roost_runtime::DaemonContext;
+use roost_runtime::media::RelayHandler;
 use roost_services::KeyFrameRequester;
 use tokio::sync::oneshot;
 

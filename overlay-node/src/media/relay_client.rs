@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use roost_daemon::driver::Mailbox;
-use roost_daemon::media::{RelayMailbox, RelayStopped};
 use roost_proto::NodeId;
 use roost_proto::node::{Node, NodeCommand, RequestSummary, Ticket};
 use roost_proto::wire::Reason;
 use roost_reflection::NodeInput;
 use roost_reflection::subscription::{Reception, SilenceCause};
+use roost_runtime::driver::Mailbox;
+use roost_runtime::media::{RelayMailbox, RelayStopped};
 
 use super::{NodeRelayHandler, ReceptionTable, RelayCommand};
 use crate::tickets::{Reply, Tickets};
