@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use roost_proto::hub::HubKind;
+use roost_core::hub::HubKind;
 use roost_runtime::hub::{HubDaemon, HubProgram};
 
 enum CsServer {}

@@ -10,10 +10,10 @@ use roost_api::{
     Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RoomQuery, SCHEMA, ServiceRow, Services, State as Doing,
     WatchQuery,
 };
-use roost_proto::node::{NodeCommand, Provider, Ticket};
-use roost_proto::room::RoomId;
-use roost_proto::wire::{Candidate, Coverage, LookupResult, MAX_CANDIDATES, ReflectionPolicy, ServiceRequest};
-use roost_proto::{Area, Cell, NodeId, NodeSelector, Service, format_node};
+use roost_core::node::{NodeCommand, Provider, Ticket};
+use roost_core::room::RoomId;
+use roost_core::wire::{Candidate, Coverage, LookupResult, MAX_CANDIDATES, ReflectionPolicy, ServiceRequest};
+use roost_core::{Area, Cell, NodeId, NodeSelector, Service, format_node};
 use roost_runtime::driver::DriverStopped;
 use roost_runtime::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_runtime::naming::{connected, resolve_node};

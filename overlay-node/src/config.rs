@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use roost_proto::node::Discovery;
-use roost_proto::{Cell, DeliveryClass, DeliveryClasses, Endpoint, Role, Service, ServiceSet};
+use roost_core::node::Discovery;
+use roost_core::{Cell, DeliveryClass, DeliveryClasses, Endpoint, Role, Service, ServiceSet};
 use roost_runtime::config::units::size_bytes;
 use roost_runtime::config::{ConfigError, Kind, Setting, Settings};
 use roost_runtime::media::MediaAddress;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prometheus::{
     Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
 };
-use roost_proto::Service;
-use roost_proto::node::{NodeStatus, RequestSummary};
-use roost_proto::wire::{Reason, RequestMode};
+use roost_core::Service;
+use roost_core::node::{NodeStatus, RequestSummary};
+use roost_core::wire::{Reason, RequestMode};
 use roost_runtime::metrics::{CounterSet, Metrics, Total};
 
 /// Edges of the first-byte histogram, seconds: from a warm loopback to a

@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_api::types::record_text;
 use roost_api::{Connections, State, Status, Streams, Transfer};
+use roost_core::node::{self, Discovery, Node, NodeCommand};
+use roost_core::{Address, NodeId, Role, RoleSet, ServiceSet};
 use roost_identity::Identity;
-use roost_proto::node::{self, Discovery, Node, NodeCommand};
-use roost_proto::{Address, NodeId, Role, RoleSet, ServiceSet};
 use roost_reflection::keys::KeySealer;
 use roost_reflection::relay::RelayConfig;
 use roost_reflection::{NodeReflection, ReflectionMachine as _};

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use roost_api::types::HubRow;
 use roost_api::{self as control, Code, Error, Roster, SCHEMA, StreamRow, Transfer, WatchEvent};
-use roost_proto::flow::digest_text;
-use roost_proto::node::{self, HomeStatus, RequestStatus, RequestSummary, SessionStatus, Ticket, Trace, TracedHop};
-use roost_proto::reflection::StreamId;
-use roost_proto::room::RoomMember;
-use roost_proto::wire::{Coverage, FlowDescription, LookupResult, Reason, WatchChange};
+use roost_core::flow::digest_text;
+use roost_core::node::{self, HomeStatus, RequestStatus, RequestSummary, SessionStatus, Ticket, Trace, TracedHop};
+use roost_core::reflection::StreamId;
+use roost_core::room::RoomMember;
+use roost_core::wire::{Coverage, FlowDescription, LookupResult, Reason, WatchChange};
 use roost_runtime::shared::millis;
 
 use crate::metrics::reason_name;

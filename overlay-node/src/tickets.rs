@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::node::{Node, NodeCommand, RequestSummary, SessionId, Ticket, Trace};
-use roost_proto::room::RoomMember;
-use roost_proto::wire::{FlowDescription, LookupResult, PushState, Reason, RequestMode, WatchChange};
-use roost_proto::{Address, Cell, NodeId, Scheme, Service};
+use roost_core::node::{Node, NodeCommand, RequestSummary, SessionId, Ticket, Trace};
+use roost_core::room::RoomMember;
+use roost_core::wire::{FlowDescription, LookupResult, PushState, Reason, RequestMode, WatchChange};
+use roost_core::{Address, Cell, NodeId, Scheme, Service};
 use roost_runtime::driver::{DriverStopped, Mailbox};
 use tokio::sync::mpsc;
 
@@ -20,7 +20,7 @@ const MAX_TICKETS: usize = 1024;
 /// beyond it is dropped and counted. About eleven seconds of video.
 ///
 /// An object is never dropped: its provider waits for the reader. What is on its
-/// way meanwhile, at most [`roost_proto::flow::MAX_WINDOW_BYTES`], is kept, with
+/// way meanwhile, at most [`roost_core::flow::MAX_WINDOW_BYTES`], is kept, with
 /// that of all others no more than [`MAX_OBJECTS_BYTES`].
 const MAX_STREAM_QUEUE_BYTES: usize = 1 << 20;
 
@@ -30,7 +30,7 @@ const MAX_OBJECTS_BYTES: usize = 256 << 20;
 
 /// How much of an object is read before its provider hears of it, bytes: a quarter
 /// of what a receiver reports at once.
-const TAKEN_BYTES: u64 = roost_proto::flow::REPORT_BYTES / 4;
+const TAKEN_BYTES: u64 = roost_core::flow::REPORT_BYTES / 4;
 
 /// How many changes wait for a slow reader of a watch; what comes beyond it is
 /// dropped, which the reader sees from the numbers.
@@ -406,7 +406,7 @@ mod tests {
         let member = |number: u8| RoomMember {
             node: NodeId::from_bytes([number; 16]),
             cell: Cell::new(1, 1),
-            services: roost_proto::ServiceSet::ALL,
+            services: roost_core::ServiceSet::ALL,
         };
         for number in 1..=3 {
             for _ in 0..3 {

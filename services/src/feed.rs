@@ -153,7 +153,7 @@ impl std::fmt::Debug for Items {
 mod tests {
     use super::*;
     use crate::synthetic;
-    use roost_proto::Service;
+    use roost_core::Service;
 
     fn video() -> Feed {
         let length = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! `BODY?key=value&key=value` in the text of a spec.
 
-use roost_proto::Service;
-use roost_proto::service::FlowKind;
+use roost_core::Service;
+use roost_core::service::FlowKind;
 
 /// The text before the options, and the options that are not yet taken.
 #[derive(Debug)]

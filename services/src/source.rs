@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use roost_proto::service::FlowKind;
-use roost_proto::wire::ServiceRequest;
-use roost_proto::{Service, ServiceSet};
+use roost_core::service::FlowKind;
+use roost_core::wire::ServiceRequest;
+use roost_core::{Service, ServiceSet};
 
 use crate::{Feed, OpenedSource, SourceError, SpecError, image, sensor, synthetic, track, video};
 

@@ -5,7 +5,7 @@ mod bench_reflect;
 
 use std::process::ExitCode;
 
-use roost_proto::hub::HubKind;
+use roost_core::hub::HubKind;
 use roost_runtime::hub::{HubDaemon, HubProgram};
 
 enum Supernode {}

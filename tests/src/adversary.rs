@@ -7,13 +7,13 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use roost_identity::{Identity, Policy};
-use roost_proto::record::{Capacity, Record, Version};
-use roost_proto::wire::{
+use roost_core::record::{Capacity, Record, Version};
+use roost_core::wire::{
     Candidate, Coverage, DirectoryMessage, Hello, LookupResult, Message, ProbeMessage, RegistrationMessage,
     RequestMessage, RequestMode,
 };
-use roost_proto::{Address, Cell, Channel, ConnectionId, DialId, Endpoint, NodeId, RoleSet, Scheme, ServiceSet};
+use roost_core::{Address, Cell, Channel, ConnectionId, DialId, Endpoint, NodeId, RoleSet, Scheme, ServiceSet};
+use roost_identity::{Identity, Policy};
 use roost_transport::{Config, Event, Events, Limits, Transport};
 use tokio::runtime::{Builder, Runtime};
 

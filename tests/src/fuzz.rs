@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use roost_api::Frames;
+use roost_core::hub::{Hub, HubConfig, HubKind};
+use roost_core::machine::{Input, Machine, RemoteIdentity};
+use roost_core::wire::Message;
+use roost_core::{Address, Cell, ConnectionId, Endpoint, NodeId, Role, Scheme, Time};
 use roost_emulation::ns::{self, NsLimits};
 use roost_emulation::topology::describe::describe;
-use roost_proto::hub::{Hub, HubConfig, HubKind};
-use roost_proto::machine::{Input, Machine, RemoteIdentity};
-use roost_proto::wire::Message;
-use roost_proto::{Address, Cell, ConnectionId, Endpoint, NodeId, Role, Scheme, Time};
 use roost_reflection::control::ControlPacket;
 use roost_reflection::relay::RelayConfig;
 use roost_reflection::{

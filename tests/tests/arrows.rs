@@ -6,22 +6,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
 const ARROWS: [(&str, &[&str]); 14] = [
-    ("roost-proto", &[]),
-    ("roost-identity", &["roost-proto"]),
-    ("roost-transport", &["roost-proto", "roost-identity"]),
-    ("roost-reflection", &["roost-proto"]),
-    ("roost-api", &["roost-proto"]),
-    ("roost-services", &["roost-proto"]),
-    // Prints for all commands; `roost-proto` has the escaping of text from others.
-    ("roost-terminal", &["roost-proto"]),
+    ("roost-core", &[]),
+    ("roost-identity", &["roost-core"]),
+    ("roost-transport", &["roost-core", "roost-identity"]),
+    ("roost-reflection", &["roost-core"]),
+    ("roost-api", &["roost-core"]),
+    ("roost-services", &["roost-core"]),
+    // Prints for all commands; `roost-core` has the escaping of text from others.
+    ("roost-terminal", &["roost-core"]),
     // The shell of the relay of streams, which super nodes and nodes have alike.
-    ("roost-runtime", &["roost-proto", "roost-transport", "roost-identity", "roost-api", "roost-reflection"]),
+    ("roost-runtime", &["roost-core", "roost-transport", "roost-identity", "roost-api", "roost-reflection"]),
     // The load generator of `roost bench` speaks the overlay's protocol itself,
     // hence the arrow to the transport. `roost doctor` asks a media port for a sign of life.
     (
         "roost-cli",
         &[
-            "roost-proto",
+            "roost-core",
             "roost-identity",
             "roost-api",
             "roost-services",
@@ -35,22 +35,22 @@ const ARROWS: [(&str, &[&str]); 14] = [
         &[
             "roost-runtime",
             "roost-services",
-            "roost-proto",
+            "roost-core",
             "roost-api",
             "roost-identity",
             "roost-reflection",
             "roost-transport",
         ],
     ),
-    ("roost-supernode", &["roost-runtime", "roost-proto", "roost-reflection"]),
-    ("roost-cs-server", &["roost-runtime", "roost-proto"]),
+    ("roost-supernode", &["roost-runtime", "roost-core", "roost-reflection"]),
+    ("roost-cs-server", &["roost-runtime", "roost-core"]),
     // Emulation starts the real binaries and shares their words only; simulation
     // runs the machines over the transport's connections in virtual time, and `emulate
     // bench transport` measures the transport itself, whose two ends need identities;
     // `emulate bench reflect` makes the packets that a reflector is measured with.
     (
         "roost-emulation",
-        &["roost-proto", "roost-identity", "roost-api", "roost-reflection", "roost-terminal", "roost-transport"],
+        &["roost-core", "roost-identity", "roost-api", "roost-reflection", "roost-terminal", "roost-transport"],
     ),
     // Tests may look everywhere.
     ("roost-tests", &["*"]),
@@ -100,7 +100,7 @@ fn protocol_libraries_have_one_owner() {
 
 #[test]
 fn core_has_no_runtime_dependency() {
-    let core = workspace_packages().into_iter().find(|package| package.name == "roost-proto").unwrap();
+    let core = workspace_packages().into_iter().find(|package| package.name == "roost-core").unwrap();
     // foca has neither clock nor sockets, and takes its chance through rand_core.
     let allowed = BTreeSet::from([
         "bytes",

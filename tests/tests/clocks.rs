@@ -3,8 +3,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use roost_core::Role;
 use roost_identity::group::{Group, Validity};
-use roost_proto::Role;
 use roost_tests::adversary::FakeHub;
 use roost_tests::network::{Client, Daemon, Network, PATIENCE, text};
 use roost_tests::process::wait_until;

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use roost_proto::node::MAX_REQUESTS;
-use roost_proto::reflection::StreamTag;
-use roost_proto::wire::{CopyTarget, Message, Reason, RegistrationMessage, Request, RequestMessage, ServiceRequest};
-use roost_proto::{Area, Cell, NodeId, Nonce, RequestId, Service, ServiceSet};
+use roost_core::node::MAX_REQUESTS;
+use roost_core::reflection::StreamTag;
+use roost_core::wire::{CopyTarget, Message, Reason, RegistrationMessage, Request, RequestMessage, ServiceRequest};
+use roost_core::{Area, Cell, NodeId, Nonce, RequestId, Service, ServiceSet};
 use roost_reflection::control::ControlPacket;
 use roost_tests::hostile::{HostileSetup, PAUSE, SALVO, captured};
 use roost_tests::network::{Client, Network, PATIENCE};

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
-use roost_proto::reflection::StreamTag;
+use roost_core::reflection::StreamTag;
 use roost_reflection::control::{ControlPacket, Nack, PathToken, ReceiverReport};
 use roost_reflection::{Header, Hop, StreamId};
 use roost_tests::hostile::{HostileSetup, PAUSE, captured, media, packets_of, rejected, send_all, take_over};

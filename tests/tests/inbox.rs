@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use roost_proto::RequestId;
-use roost_proto::wire::{Message, Push, RequestMessage};
+use roost_core::RequestId;
+use roost_core::wire::{Message, Push, RequestMessage};
 use roost_tests::adversary::Adversary;
 use roost_tests::isolation::{Served, requests};
 use roost_tests::network::{Daemon, Network, PATIENCE, text};

@@ -5,11 +5,11 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
-use roost_proto::wire::{
+use roost_core::reflection::{Epoch, EpochSecret, StreamId};
+use roost_core::wire::{
     Accept, CopyTarget, FlowDescription, Message, RegistrationMessage, Request, RequestMessage, Route, StreamKeys,
 };
-use roost_proto::{Cell, ConnectionId, ServiceSet, Time};
+use roost_core::{Cell, ConnectionId, ServiceSet, Time};
 use roost_reflection::control::{ControlPacket, PathToken};
 use roost_reflection::{EpochLimits, Flags, Publisher};
 use roost_tests::adversary::Adversary;

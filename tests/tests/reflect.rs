@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use roost_proto::Time;
+use roost_core::Time;
 use roost_reflection::{Epoch, EpochLimits, EpochSecret, Flags, Publisher, StreamId, Subscriber};
 use roost_tests::process::{Process, binary, wait_until};
 

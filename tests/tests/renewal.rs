@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
+use roost_core::Role;
 use roost_identity::group::{Group, Validity};
-use roost_proto::Role;
 use roost_tests::network::{Client, Network, PATIENCE, text};
 use roost_tests::process::{free_pair, wait_until};
 

@@ -5,11 +5,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_proto::wire::{
+use roost_core::wire::{
     Accept, Chunk, Datagram, FlowDescription, FlowMessage, Message, RegistrationMessage, Report, Request,
     RequestMessage, RequestMode, Route, ServiceRequest,
 };
-use roost_proto::{Address, Area, Cell, ConnectionId, Nonce, RequestId, Scheme, Service, ServiceSet};
+use roost_core::{Address, Area, Cell, ConnectionId, Nonce, RequestId, Scheme, Service, ServiceSet};
 use roost_tests::adversary::Adversary;
 use roost_tests::isolation::Served;
 use roost_tests::network::{Daemon, Network, PATIENCE, text};

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use roost_api::Accepted;
-use roost_proto::format_node;
+use roost_core::format_node;
 use roost_terminal::{Output, SCHEMA, TICK};
 use serde::Serialize;
 

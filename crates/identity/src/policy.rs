@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::SystemTime;
 
-use roost_proto::RoleSet;
-use roost_proto::machine::RemoteIdentity;
+use roost_core::RoleSet;
+use roost_core::machine::RemoteIdentity;
 
 use crate::bundle::Identity;
 use crate::certificate::{Authority, Certificate, CertificateStatus, Leaf};

@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use bytes::BytesMut;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use roost_proto::Time;
+use roost_core::Time;
 use roost_reflection::{Epoch, EpochLimits, EpochSecret, Flags, Publisher, StreamId, Subscriber};
 
 const STREAM: StreamId = StreamId(1);

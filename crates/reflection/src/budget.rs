@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use roost_proto::Time;
+use roost_core::Time;
 
 use crate::loss_tracker::MAX_GAP;
 

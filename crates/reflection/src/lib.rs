@@ -24,7 +24,7 @@
 //! | [`packet`], [`control`] | the bytes of a packet, and of what is said beside packets |
 //!
 //! All are machines without I/O: time, datagrams and secrets come in from outside. The control half, which
-//! decides who publishes and who may subscribe, is in the node's and the hub's machine of `roost_proto`.
+//! decides who publishes and who may subscribe, is in the node's and the hub's machine of `roost_core`.
 
 #![allow(missing_docs, reason = "a comment stands where it says more than the name")]
 
@@ -61,6 +61,6 @@ pub use publication::{EpochLimits, Publisher, RekeyReason, SealError};
 pub use reflector::{ArrivalCounts, DropReason, StreamReflector};
 pub use relay::Relay;
 pub use ring::RetentionLimits;
-pub use roost_proto::reflection::{DownstreamKind, EpochSecret, ReflectionGrant, SECRET_BYTES, StreamTag};
+pub use roost_core::reflection::{DownstreamKind, EpochSecret, ReflectionGrant, SECRET_BYTES, StreamTag};
 pub use subscription::{OpenCounts, OpenError, OpenedPacket, ReorderBuffer, Subscriber};
 pub use target::{LagLimits, StartPoint, TargetOptions, TargetStats};

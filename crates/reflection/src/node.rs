@@ -1,14 +1,14 @@
 //! A node's part of reflection: streams begin here and end here.
 //!
-//! The node's machine in `roost_proto` decides with whom; its events come in as [`NodeInput`], and its commands go
+//! The node's machine in `roost_core` decides with whom; its events come in as [`NodeInput`], and its commands go
 //! out as [`NodeOutput::Command`].
 
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use roost_proto::Time;
-use roost_proto::node::{NodeCommand, NodeEvent, SessionId, Ticket};
-use roost_proto::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
+use roost_core::Time;
+use roost_core::node::{NodeCommand, NodeEvent, SessionId, Ticket};
+use roost_core::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 
 use crate::admission_error::AdmissionError;
 use crate::datagram_path::DatagramPath;
@@ -264,7 +264,7 @@ impl ReflectionMachine for NodeReflection {
 
 #[cfg(test)]
 mod tests {
-    use roost_proto::NodeId;
+    use roost_core::NodeId;
 
     use super::*;
     use crate::publication::OpaqueMarker;

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use roost_proto::Time;
+use roost_core::Time;
 
 use crate::packet::{Flags, Hop};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use proptest::prelude::*;
-use roost_proto::Time;
+use roost_core::Time;
 use roost_reflection::control::Nack;
 use roost_reflection::{
     DownstreamKind, Epoch, EpochLimits, EpochSecret, FanoutConfig, Flags, Header, Hop, Publisher, SendOutcome,

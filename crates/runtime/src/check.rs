@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use roost_api::{Client, Status};
+use roost_core::Endpoint;
 use roost_identity::{Identity, Policy};
-use roost_proto::Endpoint;
 use roost_transport::BindError;
 use tokio::net::TcpListener;
 

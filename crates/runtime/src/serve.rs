@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use roost_api::State;
 use roost_api::server::{self, PUBLIC_CONNECTIONS};
+use roost_core::Scheme;
 use roost_identity::{Identity, Policy};
-use roost_proto::Scheme;
 use roost_transport::Counters;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use roost_proto::Traffic;
+use roost_core::Traffic;
 
 /// Counts the messages that a machine has sent, by class, before sealing and framing.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Tables for people: columns as wide as their widest cell.
 
-use roost_proto::printable;
+use roost_core::printable;
 
 /// The side of its column on which a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use roost_core::machine::RemoteIdentity;
+use roost_core::{Address, ConnectionId, DialId, Scheme};
 use roost_identity::CertificateStatus;
-use roost_proto::machine::RemoteIdentity;
-use roost_proto::{Address, ConnectionId, DialId, Scheme};
 
 use crate::event::{Event, EventSource};
 use crate::quic::QuicConnection;

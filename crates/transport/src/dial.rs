@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use roost_proto::machine::RemoteIdentity;
-use roost_proto::{Address, DialId, NodeId, RoleSet, Scheme};
+use roost_core::machine::RemoteIdentity;
+use roost_core::{Address, DialId, NodeId, RoleSet, Scheme};
 use tokio::sync::oneshot;
 
 use crate::event::{Event, EventSource, tells_refusal};

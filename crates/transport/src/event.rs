@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
+use roost_core::machine::RemoteIdentity;
+use roost_core::{Address, ConnectionId, DialId, NodeId, Scheme};
 use roost_identity::Refusal;
-use roost_proto::machine::RemoteIdentity;
-use roost_proto::{Address, ConnectionId, DialId, NodeId, Scheme};
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 

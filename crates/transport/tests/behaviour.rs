@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::{Address, Channel, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Service};
+use roost_core::{Address, Channel, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Service};
 use roost_transport::{Event, Limits, SendError};
 use support::{Node, RELIABLE, TestWorld};
 use tokio::io::AsyncWriteExt;
@@ -17,9 +17,9 @@ use tokio::net::TcpStream;
 
 macro_rules! suite {
     ($($behaviour:ident),* $(,)?) => {
-        mod udp { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_proto::Scheme::Udp).await })* }
-        mod tcp { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_proto::Scheme::Tcp).await })* }
-        mod quic { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_proto::Scheme::Quic).await })* }
+        mod udp { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_core::Scheme::Udp).await })* }
+        mod tcp { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_core::Scheme::Tcp).await })* }
+        mod quic { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_core::Scheme::Quic).await })* }
     };
 }
 

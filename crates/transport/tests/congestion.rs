@@ -8,7 +8,7 @@ mod support;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::{Channel, Congestion, Role};
+use roost_core::{Channel, Congestion, Role};
 use roost_transport::{Limits, SendError};
 
 use support::{Node, TestWorld};

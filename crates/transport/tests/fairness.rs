@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
+use roost_core::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
 use support::{Node, TestWorld};
 

@@ -8,7 +8,7 @@ mod support;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::{Channel, ConnectionId, RoleSet, Scheme};
+use roost_core::{Channel, ConnectionId, RoleSet, Scheme};
 use roost_transport::Event;
 use support::middle::{HANDSHAKE, MOVED, Middle, NatCommand, RECORD, To, UNKNOWN, towards};
 use support::{Node, RELIABLE, TestWorld};

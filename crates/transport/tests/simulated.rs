@@ -7,7 +7,7 @@ mod support;
 
 use std::time::Duration;
 
-use roost_proto::{Scheme, Time};
+use roost_core::{Scheme, Time};
 use roost_transport::SchemeCounters;
 use roost_transport::simulated::{ConnectionEnd, Detail};
 use support::TestWorld;

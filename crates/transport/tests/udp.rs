@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
+use roost_core::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use roost_transport::{Event, Limits};
 use support::middle::{Middle, To};
 use support::{Node, RELIABLE, TestWorld};

@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use roost_proto::{Address, RoleSet, Scheme};
+use roost_core::{Address, RoleSet, Scheme};
 use roost_transport::Event;
 use support::TestWorld;
 use tokio::net::UdpSocket;

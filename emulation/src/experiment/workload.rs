@@ -9,8 +9,8 @@
 
 use std::time::Duration;
 
-use roost_proto::random::SplitMix64;
-use roost_proto::{Service, Time};
+use roost_core::random::SplitMix64;
+use roost_core::{Service, Time};
 
 use super::placement::{PlacedNode, Targets};
 use super::plan::{Draw, Mix, Plan};

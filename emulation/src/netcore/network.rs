@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use roost_proto::Time;
+use roost_core::Time;
 
 use super::loss::PipeRng;
 use super::pipe::{DropCause, Header, Pipe};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use roost_proto::Time;
+use roost_core::Time;
 
 use super::counters::{FlowCounters, PacketCount, PipeCounters};
 use super::loss::{LossState, PipeRng};

@@ -1,6 +1,6 @@
 //! The ends of transmissions, exact to a fraction of a nanosecond.
 
-use roost_proto::Time;
+use roost_core::Time;
 
 use crate::units::Rate;
 

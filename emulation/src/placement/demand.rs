@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::{Service, node};
+use roost_core::{Service, node};
 
 use crate::experiment::{PlacedNode, Plan};
 use crate::topology::model::HostIndex;

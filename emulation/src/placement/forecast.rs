@@ -1,6 +1,6 @@
 //! The costs of a placement: latencies, bytes, and loads of links.
 
-use roost_proto::Service;
+use roost_core::Service;
 
 use super::demand::{Demand, DemandPair};
 use super::distances::{HostDistances, NetDirection, PathCost};

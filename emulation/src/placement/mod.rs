@@ -23,7 +23,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use roost_proto::Service;
+use roost_core::Service;
 use serde::Serialize;
 
 use self::demand::Demand;

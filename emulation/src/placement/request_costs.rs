@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, SendBudget, StreamSender, digest};
-use roost_proto::service::FlowKind;
-use roost_proto::wire::{
+use roost_core::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, SendBudget, StreamSender, digest};
+use roost_core::service::FlowKind;
+use roost_core::wire::{
     Accept, FlowDescription, FlowMessage, HubHop, Message, Request, RequestMessage, Route, RouteDirection,
     ServiceRequest,
 };
-use roost_proto::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Service, Time};
+use roost_core::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Service, Time};
 use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent};
 
 use crate::experiment::Plan;

@@ -20,7 +20,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use roost_proto::{Role, Service};
+use roost_core::{Role, Service};
 
 use crate::experiment::Prepared;
 use crate::placement::LatencyBounds;

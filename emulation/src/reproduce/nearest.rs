@@ -1,6 +1,6 @@
 //! A check that no latency is below its bound from distance and rates.
 
-use roost_proto::Service;
+use roost_core::Service;
 
 use super::StudyResults;
 

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::address::MAX_HOSTS;
-use roost_proto::machine::RemoteIdentity as Remote;
-use roost_proto::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Time};
+use roost_core::address::MAX_HOSTS;
+use roost_core::machine::RemoteIdentity as Remote;
+use roost_core::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Time};
 use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent, multicast_bytes};
 
 use super::TrafficBreakdown;

@@ -1,6 +1,6 @@
 //! Messages from node to node other than data, and the packets that they take.
 
-use roost_proto::{Time, Traffic};
+use roost_core::{Time, Traffic};
 
 use super::connections::MachineId;
 

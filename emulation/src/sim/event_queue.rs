@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use roost_proto::Time;
+use roost_core::Time;
 
 /// Events by due time; those of one time in the order in which they were added.
 #[derive(Clone, Debug)]

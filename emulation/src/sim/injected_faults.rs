@@ -1,10 +1,10 @@
 //! Injected violations: each check must find its own, and the seed must reproduce it.
 
 use bytes::Bytes;
-use roost_proto::machine::Transmit;
-use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
-use roost_proto::wire::{Message, Reason, RegistrationMessage, Renew, ServiceRequest};
-use roost_proto::{Area, Channel, Delivery, Service, Time, Traffic, Version};
+use roost_core::machine::Transmit;
+use roost_core::node::{NodeCommand, NodeEvent, Ticket};
+use roost_core::wire::{Message, Reason, RegistrationMessage, Renew, ServiceRequest};
+use roost_core::{Area, Channel, Delivery, Service, Time, Traffic, Version};
 
 use std::path::Path;
 use std::time::Duration;

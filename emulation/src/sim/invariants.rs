@@ -11,10 +11,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use roost_proto::hub::{self, Hub};
-use roost_proto::node::{MAX_REQUESTS, Node, Ticket};
-use roost_proto::wire::{DirectoryMessage, Message, RegistrationMessage, Request, RequestMessage, Route};
-use roost_proto::{NodeId, Time, Traffic, Version};
+use roost_core::hub::{self, Hub};
+use roost_core::node::{MAX_REQUESTS, Node, Ticket};
+use roost_core::wire::{DirectoryMessage, Message, RegistrationMessage, Request, RequestMessage, Route};
+use roost_core::{NodeId, Time, Traffic, Version};
 
 use super::connections::MachineId;
 
@@ -221,7 +221,7 @@ impl InvariantChecker {
 
 #[cfg(test)]
 mod tests {
-    use roost_proto::wire::{Message, RegistrationMessage};
+    use roost_core::wire::{Message, RegistrationMessage};
 
     use super::*;
 

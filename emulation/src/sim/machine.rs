@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::hub::{self, Hub, HubEvent};
-use roost_proto::machine::{Input, Machine as _};
-use roost_proto::node::{self, MAX_STREAM_DURATION, Node, NodeCommand, NodeEvent, SessionId, SourceOutput};
-use roost_proto::service::FlowKind;
-use roost_proto::{Deadline, Service, StreamId, Time, Transmit};
+use roost_core::hub::{self, Hub, HubEvent};
+use roost_core::machine::{Input, Machine as _};
+use roost_core::node::{self, MAX_STREAM_DURATION, Node, NodeCommand, NodeEvent, SessionId, SourceOutput};
+use roost_core::service::FlowKind;
+use roost_core::{Deadline, Service, StreamId, Time, Transmit};
 use roost_reflection::{HubInput, HubOutput, HubReflection, NodeInput};
 
 use super::connections::MachineInput;
@@ -213,7 +213,7 @@ impl Machine {
             }
             FlowKind::Object { bytes } => {
                 let bytes = PAYLOAD.slice(..bytes as usize);
-                SourceOutput::Object { digest: roost_proto::flow::digest(&bytes), bytes, format }
+                SourceOutput::Object { digest: roost_core::flow::digest(&bytes), bytes, format }
             }
         };
         self.command(now, NodeCommand::SourceOpened { session, opened });

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use roost_proto::node::{NodeCommand, NodeEvent, SessionId, SourceOutput, Ticket};
-use roost_proto::random::SplitMix64;
-use roost_proto::{NodeId, StreamId, Time};
+use roost_core::node::{NodeCommand, NodeEvent, SessionId, SourceOutput, Ticket};
+use roost_core::random::SplitMix64;
+use roost_core::{NodeId, StreamId, Time};
 use roost_reflection::keys::{AnnouncedKey, KeySealer, draw_stream};
 use roost_reflection::publication::{NewPublication, OpaqueMarker};
 use roost_reflection::relay::RelayConfig;
@@ -216,7 +216,7 @@ impl NodeMedia {
     }
 }
 
-fn failed(ticket: Ticket, reason: roost_proto::wire::Reason, detail: &str) -> NodeEvent {
+fn failed(ticket: Ticket, reason: roost_core::wire::Reason, detail: &str) -> NodeEvent {
     NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None }
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use roost_api::error::Code;
-use roost_proto::node::{NodeEvent, RequestSummary, Ticket};
-use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
-use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
+use roost_core::node::{NodeEvent, RequestSummary, Ticket};
+use roost_core::wire::{ReflectionPolicy, ServiceRequest};
+use roost_core::{Area, NodeId, Scheme, SchemeSet, Time};
 
 use crate::experiment::mobility::Mobility;
 use crate::experiment::plan::TransportChoice;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use roost_proto::node::{NodeCommand, NodeEvent, Provider, Ticket};
-use roost_proto::room::{RoomId, RoomMember};
-use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
-use roost_proto::{Area, NodeId, Service, Time};
+use roost_core::node::{NodeCommand, NodeEvent, Provider, Ticket};
+use roost_core::room::{RoomId, RoomMember};
+use roost_core::wire::{ReflectionPolicy, ServiceRequest};
+use roost_core::{Area, NodeId, Service, Time};
 
 use super::Detail;
 use super::connections::MachineId;

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use roost_proto::hub::{self, Hub, HubKind, OverflowPolicy, ReflectionConfig};
-use roost_proto::machine::RemoteIdentity as Remote;
-use roost_proto::node::{Node, NodeCommand, NodeConfig, NodeEvent, SessionId, Ticket};
-use roost_proto::random::{RootSecret, SplitMix64};
-use roost_proto::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
+use roost_core::hub::{self, Hub, HubKind, OverflowPolicy, ReflectionConfig};
+use roost_core::machine::RemoteIdentity as Remote;
+use roost_core::node::{Node, NodeCommand, NodeConfig, NodeEvent, SessionId, Ticket};
+use roost_core::random::{RootSecret, SplitMix64};
+use roost_core::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
 
 use super::connections::{MachineEndpoint, MachineId, MachineInput, SimConnections};
 use super::control_messages::ControlMessages;

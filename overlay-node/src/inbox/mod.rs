@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use roost_proto::node::{Node, NodeCommand, Provider};
-use roost_proto::wire::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint, ServiceRequest};
-use roost_proto::{Area, NodeId, Service};
+use roost_core::node::{Node, NodeCommand, Provider};
+use roost_core::wire::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint, ServiceRequest};
+use roost_core::{Area, NodeId, Service};
 use roost_runtime::driver::Mailbox;
 use roost_runtime::naming::NodeNames;
 use roost_runtime::{DaemonContext, LogLimiter};

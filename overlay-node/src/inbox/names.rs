@@ -4,9 +4,9 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use roost_proto::NodeId;
-use roost_proto::flow::digest_text;
-use roost_proto::printable::is_plain;
+use roost_core::NodeId;
+use roost_core::flow::digest_text;
+use roost_core::printable::is_plain;
 use roost_services::ObjectIdentity;
 
 /// Most names that are tried for a file whose own is taken.

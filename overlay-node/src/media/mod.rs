@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prometheus::IntCounter;
-use roost_proto::node::SessionId;
+use roost_core::node::SessionId;
 use roost_reflection::publication::{NewPublication, PublishError};
 use roost_reflection::{NodeInput, NodeOutput, NodeReflection};
 use roost_runtime::DaemonContext;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use roost_proto::Time;
-use roost_proto::node::Ticket;
+use roost_core::Time;
+use roost_core::node::Ticket;
 use roost_reflection::subscription::{Reception, RequestReception};
 
 /// The counts of all requests, as the relay's thread has reported them last: as many as the machine admits.

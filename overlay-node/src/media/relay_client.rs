@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use roost_proto::NodeId;
-use roost_proto::node::{Node, NodeCommand, RequestSummary, Ticket};
-use roost_proto::wire::Reason;
+use roost_core::NodeId;
+use roost_core::node::{Node, NodeCommand, RequestSummary, Ticket};
+use roost_core::wire::Reason;
 use roost_reflection::NodeInput;
 use roost_reflection::subscription::{Reception, SilenceCause};
 use roost_runtime::driver::Mailbox;

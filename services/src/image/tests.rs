@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime};
 
-use roost_proto::Service;
+use roost_core::Service;
 
 use super::*;
 use crate::testing::any_request;

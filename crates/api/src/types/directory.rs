@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use roost_proto::{Capacity, Cell, NodeId, Service, Version, wire};
+use roost_core::{Capacity, Cell, NodeId, Service, Version, wire};
 use serde::{Deserialize, Serialize};
 
 use super::IndexTotals;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
-use roost_proto::{Cell, NodeSelector, Scheme, Scope, Service};
+use roost_core::{Cell, NodeSelector, Scheme, Scope, Service};
 use roost_services::SinkSpec;
 use roost_terminal::{OutputArgs, generate};
 
@@ -326,7 +326,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) identity: Option<PathBuf>,
     /// Also check that this endpoint could be listened on
     #[arg(long, value_name = "ENDPOINT")]
-    pub(crate) listen: Vec<roost_proto::Endpoint>,
+    pub(crate) listen: Vec<roost_core::Endpoint>,
 }
 
 /// The definition of the command line, laid out as it prints its help.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use roost_proto::wire::{ReflectionPolicy, RequestMode, ServiceRequest};
-use roost_proto::{Area, Endpoint, NodeSelector, Scheme, SchemeSet, Scope, Service};
+use roost_core::wire::{ReflectionPolicy, RequestMode, ServiceRequest};
+use roost_core::{Area, Endpoint, NodeSelector, Scheme, SchemeSet, Scope, Service};
 use roost_services::SinkSpec;
 
 #[cfg(doc)]
@@ -111,7 +111,7 @@ pub(crate) enum Profile {
     Command,
 }
 
-impl From<Profile> for roost_proto::Profile {
+impl From<Profile> for roost_core::Profile {
     fn from(profile: Profile) -> Self {
         match profile {
             Profile::Piloting => Self::Piloting,
@@ -132,7 +132,7 @@ pub(crate) enum Class {
     Backup,
 }
 
-impl From<Class> for roost_proto::DeliveryClass {
+impl From<Class> for roost_core::DeliveryClass {
     fn from(class: Class) -> Self {
         match class {
             Class::Stripe => Self::Stripe,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use roost_proto::Service;
+use roost_core::Service;
 use roost_services::SinkSpec;
 
 #[cfg(doc)]

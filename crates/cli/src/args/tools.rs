@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use roost_proto::{Endpoint, Role, Scheme};
+use roost_core::{Endpoint, Role, Scheme};
 use roost_terminal::generate::Shell;
 
 use super::value;

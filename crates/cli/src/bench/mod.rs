@@ -15,9 +15,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use roost_core::{Address, Endpoint, Scheme};
 use roost_identity::Identity;
 use roost_identity::group::Group;
-use roost_proto::{Address, Endpoint, Scheme};
 use roost_terminal::{Output, Steps};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hdrhistogram::Histogram;
-use roost_proto::wire::{Accept, FlowDescription, Message, Reason, Request, RequestMessage, ServiceRequest};
-use roost_proto::{Area, Cell, ConnectionId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
+use roost_core::wire::{Accept, FlowDescription, Message, Reason, Request, RequestMessage, ServiceRequest};
+use roost_core::{Area, Cell, ConnectionId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
 use roost_transport::Transport;
 use tokio::sync::oneshot;
 

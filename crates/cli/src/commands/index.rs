@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use roost_api::{Candidate, ClientError, Code, Index};
-use roost_proto::format_node;
+use roost_core::format_node;
 use roost_terminal::{Output, Table};
 
 use super::{connect, names, seconds, uplink};

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use roost_api::{Candidate, Client, HubConnection};
-use roost_proto::{Area, Service, format_node};
+use roost_core::{Area, Service, format_node};
 use roost_terminal::Table;
 
 use crate::args::AreaChoice;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use roost_api::Accepted;
-use roost_proto::Service;
-use roost_proto::flow::parse_digest;
-use roost_proto::wire::ResumePoint;
+use roost_core::Service;
+use roost_core::flow::parse_digest;
+use roost_core::wire::ResumePoint;
 use roost_services::{
     Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkError, SinkSpec, SinkState, TrackFormat,
 };
@@ -212,7 +212,7 @@ pub(crate) fn unwritten(error: &SinkError) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use roost_proto::flow::{digest, digest_text};
+    use roost_core::flow::{digest, digest_text};
 
     use super::*;
 
@@ -233,9 +233,9 @@ mod tests {
         Accepted {
             provider_name: None,
             request: Some(1),
-            provider: roost_proto::NodeId::from_bytes([7; 16]),
-            cell: roost_proto::Cell::new(27, 92),
-            transport: roost_proto::Scheme::Udp,
+            provider: roost_core::NodeId::from_bytes([7; 16]),
+            cell: roost_core::Cell::new(27, 92),
+            transport: roost_core::Scheme::Udp,
             relayed: false,
             reflected: false,
             format: "image/tiff".to_owned(),

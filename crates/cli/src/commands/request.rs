@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use roost_api::{Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestStream, TransferSummary};
-use roost_proto::wire::ServiceRequest;
-use roost_proto::{Area, Service};
+use roost_core::wire::ServiceRequest;
+use roost_core::{Area, Service};
 use roost_services::{Finished, SinkSpec, SinkState, TrackFormat};
 
 use super::output_writer::OutputWriter;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use roost_api::{Client, SendEvent, SendQuery, SendStream};
-use roost_proto::{NodeId, format_node};
+use roost_core::{NodeId, format_node};
 use roost_services::{SourceError, StoredFile, digest_of};
 use roost_terminal::{Output, SCHEMA};
 use serde_json::json;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use roost_api::{StreamRow, Streams};
-use roost_proto::{NodeId, format_node};
+use roost_core::{NodeId, format_node};
 use roost_terminal::{Output, Table};
 
 use super::connect;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use roost_api::{Accepted, TransferSummary};
-use roost_proto::format_node;
+use roost_core::format_node;
 use roost_services::{Finished, SinkSpec};
 use roost_terminal::{Output, SCHEMA};
 use serde::Serialize;

@@ -14,8 +14,8 @@ mod world;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use roost_core::{Scheme, Service};
 use roost_identity::group::Group;
-use roost_proto::{Scheme, Service};
 use roost_terminal::{Output, Steps};
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -13,7 +13,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_proto::NodeId;
+use roost_core::NodeId;
 
 use super::Issued;
 
@@ -130,7 +130,7 @@ fn time(text: &str) -> Option<SystemTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roost_proto::Role;
+    use roost_core::Role;
 
     #[test]
     fn index_round_trips() {

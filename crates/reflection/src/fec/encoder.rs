@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::Time;
+use roost_core::Time;
 
 use super::{BLOCK_PACKETS, LENGTH_BYTES, MAX_BYTES, ParityPacket, pad, shard};
 

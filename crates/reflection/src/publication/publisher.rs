@@ -13,8 +13,8 @@
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
-use roost_proto::Time;
-use roost_proto::reflection::EpochSecret;
+use roost_core::Time;
+use roost_core::reflection::EpochSecret;
 
 use crate::keys::EpochKey;
 use crate::packet::{Epoch, Flags, HEADER_BYTES, Header, Hop, MAX_PAYLOAD_BYTES, OVERHEAD_BYTES, StreamId, TAG_BYTES};

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use roost_proto::Time;
-use roost_proto::node::{NodeCommand, SessionId};
-use roost_proto::reflection::{StreamId, StreamTag};
+use roost_core::Time;
+use roost_core::node::{NodeCommand, SessionId};
+use roost_core::reflection::{StreamId, StreamTag};
 
 use super::{FrameMarker, PayloadError, Publication, SealError};
 use crate::admission_error::AdmissionError;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use roost_proto::Time;
-use roost_proto::reflection::StreamId;
+use roost_core::Time;
+use roost_core::reflection::StreamId;
 
 use crate::control::PathToken;
 use crate::datagram_path::DatagramPath;

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use roost_proto::Time;
-use roost_proto::reflection::{DownstreamKind, StartCondition, StreamId, StreamTag};
+use roost_core::Time;
+use roost_core::reflection::{DownstreamKind, StartCondition, StreamId, StreamTag};
 
 use super::downstream_state::{Answered, Downstream};
 use super::timers::Timer;

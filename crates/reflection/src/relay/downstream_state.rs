@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_proto::Time;
-use roost_proto::reflection::{DownstreamKind, StreamTag};
+use roost_core::Time;
+use roost_core::reflection::{DownstreamKind, StreamTag};
 
 use crate::control::{PathToken, ReceiverReport};
 use crate::fanout::TargetId;

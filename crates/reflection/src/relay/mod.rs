@@ -47,8 +47,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_proto::Time;
-use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamId, StreamTag};
+use roost_core::Time;
+use roost_core::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamId, StreamTag};
 
 use crate::admission_error::AdmissionError;
 use crate::control::{ControlPacket, PathToken};

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::ops::Bound;
 
-use roost_proto::Time;
-use roost_proto::reflection::StreamId;
+use roost_core::Time;
+use roost_core::reflection::StreamId;
 
 use super::timers::Timer;
 use super::{Relay, RelayEvent};

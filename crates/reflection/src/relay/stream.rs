@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::ops::Bound;
 use std::time::Duration;
 
-use roost_proto::Time;
-use roost_proto::reflection::{ReflectionGrant, StreamId};
-use roost_proto::{Cell, NodeId, Service};
+use roost_core::Time;
+use roost_core::reflection::{ReflectionGrant, StreamId};
+use roost_core::{Cell, NodeId, Service};
 
 use super::downstream_state::Downstream;
 use super::pause::PauseDetector;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use roost_proto::Time;
-use roost_proto::reflection::{StreamId, StreamTag};
+use roost_core::Time;
+use roost_core::reflection::{StreamId, StreamTag};
 
 /// What waits for its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use roost_proto::Time;
-use roost_proto::reflection::{StreamId, StreamTag};
+use roost_core::Time;
+use roost_core::reflection::{StreamId, StreamTag};
 
 use super::downstream_state::Downstream;
 use super::stream::StreamName;

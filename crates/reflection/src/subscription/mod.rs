@@ -15,8 +15,8 @@ mod table;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use roost_proto::reflection::{StreamId, StreamTag};
-use roost_proto::{NodeId, Time};
+use roost_core::reflection::{StreamId, StreamTag};
+use roost_core::{NodeId, Time};
 
 use crate::admission_error::AdmissionError;
 use crate::relay::Relay;

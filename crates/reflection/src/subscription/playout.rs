@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::Time;
-use roost_proto::node::Ticket;
-use roost_proto::reflection::{Epoch, StreamId};
+use roost_core::Time;
+use roost_core::node::Ticket;
+use roost_core::reflection::{Epoch, StreamId};
 
 use super::gop_cache::GopCache;
 use super::reorder::ReorderBuffer;
@@ -161,7 +161,7 @@ impl Playout {
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
-    use roost_proto::reflection::EpochSecret;
+    use roost_core::reflection::EpochSecret;
 
     use super::*;
     use crate::packet::{Flags, Hop};

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use roost_proto::NodeId;
-use roost_proto::reflection::StreamId;
+use roost_core::NodeId;
+use roost_core::reflection::StreamId;
 
 use super::StreamSource;
 use super::playout::Playout;
@@ -68,8 +68,8 @@ impl Playouts {
 #[cfg(test)]
 mod tests {
     use bytes::{Bytes, BytesMut};
-    use roost_proto::Time;
-    use roost_proto::reflection::{Epoch, EpochSecret};
+    use roost_core::Time;
+    use roost_core::reflection::{Epoch, EpochSecret};
 
     use super::super::playout::KeyAuthority;
     use super::*;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::Time;
-use roost_proto::node::{NodeCommand, Ticket};
-use roost_proto::reflection::{StreamId, StreamTag};
+use roost_core::Time;
+use roost_core::node::{NodeCommand, Ticket};
+use roost_core::reflection::{StreamId, StreamTag};
 
 use super::playout::Playout;
 use super::playouts::Playouts;

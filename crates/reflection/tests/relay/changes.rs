@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::reflection::DownstreamKind;
+use roost_core::reflection::DownstreamKind;
 use roost_reflection::relay::{RelayConfig, RelayEvent};
 
 use crate::network::{Connection, at};
@@ -205,9 +205,9 @@ fn mutual_upstreams_are_dissolved() {
     let now = world.now;
     for (one, other, number) in [(HP, HS, 500), (HS, HP, 600)] {
         let grant = world.grant_of(
-            roost_proto::StreamTag(number),
+            roost_core::StreamTag(number),
             S,
-            roost_proto::StreamTag(number + 1),
+            roost_core::StreamTag(number + 1),
             DownstreamKind::Subscriber,
         );
         world.relay(other).grant(now, grant).unwrap();

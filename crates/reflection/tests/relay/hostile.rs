@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use roost_proto::NodeId;
-use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StreamTag};
+use roost_core::NodeId;
+use roost_core::reflection::{DownstreamKind, ReflectionGrant, StreamTag};
 use roost_reflection::control::{ControlPacket, Nack, PathToken, ReceiverReport};
 use roost_reflection::relay::RelayEvent;
 use roost_reflection::{Epoch, Flags, Header, Hop, StreamId};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use roost_proto::Service;
-use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
+use roost_core::Service;
+use roost_core::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
 use roost_reflection::control::ControlPacket;
 use roost_reflection::relay::{RelayConfig, RelayEvent};
 use roost_reflection::{Flags, StreamId};
@@ -72,7 +72,7 @@ fn named_stream_is_offered_at_once() {
     world.publish(P);
     world.subscribe(&[P, HP, S]);
     world.passes(2 * SECOND);
-    let (joined, named) = (world.now, Some(roost_proto::Cell::new(3, 4)));
+    let (joined, named) = (world.now, Some(roost_core::Cell::new(3, 4)));
     let mut grant = world.grant_of(StreamTag(900), S, StreamTag(901), DownstreamKind::Subscriber);
     // The first names it, the second is served from what is there, and no offer came from upstream.
     for (number, host) in [(910, S + 1), (920, S + 2)] {
@@ -279,7 +279,7 @@ fn repeated_offers_pass_tag_limit() {
 /// Before the first packet has come nobody knows how much a stream takes.
 #[test]
 fn unmeasured_stream_reserves_usual_rate() {
-    let roost_proto::FlowKind::Stream { bits_per_second, .. } = Service::Video.flow_kind() else {
+    let roost_core::FlowKind::Stream { bits_per_second, .. } = Service::Video.flow_kind() else {
         panic!("video is a stream")
     };
     let config = RelayConfig { uplink: Some(u64::from(bits_per_second) * 5 / 2), ..RelayConfig::default() };

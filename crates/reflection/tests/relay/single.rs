@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use roost_proto::Time;
-use roost_proto::reflection::{StreamId, StreamTag};
+use roost_core::Time;
+use roost_core::reflection::{StreamId, StreamTag};
 use roost_reflection::control::{ControlPacket, PathToken, ReceiverReport};
 use roost_reflection::relay::{Relay, RelayConfig};
 use roost_reflection::{AdmissionError, Epoch, EpochLimits, EpochSecret, Flags, MAX_TARGETS, Publisher, SendOutcome};

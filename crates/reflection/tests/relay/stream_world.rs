@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::node::{NodeCommand, SessionId, Ticket};
-use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
-use roost_proto::{Service, Time};
+use roost_core::node::{NodeCommand, SessionId, Ticket};
+use roost_core::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
+use roost_core::{Service, Time};
 use roost_reflection::keys::AnnouncedKey;
 use roost_reflection::publication::{FrameMarker, FrameMarks, NewPublication};
 use roost_reflection::relay::RelayConfig;

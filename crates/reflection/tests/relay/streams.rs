@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use roost_proto::node::{NodeCommand, Ticket};
+use roost_core::node::{NodeCommand, Ticket};
 use roost_reflection::keys::AnnouncedKey;
 use roost_reflection::subscription::SubscriptionError;
 use roost_reflection::{Epoch, EpochSecret, ReflectionMachine as _};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use roost_proto::NodeId;
-use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
-use roost_proto::{Service, Time};
+use roost_core::NodeId;
+use roost_core::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
+use roost_core::{Service, Time};
 use roost_reflection::control::ControlPacket;
 use roost_reflection::relay::{Relay, RelayConfig, RelayEvent, StreamStatus};
 use roost_reflection::{

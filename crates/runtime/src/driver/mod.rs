@@ -13,8 +13,8 @@ mod sleep;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use roost_proto::machine::{Deadline, Machine};
-use roost_proto::{Channel, ConnectionId, Delivery, Input, Time, Traffic, Transmit};
+use roost_core::machine::{Deadline, Machine};
+use roost_core::{Channel, ConnectionId, Delivery, Input, Time, Traffic, Transmit};
 use roost_transport::{Event, SendError};
 use tokio_util::sync::CancellationToken;
 

@@ -1,7 +1,7 @@
 //! What the driver needs of a network, and the transports as one.
 
 use bytes::Bytes;
-use roost_proto::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, RoleSet};
+use roost_core::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, RoleSet};
 use roost_transport::{Event, Events, SendError, Transport};
 
 use crate::resolve::EndpointResolver;

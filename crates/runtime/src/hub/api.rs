@@ -11,8 +11,8 @@ use roost_api::query::Params;
 use roost_api::server::{ApiError, QueryPairs, json_response};
 use roost_api::types::{record_text, uplink_left};
 use roost_api::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
-use roost_proto::wire::MAX_CANDIDATES;
-use roost_proto::{NodeId, NodeSelector, Service, hub};
+use roost_core::wire::MAX_CANDIDATES;
+use roost_core::{NodeId, NodeSelector, Service, hub};
 
 use super::HubService;
 use super::status_rows::totals;

@@ -5,8 +5,8 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Instant;
 
-use roost_proto::hub::{Hub, HubEvent};
-use roost_proto::{Address, NodeId};
+use roost_core::hub::{Hub, HubEvent};
+use roost_core::{Address, NodeId};
 use roost_reflection::HubInput;
 
 use super::media::HubRelayHandler;

@@ -1,6 +1,6 @@
 //! Hands events across between a hub's machine and its part of reflection.
 
-use roost_proto::hub::Hub;
+use roost_core::hub::Hub;
 use roost_reflection::{HubInput, HubOutput, HubReflection};
 
 use crate::driver::Mailbox;

@@ -1,9 +1,9 @@
 //! What a hub counts.
 
 use prometheus::{Error, IntCounterVec, IntGauge, Opts};
-use roost_proto::Service;
-use roost_proto::hub::{HubCounters, HubLimit, HubStatus, Relation, RequestOutcome};
-use roost_proto::wire::RequestMode;
+use roost_core::Service;
+use roost_core::hub::{HubCounters, HubLimit, HubStatus, Relation, RequestOutcome};
+use roost_core::wire::RequestMode;
 
 use super::status_rows::connected;
 use crate::metrics::{CounterSet, Metrics, Total, follow};

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_proto::Endpoint;
-use roost_proto::hub::{HubKind, Limits, OverflowPolicy, ReflectionConfig};
+use roost_core::Endpoint;
+use roost_core::hub::{HubKind, Limits, OverflowPolicy, ReflectionConfig};
 use roost_reflection::relay;
 
 use crate::config::{ConfigError, Kind as Value, Setting, Settings};

@@ -1,7 +1,7 @@
 //! The machine's words in the words of the local API.
 
 use roost_api::{HubConnection, IndexTotals, Relation};
-use roost_proto::hub::{self, HubStatus, RemoteHubStatus};
+use roost_core::hub::{self, HubStatus, RemoteHubStatus};
 
 use crate::resolve::EndpointResolver;
 

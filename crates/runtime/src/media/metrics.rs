@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus::{Error, IntCounterVec, IntGauge, IntGaugeVec, Opts};
-use roost_proto::Time;
-use roost_proto::reflection::DownstreamKind;
+use roost_core::Time;
+use roost_core::reflection::DownstreamKind;
 use roost_reflection::relay::{DownstreamStatus, RejectedCounts, StreamStatus};
 use roost_reflection::{ReflectionMachine as _, Relay};
 
@@ -157,7 +157,7 @@ fn gauge(value: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roost_proto::reflection::StreamId;
+    use roost_core::reflection::StreamId;
     use roost_reflection::relay::RelayConfig;
 
     #[test]

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use roost_proto::Time;
+use roost_core::Time;
 use roost_reflection::ReflectionMachine;
 use tokio::sync::oneshot;
 

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use roost_proto::Time;
+use roost_core::Time;
 use roost_reflection::ReflectionMachine as _;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use roost_api::{DownstreamRow, SCHEMA, StreamRow, Streams, UpstreamRow};
-use roost_proto::Time;
-use roost_proto::reflection::DownstreamKind;
+use roost_core::Time;
+use roost_core::reflection::DownstreamKind;
 use roost_reflection::Relay;
 use roost_reflection::relay::{DownstreamStatus, StreamStatus, UpstreamStatus};
 

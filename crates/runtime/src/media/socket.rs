@@ -153,8 +153,8 @@ impl AsFd for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roost_proto::Time;
-    use roost_proto::reflection::StreamId;
+    use roost_core::Time;
+    use roost_core::reflection::StreamId;
     use roost_reflection::{Fanout, FanoutConfig, StartPoint, TargetOptions};
     use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! What went through the sockets, and what the messages were for.
 
 use prometheus::{IntCounterVec, IntGaugeVec, Opts};
-use roost_proto::{Scheme, Traffic};
+use roost_core::{Scheme, Traffic};
 use roost_transport::{MulticastCounters, SchemeCounters, Transport};
 
 use super::{Metrics, Total, follow};

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use quinn::congestion::{Controller, ControllerFactory};
 use quinn_proto::RttEstimator;
-use roost_proto::Congestion;
+use roost_core::Congestion;
 
 use super::congestion;
 

@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use roost_proto::flow::digest;
-use roost_proto::machine::{Machine, RemoteIdentity as Remote};
-use roost_proto::node::{
+use roost_core::flow::digest;
+use roost_core::machine::{Machine, RemoteIdentity as Remote};
+use roost_core::node::{
     Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, RequestSummary, SourceOutput, Ticket,
 };
-use roost_proto::random::{RootSecret, SplitMix64};
+use roost_core::random::{RootSecret, SplitMix64};
 
-use roost_proto::wire::ServiceRequest;
-use roost_proto::{
+use roost_core::wire::ServiceRequest;
+use roost_core::{
     Address, Area, Cell, ConnectionId, DeliveryClasses, Input, NodeId, Role, Service, ServiceSet, Transmit,
 };
 
@@ -49,7 +49,7 @@ struct TransferHarness {
     nodes: [Node; 2],
     ends: Option<[ConnectionEnd; 2]>,
     ways: [SimulatedWire; 2],
-    dial: Option<roost_proto::DialId>,
+    dial: Option<roost_core::DialId>,
     object: Bytes,
     /// The arrival times and sizes of the object's parts.
     came: Vec<(Time, usize)>,

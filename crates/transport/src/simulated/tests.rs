@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use roost_proto::random::SplitMix64;
-use roost_proto::{DeliveryClass, DeliveryPreferences, Profile, Service};
+use roost_core::random::SplitMix64;
+use roost_core::{DeliveryClass, DeliveryPreferences, Profile, Service};
 
 use super::*;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use roost_core::{Address, Channel, Congestion, ConnectionId, DialId, Endpoint, RoleSet, Scheme};
 use roost_identity::{Identity, Policy};
-use roost_proto::{Address, Channel, Congestion, ConnectionId, DialId, Endpoint, RoleSet, Scheme};
 use roost_transport::{Config, Event, Events, Limits, SendError, Transport, bind};
 use tokio::runtime::Runtime;
 

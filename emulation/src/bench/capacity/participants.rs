@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use roost_proto::{Cell, FlowKind, Service};
+use roost_core::{Cell, FlowKind, Service};
 use roost_reflection::packet::OVERHEAD_BYTES;
 
 use super::ServePolicy;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use roost_proto::wire::ReflectionPolicy;
+use roost_core::wire::ReflectionPolicy;
 use serde::Serialize;
 
 use super::{ONE_WAY, SubscriptionCase};

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use roost_proto::Service;
-use roost_proto::random::SplitMix64;
+use roost_core::Service;
+use roost_core::random::SplitMix64;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 

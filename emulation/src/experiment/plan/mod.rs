@@ -32,9 +32,9 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use roost_proto::node::Discovery;
-use roost_proto::wire::ReflectionPolicy;
-use roost_proto::{Role, Scheme};
+use roost_core::node::Discovery;
+use roost_core::wire::ReflectionPolicy;
+use roost_core::{Role, Scheme};
 
 use crate::lab::TcpCongestion;
 use crate::topology::model::TopologyChange;

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 
-use roost_proto::Time;
+use roost_core::Time;
 
 use super::flow::LinktestArrival;
 use super::*;

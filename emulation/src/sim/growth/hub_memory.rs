@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::block::BlockService;
-use roost_proto::hub::{self, Hub, HubKind};
-use roost_proto::machine::{Input, Machine as _, RemoteIdentity};
-use roost_proto::wire::{HierarchyMessage, MAX_SUMMARY_BLOCKS, Message, ProbeMessage, RegistrationMessage, Summary};
-use roost_proto::{
+use roost_core::block::BlockService;
+use roost_core::hub::{self, Hub, HubKind};
+use roost_core::machine::{Input, Machine as _, RemoteIdentity};
+use roost_core::wire::{HierarchyMessage, MAX_SUMMARY_BLOCKS, Message, ProbeMessage, RegistrationMessage, Summary};
+use roost_core::{
     Address, Capacity, Cell, ConnectionId, NodeId, Record, Role, Scheme, Service, ServiceSet, Time, Transmit, Version,
 };
 use serde::Serialize;

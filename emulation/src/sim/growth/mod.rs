@@ -9,7 +9,7 @@ mod population;
 
 use std::time::{Duration, Instant};
 
-use roost_proto::Traffic;
+use roost_core::Traffic;
 use serde::Serialize;
 
 use super::world::SimWorld;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use roost_proto::node::{NodeCommand, NodeEvent, Ticket};
-use roost_proto::random::SplitMix64;
-use roost_proto::wire::ServiceRequest;
-use roost_proto::{Area, Cell, NodeId, Service, Time, Traffic};
+use roost_core::node::{NodeCommand, NodeEvent, Ticket};
+use roost_core::random::SplitMix64;
+use roost_core::wire::ServiceRequest;
+use roost_core::{Area, Cell, NodeId, Service, Time, Traffic};
 
 use super::{HubContents, Lookups, MOVE_EVERY, Requests};
 use crate::experiment::{PlacedNode, Placement, Prepared};

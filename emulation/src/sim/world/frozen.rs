@@ -1,6 +1,6 @@
 //! Machines whose processes are frozen and thawed.
 
-use roost_proto::node::NodeCommand;
+use roost_core::node::NodeCommand;
 
 use super::{SimWorld, SimWorldTimer};
 use crate::sim::connections::MachineId;

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use roost_api::Status;
-use roost_proto::reflection::StreamId;
-use roost_proto::{Role, format_node};
+use roost_core::reflection::StreamId;
+use roost_core::{Role, format_node};
 use roost_reflection::control::{ControlPacket, PathToken};
 
 use super::Finding;

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use roost_api::{Client, Member, RoomQuery, RoomStream, Roster};
-use roost_proto::wire::{ReflectionPolicy, ServiceRequest};
-use roost_proto::{Area, Cell, NodeId, format_node};
+use roost_core::wire::{ReflectionPolicy, ServiceRequest};
+use roost_core::{Area, Cell, NodeId, format_node};
 use roost_terminal::Output;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;

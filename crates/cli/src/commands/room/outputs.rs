@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use roost_proto::{NodeId, Service};
+use roost_core::{NodeId, Service};
 use roost_services::{SinkSpec, TrackFormat};
 
 use crate::args::{OutputFormat, RoomArgs};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use roost_api::{Client, Frame, RequestEvent};
-use roost_proto::wire::ServiceRequest;
-use roost_proto::{Area, Cell};
+use roost_core::wire::ServiceRequest;
+use roost_core::{Area, Cell};
 use roost_services::{SinkSpec, SinkState, TrackFormat};
 use roost_terminal::Output;
 use tokio::sync::{mpsc, watch};

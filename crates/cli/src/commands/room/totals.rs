@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use roost_api::{Connections, Member};
-use roost_proto::{Cell, NodeId, Service};
+use roost_core::{Cell, NodeId, Service};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 

@@ -15,7 +15,7 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_proto::Delivery;
+use roost_core::Delivery;
 
 use fragments::Fragments;
 #[cfg(feature = "simulated")]

@@ -1,0 +1,92 @@
+//! Nodes and hubs together, in virtual time.
+//!
+//! `ROOST_SEEDS=1000` runs what varies for so many seeds, the slowest of it for
+//! a hundredth of them. A seed that fails is replayed with `ROOST_SEED=17`, and
+//! with `ROOST_WORLD_LOG=1` says what was delivered.
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod caching;
+mod capacity;
+mod chaos;
+mod direct;
+mod endpoint_faults;
+mod failback;
+mod fairness;
+mod homes;
+mod hostile_hubs;
+mod hostile_providers;
+mod joining;
+mod losses;
+mod mass_joins;
+mod members;
+mod meshes;
+mod multicast;
+mod nat;
+mod objects;
+mod outages;
+mod overflow;
+mod profiles;
+mod providers;
+mod pushes;
+mod reflection;
+mod returns;
+mod rogues;
+mod rooms;
+mod satellites;
+mod scene;
+mod services;
+mod standby;
+mod suspend;
+mod third_parties;
+mod tiers;
+mod transports;
+mod uplinks;
+mod versions;
+mod watches;
+
+use roost_core::node::{NodeEvent, RequestSummary, Ticket};
+use roost_core::wire::Reason;
+use roost_core::{Area, Cell, Role, Service};
+use world::{HostId, World};
+
+/// What everybody asks for who does not care where.
+const ANYWHERE: Area = Area::Anywhere;
+
+fn finished(world: &mut World, host: HostId, ticket: Ticket) -> RequestSummary {
+    match world.outcome(host, ticket) {
+        NodeEvent::Finished { summary, .. } => summary,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn failed(world: &mut World, host: HostId, ticket: Ticket) -> Reason {
+    match world.outcome(host, ticket) {
+        NodeEvent::Failed { reason, .. } => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A hub, a provider of everything at (27, 92), and a requester.
+fn single_hub_world(seed: u64, role: Role) -> (World, HostId, HostId, HostId) {
+    let mut world = World::new(seed);
+    let hub = world.hub(role);
+    let provider = world.node((27, 92), &Service::ALL, &[hub]);
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.run_until_attached();
+    (world, hub, provider, requester)
+}
+
+/// A hub, a near and a far provider of everything, and a requester.
+fn two_provider_world(seed: u64) -> (World, HostId, [HostId; 2], HostId) {
+    let mut world = World::new(seed);
+    let hub = world.hub(Role::SuperNode);
+    let near = world.node((1, 0), &Service::ALL, &[hub]);
+    let far = world.node((9, 0), &Service::ALL, &[hub]);
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.run_until_attached();
+    (world, hub, [near, far], requester)
+}
+
+const NEAREST: Area = Area::Nearest(Cell::new(0, 0));

@@ -1,0 +1,74 @@
+//! Hosts that stand still for a while.
+
+use std::time::Duration;
+
+use roost_core::node::NodeEvent;
+use roost_core::wire::{Coverage, LookupResult, Message, RegistrationMessage};
+use roost_core::{Role, Service};
+
+use crate::ANYWHERE;
+use crate::world::{HostId, SECOND, World, node_id};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn found(world: &mut World, node: HostId) -> LookupResult {
+    let ticket = world.lookup(node, Service::Video, ANYWHERE);
+    match world.outcome(node, ticket) {
+        NodeEvent::LookupResult { found, .. } => found,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn hub_that_stood_still_doubts_leases() {
+    let mut world = World::new(1);
+    let hub = world.hub(Role::SuperNode);
+    let [lives, gone] = [(1, 0), (2, 0)].map(|cell| world.node(cell, &[Service::Video], &[hub]));
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.run_until_attached();
+    world.run(90 * SECOND);
+    let listed = |found: &LookupResult| found.candidates.iter().map(|candidate| candidate.node).collect::<Vec<_>>();
+    let before = found(&mut world, requester);
+    assert_eq!((listed(&before).len(), before.coverage), (2, Coverage::Complete));
+    world.freeze(gone);
+    world.suspend(hub, HOUR);
+    let after = found(&mut world, requester);
+    assert_eq!(after.coverage, Coverage::HubStarting);
+    assert!(!listed(&after).contains(&node_id(gone.0)), "its lease ended long ago");
+    world.run(61 * SECOND);
+    let later = found(&mut world, requester);
+    assert_eq!((listed(&later), later.coverage), (vec![node_id(lives.0)], Coverage::Complete));
+}
+
+#[test]
+fn short_sleep_ends_no_lease() {
+    let mut world = World::new(2);
+    let hub = world.hub(Role::SuperNode);
+    let node = world.node((1, 0), &[Service::Video], &[hub]);
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.run_until_attached();
+    world.run(90 * SECOND);
+    world.suspend(hub, 5 * SECOND);
+    let after = found(&mut world, requester);
+    assert_eq!(after.candidates.iter().map(|candidate| candidate.node).collect::<Vec<_>>(), [node_id(node.0)]);
+    assert_eq!(after.coverage, Coverage::HubStarting);
+}
+
+#[test]
+fn node_renews_at_once_after_suspend() {
+    let mut world = World::new(3);
+    let hub = world.hub(Role::SuperNode);
+    let node = world.node((1, 0), &[Service::Video], &[hub]);
+    world.run_until_attached();
+    world.run(10 * SECOND);
+    let renewed = |world: &mut World| {
+        world.corpus = Some(Vec::new());
+        world.run(SECOND);
+        let said = world.corpus.take().unwrap_or_default();
+        said.iter()
+            .any(|message| matches!(Message::decode(message), Ok(Message::Registration(RegistrationMessage::Renew(_)))))
+    };
+    assert!(!renewed(&mut world));
+    world.suspend(node, HOUR);
+    assert!(renewed(&mut world));
+}

@@ -1,0 +1,539 @@
+//! Messages of every kind, with any values.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use roost_core::block::BlockService;
+use roost_core::room::{MAX_MEMBERS, RoomMember};
+use roost_core::wire::{
+    Accept, Adopt, Candidate, Capabilities, Chunk, Coverage, Datagram, Decline, DirectoryMessage, FlowDescription,
+    FlowMessage, Hello, HierarchyMessage, HomeChanged, Hop, HopAction, HopReport, HubLookup, JoinRoom, LeaveRoom,
+    LookupResult, MAX_GOSSIP_BYTES, MAX_REPLICA_NODES, MAX_SEALED_BYTES, MediaAddress, Message, MulticastCandidate,
+    MulticastMessage, MulticastSuppression, ProbeMessage, ProtocolVersion, ProviderAddress, Push, PushState, Reason,
+    RegistrationMessage, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage,
+    Report, RequestMessage, ResyncRequest, RoomMessage, Roster, RouteDirection, SealedKeys, StreamKeys, Summary, Watch,
+    WatchChange,
+};
+use roost_core::{
+    Address, Area, Capacity, Cell, Epoch, EpochSecret, NodeId, NodeSelector, Nonce, Record, RequestId, RoomId, Scheme,
+    Service, ServiceSet, StreamId, Version,
+};
+
+use super::requests::{multicast_request, request, route};
+
+pub(crate) fn cell() -> impl Strategy<Value = Cell> {
+    (-1_000_000..=1_000_000, -1_000_000..=1_000_000).prop_map(|(x, y)| Cell::new(x, y))
+}
+
+pub(crate) fn area() -> impl Strategy<Value = Area> {
+    prop_oneof![
+        cell().prop_map(Area::Exact),
+        cell().prop_map(Area::Nearest),
+        (cell(), 0u32..4_000_000).prop_map(|(center, radius)| Area::Radius { center, radius }),
+        (cell(), cell()).prop_map(|(a, b)| Area::rectangle(a, b)),
+        Just(Area::Anywhere),
+    ]
+}
+
+pub(crate) fn id() -> impl Strategy<Value = RequestId> {
+    any::<u32>().prop_map(RequestId)
+}
+
+pub(crate) fn node() -> impl Strategy<Value = NodeId> {
+    any::<[u8; 16]>().prop_map(NodeId::from_bytes)
+}
+
+pub(crate) fn version() -> impl Strategy<Value = Version> {
+    (any::<u32>(), any::<u32>()).prop_map(|(epoch, sequence)| Version { epoch, sequence })
+}
+
+pub(crate) fn capacity() -> impl Strategy<Value = Capacity> {
+    (any::<u16>(), any::<u32>()).prop_map(|(streams, uplink_kbps)| Capacity { streams, uplink_kbps })
+}
+
+pub(crate) fn service() -> impl Strategy<Value = Service> {
+    prop::sample::select(Service::ALL.to_vec())
+}
+
+pub(crate) fn services() -> impl Strategy<Value = ServiceSet> {
+    prop::collection::vec(service(), 0..4).prop_map(|list| list.into_iter().collect())
+}
+
+/// Boxed, as is whatever many messages have: all of it together overflows a test's stack.
+pub(crate) fn address() -> BoxedStrategy<Address> {
+    let scheme = prop::sample::select(Scheme::ALL.to_vec());
+    (scheme, any::<u16>(), prop::collection::vec(any::<IpAddr>(), 1..=4))
+        .prop_map(|(scheme, port, hosts)| Address { scheme, port, hosts })
+        .boxed()
+}
+
+pub(crate) fn addresses() -> impl Strategy<Value = Vec<Address>> {
+    prop::collection::vec(address(), 0..=8)
+}
+
+pub(crate) fn payload() -> impl Strategy<Value = Bytes> {
+    prop::collection::vec(any::<u8>(), 0..2000).prop_map(Bytes::from)
+}
+
+pub(crate) fn key() -> impl Strategy<Value = (Epoch, EpochSecret)> {
+    (any::<u32>(), any::<[u8; 32]>()).prop_map(|(epoch, secret)| (Epoch(epoch), EpochSecret::from_bytes(secret)))
+}
+
+pub(crate) fn reflected() -> BoxedStrategy<StreamKeys> {
+    (any::<u64>(), key(), prop::option::of(key()))
+        .prop_map(|(stream, (epoch, secret), next)| StreamKeys { stream: StreamId(stream), epoch, secret, next })
+        .boxed()
+}
+
+pub(crate) fn whereabouts() -> BoxedStrategy<ProviderAddress> {
+    (node(), addresses()).prop_map(|(node, addresses)| ProviderAddress { node, addresses }).boxed()
+}
+
+pub(crate) fn names() -> impl Strategy<Value = Option<NodeSelector>> {
+    prop::option::of("[a-z0-9._-]{0,64}".prop_map(|text| text.parse().unwrap()))
+}
+
+pub(crate) fn candidate() -> BoxedStrategy<Candidate> {
+    (node(), version(), cell(), services(), capacity(), addresses(), prop::option::of("[a-z0-9][a-z0-9._-]{0,63}"))
+        .prop_map(|(node, version, cell, services, capacity, addresses, name)| Candidate {
+            node,
+            version,
+            cell,
+            services,
+            capacity,
+            addresses,
+            name,
+        })
+        .boxed()
+}
+
+pub(crate) fn reason() -> impl Strategy<Value = Reason> {
+    prop::sample::select(vec![
+        Reason::NotFound,
+        Reason::NotYetKnown,
+        Reason::Busy,
+        Reason::Leaving,
+        Reason::Protocol,
+        Reason::Saturated,
+        Reason::Reflected,
+    ])
+}
+
+pub(crate) fn offer() -> BoxedStrategy<FlowDescription> {
+    prop_oneof![
+        (any::<u32>(), any::<u32>(), ".{0,40}").prop_map(|(duration_ms, bits_per_second, format)| {
+            FlowDescription::Stream { duration_ms, bits_per_second, format }
+        }),
+        (any::<u64>(), any::<[u8; 32]>(), ".{0,40}", prop::option::of(payload()), prop::option::of(any::<u64>()))
+            .prop_map(|(bytes, digest, format, inline, offset)| FlowDescription::Object {
+                bytes,
+                digest,
+                format,
+                inline,
+                offset
+            }),
+    ]
+    .boxed()
+}
+
+pub(crate) fn record() -> BoxedStrategy<Record> {
+    (node(), version(), cell(), services(), capacity(), addresses())
+        .prop_map(|(node, version, cell, services, capacity, addresses)| Record {
+            node,
+            version,
+            cell,
+            services,
+            capacity,
+            addresses,
+        })
+        .boxed()
+}
+
+pub(crate) fn push_message() -> impl Strategy<Value = Message> {
+    let reception = prop::sample::select(vec![PushState::InProgress, PushState::Stored, PushState::Unwritable]);
+    prop_oneof![
+        (any::<u32>(), ".{0,40}", any::<u64>(), any::<[u8; 32]>(), addresses()).prop_map(
+            |(id, name, bytes, digest, addresses)| Message::Request(RequestMessage::Push(Push {
+                id: RequestId(id),
+                name,
+                bytes,
+                digest,
+                addresses
+            }))
+        ),
+        (any::<u32>(), reception)
+            .prop_map(|(id, state)| Message::Request(RequestMessage::PushStatus { id: RequestId(id), state })),
+    ]
+}
+
+pub(crate) fn membership_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..MAX_GOSSIP_BYTES)
+            .prop_map(|bytes| Message::Hierarchy(HierarchyMessage::Gossip(bytes.into()))),
+        (any::<u32>(), any::<Option<u32>>()).prop_map(|(leases, residual_kbps)| Message::Hierarchy(
+            HierarchyMessage::HubLoad { leases, residual_kbps }
+        )),
+        prop::collection::vec(address(), 1..=8)
+            .prop_map(|message| Message::Registration(RegistrationMessage::Redirect(message))),
+    ]
+}
+
+pub(crate) fn numbers() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(any::<u32>(), 0..4)
+}
+
+pub(crate) fn mirror() -> impl Strategy<Value = ReplicaUpdate> {
+    let shift = (any::<u32>(), 1..=u32::MAX, any::<i32>(), any::<i32>())
+        .prop_map(|(node, versions, x, y)| ReplicaMove { node, versions, x, y });
+    let left = (any::<u32>(), capacity()).prop_map(|(node, capacity)| ReplicaCapacity { node, capacity });
+    let numbered = (0..MAX_REPLICA_NODES, record()).prop_map(|(node, record)| ReplicaRecord { node, record });
+    let changes = (prop::collection::vec(shift, 0..4), numbers(), prop::collection::vec(left, 0..4), any::<u32>());
+    let heard = prop::option::of((0..40usize).prop_map(|bytes| Bytes::from(vec![7; bytes])));
+    let ends = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
+    (changes, prop::collection::vec(numbered, 0..4), heard, ends).prop_map(
+        |((shifts, gone, left, number), records, heard, (first, last))| ReplicaUpdate {
+            sequence: number,
+            moves: shifts,
+            removed: gone,
+            capacities: left,
+            records,
+            alive: heard,
+            starts_resync: first,
+            ends_resync: last,
+        },
+    )
+}
+
+pub(crate) fn standby_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        (node(), prop::option::of(addresses()))
+            .prop_map(|(hub, addresses)| Message::Registration(RegistrationMessage::SetStandby { hub, addresses })),
+        (version(), version(), capacity(), prop::option::of(any::<bool>())).prop_map(
+            |(held_version, version, capacity, is_failback)| Message::Registration(RegistrationMessage::Adopt(Adopt {
+                held_version,
+                version,
+                capacity,
+                is_failback
+            }))
+        ),
+        mirror().prop_map(|message| Message::Replication(ReplicationMessage::ReplicaUpdate(message))),
+        (any::<u32>(), numbers()).prop_map(|(number, nodes)| Message::Replication(ReplicationMessage::ResyncRequest(
+            ResyncRequest { number, nodes }
+        ))),
+        any::<u32>().prop_map(|message| Message::Registration(RegistrationMessage::RetryAfter(message))),
+        Just(Message::Registration(RegistrationMessage::Handover)),
+    ]
+}
+
+pub(crate) fn hop() -> impl Strategy<Value = Hop> {
+    let steps = prop::sample::select(vec![HopAction::HandedToProvider, HopAction::Declined, HopAction::Dialed]);
+    let micros = || prop::option::of(any::<u32>());
+    let who =
+        (node(), 1..=8u8, prop::option::of(any::<u8>()), prop::option::of(node()), prop::option::of("[a-z]{0,64}"));
+    (who, steps, prop::option::of(reason()), any::<u32>(), micros(), micros()).prop_map(
+        |((node, number, tier, other, name), step, reason, held_us, round_trip_us, reached_us)| Hop {
+            node,
+            index: number,
+            tier,
+            step,
+            reason,
+            elapsed_us: held_us,
+            other,
+            name,
+            round_trip_us,
+            connected_us: reached_us,
+        },
+    )
+}
+
+pub(crate) fn lease_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        record().prop_map(|message| Message::Registration(RegistrationMessage::Publish(message))),
+        (
+            version(),
+            any::<u32>(),
+            prop::option::of(addresses()),
+            prop::option::of(addresses()),
+            prop::option::of(any::<std::net::SocketAddrV4>())
+        )
+            .prop_map(|(version, lease_ms, siblings, addresses, media)| {
+                let media = media.map(|media| MediaAddress(media.into()));
+                Message::Registration(RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media })
+            }),
+        (version(), prop::option::of(capacity())).prop_map(|(version, capacity)| Message::Registration(
+            RegistrationMessage::Renew(Renew { version, capacity })
+        )),
+        Just(Message::Registration(RegistrationMessage::UnknownVersion)),
+        version().prop_map(|message| Message::Registration(RegistrationMessage::Withdraw(message))),
+        any::<u32>().prop_map(|message| Message::Probe(ProbeMessage::Ping(message))),
+        any::<u32>().prop_map(|message| Message::Probe(ProbeMessage::Pong(message))),
+        (any::<u16>(), any::<u16>(), any::<bool>(), any::<Option<u64>>()).prop_map(|(major, minor, skips, clock_s)| {
+            let capabilities = if skips { Capabilities::OWN } else { Capabilities::NONE };
+            Message::Probe(ProbeMessage::Hello(Hello {
+                protocol: ProtocolVersion { major, minor },
+                capabilities,
+                clock_s,
+            }))
+        }),
+        (node(), version()).prop_map(|(node, version)| Message::Hierarchy(HierarchyMessage::Claim { node, version })),
+    ]
+}
+
+pub(crate) fn request_message() -> impl Strategy<Value = Message> {
+    let nonce = any::<u64>().prop_map(Nonce::from_u64);
+    prop_oneof![
+        request(prop::option::of(route())).prop_map(|message| Message::Request(RequestMessage::Request(message))),
+        (id(), nonce, offer(), cell(), prop::option::of(node()), prop::option::of(reflected())).prop_map(
+            |(id, nonce, flow, cell, provider, stream_keys)| {
+                Message::Request(RequestMessage::Accept(Accept { id, nonce, flow, cell, provider, stream_keys }))
+            }
+        ),
+        (id(), reason(), prop::option::of(any::<u32>()), prop::option::of(node())).prop_map(
+            |(id, reason, retry_after_ms, requester)| {
+                Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms, requester }))
+            }
+        ),
+        (id(), prop::option::of(node()), prop::option::of(whereabouts())).prop_map(|(id, requester, provider)| {
+            Message::Request(RequestMessage::Pending { id, requester, provider })
+        }),
+        (id(), prop::option::of(node()), hop()).prop_map(|(id, requester, hop)| Message::Request(
+            RequestMessage::HopReport(HopReport { id, requester, hop })
+        )),
+        (id(), prop::collection::vec(candidate(), 0..8)).prop_map(|(id, candidates)| Message::Directory(
+            DirectoryMessage::LookupResult(LookupResult { id, candidates, coverage: Coverage::HubStarting })
+        )),
+        (id(), service(), area(), any::<u8>(), prop::option::of(way()), prop::option::of(any::<u32>()), names())
+            .prop_map(|(id, service, area, count, direction, timeout_ms, selector)| Message::Directory(
+                DirectoryMessage::HubLookup(HubLookup { id, service, area, count, direction, timeout_ms, selector })
+            )),
+    ]
+}
+
+pub(crate) fn coverage() -> impl Strategy<Value = Coverage> {
+    prop::sample::select(vec![
+        Coverage::Complete,
+        Coverage::FirstMatch,
+        Coverage::HubStarting,
+        Coverage::Partial,
+        Coverage::UnreachableAbove,
+    ])
+}
+
+pub(crate) fn way() -> impl Strategy<Value = RouteDirection> {
+    prop::sample::select(vec![
+        RouteDirection::Up,
+        RouteDirection::Across,
+        RouteDirection::Down,
+        RouteDirection::Overflow,
+    ])
+}
+
+pub(crate) fn patches() -> impl Strategy<Value = Vec<(BlockService, u32)>> {
+    prop::collection::btree_map((service(), cell()), any::<u32>(), 0..40).prop_map(|told| {
+        let told: BTreeMap<BlockService, u32> =
+            told.into_iter().map(|((service, cell), count)| (BlockService::from_cell(service, cell), count)).collect();
+        told.into_iter().collect()
+    })
+}
+
+pub(crate) fn hub_message() -> BoxedStrategy<Message> {
+    prop_oneof![
+        any::<u8>().prop_map(|tier| Message::Hierarchy(HierarchyMessage::RegisterChild { tier })),
+        any::<bool>().prop_map(|message| Message::Hierarchy(HierarchyMessage::StandbyOnly(message))),
+        (node(), version(), node(), node(), service(), cell(), way(), any::<u8>()).prop_map(
+            |(node, version, old_home, new, service, cell, direction, hops_left)| {
+                Message::Registration(RegistrationMessage::HomeChanged(HomeChanged {
+                    node,
+                    version,
+                    old_home,
+                    new,
+                    service,
+                    cell,
+                    direction,
+                    hops_left,
+                }))
+            }
+        ),
+        (any::<u32>(), any::<u64>(), patches(), prop::option::of(any::<u64>())).prop_map(
+            |(run, version, block_services, since)| Message::Hierarchy(HierarchyMessage::Summary(Summary {
+                run,
+                version,
+                block_services,
+                since
+            }))
+        ),
+        (id(), prop::option::of(node()), prop::option::of(node())).prop_map(|(id, requester, provider)| {
+            Message::Request(RequestMessage::RequestAck { id, requester, provider })
+        }),
+    ]
+    .boxed()
+}
+
+pub(crate) fn member() -> impl Strategy<Value = RoomMember> {
+    (node(), cell(), services()).prop_map(|(node, cell, services)| RoomMember { node, cell, services })
+}
+
+pub(crate) fn room_message() -> BoxedStrategy<Message> {
+    let room = || any::<u64>().prop_map(RoomId);
+    let members = prop::collection::vec(member(), 0..=MAX_MEMBERS);
+    prop_oneof![
+        (room(), member(), prop::option::of(way())).prop_map(|(room, member, direction)| Message::Room(
+            RoomMessage::JoinRoom(JoinRoom { room, member, direction })
+        )),
+        (room(), node(), prop::option::of(way())).prop_map(|(room, node, direction)| Message::Room(
+            RoomMessage::LeaveRoom(LeaveRoom { room, node, direction })
+        )),
+        (room(), node(), members, prop::option::of(node()), prop::option::of(reason())).prop_map(
+            |(room, owner, members, to, refused)| Message::Room(RoomMessage::Roster(Roster {
+                room,
+                owner,
+                members,
+                to,
+                refused
+            }))
+        ),
+    ]
+    .boxed()
+}
+
+pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        (id(), any::<u64>(), any::<u64>(), payload()).prop_map(|(id, sequence, sent_us, payload)| Message::Flow(
+            FlowMessage::Datagram(Datagram { id, sequence, sent_us, payload })
+        )),
+        (id(), any::<u64>(), payload()).prop_map(|(id, offset, payload)| Message::Flow(FlowMessage::Chunk(Chunk {
+            id,
+            offset,
+            payload
+        }))),
+        (id(), any::<u64>(), any::<u64>(), any::<[u8; 32]>())
+            .prop_map(|(id, packets, bytes, digest)| Message::Flow(FlowMessage::End { id, packets, bytes, digest })),
+        (id(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
+            |(id, bytes, packets, lost, jitter_us)| Message::Flow(FlowMessage::Report(Report {
+                id,
+                bytes,
+                packets,
+                lost,
+                jitter_us
+            }))
+        ),
+        (id(), reason()).prop_map(|(id, reason)| Message::Flow(FlowMessage::Stop { id, reason })),
+        (id(), any::<u64>(), key()).prop_map(|(id, stream, (epoch, secret))| {
+            Message::Flow(FlowMessage::Rekey(Rekey { id, stream: StreamId(stream), epoch, secret }))
+        }),
+        (id(), services(), area(), any::<u64>(), prop::option::of(way()), prop::option::of(any::<bool>())).prop_map(
+            |(id, services, area, last_seen, direction, names)| Message::Directory(DirectoryMessage::Watch(Watch {
+                id,
+                services,
+                area,
+                last_seen,
+                direction,
+                names
+            }))
+        ),
+        (
+            id(),
+            any::<u64>(),
+            prop::collection::vec(candidate(), 0..4),
+            prop::collection::vec(node(), 0..4),
+            prop::option::of(coverage())
+        )
+            .prop_map(|(id, sequence, updated, removed, coverage)| Message::Directory(
+                DirectoryMessage::WatchChange(WatchChange { id, sequence, updated, removed, coverage })
+            )),
+        id().prop_map(|message| Message::Directory(DirectoryMessage::Unwatch(message))),
+        (
+            prop::option::of(id()),
+            service(),
+            node(),
+            any::<u8>(),
+            prop::collection::vec(any::<u8>(), 0..=MAX_SEALED_BYTES)
+        )
+            .prop_map(|(id, service, provider, hops_left, sealed)| {
+                Message::Flow(FlowMessage::SealedKeys(SealedKeys {
+                    id,
+                    service,
+                    provider,
+                    hops_left,
+                    sealed: sealed.into(),
+                }))
+            }),
+        (id(), prop::collection::vec(any::<u8>(), 0..2_000))
+            .prop_map(|(id, message)| Message::Request(RequestMessage::Tunneled { id, message: message.into() })),
+    ]
+}
+
+/// What goes to everybody on a link.
+pub(crate) fn connection_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        multicast_request().prop_map(|message| Message::Multicast(MulticastMessage::MulticastRequest(message))),
+        (node(), id(), any::<u8>(), node()).prop_map(|(requester, id, attempt, sender)| Message::Multicast(
+            MulticastMessage::MulticastSuppression(MulticastSuppression { requester, id, attempt, sender })
+        )),
+        (node(), id(), candidate()).prop_map(|(requester, id, candidate)| Message::Multicast(
+            MulticastMessage::MulticastCandidate(MulticastCandidate { requester, id, candidate })
+        )),
+    ]
+}
+
+pub(crate) fn any_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        lease_message(),
+        standby_message(),
+        membership_message(),
+        push_message(),
+        request_message(),
+        flow_message(),
+        hub_message(),
+        room_message(),
+        connection_message()
+    ]
+}
+
+// Messages of one kind.
+
+pub(crate) fn decline_message() -> impl Strategy<Value = Decline> {
+    (id(), reason(), prop::option::of(any::<u32>()), prop::option::of(node()))
+        .prop_map(|(id, reason, retry_after_ms, requester)| Decline { id, reason, retry_after_ms, requester })
+}
+
+pub(crate) fn found_message() -> impl Strategy<Value = LookupResult> {
+    (id(), prop::collection::vec(candidate(), 0..4), coverage()).prop_map(|(id, candidates, coverage)| LookupResult {
+        id,
+        candidates,
+        coverage,
+    })
+}
+
+pub(crate) fn change_message() -> impl Strategy<Value = WatchChange> {
+    (id(), any::<u64>(), prop::collection::vec(candidate(), 0..3), prop::collection::vec(node(), 0..3)).prop_map(
+        |(id, number, present, gone)| WatchChange {
+            id,
+            sequence: number,
+            updated: present,
+            removed: gone,
+            coverage: None,
+        },
+    )
+}
+
+pub(crate) fn watch_message() -> impl Strategy<Value = Watch> {
+    (id(), services(), area(), any::<u64>()).prop_map(|(id, services, area, seen)| Watch {
+        id,
+        services,
+        area,
+        last_seen: seen,
+        direction: None,
+        names: None,
+    })
+}
+
+pub(crate) fn traced_message() -> impl Strategy<Value = HopReport> {
+    (id(), prop::option::of(node()), hop()).prop_map(|(id, requester, hop)| HopReport { id, requester, hop })
+}
+
+pub(crate) fn pushed_message(id: RequestId) -> Message {
+    Message::Request(RequestMessage::PushStatus { id, state: PushState::Stored })
+}

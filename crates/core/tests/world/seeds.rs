@@ -1,0 +1,56 @@
+//! Which seeds a scenario runs with, and how one that fails is replayed.
+
+use std::any::type_name;
+use std::iter;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs a scenario for the seeds from 0 up to `ROOST_SEEDS`, or as many as it
+/// takes by default; with `ROOST_SEED` for that one alone.
+pub fn for_seeds<S: Fn(u64)>(default: u64, scenario: S) {
+    each(0..setting("ROOST_SEEDS").unwrap_or(default), scenario);
+}
+
+/// The same for one that takes seconds: a hundredth of the seeds.
+pub fn for_few_seeds<S: Fn(u64)>(scenario: S) {
+    each((0..setting("ROOST_SEEDS").unwrap_or(1)).step_by(100), scenario);
+}
+
+/// A number that whoever starts the tests may set.
+#[allow(clippy::disallowed_methods, reason = "what a run covers is for whoever starts it to say")]
+pub fn setting(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
+
+fn each<S: Fn(u64)>(seeds: impl Iterator<Item = u64>, scenario: S) {
+    match setting("ROOST_SEED") {
+        Some(seed) => all(iter::once(seed), scenario),
+        None => all(seeds, scenario),
+    }
+}
+
+fn all<S: Fn(u64)>(seeds: impl Iterator<Item = u64>, scenario: S) {
+    for seed in seeds {
+        if let Err(cause) = catch_unwind(AssertUnwindSafe(|| scenario(seed))) {
+            let said = cause.downcast_ref::<String>().cloned();
+            let said = said.or_else(|| cause.downcast_ref::<&str>().map(|said| (*said).to_owned()));
+            panic!("{}\nTo replay it:\n    {}", said.unwrap_or_default(), replay(type_name::<S>(), seed));
+        }
+    }
+}
+
+/// The command that runs one seed of the test in which this closure is.
+fn replay(closure: &str, seed: u64) -> String {
+    let test = closure.split("::").skip(1).take_while(|part| !part.starts_with('{')).collect::<Vec<_>>().join("::");
+    format!("ROOST_SEED={seed} cargo test -p roost-core --test scenarios {test} -- --exact")
+}
+
+#[test]
+fn failing_seed_prints_replay_command() {
+    let scenario = |seed: u64| assert!(seed < 3, "three is too many");
+    let cause = catch_unwind(|| all(0..5, scenario)).unwrap_err();
+    let said = cause.downcast_ref::<String>().unwrap();
+    let test = "world::seeds::failing_seed_prints_replay_command";
+    let command = format!("    ROOST_SEED=3 cargo test -p roost-core --test scenarios {test} -- --exact");
+    assert_eq!(said.lines().collect::<Vec<_>>(), ["three is too many", "To replay it:", &command]);
+}
