@@ -8,10 +8,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use roost_core::Time;
-use roost_core::random::SplitMix64;
 use roost_emulation::netcore::{Destination, Network, PipeConfig, Port};
 use roost_emulation::units::Rate;
+use roost_wire::Time;
+use roost_wire::random::SplitMix64;
 
 const BYTES: u32 = 1500;
 const BATCH: u64 = 1_000;

@@ -11,13 +11,12 @@ use roost_api::{
     WatchQuery,
 };
 use roost_core::node::{NodeCommand, Provider, Ticket};
-use roost_core::room::RoomId;
-use roost_core::wire::{Candidate, Coverage, LookupResult, MAX_CANDIDATES, ReflectionPolicy, ServiceRequest};
-use roost_core::{Area, Cell, NodeId, NodeSelector, Service, format_node};
 use roost_runtime::driver::DriverStopped;
 use roost_runtime::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_runtime::naming::{connected, resolve_node};
 use roost_runtime::shared::millis;
+use roost_wire::messages::{Candidate, Coverage, LookupResult, MAX_CANDIDATES, ReflectionPolicy, ServiceRequest};
+use roost_wire::{Area, Cell, NodeId, NodeSelector, RoomId, Service, format_node};
 use tokio::time::Instant;
 
 use crate::naming::{MemberNames, NameScope, everybody};

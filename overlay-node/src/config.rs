@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roost_core::node::Discovery;
-use roost_core::{Cell, DeliveryClass, DeliveryClasses, Endpoint, Role, Service, ServiceSet};
 use roost_runtime::config::units::size_bytes;
 use roost_runtime::config::{ConfigError, Kind, Setting, Settings};
 use roost_runtime::media::MediaAddress;
 use roost_services::{SourceSpec, Sources};
 use roost_transport::{DEFAULT_GROUPS, MulticastConfig};
+use roost_wire::{Cell, DeliveryClass, DeliveryClasses, Endpoint, Role, Service, ServiceSet};
 
 use crate::inbox::Inbox;
 

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use futures_util::stream;
 use roost_api::server::ApiError;
 use roost_api::{self as control, Code, FRAMES, Frame, Progress, RequestEvent};
-use roost_core::NodeSelector;
-use roost_core::wire::FlowDescription;
 use roost_runtime::http::{Body, HeaderValue, IntoResponse, Response, header};
 use roost_runtime::shared::millis;
+use roost_wire::NodeSelector;
+use roost_wire::messages::FlowDescription;
 use tokio::time::{Instant, Interval};
 
 use crate::node::NodeService;

@@ -7,8 +7,6 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use roost_api::State;
 use roost_core::node::{Node, NodeCommand, NodeEvent, RequestSummary, Ticket};
-use roost_core::wire::Reason;
-use roost_core::{NodeId, RequestId};
 use roost_reflection::NodeInput;
 use roost_reflection::keys::KeySealer;
 use roost_runtime::DaemonContext;
@@ -16,6 +14,8 @@ use roost_runtime::LogLimiter;
 use roost_runtime::driver::{EventHandler, LoopControl};
 use roost_runtime::log_dedup::LogDedup;
 use roost_runtime::naming::NodeNames;
+use roost_wire::messages::Reason;
+use roost_wire::{NodeId, RequestId};
 use tokio::task::AbortHandle;
 
 use crate::inbox::InboxService;
@@ -201,7 +201,7 @@ fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-fn log_finished(service: roost_core::Service, summary: &RequestSummary) {
+fn log_finished(service: roost_wire::Service, summary: &RequestSummary) {
     let RequestSummary { bytes, lost, complete, relayed, .. } = *summary;
     tracing::debug!(%service, bytes, lost, complete, relayed, first_byte = ?summary.first_byte, "a request is over");
 }

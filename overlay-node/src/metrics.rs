@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prometheus::{
     Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
 };
-use roost_core::Service;
 use roost_core::node::{NodeStatus, RequestSummary};
-use roost_core::wire::{Reason, RequestMode};
 use roost_runtime::metrics::{CounterSet, Metrics, Total};
+use roost_wire::Service;
+use roost_wire::messages::{Reason, RequestMode};
 
 /// Edges of the first-byte histogram, seconds: from a warm loopback to a
 /// geostationary hop with retries.

@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use roost_api::server::ApiError;
 use roost_api::{self as control, Code, Roster, WatchEvent};
-use roost_core::node_selector::is_node_name;
-use roost_core::room::RoomMember;
-use roost_core::wire::{Candidate, Coverage, MAX_CANDIDATES, WatchChange};
-use roost_core::{Area, NodeId, NodeSelector, Service, ServiceSet};
 use roost_runtime::naming::{certified, connected, resolve_node};
+use roost_wire::messages::{Candidate, Coverage, MAX_CANDIDATES, WatchChange};
+use roost_wire::node_selector::is_node_name;
+use roost_wire::room::RoomMember;
+use roost_wire::{Area, NodeId, NodeSelector, Service, ServiceSet};
 
 use crate::api::{explain_not_found, leaving};
 use crate::node::NodeService;

@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use roost_api::types::record_text;
 use roost_api::{Connections, State, Status, Streams, Transfer};
 use roost_core::node::{self, Discovery, Node, NodeCommand};
-use roost_core::{Address, NodeId, Role, RoleSet, ServiceSet};
 use roost_identity::Identity;
 use roost_reflection::keys::KeySealer;
 use roost_reflection::relay::RelayConfig;
@@ -24,6 +23,7 @@ use roost_runtime::naming::NodeNames;
 use roost_runtime::resolve::{EndpointResolver, resolve_all};
 use roost_runtime::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 use roost_services::{SourceError, Sources};
+use roost_wire::{Address, NodeId, Role, RoleSet, ServiceSet};
 
 use crate::config::{self, Config, Offer};
 use crate::event_handler::NodeEventHandler;

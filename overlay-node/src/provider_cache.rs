@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use roost_core::wire::Candidate;
-use roost_core::{Address, Cell, NodeId};
+use roost_wire::messages::Candidate;
+use roost_wire::{Address, Cell, NodeId};
 
 /// How long what a lookup said is believed: the lease of a record.
 const KEPT: Duration = Duration::from_secs(60);
@@ -60,8 +60,8 @@ impl ProviderCache {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::record::{Capacity, Version};
-    use roost_core::{Scheme, ServiceSet};
+    use roost_wire::record::{Capacity, Version};
+    use roost_wire::{Scheme, ServiceSet};
 
     use super::*;
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use roost_api::types::HubRow;
 use roost_api::{self as control, Code, Error, Roster, SCHEMA, StreamRow, Transfer, WatchEvent};
-use roost_core::flow::digest_text;
 use roost_core::node::{self, HomeStatus, RequestStatus, RequestSummary, SessionStatus, Ticket, Trace, TracedHop};
-use roost_core::reflection::StreamId;
-use roost_core::room::RoomMember;
-use roost_core::wire::{Coverage, FlowDescription, LookupResult, Reason, WatchChange};
 use roost_runtime::shared::millis;
+use roost_wire::StreamId;
+use roost_wire::messages::{Coverage, FlowDescription, LookupResult, Reason, WatchChange};
+use roost_wire::object::digest_text;
+use roost_wire::room::RoomMember;
 
 use crate::metrics::reason_name;
 use crate::tickets::Accepted;

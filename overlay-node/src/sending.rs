@@ -10,10 +10,10 @@ use roost_api::query::Params;
 use roost_api::server::{ApiError, QueryPairs, json_line};
 use roost_api::{Code, Error, JSON_LINES, SendEvent, SendQuery};
 use roost_core::node::{NodeCommand, Provider, SessionId};
-use roost_core::wire::{Candidate, MAX_CANDIDATES, PushState, Reason};
-use roost_core::{Area, Cell, NodeId, Role, Service, format_node};
 use roost_runtime::http::{Body, IntoResponse, Response, State, header};
 use roost_runtime::resolve::resolve_all;
+use roost_wire::messages::{Candidate, MAX_CANDIDATES, PushState, Reason};
+use roost_wire::{Area, Cell, NodeId, Role, Service, format_node};
 
 use crate::api::leaving;
 use crate::naming::NameScope;

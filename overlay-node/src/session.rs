@@ -5,10 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use roost_core::Service;
 use roost_core::node::{MAX_STREAM_DURATION, Node, NodeCommand, SessionId, SourceOutput};
-use roost_core::reflection::StreamId;
-use roost_core::wire::ServiceRequest;
 use roost_reflection::NodeInput;
 use roost_reflection::keys::{AnnouncedKey, draw_stream};
 use roost_reflection::publication::NewPublication;
@@ -16,6 +13,8 @@ use roost_runtime::driver::{DriverStopped, Mailbox};
 use roost_runtime::media::{RelayMailbox, RelayStopped};
 use roost_runtime::{DaemonContext, LogLimiter};
 use roost_services::{Feed, SourceError, SourceSpec, Sources, StoredFile};
+use roost_wire::messages::ServiceRequest;
+use roost_wire::{Service, StreamId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
@@ -148,7 +147,7 @@ impl Feeder {
         match spec.open(&request).await {
             Ok(roost_services::OpenedSource::Object { bytes, format }) => {
                 let whole = bytes.clone();
-                let digest = tokio::task::spawn_blocking(move || roost_core::flow::digest(&whole)).await;
+                let digest = tokio::task::spawn_blocking(move || roost_wire::object::digest(&whole)).await;
                 let Ok(digest) = digest else { return Err(DriverStopped) };
                 let opened = SourceOutput::Object { bytes, digest, format };
                 self.mailbox.command(NodeCommand::SourceOpened { session, opened }).await

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_core::node::{Node, NodeCommand, RequestSummary, SessionId, Ticket, Trace};
-use roost_core::room::RoomMember;
-use roost_core::wire::{FlowDescription, LookupResult, PushState, Reason, RequestMode, WatchChange};
-use roost_core::{Address, Cell, NodeId, Scheme, Service};
 use roost_runtime::driver::{DriverStopped, Mailbox};
+use roost_wire::messages::{FlowDescription, LookupResult, PushState, Reason, RequestMode, WatchChange};
+use roost_wire::room::RoomMember;
+use roost_wire::{Address, Cell, NodeId, Scheme, Service};
 use tokio::sync::mpsc;
 
 /// The most API calls that wait at the same time.
@@ -406,7 +406,7 @@ mod tests {
         let member = |number: u8| RoomMember {
             node: NodeId::from_bytes([number; 16]),
             cell: Cell::new(1, 1),
-            services: roost_core::ServiceSet::ALL,
+            services: roost_wire::ServiceSet::ALL,
         };
         for number in 1..=3 {
             for _ in 0..3 {

@@ -1,6 +1,6 @@
 //! Errors of sources and sinks. Each message says in one sentence what is wrong and what to do.
 
-use roost_core::Service;
+use roost_wire::Service;
 
 /// A text that describes no source or sink. The writer of the text is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -153,7 +153,7 @@ impl std::fmt::Debug for Items {
 mod tests {
     use super::*;
     use crate::synthetic;
-    use roost_core::Service;
+    use roost_wire::Service;
 
     fn video() -> Feed {
         let length = Duration::from_secs(10);

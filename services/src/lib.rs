@@ -44,7 +44,7 @@ pub use sink::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, Sink
 pub use source::{SourceSpec, Sources};
 pub use stored::{StoredFile, digest_of};
 
-use roost_core::flow::MAX_HELD_BYTES;
+use roost_wire::object::MAX_HELD_BYTES;
 
 /// The largest datagram that a feed hands out, bytes. Larger ones from a live source are dropped and counted.
 const MAX_DATAGRAM_BYTES: usize = 8 * 1024;

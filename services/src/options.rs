@@ -1,7 +1,6 @@
 //! `BODY?key=value&key=value` in the text of a spec.
 
-use roost_core::Service;
-use roost_core::service::FlowKind;
+use roost_wire::{FlowKind, Service};
 
 /// The text before the options, and the options that are not yet taken.
 #[derive(Debug)]

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use roost_core::service::FlowKind;
-use roost_core::wire::ServiceRequest;
-use roost_core::{Service, ServiceSet};
+use roost_wire::messages::ServiceRequest;
+use roost_wire::{FlowKind, Service, ServiceSet};
 
 use crate::{Feed, OpenedSource, SourceError, SpecError, image, sensor, synthetic, track, video};
 

@@ -256,7 +256,7 @@ mod tests {
         let (_folder, path) = file(&content);
         let digests = Digests::default();
         let stored = StoredFile::open(&path, &digests).await.unwrap();
-        let expected = roost_core::flow::digest(&content.clone().into());
+        let expected = roost_wire::object::digest(&content.clone().into());
         assert_eq!((stored.length(), stored.digest()), (600_000, expected));
         assert_eq!(stored.read(599_990, 100).await.unwrap(), content[599_990..]);
         assert_eq!(digests.0.lock().unwrap().answers.len(), 1);

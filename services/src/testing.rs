@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use roost_core::wire::ServiceRequest;
-use roost_core::{Area, Service};
+use roost_wire::messages::ServiceRequest;
+use roost_wire::{Area, Service};
 
 /// The source decides about the service.
 pub(crate) fn any_request(duration: Option<Duration>) -> ServiceRequest {

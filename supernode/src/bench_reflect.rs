@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use roost_core::Time;
 use roost_reflection::{
     Fanout, FanoutConfig, Header, LagLimits, RetentionLimits, StartPoint, StreamId, StreamReflector, TargetOptions,
 };
 use roost_runtime::media::Socket;
+use roost_wire::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -7,14 +7,16 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use roost_core::record::{Capacity, Record, Version};
-use roost_core::wire::{
+use roost_identity::{Identity, Policy};
+use roost_transport::{Config, Event, Events, Limits, Transport};
+use roost_wire::messages::{
     Candidate, Coverage, DirectoryMessage, Hello, LookupResult, Message, ProbeMessage, RegistrationMessage,
     RequestMessage, RequestMode,
 };
-use roost_core::{Address, Cell, Channel, ConnectionId, DialId, Endpoint, NodeId, RoleSet, Scheme, ServiceSet};
-use roost_identity::{Identity, Policy};
-use roost_transport::{Config, Event, Events, Limits, Transport};
+use roost_wire::{
+    Address, Capacity, Cell, Channel, ConnectionId, DialId, Endpoint, NodeId, Record, RoleSet, Scheme, ServiceSet,
+    Version,
+};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::network::PATIENCE;

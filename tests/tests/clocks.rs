@@ -3,11 +3,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use roost_core::Role;
 use roost_identity::group::{Group, Validity};
 use roost_tests::adversary::FakeHub;
 use roost_tests::network::{Client, Daemon, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
+use roost_wire::Role;
 use serde_json::Value;
 
 const SECOND: Duration = Duration::from_secs(1);

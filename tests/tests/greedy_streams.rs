@@ -10,13 +10,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use roost_core::node::MAX_REQUESTS;
-use roost_core::reflection::StreamTag;
-use roost_core::wire::{CopyTarget, Message, Reason, RegistrationMessage, Request, RequestMessage, ServiceRequest};
-use roost_core::{Area, Cell, NodeId, Nonce, RequestId, Service, ServiceSet};
 use roost_reflection::control::ControlPacket;
 use roost_tests::hostile::{HostileSetup, PAUSE, SALVO, captured};
 use roost_tests::network::{Client, Network, PATIENCE};
 use roost_tests::streams::{Watcher, is_whole, nothing_flows, sent_to};
+use roost_wire::messages::{CopyTarget, Message, Reason, RegistrationMessage, Request, RequestMessage, ServiceRequest};
+use roost_wire::{Area, Cell, NodeId, Nonce, RequestId, Service, ServiceSet, StreamTag};
 
 /// Under so many tags a stream is offered to an address that does not answer, five times each.
 const MAX_OFFERS: usize = 8 * 5;

@@ -5,13 +5,13 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
-use roost_core::reflection::StreamTag;
 use roost_reflection::control::{ControlPacket, Nack, PathToken, ReceiverReport};
 use roost_reflection::{Header, Hop, StreamId};
 use roost_tests::hostile::{HostileSetup, PAUSE, captured, media, packets_of, rejected, send_all, take_over};
 use roost_tests::network::PATIENCE;
 use roost_tests::process::wait_until;
 use roost_tests::streams::{is_whole, sent_to, stream, streams};
+use roost_wire::StreamTag;
 use serde_json::Value;
 
 #[test]

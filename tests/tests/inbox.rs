@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use roost_core::RequestId;
-use roost_core::wire::{Message, Push, RequestMessage};
 use roost_tests::adversary::Adversary;
 use roost_tests::isolation::{Served, requests};
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
+use roost_wire::RequestId;
+use roost_wire::messages::{Message, Push, RequestMessage};
 
 /// A hub, a sender and a receiver with an inbox of this limit.
 struct InboxSetup {

@@ -5,16 +5,15 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use roost_core::reflection::{Epoch, EpochSecret, StreamId};
-use roost_core::wire::{
-    Accept, CopyTarget, FlowDescription, Message, RegistrationMessage, Request, RequestMessage, Route, StreamKeys,
-};
-use roost_core::{Cell, ConnectionId, ServiceSet, Time};
 use roost_reflection::control::{ControlPacket, PathToken};
 use roost_reflection::{EpochLimits, Flags, Publisher};
 use roost_tests::adversary::Adversary;
 use roost_tests::network::{Daemon, Network};
 use roost_tests::streams::Watcher;
+use roost_wire::messages::{
+    Accept, CopyTarget, FlowDescription, Message, RegistrationMessage, Request, RequestMessage, Route, StreamKeys,
+};
+use roost_wire::{Cell, ConnectionId, Epoch, EpochSecret, ServiceSet, StreamId, Time};
 
 const CELL: Cell = Cell { x: 5, y: 5 };
 const EPOCH: Epoch = Epoch(5);

@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use roost_core::Time;
 use roost_reflection::{Epoch, EpochLimits, EpochSecret, Flags, Publisher, StreamId, Subscriber};
 use roost_tests::process::{Process, binary, wait_until};
+use roost_wire::Time;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use roost_core::Role;
 use roost_identity::group::{Group, Validity};
 use roost_tests::network::{Client, Network, PATIENCE, text};
 use roost_tests::process::{free_pair, wait_until};
+use roost_wire::Role;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Time for which the first certificates are valid, seconds.

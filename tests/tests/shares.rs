@@ -5,15 +5,15 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_core::wire::{
-    Accept, Chunk, Datagram, FlowDescription, FlowMessage, Message, RegistrationMessage, Report, Request,
-    RequestMessage, RequestMode, Route, ServiceRequest,
-};
-use roost_core::{Address, Area, Cell, ConnectionId, Nonce, RequestId, Scheme, Service, ServiceSet};
 use roost_tests::adversary::Adversary;
 use roost_tests::isolation::Served;
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
 use roost_tests::process::{binary, wait_until};
+use roost_wire::messages::{
+    Accept, Chunk, Datagram, FlowDescription, FlowMessage, Message, RegistrationMessage, Report, Request,
+    RequestMessage, RequestMode, Route, ServiceRequest,
+};
+use roost_wire::{Address, Area, Cell, ConnectionId, Nonce, RequestId, Scheme, Service, ServiceSet};
 
 /// Requests of each hostile member: more than there are places.
 const WANTED: u32 = 64;

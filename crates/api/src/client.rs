@@ -10,8 +10,8 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
-use roost_core::wire::ServiceRequest;
-use roost_core::{Cell, NodeSelector};
+use roost_wire::messages::ServiceRequest;
+use roost_wire::{Cell, NodeSelector};
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 

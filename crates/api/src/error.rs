@@ -1,6 +1,6 @@
 //! What went wrong, in one sentence and one code.
 
-use roost_core::wire::Reason;
+use roost_wire::messages::Reason;
 use serde::{Deserialize, Serialize};
 
 /// The body of every answer that is not a success, under the key `error`.

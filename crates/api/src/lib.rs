@@ -14,7 +14,7 @@
 //! | `GET /v1/streams` | [`Streams`] | nodes and super nodes |
 //! | `GET /v1/index` | [`Index`] | hubs |
 //! | `POST /v1/lookup?service=…&AREA` | [`Lookup`] | all |
-//! | `POST /v1/request`, a [`ServiceRequest`](roost_core::wire::ServiceRequest) | the bytes, or frames of [`RequestEvent`] and data | nodes |
+//! | `POST /v1/request`, a [`ServiceRequest`](roost_wire::messages::ServiceRequest) | the bytes, or frames of [`RequestEvent`] and data | nodes |
 //! | `GET /v1/watch?AREA` | lines of [`WatchEvent`] | nodes |
 //! | `GET /v1/room?name=…` | lines of [`Roster`] | nodes |
 //! | `POST /v1/ping` | [`Ping`] | all |
@@ -38,7 +38,7 @@ pub use client::{Client, ClientError, RequestStream, RoomStream, SendStream, Wat
 pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
 pub use query::{AreaQuery, LookupQuery, QueryError, RoomQuery, SendQuery, WatchQuery};
-pub use roost_core::text;
+pub use roost_wire::text;
 pub use types::{
     Accepted, Candidate, ConnectionRow, Connections, DownstreamRow, HubConnection, Index, IndexTotals, LogLevel,
     Lookup, Member, Moved, PathRow, Ping, Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services,

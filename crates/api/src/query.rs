@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use roost_core::wire::MAX_REQUEST_TIME;
-use roost_core::{Area, Cell, NodeSelector, Service, ServiceSet};
+use roost_wire::messages::MAX_REQUEST_TIME;
+use roost_wire::{Area, Cell, NodeSelector, Service, ServiceSet};
 
 /// The longest time that a query may name.
 pub const MAX_DURATION: Duration = MAX_REQUEST_TIME;

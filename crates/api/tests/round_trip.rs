@@ -13,8 +13,8 @@ use roost_api::{
     Candidate, Client, ClientError, Code, Connections, Error, FRAMES, Frame, Index, IndexTotals, Moved, Progress,
     RequestEvent, SCHEMA, WatchEvent, WatchQuery,
 };
-use roost_core::wire::ServiceRequest;
-use roost_core::{Area, Cell, NodeId, Service, ServiceSet};
+use roost_wire::messages::ServiceRequest;
+use roost_wire::{Area, Cell, NodeId, Service, ServiceSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tempfile::TempDir;

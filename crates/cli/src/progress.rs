@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use roost_api::Accepted;
-use roost_core::format_node;
 use roost_terminal::{Output, SCHEMA, TICK};
+use roost_wire::format_node;
 use serde::Serialize;
 
 /// A spinner until it is known how much there is, a bar from then on.

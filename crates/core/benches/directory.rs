@@ -10,12 +10,12 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use roost_core::directory::{Directory, DirectoryQuery, MAX_NODES, SearchPurpose};
 use roost_core::hub::{Hub, HubConfig, HubKind};
-use roost_core::machine::RemoteIdentity;
-use roost_core::random::SplitMix64;
-use roost_core::wire::{Message, RegistrationMessage, Request, RequestMessage, RequestMode, ServiceRequest};
-use roost_core::{
-    Address, Area, Capacity, Cell, ConnectionId, Input, Machine, NodeId, Nonce, Record, RequestId, Role, Scheme,
-    Service, ServiceSet, Time, Transmit, Version,
+use roost_core::{Input, Machine, Transmit};
+use roost_wire::messages::{Message, RegistrationMessage, Request, RequestMessage, RequestMode, ServiceRequest};
+use roost_wire::random::SplitMix64;
+use roost_wire::{
+    Address, Area, Capacity, Cell, ConnectionId, NodeId, Nonce, Record, RemoteIdentity, RequestId, Role, Scheme,
+    Service, ServiceSet, Time, Version,
 };
 
 const LEASE: Duration = Duration::from_secs(60);

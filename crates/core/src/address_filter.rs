@@ -9,9 +9,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::address::{Address, Scheme};
-use crate::ids::NodeId;
-use crate::time::Time;
+use roost_wire::{Address, NodeId, Scheme, Time, is_destination};
 
 /// Most bytes of payload that a dial sends to a host that never answers: repetitions of a first
 /// flight. TCP sends it once, to a host that takes any caller.
@@ -49,19 +47,7 @@ const MOST_TO_HOST: u32 = 8;
 /// The most such hosts remembered: with more in one window, no other is dialled.
 const MAX_HOSTS_REMEMBERED: usize = 1_024;
 
-/// True if anything may be sent to a host that a remote names: it is one host, and not the sender's
-/// own machine, unless the remote is seen `here`, on that machine.
-pub fn is_destination(host: IpAddr, here: bool) -> bool {
-    let host = host.to_canonical();
-    let is_one = match host {
-        // 0.0.0.0/8 is nobody, and 240.0.0.0/4 reserved but for the broadcast at its end.
-        IpAddr::V4(host) => host.octets()[0] != 0 && host.octets()[0] < 240,
-        IpAddr::V6(host) => !host.is_unspecified(),
-    };
-    is_one && !host.is_multicast() && (here || !host.is_loopback())
-}
-
-/// Keeps those of a remote's addresses that can be dialled: hosts that are [`is_destination`]. The
+/// Keeps those of a remote's addresses that can be dialled: hosts that are [`is_destination`](roost_wire::is_destination). The
 /// host at which the remote is seen stands in for one that it could not know.
 pub(crate) fn filter_dialable(addresses: Vec<Address>, seen: IpAddr) -> Vec<Address> {
     let here = seen.to_canonical().is_loopback();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::random::SplitMix64;
-use crate::time::Time;
+use roost_wire::Time;
+use roost_wire::random::SplitMix64;
 
 /// Pauses that double with each failure, up to the longest, and begin anew
 /// after a success that lasted for as long as that: a remote that lets one

@@ -5,12 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
-
-use crate::address::{Address, Scheme};
-use crate::delivery::Delivery;
-use crate::ids::{ConnectionId, DialId, NodeId};
-use crate::service::{Role, RoleSet};
-use crate::time::Time;
+use roost_wire::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, RemoteIdentity, RoleSet, Scheme, Time};
 
 /// A state machine of the overlay. The crate's documentation has the contract.
 pub trait Machine {
@@ -117,17 +112,6 @@ pub enum Input<C> {
     Command(C),
 }
 
-/// Who is at the other end of a connection, as its certificate says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemoteIdentity {
-    /// Digest of its public key.
-    pub node: NodeId,
-    /// What it may act as.
-    pub role: Role,
-    /// The name that the operator gave it; for people only.
-    pub name: String,
-}
-
 /// What a machine asks its driver to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transmit {
@@ -141,7 +125,7 @@ pub enum Transmit {
         delivery: Delivery,
         /// What for, in the byte counters.
         traffic: Traffic,
-        /// The encoded message, at most [`crate::wire::MAX_MESSAGE_BYTES`].
+        /// The encoded message, at most [`roost_wire::messages::MAX_MESSAGE_BYTES`].
         message: Bytes,
     },
     /// Reach a remote: try the addresses in their order, which may overlap, until one leads to
@@ -172,20 +156,6 @@ pub enum Transmit {
         connection: ConnectionId,
         /// Why, in a sentence that the peer gets to read.
         reason: String,
-    },
-}
-
-/// How a message travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Channel {
-    /// At most once, without order or retransmission. The default for control,
-    /// which is idempotent and retried by the machine that asks.
-    Datagram,
-    /// Exactly once, in the order sent among the messages of the same flow.
-    /// Flows do not wait for one another.
-    Reliable {
-        /// The flow.
-        flow: u32,
     },
 }
 

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
+use roost_wire::LONGEST_ROUND_TRIP;
+
 /// The least that the variation adds to a time-out: timers are not finer.
 const GRANULARITY: Duration = Duration::from_millis(10);
 
 /// How long the other end may take to answer.
 const ANSWER_DELAY: Duration = Duration::from_millis(25);
-
-/// The longest round trip that is allowed for: two hops by geostationary satellite behind a
-/// full queue. Everything completes that is as far as this; what is farther may not.
-pub const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(10);
 
 /// Most round trips for a transfer on a long path. TCP begins with ten segments under way and at
 /// most doubles them each round trip, so that a stream of 10 s has all gone after nine, twice that

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use roost_wire::Time;
+
 use crate::machine::Deadline;
-use crate::time::Time;
 
 /// A reason for which a machine is woken.
 pub(crate) trait WakeReason {

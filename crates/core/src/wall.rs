@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::time::Time;
+use roost_wire::Time;
 
 /// Unix seconds that a host's clock showed at a time of this machine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

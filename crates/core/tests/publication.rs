@@ -9,18 +9,20 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use roost_core::machine::{Input, Machine, RemoteIdentity as Remote};
+use roost_core::Transmit;
+use roost_core::machine::{Input, Machine};
 use roost_core::node::{
     Discovery, LINGER, MEMBER_SILENCE, Node, NodeCommand, NodeConfig, NodeEvent, SessionId, SourceOutput,
 };
-use roost_core::random::RootSecret;
-use roost_core::wire::{
+use roost_wire::RemoteIdentity as Remote;
+use roost_wire::messages::{
     Accept, CopyTarget, FlowMessage, Message, Reason, Rekey, Report, Request, RequestMessage, Route, ServiceRequest,
     StreamKeys,
 };
-use roost_core::{
+use roost_wire::random::RootSecret;
+use roost_wire::{
     Address, Area, Cell, ConnectionId, DeliveryClasses, Epoch, EpochSecret, NodeId, Nonce, RequestId, Role, Scheme,
-    Service, StreamId, StreamTag, Time, Transmit,
+    Service, StreamId, StreamTag, Time,
 };
 
 const HUB: ConnectionId = ConnectionId(1);

@@ -6,8 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
-use roost_core::machine::RemoteIdentity;
-use roost_core::{NodeId, Role};
+use roost_wire::{NodeId, RemoteIdentity, Role};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use crate::certificate::{Authority, Certificate, Leaf, date};

@@ -4,8 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ParsedPublicKey};
-use roost_core::NodeId;
-use roost_core::machine::RemoteIdentity;
+use roost_wire::{NodeId, RemoteIdentity};
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Version};
 use x509_parser::time::ASN1Time;

@@ -10,7 +10,7 @@
 //! ```
 //! use std::time::SystemTime;
 //! use roost_identity::{Policy, group::{Group, Validity}};
-//! use roost_core::{Role, RoleSet};
+//! use roost_wire::{Role, RoleSet};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;

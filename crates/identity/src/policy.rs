@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::SystemTime;
 
-use roost_core::RoleSet;
-use roost_core::machine::RemoteIdentity;
+use roost_wire::{RemoteIdentity, RoleSet};
 
 use crate::bundle::Identity;
 use crate::certificate::{Authority, Certificate, CertificateStatus, Leaf};

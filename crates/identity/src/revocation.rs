@@ -130,7 +130,7 @@ impl NewestListNumber {
 mod tests {
     use super::*;
     use crate::group::Group;
-    use roost_core::Role;
+    use roost_wire::Role;
     use rustls_pki_types::pem::PemObject;
 
     /// A group's second list, with one entry, and the authority that signed it.

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use roost_core::Role;
-use roost_core::node_selector::is_node_name;
+use roost_wire::Role;
+use roost_wire::node_selector::is_node_name;
 
 /// The longest name of a group or a node, in bytes.
-pub const MAX_NAME_BYTES: usize = roost_core::wire::MAX_NAME_BYTES;
+pub const MAX_NAME_BYTES: usize = roost_wire::messages::MAX_NAME_BYTES;
 
 /// The text is not a valid name of a group or a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use roost_core::{Role, RoleSet};
 use roost_identity::group::{Group, Validity};
 use roost_identity::tls::{ALPN, client_config, provider, refusal_from_tls_error, server_config};
 use roost_identity::{Identity, Policy, Refusal, Side, read_unverified};
+use roost_wire::{Role, RoleSet};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};

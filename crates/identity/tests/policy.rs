@@ -9,9 +9,9 @@ use rcgen::{
     CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384,
     SanType,
 };
-use roost_core::{Role, RoleSet};
 use roost_identity::group::{Group, Validity};
 use roost_identity::{Identity, LoadError, Policy, Refusal};
+use roost_wire::{Role, RoleSet};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 

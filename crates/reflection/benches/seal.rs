@@ -7,8 +7,8 @@ use std::hint::black_box;
 
 use bytes::BytesMut;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use roost_core::Time;
 use roost_reflection::{Epoch, EpochLimits, EpochSecret, Flags, Publisher, StreamId, Subscriber};
+use roost_wire::Time;
 
 const STREAM: StreamId = StreamId(1);
 const FIRST: Epoch = Epoch(1);

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use crate::loss_tracker::MAX_GAP;
 

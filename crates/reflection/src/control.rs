@@ -27,7 +27,7 @@
 use std::collections::BTreeSet;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use roost_core::reflection::StreamTag;
+use roost_wire::StreamTag;
 
 use crate::fec::{MAX_SHARD_BYTES, ParityPacket};
 use crate::packet::{Malformed, StreamId, array};

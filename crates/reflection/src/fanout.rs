@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use roost_core::Time;
+use roost_wire::Time;
 
 use crate::admission_error::AdmissionError;
 use crate::control::Nack;

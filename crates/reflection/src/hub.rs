@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use roost_core::Time;
 use roost_core::hub::{HubCommand, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, ReflectedStream};
-use roost_core::reflection::{DownstreamKind, ReflectionGrant};
+use roost_wire::reflection::DownstreamKind;
+use roost_wire::{ReflectionGrant, Time};
 
 use crate::admission_error::AdmissionError;
 use crate::datagram_path::DatagramPath;
@@ -184,7 +184,7 @@ fn kbps(bits_per_second: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::{NodeId, Service};
+    use roost_wire::{NodeId, Service};
 
     use super::*;
 

@@ -61,6 +61,6 @@ pub use publication::{EpochLimits, Publisher, RekeyReason, SealError};
 pub use reflector::{ArrivalCounts, DropReason, StreamReflector};
 pub use relay::Relay;
 pub use ring::RetentionLimits;
-pub use roost_core::reflection::{DownstreamKind, EpochSecret, ReflectionGrant, SECRET_BYTES, StreamTag};
+pub use roost_wire::reflection::{DownstreamKind, EpochSecret, ReflectionGrant, SECRET_BYTES, StreamTag};
 pub use subscription::{OpenCounts, OpenError, OpenedPacket, ReorderBuffer, Subscriber};
 pub use target::{LagLimits, StartPoint, TargetOptions, TargetStats};

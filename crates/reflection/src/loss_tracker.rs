@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use crate::control::{MAX_NACKED, Nack};
 use crate::packet::Flags;

@@ -1,6 +1,6 @@
 //! The contract between the machines of this crate and their drivers.
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use crate::datagram_path::DatagramPath;
 use crate::fanout::{SendOutcome, Transmit};

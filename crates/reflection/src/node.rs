@@ -6,9 +6,8 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use roost_core::Time;
 use roost_core::node::{NodeCommand, NodeEvent, SessionId, Ticket};
-use roost_core::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
+use roost_wire::{Epoch, EpochSecret, StreamId, StreamTag, Time};
 
 use crate::admission_error::AdmissionError;
 use crate::datagram_path::DatagramPath;
@@ -264,7 +263,7 @@ impl ReflectionMachine for NodeReflection {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::NodeId;
+    use roost_wire::NodeId;
 
     use super::*;
     use crate::publication::OpaqueMarker;

@@ -10,13 +10,13 @@
 //! DTLS nor QUIC packets begin with (RFC 9443), so that all can share a port.
 //! Everything after it stays as the publisher has sealed it.
 
-pub use roost_core::reflection::{Epoch, StreamId};
+pub use roost_wire::reflection::{Epoch, StreamId};
 
 /// Largest packet, bytes: the payload of UDP over IPv6 on Ethernet.
 pub const MAX_PACKET_BYTES: usize = 1452;
 /// Bytes of a packet beside its payload.
 pub const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
-const _: () = assert!(OVERHEAD_BYTES == roost_core::reflection::OVERHEAD_BYTES);
+const _: () = assert!(OVERHEAD_BYTES == roost_wire::reflection::OVERHEAD_BYTES);
 /// The largest payload, bytes. Packets with up to 1160 (six of MPEG-TS are 1128)
 /// stay within the 1200 that every path takes whole.
 pub const MAX_PAYLOAD_BYTES: usize = MAX_PACKET_BYTES - OVERHEAD_BYTES;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use crate::fanout::{Fanout, FanoutConfig};
 use crate::packet::{Header, Hop, StreamId};

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use roost_core::Time;
+use roost_wire::Time;
 
 use crate::packet::{Flags, Hop};
 

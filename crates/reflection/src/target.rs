@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::Time;
-use roost_core::reflection::DownstreamKind;
+use roost_wire::Time;
+use roost_wire::reflection::DownstreamKind;
 
 use crate::budget::RepairBudget;
 use crate::control::Nack;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use proptest::prelude::*;
-use roost_core::Time;
 use roost_reflection::control::Nack;
 use roost_reflection::{
     DownstreamKind, Epoch, EpochLimits, EpochSecret, FanoutConfig, Flags, Header, Hop, Publisher, SendOutcome,
     StartPoint, StreamId, StreamReflector, TargetId, TargetOptions, TargetStats,
 };
+use roost_wire::Time;
 
 const STREAM: StreamId = StreamId(77);
 const FRAME: Duration = Duration::from_millis(40);

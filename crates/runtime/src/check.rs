@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use roost_api::{Client, Status};
-use roost_core::Endpoint;
 use roost_identity::{Identity, Policy};
 use roost_transport::BindError;
+use roost_wire::Endpoint;
 use tokio::net::TcpListener;
 
 use crate::config::Common;

@@ -52,10 +52,10 @@ pub fn random_seed() -> std::io::Result<u64> {
 ///
 /// # Errors
 /// When the system gives none.
-pub fn random_secret() -> std::io::Result<roost_core::random::RootSecret> {
+pub fn random_secret() -> std::io::Result<roost_wire::random::RootSecret> {
     let mut bytes = [0; 32];
     random_bytes(&mut bytes)?;
-    Ok(roost_core::random::RootSecret::from_bytes(bytes))
+    Ok(roost_wire::random::RootSecret::from_bytes(bytes))
 }
 
 /// Fills bytes with what nobody can guess, from the system.

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 
-use roost_core::printable::Printable;
-use roost_core::printable_json;
+use roost_wire::printable::Printable;
+use roost_wire::printable_json;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::debug_fn;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use roost_api::Code;
 use roost_api::server::ApiError;
-use roost_core::{NodeId, NodeSelector, format_node, printable};
+use roost_wire::{NodeId, NodeSelector, format_node, printable};
 
 use crate::shared::DaemonContext;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use roost_core::{Address, Endpoint};
+use roost_wire::{Address, Endpoint};
 use tokio::sync::Mutex;
 
 /// The most addresses that one name stands for; the resolver's order counts.
@@ -225,7 +225,7 @@ mod tests {
         assert!(redial.concerns(&hubs[0]));
         assert_eq!(redial.refresh(hubs[0].clone()).await, Ok(hubs[0].clone()));
         let udp_only: Vec<Address> =
-            hubs[0].iter().filter(|address| address.scheme == roost_core::Scheme::Udp).cloned().collect();
+            hubs[0].iter().filter(|address| address.scheme == roost_wire::Scheme::Udp).cloned().collect();
         assert_eq!(redial.refresh(udp_only.clone()).await, Ok(udp_only));
         assert_eq!(redial.name(&hubs[0][0]), "udp://localhost:9");
     }

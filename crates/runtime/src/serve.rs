@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use roost_api::State;
 use roost_api::server::{self, PUBLIC_CONNECTIONS};
-use roost_core::Scheme;
 use roost_identity::{Identity, Policy};
 use roost_transport::Counters;
+use roost_wire::Scheme;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;

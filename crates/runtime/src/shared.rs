@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use roost_api::{ConnectionRow, Connections, PathRow, SCHEMA, State, Status, TransportBytes, TransportTotals};
-use roost_core::{NodeId, Role, Scheme, Traffic};
+use roost_core::Traffic;
 use roost_identity::Identity;
 use roost_transport::{ConnectionInfo, MulticastCounters, PathInfo, SchemeCounters, Transport};
+use roost_wire::{NodeId, Role, Scheme};
 use tokio::sync::watch;
 
 use crate::logging::Level;

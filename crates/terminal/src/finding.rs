@@ -1,6 +1,6 @@
 //! Findings of a `doctor` command and their display.
 
-use roost_core::printable;
+use roost_wire::printable;
 use serde::Serialize;
 
 use crate::output::{Output, OutputError, SCHEMA};

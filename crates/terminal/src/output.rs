@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
-use roost_core::{printable, printable_json, printable_lines};
+use roost_wire::{printable, printable_json, printable_lines};
 use serde::Serialize;
 use serde_json::json;
 
@@ -187,7 +187,7 @@ fn one_line(value: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::printable::is_plain;
+    use roost_wire::printable::is_plain;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Tables for people: columns as wide as their widest cell.
 
-use roost_core::printable;
+use roost_wire::printable;
 
 /// The side of its column on which a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

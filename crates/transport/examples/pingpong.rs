@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_core::{Address, Channel, DialId, Endpoint, Role, RoleSet, Scheme};
 use roost_identity::group::{Group, Validity};
 use roost_identity::{Identity, Policy};
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
+use roost_wire::{Address, Channel, DialId, Endpoint, Role, RoleSet, Scheme};
 
 /// Size of a request and of its answer, bytes: those of a lookup.
 const MESSAGE: usize = 64;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use roost_core::{Endpoint, LONGEST_ROUND_TRIP, RoleSet};
 use roost_identity::{Identity, Policy};
+use roost_wire::{Endpoint, LONGEST_ROUND_TRIP, RoleSet};
 
 /// The largest packet that [`Limits::packet_bytes`] may ask for.
 pub(crate) const MAX_PACKET: usize = 8000;

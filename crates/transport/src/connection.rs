@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use roost_core::machine::RemoteIdentity;
-use roost_core::{Address, ConnectionId, DialId, Scheme};
 use roost_identity::CertificateStatus;
+use roost_wire::{Address, ConnectionId, DialId, RemoteIdentity, Scheme};
 
 use crate::event::{Event, EventSource};
 use crate::quic::QuicConnection;

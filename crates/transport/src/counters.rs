@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use roost_core::Scheme;
 use roost_identity::Refusal;
+use roost_wire::Scheme;
 
 /// The counts of all transports at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

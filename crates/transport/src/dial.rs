@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use roost_core::machine::RemoteIdentity;
-use roost_core::{Address, DialId, NodeId, RoleSet, Scheme};
+use roost_wire::{Address, DialId, NodeId, RemoteIdentity, RoleSet, Scheme};
 use tokio::sync::oneshot;
 
 use crate::event::{Event, EventSource, tells_refusal};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use roost_core::{ConnectionId, Endpoint};
+use roost_wire::{ConnectionId, Endpoint};
 
 /// [`crate::bind`] failed. No socket is left open.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum BindError {
 pub enum SendError {
     #[error("connection {} is down", .0.0)]
     NoConnection(ConnectionId),
-    /// The message is longer than [`roost_core::wire::MAX_MESSAGE_BYTES`]. The caller is at fault.
+    /// The message is longer than [`roost_wire::messages::MAX_MESSAGE_BYTES`]. The caller is at fault.
     #[error("the message of {0} bytes is longer than 65536")]
     TooLong(usize),
     /// The remote does not keep up, so the connection's queue of reliable messages is full.

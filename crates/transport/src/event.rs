@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
-use roost_core::machine::RemoteIdentity;
-use roost_core::{Address, ConnectionId, DialId, NodeId, Scheme};
 use roost_identity::Refusal;
+use roost_wire::{Address, ConnectionId, DialId, NodeId, RemoteIdentity, Scheme};
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use roost_core::Delivery;
-use roost_core::wire::MAX_MESSAGE_BYTES;
+use roost_wire::Delivery;
+use roost_wire::messages::MAX_MESSAGE_BYTES;
 
 use roost_identity::GroupKey;
 

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use roost_core::NodeId;
+use roost_wire::NodeId;
 
 use crate::config::Limits;
 

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use roost_core::Scheme;
+use roost_wire::Scheme;
 
 use crate::udp::Bucket;
 

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use roost_core::{Congestion, Scheme};
+use roost_wire::{Congestion, Scheme};
 
 use crate::event::{Event, EventSource};
 use crate::transport::Shared;

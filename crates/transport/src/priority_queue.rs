@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::Bytes;
-use roost_core::{Channel, Delivery};
+use roost_wire::{Channel, Delivery};
 
 pub(crate) const LEVELS: usize = 8;
 /// The part of a connection's queue that only the most urgent level may use, so that a backlog of the others does not
@@ -111,7 +111,7 @@ impl PriorityQueue {
 mod tests {
     use std::time::Duration;
 
-    use roost_core::Service;
+    use roost_wire::Service;
 
     use super::*;
 

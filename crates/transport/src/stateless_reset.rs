@@ -11,8 +11,8 @@
 use std::net::SocketAddr;
 
 use aws_lc_rs::hmac;
-use roost_core::Scheme;
 use roost_identity::Identity;
+use roost_wire::Scheme;
 
 /// Length of a token, bytes. QUIC prescribes 16.
 pub(crate) const RESET_TOKEN_BYTES: usize = 16;

@@ -7,11 +7,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use roost_core::wire::MAX_MESSAGE_BYTES;
-use roost_core::{
+use roost_identity::{CertificateStatus, GroupKey, Identity, Policy, Side};
+use roost_wire::messages::MAX_MESSAGE_BYTES;
+use roost_wire::{
     Address, Channel, Congestion, ConnectionId, Delivery, DialId, Endpoint, NodeId, RoleSet, Scheme, printable,
 };
-use roost_identity::{CertificateStatus, GroupKey, Identity, Policy, Side};
 use tokio::net::lookup_host;
 
 use crate::config::{Config, Limits};

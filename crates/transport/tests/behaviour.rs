@@ -9,17 +9,17 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::{Address, Channel, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Service};
 use roost_transport::{Event, Limits, SendError};
+use roost_wire::{Address, Channel, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Service};
 use support::{Node, RELIABLE, TestWorld};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 macro_rules! suite {
     ($($behaviour:ident),* $(,)?) => {
-        mod udp { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_core::Scheme::Udp).await })* }
-        mod tcp { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_core::Scheme::Tcp).await })* }
-        mod quic { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_core::Scheme::Quic).await })* }
+        mod udp { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_wire::Scheme::Udp).await })* }
+        mod tcp { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_wire::Scheme::Tcp).await })* }
+        mod quic { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_wire::Scheme::Quic).await })* }
     };
 }
 

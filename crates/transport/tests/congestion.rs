@@ -8,8 +8,8 @@ mod support;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::{Channel, Congestion, Role};
 use roost_transport::{Limits, SendError};
+use roost_wire::{Channel, Congestion, Role};
 
 use support::{Node, TestWorld};
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use roost_core::{Address, Role, Scheme};
 use roost_transport::{Event, Limits};
+use roost_wire::{Address, Role, Scheme};
 use support::{Node, TestWorld};
 
 /// The first datagram of a handshake, as much of it as can be made without a key.
@@ -74,7 +74,7 @@ async fn flooding_host_excludes_no_other() {
         let listen = format!("udp://127.0.0.{host}:0");
         let mut node = Node::start(identity, None, &[&listen], Limits::default()).await;
         let began = Instant::now();
-        node.dial(vec![hub.address()], roost_core::RoleSet::ALL);
+        node.dial(vec![hub.address()], roost_wire::RoleSet::ALL);
         let Event::Up { .. } = node.next().await else { panic!("the dial failed") };
         let Event::Up { address, .. } = hub.next().await else { panic!("no connection came up") };
         assert_eq!(address.primary().map(|at| at.ip().to_string()), Some(format!("127.0.0.{host}")));

@@ -6,8 +6,8 @@ mod support;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
+use roost_wire::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use support::{Node, TestWorld};
 
 /// A hub whose events are consumed only when the test asks for them.

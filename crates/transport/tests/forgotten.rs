@@ -7,9 +7,9 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use roost_core::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use roost_identity::Identity;
 use roost_transport::{Event, KnownRemote, Limits};
+use roost_wire::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use support::middle::{Middle, To};
 use support::{Node, TestWorld};
 

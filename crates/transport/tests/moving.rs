@@ -8,8 +8,8 @@ mod support;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::{Channel, ConnectionId, RoleSet, Scheme};
 use roost_transport::Event;
+use roost_wire::{Channel, ConnectionId, RoleSet, Scheme};
 use support::middle::{HANDSHAKE, MOVED, Middle, NatCommand, RECORD, To, UNKNOWN, towards};
 use support::{Node, RELIABLE, TestWorld};
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use roost_core::{Channel, ConnectionId, Delivery, DeliveryClass, Role, RoleSet};
 use roost_identity::tls;
 use roost_transport::{Event, Limits, PathInfo};
+use roost_wire::{Channel, ConnectionId, Delivery, DeliveryClass, Role, RoleSet};
 use support::{Node, TestWorld};
 use tokio::time::{sleep, timeout};
 
@@ -168,7 +168,7 @@ async fn every_announced_host_is_reached() {
     let hosts: Vec<_> = (1..=4).map(|last| format!("127.0.0.{last}")).collect();
     let mut hub = start(&world, "hub", Role::SuperNode, &format!("quic://{}:0", hosts.join("+"))).await;
     let mut node = world.node("uav").await;
-    let first = roost_core::Address { hosts: vec![[127, 0, 0, 1].into()], ..hub.address() };
+    let first = roost_wire::Address { hosts: vec![[127, 0, 0, 1].into()], ..hub.address() };
     node.dial(vec![first], RoleSet::ALL);
     let Event::Up { connection, .. } = node.next().await else { panic!("the dial failed") };
     assert!(matches!(hub.next().await, Event::Up { .. }));
@@ -217,7 +217,7 @@ async fn lying_listener_gains_no_amplification() {
     let victims = victims(port, &stop);
     let mut node = Node::start(world.member("uav", Role::Node), None, &[], Limits::default()).await;
     let hosts = vec![[127, 0, 0, 1].into()];
-    node.dial(vec![roost_core::Address { scheme: roost_core::Scheme::Quic, port, hosts }], RoleSet::ALL);
+    node.dial(vec![roost_wire::Address { scheme: roost_wire::Scheme::Quic, port, hosts }], RoleSet::ALL);
     let connection = listener.accept().await.expect("a dial").await.expect("a handshake");
     connection.accept_uni().await.expect("a greeting");
     let say = async |bytes: Vec<u8>| {
@@ -257,7 +257,7 @@ async fn failed_path_is_dropped_alone() {
     };
     let mut node = Node::start(world.member("uav", Role::Node), None, &[], limits).await;
     let hosts = vec![[127, 0, 0, 1].into()];
-    node.dial(vec![roost_core::Address { scheme: roost_core::Scheme::Quic, port, hosts }], RoleSet::ALL);
+    node.dial(vec![roost_wire::Address { scheme: roost_wire::Scheme::Quic, port, hosts }], RoleSet::ALL);
     let connection = first.accept().await.expect("a dial").await.expect("a handshake");
     connection.accept_uni().await.expect("a greeting");
     // Connection 7, and another host.

@@ -6,7 +6,7 @@
 mod support;
 
 use bytes::Bytes;
-use roost_core::{Channel, Delivery, Scheme, Service};
+use roost_wire::{Channel, Delivery, Scheme, Service};
 use support::TestWorld;
 
 /// The test runs on one thread, so that all messages wait before any of them can leave.

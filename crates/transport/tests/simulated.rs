@@ -7,9 +7,9 @@ mod support;
 
 use std::time::Duration;
 
-use roost_core::{Scheme, Time};
 use roost_transport::SchemeCounters;
 use roost_transport::simulated::{ConnectionEnd, Detail};
+use roost_wire::{Scheme, Time};
 use support::TestWorld;
 
 /// Headers of IPv4 and UDP.

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use roost_transport::{Event, Limits};
+use roost_wire::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use support::middle::{Middle, To};
 use support::{Node, RELIABLE, TestWorld};
 

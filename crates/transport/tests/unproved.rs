@@ -6,8 +6,8 @@ mod support;
 
 use std::time::Duration;
 
-use roost_core::{Address, RoleSet, Scheme};
 use roost_transport::Event;
+use roost_wire::{Address, RoleSet, Scheme};
 use support::TestWorld;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use roost_core::random::SplitMix64;
+use roost_wire::random::SplitMix64;
 use rustix::net::sockopt;
 
 use super::{BenchContext, BenchError, is_realtime, machine, system};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use roost_api::State;
-use roost_core::Cell;
+use roost_wire::Cell;
 use tempfile::TempDir;
 
 use super::BenchContext;
@@ -126,8 +126,8 @@ impl<'a> TestbedBuilder<'a> {
     fn launch(&self, host: HostIndex) -> Result<Launch, RunError> {
         let hubs = self.parts.partition_point(TestbedRole::is_hub);
         let (role, certified, program, title) = match &self.parts[host] {
-            TestbedRole::Hub(_) => (Role::Hub(host), roost_core::Role::SuperNode, "supernode", "supernode"),
-            TestbedRole::Node { .. } => (Role::Node(host - hubs), roost_core::Role::Node, "overlay-node", "node"),
+            TestbedRole::Hub(_) => (Role::Hub(host), roost_wire::Role::SuperNode, "supernode", "supernode"),
+            TestbedRole::Node { .. } => (Role::Node(host - hubs), roost_wire::Role::Node, "overlay-node", "node"),
         };
         let name = format!("host{host}");
         let file = |ending: &str| self.folder.join(format!("{name}.{ending}"));

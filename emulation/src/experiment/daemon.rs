@@ -37,7 +37,7 @@ pub(crate) struct Launch {
     pub(crate) class: String,
     /// The name in records: `node`, `supernode`, `server` or `cache`.
     pub(crate) title: &'static str,
-    pub(crate) certified: roost_core::Role,
+    pub(crate) certified: roost_wire::Role,
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
     pub(crate) socket: PathBuf,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use roost_api::{State, Status};
-use roost_core::NodeId;
+use roost_wire::NodeId;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 

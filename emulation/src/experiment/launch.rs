@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use roost_core::address::MAX_HOSTS;
-use roost_core::{Scheme, Service};
+use roost_wire::address::MAX_HOSTS;
+use roost_wire::{Scheme, Service};
 
 use super::binaries::Binaries;
 use super::daemon::{Launch, Role};
@@ -38,7 +38,7 @@ impl LaunchBuilder<'_> {
         let program = self.plan.architecture.hub_program();
         let mut args =
             self.common(&hub.name, hub.host, |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT })?;
-        let caching = self.plan.architecture.hub_role() == roost_core::Role::Server;
+        let caching = self.plan.architecture.hub_role() == roost_wire::Role::Server;
         for parent in &hub.parents {
             let flag = if caching { "--cache-of" } else { "--parent" };
             args.extend([flag.into(), self.endpoints(&self.placement.hubs[*parent])?.into()]);
@@ -58,7 +58,7 @@ impl LaunchBuilder<'_> {
         let node: &PlacedNode = &self.placement.nodes[index];
         let mut args = self.common(&node.name, node.host, |_| 0)?;
         let flag = match self.plan.architecture.hub_role() {
-            roost_core::Role::Server => "--server",
+            roost_wire::Role::Server => "--server",
             _ => "--super",
         };
         if let Some(discovery) = self.plan.architecture.discovery() {
@@ -138,7 +138,7 @@ impl LaunchBuilder<'_> {
                 Role::Hub(place) => self.plan.architecture.hub_title(place),
             },
             certified: match role {
-                Role::Node(_) => roost_core::Role::Node,
+                Role::Node(_) => roost_wire::Role::Node,
                 Role::Hub(_) => self.plan.architecture.hub_role(),
             },
             program: self.binaries.path(program)?,

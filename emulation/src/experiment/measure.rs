@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use roost_core::NodeId;
-use roost_core::wire::ReflectionPolicy;
+use roost_wire::NodeId;
+use roost_wire::messages::ReflectionPolicy;
 
 use super::bar::RunProgressBar;
 use super::error::RunError;
@@ -215,7 +215,7 @@ impl RunRecorder<'_> {
     fn daemon_versions(&self, ready: &ReadyFleet) -> BTreeMap<String, String> {
         let Some(prepared) = self.job.plan else { return BTreeMap::new() };
         let program = |role| match role {
-            roost_core::Role::Node => "overlay-node",
+            roost_wire::Role::Node => "overlay-node",
             _ => prepared.plan.architecture.hub_program(),
         };
         let statuses = ready.statuses.iter().flatten();

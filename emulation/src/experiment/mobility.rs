@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use roost_core::Cell;
-use roost_core::random::SplitMix64;
+use roost_wire::Cell;
+use roost_wire::random::SplitMix64;
 
 use super::placement::Placement;
 use super::plan::Plan;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use roost_api::{Client, ClientError};
-use roost_core::Cell;
+use roost_wire::Cell;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout};

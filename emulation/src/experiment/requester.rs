@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use roost_api::error::{Code, Error};
 use roost_api::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestStream, TransferSummary};
-use roost_core::wire::{ReflectionPolicy, ServiceRequest};
-use roost_core::{Area, NodeId, SchemeSet, Time};
+use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
+use roost_wire::{Area, NodeId, SchemeSet, Time};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
 use tokio::time::sleep_until;
@@ -357,7 +357,7 @@ impl ReceiveProgress {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::{Role, Scheme};
+    use roost_wire::{Role, Scheme};
 
     use super::*;
 

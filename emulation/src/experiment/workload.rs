@@ -9,8 +9,8 @@
 
 use std::time::Duration;
 
-use roost_core::random::SplitMix64;
-use roost_core::{Service, Time};
+use roost_wire::random::SplitMix64;
+use roost_wire::{Service, Time};
 
 use super::placement::{PlacedNode, Targets};
 use super::plan::{Draw, Mix, Plan};

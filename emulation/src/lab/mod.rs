@@ -43,7 +43,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_core::Time;
+use roost_wire::Time;
 use rustix::thread::UnshareFlags;
 
 use self::carrier::{Carrier, HostWire, Lateness, ScheduleStart, WireCounts};

@@ -1,6 +1,6 @@
 //! Random draws, and the two ways of losing packets.
 
-use roost_core::random::SplitMix64;
+use roost_wire::random::SplitMix64;
 
 use super::PipeConfig;
 use crate::topology::model::Burst;

@@ -34,7 +34,7 @@
 //!
 //! use roost_emulation::netcore::{Destination, Network, PipeConfig};
 //! use roost_emulation::units::Rate;
-//! use roost_core::Time;
+//! use roost_wire::Time;
 //!
 //! let pipe = PipeConfig { rate: Rate::from_bps(100_000_000), delay: Duration::from_millis(50), ..Default::default() };
 //! let mut network = Network::new(1);

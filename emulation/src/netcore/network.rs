@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use super::loss::PipeRng;
 use super::pipe::{DropCause, Header, Pipe};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use super::counters::{FlowCounters, PacketCount, PipeCounters};
 use super::loss::{LossState, PipeRng};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_core::random::SplitMix64;
+use roost_wire::random::SplitMix64;
 
 use super::PacketCount;
 use super::loss::happens;

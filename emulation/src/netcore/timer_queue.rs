@@ -1,6 +1,6 @@
 //! A priority queue of pipes.
 
-use roost_core::Time;
+use roost_wire::Time;
 
 /// The due time of an event, and its order among events of the same time.
 pub(super) type AgendaKey = (Time, u64);

@@ -1,6 +1,6 @@
 //! The ends of transmissions, exact to a fraction of a nanosecond.
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use crate::units::Rate;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use roost_core::{Service, node};
+use roost_core::node;
+use roost_wire::Service;
 
 use crate::experiment::{PlacedNode, Plan};
 use crate::topology::model::HostIndex;

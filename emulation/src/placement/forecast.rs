@@ -1,6 +1,6 @@
 //! The costs of a placement: latencies, bytes, and loads of links.
 
-use roost_core::Service;
+use roost_wire::Service;
 
 use super::demand::{Demand, DemandPair};
 use super::distances::{HostDistances, NetDirection, PathCost};

@@ -4,7 +4,7 @@
 //! requester; with a server all of it returns the way it came. Packets do not queue, only links take time, and
 //! messages have their real sizes.
 
-use roost_core::Service;
+use roost_wire::Service;
 
 use super::distances::HostDistances;
 use super::request_costs::RequestCosts;
@@ -25,7 +25,7 @@ pub struct LatencyBounds<'a> {
 impl<'a> LatencyBounds<'a> {
     /// Measures distances and messages; it takes some bytes for each pair of hosts.
     pub fn from_prepared(prepared: &'a Prepared) -> Self {
-        let relayed = prepared.plan.architecture.hub_role() == roost_core::Role::Server;
+        let relayed = prepared.plan.architecture.hub_role() == roost_wire::Role::Server;
         let exchanges = RequestCosts::measure(&prepared.plan, relayed);
         Self { prepared, ground: HostDistances::from_topology(&prepared.network), exchanges, relayed }
     }

@@ -23,7 +23,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use roost_core::Service;
+use roost_wire::Service;
 use serde::Serialize;
 
 use self::demand::Demand;

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, SendBudget, StreamSender, digest};
-use roost_core::service::FlowKind;
-use roost_core::wire::{
+use roost_core::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, SendBudget, StreamSender};
+use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent};
+use roost_wire::messages::{
     Accept, FlowDescription, FlowMessage, HubHop, Message, Request, RequestMessage, Route, RouteDirection,
     ServiceRequest,
 };
-use roost_core::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Service, Time};
-use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent};
+use roost_wire::object::digest;
+use roost_wire::{Address, Area, Cell, Channel, FlowKind, NodeId, Nonce, RequestId, Scheme, SchemeSet, Service, Time};
 
 use crate::experiment::Plan;
 use crate::lab::carrier::HEADER_BYTES;

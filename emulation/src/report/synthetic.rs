@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use roost_core::random::SplitMix64;
+use roost_wire::random::SplitMix64;
 
 use super::read::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results};
 use super::record::{

@@ -20,7 +20,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use roost_core::{Role, Service};
+use roost_wire::{Role, Service};
 
 use crate::experiment::Prepared;
 use crate::placement::LatencyBounds;

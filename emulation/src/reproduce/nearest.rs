@@ -1,6 +1,6 @@
 //! A check that no latency is below its bound from distance and rates.
 
-use roost_core::Service;
+use roost_wire::Service;
 
 use super::StudyResults;
 

@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use roost_core::Service;
+use roost_wire::Service;
 use serde::Serialize;
 
 use super::sproull::plan;

@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::address::MAX_HOSTS;
-use roost_core::machine::RemoteIdentity as Remote;
-use roost_core::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Time};
 use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent, multicast_bytes};
+use roost_wire::RemoteIdentity as Remote;
+use roost_wire::address::MAX_HOSTS;
+use roost_wire::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Time};
 
 use super::TrafficBreakdown;
 use super::event_queue::SimEventQueue;

@@ -1,6 +1,7 @@
 //! Messages from node to node other than data, and the packets that they take.
 
-use roost_core::{Time, Traffic};
+use roost_core::Traffic;
+use roost_wire::Time;
 
 use super::connections::MachineId;
 

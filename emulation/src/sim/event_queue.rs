@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use roost_core::Time;
+use roost_wire::Time;
 
 /// Events by due time; those of one time in the order in which they were added.
 #[derive(Clone, Debug)]

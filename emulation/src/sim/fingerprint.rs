@@ -1,6 +1,6 @@
 //! A fingerprint of a run.
 
-use roost_core::Time;
+use roost_wire::Time;
 
 /// The fingerprint of every packet that came out of a link, and of every message for a machine, with their
 /// times. Two runs that differ in any of them differ in it.

@@ -1,10 +1,11 @@
 //! Injected violations: each check must find its own, and the seed must reproduce it.
 
 use bytes::Bytes;
+use roost_core::Traffic;
 use roost_core::machine::Transmit;
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_core::wire::{Message, Reason, RegistrationMessage, Renew, ServiceRequest};
-use roost_core::{Area, Channel, Delivery, Service, Time, Traffic, Version};
+use roost_wire::messages::{Message, Reason, RegistrationMessage, Renew, ServiceRequest};
+use roost_wire::{Area, Channel, Delivery, Service, Time, Version};
 
 use std::path::Path;
 use std::time::Duration;

@@ -11,10 +11,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use roost_core::Traffic;
 use roost_core::hub::{self, Hub};
 use roost_core::node::{MAX_REQUESTS, Node, Ticket};
-use roost_core::wire::{DirectoryMessage, Message, RegistrationMessage, Request, RequestMessage, Route};
-use roost_core::{NodeId, Time, Traffic, Version};
+use roost_wire::messages::{DirectoryMessage, Message, RegistrationMessage, Request, RequestMessage, Route};
+use roost_wire::{NodeId, Time, Version};
 
 use super::connections::MachineId;
 
@@ -221,7 +222,7 @@ impl InvariantChecker {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::wire::{Message, RegistrationMessage};
+    use roost_wire::messages::{Message, RegistrationMessage};
 
     use super::*;
 

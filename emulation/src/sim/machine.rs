@@ -8,9 +8,9 @@ use bytes::Bytes;
 use roost_core::hub::{self, Hub, HubEvent};
 use roost_core::machine::{Input, Machine as _};
 use roost_core::node::{self, MAX_STREAM_DURATION, Node, NodeCommand, NodeEvent, SessionId, SourceOutput};
-use roost_core::service::FlowKind;
-use roost_core::{Deadline, Service, StreamId, Time, Transmit};
+use roost_core::{Deadline, Transmit};
 use roost_reflection::{HubInput, HubOutput, HubReflection, NodeInput};
+use roost_wire::{FlowKind, Service, StreamId, Time};
 
 use super::connections::MachineInput;
 use super::media::{MediaDatagram, MediaPort, MediaWish, NodeMedia};
@@ -213,7 +213,7 @@ impl Machine {
             }
             FlowKind::Object { bytes } => {
                 let bytes = PAYLOAD.slice(..bytes as usize);
-                SourceOutput::Object { digest: roost_core::flow::digest(&bytes), bytes, format }
+                SourceOutput::Object { digest: roost_wire::object::digest(&bytes), bytes, format }
             }
         };
         self.command(now, NodeCommand::SourceOpened { session, opened });

@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use roost_core::node::{NodeCommand, NodeEvent, SessionId, SourceOutput, Ticket};
-use roost_core::random::SplitMix64;
-use roost_core::{NodeId, StreamId, Time};
 use roost_reflection::keys::{AnnouncedKey, KeySealer, draw_stream};
 use roost_reflection::publication::{NewPublication, OpaqueMarker};
 use roost_reflection::relay::RelayConfig;
@@ -14,6 +12,8 @@ use roost_reflection::subscription::{Reception, RequestReception};
 use roost_reflection::{
     DatagramPath, HubReflection, NodeInput, NodeOutput, NodeReflection, ReflectionMachine, SendOutcome,
 };
+use roost_wire::random::SplitMix64;
+use roost_wire::{NodeId, StreamId, Time};
 
 /// The layers of super nodes that reflect, as a super node has them by default.
 pub(super) const LAYERS: u8 = 1;
@@ -216,7 +216,7 @@ impl NodeMedia {
     }
 }
 
-fn failed(ticket: Ticket, reason: roost_core::wire::Reason, detail: &str) -> NodeEvent {
+fn failed(ticket: Ticket, reason: roost_wire::messages::Reason, detail: &str) -> NodeEvent {
     NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use super::fingerprint::RunFingerprint;
 use crate::lab::carrier::HEADER_BYTES;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use roost_api::error::Code;
 use roost_core::node::{NodeEvent, RequestSummary, Ticket};
-use roost_core::wire::{ReflectionPolicy, ServiceRequest};
-use roost_core::{Area, NodeId, Scheme, SchemeSet, Time};
+use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
+use roost_wire::{Area, NodeId, Scheme, SchemeSet, Time};
 
 use crate::experiment::mobility::Mobility;
 use crate::experiment::plan::TransportChoice;

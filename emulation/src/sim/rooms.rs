@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use roost_core::node::{NodeCommand, NodeEvent, Provider, Ticket};
-use roost_core::room::{RoomId, RoomMember};
-use roost_core::wire::{ReflectionPolicy, ServiceRequest};
-use roost_core::{Area, NodeId, Service, Time};
+use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
+use roost_wire::room::RoomMember;
+use roost_wire::{Area, NodeId, RoomId, Service, Time};
 
 use super::Detail;
 use super::connections::MachineId;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_core::{Cell, NodeId, Scheme, Time};
+use roost_wire::{Cell, NodeId, Scheme, Time};
 
 use super::connections::MachineId;
 use super::event_queue::SimEventQueue;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use roost_core::Cell;
+use roost_wire::Cell;
 
 use super::*;
 use crate::experiment::{PlacedNode, Targets};

@@ -7,10 +7,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use roost_core::hub::{self, Hub, HubKind, OverflowPolicy, ReflectionConfig};
-use roost_core::machine::RemoteIdentity as Remote;
 use roost_core::node::{Node, NodeCommand, NodeConfig, NodeEvent, SessionId, Ticket};
-use roost_core::random::{RootSecret, SplitMix64};
-use roost_core::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
+use roost_core::{Traffic, Transmit};
+use roost_wire::RemoteIdentity as Remote;
+use roost_wire::random::{RootSecret, SplitMix64};
+use roost_wire::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet, Time};
 
 use super::connections::{MachineEndpoint, MachineId, MachineInput, SimConnections};
 use super::control_messages::ControlMessages;

@@ -1,6 +1,6 @@
 //! Intervals from single runs, by resampling (Efron 1979).
 
-use roost_core::random::SplitMix64;
+use roost_wire::random::SplitMix64;
 
 use super::{Method, RatioInterval, mean, quantile};
 

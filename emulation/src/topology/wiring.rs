@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use super::model::{Action, Event, HostIndex, Leg, Net, NetIndex, NetKind, Topology, TopologyChange};
 use crate::netcore::{Network, PipeChange, PipeConfig, PipeCounters, PipeId, Port, ScheduleFull};

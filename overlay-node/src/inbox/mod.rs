@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use roost_core::node::{Node, NodeCommand, Provider};
-use roost_core::wire::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint, ServiceRequest};
-use roost_core::{Area, NodeId, Service};
 use roost_runtime::driver::Mailbox;
 use roost_runtime::naming::NodeNames;
 use roost_runtime::{DaemonContext, LogLimiter};
 use roost_services::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, SinkError};
+use roost_wire::messages::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint, ServiceRequest};
+use roost_wire::{Area, NodeId, Service};
 
 use crate::tickets::{Purpose, Reply, Tickets, open_ticket};
 use names::{hidden, is_sane, named, sender_of_part};

@@ -4,10 +4,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use roost_core::NodeId;
-use roost_core::flow::digest_text;
-use roost_core::printable::is_plain;
 use roost_services::ObjectIdentity;
+use roost_wire::NodeId;
+use roost_wire::object::digest_text;
+use roost_wire::printable::is_plain;
 
 /// Most names that are tried for a file whose own is taken.
 const MAX_NAMES: u32 = 10_000;

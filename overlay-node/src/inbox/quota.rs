@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
-use roost_core::NodeId;
+use roost_wire::NodeId;
 
 /// The most files in the inbox, so that its disk has names left for others.
 pub(super) const MAX_FILES: usize = 50_000;

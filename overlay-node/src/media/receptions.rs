@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use roost_core::Time;
 use roost_core::node::Ticket;
 use roost_reflection::subscription::{Reception, RequestReception};
+use roost_wire::Time;
 
 /// The counts of all requests, as the relay's thread has reported them last: as many as the machine admits.
 #[derive(Clone, Debug, Default)]

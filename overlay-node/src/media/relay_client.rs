@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use roost_core::NodeId;
 use roost_core::node::{Node, NodeCommand, RequestSummary, Ticket};
-use roost_core::wire::Reason;
 use roost_reflection::NodeInput;
 use roost_reflection::subscription::{Reception, SilenceCause};
 use roost_runtime::driver::Mailbox;
 use roost_runtime::media::{RelayMailbox, RelayStopped};
+use roost_wire::NodeId;
+use roost_wire::messages::Reason;
 
 use super::{NodeRelayHandler, ReceptionTable, RelayCommand};
 use crate::tickets::{Reply, Tickets};

@@ -22,7 +22,7 @@ mod tests {
 
     #[test]
     fn only_whole_pictures_pass() {
-        let picture = crate::synthetic::object(roost_core::Service::Image);
+        let picture = crate::synthetic::object(roost_wire::Service::Image);
         assert!(is_complete(&picture));
         assert!(is_complete(&[&picture[..], &[0; 500]].concat()));
         assert!(!is_complete(&picture[..picture.len() - 1]));

@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime};
 
-use roost_core::Service;
+use roost_wire::Service;
 
 use super::*;
 use crate::testing::any_request;

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::SourceSpec;
     use crate::testing::any_request;
-    use roost_core::Service;
+    use roost_wire::Service;
 
     fn parse(text: &str) -> Result<SourceSpec, String> {
         SourceSpec::parse(Service::Sensor, text).map_err(|error| error.to_string())

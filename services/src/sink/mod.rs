@@ -15,7 +15,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use roost_core::Service;
+use roost_wire::Service;
 
 use crate::video::rtcp::is_control;
 use crate::video::rtp::{self, Packer};

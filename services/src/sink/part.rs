@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use roost_core::flow::{digest_text, parse_digest};
+use roost_wire::object::{digest_text, parse_digest};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 

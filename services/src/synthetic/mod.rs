@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::service::{FlowKind, Service};
+use roost_wire::{FlowKind, Service};
 
 use crate::pace::{Due, Schedule};
 
@@ -23,7 +23,7 @@ use crate::pace::{Due, Schedule};
 ///
 /// ```
 /// use std::time::Duration;
-/// use roost_core::Service;
+/// use roost_wire::Service;
 ///
 /// let bytes: usize =
 ///     roost_services::synthetic::stream(Service::Track, Duration::from_secs(10), 0).map(|due| due.payload.len()).sum();

@@ -24,7 +24,7 @@ mod live;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use roost_core::Service;
+use roost_wire::Service;
 
 use crate::net::{Port, check_address};
 use crate::options::Options;

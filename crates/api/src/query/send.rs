@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use roost_core::flow::{digest_text, parse_digest};
-use roost_core::wire::DEFAULT_TIMEOUT;
-use roost_core::{Endpoint, NodeSelector};
+use roost_wire::messages::DEFAULT_TIMEOUT;
+use roost_wire::object::{digest_text, parse_digest};
+use roost_wire::{Endpoint, NodeSelector};
 
 use super::{Params, QueryError, escaped, push_duration};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use roost_core::{Capacity, Cell, NodeId, Service, Version, wire};
+use roost_wire::{Capacity, Cell, NodeId, Service, Version, messages};
 use serde::{Deserialize, Serialize};
 
 use super::IndexTotals;
@@ -74,8 +74,8 @@ pub struct Candidate {
     pub home_name: Option<String>,
 }
 
-impl From<&wire::Candidate> for Candidate {
-    fn from(candidate: &wire::Candidate) -> Self {
+impl From<&messages::Candidate> for Candidate {
+    fn from(candidate: &messages::Candidate) -> Self {
         Self {
             node: candidate.node,
             cell: candidate.cell,

@@ -1,6 +1,6 @@
 //! How super nodes stand to one another.
 
-use roost_core::NodeId;
+use roost_wire::NodeId;
 use serde::{Deserialize, Serialize};
 
 use crate::text;

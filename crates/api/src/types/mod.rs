@@ -13,7 +13,7 @@ mod transfer;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use roost_core::{Cell, NodeId, Role, Scheme, Service};
+use roost_wire::{Cell, NodeId, Role, Scheme, Service};
 use serde::{Deserialize, Serialize};
 
 pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};

@@ -1,6 +1,6 @@
 //! Who is in a room.
 
-use roost_core::{Cell, NodeId, Service};
+use roost_wire::{Cell, NodeId, Service};
 use serde::{Deserialize, Serialize};
 
 use crate::text;

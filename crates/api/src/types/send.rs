@@ -1,6 +1,6 @@
 //! What happens to a file that is sent to a node.
 
-use roost_core::NodeId;
+use roost_wire::NodeId;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;

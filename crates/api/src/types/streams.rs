@@ -1,6 +1,6 @@
 //! The streams that pass through a daemon's relay.
 
-use roost_core::{Cell, NodeId, Service};
+use roost_wire::{Cell, NodeId, Service};
 use serde::{Deserialize, Serialize};
 
 use crate::text;

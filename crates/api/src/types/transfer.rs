@@ -1,6 +1,6 @@
 //! What happens to a request, and what came of it.
 
-use roost_core::{Cell, NodeId, Scheme};
+use roost_wire::{Cell, NodeId, Scheme};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;

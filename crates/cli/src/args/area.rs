@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use clap::Args;
-use roost_core::grid::MAX_COORDINATE;
-use roost_core::{Area, Cell};
+use roost_wire::grid::MAX_COORDINATE;
+use roost_wire::{Area, Cell};
 
 /// The names of the flags, for a command where one of them must be given.
 pub(super) const FLAGS: [&str; 5] = ["at", "near", "within", "rect", "any"];

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
-use roost_core::{Cell, NodeSelector, Scheme, Scope, Service};
 use roost_services::SinkSpec;
 use roost_terminal::{OutputArgs, generate};
+use roost_wire::{Cell, NodeSelector, Scheme, Scope, Service};
 
 pub(crate) use area::{AreaArgs, AreaChoice};
 pub(crate) use request::{Mode, OutputFormat, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs};
@@ -326,7 +326,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) identity: Option<PathBuf>,
     /// Also check that this endpoint could be listened on
     #[arg(long, value_name = "ENDPOINT")]
-    pub(crate) listen: Vec<roost_core::Endpoint>,
+    pub(crate) listen: Vec<roost_wire::Endpoint>,
 }
 
 /// The definition of the command line, laid out as it prints its help.

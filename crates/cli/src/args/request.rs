@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use roost_core::wire::{ReflectionPolicy, RequestMode, ServiceRequest};
-use roost_core::{Area, Endpoint, NodeSelector, Scheme, SchemeSet, Scope, Service};
 use roost_services::SinkSpec;
+use roost_wire::messages::{ReflectionPolicy, RequestMode, ServiceRequest};
+use roost_wire::{Area, Endpoint, NodeSelector, Scheme, SchemeSet, Scope, Service};
 
 #[cfg(doc)]
 use super::Command;
@@ -111,7 +111,7 @@ pub(crate) enum Profile {
     Command,
 }
 
-impl From<Profile> for roost_core::Profile {
+impl From<Profile> for roost_wire::Profile {
     fn from(profile: Profile) -> Self {
         match profile {
             Profile::Piloting => Self::Piloting,
@@ -132,7 +132,7 @@ pub(crate) enum Class {
     Backup,
 }
 
-impl From<Class> for roost_core::DeliveryClass {
+impl From<Class> for roost_wire::DeliveryClass {
     fn from(class: Class) -> Self {
         match class {
             Class::Stripe => Self::Stripe,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use roost_core::Service;
 use roost_services::SinkSpec;
+use roost_wire::Service;
 
 #[cfg(doc)]
 use super::Command;

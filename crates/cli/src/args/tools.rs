@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use roost_core::{Endpoint, Role, Scheme};
 use roost_terminal::generate::Shell;
+use roost_wire::{Endpoint, Role, Scheme};
 
 use super::value;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_core::NodeSelector;
+use roost_wire::NodeSelector;
 
 /// The longest time that a flag takes.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);

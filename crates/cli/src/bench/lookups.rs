@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use roost_core::wire::{DirectoryMessage, Message, Reason, Request, RequestMessage, RequestMode, ServiceRequest};
-use roost_core::{Area, Nonce, RequestId, Service};
+use roost_wire::messages::{DirectoryMessage, Message, Reason, Request, RequestMessage, RequestMode, ServiceRequest};
+use roost_wire::{Area, Nonce, RequestId, Service};
 use tokio::task::JoinSet;
 
 use super::node::{BenchNode, NodeFactory};

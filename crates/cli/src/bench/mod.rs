@@ -15,10 +15,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use roost_core::{Address, Endpoint, Scheme};
 use roost_identity::Identity;
 use roost_identity::group::Group;
 use roost_terminal::{Output, Steps};
+use roost_wire::{Address, Endpoint, Scheme};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::{BenchArgs, BenchCommand, BenchHubArgs};

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use roost_core::wire::{Hello, Message, ProbeMessage, RegistrationMessage, Renew};
-use roost_core::{
-    Address, Capacity, Cell, Channel, ConnectionId, DialId, Endpoint, NodeId, Record, Role, RoleSet, Scheme,
-    ServiceSet, Version,
-};
 use roost_identity::group::Group;
 use roost_identity::{Identity, Policy};
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
+use roost_wire::messages::{Hello, Message, ProbeMessage, RegistrationMessage, Renew};
+use roost_wire::{
+    Address, Capacity, Cell, Channel, ConnectionId, DialId, Endpoint, NodeId, Record, Role, RoleSet, Scheme,
+    ServiceSet, Version,
+};
 
 use crate::failure::{Code, Failure, Outcome};
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use roost_core::{Cell, Scheme, ServiceSet};
 use roost_identity::Identity;
 use roost_transport::{Event, Transport};
+use roost_wire::{Cell, Scheme, ServiceSet};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hdrhistogram::Histogram;
-use roost_core::wire::{Accept, FlowDescription, Message, Reason, Request, RequestMessage, ServiceRequest};
-use roost_core::{Area, Cell, ConnectionId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
 use roost_transport::Transport;
+use roost_wire::messages::{Accept, FlowDescription, Message, Reason, Request, RequestMessage, ServiceRequest};
+use roost_wire::{Area, Cell, ConnectionId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
 use tokio::sync::oneshot;
 
 use super::lookups::THROTTLED;

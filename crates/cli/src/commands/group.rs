@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_core::Role;
 use roost_identity::group::{BACKDATED, Group, GroupError, Issued, Validity};
+use roost_wire::Role;
 use serde_json::{Value, json};
 
 use super::date;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use roost_api::{Candidate, ClientError, Code, Index};
-use roost_core::format_node;
 use roost_terminal::{Output, Table};
+use roost_wire::format_node;
 
 use super::{connect, names, seconds, uplink};
 use crate::args::IndexArgs;

@@ -25,8 +25,8 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use roost_api::{Candidate, Client, HubConnection};
-use roost_core::{Area, Service, format_node};
 use roost_terminal::Table;
+use roost_wire::{Area, Service, format_node};
 
 use crate::args::AreaChoice;
 use crate::failure::{Failure, Outcome};

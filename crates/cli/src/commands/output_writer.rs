@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use roost_api::Accepted;
-use roost_core::Service;
-use roost_core::flow::parse_digest;
-use roost_core::wire::ResumePoint;
 use roost_services::{
     Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkError, SinkSpec, SinkState, TrackFormat,
 };
 use roost_terminal::Output;
+use roost_wire::Service;
+use roost_wire::messages::ResumePoint;
+use roost_wire::object::parse_digest;
 
 use super::bytes;
 use crate::failure::{Code, Failure, Outcome};
@@ -212,7 +212,7 @@ pub(crate) fn unwritten(error: &SinkError) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::flow::{digest, digest_text};
+    use roost_wire::object::{digest, digest_text};
 
     use super::*;
 
@@ -233,9 +233,9 @@ mod tests {
         Accepted {
             provider_name: None,
             request: Some(1),
-            provider: roost_core::NodeId::from_bytes([7; 16]),
-            cell: roost_core::Cell::new(27, 92),
-            transport: roost_core::Scheme::Udp,
+            provider: roost_wire::NodeId::from_bytes([7; 16]),
+            cell: roost_wire::Cell::new(27, 92),
+            transport: roost_wire::Scheme::Udp,
             relayed: false,
             reflected: false,
             format: "image/tiff".to_owned(),

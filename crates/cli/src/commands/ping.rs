@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use roost_core::format_node;
+use roost_wire::format_node;
 use serde_json::json;
 
 use super::connect;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use roost_api::{Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestStream, TransferSummary};
-use roost_core::wire::ServiceRequest;
-use roost_core::{Area, Service};
 use roost_services::{Finished, SinkSpec, SinkState, TrackFormat};
+use roost_wire::messages::ServiceRequest;
+use roost_wire::{Area, Service};
 
 use super::output_writer::OutputWriter;
 use super::summary::{PartialTransfer, report};

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use roost_api::{Client, SendEvent, SendQuery, SendStream};
-use roost_core::{NodeId, format_node};
 use roost_services::{SourceError, StoredFile, digest_of};
 use roost_terminal::{Output, SCHEMA};
+use roost_wire::{NodeId, format_node};
 use serde_json::json;
 
 use super::{bytes, connect, duration};

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_api::types::HubRow;
 use roost_api::{HubConnection, Relation, State, Status, Transfer};
-use roost_core::{Role, format_node, printable};
+use roost_wire::{Role, format_node, printable};
 
 use super::{bytes, connect, date, hub_connection, names, seconds};
 use roost_terminal::Output;

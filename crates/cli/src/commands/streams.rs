@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use roost_api::{StreamRow, Streams};
-use roost_core::{NodeId, format_node};
 use roost_terminal::{Output, Table};
+use roost_wire::{NodeId, format_node};
 
 use super::connect;
 use crate::failure::Outcome;

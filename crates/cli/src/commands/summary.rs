@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use roost_api::{Accepted, TransferSummary};
-use roost_core::format_node;
 use roost_services::{Finished, SinkSpec};
 use roost_terminal::{Output, SCHEMA};
+use roost_wire::format_node;
 use serde::Serialize;
 
 use super::output_writer::{OutputWriter, WrittenOutput};

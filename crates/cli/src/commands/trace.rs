@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use roost_api::{Error, Frame, RequestEvent, RequestStream, Trace, TraceHop, TransferSummary};
-use roost_core::{Area, format_node};
 use roost_terminal::{Output, SCHEMA, Table};
+use roost_wire::{Area, format_node};
 use serde::Serialize;
 
 use super::{area, connect};
@@ -149,7 +149,7 @@ mod tests {
     fn hop(step: &str) -> TraceHop {
         TraceHop {
             number: 1,
-            node: roost_core::NodeId::from_bytes([7; 16]),
+            node: roost_wire::NodeId::from_bytes([7; 16]),
             name: Some("sn1".to_owned()),
             tier: Some(0),
             step: step.to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use roost_api::{Candidate, WatchEvent, WatchQuery};
-use roost_core::{Cell, NodeId, Service, ServiceSet, format_node};
+use roost_wire::{Cell, NodeId, Service, ServiceSet, format_node};
 
 use super::{area, connect, names};
 use roost_terminal::Output;

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use roost_api::{Frame, RequestEvent, Status};
-use roost_core::wire::ServiceRequest;
-use roost_core::{Area, Cell, Role, Service};
 use roost_identity::group::Group;
+use roost_wire::messages::ServiceRequest;
+use roost_wire::{Area, Cell, Role, Service};
 
 use super::process::Process;
 use super::world::arguments;

@@ -14,9 +14,9 @@ mod world;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use roost_core::{Scheme, Service};
 use roost_identity::group::Group;
 use roost_terminal::{Output, Steps};
+use roost_wire::{Scheme, Service};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::DemoArgs;

@@ -175,7 +175,7 @@ const fn digest(ok: Option<bool>) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::{Scheme, Service};
+    use roost_wire::{Scheme, Service};
 
     use super::super::world::Architecture;
     use super::*;

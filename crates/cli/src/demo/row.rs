@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use roost_api::{Client, Frame, RequestEvent, TransferSummary};
-use roost_core::wire::ServiceRequest;
-use roost_core::{Area, Cell, FlowKind, Scheme, SchemeSet, Service};
+use roost_wire::messages::ServiceRequest;
+use roost_wire::{Area, Cell, FlowKind, Scheme, SchemeSet, Service};
 
 use super::world::Architecture;
 use crate::failure::{Code, Failure, Outcome};

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use roost_core::{Cell, Role, Scheme, Service};
 use roost_identity::group::{Group, Validity};
+use roost_wire::{Cell, Role, Scheme, Service};
 
 use super::process::Process;
 use super::row::{self, DemoRow};

@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::Candidate;
+use roost_wire::{Address, Capacity, Cell, FlowKind, NodeId, Record, Service, ServiceSet, Time, Version};
+
 use super::provider_health::ProviderHealth;
-use crate::address::Address;
-use crate::grid::Cell;
-use crate::ids::NodeId;
-use crate::record::{Capacity, Record, Version};
-use crate::service::{FlowKind, Service, ServiceSet};
-use crate::time::Time;
-use crate::wire::Candidate;
 
 /// One node's record. Addresses stay encoded: most are only ever copied into an answer.
 #[derive(Debug)]

@@ -1,9 +1,8 @@
 //! One entry of the index in eight bytes, ordered so that remotes on the
 //! grid are remotes in the index.
 
-use crate::block::{BLOCK_BITS, Block, INNER_BITS, offset, unset};
-use crate::grid::Cell;
-use crate::service::Service;
+use roost_wire::block::{BLOCK_BITS, Block, INNER_BITS, offset, unset};
+use roost_wire::{Cell, Service};
 
 /// Bits of a slot number.
 const SLOT_BITS: u32 = 20;
@@ -59,7 +58,7 @@ impl IndexKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grid::MAX_COORDINATE;
+    use roost_wire::grid::MAX_COORDINATE;
 
     #[test]
     fn index_key_round_trips() {

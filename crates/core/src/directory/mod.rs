@@ -17,10 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::time::Duration;
 
-use crate::ids::NodeId;
-use crate::record::{Capacity, Record, Version};
-use crate::service::Service;
-use crate::time::Time;
+use roost_wire::{Capacity, NodeId, Record, Service, Time, Version};
+
 use entry::Slot;
 pub use entry::{DirectoryEntry, PreviousEntry};
 use key::IndexKey;

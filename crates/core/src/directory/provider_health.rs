@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::time::Time;
+use roost_wire::Time;
 
 /// How long a provider is tried after the others because it has failed once.
 const FIRST_HOLD: Duration = Duration::from_secs(2);

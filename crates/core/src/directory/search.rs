@@ -3,16 +3,12 @@
 use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
+use roost_wire::block::{Block, gap};
+use roost_wire::{Area, Capacity, Cell, FlowKind, NodeId, NodeSelector, Service, Time};
+
 use super::key::IndexKey;
 use super::provider_health::ProviderHealth;
 use super::{Directory, DirectoryEntry};
-use crate::block::{Block, gap};
-use crate::grid::{Area, Cell};
-use crate::ids::NodeId;
-use crate::node_selector::NodeSelector;
-use crate::record::Capacity;
-use crate::service::{FlowKind, Service};
-use crate::time::Time;
 
 /// Rows of blocks looked into one by one before a search rather reads through
 /// all entries of the service: from there on that is cheaper.

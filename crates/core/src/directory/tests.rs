@@ -1,12 +1,10 @@
 //! The directory against a list that is read from end to end.
 
 use proptest::prelude::*;
+use roost_wire::{Address, Area, Cell};
 
 use super::provider_health::ProviderHealth;
 use super::*;
-use crate::address::Address;
-use crate::grid::Area;
-use crate::grid::Cell;
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -327,7 +325,7 @@ fn entry_stays_within_memory_budget() {
     for number in 0..10_000u32 {
         let mut one = record(0, 1, Cell::new(number as i32 % 100, number as i32 / 100), 1, 4);
         one.node = NodeId::from_bytes(u128::from(number).to_be_bytes());
-        one.addresses = vec![Address::single(crate::address::Scheme::Udp, address)];
+        one.addresses = vec![Address::single(roost_wire::address::Scheme::Udp, address)];
         directory.publish(Time::ZERO, &one);
     }
     let each = directory.bytes() / directory.entries();

@@ -14,9 +14,6 @@ mod window;
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use sha2::{Digest, Sha256};
-
 pub use object_receiver::ObjectReceiver;
 pub use object_sender::{ObjectSender, SendBudget};
 pub use stream_receiver::{StreamReceiver, StreamStatistics};
@@ -51,10 +48,6 @@ pub const READ_BYTES: u64 = 256 * 1024;
 /// How much of an object a receiver takes before it reports again, bytes.
 pub const REPORT_BYTES: u64 = 64 * 1024;
 
-/// The largest object that is held in memory while it is sent, bytes. A larger
-/// one is read from where it lies, piece by piece.
-pub const MAX_HELD_BYTES: usize = 64 * 1024 * 1024;
-
 /// The largest object that travels inside its acceptance, bytes.
 pub const INLINE_BYTES: usize = 1024;
 
@@ -65,7 +58,7 @@ pub const MAX_KEPT_BYTES: usize = 2 * 1024 * 1024;
 
 /// The largest payload of one datagram of a stream, bytes: a message's limit
 /// less its header.
-pub const MAX_PACKET_BYTES: usize = crate::wire::MAX_MESSAGE_BYTES - 64;
+pub const MAX_PACKET_BYTES: usize = roost_wire::messages::MAX_MESSAGE_BYTES - 64;
 
 /// How often a stream's receiver reports.
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -74,9 +67,6 @@ pub const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// again, and gives way at a provider that is full.
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a flow may come no further before it ends, unless its request says otherwise.
-pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// The bytes of an object that count as progress: what comes more slowly than
 /// this within the patience ends.
 pub const PROGRESS_BYTES: u64 = 1024;
@@ -84,35 +74,3 @@ pub const PROGRESS_BYTES: u64 = 1024;
 /// How long a stream's receiver waits, once it knows the end, for datagrams
 /// that the end has overtaken.
 pub const STRAGGLERS: Duration = Duration::from_millis(250);
-
-/// The SHA-256 digest of `bytes`.
-pub fn digest(bytes: &Bytes) -> [u8; 32] {
-    Sha256::digest(bytes).into()
-}
-
-/// A digest as people and programs write it: 64 hexadecimal digits.
-pub fn digest_text(digest: &[u8; 32]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The digest that a text names, if it names one.
-pub fn parse_digest(text: &str) -> Option<[u8; 32]> {
-    let digits: Option<Vec<u8>> = text.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect();
-    let bytes: Vec<u8> = digits?.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
-    bytes.try_into().ok().filter(|_| text.len() == 64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digest_round_trips_as_text() {
-        let of = digest(&Bytes::from_static(b"abc"));
-        assert!(digest_text(&of).starts_with("ba7816bf"));
-        assert_eq!(parse_digest(&digest_text(&of)), Some(of));
-        for wrong in ["", "ba", &"g".repeat(64), &"a".repeat(65), &"é".repeat(32)] {
-            assert_eq!(parse_digest(wrong), None, "{wrong}");
-        }
-    }
-}

@@ -1,11 +1,11 @@
 //! The requester's end of an object.
 
 use bytes::{Buf, Bytes};
+use roost_wire::RequestId;
+use roost_wire::messages::{Chunk, Report, ResumePoint};
 use sha2::{Digest, Sha256};
 
 use super::{CHUNK_BYTES, MAX_WINDOW_BYTES, REPORT_BYTES};
-use crate::ids::RequestId;
-use crate::wire::{Chunk, Report, ResumePoint};
 
 /// Takes an object's chunks in order and says in the end whether it is the
 /// object that was announced. The reader's pace is the sender's: the reports
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn overlapping_chunks_give_each_byte_once() {
         let whole = Bytes::from_static(b"abcdef");
-        let mut receiver = ObjectReceiver::new(RequestId(1), 6, crate::flow::digest(&whole), 0);
+        let mut receiver = ObjectReceiver::new(RequestId(1), 6, roost_wire::object::digest(&whole), 0);
         assert_eq!(receiver.chunk(chunk(0, b"abc")).as_deref(), Some(&b"abc"[..]));
         assert_eq!(receiver.chunk(chunk(0, b"abc")), None);
         assert_eq!(receiver.chunk(chunk(4, b"ef")), None, "a gap");
@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn damaged_object_fails_digest_check() {
-        let mut receiver = ObjectReceiver::new(RequestId(1), 3, crate::flow::digest(&Bytes::from_static(b"abc")), 0);
+        let mut receiver =
+            ObjectReceiver::new(RequestId(1), 3, roost_wire::object::digest(&Bytes::from_static(b"abc")), 0);
         receiver.chunk(chunk(0, b"abd"));
         assert_eq!(receiver.digest_ok(), Some(false));
     }

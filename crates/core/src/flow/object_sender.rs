@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_wire::messages::{Chunk, FlowMessage, Message};
+use roost_wire::{RequestId, Time};
 
 use super::window::Window;
 use super::{CHUNK_BYTES, FIRST_CHUNK_BYTES, READ_BYTES};
-use crate::ids::RequestId;
-use crate::time::Time;
-use crate::wire::{Chunk, FlowMessage, Message};
 
 /// Cuts an object into chunks, as far as the receiver's reports allow.
 #[derive(Clone, Debug)]

@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_wire::messages::{Datagram, Report};
+use roost_wire::{RequestId, Time};
 use sha2::{Digest, Sha256};
-
-use crate::ids::RequestId;
-use crate::time::Time;
-use crate::wire::{Datagram, Report};
 
 /// How many of the latest datagrams are remembered one by one. What comes
 /// later than that is taken for a duplicate.
@@ -231,7 +229,7 @@ impl LatenessFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{FlowMessage, Message};
+    use roost_wire::messages::{FlowMessage, Message};
 
     fn packet(sequence: u64) -> Datagram {
         Datagram {

@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use roost_wire::messages::{Datagram, FlowMessage, Message};
+use roost_wire::{RequestId, Time};
 use sha2::{Digest, Sha256};
 
 use super::MAX_KEPT_BYTES;
-use crate::ids::RequestId;
-use crate::time::Time;
-use crate::wire::{Datagram, FlowMessage, Message};
 
 /// Numbers and stamps a stream's datagrams and knows its totals.
 #[derive(Clone, Debug)]

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use roost_wire::Time;
+
 use super::{MAX_WINDOW_BYTES, WINDOW_BYTES};
-use crate::time::Time;
 
 /// One for what is under way, one for what waits behind a loss until that was
 /// sent again, one so that it grows.

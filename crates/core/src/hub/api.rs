@@ -2,15 +2,11 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::ProtocolVersion;
+use roost_wire::{Address, Cell, NodeId, ReflectionGrant, RemoteIdentity, ServiceSet};
+
 use super::HubLimit;
 use super::reflection::ReflectedStream;
-use crate::address::Address;
-use crate::grid::Cell;
-use crate::ids::NodeId;
-use crate::machine::RemoteIdentity;
-use crate::reflection::ReflectionGrant;
-use crate::service::ServiceSet;
-use crate::wire::ProtocolVersion;
 
 /// What the owner of a hub asks of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

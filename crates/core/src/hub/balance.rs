@@ -9,17 +9,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_wire::messages::{Message, RegistrationMessage};
+use roost_wire::record::MAX_ADDRESSES;
+use roost_wire::{Channel, NodeId, Role, SchemeSet, Time};
+
 use super::Sender;
 use super::core::HubCore;
 use super::members::Members;
 use super::records::Records;
-use crate::address::SchemeSet;
-use crate::ids::NodeId;
-use crate::machine::{Channel, Traffic};
-use crate::record::MAX_ADDRESSES;
-use crate::service::Role;
-use crate::time::Time;
-use crate::wire::{Message, RegistrationMessage};
+use crate::machine::Traffic;
 
 /// The most that a node's round trip may grow by being sent elsewhere.
 pub(super) const NEAR: Duration = Duration::from_millis(10);
@@ -224,9 +222,9 @@ mod tests {
     use super::super::members::tests::{announce, met_at};
     use super::super::testing::{Bench, address, copies, node, record, version};
     use super::*;
-    use crate::ids::ConnectionId;
-    use crate::wire::Adopt;
-    use crate::wire::{HierarchyMessage, ProbeMessage, ReplicationMessage};
+    use roost_wire::ids::ConnectionId;
+    use roost_wire::messages::Adopt;
+    use roost_wire::messages::{HierarchyMessage, ProbeMessage, ReplicationMessage};
 
     /// A hub beside another one that has `load` nodes.
     fn beside(rtt: Duration, load: u32) -> (Bench, ConnectionId) {

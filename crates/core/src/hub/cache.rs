@@ -10,14 +10,13 @@
 //! what they request, and relays what comes back, also between two nodes of its
 //! own: data goes through the server, as without a cache.
 
+use roost_wire::messages::Candidate;
+use roost_wire::{Area, NodeId, Record};
+
 use super::core::HubCore;
 use super::registry::Registry;
 use super::{HubKind, HubLimit, MAX_PER_WAKE};
 use crate::directory::{DirectoryQuery, PublishOutcome};
-use crate::grid::Area;
-use crate::ids::NodeId;
-use crate::record::Record;
-use crate::wire::Candidate;
 
 /// How many nodes of others a cache holds copies of, about 1 KB each; what is
 /// beyond has to be asked for.

@@ -6,15 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use roost_wire::messages::{Message, RegistrationMessage};
+use roost_wire::{Channel, NodeId, Record, SchemeSet, Time, Version};
+
 use super::MAX_PER_WAKE;
 use super::core::HubCore;
 use super::registry::{RecordChange, Registry};
-use crate::address::SchemeSet;
-use crate::ids::NodeId;
-use crate::machine::{Channel, Traffic};
-use crate::record::{Record, Version};
-use crate::time::Time;
-use crate::wire::{Message, RegistrationMessage};
+use crate::machine::Traffic;
 
 /// Most times that a node is asked, as a question or its answer may be lost.
 const ASKS: u32 = 2;
@@ -176,9 +174,9 @@ impl Registry {
 mod tests {
     use super::super::testing::{Bench, copies, node, record, version};
     use super::*;
-    use crate::ids::ConnectionId;
-    use crate::service::Role;
-    use crate::wire::{HierarchyMessage, ReplicationMessage};
+    use roost_wire::ids::ConnectionId;
+    use roost_wire::messages::{HierarchyMessage, ReplicationMessage};
+    use roost_wire::service::Role;
 
     const PATIENCE: Duration = Duration::from_secs(2);
 

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use roost_wire::random::RootSecret;
+use roost_wire::{Address, NodeId, Role};
+
 use super::reflection::ReflectionConfig;
-use crate::address::Address;
-use crate::ids::NodeId;
-use crate::random::RootSecret;
-use crate::service::Role;
 
 /// Architecture that a hub serves: the overlay or the client/server baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,22 +1,20 @@
 //! State that all parts of a hub share: time, connections, other hubs, limits, and what waits to leave.
 
-use bytes::Bytes;
 use std::collections::VecDeque;
+
+use bytes::Bytes;
+use roost_wire::messages::{Hello, Message, ProbeMessage};
+use roost_wire::random::SplitMix64;
+use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RemoteIdentity, Role, Time};
 
 use super::mesh::Mesh;
 use super::remotes::Remotes;
 use super::timers::HubTimer;
 use super::{HubConfig, HubCounters, HubEvent, HubLimit};
 use crate::address_filter::{DialedHosts, HubDialBudget};
-use crate::delivery::Delivery;
-use crate::ids::{ConnectionId, NodeId};
-use crate::machine::{Channel, RemoteIdentity, Traffic, Transmit};
-use crate::random::SplitMix64;
-use crate::service::Role;
-use crate::time::Time;
+use crate::machine::{Traffic, Transmit};
 use crate::timers::Timers;
 use crate::wall::WallClock;
-use crate::wire::{Hello, Message, ProbeMessage};
 
 /// Each part gets it by reference when it is called.
 #[derive(Debug)]

@@ -1,8 +1,9 @@
 //! What a hub counts.
 
+use roost_wire::Service;
+use roost_wire::messages::{Reason, RequestMode};
+
 use super::HubLimit;
-use crate::service::Service;
-use crate::wire::{Reason, RequestMode};
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_wire::{NodeId, Time};
+
 use crate::address_filter::DialAllowance;
-use crate::ids::NodeId;
-use crate::time::Time;
 
 /// Time that a member which has gone is remembered.
 const MEMORY: Duration = Duration::from_secs(60);
@@ -72,8 +72,8 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
-    use crate::address::Scheme;
     use crate::address_filter::DialedHosts;
+    use roost_wire::address::Scheme;
 
     fn node(number: u32) -> NodeId {
         let mut bytes = [0; 16];

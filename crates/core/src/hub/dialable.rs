@@ -5,11 +5,11 @@
 
 use std::net::IpAddr;
 
+use roost_wire::{Address, ConnectionId, NodeId};
+
 use super::HubLimit;
 use super::core::HubCore;
-use crate::address::Address;
 use crate::address_filter;
-use crate::ids::{ConnectionId, NodeId};
 
 /// A repeated dial to the same provider is not charged again, and a standby, of which a node names one
 /// at a time, is dialled on credit once.

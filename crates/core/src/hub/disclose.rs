@@ -6,11 +6,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use roost_wire::messages::Candidate;
+use roost_wire::record::MAX_ADDRESSES;
+use roost_wire::{Address, ConnectionId, Scheme};
+
 use super::core::HubCore;
-use crate::address::{Address, Scheme};
-use crate::ids::ConnectionId;
-use crate::record::MAX_ADDRESSES;
-use crate::wire::Candidate;
 
 impl HubCore {
     /// Whether the remote at `connection` is on the hub's own machine, as far as
@@ -71,13 +71,15 @@ pub(super) fn without_local_hosts(addresses: Vec<Address>) -> Vec<Address> {
 #[cfg(test)]
 mod tests {
     use super::super::members::tests::announce_at;
-    use super::super::testing::{Bench, address, carried, forwarded, node, record, request};
+    use super::super::testing::{Bench, EditRequest, address, carried, forwarded, node, record, request};
     use super::super::{HubConfig, HubKind};
     use super::*;
-    use crate::grid::Area;
-    use crate::record::Record;
-    use crate::service::{Role, ServiceSet};
-    use crate::wire::{DirectoryMessage, Message, Reason, RegistrationMessage, RequestMessage, RequestMode, Watch};
+    use roost_wire::grid::Area;
+    use roost_wire::messages::{
+        DirectoryMessage, Message, Reason, RegistrationMessage, RequestMessage, RequestMode, Watch,
+    };
+    use roost_wire::record::Record;
+    use roost_wire::service::{Role, ServiceSet};
 
     fn udp(host: [u8; 4], port: u16) -> Address {
         Address::single(Scheme::Udp, SocketAddr::from((host, port)))
@@ -147,7 +149,7 @@ mod tests {
             assert_eq!(found.candidates[0].addresses, shown);
             let area = Area::Anywhere;
             let watch = Watch {
-                id: crate::ids::RequestId(9),
+                id: roost_wire::ids::RequestId(9),
                 services: ServiceSet::ALL,
                 area,
                 last_seen: 0,

@@ -1,6 +1,12 @@
 //! Messages on their way to the part of the hub that they are for.
 
 use bytes::Bytes;
+use roost_wire::messages::{
+    Adopt, Decline, Hello, HierarchyMessage, HomeChanged, MediaAddress, Message, Party, ProbeMessage, Reason,
+    RegistrationMessage, Renew, ReplicationMessage, RequestMessage, RoomMessage, RouteDirection, WireError,
+};
+use roost_wire::record::MAX_ADDRESSES;
+use roost_wire::{Channel, ConnectionId, NodeId, Record, Role, Version};
 
 use super::claims::Claim;
 use super::core::HubCore;
@@ -10,15 +16,8 @@ use super::standby_connections::NamedStandby;
 use super::tree::Relation;
 use super::{Hub, HubEvent, Sender};
 use crate::directory::{PreviousEntry, PublishOutcome};
-use crate::ids::{ConnectionId, NodeId};
-use crate::machine::{Channel, Traffic};
-use crate::record::{MAX_ADDRESSES, Record, Version};
-use crate::service::Role;
+use crate::machine::Traffic;
 use crate::wall::WallClock;
-use crate::wire::{
-    Adopt, Decline, Hello, HierarchyMessage, HomeChanged, MediaAddress, Message, Party, ProbeMessage, Reason,
-    RegistrationMessage, Renew, ReplicationMessage, RequestMessage, RoomMessage, RouteDirection, WireError,
-};
 
 /// Reasons to refuse a message, by its sender.
 const BY_NODE: &str = "a node may not say that to a hub";

@@ -1,8 +1,9 @@
 //! The limits of a hub, each with a name: what is declined or dropped is counted by the limit.
 
+use roost_wire::NodeId;
+
 use super::HubEvent;
 use super::core::HubCore;
-use crate::ids::NodeId;
 
 /// A limit that a message, a connection or a record has met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,15 +123,15 @@ impl HubCore {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::testing::{Bench, node, refused, request};
+    use super::super::testing::{Bench, EditRequest, node, refused, request};
     use super::super::{HubConfig, HubKind, Limits};
     use super::*;
-    use crate::grid::{Area, Cell};
-    use crate::ids::RequestId;
-    use crate::service::{Role, ServiceSet};
-    use crate::wire::{
+    use roost_wire::grid::{Area, Cell};
+    use roost_wire::ids::RequestId;
+    use roost_wire::messages::{
         DirectoryMessage, HopAction, HopReport, Message, Reason, Request, RequestMessage, RequestMode, Watch,
     };
+    use roost_wire::service::{Role, ServiceSet};
 
     type SetLimit = fn(&mut Limits);
 

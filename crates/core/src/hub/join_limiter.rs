@@ -6,12 +6,13 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{Message, RegistrationMessage};
+use roost_wire::{Channel, Time};
+
 use super::Sender;
 use super::core::HubCore;
 use super::registry::Registry;
-use crate::machine::{Channel, Traffic};
-use crate::time::Time;
-use crate::wire::{Message, RegistrationMessage};
+use crate::machine::Traffic;
 
 /// How far ahead of the time line nodes are taken in at once.
 const BURST: Duration = Duration::from_secs(1);
@@ -65,10 +66,10 @@ mod tests {
     use super::super::testing::{Bench, copies, node, record};
     use super::super::{HubConfig, HubKind};
     use super::*;
-    use crate::ids::ConnectionId;
-    use crate::service::Role;
-    use crate::wire::Adopt;
-    use crate::wire::ReplicationMessage;
+    use roost_wire::ids::ConnectionId;
+    use roost_wire::messages::Adopt;
+    use roost_wire::messages::ReplicationMessage;
+    use roost_wire::service::Role;
 
     fn bench() -> Bench {
         let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);

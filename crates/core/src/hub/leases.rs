@@ -1,16 +1,15 @@
 //! What nodes publish, and how long it stays.
 
+use roost_wire::messages::{HierarchyMessage, Message, RegistrationMessage, Renew};
+use roost_wire::{Address, Channel, ConnectionId, NodeId, Record, Version};
+
 use super::core::HubCore;
 use super::registry::Registry;
 use super::remotes::PUBLICATION;
 use super::{HubEvent, HubLimit, Sender};
-use crate::address::Address;
 use crate::address_filter;
 use crate::directory::{PreviousEntry, PublishOutcome};
-use crate::ids::{ConnectionId, NodeId};
-use crate::machine::{Channel, Traffic};
-use crate::record::{Record, Version};
-use crate::wire::{HierarchyMessage, Message, RegistrationMessage, Renew};
+use crate::machine::Traffic;
 
 impl Registry {
     /// Takes a node's own record in.
@@ -151,18 +150,18 @@ impl HubCore {
 
 #[cfg(test)]
 mod tests {
-    use crate::wire::{DirectoryMessage, ProbeMessage, ReplicationMessage};
+    use roost_wire::messages::{DirectoryMessage, ProbeMessage, ReplicationMessage};
     use std::net::SocketAddr;
     use std::time::Duration;
 
     use super::super::testing::{Bench, copies, node, record, request, version};
     use super::super::{HubConfig, HubKind};
     use super::*;
-    use crate::address::Scheme;
     use crate::machine::Input;
-    use crate::record::Capacity;
-    use crate::service::Role;
-    use crate::wire::RequestMode;
+    use roost_wire::address::Scheme;
+    use roost_wire::messages::RequestMode;
+    use roost_wire::record::Capacity;
+    use roost_wire::service::Role;
 
     #[test]
     fn publish_grants_lease_and_fills_address() {
@@ -318,7 +317,7 @@ mod tests {
     fn move_and_withdrawal_apply_immediately() {
         let mut bench = Bench::new();
         let connection = bench.provider(1);
-        let moved = Record { version: version(2), cell: crate::grid::Cell::new(0, 0), ..record(1) };
+        let moved = Record { version: version(2), cell: roost_wire::grid::Cell::new(0, 0), ..record(1) };
         bench.say(connection, &Message::Registration(RegistrationMessage::Publish(moved)));
         let requester = bench.requester(2);
         let sent = bench.ask(requester, request(1, RequestMode::Lookup));

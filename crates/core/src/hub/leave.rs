@@ -19,11 +19,11 @@ mod tests {
     use super::*;
     use crate::hub::HubEvent;
     use crate::machine::Input;
-    use crate::service::Role;
-    use crate::wire::Message;
-    use crate::wire::RegistrationMessage;
-    use crate::wire::{FlowMessage, HierarchyMessage, RequestMessage};
-    use crate::wire::{Reason, RequestMode};
+    use roost_wire::messages::Message;
+    use roost_wire::messages::RegistrationMessage;
+    use roost_wire::messages::{FlowMessage, HierarchyMessage, RequestMessage};
+    use roost_wire::messages::{Reason, RequestMode};
+    use roost_wire::service::Role;
 
     #[test]
     fn idle_hub_leaves_immediately() {

@@ -5,6 +5,8 @@
 use bytes::Bytes;
 use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
+use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, LookupResult, Message, Request, RequestMode};
+use roost_wire::{Area, ConnectionId, NodeId, RequestId, Scope, Service};
 
 use super::RequestOutcome;
 use super::core::HubCore;
@@ -12,11 +14,6 @@ use super::disclose::without_local_hosts;
 use super::registry::Registry;
 use super::summaries::Summaries;
 use crate::directory::{Directory, DirectoryQuery, Hit, Rank};
-use crate::grid::Area;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::scope::Scope;
-use crate::service::Service;
-use crate::wire::{Candidate, Coverage, DirectoryMessage, LookupResult, Message, Request, RequestMode};
 
 impl Registry {
     /// Searches within a scope. The caller gives the list back to `self.hits`.
@@ -192,12 +189,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::address::{Address, Scheme};
     use crate::directory::SearchPurpose;
-    use crate::grid::Cell;
-    use crate::record::{Capacity, Record, Version};
-    use crate::service::ServiceSet;
-    use crate::time::Time;
+    use roost_wire::address::{Address, Scheme};
+    use roost_wire::grid::Cell;
+    use roost_wire::record::{Capacity, Record, Version};
+    use roost_wire::service::ServiceSet;
+    use roost_wire::time::Time;
 
     #[test]
     fn direct_encoding_matches_message_encoding() {

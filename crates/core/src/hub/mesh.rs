@@ -4,18 +4,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_wire::messages::{Message, ProbeMessage};
+use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, Role, RoleSet, SchemeSet, Time};
+
 use super::core::HubCore;
 use super::remotes::RemoteConnection;
 use super::requests::RequestKey;
 use super::tree::Relation;
 use super::{HubConfig, HubEvent, HubKind};
-use crate::address::{Address, SchemeSet};
 use crate::backoff::Backoff;
-use crate::ids::{ConnectionId, DialId, NodeId};
-use crate::machine::{Channel, Traffic, Transmit};
-use crate::service::{Role, RoleSet};
-use crate::time::Time;
-use crate::wire::{Message, ProbeMessage};
+use crate::machine::{Traffic, Transmit};
 
 /// The first pause before a peer is dialled again; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);

@@ -77,15 +77,12 @@ mod watches;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::address::Address;
-use crate::grid::Area;
-use crate::ids::{ConnectionId, DialId, NodeId};
-use crate::machine::{Channel, Deadline, Input, Machine, RemoteIdentity, Traffic, Transmit};
-use crate::random::SplitMix64;
-use crate::service::{Role, Service};
-use crate::time::Time;
+use roost_wire::messages::{Candidate, Message, RegistrationMessage};
+use roost_wire::random::SplitMix64;
+use roost_wire::{Address, Area, Channel, ConnectionId, DialId, NodeId, RemoteIdentity, Role, Service, Time};
+
+use crate::machine::{Deadline, Input, Machine, Traffic, Transmit};
 use crate::wall::WallClock;
-use crate::wire::{Candidate, Message, RegistrationMessage};
 
 pub use api::{HubCommand, HubEvent};
 pub use config::{HubConfig, HubKind, Limits};
@@ -183,7 +180,7 @@ impl Hub {
     }
 
     /// Providers of `service` in `area` by this hub's own directory, the best
-    /// first; at most [`MAX_CANDIDATES`](crate::wire::MAX_CANDIDATES) and none that are held back.
+    /// first; at most [`MAX_CANDIDATES`](roost_wire::messages::MAX_CANDIDATES) and none that are held back.
     pub fn find(&self, service: Service, area: Area, count: usize) -> Vec<Candidate> {
         status::find(self, service, area, count)
     }

@@ -8,6 +8,10 @@
 
 use std::collections::BTreeMap;
 
+use roost_wire::block::BlockService;
+use roost_wire::messages::{HomeChanged as Word, Message, RegistrationMessage, RouteDirection};
+use roost_wire::{NodeId, Time};
+
 use super::core::HubCore;
 use super::registry::Registry;
 use super::remotes::MOVE;
@@ -15,10 +19,6 @@ use super::route::{HOPS, RoutePlan};
 use super::summaries::Summaries;
 use super::tree::Relation;
 use super::{HubLimit, Sender};
-use crate::block::BlockService;
-use crate::ids::NodeId;
-use crate::time::Time;
-use crate::wire::{HomeChanged as Word, Message, RegistrationMessage, RouteDirection};
 
 /// How many moved nodes are remembered; further ones have to be sought.
 const MAX_MOVED: usize = 16 * 1024;
@@ -93,12 +93,12 @@ mod tests {
     use std::time::Duration;
 
     use super::super::testing::{Bench, HERE, carried, node, version};
-    use crate::block::BlockService;
-    use crate::service::{Role, Service};
-    use crate::wire::{
+    use roost_wire::block::BlockService;
+    use roost_wire::messages::{
         HierarchyMessage, HomeChanged, Message, ProbeMessage, Reason, RegistrationMessage, RequestMessage,
         RouteDirection, Summary,
     };
+    use roost_wire::service::{Role, Service};
 
     #[test]
     fn request_follows_moved_node_for_lease() {

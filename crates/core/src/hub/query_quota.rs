@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{Decline, DirectoryMessage, Message, Reason, RequestMessage, RequestMode};
+
 use super::core::HubCore;
 use super::{HubLimit, Sender};
-use crate::wire::{Decline, DirectoryMessage, Message, Reason, RequestMessage, RequestMode};
 
 /// So many records are looked at for the price of one question more.
 const RECORDS: usize = 64;
@@ -82,14 +83,14 @@ impl HubCore {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, carried, node, record, request};
+    use super::super::testing::{Bench, EditRequest, carried, node, record, request};
     use super::super::{HubConfig, HubKind};
     use super::*;
-    use crate::grid::{Area, Cell};
-    use crate::ids::ConnectionId;
-    use crate::record::Record;
-    use crate::service::Role;
-    use crate::wire::RegistrationMessage;
+    use roost_wire::grid::{Area, Cell};
+    use roost_wire::ids::ConnectionId;
+    use roost_wire::messages::RegistrationMessage;
+    use roost_wire::record::Record;
+    use roost_wire::service::Role;
 
     fn bench(per_second: u32) -> Bench {
         let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);

@@ -3,6 +3,14 @@
 //! A request came: the registry names providers, the requests remember it and hand it on, and other hubs are asked
 //! for what is not here. A lookup is answered from the registry, or with what other hubs have said.
 
+use std::time::Duration;
+
+use roost_wire::messages::{
+    Coverage, Decline, DirectoryMessage, FlowMessage, HopAction, HubLookup, LookupResult, MAX_CANDIDATES, Message,
+    Reason, Request, RequestMessage, RouteDirection,
+};
+use roost_wire::{Cell, NodeId, RequestId};
+
 use super::hub_lookup::{ConcludedLookup, Waiter};
 use super::lookup::encode_found;
 use super::requests::{PassedRequest, RequestEffect, RequestTurn, RequestView, Requests, WantedLookup};
@@ -10,13 +18,6 @@ use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{Hub, Sender};
 use crate::directory::{DirectoryQuery, SearchPurpose};
-use crate::grid::Cell;
-use crate::ids::{NodeId, RequestId};
-use crate::wire::{
-    Coverage, Decline, DirectoryMessage, FlowMessage, HopAction, HubLookup, LookupResult, MAX_CANDIDATES, Message,
-    Reason, Request, RequestMessage, RouteDirection,
-};
-use std::time::Duration;
 
 /// Providers that a lookup lists if it does not say how many.
 const DEFAULT_LISTED: usize = 16;

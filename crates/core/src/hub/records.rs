@@ -1,14 +1,12 @@
 //! The records of a hub, to read.
 
+use roost_wire::messages::{MAX_CANDIDATES, Request};
+use roost_wire::{Area, Cell, NodeId, NodeSelector, Scope};
+
 use super::core::HubCore;
 use super::moved::MovedNodes;
 use super::replicas::Replicas;
 use crate::directory::{Directory, DirectoryEntry, DirectoryQuery, Hit, SearchPurpose};
-use crate::grid::{Area, Cell};
-use crate::ids::NodeId;
-use crate::node_selector::NodeSelector;
-use crate::scope::Scope;
-use crate::wire::{MAX_CANDIDATES, Request};
 
 /// Records of this hub's nodes, and replicas of those of others.
 #[derive(Clone, Copy)]

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use roost_wire::{NodeId, Record};
+
 use super::claims::Claims;
 use super::join_limiter::JoinRateLimiter;
 use super::moved::MovedNodes;
@@ -9,8 +11,6 @@ use super::records::Records;
 use super::replicas::Replicas;
 use super::{HubConfig, cache};
 use crate::directory::{Directory, Hit, PreviousEntry};
-use crate::ids::NodeId;
-use crate::record::Record;
 
 #[derive(Debug)]
 pub(super) struct Registry {

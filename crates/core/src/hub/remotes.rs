@@ -3,19 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use roost_wire::messages::Hello;
+use roost_wire::{Address, ConnectionId, NodeId, NodeSelector, RemoteIdentity, Role, SchemeSet, Time};
+
 use super::HubLimit;
 use super::departed_usage::{DepartedUsage, QuotaUsage};
 use super::requests::RequestKey;
 use super::tree::Relation;
-use crate::address::{Address, SchemeSet};
-use crate::ids::{ConnectionId, NodeId};
-use crate::machine::RemoteIdentity;
-use crate::node_selector::NodeSelector;
 use crate::rtt::Rtt;
-use crate::service::Role;
-use crate::time::Time;
 use crate::wall::WallClock;
-use crate::wire::Hello;
 
 /// The most connections that one remote may hold at the same time. The one that
 /// was silent for longest makes room for one more, as it may be dead.

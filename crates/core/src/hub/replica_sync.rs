@@ -10,18 +10,15 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
 
 use bytes::Bytes;
-
-use crate::backoff::Backoff;
-use crate::directory::{Directory, DirectoryEntry};
-use crate::grid::Cell;
-use crate::ids::{ConnectionId, NodeId};
-use crate::random::SplitMix64;
-use crate::record::{Capacity, Record, Version};
-use crate::time::Time;
-use crate::wire::{
+use roost_wire::messages::{
     MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaCapacity, ReplicaMove, ReplicaRecord,
     ReplicaUpdate,
 };
+use roost_wire::random::SplitMix64;
+use roost_wire::{Capacity, Cell, ConnectionId, NodeId, Record, Time, Version};
+
+use crate::backoff::Backoff;
+use crate::directory::{Directory, DirectoryEntry};
 
 /// Of so many nodes a standby hears at once; of the others when it has heard of these.
 pub(super) const MAX_TOLD: usize = 1_024;

@@ -8,21 +8,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use roost_wire::messages::{
+    self, Adopt, MAX_REPLICA_CHANGES, Message, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicationMessage,
+    ResyncRequest,
+};
+use roost_wire::{Cell, Channel, ConnectionId, NodeId, Record, SchemeSet};
+
 use super::claims::Claim;
 use super::core::HubCore;
 use super::registry::{AdoptOutcome, RecordChange, Registry};
 use super::replica_sync::{ReplicaEntry, ReplicaReceiver};
 use super::{HubKind, HubLimit, Sender};
-use crate::address::SchemeSet;
 use crate::directory::{PreviousEntry, PublishOutcome};
-use crate::grid::Cell;
-use crate::ids::{ConnectionId, NodeId};
-use crate::machine::{Channel, Traffic};
-use crate::record::Record;
-use crate::wire::{
-    self, Adopt, MAX_REPLICA_CHANGES, Message, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicationMessage,
-    ResyncRequest,
-};
+use crate::machine::Traffic;
 
 /// For so long after its last word a hub counts as alive: it is asked for one
 /// every five seconds.
@@ -139,7 +137,7 @@ impl Registry {
 
     /// A home tells of nodes for which this hub stands by. What does not follow
     /// on what is known, it is asked to tell again.
-    pub(super) fn handle_replica_update(&mut self, core: &mut HubCore, from: Sender, update: wire::ReplicaUpdate) {
+    pub(super) fn handle_replica_update(&mut self, core: &mut HubCore, from: Sender, update: messages::ReplicaUpdate) {
         let mut receiver =
             self.replicas.receivers.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.connection));
         receiver.limit((core.config.limits.nodes as usize).saturating_sub(self.replicas.numbered()));
@@ -163,7 +161,7 @@ impl Registry {
         core: &mut HubCore,
         home: NodeId,
         receiver: &mut ReplicaReceiver,
-        update: wire::ReplicaUpdate,
+        update: messages::ReplicaUpdate,
     ) -> BTreeSet<u32> {
         let now = core.now;
         for line in update.removed.iter().filter_map(|number| receiver.remove(*number)) {

@@ -5,17 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use roost_wire::messages::{self, Message, ReplicationMessage, ResyncRequest};
+use roost_wire::{Channel, ConnectionId, NodeId, Record, Time};
+
 use super::core::HubCore;
 use super::records::Records;
 use super::remotes::PUBLICATION;
 use super::replica_sync::{ReplicaChanges, ReplicaSender};
 use super::standby_connections::{NamedStandby, StandbyConnections};
 use super::{HubLimit, Sender};
-use crate::ids::{ConnectionId, NodeId};
-use crate::machine::{Channel, Traffic};
-use crate::record::Record;
-use crate::time::Time;
-use crate::wire::{self, Message, ReplicationMessage, ResyncRequest};
+use crate::machine::Traffic;
 
 /// How long changes are gathered before the standbys hear of them.
 const GATHER: Duration = Duration::from_millis(100);
@@ -240,7 +239,7 @@ impl ReplicaSenders {
         !sender.is_empty()
     }
 
-    fn send_replica_update(&mut self, core: &mut HubCore, connection: ConnectionId, copy: wire::ReplicaUpdate) {
+    fn send_replica_update(&mut self, core: &mut HubCore, connection: ConnectionId, copy: messages::ReplicaUpdate) {
         core.counters.replica_updates_sent += 1;
         core.send(
             connection,

@@ -8,16 +8,14 @@
 
 use std::cmp::Reverse;
 
+use roost_wire::block::BlockService;
+use roost_wire::messages::{Coverage, RouteDirection};
+use roost_wire::random::SplitMix64;
+use roost_wire::{Area, NodeId, Scope, Service};
+
 use super::core::HubCore;
 use super::summaries::Summaries;
 use super::tree::Relation;
-use crate::block::BlockService;
-use crate::grid::Area;
-use crate::ids::NodeId;
-use crate::random::SplitMix64;
-use crate::scope::Scope;
-use crate::service::Service;
-use crate::wire::{Coverage, RouteDirection};
 
 /// To how many hubs a request may go, one after the other.
 pub(super) const HOPS: u8 = 8;

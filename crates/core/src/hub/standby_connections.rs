@@ -7,19 +7,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_wire::messages::{HierarchyMessage, Message};
+use roost_wire::{Address, NodeId, Role, Time};
+
 use super::core::HubCore;
 use super::dialable::DialAttempt;
 use super::mesh::DialPurpose;
 use super::replication::ReplicaSenders;
 use super::tree::Relation;
 use super::{HubLimit, MAX_PER_WAKE, Sender};
-use crate::address::Address;
 use crate::address_filter;
 use crate::backoff::Backoff;
-use crate::ids::NodeId;
-use crate::service::Role;
-use crate::time::Time;
-use crate::wire::{HierarchyMessage, Message};
 
 /// The first pause before such a hub is dialled again; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -188,10 +186,10 @@ fn standby_addresses(core: &HubCore, from: Sender, addresses: Vec<Address>) -> O
 mod tests {
     use super::super::testing::{Bench, address, node, record, version};
     use super::*;
-    use crate::ids::ConnectionId;
     use crate::machine::Input;
-    use crate::record::Record;
-    use crate::wire::{RegistrationMessage, ReplicationMessage};
+    use roost_wire::ids::ConnectionId;
+    use roost_wire::messages::{RegistrationMessage, ReplicationMessage};
+    use roost_wire::record::Record;
 
     /// A hub one of whose nodes has named hub 100, and the dial that follows.
     fn named() -> Bench {

@@ -3,16 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_wire::messages::{Candidate, MAX_CANDIDATES, ProtocolVersion};
+use roost_wire::{Address, Area, Capacity, Cell, NodeId, SchemeSet, Service, ServiceSet, Time, Version};
+
 use super::remotes::RemoteConnection;
 use super::{Hub, HubKind, MemberStatus, Relation};
-use crate::address::{Address, SchemeSet};
 use crate::directory::{DirectoryQuery, SearchPurpose};
-use crate::grid::{Area, Cell};
-use crate::ids::NodeId;
-use crate::record::{Capacity, Version};
-use crate::service::{Service, ServiceSet};
-use crate::time::Time;
-use crate::wire::{Candidate, MAX_CANDIDATES, ProtocolVersion};
 
 /// A hub at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]

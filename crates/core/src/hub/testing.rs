@@ -3,18 +3,17 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Hub, HubConfig, HubEvent, HubKind};
-use crate::address::{Address, Scheme};
-use crate::grid::{Area, Cell};
-use crate::ids::{ConnectionId, DialId, NodeId, Nonce, RequestId};
-use crate::machine::{Channel, Input, Machine, RemoteIdentity, Transmit};
-use crate::record::{Capacity, Record, Version};
-use crate::service::{Role, Service, ServiceSet};
-use crate::time::Time;
-use crate::wire::{
+use roost_wire::messages::{
     Decline, HubHop, Message, ProbeMessage, Reason, RegistrationMessage, ReplicaRecord, ReplicaUpdate, Request,
     RequestMessage, RequestMode, Route, RouteDirection, ServiceRequest,
 };
+use roost_wire::{
+    Address, Area, Capacity, Cell, Channel, ConnectionId, DialId, NodeId, Nonce, Record, RemoteIdentity, RequestId,
+    Role, Scheme, Service, ServiceSet, Time, Version,
+};
+
+use super::{Hub, HubConfig, HubEvent, HubKind};
+use crate::machine::{Input, Machine, Transmit};
 
 /// The place where test nodes are unless they say otherwise.
 pub(super) const HERE: Cell = Cell::new(27, 92);
@@ -67,24 +66,31 @@ pub(super) fn carried(id: u32) -> Request {
 }
 
 /// Changes to a request, and the parts of its route.
-impl Request {
-    pub(super) fn with(self, change: impl FnOnce(&mut ServiceRequest)) -> Self {
+pub(super) trait EditRequest {
+    fn with(self, change: impl FnOnce(&mut ServiceRequest)) -> Self;
+    fn with_hop(self, change: impl FnOnce(&mut HubHop)) -> Self;
+    fn with_reply_to(self, addresses: Vec<Address>) -> Self;
+    fn requester(&self) -> NodeId;
+}
+
+impl EditRequest for Request {
+    fn with(self, change: impl FnOnce(&mut ServiceRequest)) -> Self {
         let mut spec = ServiceRequest::clone(&self.spec);
         change(&mut spec);
         Self { spec: spec.into(), ..self }
     }
 
-    pub(super) fn with_hop(mut self, change: impl FnOnce(&mut HubHop)) -> Self {
+    fn with_hop(mut self, change: impl FnOnce(&mut HubHop)) -> Self {
         change(self.route.as_mut().and_then(|route| route.hop.as_mut()).unwrap());
         self
     }
 
-    pub(super) fn with_reply_to(mut self, addresses: Vec<Address>) -> Self {
+    fn with_reply_to(mut self, addresses: Vec<Address>) -> Self {
         self.route.as_mut().unwrap().reply_to = addresses;
         self
     }
 
-    pub(super) fn requester(&self) -> NodeId {
+    fn requester(&self) -> NodeId {
         self.route.as_ref().unwrap().requester
     }
 }

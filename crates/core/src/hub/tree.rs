@@ -1,10 +1,10 @@
 //! How other hubs stand to this one: above it, below it, or beside it.
 
+use roost_wire::messages::{HierarchyMessage, Message};
+use roost_wire::{ConnectionId, NodeId, SchemeSet};
+
 use super::HubKind;
 use super::core::HubCore;
-use crate::address::SchemeSet;
-use crate::ids::{ConnectionId, NodeId};
-use crate::wire::{HierarchyMessage, Message};
 
 /// How another hub stands to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

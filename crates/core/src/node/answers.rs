@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{Decline, LookupResult, ProviderAddress, Reason, RequestMode};
+use roost_wire::{ConnectionId, RequestId};
+
 use super::api::NodeEvent;
 use super::core::Core;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::registration::HomeRegistration;
 use super::requests::{OutgoingRequests, SHORT_PAUSE};
 use super::timers::Timer;
-use crate::ids::{ConnectionId, RequestId};
-use crate::wire::{Decline, LookupResult, ProviderAddress, Reason, RequestMode};
 
 /// Shortest wait before a request is put again once a provider was said to be on its way.
 const PENDING_PATIENCE: Duration = Duration::from_secs(2);

@@ -1,5 +1,8 @@
 //! Whom a request is put to, over which connection, and when it is put again.
 
+use roost_wire::messages::{Message, Reason, RequestMessage, RequestMode};
+use roost_wire::{ConnectionId, RequestId, Role, Time};
+
 use super::connections::{ConnectionLoss, DialTarget};
 use super::core::Core;
 use super::liveness::answers_since;
@@ -7,10 +10,6 @@ use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::registration::HomeRegistration;
 use super::requests::{OutgoingRequests, SHORT_PAUSE};
 use super::timers::Timer;
-use crate::ids::{ConnectionId, RequestId};
-use crate::service::Role;
-use crate::time::Time;
-use crate::wire::{Message, Reason, RequestMessage, RequestMode};
 
 impl OutgoingRequests {
     /// Sends a request to the home, or reaches for the home over a transport

@@ -1,9 +1,10 @@
 //! Which part a command is for, and what becomes of all when the node leaves.
 
+use roost_wire::SchemeSet;
+use roost_wire::messages::{Reason, RequestMode, ServiceRequest};
+
 use super::Node;
 use super::api::{Discovery, NodeCommand, NodeEvent};
-use crate::address::SchemeSet;
-use crate::wire::{Reason, RequestMode, ServiceRequest};
 
 impl Node {
     pub(super) fn on_command(&mut self, command: NodeCommand) {

@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::address::{Address, Scheme, SchemeSet};
+use roost_wire::RemoteIdentity as Remote;
+use roost_wire::messages::Hello;
+use roost_wire::{Address, ConnectionId, DialId, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
+
 use crate::address_filter;
-use crate::ids::{ConnectionId, DialId, NodeId, RequestId};
-use crate::machine::RemoteIdentity as Remote;
 use crate::rtt::Rtt;
-use crate::service::Role;
-use crate::time::Time;
 use crate::wall::WallClock;
-use crate::wire::Hello;
 
 /// The most connections at once. One more is closed as soon as it is up.
 pub(super) const MAX_CONNECTIONS: usize = 1024;

@@ -5,26 +5,26 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use roost_wire::messages::{
+    FlowMessage, Hello, MediaAddress, Message, ProbeMessage, Reason, RegistrationMessage, RequestMessage, RoomMessage,
+};
+use roost_wire::random::SplitMix64;
+use roost_wire::{
+    Address, Channel, ConnectionId, Delivery, FlowKind, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, RoleSet, Service,
+    Time,
+};
+
 use super::api::NodeEvent;
 use super::connections::{Connections, DialTarget, HubTunnel, NodeConnection, NodeDialPurpose};
 use super::multicast_load::MulticastLoad;
 use super::status::NodeCounters;
 use super::timers::Timer;
 use super::trace::Traces;
-use crate::address::Address;
 use crate::address_filter::{self, HubDialBudget};
-use crate::delivery::Delivery;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::machine::{Channel, Traffic, Transmit};
-use crate::random::SplitMix64;
-use crate::rtt::{LONGEST_ROUND_TRIP, PACE_TRIPS};
-use crate::service::{FlowKind, Role, RoleSet, Service};
-use crate::time::Time;
+use crate::machine::{Traffic, Transmit};
+use crate::rtt::PACE_TRIPS;
 use crate::timers::Timers;
 use crate::wall::WallClock;
-use crate::wire::{
-    FlowMessage, Hello, MediaAddress, Message, ProbeMessage, Reason, RegistrationMessage, RequestMessage, RoomMessage,
-};
 
 /// Between two renewals whose purpose is to say that a stream can be had again.
 const CAPACITY_PAUSE: Duration = Duration::from_secs(1);

@@ -1,16 +1,15 @@
 //! Asking a provider that the node knows, without a hub: the same message, over
 //! a connection with the provider itself.
 
+use roost_wire::messages::{Reason, ReflectionPolicy, RequestMode, ServiceRequest};
+use roost_wire::{Address, ConnectionId, RequestId, Role};
+
 use super::api::Provider;
 use super::connections::{ConnectionLoss, DialTarget};
 use super::core::Core;
 use super::outgoing_request::{OutgoingRequest, RequestPhase, for_people};
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
-use crate::address::Address;
-use crate::ids::{ConnectionId, RequestId};
-use crate::service::Role;
-use crate::wire::{Reason, ReflectionPolicy, RequestMode, ServiceRequest};
 
 /// Why a request cannot name its provider; `None` if it can, or does not.
 pub(super) fn objection(core: &Core, request: &ServiceRequest, provider: Option<&Provider>) -> Option<&'static str> {

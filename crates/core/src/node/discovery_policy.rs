@@ -10,9 +10,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::grid::{Area, Cell};
-use crate::service::Service;
-use crate::time::Time;
+use roost_wire::{Area, Cell, Service, Time};
 
 /// The most kinds of requests with a memory. The one that is not asked for
 /// longest makes room.

@@ -4,17 +4,17 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_wire::ConnectionId;
+use roost_wire::messages::{
+    Decline, DirectoryMessage, FlowMessage, Message, MulticastMessage, MulticastRequest, Party, ProbeMessage,
+    RegistrationMessage, Request, RequestMessage, RoomMessage, WireError,
+};
 
 use super::api::NodeEvent;
 use super::connections::{ConnectionLoss, NodeConnection};
 use super::core::Core;
 use super::multicast::ResponderParts;
 use super::{Node, liveness, multicast};
-use crate::ids::ConnectionId;
-use crate::wire::{
-    Decline, DirectoryMessage, FlowMessage, Message, MulticastMessage, MulticastRequest, Party, ProbeMessage,
-    RegistrationMessage, Request, RequestMessage, RoomMessage, WireError,
-};
 
 /// The reason for which a connection ends whose node tries to answer the requests of others.
 const GUESSES: &str = "it accepts requests without their secrets";

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::ids::{ConnectionId, RequestId};
-use crate::wire::FlowMessage;
+use roost_wire::messages::FlowMessage;
+use roost_wire::{ConnectionId, RequestId};
 
 /// Messages of one flow that are kept from one connection: a window of chunks.
 const MAX_MESSAGES: usize = 20;
@@ -72,7 +72,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::wire::Chunk;
+    use roost_wire::messages::Chunk;
 
     const OURS: RequestId = RequestId(1);
 

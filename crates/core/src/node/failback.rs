@@ -6,14 +6,14 @@
 
 use std::time::Duration;
 
+use roost_wire::random::SplitMix64;
+use roost_wire::{ConnectionId, Role};
+
 use super::connections::NodeDialPurpose;
 use super::core::Core;
 use super::home_dialing::DIAL_LIMIT;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState};
 use super::timers::Timer;
-use crate::ids::ConnectionId;
-use crate::random::SplitMix64;
-use crate::service::Role;
 
 /// The pause before a home that was lost is tried, doubled each time that it is in vain.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);

@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
+use roost_wire::{ConnectionId, LONGEST_ROUND_TRIP};
+
 use super::connections::NodeDialPurpose;
 use super::core::Core;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::timers::Timer;
-use crate::ids::ConnectionId;
-use crate::rtt::LONGEST_ROUND_TRIP;
 
 /// Longest dial that the driver leaves unanswered: it gives up every address in time by itself,
 /// which takes nine of the longest round trips at most.

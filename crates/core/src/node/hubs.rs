@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::address::Address;
+use roost_wire::random::SplitMix64;
+use roost_wire::record::MAX_ADDRESSES;
+use roost_wire::{Address, Time};
+
 use crate::backoff::Backoff;
-use crate::random::SplitMix64;
-use crate::record::MAX_ADDRESSES;
-use crate::time::Time;
 
 /// The most hubs that a node knows, configured and learnt.
 pub const MAX_HUBS: usize = 16;
@@ -146,7 +146,7 @@ impl Hubs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Scheme;
+    use roost_wire::address::Scheme;
 
     fn address(port: u16) -> Address {
         Address::single(Scheme::Udp, ([127, 0, 0, 1], port).into())

@@ -3,22 +3,18 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_wire::messages::{
+    Chunk, Datagram, FlowDescription, FlowMessage, Message, Reason, ResumePoint, ServiceRequest, StreamKeys,
+};
+use roost_wire::{Cell, ConnectionId, NodeId, Profile, RequestId, Scheme, Time};
 
 use super::api::RequestSummary;
 use super::core::Core;
 use super::resume::ProviderProbe;
 use super::subscribe::{Subscription, renewal_report};
 use super::timers::Timer;
-use crate::address::Scheme;
-use crate::delivery::Profile;
 use crate::flow::{
     ObjectReceiver, PROGRESS_BYTES, REPORT_BYTES, SILENCE_TIMEOUT, STRAGGLERS, StreamReceiver, StreamStatistics,
-};
-use crate::grid::Cell;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::time::Time;
-use crate::wire::{
-    Chunk, Datagram, FlowDescription, FlowMessage, Message, Reason, ResumePoint, ServiceRequest, StreamKeys,
 };
 
 /// A pause of a stream that counts as an interruption.

@@ -6,13 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use roost_wire::messages::{Message, Push, PushState, RequestMessage};
+use roost_wire::{ConnectionId, NodeId, RequestId, Role, SchemeSet, Time};
+
 use super::api::NodeEvent;
 use super::core::Core;
-use crate::address::SchemeSet;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::service::Role;
-use crate::time::Time;
-use crate::wire::{Message, Push, PushState, RequestMessage};
 
 /// The most objects that are taken at once from all nodes.
 pub const MAX_RECEPTIONS: usize = 16;

@@ -6,12 +6,14 @@
 //! the latest seven probe time-outs after the first question. Without a
 //! standby the home has one more chance, and then the next hub is dialled.
 
+use roost_wire::messages::{
+    Adopt, DirectoryMessage, Message, ProbeMessage, RegistrationMessage, Renew, RequestMessage,
+};
+use roost_wire::{ConnectionId, Time};
+
 use super::core::Core;
 use super::registration::{HomeConnection, HomeRegistration, HomeRequest, PendingHomeRequest, RegistrationState};
 use super::timers::Timer;
-use crate::ids::ConnectionId;
-use crate::time::Time;
-use crate::wire::{Adopt, DirectoryMessage, Message, ProbeMessage, RegistrationMessage, Renew, RequestMessage};
 
 /// After so many unanswered questions a standby that answers becomes the home.
 const PROBES: u8 = 3;

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use roost_wire::{Capacity, FlowKind, Service};
+
 use super::api::SessionId;
 use super::provider_sessions::{MAX_OBJECT_SESSIONS, ProviderSessions, ServeRequest, SessionFlowKey};
 use super::publish::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER};
 use super::session::{Session, SessionPhase};
-use crate::record::Capacity;
-use crate::service::{FlowKind, Service};
 
 impl ProviderSessions {
     /// Whether a request is one more than this node takes on. What its session has is not counted.

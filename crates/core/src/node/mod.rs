@@ -80,6 +80,11 @@ mod watch;
 
 use std::time::Duration;
 
+use roost_wire::messages::Hello;
+use roost_wire::{
+    Address, Channel, ConnectionId, DialId, Record, RemoteIdentity as Remote, RequestId, Role, Time, Version,
+};
+
 use self::connections::{ConnectionLoss, MAX_CONNECTIONS, NodeConnection, NodeDialPurpose};
 use self::core::Core;
 use self::incoming_pushes::IncomingPushes;
@@ -93,15 +98,9 @@ use self::requests::OutgoingRequests;
 use self::rooms::JoinedRooms;
 use self::timers::Timer;
 use self::watch::OutgoingWatches;
-use crate::address::Address;
-use crate::ids::{ConnectionId, DialId, RequestId};
-use crate::machine::{Channel, Deadline, Input, Machine, RemoteIdentity as Remote, Transmit};
-use crate::record::{Record, Version};
+use crate::machine::{Deadline, Input, Machine, Transmit};
 use crate::rtt::Rtt;
-use crate::service::Role;
-use crate::time::Time;
 use crate::wall::WallClock;
-use crate::wire::Hello;
 
 pub use api::{
     Discovery, NodeCommand, NodeConfig, NodeEvent, Provider, RequestSummary, SessionId, SourceOutput, Ticket, Trace,
@@ -153,7 +152,7 @@ impl Node {
             cell: config.cell,
             services: config.services,
             capacity: provide.capacity(),
-            addresses: config.addresses.into_iter().take(crate::record::MAX_ADDRESSES).collect(),
+            addresses: config.addresses.into_iter().take(roost_wire::record::MAX_ADDRESSES).collect(),
         };
         let hosts = PublishedAddresses::new(record.addresses.clone());
         let attach = HomeRegistration::new(&mut core, record, config.hubs);

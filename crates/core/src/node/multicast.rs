@@ -10,19 +10,17 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use roost_wire::messages::{
+    Candidate, MAX_CANDIDATES, Message, MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression,
+    Request, RequestMode, Route,
+};
+use roost_wire::{Address, NodeId, Record, RequestId, Time};
+
 use super::core::Core;
 use super::provider_sessions::{ProviderSessions, ServeRequest};
 use super::registration::HomeRegistration;
 use super::timers::Timer;
-use crate::address::Address;
 use crate::address_filter;
-use crate::ids::{NodeId, RequestId};
-use crate::record::Record;
-use crate::time::Time;
-use crate::wire::{
-    Candidate, MAX_CANDIDATES, Message, MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression,
-    Request, RequestMode, Route,
-};
 
 /// What answering takes of the machine.
 pub(super) struct ResponderParts<'a> {

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::grid::Area;
-use crate::ids::NodeId;
-use crate::time::Time;
+use roost_wire::{Area, NodeId, Time};
 
 /// The most nodes on the link that are told apart. Beyond it the connection counts
 /// as so crowded.
@@ -84,7 +82,7 @@ impl MulticastLoad {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grid::Cell;
+    use roost_wire::grid::Cell;
 
     fn node(number: u32) -> NodeId {
         let mut bytes = [0; 16];

@@ -5,6 +5,12 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{
+    Candidate, Coverage, FlowMessage, LookupResult, MAX_CANDIDATES, Message, MulticastCandidate, MulticastMessage,
+    MulticastRequest, MulticastSuppression, Reason, ReflectionPolicy, Request, RequestMode, Route, ServiceRequest,
+};
+use roost_wire::{Area, Cell, NodeId, RequestId, Role, Scope, Time};
+
 use super::api::{Discovery, NodeEvent};
 use super::core::Core;
 use super::discovery_policy::{self, DiscoveryMethod};
@@ -12,15 +18,6 @@ use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
-use crate::grid::{Area, Cell};
-use crate::ids::{NodeId, RequestId};
-use crate::scope::Scope;
-use crate::service::Role;
-use crate::time::Time;
-use crate::wire::{
-    Candidate, Coverage, FlowMessage, LookupResult, MAX_CANDIDATES, Message, MulticastCandidate, MulticastMessage,
-    MulticastRequest, MulticastSuppression, Reason, ReflectionPolicy, Request, RequestMode, Route, ServiceRequest,
-};
 
 /// How often an inquiry is put that nobody answers.
 const ATTEMPTS: u8 = 3;
@@ -145,7 +142,7 @@ impl OutgoingRequests {
     fn send_multicast_request(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let (area, transports) = (asked.request.area, asked.request.transports);
-        let fits = |address: &&crate::address::Address| transports.contains(address.scheme);
+        let fits = |address: &&roost_wire::address::Address| transports.contains(address.scheme);
         let reply_to = attach.record().addresses.iter().filter(fits).cloned().collect();
         let route = Route { requester: core.node, reply_to, hop: None };
         let request = asked.wire_request(core, id);

@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_wire::messages::{Message, ProbeMessage};
+use roost_wire::{ConnectionId, Time};
 
 use super::api::SessionId;
 use super::core::Core;
 use super::provider_sessions::ProviderSessions;
 use super::session::{Session, SessionPhase};
 use crate::flow::{MAX_WINDOW_BYTES, MAX_WINDOWS_BYTES, SendBudget, WINDOW_BYTES};
-use crate::ids::ConnectionId;
-use crate::time::Time;
-use crate::wire::{Message, ProbeMessage};
 
 /// How often the round trip to a requester of objects is measured.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);

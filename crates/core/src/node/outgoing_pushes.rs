@@ -5,18 +5,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_wire::messages::{MAX_OBJECT_NAME_BYTES, Message, Push, PushState, Reason, Request, RequestMessage};
+use roost_wire::{Address, Cell, ConnectionId, NodeId, RequestId, Role, SchemeSet, Service, Time};
+
 use super::api::{NodeConfig, NodeEvent, Provider, Ticket};
 use super::connections::{ConnectionLoss, DOUBTFUL_TRIES, DialTarget};
 use super::core::Core;
 use super::registration::HomeRegistration;
 use super::timers::Timer;
 use super::tunnels::ConnectRequests;
-use crate::address::{Address, SchemeSet};
-use crate::grid::Cell;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::service::{Role, Service};
-use crate::time::Time;
-use crate::wire::{MAX_OBJECT_NAME_BYTES, Message, Push, PushState, Reason, Request, RequestMessage};
 
 /// The most objects that are offered at once.
 pub const MAX_PUSHES: usize = 64;

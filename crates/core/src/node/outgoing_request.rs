@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{
+    Message, Reason, ReflectionPolicy, Request, RequestMessage, RequestMode, RequestSpec, ServiceRequest,
+};
+use roost_wire::{Area, ConnectionId, Nonce, RequestId, Time};
+
 use super::api::{Provider, Ticket};
 use super::core::Core;
 use super::direct;
@@ -11,12 +16,6 @@ use super::provider_dialing::ProviderDial;
 use super::requests::SHORT_PAUSE;
 use super::subscribe::SubscriptionState;
 use super::timers::Timer;
-use crate::grid::Area;
-use crate::ids::{ConnectionId, Nonce, RequestId};
-use crate::time::Time;
-use crate::wire::{
-    Message, Reason, ReflectionPolicy, Request, RequestMessage, RequestMode, RequestSpec, ServiceRequest,
-};
 
 /// How long a request waits for a hub that has just started to hear of everyone.
 const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
@@ -307,7 +306,7 @@ pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::Service;
+    use roost_wire::service::Service;
 
     #[test]
     fn durations_are_told_rounded() {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use roost_wire::messages::{Message, ProbeMessage, Reason};
+use roost_wire::{ConnectionId, Time};
+
 use super::api::{NodeEvent, Ticket};
 use super::core::Core;
 use super::timers::Timer;
-use crate::ids::ConnectionId;
-use crate::time::Time;
-use crate::wire::{Message, ProbeMessage, Reason};
 
 /// The most pings at once.
 pub const MAX_PINGS: usize = 64;

@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::ProviderAddress;
+use roost_wire::{Address, ConnectionId, NodeId, RequestId, Scheme, SchemeSet};
+
 use super::connections::DialTarget;
 use super::core::Core;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
-use crate::address::{Address, Scheme, SchemeSet};
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::wire::ProviderAddress;
 
 /// Most providers dialled for one request: hubs tell their addresses, and could aim dials at a
 /// victim again and again.

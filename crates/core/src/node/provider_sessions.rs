@@ -3,6 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use roost_wire::messages::{
+    CopyTarget, Decline, Message, Reason, Request, RequestMessage, RequestMode, RequestSpec, Route,
+};
+use roost_wire::{
+    Address, Area, Cell, ConnectionId, DeliveryClasses, DeliveryPreferences, FlowKind, NodeId, Nonce, RequestId, Role,
+    Service, ServiceSet, Time,
+};
+
 use super::api::{NodeConfig, SessionId};
 use super::core::Core;
 use super::object_scheduler::RttProbes;
@@ -12,14 +20,7 @@ use super::session::{Session, SessionPhase};
 use super::status::SessionStatus;
 use super::timers::Timer;
 use super::unreachable::UnreachableNodes;
-use crate::address::Address;
 use crate::address_filter;
-use crate::delivery::{DeliveryClasses, DeliveryPreferences};
-use crate::grid::{Area, Cell};
-use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
-use crate::service::{FlowKind, Role, Service, ServiceSet};
-use crate::time::Time;
-use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RequestMessage, RequestMode, RequestSpec, Route};
 
 /// The most objects that are sent at once; streams have [`NodeConfig::max_streams`]. One
 /// requester may have them all until another one asks.

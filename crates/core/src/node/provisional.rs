@@ -7,14 +7,14 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{FlowDescription, ProvisionalAccept, SealedKeys};
+use roost_wire::{ConnectionId, NodeId, Time};
+
 use super::api::{NodeEvent, Ticket};
 use super::core::Core;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
-use crate::ids::{ConnectionId, NodeId};
-use crate::time::Time;
-use crate::wire::{FlowDescription, ProvisionalAccept, SealedKeys};
 
 /// How often a hub's word is taken for one request.
 const MAX_HANDED: u32 = 4;
@@ -114,9 +114,9 @@ impl OutgoingRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grid::Area;
-    use crate::service::Service;
-    use crate::wire::ServiceRequest;
+    use roost_wire::grid::Area;
+    use roost_wire::messages::ServiceRequest;
+    use roost_wire::service::Service;
 
     #[test]
     fn provisional_key_shortens_deadline_until_confirmed() {

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_wire::messages::{CopyTarget, FlowMessage, Message, Reason, Rekey, Request, ServiceRequest, StreamKeys};
+use roost_wire::{Epoch, EpochSecret, NodeId, Service, StreamId, Time};
 
 use super::api::{NodeEvent, SessionId};
 use super::connections::NodeConnection;
@@ -20,12 +22,6 @@ use super::provider_sessions::ProviderSessions;
 use super::session::{Session, SessionPhase};
 use super::status::PublicationStatus;
 use super::timers::Timer;
-use crate::address_filter;
-use crate::ids::NodeId;
-use crate::reflection::{Epoch, EpochSecret, StreamId};
-use crate::service::Service;
-use crate::time::Time;
-use crate::wire::{CopyTarget, FlowMessage, Message, Reason, Rekey, Request, ServiceRequest, StreamKeys};
 
 /// The most requests that one publication serves: each costs a message per epoch.
 pub const MAX_MEMBERS: usize = 1_024;
@@ -121,7 +117,7 @@ impl Publications {
         // A hub has judged the address of whom it asks for; a node is to name its own.
         let is_its_own = from.remote.role.is_hub() || from.address.hosts.iter().any(|seen| seen.to_canonical() == host);
         let is_here = seen.is_some_and(|seen| seen.to_canonical().is_loopback());
-        let may_go = is_its_own && address_filter::is_destination(host, is_here);
+        let may_go = is_its_own && roost_wire::is_destination(host, is_here);
         may_go.then_some(Some(reflect)).ok_or(Reason::NotAllowed)
     }
 

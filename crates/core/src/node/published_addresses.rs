@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use crate::address::{Address, Scheme};
+use roost_wire::{Address, Scheme};
 
 /// What the node was told to publish, and what of it is gone.
 #[derive(Debug)]

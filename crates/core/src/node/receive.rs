@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{
+    Accept, Chunk, Datagram, FlowDescription, FlowMessage, Message, Reason, ReflectionPolicy, ResumePoint,
+};
+use roost_wire::{ConnectionId, RequestId, Role, Scheme, Time};
+
 use super::api::NodeEvent;
 use super::connections::ConnectionLoss;
 use super::core::Core;
@@ -13,14 +18,7 @@ use super::requests::OutgoingRequests;
 use super::resume::LOOK;
 use super::subscribe::REPORT_PAUSE;
 use super::timers::Timer;
-use crate::address::Scheme;
 use crate::flow::REPORT_INTERVAL;
-use crate::ids::{ConnectionId, RequestId};
-use crate::service::Role;
-use crate::time::Time;
-use crate::wire::{
-    Accept, Chunk, Datagram, FlowDescription, FlowMessage, Message, Reason, ReflectionPolicy, ResumePoint,
-};
 
 /// How long a stream may go on beyond what it was to last before it is ended
 /// here: sources start late and clocks differ. A long path has more time.

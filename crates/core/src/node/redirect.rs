@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
+use roost_wire::{Address, ConnectionId, Time};
+
 use super::connections::NodeDialPurpose;
 use super::core::Core;
 use super::home_dialing::DIAL_LIMIT;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::timers::Timer;
-use crate::address::Address;
-use crate::ids::ConnectionId;
-use crate::time::Time;
 
 /// How often a node lets itself be sent elsewhere in [`PERIOD`].
 const MOST: u8 = 2;

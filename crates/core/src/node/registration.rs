@@ -3,6 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use roost_wire::messages::{HomeChanged, Message, RegistrationMessage, RouteDirection};
+use roost_wire::{
+    Address, Capacity, Cell, ConnectionId, NodeId, Record, RequestId, SchemeSet, Service, ServiceSet, Time, Version,
+};
+
 use super::core::Core;
 use super::failback::Failback;
 use super::hubs::Hubs;
@@ -10,13 +15,6 @@ use super::redirect::Redirect;
 use super::republish_limiter::{RepublishDecision, RepublishLimiter};
 use super::standby::StandbyHub;
 use super::timers::Timer;
-use crate::address::{Address, SchemeSet};
-use crate::grid::Cell;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::record::{Capacity, Record, Version};
-use crate::service::{Service, ServiceSet};
-use crate::time::Time;
-use crate::wire::{HomeChanged, Message, RegistrationMessage, RouteDirection};
 
 /// The longest pause between two rounds of dials while requests wait for a hub.
 const PAUSE_IN_NEED: Duration = Duration::from_secs(1);

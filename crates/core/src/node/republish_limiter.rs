@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::random::SplitMix64;
-use crate::time::Time;
+use roost_wire::Time;
+use roost_wire::random::SplitMix64;
 
 /// In which time it is counted.
 const PERIOD: Duration = Duration::from_secs(60);

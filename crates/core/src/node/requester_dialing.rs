@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{Reason, ServiceRequest};
+use roost_wire::{Address, ConnectionId, NodeId, Time};
+
 use super::api::{NodeEvent, SessionId, SourceOutput};
 use super::connections::{ConnectionLoss, DialTarget, NodeConnection};
 use super::core::Core;
@@ -9,10 +12,6 @@ use super::outgoing_pushes::PushedObject;
 use super::provider_sessions::{ProviderSessions, ServeRequest};
 use super::session::{REDIAL_PAUSE, Session, SessionPhase};
 use super::timers::Timer;
-use crate::address::Address;
-use crate::ids::{ConnectionId, NodeId};
-use crate::time::Time;
-use crate::wire::{Reason, ServiceRequest};
 
 /// How long a dial to a requester may take, besides the round trips of a
 /// handshake, before the hub is told to relay. The requester waits meanwhile.

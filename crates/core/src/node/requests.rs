@@ -4,6 +4,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use roost_wire::messages::{
+    DEFAULT_TIMEOUT, FlowMessage, MAX_CANDIDATES, Message, Reason, ReflectionPolicy, RequestMode, STALL_TIMEOUT,
+    ServiceRequest,
+};
+use roost_wire::random::SecretRng;
+use roost_wire::{ConnectionId, Nonce, RequestId, Time};
+
 use super::api::{Discovery, NodeConfig, NodeEvent, Provider, Ticket};
 use super::core::Core;
 use super::direct;
@@ -15,13 +22,6 @@ use super::registration::HomeRegistration;
 use super::status::RequestStatus;
 use super::subscribe::SubscriptionState;
 use super::timers::Timer;
-use crate::flow::STALL_TIMEOUT;
-use crate::ids::{ConnectionId, Nonce, RequestId};
-use crate::random::SecretRng;
-use crate::time::Time;
-use crate::wire::{
-    DEFAULT_TIMEOUT, FlowMessage, MAX_CANDIDATES, Message, Reason, ReflectionPolicy, RequestMode, ServiceRequest,
-};
 
 /// The most requests and lookups at once. Each stream that is lost may be asked for again beyond that.
 pub const MAX_REQUESTS: usize = 256;

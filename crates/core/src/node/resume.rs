@@ -4,6 +4,9 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{FlowDescription, Message, ProbeMessage, Reason, ServiceRequest};
+use roost_wire::{NodeId, RequestId, Time};
+
 use super::core::Core;
 use super::incoming_flow::{IncomingFlow, Pace};
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
@@ -11,9 +14,6 @@ use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
 use super::subscribe::SubscriptionState;
 use super::timers::Timer;
-use crate::ids::{NodeId, RequestId};
-use crate::time::Time;
-use crate::wire::{FlowDescription, Message, ProbeMessage, Reason, ServiceRequest};
 
 /// The pause before the second attempt; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);

@@ -4,15 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_wire::messages::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster};
+use roost_wire::room::{MAX_MEMBERS, RoomMember};
+use roost_wire::{ConnectionId, NodeId, RequestId, Role, RoomId, Time};
+
 use super::api::{NodeEvent, Ticket};
 use super::core::Core;
 use super::registration::HomeRegistration;
 use super::timers::Timer;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::room::{MAX_MEMBERS, RoomId, RoomMember};
-use crate::service::Role;
-use crate::time::Time;
-use crate::wire::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster};
 
 /// The most rooms at once.
 pub const MAX_ROOMS: usize = 16;

@@ -7,15 +7,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_wire::messages::{FlowMessage, MAX_SEALED_BYTES, Message, ProvisionalAccept, SealedKeys};
+use roost_wire::{ConnectionId, RequestId, Service};
 
 use super::api::{NodeEvent, SessionId};
 use super::core::Core;
 use super::provider_sessions::{ProviderSessions, ServeRequest};
 use super::publish::OVERLAP;
 use super::timers::Timer;
-use crate::ids::{ConnectionId, RequestId};
-use crate::service::Service;
-use crate::wire::{FlowMessage, MAX_SEALED_BYTES, Message, ProvisionalAccept, SealedKeys};
 
 /// How many hubs it may pass: the longest way of a request.
 const HOPS: u8 = 8;

@@ -4,6 +4,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_wire::messages::{FlowMessage, Message, Reason, Report, RequestMessage};
+use roost_wire::object::MAX_HELD_BYTES;
+use roost_wire::{ConnectionId, RequestId};
 
 use super::api::{NodeEvent, SessionId, SourceOutput, Ticket};
 use super::connections::ConnectionLoss;
@@ -11,9 +14,7 @@ use super::core::Core;
 use super::provider_sessions::{MAX_ANSWERS, ProviderSessions, ServeRequest};
 use super::session::{Session, SessionPhase};
 use super::timers::Timer;
-use crate::flow::{INLINE_BYTES, MAX_HELD_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
-use crate::ids::{ConnectionId, RequestId};
-use crate::wire::{FlowMessage, Message, Reason, Report, RequestMessage};
+use crate::flow::{INLINE_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
 
 /// What the objects under way that are held in memory may take together, bytes.
 /// Beyond it: "busy".

@@ -3,22 +3,18 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_wire::messages::{
+    Accept, FlowDescription, FlowMessage, Hop, HopAction, HopReport, Message, Reason, Report, RequestMessage,
+    STALL_TIMEOUT,
+};
+use roost_wire::{Cell, Channel, ConnectionId, Delivery, FlowKind, RequestId, Time};
 
 use super::api::{NodeEvent, SessionId};
 use super::core::Core;
 use super::provider_sessions::ServeRequest;
 use super::publish::{LiveStream, MEMBER_SILENCE};
 use super::timers::Timer;
-use crate::delivery::Delivery;
-use crate::flow::{ObjectSender, SILENCE_TIMEOUT, STALL_TIMEOUT, SendBudget, StreamSender};
-use crate::grid::Cell;
-use crate::ids::{ConnectionId, RequestId};
-use crate::machine::Channel;
-use crate::service::FlowKind;
-use crate::time::Time;
-use crate::wire::{
-    Accept, FlowDescription, FlowMessage, Hop, HopAction, HopReport, Message, Reason, Report, RequestMessage,
-};
+use crate::flow::{ObjectSender, SILENCE_TIMEOUT, SendBudget, StreamSender};
 
 /// How long a requester may take nothing more of an object. Honest ones give up earlier.
 const MAX_STALL: Duration = Duration::from_secs(60);

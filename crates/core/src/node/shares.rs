@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use roost_wire::{NodeId, Time};
+
 use super::api::SessionId;
 use super::load::ProviderLoad;
 use super::provider_sessions::{ProviderSessions, ServeRequest};
 use super::session::{Session, SessionPhase};
 use crate::flow::SILENCE_TIMEOUT;
-use crate::ids::NodeId;
-use crate::time::Time;
 
 /// A place that is taken.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::SplitMix64;
+    use roost_wire::random::SplitMix64;
 
     fn node(number: u8) -> NodeId {
         NodeId::from_bytes([number; 16])

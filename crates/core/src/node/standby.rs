@@ -7,15 +7,14 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{Message, ProbeMessage, RegistrationMessage};
+use roost_wire::{ConnectionId, NodeId, RequestId, Role, Time};
+
 use super::connections::NodeDialPurpose;
 use super::core::Core;
 use super::home_dialing::DIAL_LIMIT;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState, UNSETTLED};
 use super::timers::Timer;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::service::Role;
-use crate::time::Time;
-use crate::wire::{Message, ProbeMessage, RegistrationMessage};
 
 /// How often the standby is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(60);

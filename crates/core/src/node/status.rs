@@ -4,18 +4,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use roost_wire::RemoteIdentity as Remote;
+use roost_wire::messages::{ProtocolVersion, WireError};
+use roost_wire::{Address, Cell, NodeId, Service, ServiceSet, StreamId, Time, Version};
+
 use super::Node;
 use super::api::{SessionId, Ticket};
 use super::connections::NodeConnection;
-use crate::address::Address;
-use crate::grid::Cell;
-use crate::ids::NodeId;
-use crate::machine::RemoteIdentity as Remote;
-use crate::record::Version;
-use crate::reflection::StreamId;
-use crate::service::{Service, ServiceSet};
-use crate::time::Time;
-use crate::wire::{ProtocolVersion, WireError};
 
 /// A node at one moment, for people and metrics.
 #[derive(Clone, Debug)]

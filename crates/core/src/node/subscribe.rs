@@ -7,6 +7,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use roost_wire::messages::{
+    CopyTarget, FlowMessage, Message, Reason, ReflectionPolicy, Rekey, RequestMode, ServiceRequest, StreamKeys,
+};
+use roost_wire::{Cell, ConnectionId, Epoch, EpochSecret, NodeId, RequestId, Role, Scope, StreamId, StreamTag, Time};
+
 use super::api::{Discovery, NodeEvent, Provider, Ticket};
 use super::core::Core;
 use super::incoming_flow::IncomingFlow;
@@ -16,15 +21,6 @@ use super::provisional::ProvisionalKey;
 use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
-use crate::grid::Cell;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
-use crate::scope::Scope;
-use crate::service::Role;
-use crate::time::Time;
-use crate::wire::{
-    CopyTarget, FlowMessage, Message, Reason, ReflectionPolicy, Rekey, RequestMode, ServiceRequest, StreamKeys,
-};
 
 /// Between two reports to the provider of a reflected stream, which only say
 /// that it is still wanted.
@@ -382,5 +378,5 @@ impl OutgoingRequest {
 
 /// The message that keeps a member of a stream one.
 pub(super) fn renewal_report(id: RequestId) -> Message {
-    Message::Flow(FlowMessage::Report(crate::wire::Report { id, ..Default::default() }))
+    Message::Flow(FlowMessage::Report(roost_wire::messages::Report { id, ..Default::default() }))
 }

@@ -1,7 +1,8 @@
 //! Timers of a node.
 
+use roost_wire::{ConnectionId, NodeId, RequestId};
+
 use super::api::{SessionId, Ticket};
-use crate::ids::{ConnectionId, NodeId, RequestId};
 use crate::timers::WakeReason;
 
 /// Why the machine wants to be woken.
@@ -106,8 +107,8 @@ impl WakeReason for Timer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Time;
     use crate::timers::Timers;
+    use roost_wire::time::Time;
 
     #[test]
     fn timers_fire_once_in_order() {

@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_wire::messages::{Hop, HopAction, HopReport};
+use roost_wire::{ConnectionId, NodeId, RequestId, Role, Time};
+
 use super::api::{NodeEvent, Ticket, Trace, TracedHop};
 use super::core::Core;
 use super::timers::Timer;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::service::Role;
-use crate::time::Time;
-use crate::wire::{Hop, HopAction, HopReport};
 
 /// The most reports that are kept of one request: eight hubs with a few
 /// providers each that do not take it.

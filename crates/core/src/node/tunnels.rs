@@ -5,23 +5,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_wire::RemoteIdentity as Remote;
+use roost_wire::messages::{
+    Accept, Decline, FlowDescription, FlowMessage, Message, ProbeMessage, ProviderAddress, Reason, Request,
+    RequestMessage, Route, ServiceRequest,
+};
+use roost_wire::random::SecretRng;
+use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, RequestId, Role, SchemeSet, Service};
+
 use super::Node;
 use super::api::NodeConfig;
 use super::connections::{ConnectionLoss, DialTarget, HubTunnel, NodeConnection};
 use super::core::Core;
 use super::timers::Timer;
 use super::unreachable::UnreachableNodes;
-use crate::address::SchemeSet;
-use crate::grid::{Area, Cell};
-use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
-use crate::machine::RemoteIdentity as Remote;
-use crate::random::SecretRng;
 use crate::rtt::Rtt;
-use crate::service::{Role, Service};
-use crate::wire::{
-    Accept, Decline, FlowDescription, FlowMessage, Message, ProbeMessage, ProviderAddress, Reason, Request,
-    RequestMessage, Route, ServiceRequest,
-};
 
 /// Time that hubs try for a call.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::address::{Address, Scheme};
-use crate::ids::NodeId;
-use crate::time::Time;
+use roost_wire::{Address, NodeId, Scheme, Time};
 
 /// How long a failure is believed to last.
 const MEMORY: Duration = Duration::from_secs(60);

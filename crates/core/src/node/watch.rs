@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use roost_wire::messages::{Candidate, Coverage, Decline, DirectoryMessage, Message, Reason, Watch, WatchChange};
+use roost_wire::{Area, Capacity, Cell, ConnectionId, NodeId, RequestId, ServiceSet, Version};
+
 use super::api::{NodeEvent, Ticket};
 use super::core::Core;
 use super::registration::HomeRegistration;
 use super::timers::Timer;
-use crate::grid::{Area, Cell};
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::record::{Capacity, Version};
-use crate::service::ServiceSet;
-use crate::wire::{Candidate, Coverage, Decline, DirectoryMessage, Message, Reason, Watch, WatchChange};
 
 /// The most watches at once.
 pub const MAX_WATCHES: usize = 64;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use roost_core::hub::{HubCounters, Relation};
 use roost_core::node::{NodeCommand, NodeEvent};
-use roost_core::random::SplitMix64;
-use roost_core::wire::{Coverage, Reason};
-use roost_core::{Area, Cell, NodeId, Role, Scope, Service, ServiceSet};
+use roost_wire::messages::{Coverage, Reason};
+use roost_wire::random::SplitMix64;
+use roost_wire::{Area, Cell, NodeId, Role, Scope, Service, ServiceSet};
 
 use crate::world::check::{InvariantChecker, run_checked};
 use crate::world::seeds::for_seeds;

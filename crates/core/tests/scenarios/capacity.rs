@@ -1,7 +1,7 @@
 //! How many can be in a room whose super nodes have room for few copies.
 
 use roost_core::node::{Provider, Ticket};
-use roost_core::{Area, Cell, Service};
+use roost_wire::{Area, Cell, Service};
 
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, SECOND, World, node_id};

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use roost_core::node::{MAX_OBJECT_SESSIONS, MAX_REQUESTS, NodeCommand, NodeEvent, Ticket};
-use roost_core::random::SplitMix64;
-use roost_core::wire::RequestMode;
-use roost_core::{Area, Cell, Role, Scheme, SchemeSet, Service};
+use roost_wire::messages::RequestMode;
+use roost_wire::random::SplitMix64;
+use roost_wire::{Area, Cell, Role, Scheme, SchemeSet, Service};
 
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, PathConditions, SECOND, World, object};

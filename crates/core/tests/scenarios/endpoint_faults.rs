@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use roost_core::directory::LONGEST_HOLD;
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_core::wire::Reason;
-use roost_core::{Area, Cell, Role, Service};
+use roost_wire::messages::Reason;
+use roost_wire::{Area, Cell, Role, Service};
 
 use crate::scene::ThreeHubScene;
 use crate::world::check::run_checked;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use roost_core::Address;
-use roost_core::wire::{Message, RegistrationMessage};
+use roost_wire::Address;
+use roost_wire::messages::{Message, RegistrationMessage};
 
 use crate::scene::ThreeHubScene;
 use crate::world::seeds::for_seeds;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use roost_core::hub::HubLimit;
 use roost_core::node::{MAX_OBJECT_SESSIONS, NodeEvent, Ticket};
-use roost_core::wire::{Message, Reason, Request, RequestMessage, RequestMode, ServiceRequest};
-use roost_core::{Nonce, RequestId, Role, Service, Time};
+use roost_wire::messages::{Message, Reason, Request, RequestMessage, RequestMode, ServiceRequest};
+use roost_wire::{Nonce, RequestId, Role, Service, Time};
 
 use crate::world::seeds::for_few_seeds;
 use crate::world::{HostId, MS, RequestCommand, SECOND, World};

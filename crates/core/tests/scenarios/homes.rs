@@ -2,8 +2,8 @@
 
 use roost_core::hub;
 use roost_core::node::{NodeCommand, NodeEvent};
-use roost_core::wire::RequestMode;
-use roost_core::{Area, Cell, Role, Service};
+use roost_wire::messages::RequestMode;
+use roost_wire::{Area, Cell, Role, Service};
 
 use crate::world::{HostId, MS, SECOND, World};
 use crate::{ANYWHERE, finished, single_hub_world};

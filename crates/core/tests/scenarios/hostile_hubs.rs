@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use roost_core::record::Version;
-use roost_core::wire::{Message, RegistrationMessage};
-use roost_core::{Role, Service};
+use roost_wire::messages::{Message, RegistrationMessage};
+use roost_wire::{Role, Service, Version};
 
 use crate::world::{HostId, MS, SECOND, World, addresses};
 use crate::{ANYWHERE, finished};

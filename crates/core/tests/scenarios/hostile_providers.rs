@@ -1,9 +1,12 @@
 //! Providers that send more than was asked for.
 
 use bytes::Bytes;
-use roost_core::flow::{CHUNK_BYTES, WINDOW_BYTES, digest};
-use roost_core::wire::{Accept, Chunk, FlowDescription, FlowMessage, Message, Request, RequestMessage, RequestMode};
-use roost_core::{Cell, Role, Service};
+use roost_core::flow::{CHUNK_BYTES, WINDOW_BYTES};
+use roost_wire::messages::{
+    Accept, Chunk, FlowDescription, FlowMessage, Message, Request, RequestMessage, RequestMode,
+};
+use roost_wire::object::digest;
+use roost_wire::{Cell, Role, Service};
 
 use crate::world::seeds::for_few_seeds;
 use crate::world::{HostId, MS, SECOND, World, node_id, object};

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_core::reflection::StartCondition;
-use roost_core::wire::{
+use roost_wire::messages::{
     FlowMessage, MAX_SEALED_BYTES, Message, ProvisionalAccept, Reason, RequestMessage, SealedKeys, StreamKeys,
 };
-use roost_core::{Epoch, RequestId, Service, StreamId};
+use roost_wire::reflection::StartCondition;
+use roost_wire::{Epoch, RequestId, Service, StreamId};
 
 use crate::failed;
 use crate::reflection::{PLACE, THERE, TwoHubScene};
@@ -29,8 +29,8 @@ fn carried(seed: u64, watchers: usize) -> (TwoHubScene, Ticket) {
 }
 
 /// What a watcher could open of a request's stream, and after how long, by whose word.
-fn opened(world: &World, host: HostId, ticket: Ticket, asked: roost_core::Time) -> Vec<(Duration, Epoch, bool)> {
-    let one = |(at, event): &(roost_core::Time, NodeEvent)| match event {
+fn opened(world: &World, host: HostId, ticket: Ticket, asked: roost_wire::Time) -> Vec<(Duration, Epoch, bool)> {
+    let one = |(at, event): &(roost_wire::Time, NodeEvent)| match event {
         NodeEvent::Reflected { ticket: of, epoch, is_confirmed, .. } if *of == ticket => {
             Some((at.since(asked), *epoch, *is_confirmed))
         }

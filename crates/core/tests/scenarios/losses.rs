@@ -1,7 +1,7 @@
 //! Paths that lose, repeat and reorder.
 
-use roost_core::wire::RequestMode;
-use roost_core::{Role, Service};
+use roost_wire::messages::RequestMode;
+use roost_wire::{Role, Service};
 
 use crate::world::{MS, SECOND};
 use crate::{ANYWHERE, finished, single_hub_world};

@@ -47,8 +47,9 @@ mod versions;
 mod watches;
 
 use roost_core::node::{NodeEvent, RequestSummary, Ticket};
-use roost_core::wire::Reason;
-use roost_core::{Area, Cell, Role, Service};
+use roost_wire::messages::Reason;
+use roost_wire::{Area, Cell, Role, Service};
+
 use world::{HostId, World};
 
 /// What everybody asks for who does not care where.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use roost_core::Service;
 use roost_core::node::Ticket;
+use roost_wire::Service;
 
 use crate::NEAREST;
 use crate::world::seeds::for_few_seeds;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_core::hub::MemberStatus;
-use roost_core::{NodeId, Service};
+use roost_wire::{NodeId, Service};
 
 use crate::world::seeds::{for_few_seeds, for_seeds};
 use crate::world::{HostId, InvariantChecker, MS, PathConditions, SECOND, World, node_id};

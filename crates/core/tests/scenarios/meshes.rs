@@ -1,8 +1,8 @@
 //! Several hubs that know one another.
 
 use roost_core::node::{NodeCommand, NodeEvent};
-use roost_core::wire::{Coverage, Reason, RequestMode};
-use roost_core::{Area, Cell, Scope, Service};
+use roost_wire::messages::{Coverage, Reason, RequestMode};
+use roost_wire::{Area, Cell, Scope, Service};
 
 use crate::world::{HostId, MS, SECOND, World, node_id};
 use crate::{NEAREST, failed, finished};

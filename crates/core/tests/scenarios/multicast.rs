@@ -1,12 +1,12 @@
 //! Discovery on the link: alone, beside a hub, and whichever seems better.
 
 use roost_core::node::{Discovery, NodeConfig, NodeEvent, RequestSummary, Ticket};
-use roost_core::random::SplitMix64;
-use roost_core::wire::{
+use roost_wire::messages::{
     Message, MulticastMessage, MulticastRequest, MulticastSuppression, Reason, Request, RequestMode, Route,
     ServiceRequest,
 };
-use roost_core::{Area, Cell, Nonce, RequestId, Role, Scope, Service};
+use roost_wire::random::SplitMix64;
+use roost_wire::{Area, Cell, Nonce, RequestId, Role, Scope, Service};
 
 use crate::world::check::run_checked;
 use crate::world::seeds::for_seeds;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use roost_core::node::{NodeEvent, RequestSummary};
-use roost_core::wire::{Message, ProviderAddress, RequestMessage};
-use roost_core::{Role, Scheme, SchemeSet, Service};
+use roost_wire::messages::{Message, ProviderAddress, RequestMessage};
+use roost_wire::{Role, Scheme, SchemeSet, Service};
 
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, addresses, node_id};

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::flow::{CHUNK_BYTES, MAX_WINDOW_BYTES, WINDOW_BYTES, digest};
+use roost_core::flow::{CHUNK_BYTES, MAX_WINDOW_BYTES, WINDOW_BYTES};
 use roost_core::node::{NodeCommand, NodeEvent, RequestSummary, Ticket};
-use roost_core::random::SplitMix64;
-use roost_core::wire::{
+use roost_wire::messages::{
     Chunk, FlowDescription, FlowMessage, Message, Reason, RequestMessage, RequestMode, ResumePoint,
 };
-use roost_core::{Role, Service};
+use roost_wire::object::digest;
+use roost_wire::random::SplitMix64;
+use roost_wire::{Role, Service};
 
 use crate::world::seeds::{for_few_seeds, for_seeds};
 use crate::world::{HostId, MS, SECOND, World, object};

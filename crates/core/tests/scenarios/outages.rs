@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::flow::STALL_TIMEOUT;
 use roost_core::node::{RequestSummary, Ticket};
-use roost_core::wire::{Chunk, FlowMessage, Message, Reason, RequestMessage, RequestMode};
-use roost_core::{Role, Service};
+use roost_wire::messages::{Chunk, FlowMessage, Message, Reason, RequestMessage, RequestMode, STALL_TIMEOUT};
+use roost_wire::{Role, Service};
 
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, object};

@@ -1,9 +1,9 @@
 //! Streams with more subscribers than one super node has room for.
 
 use roost_core::node::{NodeEvent, Ticket};
-use roost_core::random::SplitMix64;
-use roost_core::wire::Reason;
-use roost_core::{Area, Cell, Service};
+use roost_wire::messages::Reason;
+use roost_wire::random::SplitMix64;
+use roost_wire::{Area, Cell, Service};
 
 use crate::failed;
 use crate::world::seeds::for_seeds;

@@ -1,7 +1,7 @@
 //! What requests ask of their delivery, and get.
 
 use roost_core::node::RequestSummary;
-use roost_core::{DeliveryClass, DeliveryClasses, Profile, Role, Service, ServiceSet};
+use roost_wire::{DeliveryClass, DeliveryClasses, Profile, Role, Service, ServiceSet};
 
 use crate::world::seeds::for_few_seeds;
 use crate::world::{HostId, MS, RequestCommand, SECOND, World};

@@ -2,8 +2,8 @@
 
 use roost_core::directory::LONGEST_HOLD;
 use roost_core::node::{MAX_TRACES, NodeCommand, NodeEvent, Provider, Trace};
-use roost_core::wire::{HopAction, Message, Reason, RegistrationMessage, RequestMode};
-use roost_core::{NodeId, Role, Service};
+use roost_wire::messages::{HopAction, Message, Reason, RegistrationMessage, RequestMode};
+use roost_wire::{NodeId, Role, Service};
 
 use crate::world::{HostId, MS, RequestCommand, SECOND, World, addresses, node_id, object};
 use crate::{ANYWHERE, NEAREST, failed, finished, single_hub_world, two_provider_world};
@@ -25,7 +25,7 @@ fn busy_provider_falls_back_to_next() {
     });
     let far = world.node_with(&[hub], |config| {
         config.services = [Service::Video].into_iter().collect();
-        config.cell = roost_core::Cell::new(9, 0);
+        config.cell = roost_wire::Cell::new(9, 0);
         config.uplink_kbps = 1_000;
     });
     let requester = world.node((0, 0), &[], &[hub]);
@@ -324,7 +324,7 @@ fn freed_provider_is_preferred_at_once() {
     let near = world.node_with(&[hub], one);
     let far = world.node_with(&[hub], |config| {
         one(config);
-        config.cell = roost_core::Cell::new(9, 0);
+        config.cell = roost_wire::Cell::new(9, 0);
     });
     let requester = world.node((0, 0), &[], &[hub]);
     world.run_until_attached();
@@ -453,7 +453,7 @@ fn full_uplink_avoided_until_free() {
     let video = |x| {
         move |config: &mut roost_core::node::NodeConfig| {
             config.services = [Service::Video].into_iter().collect();
-            config.cell = roost_core::Cell::new(x, 0);
+            config.cell = roost_wire::Cell::new(x, 0);
             config.uplink_kbps = 1_000;
         }
     };

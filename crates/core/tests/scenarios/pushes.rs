@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use roost_core::flow::digest;
 use roost_core::node::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE, NodeCommand, NodeEvent, Provider, Ticket};
-use roost_core::wire::{
+use roost_wire::messages::{
     Message, Push, PushState, Reason, RegistrationMessage, Request, RequestMessage, ResumePoint, ServiceRequest,
 };
-use roost_core::{Cell, NodeId, Nonce, RequestId, Role, Scheme, SchemeSet, Service};
+use roost_wire::object::digest;
+use roost_wire::{Cell, NodeId, Nonce, RequestId, Role, Scheme, SchemeSet, Service};
 
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use roost_core::node::{MAX_REQUESTS, NodeCommand, NodeEvent, Provider, Ticket};
-use roost_core::random::SplitMix64;
-use roost_core::wire::Reason;
-use roost_core::{Area, Cell, Epoch, Role, Scheme, SchemeSet, Service, StreamTag};
+use roost_wire::messages::Reason;
+use roost_wire::random::SplitMix64;
+use roost_wire::{Area, Cell, Epoch, Role, Scheme, SchemeSet, Service, StreamTag};
 
 use crate::tiers::{HubTree, place};
 use crate::world::seeds::for_seeds;
@@ -210,7 +210,7 @@ fn busy_provider_switches_to_reflection() {
     world.run_until_attached();
     let tickets = nodes.map(|node| {
         let ticket = world.request_with(node, Service::Video, THERE, |wanted| {
-            wanted.reflect = roost_core::wire::ReflectionPolicy::IfBusy;
+            wanted.reflect = roost_wire::messages::ReflectionPolicy::IfBusy;
             wanted.duration = Some(60 * SECOND);
         });
         world.run_relays(2 * SECOND);

@@ -1,7 +1,7 @@
 //! A hub that has died and starts again, before its nodes have noticed.
 
-use roost_core::wire::{Reason, RequestMode};
-use roost_core::{Role, Service};
+use roost_wire::messages::{Reason, RequestMode};
+use roost_wire::{Role, Service};
 
 use crate::world::{HostId, MS, SECOND, World};
 use crate::{ANYWHERE, NEAREST, failed, finished, single_hub_world};

@@ -6,13 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use roost_core::machine::{Input, Machine, Transmit};
 use roost_core::node::{Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, Ticket};
-use roost_core::random::{RootSecret, SplitMix64};
-use roost_core::wire::{
+use roost_wire::messages::{
     Accept, CopyTarget, Datagram, Decline, DirectoryMessage, FlowDescription, FlowMessage, HierarchyMessage, Message,
     ProbeMessage, Reason, RegistrationMessage, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Request,
     RequestMessage, Route, ServiceRequest,
 };
-use roost_core::{
+use roost_wire::random::{RootSecret, SplitMix64};
+use roost_wire::{
     Area, Capacity, Cell, ConnectionId, DeliveryClasses, Nonce, Record, RequestId, Role, Scheme, SchemeSet, Service,
     ServiceSet, StreamTag, Time, Version,
 };

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use roost_core::node::{NodeCommand, NodeEvent, Provider, Ticket};
-use roost_core::random::SplitMix64;
-use roost_core::room::{MAX_MEMBERS, RoomMember};
-use roost_core::wire::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster, RouteDirection};
-use roost_core::{Area, Cell, NodeId, RoomId, Service, ServiceSet};
+use roost_wire::messages::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster, RouteDirection};
+use roost_wire::random::SplitMix64;
+use roost_wire::room::{MAX_MEMBERS, RoomMember};
+use roost_wire::{Area, Cell, NodeId, RoomId, Service, ServiceSet};
 
 use crate::tiers::HubTree;
 use crate::world::seeds::for_seeds;

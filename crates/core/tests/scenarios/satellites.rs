@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use roost_core::node::NodeEvent;
-use roost_core::wire::{Coverage, RequestMode};
-use roost_core::{Area, Cell, Role, Service};
+use roost_wire::messages::{Coverage, RequestMode};
+use roost_wire::{Area, Cell, Role, Service};
 
 use crate::world::{HostId, MS, SECOND, World, node_id};
 use crate::{ANYWHERE, finished};

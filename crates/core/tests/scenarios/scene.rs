@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use roost_core::node::Ticket;
-use roost_core::wire::RequestMode;
-use roost_core::{Area, Cell, Service};
+use roost_wire::messages::RequestMode;
+use roost_wire::{Area, Cell, Service};
 
 use crate::world::check::run_checked;
 use crate::world::{HostId, InvariantChecker, MS, SECOND, World};

@@ -1,7 +1,7 @@
 //! The four services in every mode.
 
-use roost_core::wire::{Reason, RequestMode};
-use roost_core::{Area, Cell, Role, Service};
+use roost_wire::messages::{Reason, RequestMode};
+use roost_wire::{Area, Cell, Role, Service};
 
 use crate::world::{MS, SECOND, node_id, object};
 use crate::{ANYWHERE, failed, finished, single_hub_world};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_core::node::{NodeCommand, NodeEvent};
-use roost_core::{Area, Cell, Service};
+use roost_wire::{Area, Cell, Service};
 
 use crate::scene::{ThreeHubScene, WARM};
 use crate::world::seeds::for_seeds;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use roost_core::node::NodeEvent;
-use roost_core::wire::{Coverage, LookupResult, Message, RegistrationMessage};
-use roost_core::{Role, Service};
+use roost_wire::messages::{Coverage, LookupResult, Message, RegistrationMessage};
+use roost_wire::{Role, Service};
 
 use crate::ANYWHERE;
 use crate::world::{HostId, SECOND, World, node_id};

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use roost_core::wire::{
+use roost_wire::messages::{
     Message, ProviderAddress, Push, RegistrationMessage, Request, RequestMessage, Route, ServiceRequest,
 };
-use roost_core::{
+use roost_wire::{
     Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Role, Scheme, Service, ServiceSet, Version,
 };
 

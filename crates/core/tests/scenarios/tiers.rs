@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use roost_core::hub::{HubCounters, Relation};
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_core::wire::{Coverage, Reason, RequestMode};
-use roost_core::{Area, Cell, Service, ServiceSet};
+use roost_wire::messages::{Coverage, Reason, RequestMode};
+use roost_wire::{Area, Cell, Service, ServiceSet};
 
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, node_id};
@@ -408,11 +408,11 @@ fn move_inside_block_sends_no_summary() {
 }
 
 /// The last place of a node that a watcher was told, and when.
-fn seen(tree: &HubTree, watcher: HostId, node: HostId) -> Option<(roost_core::Time, Cell)> {
+fn seen(tree: &HubTree, watcher: HostId, node: HostId) -> Option<(roost_wire::Time, Cell)> {
     let events = tree.world.events(watcher).iter().rev();
     events.clone().find_map(|(at, event)| match event {
         NodeEvent::Changed { change, .. } => {
-            let of = |candidate: &&roost_core::wire::Candidate| candidate.node == node_id(node.0);
+            let of = |candidate: &&roost_wire::messages::Candidate| candidate.node == node_id(node.0);
             change.updated.iter().find(of).map(|candidate| (*at, candidate.cell))
         }
         _ => None,

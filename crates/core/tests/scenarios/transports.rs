@@ -1,7 +1,7 @@
 //! Requests that are restricted to one transport.
 
-use roost_core::wire::{Reason, RequestMode};
-use roost_core::{Role, Scheme, SchemeSet, Service};
+use roost_wire::messages::{Reason, RequestMode};
+use roost_wire::{Role, Scheme, SchemeSet, Service};
 
 use crate::world::{HostId, RequestCommand, SECOND, World, address};
 use crate::{ANYWHERE, failed, finished, single_hub_world};

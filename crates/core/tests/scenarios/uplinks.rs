@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use roost_core::node::{NodeEvent, Ticket};
-use roost_core::wire::{CopyTarget, Message, Reason, ReflectionPolicy, Request, RequestMessage, ServiceRequest};
-use roost_core::{Nonce, RequestId, Role, Scheme, Service, StreamTag};
+use roost_wire::messages::{CopyTarget, Message, Reason, ReflectionPolicy, Request, RequestMessage, ServiceRequest};
+use roost_wire::{Nonce, RequestId, Role, Scheme, Service, StreamTag};
 
 use crate::reflection::{PLACE, THERE};
 use crate::world::host::Host;

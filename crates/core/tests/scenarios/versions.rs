@@ -2,8 +2,10 @@
 
 use roost_core::hub::HubStatus;
 use roost_core::node::NodeEvent;
-use roost_core::wire::{Capabilities, Decline, Hello, Message, ProbeMessage, ProtocolVersion, Reason, RequestMessage};
-use roost_core::{RequestId, Role, Service};
+use roost_wire::messages::{
+    Capabilities, Decline, Hello, Message, ProbeMessage, ProtocolVersion, Reason, RequestMessage,
+};
+use roost_wire::{RequestId, Role, Service};
 
 use crate::world::seeds::for_few_seeds;
 use crate::world::{HostId, MS, SECOND, World};

@@ -1,8 +1,9 @@
 //! Watching an area.
 
-use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_core::{Area, Cell, NodeId, Role, Service, ServiceSet};
 use std::collections::BTreeMap;
+
+use roost_core::node::{NodeCommand, NodeEvent, Ticket};
+use roost_wire::{Area, Cell, NodeId, Role, Service, ServiceSet};
 
 use crate::world::{HostId, MS, SECOND, World, node_id};
 

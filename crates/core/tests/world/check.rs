@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_core::node::{MAX_OBJECT_SESSIONS, MAX_REQUESTS, NodeEvent, Ticket};
-use roost_core::{NodeId, Role, Time, Version};
+use roost_wire::{NodeId, Role, Time, Version};
 
 use super::{HostId, SECOND, World, node_id};
 

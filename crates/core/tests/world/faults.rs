@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use roost_core::Service;
 use roost_core::hub;
 use roost_core::node::{NodeCommand, NodeConfig};
+use roost_wire::Service;
 
 use super::host::{Host, HostId, MachineInput};
 use super::network::ConnectionEnd;

@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_core::Transmit;
 use roost_core::hub::{self, Hub};
-use roost_core::machine::{Input, Machine, RemoteIdentity as Remote};
+use roost_core::machine::{Input, Machine};
 use roost_core::node::{Node, NodeCommand, NodeConfig, NodeEvent, NodeStatus, SessionId, SourceOutput, Ticket};
-use roost_core::service::FlowKind;
-use roost_core::{Address, ConnectionId, DialId, NodeId, Role, SchemeSet, Service, Time, Transmit};
+use roost_wire::RemoteIdentity as Remote;
+use roost_wire::{Address, ConnectionId, DialId, FlowKind, NodeId, Role, SchemeSet, Service, Time};
 
 use super::reflect::FakeRelay;
 use super::remote;
@@ -257,7 +258,7 @@ impl Host {
                 let size = self.object_bytes.unwrap_or(bytes as usize);
                 let (bytes, format) = (object(size), "synthetic".to_owned());
                 self.stored = bytes.clone();
-                let digest = roost_core::flow::digest(&bytes);
+                let digest = roost_wire::object::digest(&bytes);
                 let opened = if self.reads_objects {
                     SourceOutput::Stored { length: size as u64, digest, format }
                 } else {

@@ -17,11 +17,11 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use roost_core::hub::{self, Hub, HubKind};
-use roost_core::machine::RemoteIdentity as Remote;
 use roost_core::node::{Discovery, NodeCommand, NodeConfig, NodeEvent, NodeStatus, Provider, Ticket};
-use roost_core::random::{RootSecret, SplitMix64};
-use roost_core::wire::{ReflectionPolicy, ServiceRequest};
-use roost_core::{
+use roost_wire::RemoteIdentity as Remote;
+use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
+use roost_wire::random::{RootSecret, SplitMix64};
+use roost_wire::{
     Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, NodeId, Role, Scheme, Service, ServiceSet, Time,
 };
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use roost_core::random::SplitMix64;
-use roost_core::wire::{FlowMessage, Message};
-use roost_core::{Address, Channel, ConnectionId, DialId, NodeId, RoleSet, Scheme, Time, Transmit};
+use roost_core::Transmit;
+use roost_wire::messages::{FlowMessage, Message};
+use roost_wire::random::SplitMix64;
+use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, RoleSet, Scheme, Time};
 
 use super::host::{HostId, MachineInput};
 use super::{Action, DialOutcome, World, address, node_id};

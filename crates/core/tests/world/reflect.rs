@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_core::hub::{HubCommand, ReflectedStream};
 use roost_core::node::{NodeCommand, NodeEvent, SessionId, Ticket};
-use roost_core::wire::ProvisionalAccept;
-use roost_core::{Area, Epoch, EpochSecret, NodeId, ReflectionGrant, Scheme, Service, StreamId, StreamTag, Time};
+use roost_wire::messages::ProvisionalAccept;
+use roost_wire::{Area, Epoch, EpochSecret, NodeId, ReflectionGrant, Scheme, Service, StreamId, StreamTag, Time};
 
 use super::host::{Host, HostId};
 use super::{MS, RequestCommand, World, address, node_id};
@@ -172,7 +172,7 @@ impl World {
         change: impl FnOnce(&mut RequestCommand),
     ) -> Ticket {
         self.request_with(host, service, area, |wanted| {
-            wanted.reflect = roost_core::wire::ReflectionPolicy::Always;
+            wanted.reflect = roost_wire::messages::ReflectionPolicy::Always;
             change(wanted);
         })
     }

@@ -13,7 +13,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_core::NodeId;
+use roost_wire::NodeId;
 
 use super::Issued;
 
@@ -130,7 +130,7 @@ fn time(text: &str) -> Option<SystemTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roost_core::Role;
+    use roost_wire::Role;
 
     #[test]
     fn index_round_trips() {

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_core::{NodeId, Role, RoleSet};
+use roost_wire::{NodeId, Role, RoleSet};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 
 use self::ca::{CA_VALIDITY, Made, Signer};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use roost_core::{NodeSelector, format_node};
+use roost_wire::{NodeSelector, format_node};
 
 use super::{Group, GroupError, Issued, write};
 use crate::certificate::Serial;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::Time;
+use roost_wire::Time;
 
 use super::{BLOCK_PACKETS, LENGTH_BYTES, MAX_BYTES, ParityPacket, pad, shard};
 

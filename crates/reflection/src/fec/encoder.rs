@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use super::{BLOCK_PACKETS, LENGTH_BYTES, MAX_BYTES, ParityPacket, pad, shard};
 

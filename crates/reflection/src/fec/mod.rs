@@ -70,7 +70,7 @@ fn pad(shards: &mut [Vec<u8>], length: usize) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use roost_core::Time;
+    use roost_wire::Time;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]

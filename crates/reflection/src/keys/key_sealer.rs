@@ -17,8 +17,8 @@ use std::time::Duration;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use bytes::Bytes;
-use roost_core::wire::{MAX_SEALED_BYTES, ProvisionalAccept};
-use roost_core::{NodeId, Service};
+use roost_wire::messages::{MAX_SEALED_BYTES, ProvisionalAccept};
+use roost_wire::{NodeId, Service};
 
 use super::SecretSource;
 
@@ -95,8 +95,8 @@ fn associated_data(provider: NodeId, service: Service) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::wire::StreamKeys;
-    use roost_core::{Cell, Epoch, EpochSecret, StreamId};
+    use roost_wire::messages::StreamKeys;
+    use roost_wire::{Cell, Epoch, EpochSecret, StreamId};
 
     use super::*;
 

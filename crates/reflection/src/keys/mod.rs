@@ -4,8 +4,8 @@ mod key_sealer;
 mod seal;
 
 pub use key_sealer::KeySealer;
-use roost_core::NodeId;
-use roost_core::reflection::{Epoch, EpochSecret, SECRET_BYTES, StreamId};
+use roost_wire::reflection::SECRET_BYTES;
+use roost_wire::{Epoch, EpochSecret, NodeId, StreamId};
 pub(crate) use seal::EpochKey;
 
 /// The system's randomness, from which secrets come. Virtual time has a seeded one.

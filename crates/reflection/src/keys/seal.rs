@@ -8,7 +8,7 @@ use std::fmt;
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
-use roost_core::reflection::EpochSecret;
+use roost_wire::EpochSecret;
 
 use crate::packet::{Epoch, HEADER_BYTES, StreamId, TAG_BYTES};
 

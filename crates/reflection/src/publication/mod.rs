@@ -8,9 +8,9 @@ mod table;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use roost_core::Time;
 use roost_core::node::SessionId;
-use roost_core::reflection::{EpochSecret, SECRET_BYTES, StreamId};
+use roost_wire::reflection::SECRET_BYTES;
+use roost_wire::{EpochSecret, StreamId, Time};
 
 use crate::keys::{AnnouncedKey, SecretSource};
 use crate::packet::{Flags, MAX_PAYLOAD_BYTES};
@@ -193,7 +193,7 @@ fn flags(marks: &FrameMarks, is_first: bool, is_last: bool) -> Flags {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::reflection::Epoch;
+    use roost_wire::reflection::Epoch;
 
     use super::*;
     use crate::packet::OVERHEAD_BYTES;

@@ -13,8 +13,7 @@
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
-use roost_core::Time;
-use roost_core::reflection::EpochSecret;
+use roost_wire::{EpochSecret, Time};
 
 use crate::keys::EpochKey;
 use crate::packet::{Epoch, Flags, HEADER_BYTES, Header, Hop, MAX_PAYLOAD_BYTES, OVERHEAD_BYTES, StreamId, TAG_BYTES};

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use roost_core::Time;
 use roost_core::node::{NodeCommand, SessionId};
-use roost_core::reflection::{StreamId, StreamTag};
+use roost_wire::{StreamId, StreamTag, Time};
 
 use super::{FrameMarker, PayloadError, Publication, SealError};
 use crate::admission_error::AdmissionError;

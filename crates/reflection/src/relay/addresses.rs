@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use roost_core::Time;
-use roost_core::reflection::StreamId;
+use roost_wire::{StreamId, Time};
 
 use crate::control::PathToken;
 use crate::datagram_path::DatagramPath;

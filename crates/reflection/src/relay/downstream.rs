@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use roost_core::Time;
-use roost_core::reflection::{DownstreamKind, StartCondition, StreamId, StreamTag};
+use roost_wire::reflection::{DownstreamKind, StartCondition};
+use roost_wire::{StreamId, StreamTag, Time};
 
 use super::downstream_state::{Answered, Downstream};
 use super::timers::Timer;

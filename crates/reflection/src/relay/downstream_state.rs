@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_core::Time;
-use roost_core::reflection::{DownstreamKind, StreamTag};
+use roost_wire::reflection::DownstreamKind;
+use roost_wire::{StreamTag, Time};
 
 use crate::control::{PathToken, ReceiverReport};
 use crate::fanout::TargetId;

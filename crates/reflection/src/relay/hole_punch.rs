@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_core::Time;
-use roost_core::reflection::{StartCondition, StreamId, StreamTag};
+use roost_wire::reflection::StartCondition;
+use roost_wire::{StreamId, StreamTag, Time};
 
 use super::Relay;
 use super::tags::MAX_TAGS;
@@ -107,7 +107,7 @@ impl Relay {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::reflection::DownstreamKind;
+    use roost_wire::reflection::DownstreamKind;
 
     use super::super::RelayConfig;
     use super::*;

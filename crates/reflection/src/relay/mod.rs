@@ -47,8 +47,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_core::Time;
-use roost_core::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamId, StreamTag};
+use roost_wire::reflection::{DownstreamKind, StartCondition};
+use roost_wire::{ReflectionGrant, StreamId, StreamTag, Time};
 
 use crate::admission_error::AdmissionError;
 use crate::control::{ControlPacket, PathToken};

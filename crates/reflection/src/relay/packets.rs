@@ -3,8 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::Bound;
 
-use roost_core::Time;
-use roost_core::reflection::StreamId;
+use roost_wire::{StreamId, Time};
 
 use super::timers::Timer;
 use super::{Relay, RelayEvent};

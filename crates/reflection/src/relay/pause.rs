@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use roost_core::Time;
+use roost_wire::Time;
 
 /// A pause is at least so long: longer than between frames of most videos, and a fraction of how long packets
 /// are kept for repairs.

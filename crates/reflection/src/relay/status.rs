@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_core::Time;
-use roost_core::reflection::{DownstreamKind, StreamId};
+use roost_wire::reflection::DownstreamKind;
+use roost_wire::{StreamId, Time};
 
 use super::stream::StreamName;
 use super::{RejectedCounts, Relay};

@@ -5,9 +5,7 @@ use std::net::SocketAddr;
 use std::ops::Bound;
 use std::time::Duration;
 
-use roost_core::Time;
-use roost_core::reflection::{ReflectionGrant, StreamId};
-use roost_core::{Cell, NodeId, Service};
+use roost_wire::{Cell, NodeId, ReflectionGrant, Service, StreamId, Time};
 
 use super::downstream_state::Downstream;
 use super::pause::PauseDetector;

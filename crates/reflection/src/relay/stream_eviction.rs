@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use roost_core::Time;
-use roost_core::reflection::{DownstreamKind, StreamId};
+use roost_wire::reflection::DownstreamKind;
+use roost_wire::{StreamId, Time};
 
 use super::stream::RelayStream;
 use super::tags::StreamUse;

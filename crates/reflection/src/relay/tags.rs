@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_core::reflection::{ReflectionGrant, StreamId, StreamTag};
+use roost_wire::{ReflectionGrant, StreamId, StreamTag};
 
 use crate::admission_error::AdmissionError;
 

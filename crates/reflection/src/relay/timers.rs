@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use roost_core::Time;
-use roost_core::reflection::{StreamId, StreamTag};
+use roost_wire::{StreamId, StreamTag, Time};
 
 /// What waits for its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use roost_core::Time;
-use roost_core::reflection::{StreamId, StreamTag};
+use roost_wire::{StreamId, StreamTag, Time};
 
 use super::downstream_state::Downstream;
 use super::stream::StreamName;

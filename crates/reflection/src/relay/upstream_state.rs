@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use crate::control::{MAX_NACKED, PathToken, ReceiverReport};
 use crate::loss_tracker::{MAX_GAP, StreamStart, first_counter_of};

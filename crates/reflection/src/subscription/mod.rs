@@ -15,8 +15,7 @@ mod table;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use roost_core::reflection::{StreamId, StreamTag};
-use roost_core::{NodeId, Time};
+use roost_wire::{NodeId, StreamId, StreamTag, Time};
 
 use crate::admission_error::AdmissionError;
 use crate::relay::Relay;

@@ -4,9 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::Time;
 use roost_core::node::Ticket;
-use roost_core::reflection::{Epoch, StreamId};
+use roost_wire::{Epoch, StreamId, Time};
 
 use super::gop_cache::GopCache;
 use super::reorder::ReorderBuffer;
@@ -161,7 +160,7 @@ impl Playout {
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
-    use roost_core::reflection::EpochSecret;
+    use roost_wire::reflection::EpochSecret;
 
     use super::*;
     use crate::packet::{Flags, Hop};

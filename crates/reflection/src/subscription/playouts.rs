@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use roost_core::NodeId;
-use roost_core::reflection::StreamId;
+use roost_wire::{NodeId, StreamId};
 
 use super::StreamSource;
 use super::playout::Playout;
@@ -68,8 +67,8 @@ impl Playouts {
 #[cfg(test)]
 mod tests {
     use bytes::{Bytes, BytesMut};
-    use roost_core::Time;
-    use roost_core::reflection::{Epoch, EpochSecret};
+    use roost_wire::Time;
+    use roost_wire::reflection::{Epoch, EpochSecret};
 
     use super::super::playout::KeyAuthority;
     use super::*;

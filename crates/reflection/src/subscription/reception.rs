@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use roost_core::Time;
 use roost_core::node::RequestSummary;
-use roost_core::wire::Reason;
+use roost_wire::Time;
+use roost_wire::messages::Reason;
 
 /// All that has come for one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::Time;
+use roost_wire::Time;
 
 use crate::loss_tracker::{StreamStart, first_counter_of};
 use crate::packet::{Epoch, Flags, Header};

@@ -1,7 +1,7 @@
 //! The subscriber's side: opens packets, each once, also while one epoch gives
 //! way to the next.
 
-use roost_core::reflection::EpochSecret;
+use roost_wire::EpochSecret;
 
 use crate::keys::EpochKey;
 use crate::packet::{Epoch, Header, Malformed, StreamId};
@@ -181,7 +181,7 @@ mod tests {
     use crate::{EpochLimits, Publisher};
     use bytes::BytesMut;
     use proptest::prelude::*;
-    use roost_core::Time;
+    use roost_wire::Time;
     use std::time::Duration;
 
     const STREAM: StreamId = StreamId(9);

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::Time;
 use roost_core::node::{NodeCommand, Ticket};
-use roost_core::reflection::{StreamId, StreamTag};
+use roost_wire::{StreamId, StreamTag, Time};
 
 use super::playout::Playout;
 use super::playouts::Playouts;

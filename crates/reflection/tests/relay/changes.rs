@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use roost_core::reflection::DownstreamKind;
 use roost_reflection::relay::{RelayConfig, RelayEvent};
+use roost_wire::reflection::DownstreamKind;
 
 use crate::network::{Connection, at};
 use crate::world::{FRAME, RelayWorld, STREAM, for_seeds};
@@ -205,9 +205,9 @@ fn mutual_upstreams_are_dissolved() {
     let now = world.now;
     for (one, other, number) in [(HP, HS, 500), (HS, HP, 600)] {
         let grant = world.grant_of(
-            roost_core::StreamTag(number),
+            roost_wire::StreamTag(number),
             S,
-            roost_core::StreamTag(number + 1),
+            roost_wire::StreamTag(number + 1),
             DownstreamKind::Subscriber,
         );
         world.relay(other).grant(now, grant).unwrap();

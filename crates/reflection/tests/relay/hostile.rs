@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use roost_core::NodeId;
-use roost_core::reflection::{DownstreamKind, ReflectionGrant, StreamTag};
 use roost_reflection::control::{ControlPacket, Nack, PathToken, ReceiverReport};
 use roost_reflection::relay::RelayEvent;
 use roost_reflection::{Epoch, Flags, Header, Hop, StreamId};
+use roost_wire::reflection::DownstreamKind;
+use roost_wire::{NodeId, ReflectionGrant, StreamTag};
 
 use crate::network::{Connection, at};
 use crate::world::{PACKETS, RelayWorld, STREAM};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use roost_core::Service;
-use roost_core::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
 use roost_reflection::control::ControlPacket;
 use roost_reflection::relay::{RelayConfig, RelayEvent};
 use roost_reflection::{Flags, StreamId};
+use roost_wire::reflection::{DownstreamKind, StartCondition};
+use roost_wire::{ReflectionGrant, Service, StreamTag};
 
 use crate::network::{Connection, at};
 use crate::world::{FRAME, GROUP, PACKETS, RelayWorld, STREAM, for_seeds, owner};
@@ -72,7 +72,7 @@ fn named_stream_is_offered_at_once() {
     world.publish(P);
     world.subscribe(&[P, HP, S]);
     world.passes(2 * SECOND);
-    let (joined, named) = (world.now, Some(roost_core::Cell::new(3, 4)));
+    let (joined, named) = (world.now, Some(roost_wire::Cell::new(3, 4)));
     let mut grant = world.grant_of(StreamTag(900), S, StreamTag(901), DownstreamKind::Subscriber);
     // The first names it, the second is served from what is there, and no offer came from upstream.
     for (number, host) in [(910, S + 1), (920, S + 2)] {
@@ -279,7 +279,7 @@ fn repeated_offers_pass_tag_limit() {
 /// Before the first packet has come nobody knows how much a stream takes.
 #[test]
 fn unmeasured_stream_reserves_usual_rate() {
-    let roost_core::FlowKind::Stream { bits_per_second, .. } = Service::Video.flow_kind() else {
+    let roost_wire::FlowKind::Stream { bits_per_second, .. } = Service::Video.flow_kind() else {
         panic!("video is a stream")
     };
     let config = RelayConfig { uplink: Some(u64::from(bits_per_second) * 5 / 2), ..RelayConfig::default() };

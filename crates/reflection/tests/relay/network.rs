@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_core::Time;
-use roost_core::random::SplitMix64;
+use roost_wire::Time;
+use roost_wire::random::SplitMix64;
 
 /// A host by its number.
 pub(crate) fn at(host: u8) -> SocketAddr {

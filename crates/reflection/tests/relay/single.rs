@@ -5,11 +5,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use roost_core::Time;
-use roost_core::reflection::{StreamId, StreamTag};
 use roost_reflection::control::{ControlPacket, PathToken, ReceiverReport};
 use roost_reflection::relay::{Relay, RelayConfig};
 use roost_reflection::{AdmissionError, Epoch, EpochLimits, EpochSecret, Flags, MAX_TARGETS, Publisher, SendOutcome};
+use roost_wire::{StreamId, StreamTag, Time};
 
 use crate::world::STREAM;
 

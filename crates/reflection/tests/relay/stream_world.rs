@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_core::node::{NodeCommand, SessionId, Ticket};
-use roost_core::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
-use roost_core::{Service, Time};
 use roost_reflection::keys::AnnouncedKey;
 use roost_reflection::publication::{FrameMarker, FrameMarks, NewPublication};
 use roost_reflection::relay::RelayConfig;
@@ -15,6 +13,8 @@ use roost_reflection::subscription::{Reception, StreamSource, SubscriptionError}
 use roost_reflection::{
     Epoch, EpochSecret, HubInput, HubReflection, NodeInput, NodeOutput, NodeReflection, ReflectionMachine, SendOutcome,
 };
+use roost_wire::reflection::{DownstreamKind, StartCondition};
+use roost_wire::{ReflectionGrant, Service, StreamTag, Time};
 
 use crate::network::{VirtualNetwork, at, host_at};
 use crate::world::{FRAME, GROUP, PACKETS, STREAM, owner};

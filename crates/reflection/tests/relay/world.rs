@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use roost_core::NodeId;
-use roost_core::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
-use roost_core::{Service, Time};
 use roost_reflection::control::ControlPacket;
 use roost_reflection::relay::{Relay, RelayConfig, RelayEvent, StreamStatus};
 use roost_reflection::{
     Epoch, EpochLimits, EpochSecret, Flags, Header, Publisher, ReorderBuffer, SendOutcome, StreamId,
 };
+use roost_wire::reflection::{DownstreamKind, StartCondition};
+use roost_wire::{NodeId, ReflectionGrant, Service, StreamTag, Time};
 
 use crate::network::{Connection, Flight, VirtualNetwork, at, host_at};
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use roost_core::Endpoint;
+use roost_wire::Endpoint;
 
 use super::{ConfigError, Kind, Setting, Settings};
 

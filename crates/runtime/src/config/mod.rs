@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use roost_core::Endpoint;
+use roost_wire::Endpoint;
 
 pub use args::{Action, Invocation, usage};
 pub use common::{Common, LogFormat, settings as common_settings};

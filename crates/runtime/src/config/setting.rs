@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use roost_core::{Cell, Endpoint, Service};
+use roost_wire::{Cell, Endpoint, Service};
 
 use super::units;
 

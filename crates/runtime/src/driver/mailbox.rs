@@ -1,7 +1,7 @@
 //! The way to a machine from other tasks.
 
-use roost_core::Time;
 use roost_core::machine::Machine;
+use roost_wire::Time;
 use tokio::sync::oneshot;
 
 use crate::command_queue::{self, CommandReceiver, CommandSender, command_queue};

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use roost_core::machine::{Deadline, Machine};
-use roost_core::{Channel, ConnectionId, Delivery, Input, Time, Traffic, Transmit};
+use roost_core::{Input, Traffic, Transmit};
 use roost_transport::{Event, SendError};
+use roost_wire::{Channel, ConnectionId, Delivery, Time};
 use tokio_util::sync::CancellationToken;
 
 pub use mailbox::{DriverStopped, Mailbox};

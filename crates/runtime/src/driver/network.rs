@@ -1,8 +1,8 @@
 //! What the driver needs of a network, and the transports as one.
 
 use bytes::Bytes;
-use roost_core::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, RoleSet};
 use roost_transport::{Event, Events, SendError, Transport};
+use roost_wire::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, RoleSet};
 
 use crate::resolve::EndpointResolver;
 

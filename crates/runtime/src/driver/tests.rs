@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use roost_core::{Address, Channel, Delivery, DialId, NodeId, RoleSet, Service};
+use roost_wire::{Address, Channel, Delivery, DialId, NodeId, RoleSet, Service};
 use tokio::sync::mpsc;
 
 use super::*;

@@ -11,8 +11,9 @@ use roost_api::query::Params;
 use roost_api::server::{ApiError, QueryPairs, json_response};
 use roost_api::types::{record_text, uplink_left};
 use roost_api::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
-use roost_core::wire::MAX_CANDIDATES;
-use roost_core::{NodeId, NodeSelector, Service, hub};
+use roost_core::hub;
+use roost_wire::messages::MAX_CANDIDATES;
+use roost_wire::{NodeId, NodeSelector, Service};
 
 use super::HubService;
 use super::status_rows::totals;

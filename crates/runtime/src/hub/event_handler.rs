@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use roost_core::hub::{Hub, HubEvent};
-use roost_core::{Address, NodeId};
 use roost_reflection::HubInput;
+use roost_wire::{Address, NodeId};
 
 use super::media::HubRelayHandler;
 use crate::driver::{EventHandler, LoopControl};

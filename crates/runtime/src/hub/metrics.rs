@@ -1,9 +1,9 @@
 //! What a hub counts.
 
 use prometheus::{Error, IntCounterVec, IntGauge, Opts};
-use roost_core::Service;
 use roost_core::hub::{HubCounters, HubLimit, HubStatus, Relation, RequestOutcome};
-use roost_core::wire::RequestMode;
+use roost_wire::Service;
+use roost_wire::messages::RequestMode;
 
 use super::status_rows::connected;
 use crate::metrics::{CounterSet, Metrics, Total, follow};

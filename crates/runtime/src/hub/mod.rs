@@ -17,8 +17,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::Router;
 use roost_api::{Connections, HubConnection, State, Status, Streams};
 use roost_core::hub::{self, Hub, HubCommand, HubKind};
-use roost_core::{NodeId, Role, RoleSet};
 use roost_reflection::{HubInput, HubReflection, ReflectionMachine as _, relay};
+use roost_wire::{NodeId, Role, RoleSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::DaemonService;

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_core::Endpoint;
 use roost_core::hub::{HubKind, Limits, OverflowPolicy, ReflectionConfig};
 use roost_reflection::relay;
+use roost_wire::Endpoint;
 
 use crate::config::{ConfigError, Kind as Value, Setting, Settings};
 use crate::media::MediaAddress;

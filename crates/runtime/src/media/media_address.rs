@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use roost_core::Address;
+use roost_wire::Address;
 
 use super::MediaSocket;
 use crate::Failure;
@@ -81,7 +81,7 @@ fn beside(listening: &[Address]) -> SocketAddr {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::Scheme;
+    use roost_wire::Scheme;
 
     use super::*;
 

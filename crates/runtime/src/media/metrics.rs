@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus::{Error, IntCounterVec, IntGauge, IntGaugeVec, Opts};
-use roost_core::Time;
-use roost_core::reflection::DownstreamKind;
 use roost_reflection::relay::{DownstreamStatus, RejectedCounts, StreamStatus};
 use roost_reflection::{ReflectionMachine as _, Relay};
+use roost_wire::Time;
+use roost_wire::reflection::DownstreamKind;
 
 use super::{RelayHandler, RelayMailbox};
 use crate::metrics::{Metrics, follow};
@@ -157,8 +157,8 @@ fn gauge(value: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roost_core::reflection::StreamId;
     use roost_reflection::relay::RelayConfig;
+    use roost_wire::reflection::StreamId;
 
     #[test]
     fn relay_metrics_are_labeled() {

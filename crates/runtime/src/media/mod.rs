@@ -14,8 +14,8 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use roost_core::Time;
 use roost_reflection::ReflectionMachine;
+use roost_wire::Time;
 use tokio::sync::oneshot;
 
 use crate::command_queue::{CommandSender, QueueClosed, command_queue};

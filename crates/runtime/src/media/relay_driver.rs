@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use roost_core::Time;
 use roost_reflection::ReflectionMachine as _;
+use roost_wire::Time;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 

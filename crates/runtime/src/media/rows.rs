@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use roost_api::{DownstreamRow, SCHEMA, StreamRow, Streams, UpstreamRow};
-use roost_core::Time;
-use roost_core::reflection::DownstreamKind;
 use roost_reflection::Relay;
 use roost_reflection::relay::{DownstreamStatus, StreamStatus, UpstreamStatus};
+use roost_wire::Time;
+use roost_wire::reflection::DownstreamKind;
 
 use crate::shared::millis;
 

@@ -153,9 +153,9 @@ impl AsFd for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roost_core::Time;
-    use roost_core::reflection::StreamId;
     use roost_reflection::{Fanout, FanoutConfig, StartPoint, TargetOptions};
+    use roost_wire::Time;
+    use roost_wire::reflection::StreamId;
     use std::time::Duration;
 
     const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);

@@ -1,8 +1,9 @@
 //! What went through the sockets, and what the messages were for.
 
 use prometheus::{IntCounterVec, IntGaugeVec, Opts};
-use roost_core::{Scheme, Traffic};
+use roost_core::Traffic;
 use roost_transport::{MulticastCounters, SchemeCounters, Transport};
+use roost_wire::Scheme;
 
 use super::{Metrics, Total, follow};
 use crate::traffic::TrafficBytes;

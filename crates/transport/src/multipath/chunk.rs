@@ -8,7 +8,7 @@ use bytes::Bytes;
 use minicbor::data::Type;
 use minicbor::decode::Error;
 use minicbor::{Decoder, Encoder};
-use roost_core::wire::MAX_MESSAGE_BYTES;
+use roost_wire::messages::MAX_MESSAGE_BYTES;
 
 /// The most bytes of messages in one chunk. It is small enough that a late chunk costs little to repeat, and large
 /// enough that a stream for each chunk is cheap.

@@ -29,7 +29,7 @@ mod sender;
 use std::time::Instant;
 
 use bytes::Bytes;
-use roost_core::DeliveryClass;
+use roost_wire::DeliveryClass;
 
 pub(crate) use action::{Action, CopyId, PathEvent, PathId, PathView};
 pub(crate) use chunk::MAX_CHUNK_BYTES;

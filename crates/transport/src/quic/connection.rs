@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn::{Connection, ConnectionError, SendDatagramError, VarInt};
-use roost_core::{Channel, Delivery};
 use roost_identity::CertificateStatus;
+use roost_wire::{Channel, Delivery};
 use tokio::sync::{Notify, mpsc};
 
 use super::address_update::{AddressUpdate, NOTICE};

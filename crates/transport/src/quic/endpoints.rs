@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError};
 
 use quinn::{AsyncUdpSocket as _, Connection, Endpoint, Runtime, TokioRuntime};
-use roost_core::Scheme;
+use roost_wire::Scheme;
 
 use super::QuicShared;
 use super::path_manager::pairs;

@@ -31,8 +31,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use quinn::{Connection, ConnectionError, Endpoint, Incoming};
-use roost_core::{Congestion, ConnectionId, DialId, RoleSet, Scheme};
 use roost_identity::{Refusal, Side};
+use roost_wire::{Congestion, ConnectionId, DialId, RoleSet, Scheme};
 use rustls::pki_types::CertificateDer;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use quinn::Connection;
-use roost_core::{RoleSet, is_destination};
+use roost_wire::{RoleSet, is_destination};
 use tokio::time::timeout;
 
 use super::connection::{GIVEN_UP, QuicConnection};

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use quinn::congestion::{Controller, ControllerFactory};
 use quinn_proto::RttEstimator;
-use roost_core::Congestion;
+use roost_wire::Congestion;
 
 use super::congestion;
 

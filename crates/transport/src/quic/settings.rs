@@ -6,8 +6,8 @@ use std::time::Duration;
 use aws_lc_rs::hmac;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{AckFrequencyConfig, ClientConfig, EndpointConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
-use roost_core::RoleSet;
 use roost_identity::tls;
+use roost_wire::RoleSet;
 
 use super::probing::Probing;
 use super::stateless_reset::Ids;

@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use quinn_proto::{
     ConnectionError, DatagramEvent, Dir, Endpoint, Event, SendDatagramError, StreamEvent, StreamId, Transmit, VarInt,
 };
-use roost_core::{Channel, Congestion, Delivery};
+use roost_wire::{Channel, Congestion, Delivery};
 
 use self::path::SimulatedPath;
 use super::connection::{CLOSED, GIVEN_UP};

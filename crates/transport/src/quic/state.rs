@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn::Connection;
-use roost_core::{Channel, Delivery, Scheme};
+use roost_wire::{Channel, Delivery, Scheme};
 use tokio::sync::mpsc;
 
 use super::address_update::{PathName, path_name};

@@ -23,7 +23,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_core::{Channel, Congestion, Delivery, Scheme, Time};
+use roost_wire::{Channel, Congestion, Delivery, Scheme, Time};
 
 use crate::multicast::{MAX_MULTICAST_BYTES, OVERHEAD};
 use crate::quic::simulated::{self as quic, QuicEnd};

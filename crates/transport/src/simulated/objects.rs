@@ -2,17 +2,17 @@
 
 use std::collections::VecDeque;
 
-use roost_core::flow::digest;
-use roost_core::machine::{Machine, RemoteIdentity as Remote};
+use roost_core::machine::Machine;
 use roost_core::node::{
     Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, RequestSummary, SourceOutput, Ticket,
 };
-use roost_core::random::{RootSecret, SplitMix64};
+use roost_wire::RemoteIdentity as Remote;
+use roost_wire::messages::ServiceRequest;
+use roost_wire::object::digest;
+use roost_wire::random::{RootSecret, SplitMix64};
+use roost_wire::{Address, Area, Cell, ConnectionId, DeliveryClasses, NodeId, Role, Service, ServiceSet};
 
-use roost_core::wire::ServiceRequest;
-use roost_core::{
-    Address, Area, Cell, ConnectionId, DeliveryClasses, Input, NodeId, Role, Service, ServiceSet, Transmit,
-};
+use roost_core::{Input, Transmit};
 
 use super::*;
 
@@ -49,7 +49,7 @@ struct TransferHarness {
     nodes: [Node; 2],
     ends: Option<[ConnectionEnd; 2]>,
     ways: [SimulatedWire; 2],
-    dial: Option<roost_core::DialId>,
+    dial: Option<roost_wire::DialId>,
     object: Bytes,
     /// The arrival times and sizes of the object's parts.
     came: Vec<(Time, usize)>,

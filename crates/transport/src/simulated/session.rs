@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_core::{Channel, Delivery};
+use roost_wire::{Channel, Delivery};
 
 use super::stream::Stream;
 use super::wire_sizes::{SEGMENT_BYTES, WireSizes};
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_datagram_takes_what_fits() {
-        let attire = WireSizes::for_scheme(roost_core::Scheme::Udp);
+        let attire = WireSizes::for_scheme(roost_wire::Scheme::Udp);
         let mut end = SessionEnd::new(attire, Instant::now(), 0);
         let largest = (attire.packet_bytes)();
         for length in [100, largest - 200, 100, 100] {
@@ -411,7 +411,7 @@ mod tests {
         let sent: Vec<u32> = end.out.iter().map(|parcel| parcel.bytes).collect();
         let (alone, shared) = (attire.packet_length(&[]), attire.shared.unwrap());
         assert_eq!(sent, [alone + shared + largest as u32 - 100, alone + shared + 200]);
-        let tcp = WireSizes::for_scheme(roost_core::Scheme::Tcp);
+        let tcp = WireSizes::for_scheme(roost_wire::Scheme::Tcp);
         assert_eq!(tcp.longer_by(100, &[1]), None, "segments are filled before");
     }
 }

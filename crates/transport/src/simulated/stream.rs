@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
-use roost_core::{Channel, Delivery};
+use roost_wire::{Channel, Delivery};
 
 use crate::config::Limits;
 use crate::tcp::frame::{self, Frame};

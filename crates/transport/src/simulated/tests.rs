@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use roost_core::random::SplitMix64;
-use roost_core::{DeliveryClass, DeliveryPreferences, Profile, Service};
+use roost_wire::random::SplitMix64;
+use roost_wire::{DeliveryClass, DeliveryPreferences, Profile, Service};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! The sizes of each transport's packets, by which a simulated connection looks real from outside.
 
-use roost_core::Scheme;
+use roost_wire::Scheme;
 
 use crate::config::Limits;
 use crate::udp::SEAL_BYTES;

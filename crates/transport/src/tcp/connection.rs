@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_core::{Channel, Delivery};
 use roost_identity::tls::refusal_from_tls_error;
 use roost_identity::{CertificateStatus, Side};
+use roost_wire::{Channel, Delivery};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
 

@@ -5,7 +5,7 @@ use std::io;
 use bytes::Bytes;
 #[cfg(any(test, feature = "simulated"))]
 use bytes::{Buf, BytesMut};
-use roost_core::wire::MAX_MESSAGE_BYTES;
+use roost_wire::messages::MAX_MESSAGE_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::transport::MAX_REASON;

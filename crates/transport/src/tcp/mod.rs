@@ -13,9 +13,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use roost_core::{DialId, RoleSet, Scheme};
 use roost_identity::Side;
 use roost_identity::tls::{self, refusal_from_tls_error};
+use roost_wire::{DialId, RoleSet, Scheme};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use roost_core::{Channel, Delivery};
+use roost_wire::{Channel, Delivery};
 
 use super::frame::Frame;
 use crate::priority_queue::{PriorityQueue, Pushed, room_for};
@@ -53,7 +53,7 @@ impl WriteQueue {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::Service;
+    use roost_wire::Service;
 
     use super::super::frame::HEADER;
     use super::*;

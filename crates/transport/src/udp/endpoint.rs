@@ -10,8 +10,8 @@ use aws_lc_rs::hmac;
 use bytes::Bytes;
 use dimpl::{Dtls, DtlsCertificate};
 use quinn::udp::{RecvMeta, UdpSocketState};
-use roost_core::{Channel, ConnectionId, Delivery, Scheme};
 use roost_identity::CertificateStatus;
+use roost_wire::{Channel, ConnectionId, Delivery, Scheme};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use aws_lc_rs::rand;
 use dimpl::{Dtls, Output};
-use roost_core::{NodeId, Scheme};
+use roost_wire::{NodeId, Scheme};
 
 use super::SEAL_BYTES;
 use super::datagram_queue::{DatagramQueue, Route};

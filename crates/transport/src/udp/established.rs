@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::{Channel, ConnectionId, Delivery};
 use roost_identity::{CertificateStatus, Refusal, Side};
+use roost_wire::{Channel, ConnectionId, Delivery};
 
 use super::entry::{DtlsPhase, Entry, NO_REFUSAL, SessionContext};
 use super::handshake::PendingDial;

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
-use roost_core::RoleSet;
 use roost_identity::{Refusal, Side};
+use roost_wire::RoleSet;
 use tokio::sync::oneshot;
 
 use super::answers::{Answers, Trust};

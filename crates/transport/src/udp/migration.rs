@@ -50,7 +50,7 @@ use crate::counters::LiveSchemeCounters;
 use crate::event::Event;
 use crate::local_addresses::is_local_address;
 use crate::stateless_reset::{RESET_TOKEN_BYTES, reset_token};
-use roost_core::Scheme;
+use roost_wire::Scheme;
 
 /// Shortest time after our last packet in which an `unknown` is believed.
 const RECENT: Duration = Duration::from_secs(5);

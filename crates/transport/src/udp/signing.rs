@@ -74,8 +74,8 @@ impl SigningKey for Handle {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::Role;
     use roost_identity::group::Group;
+    use roost_wire::Role;
 
     use super::*;
 

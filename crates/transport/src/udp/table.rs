@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use roost_core::RoleSet;
+use roost_wire::RoleSet;
 
 use super::answers::Trust;
 use super::datagram_queue::{DatagramQueue, Refused, Route};

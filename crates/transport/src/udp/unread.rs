@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 
 use quinn::udp::RecvMeta;
-use roost_core::NodeId;
+use roost_wire::NodeId;
 
 use super::SEAL_BYTES;
 use super::entry::{DtlsPhase, Entry};

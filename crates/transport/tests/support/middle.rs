@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use roost_core::Address;
+use roost_wire::Address;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 

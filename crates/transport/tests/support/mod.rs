@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use roost_core::{Address, Channel, ConnectionId, DialId, Role, RoleSet, Scheme};
 use roost_identity::group::{Group, Validity};
 use roost_identity::{Identity, Policy};
 use roost_transport::{Config, Event, Limits, Transport, bind};
+use roost_wire::{Address, Channel, ConnectionId, DialId, Role, RoleSet, Scheme};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use roost_core::{Address, Scheme};
+use roost_wire::{Address, Scheme};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::mpsc;

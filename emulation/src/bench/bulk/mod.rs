@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_core::Congestion;
+use roost_wire::Congestion;
 
 use self::arrivals::ByteArrivals;
 pub use self::route::PathProfile;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_core::{Address, Channel, Congestion, ConnectionId, DialId, Endpoint, RoleSet, Scheme};
 use roost_identity::{Identity, Policy};
 use roost_transport::{Config, Event, Events, Limits, SendError, Transport, bind};
+use roost_wire::{Address, Channel, Congestion, ConnectionId, DialId, Endpoint, RoleSet, Scheme};
 use tokio::runtime::Runtime;
 
 use super::BulkFlow;

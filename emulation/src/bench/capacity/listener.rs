@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_api::{Client, ClientError, Frame, Member, RoomQuery};
-use roost_core::wire::{ReflectionPolicy, ServiceRequest};
-use roost_core::{Area, Cell, NodeId, Service};
+use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
+use roost_wire::{Area, Cell, NodeId, Service};
 use tokio::task::JoinSet;
 
 use super::participants::RECORD;

@@ -6,8 +6,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use roost_core::{Cell, FlowKind, Service};
 use roost_reflection::packet::OVERHEAD_BYTES;
+use roost_wire::{Cell, FlowKind, Service};
 
 use super::ServePolicy;
 use crate::bench::networks;

@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use roost_core::NodeId;
+use roost_wire::NodeId;
 
 use super::listener::{SubscriberClient, now_ms};
 use super::{CapacityCase, CapacityMode, CapacitySample, CapacitySettings, model, participants};

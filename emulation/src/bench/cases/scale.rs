@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use roost_core::random::SplitMix64;
+use roost_wire::random::SplitMix64;
 
 use crate::bench::probe::{self, PacketTimes, Priority, ProbeFlow};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, machine};

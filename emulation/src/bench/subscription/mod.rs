@@ -18,8 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use roost_api::{Client, Frame, RequestEvent};
-use roost_core::wire::{ReflectionPolicy, ServiceRequest};
-use roost_core::{Area, Cell, Service};
+use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
+use roost_wire::{Area, Cell, Service};
 use tokio::task::JoinHandle;
 
 pub use self::row::SubscriptionRow;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use roost_core::wire::ReflectionPolicy;
+use roost_wire::messages::ReflectionPolicy;
 use serde::Serialize;
 
 use super::{ONE_WAY, SubscriptionCase};

@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_core::{Address, Channel, ConnectionId, Delivery, DeliveryClass, DialId, Endpoint, Role, RoleSet, Scheme};
 use roost_identity::group::Group;
 use roost_identity::{Identity, Policy};
 use roost_transport::{Config, Event, Events, Limits, SendError, bind};
+use roost_wire::{Address, Channel, ConnectionId, Delivery, DeliveryClass, DialId, Endpoint, Role, RoleSet, Scheme};
 use tokio::runtime::Runtime;
 use tokio::time::timeout_at;
 

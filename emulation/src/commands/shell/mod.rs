@@ -166,7 +166,7 @@ impl Shell<'_> {
 
     /// Applies the file's events up to now.
     fn catch_up(&mut self) {
-        let now = self.lab.now().since(roost_core::Time::ZERO);
+        let now = self.lab.now().since(roost_wire::Time::ZERO);
         let happened: Vec<&Event> =
             self.lab.topology().events.iter().skip(self.events_seen).take_while(|event| event.at <= now).collect();
         self.events_seen += happened.len();

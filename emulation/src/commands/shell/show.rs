@@ -153,7 +153,7 @@ pub(super) fn lateness(lab: &Lab, output: Output) -> CommandResult {
 
 pub(super) fn events(lab: &Lab, output: Output) -> CommandResult {
     let topology = lab.topology();
-    let now = lab.now().since(roost_core::Time::ZERO);
+    let now = lab.now().since(roost_wire::Time::ZERO);
     let state = |at, action: &Action| match action {
         Action::Net { .. } if at <= now => "done",
         Action::Net { .. } => "to come",

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use roost_core::node::MAX_HUBS;
-use roost_core::{Cell, Role};
+use roost_wire::{Cell, Role};
 
 use super::plan::{Architecture, HubSelection, Locality, Mix, Named, Participation, Plan, PlanError, SuperNodes};
 use crate::topology::model::{Host, HostIndex, Routing, Topology};

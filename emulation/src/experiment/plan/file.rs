@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use roost_core::Scheme;
+use roost_wire::Scheme;
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Spanned;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use roost_core::Service;
-use roost_core::random::SplitMix64;
+use roost_wire::Service;
+use roost_wire::random::SplitMix64;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 

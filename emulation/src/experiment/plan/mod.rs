@@ -33,8 +33,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use roost_core::node::Discovery;
-use roost_core::wire::ReflectionPolicy;
-use roost_core::{Role, Scheme};
+use roost_wire::messages::ReflectionPolicy;
+use roost_wire::{Role, Scheme};
 
 use crate::lab::TcpCongestion;
 use crate::topology::model::TopologyChange;

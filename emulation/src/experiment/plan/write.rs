@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_core::Role;
+use roost_wire::Role;
 
 use super::{BackendChoice, Fault, FaultKind, Locality, Mix, Named, Participation, Plan, TopologySource};
 use crate::experiment::placement::Placement;

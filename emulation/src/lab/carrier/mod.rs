@@ -54,7 +54,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use self::counts::{AtomicWireCounts, KernelLosses};
 pub use self::counts::{DeviceStatistics, WireCounts};

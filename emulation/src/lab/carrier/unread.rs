@@ -5,7 +5,7 @@
 //! empty: a frame read now came after that. A wire that is emptied at each visit gives a few microseconds; one
 //! with a standing queue gives the time for which it has stood.
 
-use roost_core::Time;
+use roost_wire::Time;
 
 /// The earliest time at which unread frames of each wire may have come.
 #[derive(Debug)]

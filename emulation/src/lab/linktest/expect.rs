@@ -139,7 +139,7 @@ fn chain(burst: Burst) -> (f64, f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use roost_core::Time;
+    use roost_wire::Time;
 
     use super::*;
     use crate::netcore::{Destination, Network, SendOutcome};

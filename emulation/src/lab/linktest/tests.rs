@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use super::flow::LinktestArrival;
 use super::*;

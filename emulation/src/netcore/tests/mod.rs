@@ -10,7 +10,7 @@ mod timing;
 
 use std::time::Duration;
 
-use roost_core::Time;
+use roost_wire::Time;
 
 use super::{Destination, DropCause, Network, PipeChange, PipeConfig, PipeId, Port, SendOutcome};
 use crate::topology::model::{Discipline, Queue, TopologyChange};

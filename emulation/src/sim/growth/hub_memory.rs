@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::block::BlockService;
+use roost_core::Transmit;
 use roost_core::hub::{self, Hub, HubKind};
-use roost_core::machine::{Input, Machine as _, RemoteIdentity};
-use roost_core::wire::{HierarchyMessage, MAX_SUMMARY_BLOCKS, Message, ProbeMessage, RegistrationMessage, Summary};
-use roost_core::{
-    Address, Capacity, Cell, ConnectionId, NodeId, Record, Role, Scheme, Service, ServiceSet, Time, Transmit, Version,
+use roost_core::machine::{Input, Machine as _};
+use roost_wire::block::BlockService;
+use roost_wire::messages::{HierarchyMessage, MAX_SUMMARY_BLOCKS, Message, ProbeMessage, RegistrationMessage, Summary};
+use roost_wire::{
+    Address, Capacity, Cell, ConnectionId, NodeId, Record, RemoteIdentity, Role, Scheme, Service, ServiceSet, Time,
+    Version,
 };
 use serde::Serialize;
 

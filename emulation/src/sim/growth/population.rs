@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use roost_core::Traffic;
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_core::random::SplitMix64;
-use roost_core::wire::ServiceRequest;
-use roost_core::{Area, Cell, NodeId, Service, Time, Traffic};
+use roost_wire::messages::ServiceRequest;
+use roost_wire::random::SplitMix64;
+use roost_wire::{Area, Cell, NodeId, Service, Time};
 
 use super::{HubContents, Lookups, MOVE_EVERY, Requests};
 use crate::experiment::{PlacedNode, Placement, Prepared};

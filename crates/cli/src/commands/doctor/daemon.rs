@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use roost_api::{HubConnection, State, Status};
-use roost_core::format_node;
 use roost_identity::{Refusal, Side};
+use roost_wire::format_node;
 
 use super::super::date;
 use super::super::status::{certificate_end, last_error as last_said};

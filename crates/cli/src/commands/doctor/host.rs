@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_api::Status;
-use roost_core::{Endpoint, NodeId, Scheme, format_node};
 use roost_identity::Identity;
+use roost_wire::{Endpoint, NodeId, Scheme, format_node};
 use rustix::process::{Resource, getrlimit};
 use socket2::{Domain, Socket, Type};
 

@@ -5,9 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use roost_api::Status;
-use roost_core::reflection::StreamId;
-use roost_core::{Role, format_node};
 use roost_reflection::control::{ControlPacket, PathToken};
+use roost_wire::{Role, StreamId, format_node};
 
 use super::Finding;
 

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use roost_api::{Client, Member, RoomQuery, RoomStream, Roster};
-use roost_core::wire::{ReflectionPolicy, ServiceRequest};
-use roost_core::{Area, Cell, NodeId, format_node};
 use roost_terminal::Output;
+use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
+use roost_wire::{Area, Cell, NodeId, format_node};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use roost_core::{NodeId, Service};
 use roost_services::{SinkSpec, TrackFormat};
+use roost_wire::{NodeId, Service};
 
 use crate::args::{OutputFormat, RoomArgs};
 use crate::failure::{Failure, Outcome};

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use roost_api::{Client, Frame, RequestEvent};
-use roost_core::wire::ServiceRequest;
-use roost_core::{Area, Cell};
 use roost_services::{SinkSpec, SinkState, TrackFormat};
 use roost_terminal::Output;
+use roost_wire::messages::ServiceRequest;
+use roost_wire::{Area, Cell};
 use tokio::sync::{mpsc, watch};
 
 use super::super::output_writer::OutputWriter;

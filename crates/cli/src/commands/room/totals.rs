@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use roost_api::{Connections, Member};
-use roost_core::{Cell, NodeId, Service};
 use roost_terminal::{Output, SCHEMA, Table};
+use roost_wire::{Cell, NodeId, Service};
 use serde::Serialize;
 
 use super::super::{bytes, seconds};

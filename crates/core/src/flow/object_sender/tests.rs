@@ -1,8 +1,9 @@
 //! A sender alone, and with a receiver over a path that breaks.
 
 use proptest::prelude::*;
+use roost_wire::object::digest;
 
-use super::super::{MAX_WINDOW_BYTES, ObjectReceiver, WINDOW_BYTES, digest};
+use super::super::{MAX_WINDOW_BYTES, ObjectReceiver, WINDOW_BYTES};
 use super::*;
 
 const ID: RequestId = RequestId(1);

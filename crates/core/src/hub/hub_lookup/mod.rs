@@ -13,19 +13,15 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, Message, RouteDirection};
+use roost_wire::{Area, ConnectionId, NodeId, NodeSelector, RequestId, Scope, Service, Time};
+
 use super::remotes::SEARCH;
 use super::requests::RequestKey;
 use super::route::{HubQuery, RoutePlan};
 use super::{HubLimit, Sender};
 use crate::directory::DirectoryQuery;
-use crate::grid::Area;
 use crate::hub::core::HubCore;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::node_selector::NodeSelector;
-use crate::scope::Scope;
-use crate::service::Service;
-use crate::time::Time;
-use crate::wire::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, Message, RouteDirection};
 pub(super) use silence::ASKS;
 
 /// The most time that a search takes, however long the requester would wait.

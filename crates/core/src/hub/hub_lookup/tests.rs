@@ -1,15 +1,12 @@
 //! Searches at other hubs, case by case.
 
+use roost_wire::block::BlockService;
+use roost_wire::messages::{HierarchyMessage, Reason, Request, RequestMessage, RequestMode, Route, Summary};
+use roost_wire::{Capacity, Cell, Role, ServiceSet};
+
 use super::*;
-use crate::block::BlockService;
-use crate::grid::Cell;
-use crate::hub::testing::{Bench, HERE, address, node, refused, request, version};
+use crate::hub::testing::{Bench, EditRequest, HERE, address, node, refused, request, version};
 use crate::hub::{HubConfig, HubKind};
-use crate::record::Capacity;
-use crate::service::{Role, ServiceSet};
-use crate::wire::HierarchyMessage;
-use crate::wire::RequestMessage;
-use crate::wire::{Reason, Request, RequestMode, Route, Summary};
 
 fn candidate(number: u8, sequence: u32, cell: Cell) -> Candidate {
     let capacity = Capacity { streams: 2, uplink_kbps: 1_000 };

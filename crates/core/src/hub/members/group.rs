@@ -10,14 +10,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use foca::{Foca, NoCustomBroadcast, Notification, PeriodicParams, Runtime, State, Timer};
+use roost_wire::messages::MAX_GOSSIP_BYTES;
+use roost_wire::random::SplitMix64;
+use roost_wire::{Address, NodeId, Time};
 
 use super::identity::MemberIdentity;
 use super::wire::{MAX_ADDRESSES, SENDER_BYTES, Wire, sender};
-use crate::address::Address;
-use crate::ids::NodeId;
-use crate::random::SplitMix64;
-use crate::time::Time;
-use crate::wire::MAX_GOSSIP_BYTES;
 
 /// How often a member asks another one whether it lives.
 const PROBE_EVERY: Duration = Duration::from_secs(5);

@@ -1,7 +1,6 @@
 //! Who a member is.
 
-use crate::address::Address;
-use crate::ids::NodeId;
+use roost_wire::{Address, NodeId};
 
 /// A super node in one of its lives. Its addresses are what it says of itself
 /// and do not tell one life from another.

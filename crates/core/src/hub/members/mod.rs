@@ -28,15 +28,12 @@ pub(super) use self::load::OwnLoad;
 use super::balance::Balance;
 use super::mesh::DialPurpose;
 use super::{HubConfig, HubEvent, HubKind, ReflectionConfig, Relation, Sender};
-use crate::address::{Address, SchemeSet};
 use crate::address_filter;
 use crate::backoff::Backoff;
 use crate::hub::core::HubCore;
-use crate::ids::{ConnectionId, NodeId};
-use crate::machine::{Channel, Traffic};
-use crate::service::Role;
-use crate::time::Time;
-use crate::wire::{HierarchyMessage, Message};
+use crate::machine::Traffic;
+use roost_wire::messages::{HierarchyMessage, Message};
+use roost_wire::{Address, Channel, ConnectionId, NodeId, Role, SchemeSet, Time};
 
 /// How long one of two that learn of each other leaves the dial to the other.
 const COURTESY: Duration = Duration::from_secs(2);

@@ -1,17 +1,16 @@
-use crate::wire::{ProbeMessage, RegistrationMessage};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use roost_wire::Scheme;
+use roost_wire::messages::{MAX_GOSSIP_BYTES, ProbeMessage, RegistrationMessage};
 
 use super::super::testing::{Bench, address, node, record};
 use super::super::{HubConfig, HubEvent, HubKind};
 use super::group::{GossipGroup, GossipPacket, MAX_KNOWN, MemberChange};
 use super::load::LOAD_PAUSE;
 use super::*;
-use crate::address::Scheme;
-use crate::wire::MAX_GOSSIP_BYTES;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9));
 
@@ -333,7 +332,7 @@ fn renewal_tells_of_a_standby() {
     let node_connection = bench.provider(1);
     let connection = bench.up(100, Role::SuperNode);
     announce(&mut bench, connection, 100);
-    let renew = Message::Registration(RegistrationMessage::Renew(crate::wire::Renew {
+    let renew = Message::Registration(RegistrationMessage::Renew(roost_wire::messages::Renew {
         version: crate::hub::testing::version(1),
         capacity: None,
     }));

@@ -9,12 +9,11 @@ use bytes::{Buf, BufMut};
 use foca::{Codec, Header, Message, State};
 use minicbor::encode::Write;
 use minicbor::{Decoder, Encoder};
+use roost_wire::messages::{WireError, read_addresses};
+use roost_wire::{Address, NodeId};
 
 use super::identity::MemberIdentity;
-use crate::address::Address;
 use crate::address_filter;
-use crate::ids::NodeId;
-use crate::wire::{WireError, open};
 
 /// Bytes in front of a received message: the sender's id and the host where it is seen.
 pub(super) const SENDER_BYTES: usize = 16 + 16;
@@ -56,7 +55,7 @@ impl Wire {
     }
 
     fn addresses(&self, d: &mut Decoder<'_>, resolve: bool) -> Result<Vec<Address>, WireError> {
-        let addresses = open::addresses::read(d).map_err(malformed)?;
+        let addresses = read_addresses(d).map_err(malformed)?;
         if addresses.len() > MAX_ADDRESSES {
             return Err(WireError::OutOfBounds("too many addresses of a super node"));
         }

@@ -3,24 +3,22 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-
-use crate::address::{Scheme, SchemeSet};
-use crate::block::BlockService;
-use crate::grid::{Area, Cell};
-use crate::hub::testing::{Bench, address, node, record, version};
-use crate::hub::{HubConfig, HubKind, Limits, OverflowPolicy, ReflectionConfig};
-use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
-use crate::machine::Input;
-use crate::random::SplitMix64;
-use crate::record::Record;
-use crate::service::{Role, Service, ServiceSet};
-use crate::wire::{
+use roost_wire::block::BlockService;
+use roost_wire::messages::{
     Accept, Adopt, Candidate, Coverage, Datagram, Decline, DirectoryMessage, FlowDescription, FlowMessage,
     HierarchyMessage, Hop, HopAction, HopReport, HubHop, HubLookup, LookupResult, Message, ProbeMessage, Reason,
     RegistrationMessage, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Report,
     Request, RequestMessage, RequestMode, ResyncRequest, Route, RouteDirection, ServiceRequest, Summary, Watch,
     WatchChange,
 };
+use roost_wire::random::SplitMix64;
+use roost_wire::{
+    Area, Cell, ConnectionId, NodeId, Nonce, Record, RequestId, Role, Scheme, SchemeSet, Service, ServiceSet,
+};
+
+use crate::hub::testing::{Bench, address, node, record, version};
+use crate::hub::{HubConfig, HubKind, Limits, OverflowPolicy, ReflectionConfig};
+use crate::machine::Input;
 
 /// Nodes 1 to 5, hubs 100 and 101.
 const CROWD: [u8; 7] = [1, 2, 3, 4, 5, 100, 101];

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use roost_wire::messages::{DirectoryMessage, Message, Reason, RequestMessage, RequestMode};
+use roost_wire::{ConnectionId, RequestId, Role};
 
 use super::testing::Bench;
 use super::{HubCommand, Limits};
-use crate::ids::{ConnectionId, RequestId};
 use crate::machine::Input;
-use crate::service::Role;
-use crate::wire::{DirectoryMessage, Message, Reason, RequestMessage, RequestMode};
 use crowd::RandomRemotes;
 
 proptest! {

@@ -1,13 +1,12 @@
 //! What a crowd says of reflected streams and of rooms.
 
+use roost_wire::messages::{CopyTarget, JoinRoom, LeaveRoom, Message, RoomMessage, Roster};
+use roost_wire::room::RoomMember;
+use roost_wire::{ConnectionId, RoomId, Service, ServiceSet, StreamTag};
+
 use super::crowd::RandomRemotes;
 use crate::hub::{HubCommand, ReflectedStream};
-use crate::ids::ConnectionId;
 use crate::machine::Input;
-use crate::reflection::StreamTag;
-use crate::room::{RoomId, RoomMember};
-use crate::service::{Service, ServiceSet};
-use crate::wire::{CopyTarget, JoinRoom, LeaveRoom, Message, RoomMessage, Roster};
 
 impl RandomRemotes {
     /// The hub's relay says what it has.

@@ -1,14 +1,14 @@
 //! Whether there is room for one more copy of a stream.
 
+use roost_wire::messages::Reason;
+use roost_wire::reflection::DownstreamKind;
+use roost_wire::{NodeId, Service};
+
 use super::reservations::{MAX_RESERVATIONS_EACH, Reservation};
 use super::subscriber_copies::{MAX_COPIES_EACH, MAX_GRANTED_EACH};
 use super::{BEGINNING, CopyReceiver, OverflowPolicy, ReflectionState, StreamCopy};
 use crate::hub::core::HubCore;
 use crate::hub::requests::RequestKey;
-use crate::ids::NodeId;
-use crate::reflection::DownstreamKind;
-use crate::service::Service;
-use crate::wire::Reason;
 
 impl ReflectionState {
     /// The owner says what is left of its uplink, and how many nodes are sent

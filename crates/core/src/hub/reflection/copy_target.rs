@@ -2,14 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::address::Address;
-use crate::address_filter;
+use roost_wire::messages::{HubHop, Request};
+use roost_wire::{Address, NodeId};
+
 use crate::hub::Sender;
 use crate::hub::core::HubCore;
 use crate::hub::requests::{RequestTurn, RequestView, Requests};
 use crate::hub::route::HOPS;
-use crate::ids::NodeId;
-use crate::wire::{HubHop, Request};
 
 impl Requests {
     /// Whether a node asks for no copy, or for one at a host of its own.
@@ -60,6 +59,6 @@ impl Requests {
 
 impl HubCore {
     fn is_allowed_destination(&self, from: Sender, to: SocketAddr) -> bool {
-        address_filter::is_destination(self.seen_from(to, from.connection).ip(), self.is_here(from.connection))
+        roost_wire::is_destination(self.seen_from(to, from.connection).ip(), self.is_here(from.connection))
     }
 }

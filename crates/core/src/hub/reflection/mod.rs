@@ -27,15 +27,12 @@ use subscriber_copies::SubscriberCopies;
 
 use super::HubEvent;
 use super::requests::{RequestKey, RequestTarget, RoutedRequest};
-use crate::grid::{Area, Cell};
 use crate::hub::core::HubCore;
 use crate::hub::requests::{RequestTurn, Requests};
-use crate::ids::{ConnectionId, NodeId};
-use crate::random::{RootSecret, SecretRng};
-use crate::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
-use crate::service::Service;
-use crate::time::Time;
-use crate::wire::{CopyTarget, Reason};
+use roost_wire::messages::{CopyTarget, Reason};
+use roost_wire::random::{RootSecret, SecretRng};
+use roost_wire::reflection::{DownstreamKind, StartCondition};
+use roost_wire::{Area, Cell, ConnectionId, NodeId, ReflectionGrant, Service, StreamTag, Time};
 
 /// The most super nodes that reflect a stream one after the other: the
 /// provider's home, the subscriber's, and one between them.

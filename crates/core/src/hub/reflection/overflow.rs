@@ -9,14 +9,14 @@
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
+use roost_wire::messages::{CopyTarget, Decline, Message, Reason, Request, RequestMessage, RouteDirection};
+use roost_wire::reflection::DownstreamKind;
+use roost_wire::{NodeId, Service};
+
 use super::{OverflowPolicy, ReflectionConfig, ReflectionState, StreamCopy};
 use crate::hub::Sender;
 use crate::hub::core::HubCore;
 use crate::hub::requests::{RequestKey, RequestTarget, RequestTurn, Requests};
-use crate::ids::NodeId;
-use crate::reflection::DownstreamKind;
-use crate::service::Service;
-use crate::wire::{CopyTarget, Decline, Message, Reason, Request, RequestMessage, RouteDirection};
 
 /// How many hubs are tried for one copy.
 const MAX_TRIED: usize = 8;

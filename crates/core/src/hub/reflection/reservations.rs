@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use roost_wire::reflection::DownstreamKind;
+use roost_wire::{NodeId, Time};
+
 use super::{BEGINNING, CopyReceiver, StreamCopy};
 use crate::hub::requests::RequestKey;
-use crate::ids::NodeId;
-use crate::reflection::DownstreamKind;
-use crate::time::Time;
 
 /// The most pledges. Where room is limited nothing is granted beyond.
 pub(super) const MAX_RESERVATIONS: usize = 4_096;
@@ -149,8 +149,8 @@ impl Reservations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::RequestId;
-    use crate::service::Service;
+    use roost_wire::ids::RequestId;
+    use roost_wire::service::Service;
 
     fn pledge(requester: u8, to: u8) -> (RequestKey, Reservation) {
         let (requester, provider) = (NodeId::from_bytes([requester; 16]), Some(NodeId::from_bytes([99; 16])));

@@ -10,17 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_wire::messages::{FlowMessage, Message, SealedKeys};
+use roost_wire::{Channel, ConnectionId, NodeId, RequestId, Service, Time};
 
 use crate::hub::core::HubCore;
 use crate::hub::remotes::PUBLICATION;
 use crate::hub::requests::{RequestKey, Requests, RoutedRequest};
 use crate::hub::route::HOPS;
 use crate::hub::{HubLimit, Sender};
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::machine::{Channel, Traffic};
-use crate::service::Service;
-use crate::time::Time;
-use crate::wire::{FlowMessage, Message, SealedKeys};
+use crate::machine::Traffic;
 
 /// The most of which something is kept, from each remote one. One more takes the place of one of which no
 /// copy is granted here, or is not kept.
@@ -195,7 +193,7 @@ impl HubCore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::NodeId;
+    use roost_wire::ids::NodeId;
 
     fn stream(number: u32) -> (Service, NodeId) {
         let mut bytes = [0; 16];

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_wire::{NodeId, Time};
+
 use super::{CopyReceiver, MAX_RECEIVERS};
-use crate::ids::NodeId;
-use crate::time::Time;
 
 /// The most copies that one node is sent, with those that it was granted: a room of 64 members with
 /// four streams each.
@@ -53,7 +53,7 @@ impl SubscriberCopies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::Service;
+    use roost_wire::service::Service;
 
     #[test]
     fn copies_bounded_and_dropped_when_unsent() {

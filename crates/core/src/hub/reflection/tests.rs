@@ -8,19 +8,20 @@ mod spilling;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::*;
-use crate::block::BlockService;
-use crate::grid::Cell;
-use crate::hub::testing::{Bench, HERE, carried, copies, decline, forwarded, node, record, refused, request};
-use crate::hub::{HubCommand, HubConfig, HubKind, HubLimit};
-use crate::ids::{ConnectionId, RequestId};
-use crate::machine::Input;
-use crate::reflection::DownstreamKind;
-use crate::service::Role;
-use crate::wire::{
+use roost_wire::block::BlockService;
+use roost_wire::messages::{
     Decline, HierarchyMessage, Message, ProbeMessage, RegistrationMessage, ReplicationMessage, Request, RequestMessage,
     RequestMode, Route, RouteDirection, Summary,
 };
+use roost_wire::reflection::DownstreamKind;
+use roost_wire::{Cell, ConnectionId, RequestId, Role};
+
+use super::*;
+use crate::hub::testing::{
+    Bench, EditRequest, HERE, carried, copies, decline, forwarded, node, record, refused, request,
+};
+use crate::hub::{HubCommand, HubConfig, HubKind, HubLimit};
+use crate::machine::Input;
 
 /// What a copy takes of a stream that is not measured: 700 kbit/s, sealed.
 const VIDEO_KBPS: u32 = 725;
@@ -145,7 +146,7 @@ fn only_requesting_host_starts_with_offer() {
         let version = crate::hub::testing::version(2);
         bench.say(
             requester,
-            &Message::Registration(RegistrationMessage::Publish(crate::record::Record {
+            &Message::Registration(RegistrationMessage::Publish(roost_wire::record::Record {
                 addresses,
                 version,
                 ..record(2)
@@ -272,10 +273,10 @@ fn full_provider_preferred_for_copy() {
     let mut bench = bench();
     bench.up(100, Role::SuperNode);
     let (provider, requester) = (bench.up(1, Role::Node), bench.requester(2));
-    let capacity = crate::record::Capacity { streams: 0, uplink_kbps: 0 };
+    let capacity = roost_wire::record::Capacity { streams: 0, uplink_kbps: 0 };
     bench.say(
         provider,
-        &Message::Registration(RegistrationMessage::Publish(crate::record::Record { capacity, ..record(1) })),
+        &Message::Registration(RegistrationMessage::Publish(roost_wire::record::Record { capacity, ..record(1) })),
     );
     assert_eq!(forwarded(&bench.ask(requester, subscribe(1))).0, provider);
 }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use roost_wire::{Service, Time};
+
 use crate::flow::{MAX_KEPT_BYTES, WINDOW_BYTES};
-use crate::service::Service;
-use crate::time::Time;
 
 /// So many times as much as an honest provider sends beyond the reports may wait at the hub: after a
 /// silence it sends again what may be lost.

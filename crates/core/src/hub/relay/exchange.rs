@@ -1,17 +1,16 @@
-//! Limits of what two nodes have under way to one another [through](crate::wire::RequestMessage::Tunneled) the
+//! Limits of what two nodes have under way to one another [through](roost_wire::messages::RequestMessage::Tunneled) the
 //! hub. Both send files and answer, so both have an account. What one says shows that it has read what
 //! came before, and gives the other one credit back.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use roost_wire::messages::{FlowMessage, MAX_OBJECT_NAME_BYTES, Message, RequestMessage};
+use roost_wire::{RequestId, Time};
 
 use super::table::Side;
 use crate::flow::{INLINE_BYTES, WINDOW_BYTES};
-use crate::ids::RequestId;
 use crate::node::MAX_RECEPTIONS_FROM_ONE;
-use crate::time::Time;
-use crate::wire::{FlowMessage, MAX_OBJECT_NAME_BYTES, Message, RequestMessage};
 
 /// The most that a side may be ahead: as many files as one node may send to another at once, each a
 /// window and what is sent again after a silence. It is less than what may wait in a connection.

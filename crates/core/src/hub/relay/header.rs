@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
+use roost_wire::RequestId;
+use roost_wire::messages::MAX_MESSAGE_BYTES;
 
 use super::table::Side;
-use crate::ids::RequestId;
-use crate::wire::MAX_MESSAGE_BYTES;
 
 /// What a data message says of itself before its payload.
 pub(super) struct Header {

@@ -22,13 +22,10 @@ use self::table::{Relay, RelayVerdict, Side};
 pub(super) use self::table::{RelayNotice, Relays};
 use super::requests::RequestKey;
 use super::{HubEvent, HubLimit, MAX_PER_WAKE, Sender};
-use crate::address::SchemeSet;
-use crate::delivery::DeliveryPreferences;
 use crate::hub::core::HubCore;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::machine::{Channel, Traffic, Transmit};
-use crate::service::Service;
-use crate::wire::{FlowMessage, Message, Reason};
+use crate::machine::{Traffic, Transmit};
+use roost_wire::messages::{FlowMessage, Message, Reason};
+use roost_wire::{Channel, ConnectionId, DeliveryPreferences, NodeId, RequestId, SchemeSet, Service};
 
 /// How long a flow may be silent before it is forgotten. Receivers report
 /// every second, and a provider may take a request's deadline to accept.

@@ -3,17 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use roost_wire::messages::{Accept, FlowDescription, FlowMessage, Message};
+use roost_wire::{Channel, ConnectionId, Delivery, DeliveryPreferences, NodeId, RequestId, Service, Time};
+
 use super::IDLE;
 use super::credit::Credit;
 use super::exchange::DuplexCredit;
 use super::header::kind;
-use crate::delivery::{Delivery, DeliveryPreferences};
 use crate::hub::requests::RequestKey;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::machine::Channel;
-use crate::service::Service;
-use crate::time::Time;
-use crate::wire::{Accept, FlowDescription, FlowMessage, Message};
 
 /// Flows through the hub.
 #[derive(Debug, Default)]

@@ -1,15 +1,16 @@
 //! What is relayed, and what becomes of it.
 
+use roost_wire::messages::{
+    Accept, Chunk, Datagram, FlowDescription, ProbeMessage, Push, RegistrationMessage, Report, Request, RequestMessage,
+    RequestMode,
+};
+use roost_wire::{Address, Nonce, Role, Scheme, SchemeSet};
+
 use super::*;
-use crate::address::{Address, Scheme, SchemeSet};
 use crate::flow::{CHUNK_BYTES, INLINE_BYTES};
-use crate::hub::testing::{Bench, address, decline, forwarded, node, refused, request};
+use crate::hub::testing::{Bench, EditRequest, address, decline, forwarded, node, refused, request};
 use crate::hub::{HubConfig, HubKind};
-use crate::ids::Nonce;
 use crate::machine::Input;
-use crate::service::Role;
-use crate::wire::{Accept, Chunk, Datagram, FlowDescription, Push, Report, Request, RequestMode};
-use crate::wire::{ProbeMessage, RegistrationMessage, RequestMessage};
 
 const PAYLOAD: Bytes = Bytes::from_static(&[7; 300]);
 
@@ -164,7 +165,7 @@ fn requested_transport_applies_to_both_sides() {
     let (dial, addresses) = bench.dialled.pop().unwrap();
     assert_eq!(addresses, [tcp(1)]);
     let connection = ConnectionId(99);
-    let peer = crate::machine::RemoteIdentity { node: node(1), role: Role::Node, name: String::new() };
+    let peer = roost_wire::RemoteIdentity { node: node(1), role: Role::Node, name: String::new() };
     let (dial, rtt) = (Some(dial), Duration::ZERO);
     let sent = bench.input(Input::ConnectionUp { connection, dial, remote: peer, address: tcp(1), rtt });
     assert_eq!(forwarded(&sent).0, connection);

@@ -1,18 +1,16 @@
 //! Tests of a standby.
 
-use crate::hub::HubEvent;
-use crate::wire::{HierarchyMessage, ProbeMessage, RequestMessage};
 use bytes::Bytes;
+use roost_wire::messages::{
+    HierarchyMessage, ProbeMessage, Reason, RegistrationMessage, Renew, ReplicaCapacity, ReplicaUpdate, RequestMessage,
+    RequestMode,
+};
+use roost_wire::{Capacity, ConnectionId, Role, Scope};
 
 use super::*;
-use crate::hub::testing::{Bench, copies, forwarded, node, record, refused, request, version};
+use crate::hub::HubEvent;
+use crate::hub::testing::{Bench, EditRequest, copies, forwarded, node, record, refused, request, version};
 use crate::hub::{HubConfig, HubKind};
-use crate::ids::ConnectionId;
-use crate::record::Capacity;
-use crate::scope::Scope;
-use crate::service::Role;
-use crate::wire::RegistrationMessage;
-use crate::wire::{Reason, Renew, ReplicaCapacity, ReplicaUpdate, RequestMode};
 
 const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
 

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{
+    Accept, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request, RequestMessage,
+    RouteDirection,
+};
+use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RequestId};
+
 use super::RETRY_AFTER;
 use super::routed_request::{RequestStage, RequestTarget};
 use super::table::RequestKey;
 use crate::address_filter;
-use crate::delivery::Delivery;
 use crate::hub::core::HubCore;
 use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
 use crate::hub::{HubLimit, Sender};
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::machine::{Channel, Traffic, Transmit};
-use crate::wire::{
-    Accept, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request, RequestMessage,
-    RouteDirection,
-};
+use crate::machine::{Traffic, Transmit};
 
 /// When to ask again for a copy for which there was no room: subscribers come
 /// and go in seconds, not at once.

@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
+use roost_wire::block::BlockService;
+use roost_wire::messages::{Candidate, Coverage, Reason, RouteDirection};
+use roost_wire::{Area, NodeId, Scope};
+
 use super::super::hub_lookup::Waiter;
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
-use crate::block::BlockService;
 use crate::directory::{DirectoryQuery, Rank};
-use crate::grid::Area;
 use crate::hub::core::HubCore;
 use crate::hub::requests::{RequestEffect, RequestTurn, Requests, WantedLookup};
 use crate::hub::route::RoutePlan;
-use crate::ids::NodeId;
-use crate::scope::Scope;
-use crate::wire::{Candidate, Coverage, Reason, RouteDirection};
 
 impl Requests {
     /// In one cell the hub tries its own providers, then the other hubs one

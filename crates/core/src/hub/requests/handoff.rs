@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{
+    HopAction, HubHop, Message, ProbeMessage, Reason, Request, RequestMessage, Route, RouteDirection,
+};
+use roost_wire::{Address, Channel, ConnectionId, NodeId, RequestId, SchemeSet, Service, Time};
+
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
-use crate::address::{Address, SchemeSet};
 use crate::hub::core::HubCore;
 use crate::hub::dialable::DialAttempt;
 use crate::hub::hub_lookup::ASKS;
@@ -12,11 +16,7 @@ use crate::hub::registry::Registry;
 use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
 use crate::hub::route::HOPS;
 use crate::hub::{RequestOutcome, Sender};
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::machine::{Channel, Traffic};
-use crate::service::Service;
-use crate::time::Time;
-use crate::wire::{HopAction, HubHop, Message, ProbeMessage, Reason, Request, RequestMessage, Route, RouteDirection};
+use crate::machine::Traffic;
 
 /// The least time between two repetitions that go on to another hub. The
 /// requester, who knows the way to its home only, repeats more often than a

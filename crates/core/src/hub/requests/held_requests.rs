@@ -5,6 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_wire::messages::{Message, Reason, RequestMessage};
+use roost_wire::{NodeId, Scope, Time};
+
 use super::routed_request::{RequestStage, RoutedRequest};
 use super::table::RequestKey;
 use crate::directory::DirectoryQuery;
@@ -12,10 +15,6 @@ use crate::hub::MAX_PER_WAKE;
 use crate::hub::core::HubCore;
 use crate::hub::records::Records;
 use crate::hub::requests::{RequestTurn, Requests};
-use crate::ids::NodeId;
-use crate::scope::Scope;
-use crate::time::Time;
-use crate::wire::{Message, Reason, RequestMessage};
 
 /// Longest time that a request is held after it came.
 const GRACE: Duration = Duration::from_secs(2);

@@ -1,19 +1,18 @@
 //! Requests that other hubs pass on, and hubs that go.
 
+use roost_wire::messages::{Decline, HubHop, Message, Reason, RequestMessage, RouteDirection};
+use roost_wire::{Area, NodeId, RequestId, Scope};
+
 use super::DEFAULT_CONSIDERED;
 use super::handoff::REPEAT_PAUSE;
 use super::routed_request::{PassedRequest, RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
 use crate::directory::{DirectoryEntry, DirectoryQuery, SearchPurpose};
-use crate::grid::Area;
 use crate::hub::Sender;
 use crate::hub::core::HubCore;
 use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::route::RoutePlan;
 use crate::hub::tree::Relation;
-use crate::ids::{NodeId, RequestId};
-use crate::scope::Scope;
-use crate::wire::{Decline, HubHop, Message, Reason, RequestMessage, RouteDirection};
 
 impl Requests {
     /// Another hub passes a request on to this one.

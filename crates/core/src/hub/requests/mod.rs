@@ -18,14 +18,16 @@ mod trace;
 #[cfg(test)]
 mod views;
 
-use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
+use roost_wire::messages::{Reason, Request, RequestMode};
+use roost_wire::random::RootSecret;
+use roost_wire::{Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service};
+
 use super::{HubKind, HubLimit, MAX_PER_WAKE, Sender};
-use crate::address::SchemeSet;
 use crate::directory::{DirectoryQuery, Hit};
-use crate::grid::Cell;
 use crate::hub::core::HubCore;
 use crate::hub::hub_lookup::Waiter;
 use crate::hub::members::{MemberView, Members};
@@ -36,10 +38,6 @@ use crate::hub::relay::{RelayNotice, Relays};
 use crate::hub::route::RoutePlan;
 use crate::hub::summaries::{BlockIndex, Summaries};
 use crate::hub::timers::HubTimer;
-use crate::ids::{ConnectionId, NodeId, Nonce};
-use crate::random::RootSecret;
-use crate::service::Service;
-use crate::wire::{Reason, Request, RequestMode};
 use routed_request::RequestStage;
 pub(super) use routed_request::{PassedRequest, RequestTarget, RoutedRequest};
 pub(super) use table::{RequestKey, RequestTable};

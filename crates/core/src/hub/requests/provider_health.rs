@@ -6,13 +6,14 @@
 //! Of a request that is answered directly a hub hears trouble only. So one that
 //! was handed on, and of which nothing was heard until its deadline, was served.
 
+use roost_wire::messages::Reason;
+
 use super::routed_request::{RequestStage, RequestTarget};
 use super::table::RequestKey;
 use crate::hub::Sender;
 use crate::hub::core::HubCore;
 use crate::hub::registry::Registry;
 use crate::hub::requests::{RequestEffect, Requests};
-use crate::wire::Reason;
 
 impl Requests {
     /// The provider has said something about a request: so fast does it answer.

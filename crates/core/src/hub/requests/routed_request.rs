@@ -3,14 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::address::{Address, SchemeSet};
-use crate::grid::{Area, Cell};
+use roost_wire::messages::{CopyTarget, HubHop, Reason, Request, RequestMode, RequestSpec, Route, RouteDirection};
+use roost_wire::{Address, Area, Cell, ConnectionId, NodeId, Nonce, RequestId, SchemeSet, Time};
+
 use crate::hub::Sender;
 use crate::hub::reflection::{Granted, Overflow};
 use crate::hub::route::{HOPS, RoutePlan};
-use crate::ids::{ConnectionId, NodeId, Nonce, RequestId};
-use crate::time::Time;
-use crate::wire::{CopyTarget, HubHop, Reason, Request, RequestMode, RequestSpec, Route, RouteDirection};
 
 /// The longest that a request is remembered, whatever its deadline.
 const MAX_DEADLINE: Duration = Duration::from_secs(120);

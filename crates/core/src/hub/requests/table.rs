@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use roost_wire::messages::CopyTarget;
+use roost_wire::{NodeId, RequestId, StreamTag, Time};
+
 use super::held_requests::HoldableQueries;
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use crate::hub::reflection::{Granted, Overflow};
-use crate::ids::{NodeId, RequestId};
-use crate::reflection::StreamTag;
-use crate::time::Time;
-use crate::wire::CopyTarget;
 
 /// How many requests are looked at to find one that may be forgotten.
 const MAX_LOOKED_AT: usize = 256;

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use crate::grid::{Area, Cell};
-use crate::hub::testing::{Bench, address, carried, copies, decline, forwarded, node, record, refused, request};
-use crate::hub::{HubConfig, HubKind};
-use crate::ids::{ConnectionId, RequestId};
-use crate::random::SplitMix64;
-use crate::record::Record;
-use crate::service::{Role, Service};
-use crate::wire::{
+use roost_wire::messages::{
     Decline, Hop, HopAction, HopReport, Message, ProbeMessage, ProviderAddress, Reason, RegistrationMessage,
     ReplicationMessage, Request, RequestMessage, RequestMode, Route,
 };
+use roost_wire::random::SplitMix64;
+use roost_wire::{Area, Cell, ConnectionId, Record, RequestId, Role, Service};
+
+use crate::hub::testing::{
+    Bench, EditRequest, address, carried, copies, decline, forwarded, node, record, refused, request,
+};
+use crate::hub::{HubConfig, HubKind};
 
 #[test]
 fn request_carries_reply_address() {
@@ -139,7 +139,7 @@ fn young_hub_holds_unmatched_request() {
 fn equal_providers_alternate_before_full_ones() {
     let mut bench = Bench::new();
     let (a, b, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
-    let full = Record { capacity: crate::record::Capacity { streams: 0, uplink_kbps: 0 }, ..record(4) };
+    let full = Record { capacity: roost_wire::record::Capacity { streams: 0, uplink_kbps: 0 }, ..record(4) };
     let c = bench.up(4, Role::Node);
     bench.say(c, &Message::Registration(RegistrationMessage::Publish(full)));
     let connections: Vec<ConnectionId> =

@@ -1,17 +1,17 @@
 //! Telling who traces a request what becomes of it here, and passing on what
 //! becomes of it further on.
 
+use roost_wire::messages::{
+    Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Reason, Request, RequestMessage,
+};
+use roost_wire::{Channel, ConnectionId, NodeId, Role};
+
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
 use crate::hub::Sender;
 use crate::hub::core::HubCore;
 use crate::hub::requests::Requests;
-use crate::ids::{ConnectionId, NodeId};
-use crate::machine::{Channel, Traffic};
-use crate::service::Role;
-use crate::wire::{
-    Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Reason, Request, RequestMessage,
-};
+use crate::machine::Traffic;
 
 /// The most reports on one request that a hub makes or passes on.
 const MAX_REPORTS: u8 = 32;

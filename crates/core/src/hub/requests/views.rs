@@ -4,18 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
-
-use crate::directory::LONGEST_HOLD;
-use crate::grid::{Area, Cell};
-use crate::hub::testing::{Bench, copies, decline, node, record, request};
-use crate::ids::{ConnectionId, NodeId};
-use crate::record::{Capacity, Record};
-use crate::service::{Role, Service};
-use crate::time::Time;
-use crate::wire::{
+use roost_wire::messages::{
     Hop, HopAction, HopReport, MAX_TRACED_HOPS, Message, ProbeMessage, Reason, RegistrationMessage, Renew,
     ReplicationMessage, Request, RequestMessage, RequestMode,
 };
+use roost_wire::{Area, Capacity, Cell, ConnectionId, NodeId, Record, Role, Service, Time};
+
+use crate::directory::LONGEST_HOLD;
+use crate::hub::testing::{Bench, EditRequest, copies, decline, node, record, request};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -5,15 +5,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use roost_wire::messages::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster, RouteDirection};
+use roost_wire::{Channel, NodeId, Role, RoomId};
+
 use super::core::HubCore;
 use super::remotes::ROOM_UPDATE_COST;
 use super::tree::Relation;
 use super::{HubLimit, Sender, route};
-use crate::ids::NodeId;
-use crate::machine::{Channel, Traffic};
-use crate::room::RoomId;
-use crate::service::Role;
-use crate::wire::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster, RouteDirection};
+use crate::machine::Traffic;
 pub(super) use table::RoomDirectory;
 use table::{GRACE, JoinRefusal, LEASE, MembershipState, RoomEntry, SETTLE};
 

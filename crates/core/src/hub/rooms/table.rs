@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::ids::NodeId;
-use crate::room::{MAX_MEMBERS, RoomId, RoomMember};
-use crate::time::Time;
+use roost_wire::room::{MAX_MEMBERS, RoomMember};
+use roost_wire::{NodeId, RoomId, Time};
 
 /// How long a member counts as in without a word: three of its words.
 pub(super) const LEASE: Duration = Duration::from_secs(60);

@@ -1,12 +1,11 @@
+use roost_wire::messages::HierarchyMessage;
+use roost_wire::room::{MAX_MEMBERS, RoomMember};
+use roost_wire::{Cell, ConnectionId, ServiceSet};
+
 use super::super::testing::{Bench, HERE, address, node};
 use super::super::{HubConfig, HubKind};
 use super::table::{MAX_ROOMS, MAX_ROOMS_EACH, PACE, PACE_EACH};
 use super::*;
-use crate::grid::Cell;
-use crate::ids::ConnectionId;
-use crate::room::{MAX_MEMBERS, RoomMember};
-use crate::service::ServiceSet;
-use crate::wire::HierarchyMessage;
 
 const ROOM: RoomId = RoomId(7);
 

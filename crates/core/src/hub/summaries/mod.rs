@@ -13,18 +13,16 @@ mod upward;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use roost_wire::block::{Block, BlockService};
+use roost_wire::messages::{RouteDirection, Summary};
+use roost_wire::{Area, Cell, NodeId, Service, Time};
+
 use super::tree::Relation;
 use super::{HubLimit, Sender};
-use crate::block::{Block, BlockService};
 use crate::directory::PreviousEntry;
-use crate::grid::{Area, Cell};
 use crate::hub::core::HubCore;
 use crate::hub::records::Records;
 use crate::hub::route::RoutePlan;
-use crate::ids::NodeId;
-use crate::service::Service;
-use crate::time::Time;
-use crate::wire::{RouteDirection, Summary};
 use negatives::Negatives;
 use upward::Outbox;
 

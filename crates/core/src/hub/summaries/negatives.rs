@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::block::BlockService;
-use crate::grid::Cell;
-use crate::time::Time;
+use roost_wire::block::BlockService;
+use roost_wire::{Cell, Time};
 
 /// How long "there is none" is believed.
 const LIFE: Duration = Duration::from_secs(1);
@@ -55,7 +54,7 @@ impl Negatives {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::Service;
+    use roost_wire::service::Service;
 
     fn track(x: i32) -> (BlockService, Cell) {
         let cell = Cell::new(x, 0);

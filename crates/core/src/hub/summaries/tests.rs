@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::{
+    HierarchyMessage, Message, ProbeMessage, RegistrationMessage, Request, RequestMessage, RequestMode, Route,
+};
+use roost_wire::{ConnectionId, Record, Role, ServiceSet};
+
 use super::*;
 use crate::hub::testing::{Bench, HERE, address, node, record, request, version};
 use crate::hub::{HubConfig, HubKind};
-use crate::ids::ConnectionId;
 use crate::machine::Machine;
-use crate::record::Record;
-use crate::service::{Role, ServiceSet};
-use crate::wire::{
-    HierarchyMessage, Message, ProbeMessage, RegistrationMessage, Request, RequestMessage, RequestMode, Route,
-};
 
 const NEXT: Cell = Cell::new(28, 92);
 const FAR: Cell = Cell::new(280, 92);

@@ -4,16 +4,16 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use roost_wire::block::BlockService;
+use roost_wire::messages::{HierarchyMessage, MAX_SUMMARY_BLOCKS, Message, Summary};
+use roost_wire::{Channel, NodeId, Time};
+
 use super::super::HubKind;
 use super::super::route::owners;
 use super::super::tree::Relation;
-use crate::block::BlockService;
 use crate::hub::core::HubCore;
 use crate::hub::summaries::Summaries;
-use crate::ids::NodeId;
-use crate::machine::{Channel, Traffic};
-use crate::time::Time;
-use crate::wire::{HierarchyMessage, MAX_SUMMARY_BLOCKS, Message, Summary};
+use crate::machine::Traffic;
 
 /// The least time between two summaries to the same hub. The first news goes
 /// at once, what follows it closely goes together.

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 
+use roost_wire::block::{Block, BlockService};
+use roost_wire::messages::{Candidate, DirectoryMessage, Message, RouteDirection, Watch, WatchChange};
+use roost_wire::{NodeId, RequestId};
+
 use super::ActiveWatch;
-use crate::block::{Block, BlockService};
 use crate::hub::Sender;
 use crate::hub::core::HubCore;
 use crate::hub::summaries::BlockIndex;
 use crate::hub::tree::Relation;
 use crate::hub::watches::WatchTable;
-use crate::ids::{NodeId, RequestId};
-use crate::wire::{Candidate, DirectoryMessage, Message, RouteDirection, Watch, WatchChange};
 
 /// When a watch that was refused is offered again.
 const OFFER_AGAIN: Duration = Duration::from_secs(30);

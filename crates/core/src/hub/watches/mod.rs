@@ -16,25 +16,21 @@ mod tests;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use roost_wire::messages::{
+    Candidate, Coverage, Decline, DirectoryMessage, MAX_CANDIDATES, Message, Reason, RequestMessage, RouteDirection,
+    Watch, WatchChange,
+};
+use roost_wire::{Area, Cell, Channel, ConnectionId, NodeId, RequestId, SchemeSet, ServiceSet, Time, Version};
+
 use super::remotes::WATCH;
 use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{HubLimit, Sender};
-use crate::address::SchemeSet;
 use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
-use crate::grid::{Area, Cell};
 use crate::hub::core::HubCore;
 use crate::hub::records::Records;
 use crate::hub::summaries::BlockIndex;
-use crate::ids::{ConnectionId, NodeId, RequestId};
-use crate::machine::{Channel, Traffic};
-use crate::record::Version;
-use crate::service::ServiceSet;
-use crate::time::Time;
-use crate::wire::{
-    Candidate, Coverage, Decline, DirectoryMessage, MAX_CANDIDATES, Message, Reason, RequestMessage, RouteDirection,
-    Watch, WatchChange,
-};
+use crate::machine::Traffic;
 
 /// The most nodes that one watch follows. More than that is no list for people.
 const MAX_FOLLOWED: usize = 1_024;

@@ -1,13 +1,12 @@
 //! What watchers hear, and when.
 
-use crate::wire::{ProbeMessage, RegistrationMessage, ReplicationMessage};
 use std::time::Duration;
+
+use roost_wire::messages::{Coverage, ProbeMessage, RegistrationMessage, ReplicationMessage};
+use roost_wire::{Record, Role};
 
 use super::*;
 use crate::hub::testing::{Bench, HERE, node, record, refused, version};
-use crate::record::Record;
-use crate::service::Role;
-use crate::wire::Coverage;
 
 const SECOND: Duration = Duration::from_secs(1);
 

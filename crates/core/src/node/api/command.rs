@@ -6,14 +6,10 @@ use bytes::Bytes;
 
 #[cfg(doc)]
 use super::{NodeConfig, NodeEvent};
-use crate::address::Address;
-use crate::grid::{Area, Cell};
-use crate::ids::{NodeId, RequestId};
-use crate::node_selector::NodeSelector;
-use crate::reflection::{Epoch, EpochSecret, StreamId};
-use crate::room::RoomId;
-use crate::service::{Service, ServiceSet};
-use crate::wire::{ProvisionalAccept, PushState, ServiceRequest};
+use roost_wire::messages::{ProvisionalAccept, PushState, ServiceRequest};
+use roost_wire::{
+    Address, Area, Cell, Epoch, EpochSecret, NodeId, NodeSelector, RequestId, RoomId, Service, ServiceSet, StreamId,
+};
 
 /// The owner's number for something that it asked for. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,11 +38,11 @@ pub enum NodeCommand {
     Request {
         ticket: Ticket,
         /// The wish. [`ServiceRequest::provider`] is for the caller to resolve, and
-        /// [`RequestMode::Lookup`](crate::wire::RequestMode::Lookup) is declined here.
+        /// [`RequestMode::Lookup`](roost_wire::messages::RequestMode::Lookup) is declined here.
         request: ServiceRequest,
         /// The provider to ask without a hub; `None` leaves the choice to the hub. It goes with
-        /// [`RequestMode::Forward`](crate::wire::RequestMode::Forward) only, and not in the
-        /// client/server baseline. With [`ReflectionPolicy::Always`](crate::wire::ReflectionPolicy::Always)
+        /// [`RequestMode::Forward`](roost_wire::messages::RequestMode::Forward) only, and not in the
+        /// client/server baseline. With [`ReflectionPolicy::Always`](roost_wire::messages::ReflectionPolicy::Always)
         /// the hub is asked for this provider's stream, which it searches in the request's area.
         provider: Option<Provider>,
     },
@@ -58,7 +54,7 @@ pub enum NodeCommand {
         /// A service that it offers and where, by which hubs find it should it not be reached;
         /// `None` if no hub knows it.
         published_service: Option<(Service, Cell)>,
-        /// What to call it, at most [`MAX_OBJECT_NAME_BYTES`](crate::wire::MAX_OBJECT_NAME_BYTES).
+        /// What to call it, at most [`MAX_OBJECT_NAME_BYTES`](roost_wire::messages::MAX_OBJECT_NAME_BYTES).
         name: String,
         /// Its size, bytes.
         length: u64,
@@ -146,7 +142,7 @@ pub enum NodeCommand {
     /// hub. It is left with the hubs that send the stream on.
     Sealed {
         session: SessionId,
-        /// At most [`MAX_SEALED_BYTES`](crate::wire::MAX_SEALED_BYTES); more is not left.
+        /// At most [`MAX_SEALED_BYTES`](roost_wire::messages::MAX_SEALED_BYTES); more is not left.
         sealed: Bytes,
     },
     /// What was to be opened, see [`NodeEvent::Unseal`].
@@ -208,7 +204,7 @@ pub enum SourceOutput {
         /// What opens that.
         secret: EpochSecret,
     },
-    /// One object, here and whole; at most [`crate::flow::MAX_HELD_BYTES`].
+    /// One object, here and whole; at most [`roost_wire::object::MAX_HELD_BYTES`].
     Object {
         /// The object.
         bytes: Bytes,

@@ -5,12 +5,8 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::address::Address;
-use crate::delivery::DeliveryClasses;
-use crate::grid::Cell;
-use crate::ids::NodeId;
-use crate::random::RootSecret;
-use crate::service::{Role, ServiceSet};
+use roost_wire::random::RootSecret;
+use roost_wire::{Address, Cell, DeliveryClasses, NodeId, Role, ServiceSet};
 
 /// Who a node is and what it does.
 #[derive(Clone, Debug)]

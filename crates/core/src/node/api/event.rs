@@ -8,17 +8,13 @@ use bytes::Bytes;
 #[cfg(doc)]
 use super::NodeCommand;
 use super::{SessionId, Ticket};
-use crate::address::{Address, Scheme};
-use crate::grid::Cell;
-use crate::ids::{NodeId, RequestId};
-use crate::machine::RemoteIdentity as Remote;
-use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
-use crate::room::RoomMember;
-use crate::service::Service;
-use crate::wire::{
+use roost_wire::RemoteIdentity as Remote;
+use roost_wire::messages::{
     FlowDescription, Hop, LookupResult, ProtocolVersion, ProvisionalAccept, Push, PushState, Reason, ServiceRequest,
     WatchChange,
 };
+use roost_wire::room::RoomMember;
+use roost_wire::{Address, Cell, Epoch, EpochSecret, NodeId, RequestId, Scheme, Service, StreamId, StreamTag};
 
 /// What a node tells its owner.
 #[derive(Clone, Debug)]
@@ -183,7 +179,7 @@ pub enum NodeEvent {
     },
     /// A node offers an object. To be answered by [`NodeCommand::PushEnded`], in the
     /// end; to have it, it is to be requested of that node with
-    /// [`ServiceRequest::pushed`](crate::wire::ServiceRequest::pushed).
+    /// [`ServiceRequest::pushed`](roost_wire::messages::ServiceRequest::pushed).
     PushOffered { from: NodeId, push: Push },
     /// An object that a node offered is not to be taken after all: the node has not sent it, and
     /// others wait. It may be offered again.
@@ -201,7 +197,7 @@ pub enum NodeEvent {
     /// there already.
     Changed { ticket: Ticket, change: WatchChange },
     /// Who else is in a room, all of them. To have a member's stream it is to be requested
-    /// with [`ReflectionPolicy::Always`](crate::wire::ReflectionPolicy::Always), the member named as its
+    /// with [`ReflectionPolicy::Always`](roost_wire::messages::ReflectionPolicy::Always), the member named as its
     /// provider and its cell as the area.
     Roster { ticket: Ticket, members: Vec<RoomMember> },
     /// A remote has answered.
@@ -273,7 +269,7 @@ pub struct RequestSummary {
     pub packets: u64,
     /// Datagrams that never came.
     pub lost: u64,
-    /// Datagrams of a stream to steer by ([`Profile::Piloting`](crate::Profile::Piloting))
+    /// Datagrams of a stream to steer by ([`Profile::Piloting`](roost_wire::Profile::Piloting))
     /// that were not there in time, whether they came afterwards or never; dropped.
     pub late: u64,
     /// Datagrams that came after one with a greater number; delivered nevertheless.

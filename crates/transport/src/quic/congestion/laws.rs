@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use roost_core::random::SplitMix64;
+use roost_wire::Congestion;
+use roost_wire::random::SplitMix64;
 
 use super::rate::RateController;
 use super::udt::{Udt, increase};
 use super::{INITIAL_WINDOW, controller};
-use roost_core::Congestion;
 
 const MTU: u16 = 1500;
 const RTT: Duration = Duration::from_millis(50);

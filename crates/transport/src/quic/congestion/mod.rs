@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use quinn::congestion::{BbrConfig, Controller, ControllerFactory, CubicConfig};
-use roost_core::Congestion;
+use roost_wire::Congestion;
 
 use rate::RateController;
 use udt::Udt;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use quinn::congestion::Controller;
 use quinn_proto::RttEstimator;
-use roost_core::random::SplitMix64;
+use roost_wire::random::SplitMix64;
 
 /// The interval of control, in which the rate grows once.
 const SYN: Duration = Duration::from_millis(10);

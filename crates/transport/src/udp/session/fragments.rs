@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_core::wire::MAX_MESSAGE_BYTES;
+use roost_wire::messages::MAX_MESSAGE_BYTES;
 
 use super::packet::{MessagePart, PacketViolation};
 

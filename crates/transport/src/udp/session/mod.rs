@@ -15,7 +15,7 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_core::Delivery;
+use roost_wire::Delivery;
 
 use fragments::Fragments;
 #[cfg(feature = "simulated")]

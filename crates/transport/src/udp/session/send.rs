@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_core::{Channel, Delivery};
+use roost_wire::{Channel, Delivery};
 
 use super::packet::{self, Ack, MessagePart};
 use super::recovery::{Pacer, Rtt, Window};

@@ -328,11 +328,11 @@ fn datagrams_of_every_size_come_whole() {
 
 #[test]
 fn video_datagram_fits_one_packet() {
-    use roost_core::service::{FlowKind, Service};
-    use roost_core::wire::{Datagram, FlowMessage, Message};
+    use roost_wire::messages::{Datagram, FlowMessage, Message};
+    use roost_wire::service::{FlowKind, Service};
     let FlowKind::Stream { packet_bytes, .. } = Service::Video.flow_kind() else { panic!("video is a stream") };
     let payload = Bytes::from(vec![0x47; packet_bytes as usize]);
-    let (id, sequence, sent_us) = (roost_core::RequestId(u32::MAX), u64::from(u32::MAX), u64::MAX);
+    let (id, sequence, sent_us) = (roost_wire::RequestId(u32::MAX), u64::from(u32::MAX), u64::MAX);
     let datagram = FlowMessage::Datagram(Datagram { id, sequence, sent_us, payload });
     let message = Message::Flow(datagram).encode();
     let (mut from, mut packets, mut scratch) = (Session::new(PACKET, QUEUE, DELAY), 0, Vec::new());

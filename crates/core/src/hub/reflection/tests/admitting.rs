@@ -1,7 +1,8 @@
 //! Whether there is room for one more copy, and for whom.
 
+use roost_wire::messages::FlowMessage;
+
 use super::*;
-use crate::wire::FlowMessage;
 
 #[test]
 fn full_uplink_refuses_new_copies_only() {

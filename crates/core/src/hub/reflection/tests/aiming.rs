@@ -1,11 +1,10 @@
 //! At whom one can have a super node aim a copy.
 
+use roost_wire::{Address, Record, Scheme, ServiceSet};
+
 use super::*;
-use crate::address::{Address, Scheme};
 use crate::hub::members::tests::announce_at;
 use crate::hub::route::HOPS;
-use crate::record::Record;
-use crate::service::ServiceSet;
 
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 

@@ -1,11 +1,10 @@
 //! What opens streams, sealed: whom the hub believes it of, and to whom it hands it.
 
-use crate::wire::FlowMessage;
 use bytes::Bytes;
+use roost_wire::Channel;
+use roost_wire::messages::{FlowMessage, SealedKeys};
 
 use super::*;
-use crate::machine::Channel;
-use crate::wire::SealedKeys;
 
 fn keys(provider: u8, sealed: &'static [u8]) -> SealedKeys {
     let (service, provider, sealed) = (Service::Video, node(provider), Bytes::from_static(sealed));

@@ -4,14 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::grid::Cell;
+use roost_wire::messages::{HierarchyMessage, Message, ProbeMessage, RegistrationMessage, Renew};
+use roost_wire::random::SplitMix64;
+use roost_wire::{Capacity, Cell, ConnectionId, NodeId, Record, Role, Service, ServiceSet, Version};
+
 use crate::hub::testing::{Bench, address, node, record};
 use crate::hub::{HubConfig, HubKind};
-use crate::ids::{ConnectionId, NodeId};
-use crate::random::SplitMix64;
-use crate::record::{Capacity, Record, Version};
-use crate::service::{Role, Service, ServiceSet};
-use crate::wire::{HierarchyMessage, Message, ProbeMessage, RegistrationMessage, Renew};
 
 pub(super) const HOME: u8 = 200;
 pub(super) const STANDBY: u8 = 201;

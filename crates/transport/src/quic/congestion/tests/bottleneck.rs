@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_core::random::SplitMix64;
-use roost_core::{Channel, Congestion, Delivery, Service};
+use roost_wire::random::SplitMix64;
+use roost_wire::{Channel, Congestion, Delivery, Service};
 
 use crate::quic::simulated::QuicEnd;
 use crate::simulated::{EndEvent, SimulatedEnd};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use roost_core::Congestion;
+use roost_wire::Congestion;
 
 use super::bottleneck::{Outcome, PathProfile, transfer};
 use super::{CLEAN, LOSSY, NEARLY_CLEAN, REGIONAL, SATELLITE, SHARED, seeds};

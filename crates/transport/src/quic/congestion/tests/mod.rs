@@ -7,7 +7,7 @@ mod paced;
 
 use std::time::Duration;
 
-use roost_core::Congestion;
+use roost_wire::Congestion;
 
 use super::INITIAL_WINDOW;
 use crate::multipath::MAX_CHUNK_BYTES;

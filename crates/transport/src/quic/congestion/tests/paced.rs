@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_core::random::SplitMix64;
-use roost_core::{Channel, Congestion, Delivery, DeliveryClass};
+use roost_wire::random::SplitMix64;
+use roost_wire::{Channel, Congestion, Delivery, DeliveryClass};
 
 use super::bottleneck::{BottleneckQueue, PathProfile};
 use crate::quic::simulated::QuicEnd;

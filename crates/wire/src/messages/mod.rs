@@ -37,6 +37,7 @@ pub use flow::{Chunk, Datagram, FlowMessage, Report};
 pub use hierarchy::{HierarchyMessage, HomeChanged, MAX_SUMMARY_BLOCKS, RouteDirection, Summary};
 pub use message::Message;
 pub use multicast::{MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression};
+pub use open::addresses::read as read_addresses;
 pub use permission::Party;
 pub use probe::{Capabilities, Hello, ProbeMessage, ProtocolVersion};
 pub use push::{MAX_OBJECT_NAME_BYTES, Push, PushState};
@@ -50,7 +51,7 @@ pub use request::{Accept, Decline, FlowDescription, HubHop, ProviderAddress, Rea
 pub use room::{JoinRoom, LeaveRoom, RoomMessage, Roster};
 pub use service_request::{
     DEFAULT_TIMEOUT, InvalidRequest, MAX_REQUEST_TIME, MAX_SPEC_BYTES, ReflectionPolicy, RequestMode, RequestSpec,
-    ResumePoint, ServiceRequest,
+    ResumePoint, STALL_TIMEOUT, ServiceRequest,
 };
 pub use trace::{Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS};
 
@@ -70,7 +71,6 @@ pub const PROTOCOL: &str = "roost/2";
 
 /// Why bytes are no message. The sender is at fault; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum WireError {
     /// Of a kind that only later versions know, or about something that only they know.
     #[error("message {0} is of a later version, or about something of one")]

@@ -117,7 +117,7 @@ impl Message {
 
     /// The request that cannot be read because it is about something of a later
     /// version, so that it can be declined.
-    pub(crate) fn unsupported_request_id(bytes: &[u8]) -> Option<RequestId> {
+    pub fn unsupported_request_id(bytes: &[u8]) -> Option<RequestId> {
         let mut decoder = Decoder::new(bytes);
         decoder.array().ok()?;
         let is_request = decoder.u64().ok()? == REQUEST;

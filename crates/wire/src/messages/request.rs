@@ -322,7 +322,6 @@ pub struct ProviderAddress {
 /// Why a request is not served, or a flow ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
-#[non_exhaustive]
 pub enum Reason {
     /// Nobody offers it there.
     #[n(0)]

@@ -5,8 +5,8 @@ use minicbor::{Decode, Encode};
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;
+use crate::messages::open;
 use crate::service::ServiceSet;
-use crate::wire::open;
 
 /// The most addresses one record carries.
 pub const MAX_ADDRESSES: usize = 8;
@@ -35,7 +35,7 @@ impl Version {
 
     /// The version that follows, which others believe if they believe this one. Long before the count
     /// ends a new epoch begins.
-    pub(crate) const fn next(self) -> Self {
+    pub const fn next(self) -> Self {
         if self.sequence < Self::MAX_SEQUENCE / 2 {
             return Self { sequence: self.sequence + 1, ..self };
         }
@@ -43,13 +43,13 @@ impl Version {
     }
 
     /// True if the node that is said to be of this version can go on from it.
-    pub(crate) const fn is_exceedable(self, now: u32) -> bool {
+    pub const fn is_exceedable(self, now: u32) -> bool {
         self.epoch <= now.saturating_add(Self::MAX_AHEAD - Self::MARGIN) && self.sequence <= Self::MAX_SEQUENCE
     }
 
     /// True if another's word that a node is of this version can be true at `now`, in seconds of
     /// the Unix epoch. The node could not exceed a version beyond that.
-    pub(crate) const fn is_plausible(self, now: u32) -> bool {
+    pub const fn is_plausible(self, now: u32) -> bool {
         self.epoch <= now.saturating_add(Self::MAX_AHEAD) && self.sequence <= Self::MAX_SEQUENCE
     }
 }

@@ -42,7 +42,7 @@ pub(super) mod schemes {
 /// A SHA-256 in hexadecimal digits.
 pub(super) mod digest {
     use super::*;
-    use crate::flow::{digest_text, parse_digest};
+    use crate::object::{digest_text, parse_digest};
 
     pub(crate) fn serialize<S: Serializer>(value: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&digest_text(value))

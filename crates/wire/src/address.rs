@@ -10,7 +10,7 @@ use std::str::FromStr;
 use minicbor::{Decode, Encode};
 
 use crate::congestion::Congestion;
-use crate::wire::open::{self, open};
+use crate::messages::open::{self, open};
 
 /// The most hosts one endpoint names: one for each network path.
 pub const MAX_HOSTS: usize = 4;
@@ -294,7 +294,7 @@ impl<'b, C> Decode<'b, C> for Address {
 
 impl Address {
     /// Reads one; `None` if its transport is of a later version.
-    pub(crate) fn read(d: &mut minicbor::Decoder<'_>) -> Result<Option<Self>, minicbor::decode::Error> {
+    pub fn read(d: &mut minicbor::Decoder<'_>) -> Result<Option<Self>, minicbor::decode::Error> {
         let wrong = minicbor::decode::Error::message;
         let len = d.array()?.ok_or_else(|| wrong("an address is an array of definite length"))?;
         if len == 0 {
@@ -322,6 +322,18 @@ fn decode_host(d: &mut minicbor::Decoder<'_>) -> Result<IpAddr, minicbor::decode
     <[u8; 16]>::try_from(bytes)
         .map(IpAddr::from)
         .map_err(|_| minicbor::decode::Error::message("a host is 4 or 16 bytes"))
+}
+
+/// True if anything may be sent to a host that a remote names: it is one host, and not the sender's
+/// own machine, unless the remote is seen `here`, on that machine.
+pub fn is_destination(host: IpAddr, here: bool) -> bool {
+    let host = host.to_canonical();
+    let is_one = match host {
+        // 0.0.0.0/8 is nobody, and 240.0.0.0/4 reserved but for the broadcast at its end.
+        IpAddr::V4(host) => host.octets()[0] != 0 && host.octets()[0] < 240,
+        IpAddr::V6(host) => !host.is_unspecified(),
+    };
+    is_one && !host.is_multicast() && (here || !host.is_loopback())
 }
 
 #[cfg(test)]

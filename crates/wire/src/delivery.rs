@@ -7,9 +7,22 @@ use std::time::Duration;
 
 use minicbor::Encode;
 
-use crate::machine::Channel;
+use crate::messages::open::open;
 use crate::service::Service;
-use crate::wire::open::open;
+
+/// How a message travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// At most once, without order or retransmission. The default for control,
+    /// which is idempotent and retried by the machine that asks.
+    Datagram,
+    /// Exactly once, in the order sent among the messages of the same flow.
+    /// Flows do not wait for one another.
+    Reliable {
+        /// The flow.
+        flow: u32,
+    },
+}
 
 /// Over which of its paths a connection sends a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Encode)]
@@ -181,7 +194,6 @@ impl Delivery {
 /// a stream's datagrams may be lost or overtake one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
-#[non_exhaustive]
 pub enum Profile {
     /// To steer by: the lowest latency. Over all paths at once and before all
     /// other data; what of a stream is late is dropped, and counted.

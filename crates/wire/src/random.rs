@@ -70,7 +70,7 @@ impl std::fmt::Debug for RootSecret {
 /// Numbers of which those who have seen some cannot tell the next, as long as
 /// nobody knows the secret that they come from.
 #[derive(Clone)]
-pub(crate) struct SecretRng {
+pub struct SecretRng {
     secret: RootSecret,
     purpose: &'static str,
     drawn: u64,
@@ -78,11 +78,11 @@ pub(crate) struct SecretRng {
 
 impl SecretRng {
     /// The numbers for `purpose`: those for another one have nothing to do with them.
-    pub(crate) const fn new(secret: RootSecret, purpose: &'static str) -> Self {
+    pub const fn new(secret: RootSecret, purpose: &'static str) -> Self {
         Self { secret, purpose, drawn: 0 }
     }
 
-    pub(crate) fn next_u64(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.drawn += 1;
         let mut hash = Sha256::new();
         hash.update(self.secret.0);

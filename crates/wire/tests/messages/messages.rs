@@ -5,9 +5,8 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use roost_core::block::BlockService;
-use roost_core::room::{MAX_MEMBERS, RoomMember};
-use roost_core::wire::{
+use roost_wire::block::BlockService;
+use roost_wire::messages::{
     Accept, Adopt, Candidate, Capabilities, Chunk, Coverage, Datagram, Decline, DirectoryMessage, FlowDescription,
     FlowMessage, Hello, HierarchyMessage, HomeChanged, Hop, HopAction, HopReport, HubLookup, JoinRoom, LeaveRoom,
     LookupResult, MAX_GOSSIP_BYTES, MAX_REPLICA_NODES, MAX_SEALED_BYTES, MediaAddress, Message, MulticastCandidate,
@@ -16,7 +15,8 @@ use roost_core::wire::{
     Report, RequestMessage, ResyncRequest, RoomMessage, Roster, RouteDirection, SealedKeys, StreamKeys, Summary, Watch,
     WatchChange,
 };
-use roost_core::{
+use roost_wire::room::{MAX_MEMBERS, RoomMember};
+use roost_wire::{
     Address, Area, Capacity, Cell, Epoch, EpochSecret, NodeId, NodeSelector, Nonce, Record, RequestId, RoomId, Scheme,
     Service, ServiceSet, StreamId, Version,
 };

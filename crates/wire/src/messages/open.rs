@@ -41,15 +41,15 @@ pub(crate) fn is_later(error: &DecodeError) -> bool {
 /// version reads as, such a value makes its whole message one of a later version.
 macro_rules! open {
     ($type:ty, [$($value:ident),+ $(,)?] $(, else $unknown:ident)?) => {
-        impl $crate::wire::open::Open for $type {
+        impl $crate::messages::open::Open for $type {
             const VALUES: &'static [Self] = &[$(Self::$value),+];
         }
 
         impl<'b, C> minicbor::Decode<'b, C> for $type {
             fn decode(d: &mut minicbor::Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
-                let value = $crate::wire::open::value(d)?;
+                let value = $crate::messages::open::value(d)?;
                 $(let value = value.or(Some(Self::$unknown));)?
-                value.ok_or_else($crate::wire::open::unknown)
+                value.ok_or_else($crate::messages::open::unknown)
             }
         }
     };
@@ -155,8 +155,11 @@ pub(crate) mod addresses {
         L::from_list(list).ok_or_else(|| DecodeError::message("a list of addresses is missing"))
     }
 
-    /// Reads a list.
-    pub(crate) fn read(d: &mut Decoder<'_>) -> Result<Vec<Address>, DecodeError> {
+    /// Reads a list of addresses; those of transports that are not known here are left out.
+    ///
+    /// # Errors
+    /// When the bytes are no list of addresses.
+    pub fn read(d: &mut Decoder<'_>) -> Result<Vec<Address>, DecodeError> {
         let length = d.array()?.ok_or_else(|| DecodeError::message("a list of addresses has a length"))?;
         // A message has no room for more than it has bytes, so the loop is as short as it.
         (0..length).filter_map(|_| Address::read(d).transpose()).collect()

@@ -4,6 +4,10 @@ use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
+/// The longest round trip that is allowed for: two hops by geostationary satellite behind a
+/// full queue. Everything completes that is as far as this; what is farther may not.
+pub const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(10);
+
 /// A point in time, in nanoseconds since an origin that the driver chose.
 ///
 /// Two values are comparable only within one run of one driver.

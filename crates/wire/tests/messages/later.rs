@@ -3,12 +3,12 @@
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 use proptest::prelude::*;
-use roost_core::wire::{
+use roost_wire::messages::{
     Capabilities, Coverage, Decline, DirectoryMessage, Hello, HopAction, HopReport, LookupResult, Message,
     MulticastMessage, ProbeMessage, ProtocolVersion, PushState, Reason, ReflectionPolicy, RegistrationMessage,
     RequestMessage, RouteDirection, ServiceRequest, WatchChange, WireError,
 };
-use roost_core::{SchemeSet, Scope, ServiceSet};
+use roost_wire::{SchemeSet, Scope, ServiceSet};
 
 use super::messages::{
     addresses, change_message, decline_message, found_message, pushed_message, record, traced_message, watch_message,

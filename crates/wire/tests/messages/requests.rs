@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use roost_core::wire::{
+use roost_wire::messages::{
     CopyTarget, HubHop, MAX_REQUEST_TIME, MulticastRequest, ReflectionPolicy, Request, RequestMode, ResumePoint, Route,
     ServiceRequest,
 };
-use roost_core::{DeliveryClass, Nonce, Profile, Scheme, SchemeSet, Scope, StreamTag};
+use roost_wire::{DeliveryClass, Nonce, Profile, Scheme, SchemeSet, Scope, StreamTag};
 
 use super::messages::{addresses, area, cell, id, names, node, service, way};
 

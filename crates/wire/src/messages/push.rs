@@ -34,7 +34,6 @@ pub struct Push {
 /// What has become of an object that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
-#[non_exhaustive]
 pub enum PushState {
     /// The receiver asks for it, or will.
     #[n(0)]

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use minicbor::{Decode, Encode};
 
+use crate::messages::open::open;
 use crate::reflection::OVERHEAD_BYTES;
-use crate::wire::open::open;
 
 /// What a node offers and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode)]

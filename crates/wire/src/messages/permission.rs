@@ -133,8 +133,8 @@ mod tests {
     use super::*;
     use crate::grid::{Area, Cell};
     use crate::ids::{NodeId, Nonce, RequestId};
+    use crate::messages::{HubHop, Request, Route, RouteDirection, ServiceRequest};
     use crate::service::Service;
-    use crate::wire::{HubHop, Request, Route, RouteDirection, ServiceRequest};
 
     /// From node to node, node to hub, hub to node, hub to hub.
     fn allowed(message: &Message) -> [bool; 4] {

@@ -71,7 +71,6 @@ pub struct Hop {
 /// What is done with a request on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
-#[non_exhaustive]
 pub enum HopAction {
     /// A hub handed it to a provider, which is to answer directly.
     #[n(0)]

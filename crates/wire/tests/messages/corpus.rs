@@ -2,7 +2,7 @@
 //!
 //! `data/wire-MAJOR.MINOR.txt` holds a message per line, as hexadecimal digits. Before the
 //! version is raised, what it says so far is recorded:
-//! `cargo test -p roost-core --test wire -- --ignored record_corpus`.
+//! `cargo test -p roost-wire --test messages -- --ignored record_corpus`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
-use roost_core::wire::{Message, ProtocolVersion};
+use roost_wire::messages::{Message, ProtocolVersion};
 
 use super::messages::any_message;
 
@@ -21,7 +21,7 @@ const OF_EACH_KIND: usize = 12;
 const MAX_RECORDED_BYTES: usize = 600;
 
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/wire/data")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/messages/data")
 }
 
 /// The number of an encoded message.

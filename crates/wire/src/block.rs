@@ -9,15 +9,15 @@ use crate::grid::{Area, Cell, MAX_COORDINATE};
 use crate::service::Service;
 
 /// Bits of a block number on one axis: 250 001 blocks of 8 cells.
-pub(crate) const BLOCK_BITS: u32 = 18;
+pub const BLOCK_BITS: u32 = 18;
 /// Bits of a place inside a block on one axis.
-pub(crate) const INNER_BITS: u32 = 3;
+pub const INNER_BITS: u32 = 3;
 
 /// A block of 8 × 8 cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Block {
-    pub(crate) row: u32,
-    pub(crate) column: u32,
+pub struct Block {
+    pub row: u32,
+    pub column: u32,
 }
 
 /// One service in one block, in the order of service, row, column: 2 + 18 + 18 bits.
@@ -27,15 +27,15 @@ pub struct BlockService(#[n(0)] u64);
 
 impl Block {
     /// The last row and column of the grid.
-    pub(crate) const LAST: u32 = (2 * MAX_COORDINATE as u32) >> INNER_BITS;
+    pub const LAST: u32 = (2 * MAX_COORDINATE as u32) >> INNER_BITS;
 
     /// The block in which `cell` lies.
-    pub(crate) fn from_cell(cell: Cell) -> Self {
+    pub fn from_cell(cell: Cell) -> Self {
         Self { row: offset(cell.y) >> INNER_BITS, column: offset(cell.x) >> INNER_BITS }
     }
 
     /// The rows and columns of blocks in which `area` lies.
-    pub(crate) fn bounds(area: Area) -> (RangeInclusive<u32>, RangeInclusive<u32>) {
+    pub fn bounds(area: Area) -> (RangeInclusive<u32>, RangeInclusive<u32>) {
         let (min, max) = match area {
             Area::Rectangle { min, max } => (min, max),
             Area::Radius { center: centre, radius } => {
@@ -59,16 +59,16 @@ impl BlockService {
         Self::at(service, Block::from_cell(cell))
     }
 
-    pub(crate) fn at(service: Service, block: Block) -> Self {
+    pub fn at(service: Service, block: Block) -> Self {
         Self(((service as u64) << (2 * BLOCK_BITS)) | u64::from(block.row) << BLOCK_BITS | u64::from(block.column))
     }
 
     /// Which service.
-    pub(crate) fn service(self) -> Service {
+    pub fn service(self) -> Service {
         Service::ALL[(self.0 >> (2 * BLOCK_BITS)) as usize % Service::ALL.len()]
     }
 
-    pub(crate) fn block(self) -> Block {
+    pub fn block(self) -> Block {
         let mask = (1 << BLOCK_BITS) - 1;
         Block { row: (self.0 >> BLOCK_BITS) as u32 & mask, column: self.0 as u32 & mask }
     }
@@ -89,7 +89,7 @@ impl BlockService {
     }
 
     /// The patches of `service` in `area`, if they are at most `limit`.
-    pub(crate) fn few(service: Service, area: Area, limit: usize) -> Option<Vec<Self>> {
+    pub fn few(service: Service, area: Area, limit: usize) -> Option<Vec<Self>> {
         let (rows, columns) = Block::bounds(area);
         let length = |range: &RangeInclusive<u32>| (range.end() - range.start()) as usize + 1;
         if length(&rows).saturating_mul(length(&columns)) > limit {
@@ -102,19 +102,19 @@ impl BlockService {
 }
 
 /// How far a row or column of blocks is from a coordinate, in cells; 0 inside it.
-pub(crate) fn gap(block: u32, coordinate: i32) -> u64 {
+pub fn gap(block: u32, coordinate: i32) -> u64 {
     let first = unset(block << INNER_BITS);
     let nearest = coordinate.clamp(first, first + 7);
     u64::from(nearest.abs_diff(coordinate))
 }
 
 /// A coordinate as a number from 0.
-pub(crate) fn offset(coordinate: i32) -> u32 {
+pub fn offset(coordinate: i32) -> u32 {
     (coordinate.clamp(-MAX_COORDINATE, MAX_COORDINATE) + MAX_COORDINATE) as u32
 }
 
 /// The coordinate that `offset` made into `number`.
-pub(crate) fn unset(number: u32) -> i32 {
+pub fn unset(number: u32) -> i32 {
     number as i32 - MAX_COORDINATE
 }
 

@@ -104,7 +104,7 @@ open!(RouteDirection, [Up, Across, Down, Overflow], else Down);
 
 impl Reason {
     /// What the silence of a hub means to which a question went this way.
-    pub(crate) fn for_silence(way: RouteDirection) -> Self {
+    pub fn for_silence(way: RouteDirection) -> Self {
         if way == RouteDirection::Up { Self::UnreachableAbove } else { Self::Unreachable }
     }
 }

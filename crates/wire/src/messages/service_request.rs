@@ -15,7 +15,6 @@ use super::open::{self, open};
 use super::{codec, json};
 use crate::address::SchemeSet;
 use crate::delivery::{DeliveryClass, DeliveryPreferences, Profile};
-use crate::flow::STALL_TIMEOUT;
 use crate::grid::Area;
 use crate::node_selector::NodeSelector;
 use crate::scope::Scope;
@@ -30,6 +29,9 @@ const SHORTEST_TIME: Duration = Duration::from_millis(1);
 
 /// The longest encoded [`ServiceRequest`], bytes: hubs keep what they received.
 pub const MAX_SPEC_BYTES: usize = 512;
+
+/// How long a flow may come no further before it ends, unless its request says otherwise.
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a request waits for a provider unless it names a time.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,15 +13,15 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use roost_core::block::BlockService;
-use roost_core::room::{MAX_MEMBERS, RoomMember};
-use roost_core::wire::{
+use roost_wire::block::BlockService;
+use roost_wire::messages::{
     CopyTarget, DirectoryMessage, FlowMessage, HierarchyMessage, HubLookup, MAX_MESSAGE_BYTES, MAX_OBJECT_NAME_BYTES,
     MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, MAX_SEALED_BYTES, Message, ProvisionalAccept, Push,
     RegistrationMessage, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Request,
     RequestMessage, RoomMessage, Roster, Route, SealedKeys, ServiceRequest, StreamKeys, Summary,
 };
-use roost_core::{
+use roost_wire::room::{MAX_MEMBERS, RoomMember};
+use roost_wire::{
     Address, Area, Capacity, Cell, Epoch, EpochSecret, NodeId, Nonce, Record, RequestId, RoomId, Scheme, Service,
     ServiceSet, StreamId, StreamTag, Version,
 };

@@ -6,10 +6,10 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use roost_core::wire::{
+use roost_wire::messages::{
     Datagram, FlowMessage, Message, RegistrationMessage, Renew, Request, RequestMessage, ServiceRequest,
 };
-use roost_core::{Area, Capacity, Cell, Nonce, RequestId, Service, Version};
+use roost_wire::{Area, Capacity, Cell, Nonce, RequestId, Service, Version};
 
 fn messages() -> [(&'static str, Message); 4] {
     let version = Version { epoch: 1_700_000_000, sequence: 3 };
