@@ -39,6 +39,29 @@ pub enum Message {
     Probe(ProbeMessage),
 }
 
+/// Makes messages of the messages of each family.
+macro_rules! families {
+    ($($family:ident($message:ty)),+ $(,)?) => {$(
+        impl From<$message> for Message {
+            fn from(message: $message) -> Self {
+                Self::$family(message)
+            }
+        }
+    )+};
+}
+
+families!(
+    Registration(RegistrationMessage),
+    Request(RequestMessage),
+    Flow(FlowMessage),
+    Directory(DirectoryMessage),
+    Hierarchy(HierarchyMessage),
+    Replication(ReplicationMessage),
+    Multicast(MulticastMessage),
+    Room(RoomMessage),
+    Probe(ProbeMessage),
+);
+
 /// The number of a request.
 const REQUEST: u64 = 5;
 
