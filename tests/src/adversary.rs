@@ -239,7 +239,7 @@ fn false_answer(message: &Bytes, name: &str) -> Option<Message> {
 }
 
 /// Transports of a member, and what runs them.
-fn bind(identity: Arc<Identity>, listen: Vec<Endpoint>) -> (Runtime, Transport, Events) {
+pub(crate) fn bind(identity: Arc<Identity>, listen: Vec<Endpoint>) -> (Runtime, Transport, Events) {
     let policy = Policy::new(&identity).expect("its group's policy");
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let config = Config { identity, policy, listen, admit: RoleSet::ALL, limits: Limits::default() };

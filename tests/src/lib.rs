@@ -9,6 +9,7 @@ pub mod hostile;
 pub mod hosts;
 pub mod isolation;
 pub mod lab;
+pub mod later_version;
 pub mod network;
 pub mod pairwise;
 pub mod process;

@@ -47,3 +47,4 @@ mod subscribe;
 mod trace;
 mod trust;
 mod usage;
+mod versions;
