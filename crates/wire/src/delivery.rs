@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use minicbor::Encode;
 
-use crate::messages::open::open;
+use crate::open::open;
 use crate::service::Service;
 
 /// How a message travels.

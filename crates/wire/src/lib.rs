@@ -23,6 +23,7 @@ pub mod ids;
 pub mod messages;
 pub mod node_selector;
 pub mod object;
+mod open;
 pub mod printable;
 pub mod random;
 pub mod record;

@@ -8,8 +8,10 @@ use minicbor::encode::{Encoder, Error as EncodeError, Write};
 use minicbor::{Decode, Encode};
 
 use crate::ids::NodeId;
-use crate::messages::MAX_NAME_BYTES;
 use crate::printable::printable;
+
+/// The longest name of a node, bytes.
+pub const MAX_NAME_BYTES: usize = 64;
 
 /// A name, or the beginning of an id. The empty one means everybody.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,10 +2,9 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::address::Address;
+use crate::address::{self, Address};
 use crate::grid::Cell;
 use crate::ids::NodeId;
-use crate::messages::open;
 use crate::service::ServiceSet;
 
 /// The most addresses one record carries.
@@ -87,7 +86,7 @@ pub struct Record {
     pub capacity: Capacity,
     /// Where it can be dialled; at most [`MAX_ADDRESSES`]. An unspecified host
     /// (`0.0.0.0`, `::`) means "where you see me": the hub fills it in.
-    #[cbor(n(5), with = "open::addresses", has_nil)]
+    #[cbor(n(5), with = "address::list", has_nil)]
     pub addresses: Vec<Address>,
 }
 

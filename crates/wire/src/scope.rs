@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use minicbor::Encode;
 
-use crate::messages::open::open;
+use crate::open::open;
 
 /// How far from the requester a provider may be looked for. Who flies low asks
 /// one hop away and spares the rest of the network the question.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use minicbor::{Decode, Encode};
 
-use crate::messages::open::open;
+use crate::open::open;
 use crate::reflection::OVERHEAD_BYTES;
 
 /// What a node offers and requests.

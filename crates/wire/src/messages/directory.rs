@@ -2,15 +2,14 @@
 
 use minicbor::{Decode, Encode};
 
-use super::hierarchy::RouteDirection;
 use super::limits::{check_addresses, check_area, check_bound, check_cell};
-use super::open::{self, open};
+use super::route::RouteDirection;
 use super::{MAX_CANDIDATES, WireError};
-use crate::address::Address;
+use crate::address::{self, Address};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
-use crate::node_selector::NodeSelector;
-use crate::node_selector::is_node_name;
+use crate::node_selector::{NodeSelector, is_node_name};
+use crate::open::open;
 use crate::record::{Capacity, Version};
 use crate::service::{Service, ServiceSet};
 
@@ -132,7 +131,7 @@ pub struct Candidate {
     #[n(4)]
     pub capacity: Capacity,
     /// Where to dial it.
-    #[cbor(n(5), with = "open::addresses", has_nil)]
+    #[cbor(n(5), with = "address::list", has_nil)]
     pub addresses: Vec<Address>,
     /// The name in its certificate, at most [`MAX_NAME_BYTES`](super::MAX_NAME_BYTES): where names
     /// were asked for, and a hub knows it.

@@ -6,8 +6,8 @@ use minicbor::{Decode, Encode};
 use super::WireError;
 use super::bytes_codec;
 use super::limits::check_bound;
+use super::reason::Reason;
 use super::reflection::{MAX_SEALED_BYTES, Rekey, SealedKeys};
-use super::request::Reason;
 use crate::ids::RequestId;
 
 /// The data of flows, and the keys of reflected streams.

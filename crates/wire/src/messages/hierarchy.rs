@@ -1,20 +1,19 @@
 //! What hubs of neighbouring tiers, and the tops among themselves, say to one
 //! another: what is below them, and whose request it is that they pass on.
 
+use bytes::Bytes;
 use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
 use super::limits::check_bound;
-use super::open::open;
-use super::request::Reason;
+use super::route::RouteDirection;
 use super::{MAX_GOSSIP_BYTES, WireError, bytes_codec};
 use crate::block::BlockService;
 use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::record::Version;
 use crate::service::Service;
-use bytes::Bytes;
 
 /// Messages among hubs about the group and its tiers.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -79,35 +78,6 @@ impl HierarchyMessage {
 
 /// The most patches that one [`Summary`] tells of.
 pub const MAX_SUMMARY_BLOCKS: usize = 1_024;
-
-/// Which way a question goes through the tree of hubs. It goes up, then
-/// across, then down, and never back, so it cannot go round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode)]
-#[cbor(index_only)]
-pub enum RouteDirection {
-    /// From a hub to its parent, which may send it anywhere.
-    #[n(0)]
-    Up,
-    /// From a top to an owner, which may send it to the tops that have something.
-    #[n(1)]
-    Across,
-    /// To a hub that is to look at what is its own or below it, and nowhere else.
-    #[n(2)]
-    Down,
-    /// From a provider's home that has no room to reflect a stream to a hub that
-    /// is to do it instead, and that asks the home for it with its own address.
-    #[n(3)]
-    Overflow,
-}
-
-open!(RouteDirection, [Up, Across, Down, Overflow], else Down);
-
-impl Reason {
-    /// What the silence of a hub means to which a question went this way.
-    pub fn for_silence(way: RouteDirection) -> Self {
-        if way == RouteDirection::Up { Self::UnreachableAbove } else { Self::Unreachable }
-    }
-}
 
 /// See [`RegistrationMessage::HomeChanged`](super::RegistrationMessage::HomeChanged).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]

@@ -13,8 +13,9 @@ use super::registration::RegistrationMessage;
 use super::replication::ReplicationMessage;
 use super::request::RequestMessage;
 use super::room::RoomMessage;
-use super::{MAX_MESSAGE_BYTES, WireError, codec, open};
+use super::{MAX_MESSAGE_BYTES, WireError, codec};
 use crate::ids::RequestId;
+use crate::open;
 
 /// Everything that remotes say to one another. [`Self::is_allowed`] tells who may say it to whom.
 #[derive(Clone, Debug, PartialEq, Eq)]

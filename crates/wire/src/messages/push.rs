@@ -2,9 +2,9 @@
 
 use minicbor::{Decode, Encode};
 
-use super::open::{self, open};
-use crate::address::Address;
+use crate::address::{self, Address};
 use crate::ids::RequestId;
+use crate::open::open;
 
 /// The longest name of an object that is offered, bytes: with what is added to
 /// it a file's name still fits the system.
@@ -27,7 +27,7 @@ pub struct Push {
     #[cbor(n(3), with = "minicbor::bytes")]
     pub digest: [u8; 32],
     /// Where the sender can be dialled, should the connection break.
-    #[cbor(n(4), with = "open::addresses", has_nil)]
+    #[cbor(n(4), with = "address::list", has_nil)]
     pub addresses: Vec<Address>,
 }
 

@@ -5,10 +5,9 @@ use minicbor::{Decode, Encode};
 use super::WireError;
 use super::hierarchy::HomeChanged;
 use super::limits::{check_addresses, check_bound, check_cell, check_siblings};
-use super::open;
 use super::reflection::MediaAddress;
 use super::replication::Adopt;
-use crate::address::Address;
+use crate::address::{self, Address};
 use crate::ids::NodeId;
 use crate::record::{Capacity, Record, Version};
 
@@ -29,10 +28,10 @@ pub enum RegistrationMessage {
         #[n(1)]
         lease_ms: u32,
         /// Other hubs that the node may turn to, as long as it has no standby.
-        #[cbor(n(2), with = "open::addresses", has_nil)]
+        #[cbor(n(2), with = "address::list", has_nil)]
         siblings: Option<Vec<Address>>,
         /// Where the hub itself listens, beside `siblings`. An unspecified host means "where you see me".
-        #[cbor(n(3), with = "open::addresses", has_nil)]
+        #[cbor(n(3), with = "address::list", has_nil)]
         addresses: Option<Vec<Address>>,
         /// The address from which the hub sends the streams that it reflects; in the answers to
         /// `Publish` and `Adopt` only. An unspecified host means "where you see me".
@@ -60,7 +59,7 @@ pub enum RegistrationMessage {
         #[n(0)]
         hub: NodeId,
         /// Where the node has found it, so that the home does, too.
-        #[cbor(n(1), with = "open::addresses", has_nil)]
+        #[cbor(n(1), with = "address::list", has_nil)]
         addresses: Option<Vec<Address>>,
     },
     /// A node tells its standby that it is the home now. Answered by `Lease`,
@@ -78,7 +77,7 @@ pub enum RegistrationMessage {
     /// a `Lease`, one that is here so that all have about as many. The node
     /// follows twice a minute and otherwise publishes again.
     #[n(37)]
-    Redirect(#[cbor(n(0), with = "open::addresses", has_nil)] Vec<Address>),
+    Redirect(#[cbor(n(0), with = "address::list", has_nil)] Vec<Address>),
 }
 
 impl RegistrationMessage {

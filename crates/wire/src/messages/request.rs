@@ -4,16 +4,15 @@ use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
 use super::WireError;
-use super::hierarchy::RouteDirection;
 use super::limits::{check_addresses, check_bound, check_cell};
-use super::open::{self, open};
 use super::push::{MAX_OBJECT_NAME_BYTES, Push, PushState};
+use super::reason::Reason;
 use super::reflection::{CopyTarget, StreamKeys};
-use super::service_request::InvalidRequest;
-use super::service_request::RequestSpec;
+use super::route::{HubHop, Route};
+use super::service_request::{InvalidRequest, RequestSpec};
 use super::trace::HopReport;
 use super::{bytes_codec, codec};
-use crate::address::Address;
+use crate::address::{self, Address};
 use crate::grid::Cell;
 use crate::ids::{NodeId, Nonce, RequestId};
 
@@ -172,40 +171,6 @@ pub struct Request {
     pub connect_to: Option<NodeId>,
 }
 
-/// The part of a request that hubs add.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-#[cbor(array)]
-pub struct Route {
-    /// The node that asked first.
-    #[n(0)]
-    pub requester: NodeId,
-    /// Addresses of the requester, the preferred transport first. If there is none, the answer
-    /// goes to the hub, which relays.
-    #[cbor(n(1), with = "open::addresses", has_nil)]
-    pub reply_to: Vec<Address>,
-    /// From hub to hub only.
-    #[n(2)]
-    pub hop: Option<HubHop>,
-}
-
-/// The part of a route that tells another hub where to search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-#[cbor(array)]
-pub struct HubHop {
-    /// The cell of the provider.
-    #[n(0)]
-    pub cell: Cell,
-    /// The direction in which it may go on.
-    #[n(1)]
-    pub direction: RouteDirection,
-    /// The most further hubs that it may pass.
-    #[n(2)]
-    pub hops_left: u8,
-    /// The only provider that is meant; `None` means any.
-    #[n(3)]
-    pub provider: Option<NodeId>,
-}
-
 impl Request {
     /// A request as its requester says it.
     pub fn new(id: RequestId, nonce: Nonce, spec: impl Into<RequestSpec>, deadline_ms: u32) -> Self {
@@ -315,69 +280,6 @@ pub struct ProviderAddress {
     #[n(0)]
     pub node: NodeId,
     /// At most [`MAX_ADDRESSES`](crate::record::MAX_ADDRESSES).
-    #[cbor(n(1), with = "open::addresses", has_nil)]
+    #[cbor(n(1), with = "address::list", has_nil)]
     pub addresses: Vec<Address>,
 }
-
-/// Why a request is not served, or a flow ends early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
-#[cbor(index_only)]
-pub enum Reason {
-    /// Nobody offers it there.
-    #[n(0)]
-    NotFound,
-    /// The hub started less than a lease ago and may not have heard of everyone.
-    #[n(1)]
-    NotYetKnown,
-    /// Every provider there is at its limit.
-    #[n(2)]
-    Busy,
-    /// No transport that both ends have and the request allows.
-    #[n(3)]
-    NoTransport,
-    /// The other end could not be reached.
-    #[n(4)]
-    Unreachable,
-    /// The provider's source gave nothing.
-    #[n(5)]
-    SourceFailed,
-    /// The deadline has passed.
-    #[n(6)]
-    TimedOut,
-    /// The one who says it is leaving.
-    #[n(7)]
-    Leaving,
-    /// A limit on requests per remote.
-    #[n(8)]
-    TooMany,
-    /// The sender's role or state does not allow it.
-    #[n(9)]
-    NotAllowed,
-    /// The requester no longer wants it.
-    #[n(10)]
-    Cancelled,
-    /// The other end broke the protocol's rules.
-    #[n(11)]
-    Protocol,
-    /// Nobody offers it in the part of the network that is left: the way to
-    /// the hubs above is cut.
-    #[n(12)]
-    UnreachableAbove,
-    /// A super node has no room to reflect it.
-    #[n(13)]
-    Saturated,
-    /// It is reflected from now on: ask for that.
-    #[n(14)]
-    Reflected,
-    /// One that only later versions tell.
-    #[n(15)]
-    Unspecified,
-    /// It is of a later version than who was asked.
-    #[n(16)]
-    UnsupportedVersion,
-    /// The stream is slower than the requester admits.
-    #[n(17)]
-    TooSlow,
-}
-
-open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, UnsupportedVersion, TooSlow], else Unspecified);

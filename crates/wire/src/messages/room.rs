@@ -3,12 +3,11 @@
 use minicbor::{Decode, Encode};
 
 use super::WireError;
-use super::hierarchy::RouteDirection;
 use super::limits::{check_bound, check_cell};
-use super::request::Reason;
+use super::reason::Reason;
+use super::route::RouteDirection;
 use crate::ids::NodeId;
-use crate::room::MAX_MEMBERS;
-use crate::room::{RoomId, RoomMember};
+use crate::room::{MAX_MEMBERS, RoomId, RoomMember};
 
 /// Membership of rooms.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]

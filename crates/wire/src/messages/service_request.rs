@@ -11,12 +11,12 @@ use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 use serde::{Deserialize, Serialize};
 
-use super::open::{self, open};
 use super::{codec, json};
 use crate::address::SchemeSet;
 use crate::delivery::{DeliveryClass, DeliveryPreferences, Profile};
 use crate::grid::Area;
 use crate::node_selector::NodeSelector;
+use crate::open::{self, open};
 use crate::scope::Scope;
 use crate::service::Service;
 use crate::text;

@@ -1,18 +1,16 @@
 //! What is said of the way of a request that is traced.
 
-use super::WireError;
-use super::limits::check_bound;
 use minicbor::{Decode, Encode};
 
-use super::open::open;
-use super::request::Reason;
+use super::WireError;
+use super::limits::check_bound;
+use super::reason::Reason;
 use crate::ids::{NodeId, RequestId};
+use crate::node_selector::MAX_NAME_BYTES;
+use crate::open::open;
 
 /// The most hubs of whose way a trace tells: a report that has passed more is dropped.
 pub const MAX_TRACED_HOPS: u8 = 8;
-
-/// The longest name in a [`Hop`], bytes.
-pub const MAX_NAME_BYTES: usize = 64;
 
 /// See [`Message::Traced`](super::RequestMessage::HopReport).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]

@@ -1,13 +1,13 @@
 //! Words of reflected streams, which control messages and the data plane share.
 
+mod grant;
+
 use std::fmt;
-use std::net::SocketAddr;
 
 use minicbor::{Decode, Encode};
 
-use crate::grid::Cell;
 use crate::ids::NodeId;
-use crate::service::Service;
+pub use grant::{DownstreamKind, ReflectionGrant, StartCondition};
 
 /// The length of what an epoch's key is made from.
 pub const SECRET_BYTES: usize = 32;
@@ -67,51 +67,6 @@ impl fmt::Display for StreamTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }
-}
-
-/// What a stream is sent to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DownstreamKind {
-    /// It watches.
-    Subscriber,
-    /// It sends on; never what has been sent on too often.
-    Reflector,
-}
-
-/// What a hub has admitted: the stream that is offered to it under its own tag, of this provider if that
-/// is known, it may offer further under the tag of the one who asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReflectionGrant {
-    /// Under which the stream is offered to this hub.
-    pub tag: StreamTag,
-    /// Where it is sent on to, once that address has shown that it wants it.
-    pub to: SocketAddr,
-    /// Under which it is offered there.
-    pub their_tag: StreamTag,
-    /// What is there.
-    pub kind: DownstreamKind,
-    /// What was asked for.
-    pub service: Service,
-    /// Where its provider is, if that is known. Without a provider it would, with the service, name
-    /// a stream that is carried already; hubs do not say it then, as another one may be there.
-    pub cell: Option<Cell>,
-    /// Whose, if that is known: it names a stream that is carried already. The grant comes again
-    /// when it becomes known.
-    pub provider: Option<NodeId>,
-    /// When it is sent.
-    pub begin: StartCondition,
-}
-
-/// When one that a stream is offered to is sent it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartCondition {
-    /// Once it has answered the offer; with the offer if it has answered another one lately.
-    Answered,
-    /// With the offer: its host is the one that the connection comes from over which it was asked
-    /// for, and need not show that it wants it.
-    Offered,
-    /// Once it has answered: it has the stream already, and says how much of it.
-    Resumed,
 }
 
 /// What an epoch's key is made from, drawn at random: whoever has it can open the
