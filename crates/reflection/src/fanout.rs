@@ -1,19 +1,16 @@
 //! One stream and its targets.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use bytes::Bytes;
 use roost_wire::Time;
 
-use crate::admission_error::AdmissionError;
+use crate::admission::{AdmissionError, MAX_TARGETS};
 use crate::control::Nack;
 use crate::packet::{Flags, MAX_HOPS, StreamId};
 use crate::ring::{Mark, RetentionLimits, Ring, caught_up};
-use crate::target::{Item, LagLimits, StartPoint, Target, TargetOptions, TargetStats, Wait};
-
-/// The most targets of a stream. Their state is some hundred bytes each; packets are there once.
-pub const MAX_TARGETS: usize = 1024;
+use crate::target::{LagLimits, StartPoint, Target, TargetOptions, TargetStats, Wait};
+use crate::transmit::{Item, SendOutcome, TargetId, Transmit};
 
 /// How a stream is kept and sent on.
 #[derive(Clone, Copy, Debug)]
@@ -31,56 +28,6 @@ impl Default for FanoutConfig {
     fn default() -> Self {
         Self { keep: RetentionLimits::default(), patience: LagLimits::default(), max_hops: 2 }
     }
-}
-
-/// A target of one [`Fanout`]; the number may be used again after its removal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TargetId(usize);
-
-/// Datagrams to hand to the system, as one message where it takes them so.
-#[derive(Debug)]
-pub struct Transmit {
-    /// Where they go.
-    pub to: SocketAddr,
-    /// The address of this host that they leave from, if it matters.
-    pub from: Option<IpAddr>,
-    /// One datagram after the other.
-    pub contents: Bytes,
-    /// The size of each but the last.
-    pub segment: usize,
-    /// Whether the system has taken several at once for this target so far.
-    pub offload: bool,
-    /// Of which stream.
-    pub(crate) stream: StreamId,
-    target: TargetId,
-    item: Item,
-}
-
-impl Transmit {
-    /// A datagram that is said beside a stream; what becomes of it changes nothing.
-    pub fn control_packet(to: SocketAddr, stream: StreamId, contents: Bytes) -> Self {
-        let segment = contents.len();
-        Self { to, from: None, contents, segment, offload: false, stream, target: TargetId(0), item: Item::Control }
-    }
-
-    /// The same, leaving from this address of the host.
-    #[must_use]
-    pub fn leaving(self, from: Option<IpAddr>) -> Self {
-        Self { from, ..self }
-    }
-}
-
-/// What the system did with a [`Transmit`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SendOutcome {
-    /// Packets that it took, the first ones.
-    pub sent: u32,
-    /// Packets that it refused, and would again.
-    pub failed: u32,
-    /// It takes one packet at a time only for this target.
-    pub refuses_offload: bool,
-    /// It has no room for the rest now.
-    pub is_full: bool,
 }
 
 /// A stream that is sent on to its targets.

@@ -8,11 +8,11 @@ use roost_core::hub::{HubCommand, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, Reflecte
 use roost_wire::reflection::DownstreamKind;
 use roost_wire::{ReflectionGrant, Time};
 
-use crate::admission_error::AdmissionError;
+use crate::admission::AdmissionError;
 use crate::datagram_path::DatagramPath;
-use crate::fanout::{SendOutcome, Transmit};
 use crate::machine::ReflectionMachine;
 use crate::relay::{Relay, RelayConfig, RelayEvent, StreamStatus};
+use crate::transmit::{SendOutcome, Transmit};
 
 /// Time between two reports to the machine of the relay's streams and room, if they have changed.
 const REPORT_PAUSE: Duration = Duration::from_secs(1);

@@ -3,8 +3,8 @@
 use roost_wire::Time;
 
 use crate::datagram_path::DatagramPath;
-use crate::fanout::{SendOutcome, Transmit};
 use crate::relay::Relay;
+use crate::transmit::{SendOutcome, Transmit};
 
 /// A host's part of reflection, without I/O: [`NodeReflection`](crate::NodeReflection) of a node and
 /// [`HubReflection`](crate::HubReflection) of a hub.

@@ -15,8 +15,8 @@ use roost_wire::reflection::DownstreamKind;
 
 use crate::budget::RepairBudget;
 use crate::control::Nack;
-use crate::fanout::SendOutcome;
-use crate::ring::{Ring, Run, caught_up};
+use crate::ring::{Ring, caught_up};
+use crate::transmit::{Item, SendOutcome};
 
 /// The most repairs and parameter sets that wait for one target.
 const MAX_FRONT: usize = 256;
@@ -26,6 +26,7 @@ const REPAIR_AGAIN: Duration = Duration::from_millis(10);
 const REPAIR_TIMES: u8 = 3;
 /// The most repairs of which that is remembered.
 const MAX_REPAIRED: usize = 1024;
+
 /// On what terms a target gets a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetOptions {
@@ -101,29 +102,6 @@ enum Stage {
     Live,
     /// It gets nothing until a key frame begins.
     AwaitsKey,
-}
-
-/// What is sent to a target next.
-#[derive(Debug)]
-pub(crate) enum Item {
-    /// A datagram that is not of a stream's packets.
-    Control,
-    /// A single packet, ahead of the others.
-    Front(Bytes),
-    Run {
-        run: Run,
-        is_cached: bool,
-    },
-}
-
-impl Item {
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::Control => 0,
-            Self::Front(packet) => packet.len() as u64,
-            Self::Run { run, .. } => run.bytes.len() as u64,
-        }
-    }
 }
 
 #[derive(Debug)]

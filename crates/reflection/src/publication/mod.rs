@@ -12,18 +12,30 @@ use roost_core::node::SessionId;
 use roost_wire::reflection::SECRET_BYTES;
 use roost_wire::{EpochSecret, StreamId, Time};
 
+use crate::admission::AdmissionError;
 use crate::keys::{AnnouncedKey, SecretSource};
 use crate::packet::{Flags, MAX_PAYLOAD_BYTES};
 pub use frame_marker::{FrameMarker, FrameMarks, OpaqueMarker};
 pub use publisher::{EpochLimits, Publisher, RekeyReason, SealError};
+pub use table::NewPublication;
 pub(crate) use table::Publications;
-pub use table::{NewPublication, PublishError};
 
 /// The time after which a source is asked again for its first key frame.
 const KEY_FRAME_RETRY: Duration = Duration::from_secs(1);
 
 /// The time after which the next epoch is tried again that could not be prepared.
 const REKEY_RETRY: Duration = Duration::from_secs(1);
+
+/// Why a stream is not published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    /// Its first key cannot be used.
+    #[error(transparent)]
+    Key(#[from] SealError),
+    /// There is no room for it.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
+}
 
 /// Why the next epoch of a stream could not be prepared. It is tried again each second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,22 +6,10 @@ use std::net::SocketAddr;
 use roost_core::node::{NodeCommand, SessionId};
 use roost_wire::{StreamId, StreamTag, Time};
 
-use super::{FrameMarker, PayloadError, Publication, SealError};
-use crate::admission_error::AdmissionError;
+use super::{FrameMarker, PayloadError, Publication, PublishError};
 use crate::keys::{AnnouncedKey, SecretSource};
 use crate::node::NodeOutput;
 use crate::relay::Relay;
-
-/// Why a stream is not published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PublishError {
-    /// Its first key cannot be used.
-    #[error(transparent)]
-    Key(#[from] SealError),
-    /// There is no room for it.
-    #[error(transparent)]
-    Admission(#[from] AdmissionError),
-}
 
 /// A stream that is to be published.
 pub struct NewPublication {

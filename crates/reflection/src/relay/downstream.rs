@@ -8,14 +8,11 @@ use roost_wire::{StreamId, StreamTag, Time};
 use super::downstream_state::{Answered, Downstream};
 use super::timers::Timer;
 use super::{Relay, RelayEvent, SPREAD};
-use crate::admission_error::AdmissionError;
+use crate::admission::{AdmissionError, MAX_TARGETS, MAX_UNANSWERED};
 use crate::control::{ControlPacket, Nack, PathToken, ReceiverReport};
 use crate::datagram_path::canonical;
-use crate::fanout::MAX_TARGETS;
 use crate::target::{StartPoint, TargetOptions};
 
-/// The most streams that one address is offered without having answered: whoever lives there may not have asked.
-pub(crate) const MAX_UNANSWERED: usize = 16;
 /// What a host is sent before it has answered, bytes, and of one stream: it may not have asked. Most
 /// key frames fit.
 const MAX_UNANSWERED_BYTES: u64 = 128 << 10;

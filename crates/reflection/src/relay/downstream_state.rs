@@ -7,8 +7,8 @@ use roost_wire::reflection::DownstreamKind;
 use roost_wire::{StreamTag, Time};
 
 use crate::control::{PathToken, ReceiverReport};
-use crate::fanout::TargetId;
 use crate::fec::{BLOCK_PACKETS, ParityPacket, ParityRate};
+use crate::transmit::TargetId;
 
 /// How long a downstream gets the stream after its last report, of which there is one a second.
 pub(super) const LEASE: Duration = Duration::from_secs(5);

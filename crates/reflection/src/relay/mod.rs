@@ -50,22 +50,18 @@ use std::time::Duration;
 use roost_wire::reflection::{DownstreamKind, StartCondition};
 use roost_wire::{ReflectionGrant, StreamId, StreamTag, Time};
 
-use crate::admission_error::AdmissionError;
+use crate::admission::{AdmissionError, MAX_STREAMS};
 use crate::control::{ControlPacket, PathToken};
-use crate::fanout::{self, Transmit};
-use addresses::{DepartedUpstreams, LocalAddresses, ValidatedAddresses};
-pub(crate) use downstream::MAX_UNANSWERED;
-use hole_punch::OfferAddresses;
+use crate::fanout;
+use crate::transmit::Transmit;
+use addresses::{DepartedUpstreams, LocalAddresses, OfferAddresses, ValidatedAddresses};
 use secret_rng::SecretRng;
 pub use status::{DownstreamStatus, StreamStatus, UpstreamStatus};
 use stream::RelayStream;
 pub use stream::StreamName;
-pub(crate) use tags::MAX_TAGS;
 use tags::{EXPECTED, ExpectedOffers, GRANTED, GrantRenewal, StreamUse};
 use timers::{Timer, Timers};
 
-/// The most streams.
-pub const MAX_STREAMS: usize = 256;
 /// The most upstreams of a stream: two ways, each before and after a change.
 pub const MAX_UPSTREAMS: usize = 4;
 /// Within which time downstreams are told, one after the other, to find another way while what they

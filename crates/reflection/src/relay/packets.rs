@@ -9,9 +9,9 @@ use super::timers::Timer;
 use super::{Relay, RelayEvent};
 use crate::control::ControlPacket;
 use crate::datagram_path::DatagramPath;
-use crate::fanout::{SendOutcome, Transmit};
 use crate::fec::ParityPacket;
 use crate::packet::{Header, Hop};
+use crate::transmit::{SendOutcome, Transmit};
 
 /// The most that is due and done at once.
 const MAX_DUE: usize = 256;

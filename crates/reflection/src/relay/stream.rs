@@ -11,12 +11,13 @@ use super::downstream_state::Downstream;
 use super::pause::PauseDetector;
 use super::upstream_state::{ROOTLESS, Upstream};
 use crate::control::ControlPacket;
-use crate::fanout::{FanoutConfig, TargetId, Transmit};
+use crate::fanout::FanoutConfig;
 use crate::fec::{MAX_PARITY, ParityDecoder, ParityEncoder, ParityPacket};
 use crate::loss_tracker::LossTracker;
 use crate::packet::{Header, Hop};
 use crate::reflector::StreamReflector;
 use crate::replay::FilterOutcome;
+use crate::transmit::{TargetId, Transmit};
 
 /// Key frames are asked for no more often, however many need one.
 const KEY_FRAME: Duration = Duration::from_secs(1);

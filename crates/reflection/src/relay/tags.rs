@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use roost_wire::{ReflectionGrant, StreamId, StreamTag};
 
-use crate::admission_error::AdmissionError;
+use crate::admission::{AdmissionError, MAX_TAGS};
 
-/// The most tags that are waited for.
-pub(crate) const MAX_TAGS: usize = 4096;
 /// How long a hub waits until what it admitted is offered to it, and whoever was offered something
 /// remembers it: longer than offers are repeated.
 pub(super) const GRANTED: Duration = Duration::from_secs(10);

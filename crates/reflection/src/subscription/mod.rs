@@ -15,12 +15,13 @@ mod table;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use roost_wire::{NodeId, StreamId, StreamTag, Time};
+use roost_wire::{StreamId, StreamTag, Time};
 
-use crate::admission_error::AdmissionError;
+use crate::admission::AdmissionError;
 use crate::relay::Relay;
 use playout::{KeyAuthority, PlayoutLoss};
 use playouts::PlayoutId;
+pub use playouts::StreamSource;
 pub use reception::{Reception, RequestReception, SilenceCause};
 pub use reorder::ReorderBuffer;
 pub use subscriber::{OpenCounts, OpenError, OpenedPacket, Subscriber};
@@ -45,14 +46,6 @@ pub enum SubscriptionError {
          from another provider"
     )]
     Undecodable,
-}
-
-/// A stream as a provider names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamSource {
-    pub stream: StreamId,
-    /// The node that publishes it, or says so.
-    pub provider: NodeId,
 }
 
 /// The first packet of a subscription.
@@ -180,6 +173,8 @@ impl Subscription {
 
 #[cfg(test)]
 mod tests {
+    use roost_wire::NodeId;
+
     use super::*;
     use crate::relay::{RelayConfig, RelayEvent};
 

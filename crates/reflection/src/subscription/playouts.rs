@@ -7,8 +7,15 @@ use std::collections::BTreeMap;
 
 use roost_wire::{NodeId, StreamId};
 
-use super::StreamSource;
 use super::playout::Playout;
+
+/// A stream as a provider names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamSource {
+    pub stream: StreamId,
+    /// The node that publishes it, or says so.
+    pub provider: NodeId,
+}
 
 /// A stream by the word of a provider; of none while nobody has said whose it is.
 pub(crate) type PlayoutId = (StreamId, Option<NodeId>);

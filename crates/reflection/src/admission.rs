@@ -1,7 +1,16 @@
-//! Why something is not done, and what to do about it.
+//! The limits of a host's relay, and why it admits no more.
 
-use crate::fanout::MAX_TARGETS;
-use crate::relay::{MAX_STREAMS, MAX_TAGS, MAX_UNANSWERED};
+/// The most streams.
+pub(crate) const MAX_STREAMS: usize = 256;
+
+/// The most targets of a stream. Their state is some hundred bytes each; packets are there once.
+pub const MAX_TARGETS: usize = 1024;
+
+/// The most tags that are waited for.
+pub(crate) const MAX_TAGS: usize = 4096;
+
+/// The most streams that one address is offered without having answered: whoever lives there may not have asked.
+pub(crate) const MAX_UNANSWERED: usize = 16;
 
 /// Why a stream or a target is not added. Nothing has changed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
