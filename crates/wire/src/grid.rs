@@ -3,9 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use minicbor::{Decode, Encode};
+use minicbor::decode::Error as DecodeError;
+use minicbor::{Decode, Decoder, Encode};
 use serde::{Deserialize, Serialize};
 
+use crate::refusal::check_bound;
 use crate::text;
 
 /// The largest coordinate on either axis, in cells, on either side of zero.
@@ -16,11 +18,21 @@ pub const MAX_COORDINATE: i32 = 1_000_000;
 #[cbor(array)]
 pub struct Cell {
     /// East, in cells.
-    #[n(0)]
+    #[cbor(n(0), decode_with = "decode_coordinate")]
     pub x: i32,
     /// North, in cells.
-    #[n(1)]
+    #[cbor(n(1), decode_with = "decode_coordinate")]
     pub y: i32,
+}
+
+fn decode_coordinate<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<i32, DecodeError> {
+    let coordinate = d.i32()?;
+    check_bound(is_coordinate(coordinate), "a cell off the grid")?;
+    Ok(coordinate)
+}
+
+const fn is_coordinate(number: i32) -> bool {
+    number.unsigned_abs() <= MAX_COORDINATE as u32
 }
 
 impl Cell {
@@ -37,8 +49,8 @@ impl Cell {
     }
 
     /// Whether both coordinates lie within ±[`MAX_COORDINATE`].
-    pub fn is_on_grid(self) -> bool {
-        self.x.unsigned_abs() <= MAX_COORDINATE as u32 && self.y.unsigned_abs() <= MAX_COORDINATE as u32
+    pub const fn is_on_grid(self) -> bool {
+        is_coordinate(self.x) && is_coordinate(self.y)
     }
 }
 

@@ -28,6 +28,7 @@ pub mod printable;
 pub mod random;
 pub mod record;
 pub mod reflection;
+mod refusal;
 pub mod remote;
 pub mod room;
 pub mod scope;

@@ -7,6 +7,8 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decoder, Encode, Encoder};
 
+use crate::refusal::Refusal;
+
 /// An enumeration whose values are numbers on the wire.
 pub(crate) trait Open: Copy + 'static {
     /// All that are known, each at the place of its number.
@@ -19,20 +21,10 @@ pub(crate) fn value<T: Open>(d: &mut Decoder<'_>) -> Result<Option<T>, DecodeErr
     Ok(usize::try_from(number).ok().and_then(|number| T::VALUES.get(number)).copied())
 }
 
-/// A value of a later version, without which its message means nothing.
-#[derive(Debug, thiserror::Error)]
-#[error("a value of a later version")]
-struct LaterValue;
-
 /// Refuses a message for a value of a later version. An unknown variant would not do: a decoder of
 /// optional fields takes it for nothing, and skips the item after it.
 pub(crate) fn unknown() -> DecodeError {
-    DecodeError::custom(LaterValue)
-}
-
-/// True if a message is refused because only later versions know it, or a value in it.
-pub(crate) fn is_later(error: &DecodeError) -> bool {
-    error.is_custom() || error.is_unknown_variant()
+    Refusal::LaterValue.into()
 }
 
 /// Makes an enumeration one that is open. Unless it is told what a value of a later

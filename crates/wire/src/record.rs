@@ -2,13 +2,11 @@
 
 use minicbor::{Decode, Encode};
 
+pub use crate::address::list::MAX_ADDRESSES;
 use crate::address::{self, Address};
 use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::service::ServiceSet;
-
-/// The most addresses one record carries.
-pub const MAX_ADDRESSES: usize = 8;
 
 /// The age of a record. The greater one wins everywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]

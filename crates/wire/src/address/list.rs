@@ -7,6 +7,10 @@ use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decoder, Encode, Encoder};
 
 use super::Address;
+use crate::refusal::check_bound;
+
+/// The most addresses in one list: those of a node or a hub, or those of the hubs that a node may turn to.
+pub const MAX_ADDRESSES: usize = 8;
 
 /// `Vec<Address>` and `Option<Vec<Address>>`, to write.
 pub(crate) trait AsList {
@@ -72,11 +76,13 @@ pub(crate) fn decode<L: List, C>(d: &mut Decoder<'_>, _: &mut C) -> Result<L, De
 /// Reads a list of addresses; those of transports that are not known here are left out.
 ///
 /// # Errors
-/// When the bytes are no list of addresses.
+/// When the bytes are no list of at most [`MAX_ADDRESSES`] addresses.
 pub fn read(d: &mut Decoder<'_>) -> Result<Vec<Address>, DecodeError> {
     let length = d.array()?.ok_or_else(|| DecodeError::message("a list of addresses has a length"))?;
     // A message has no room for more than it has bytes, so the loop is as short as it.
-    (0..length).filter_map(|_| Address::read(d).transpose()).collect()
+    let known = (0..length).filter_map(|_| Address::read(d).transpose()).collect::<Result<Vec<_>, _>>()?;
+    check_bound(known.len() <= MAX_ADDRESSES, "too many addresses")?;
+    Ok(known)
 }
 
 pub(crate) fn is_nil<L: AsList>(list: &L) -> bool {

@@ -2,15 +2,15 @@
 
 use minicbor::{Decode, Encode};
 
-use super::limits::{check_addresses, check_area, check_bound, check_cell};
+use super::MAX_CANDIDATES;
 use super::route::RouteDirection;
-use super::{MAX_CANDIDATES, WireError};
 use crate::address::{self, Address};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
 use crate::node_selector::{NodeSelector, is_node_name};
 use crate::open::open;
 use crate::record::{Capacity, Version};
+use crate::refusal::{Refusal, check_bound};
 use crate::service::{Service, ServiceSet};
 
 /// Lookups and watches.
@@ -35,24 +35,22 @@ pub enum DirectoryMessage {
 }
 
 impl DirectoryMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::LookupResult(found) => {
                 check_bound(found.candidates.len() <= MAX_CANDIDATES, "too many candidates")?;
                 found.candidates.iter().try_for_each(Candidate::check_limits)
             }
-            Self::Watch(watch) => check_area(watch.area),
+            Self::Watch(watch) => check_bound(watch.area.is_valid(), "an area off the grid"),
             Self::WatchChange(change) => change.updated.iter().try_for_each(Candidate::check_limits),
-            Self::HubLookup(lookup) => check_area(lookup.area),
+            Self::HubLookup(lookup) => check_bound(lookup.area.is_valid(), "an area off the grid"),
             Self::Unwatch(_) => Ok(()),
         }
     }
 }
 
 impl Candidate {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
-        check_cell(self.cell)?;
-        check_addresses(&self.addresses)?;
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         check_bound(self.name.as_deref().is_none_or(is_node_name), "a name that no certificate has")
     }
 }

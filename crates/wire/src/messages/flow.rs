@@ -3,12 +3,11 @@
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
-use super::WireError;
 use super::bytes_codec;
-use super::limits::check_bound;
 use super::reason::Reason;
 use super::reflection::{MAX_SEALED_BYTES, Rekey, SealedKeys};
 use crate::ids::RequestId;
+use crate::refusal::{Refusal, check_bound};
 
 /// The data of flows, and the keys of reflected streams.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -60,7 +59,7 @@ pub enum FlowMessage {
 }
 
 impl FlowMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::SealedKeys(keys) => check_bound(keys.sealed.len() <= MAX_SEALED_BYTES, "too long a sealed key"),
             Self::Datagram(_)

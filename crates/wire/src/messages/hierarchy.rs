@@ -6,13 +6,13 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
-use super::limits::check_bound;
 use super::route::RouteDirection;
-use super::{MAX_GOSSIP_BYTES, WireError, bytes_codec};
+use super::{MAX_GOSSIP_BYTES, bytes_codec};
 use crate::block::BlockService;
 use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::record::Version;
+use crate::refusal::{Refusal, check_bound};
 use crate::service::Service;
 
 /// Messages among hubs about the group and its tiers.
@@ -64,7 +64,7 @@ pub enum HierarchyMessage {
 }
 
 impl HierarchyMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::Gossip(bytes) => check_bound(bytes.len() <= MAX_GOSSIP_BYTES, "too long a membership message"),
             Self::Claim { .. }

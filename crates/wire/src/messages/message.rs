@@ -1,6 +1,7 @@
 //! The messages, in their families.
 
 use bytes::Bytes;
+use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decoder, Encode, Encoder};
 
@@ -15,7 +16,7 @@ use super::request::RequestMessage;
 use super::room::RoomMessage;
 use super::{MAX_MESSAGE_BYTES, WireError, codec};
 use crate::ids::RequestId;
-use crate::open;
+use crate::refusal::Refusal;
 
 /// Everything that remotes say to one another. [`Self::is_allowed`] tells who may say it to whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,18 +115,21 @@ impl Message {
             19 | 20 | 57 => d.decode().map(Self::Probe),
             _ => return Err(WireError::LaterVersion(number)),
         };
-        let message = message.map_err(|error| match open::is_later(&error) {
-            true => WireError::LaterVersion(number),
-            false => WireError::Malformed(error.to_string()),
-        })?;
+        let refused = |refusal| match refusal {
+            Refusal::LaterValue => WireError::LaterVersion(number),
+            Refusal::OutOfBounds(violation) => WireError::OutOfBounds(violation),
+        };
+        let malformed = |error: &DecodeError| WireError::Malformed(error.to_string());
+        let message =
+            message.map_err(|error| Refusal::from_error(&error).map_or_else(|| malformed(&error), refused))?;
         if decoder.position() != bytes.len() {
             return Err(WireError::Malformed("bytes after the end".to_owned()));
         }
-        message.check_limits()?;
+        message.check_limits().map_err(refused)?;
         Ok(message)
     }
 
-    fn check_limits(&self) -> Result<(), WireError> {
+    fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::Registration(message) => message.check_limits(),
             Self::Request(message) => message.check_limits(),

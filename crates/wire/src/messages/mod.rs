@@ -17,7 +17,6 @@ mod directory;
 mod flow;
 mod hierarchy;
 mod json;
-mod limits;
 mod message;
 mod multicast;
 mod permission;

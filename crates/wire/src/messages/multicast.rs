@@ -4,10 +4,10 @@
 
 use minicbor::{Decode, Encode};
 
-use super::WireError;
 use super::directory::Candidate;
 use super::request::Request;
 use crate::ids::{NodeId, RequestId};
+use crate::refusal::Refusal;
 
 /// Discovery in the subnet. These messages are sealed for the group and never travel over a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -26,7 +26,7 @@ pub enum MulticastMessage {
 }
 
 impl MulticastMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::MulticastRequest(inquiry) => inquiry.request.check_limits(),
             Self::MulticastCandidate(present) => present.candidate.check_limits(),

@@ -135,11 +135,7 @@ impl ProvisionalAccept {
     /// # Errors
     /// [`WireError`] when the bytes are none, or its place is off the grid.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
-        let opening: Self = minicbor::decode(bytes).map_err(|error| WireError::Malformed(error.to_string()))?;
-        if !opening.cell.is_on_grid() {
-            return Err(WireError::OutOfBounds("a cell off the grid"));
-        }
-        Ok(opening)
+        minicbor::decode(bytes).map_err(|error| WireError::Malformed(error.to_string()))
     }
 }
 

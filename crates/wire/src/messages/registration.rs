@@ -2,14 +2,13 @@
 
 use minicbor::{Decode, Encode};
 
-use super::WireError;
 use super::hierarchy::HomeChanged;
-use super::limits::{check_addresses, check_bound, check_cell, check_siblings};
 use super::reflection::MediaAddress;
 use super::replication::Adopt;
 use crate::address::{self, Address};
 use crate::ids::NodeId;
 use crate::record::{Capacity, Record, Version};
+use crate::refusal::{Refusal, check_bound};
 
 /// The life of a record at its home, and the change of homes.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -81,23 +80,14 @@ pub enum RegistrationMessage {
 }
 
 impl RegistrationMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
-            Self::Publish(record) => {
-                check_cell(record.cell)?;
-                check_addresses(&record.addresses)
-            }
-            Self::Lease { siblings, addresses, .. } => {
-                check_siblings(siblings.as_deref().unwrap_or_default())?;
-                check_addresses(addresses.as_deref().unwrap_or_default())
-            }
-            Self::SetStandby { addresses, .. } => check_addresses(addresses.as_deref().unwrap_or_default()),
-            Self::HomeChanged(moved) => check_cell(moved.cell),
-            Self::Redirect(addresses) => {
-                check_bound(!addresses.is_empty(), "a redirect to no address")?;
-                check_addresses(addresses)
-            }
-            Self::Renew(_)
+            Self::Redirect(addresses) => check_bound(!addresses.is_empty(), "a redirect to no address"),
+            Self::Publish(_)
+            | Self::Lease { .. }
+            | Self::SetStandby { .. }
+            | Self::HomeChanged(_)
+            | Self::Renew(_)
             | Self::UnknownVersion
             | Self::Withdraw(_)
             | Self::Adopt(_)

@@ -8,10 +8,9 @@
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
-use super::WireError;
 use super::bytes_codec;
-use super::limits::{check_addresses, check_bound, check_cell};
 use crate::record::{Capacity, Record, Version};
+use crate::refusal::{Refusal, check_bound};
 
 /// The replicas that a standby holds.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -27,7 +26,7 @@ pub enum ReplicationMessage {
 }
 
 impl ReplicationMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::ReplicaUpdate(update) => update.check_limits(),
             Self::ResyncRequest(resync) => {
@@ -38,13 +37,9 @@ impl ReplicationMessage {
 }
 
 impl ReplicaUpdate {
-    fn check_limits(&self) -> Result<(), WireError> {
+    fn check_limits(&self) -> Result<(), Refusal> {
         let Self { moves, removed, capacities, records, alive, .. } = self;
         check_bound(records.len() <= MAX_REPLICA_RECORDS, "too many records")?;
-        for numbered in records {
-            check_cell(numbered.record.cell)?;
-            check_addresses(&numbered.record.addresses)?;
-        }
         let changes = moves.len().max(removed.len()).max(capacities.len());
         check_bound(changes <= MAX_REPLICA_CHANGES, "too many changes")?;
         check_bound(moves.iter().all(|one| one.versions > 0), "a move without a new version")?;

@@ -3,8 +3,6 @@
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
-use super::WireError;
-use super::limits::{check_addresses, check_bound, check_cell};
 use super::push::{MAX_OBJECT_NAME_BYTES, Push, PushState};
 use super::reason::Reason;
 use super::reflection::{CopyTarget, StreamKeys};
@@ -15,6 +13,7 @@ use super::{bytes_codec, codec};
 use crate::address::{self, Address};
 use crate::grid::Cell;
 use crate::ids::{NodeId, Nonce, RequestId};
+use crate::refusal::{Refusal, check_bound};
 
 /// The longest media type.
 const MAX_FORMAT_BYTES: usize = 256;
@@ -100,21 +99,14 @@ pub enum RequestMessage {
 }
 
 impl RequestMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::Request(request) => request.check_limits(),
-            Self::Accept(accept) => {
-                check_cell(accept.cell)?;
-                accept.flow.check_limits()
-            }
-            Self::Pending { provider: Some(provider), .. } => check_addresses(&provider.addresses),
+            Self::Accept(accept) => accept.flow.check_limits(),
             Self::HopReport(HopReport { hop, .. }) => hop.check_limits(),
-            Self::Push(push) => {
-                check_bound(push.name.len() <= MAX_OBJECT_NAME_BYTES, "too long a name")?;
-                check_addresses(&push.addresses)
-            }
+            Self::Push(push) => check_bound(push.name.len() <= MAX_OBJECT_NAME_BYTES, "too long a name"),
             Self::Decline(_)
-            | Self::Pending { provider: None, .. }
+            | Self::Pending { .. }
             | Self::RequestAck { .. }
             | Self::PushStatus { .. }
             | Self::Tunneled { .. } => Ok(()),
@@ -123,16 +115,14 @@ impl RequestMessage {
 }
 
 impl Request {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
-        self.spec.check().map_err(|InvalidRequest(why)| WireError::OutOfBounds(why))?;
-        check_addresses(self.reply_to())?;
-        check_bound(self.hop().is_none_or(|hop| hop.cell.is_on_grid()), "a cell off the grid")?;
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
+        self.spec.check().map_err(|InvalidRequest(why)| Refusal::OutOfBounds(why))?;
         check_bound(self.copy_target.is_none_or(|target| target.to.port() != 0), "a stream to no port")
     }
 }
 
 impl FlowDescription {
-    fn check_limits(&self) -> Result<(), WireError> {
+    fn check_limits(&self) -> Result<(), Refusal> {
         let (format, inline) = match self {
             Self::Stream { format, .. } => (format, 0),
             Self::Object { format, inline, .. } => (format, inline.as_ref().map_or(0, Bytes::len)),

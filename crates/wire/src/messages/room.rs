@@ -2,11 +2,10 @@
 
 use minicbor::{Decode, Encode};
 
-use super::WireError;
-use super::limits::{check_bound, check_cell};
 use super::reason::Reason;
 use super::route::RouteDirection;
 use crate::ids::NodeId;
+use crate::refusal::{Refusal, check_bound};
 use crate::room::{MAX_MEMBERS, RoomId, RoomMember};
 
 /// Membership of rooms.
@@ -26,14 +25,10 @@ pub enum RoomMessage {
 }
 
 impl RoomMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
-            Self::JoinRoom(join) => check_cell(join.member.cell),
-            Self::Roster(roster) => {
-                check_bound(roster.members.len() <= MAX_MEMBERS, "too many members")?;
-                roster.members.iter().try_for_each(|member| check_cell(member.cell))
-            }
-            Self::LeaveRoom(_) => Ok(()),
+            Self::Roster(roster) => check_bound(roster.members.len() <= MAX_MEMBERS, "too many members"),
+            Self::JoinRoom(_) | Self::LeaveRoom(_) => Ok(()),
         }
     }
 }

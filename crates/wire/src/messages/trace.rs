@@ -2,12 +2,11 @@
 
 use minicbor::{Decode, Encode};
 
-use super::WireError;
-use super::limits::check_bound;
 use super::reason::Reason;
 use crate::ids::{NodeId, RequestId};
 use crate::node_selector::MAX_NAME_BYTES;
 use crate::open::open;
+use crate::refusal::{Refusal, check_bound};
 
 /// The most hubs of whose way a trace tells: a report that has passed more is dropped.
 pub const MAX_TRACED_HOPS: u8 = 8;
@@ -128,7 +127,7 @@ impl HopAction {
 }
 
 impl Hop {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         check_bound(self.name.as_ref().map_or(0, String::len) <= MAX_NAME_BYTES, "too long a name")?;
         check_bound((1..=MAX_TRACED_HOPS).contains(&self.index), "too long a way")
     }

@@ -18,7 +18,7 @@ use roost_wire::messages::{
     CopyTarget, DirectoryMessage, FlowMessage, HierarchyMessage, HubLookup, MAX_MESSAGE_BYTES, MAX_OBJECT_NAME_BYTES,
     MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, MAX_SEALED_BYTES, Message, ProvisionalAccept, Push,
     RegistrationMessage, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Request,
-    RequestMessage, RoomMessage, Roster, Route, SealedKeys, ServiceRequest, StreamKeys, Summary,
+    RequestMessage, RoomMessage, Roster, Route, SealedKeys, ServiceRequest, StreamKeys, Summary, WireError,
 };
 use roost_wire::room::{MAX_MEMBERS, RoomMember};
 use roost_wire::{
@@ -98,18 +98,31 @@ fn trailing_or_oversized_bytes_are_refused() {
     assert!(Message::decode(&vec![0; MAX_MESSAGE_BYTES + 1]).is_err());
 }
 
+/// A hub declines a request out of bounds, where bytes that are no message get no answer.
 #[test]
-fn places_off_the_grid_are_refused() {
-    let request = Message::Directory(DirectoryMessage::HubLookup(HubLookup {
+fn request_off_the_grid_is_out_of_bounds() {
+    let node = NodeId::from_bytes([7; 16]);
+    let request = |cell, count| {
+        let spec = ServiceRequest::new(Service::Video, Area::Exact(cell));
+        let reply_to = vec![Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 7700))); count];
+        let route = Some(Route { requester: node, reply_to, hop: None });
+        let request = Request { route, ..Request::new(RequestId(1), Nonce::from_u64(1), spec, 1_000) };
+        Message::decode(&Message::Request(RequestMessage::Request(request)).encode())
+    };
+    assert!(request(Cell::new(-1_000_000, 1_000_000), 8).is_ok());
+    assert_eq!(request(Cell::new(2_000_000, 0), 8), Err(WireError::OutOfBounds("a cell off the grid")));
+    assert_eq!(request(Cell::new(0, i32::MIN), 8), Err(WireError::OutOfBounds("a cell off the grid")));
+    assert_eq!(request(Cell::new(0, 0), 9), Err(WireError::OutOfBounds("too many addresses")));
+    let lookup = Message::Directory(DirectoryMessage::HubLookup(HubLookup {
         id: RequestId(1),
         service: Service::Video,
-        area: Area::Exact(Cell::new(2_000_000, 0)),
+        area: Area::Rectangle { min: Cell::new(1, 0), max: Cell::new(0, 0) },
         count: 1,
         direction: None,
         timeout_ms: None,
         selector: None,
     }));
-    assert!(Message::decode(&request.encode()).is_err());
+    assert_eq!(Message::decode(&lookup.encode()), Err(WireError::OutOfBounds("an area off the grid")));
 }
 
 /// A hub keeps little of a stream, with room for what is to be sealed.
