@@ -170,7 +170,12 @@ impl Publication {
         secrets: &mut dyn SecretSource,
     ) -> Result<Option<AnnouncedKey>, RekeyError> {
         self.publisher.handle_timeout(now);
-        if self.rekey_retry.is_some_and(|due| due > now) || self.publisher.rekey_reason(now).is_none() {
+        if self.publisher.rekey_reason(now).is_none() {
+            // A retry in the past would wake the machine at once, for ever.
+            self.rekey_retry = None;
+            return Ok(None);
+        }
+        if self.rekey_retry.is_some_and(|due| due > now) {
             return Ok(None);
         }
         let prepared = self.prepare_epoch(now, secrets);
@@ -291,5 +296,16 @@ mod tests {
         // As if nothing had been.
         published.record_departure();
         assert!(published.rekey(now + Duration::from_secs(1), &mut |_: &mut [u8]| true).unwrap().is_some());
+    }
+
+    #[test]
+    fn retry_without_reason_is_forgotten() {
+        let mut published = published(OpaqueMarker::default());
+        published.record_departure();
+        assert_eq!(published.rekey(Time::ZERO, &mut |_: &mut [u8]| false), Err(RekeyError::NoRandomness));
+        published.publisher.announce(Time::ZERO, &EpochSecret::from_bytes([2; SECRET_BYTES])).unwrap();
+        let due = published.poll_deadline();
+        assert_eq!(published.rekey(due, &mut |_: &mut [u8]| true), Ok(None));
+        assert!(published.poll_deadline() > due);
     }
 }
