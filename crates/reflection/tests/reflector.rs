@@ -110,11 +110,8 @@ impl ReflectorWorld {
                 let got = self.got.entry(transmit.to).or_default();
                 got.extend(packets.map(|packet| (self.now, packet.to_vec())));
             }
-            self.reflector.fanout().record_outcome(
-                self.now,
-                &transmit,
-                SendOutcome { sent, is_full, ..SendOutcome::default() },
-            );
+            let outcome = SendOutcome { sent, is_full, ..SendOutcome::default() };
+            self.reflector.fanout().record_outcome(self.now, &transmit, outcome);
         }
     }
 
@@ -194,11 +191,8 @@ fn each_batch_begins_with_another_target() {
         world.reflector.fanout().close(world.now);
         let transmit = world.reflector.fanout().poll_transmit(world.now).unwrap();
         firsts.insert(transmit.to);
-        world.reflector.fanout().record_outcome(
-            world.now,
-            &transmit,
-            SendOutcome { sent: 1, ..SendOutcome::default() },
-        );
+        let outcome = SendOutcome { sent: 1, ..SendOutcome::default() };
+        world.reflector.fanout().record_outcome(world.now, &transmit, outcome);
         world.send();
     }
     assert_eq!(firsts.len(), 3);
@@ -384,10 +378,7 @@ proptest! {
                 2 => drop(world.stalled.remove(&address(who))),
                 3 => if world.leave(address(who)) { drop(world.got.remove(&address(who))) },
                 4 => world.passes(Duration::from_millis(how_many as u64 * 90)),
-                5 => {
-                    let packet = world.packet(Flags::default());
-                    kept.push(packet);
-                }
+                5 => kept.push(world.packet(Flags::default())),
                 6 => while let Some(packet) = kept.pop() {
                     world.hears(publisher_at(), &packet);
                     world.hears(publisher_at(), &packet);

@@ -126,9 +126,9 @@ mod tests {
     fn block_service_number_round_trips() {
         for cell in [(0, 0), (27, 92), (-1, -9), (MAX_COORDINATE, -MAX_COORDINATE)] {
             for service in Service::ALL {
-                let patch = BlockService::from_cell(service, Cell::new(cell.0, cell.1));
-                assert_eq!(patch.block(), Block::from_cell(Cell::new(cell.0, cell.1)));
-                assert_eq!(BlockService::from_number(patch.number()), Some(patch));
+                let block_service = BlockService::from_cell(service, Cell::new(cell.0, cell.1));
+                assert_eq!(block_service.block(), Block::from_cell(Cell::new(cell.0, cell.1)));
+                assert_eq!(BlockService::from_number(block_service.number()), Some(block_service));
             }
         }
         assert_eq!(BlockService::from_number(1 << 38), None);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn area_listing_respects_limit() {
-        let few = |area, limit| BlockService::few(Service::Track, area, limit).map(|patches| patches.len());
+        let few = |area, limit| BlockService::few(Service::Track, area, limit).map(|blocks| blocks.len());
         assert_eq!(few(Area::Exact(Cell::new(3, 3)), 16), Some(1));
         assert_eq!(few(Area::Radius { center: Cell::new(4, 4), radius: 8 }, 16), Some(9));
         assert_eq!(few(Area::Radius { center: Cell::new(4, 4), radius: 20 }, 16), None);

@@ -39,12 +39,7 @@ impl Relay {
         if !is_known {
             self.check_room(stream, to)?;
         }
-        let trusts = match begin {
-            StartCondition::Answered => self.routable.knows(now, to),
-            StartCondition::Offered => true,
-            StartCondition::Resumed => false,
-        };
-        let trusts = trusts && !self.trusts(to.ip());
+        let may_begin = self.may_begin_unanswered(now, to, begin);
         let word = self.random.draw_token();
         let Some(known) = self.streams.get_mut(&stream) else { return Err(AdmissionError::NoStream) };
         known.reflector.set_sends_on(true);
@@ -53,7 +48,7 @@ impl Relay {
         if kind == DownstreamKind::Subscriber {
             self.doors.record_offer(tag, stream, to);
         }
-        if !is_known && trusts {
+        if !is_known && may_begin {
             let terms = TargetOptions { kind, ..TargetOptions::SUBSCRIBER };
             member.target = known.reflector.fanout().add_target(now, to, terms, StartPoint::KeyFrame).ok();
             member.target.into_iter().for_each(|target| known.reflector.fanout().allow(target, MAX_UNANSWERED_BYTES));
@@ -62,6 +57,16 @@ impl Relay {
         self.poll_downstream(now, stream, to);
         self.update_demand(now, stream);
         Ok(())
+    }
+
+    /// True if a stream may be sent with its first offer: one stream at a time to a host that has not answered.
+    fn may_begin_unanswered(&self, now: Time, to: SocketAddr, begin: StartCondition) -> bool {
+        let is_there = match begin {
+            StartCondition::Answered => self.routable.knows(now, to),
+            StartCondition::Offered => true,
+            StartCondition::Resumed => false,
+        };
+        is_there && !self.trusts(to.ip())
     }
 
     fn has_member(&self, stream: StreamId, address: SocketAddr) -> bool {

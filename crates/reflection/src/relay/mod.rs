@@ -62,8 +62,6 @@ pub use stream::StreamName;
 use tags::{EXPECTED, ExpectedOffers, GRANTED, GrantRenewal, StreamUse};
 use timers::{Timer, Timers};
 
-/// The most upstreams of a stream: two ways, each before and after a change.
-pub const MAX_UPSTREAMS: usize = 4;
 /// Within which time downstreams are told, one after the other, to find another way while what they
 /// have goes on. Three super nodes one after the other take three times as long, of the ten seconds
 /// that one stays which leaves.

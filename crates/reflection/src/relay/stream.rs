@@ -10,7 +10,7 @@ use roost_wire::{Cell, NodeId, ReflectionGrant, Service, StreamId, Time};
 use super::downstream_state::Downstream;
 use super::pause::PauseDetector;
 use super::upstream_state::{ROOTLESS, Upstream};
-use crate::control::ControlPacket;
+use crate::control::{ControlPacket, PathToken};
 use crate::fanout::FanoutConfig;
 use crate::fec::{MAX_PARITY, ParityDecoder, ParityEncoder, ParityPacket};
 use crate::loss_tracker::LossTracker;
@@ -27,6 +27,8 @@ const MOVING_AGAIN: Duration = Duration::from_secs(5);
 const PARITY: Duration = Duration::from_secs(1);
 /// The most parity that waits: of the packets of one batch.
 const MAX_PARITIES: usize = 4 * MAX_PARITY as usize;
+/// The most upstreams: two ways, each before and after a change.
+const MAX_UPSTREAMS: usize = 4;
 /// The most ways of asking for a stream that are remembered.
 const MAX_NAMES: usize = 8;
 
@@ -118,6 +120,24 @@ impl RelayStream {
 
     pub(super) fn upstream_mut(&mut self, address: SocketAddr) -> Option<&mut Upstream> {
         self.upstreams.iter_mut().find(|leg| leg.address == address)
+    }
+
+    /// Answers an upstream's offer. The upstream that this number of the request is of replaces the oldest one if
+    /// there are too many, which is returned.
+    pub(super) fn answer_upstream(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        word: PathToken,
+        number: u64,
+    ) -> Option<Upstream> {
+        let place = self.upstreams.iter().position(|leg| leg.address == from);
+        let mut leg = place.map_or_else(|| Upstream::new(now, from, word), |place| self.upstreams.remove(place));
+        leg.answer(now, word, number);
+        // The latest request counts, whichever is offered first.
+        let place = self.upstreams.partition_point(|other| other.request <= leg.request);
+        self.upstreams.insert(place, leg);
+        (self.upstreams.len() > MAX_UPSTREAMS).then(|| self.upstreams.remove(0))
     }
 
     pub(super) fn is_called(&self, name: &StreamName) -> bool {

@@ -10,7 +10,7 @@ use super::stream::StreamName;
 use super::tags::{BindOutcome, GRANTED, StreamUse};
 use super::timers::Timer;
 use super::upstream_state::{REPORT, SILENCE, Upstream};
-use super::{MAX_UPSTREAMS, Relay, RelayEvent};
+use super::{Relay, RelayEvent};
 use crate::control::{ControlPacket, PathToken};
 use crate::packet::MAX_HOPS;
 
@@ -42,14 +42,7 @@ impl Relay {
             return self.send_control(from, stream, word, &ControlPacket::Bye);
         };
         let next = known.reflector.next();
-        let place = known.upstreams.iter().position(|leg| leg.address == from);
-        let mut leg = place.map_or_else(|| Upstream::new(now, from, word), |place| known.upstreams.remove(place));
-        leg.answer(now, word, number);
-        // What was asked for last is what is wanted, whichever is offered first.
-        let place = known.upstreams.partition_point(|other| other.request <= leg.request);
-        known.upstreams.insert(place, leg);
-        let oldest = (known.upstreams.len() > MAX_UPSTREAMS).then(|| known.upstreams.remove(0));
-        if let Some(leg) = oldest {
+        if let Some(leg) = known.answer_upstream(now, from, word, number) {
             self.leave_upstream(now, stream, leg.address, leg.word);
         }
         self.parted.forget(stream, from);

@@ -141,9 +141,9 @@ mod block_services_codec {
     ) -> Result<(), EncodeError<W::Error>> {
         e.array(block_services.len() as u64 * 2)?;
         let mut before = 0;
-        for (patch, count) in block_services {
-            e.u64(patch.number().saturating_sub(before))?.u32(*count)?;
-            before = patch.number();
+        for (block, count) in block_services {
+            e.u64(block.number().saturating_sub(before))?.u32(*count)?;
+            before = block.number();
         }
         Ok(())
     }
@@ -151,11 +151,11 @@ mod block_services_codec {
     pub(super) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Vec<(BlockService, u32)>, DecodeError> {
         let wrong = || DecodeError::message("a summary's blocks are out of order or off the grid");
         let length = d.array()?.filter(|length| length % 2 == 0 && *length <= 2 * MAX_SUMMARY_BLOCKS as u64);
-        let length = length.ok_or_else(|| DecodeError::message("a summary of too many patches"))? / 2;
+        let length = length.ok_or_else(|| DecodeError::message("a summary of too many blocks"))? / 2;
         let mut block_services: Vec<(BlockService, u32)> = Vec::with_capacity(length as usize);
         for _ in 0..length {
             let distance = d.u64()?;
-            let before = block_services.last().map(|(patch, _)| patch.number());
+            let before = block_services.last().map(|(block, _)| block.number());
             let number = match before {
                 Some(_) if distance == 0 => return Err(wrong()),
                 before => before.unwrap_or(0).checked_add(distance).ok_or_else(wrong)?,

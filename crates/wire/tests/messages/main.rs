@@ -7,6 +7,7 @@ mod corpus;
 mod later;
 mod messages;
 mod requests;
+mod words;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -182,17 +183,19 @@ fn largest_replica_update_fits() {
     assert!(records(MAX_REPLICA_RECORDS).len() <= MAX_MESSAGE_BYTES);
     assert!(Message::decode(&records(MAX_REPLICA_RECORDS)).is_ok());
     assert!(Message::decode(&records(MAX_REPLICA_RECORDS + 1)).is_err());
+}
+
+#[test]
+fn most_replica_changes_fit() {
     let changes = |count, signs: u32| {
-        let left = ReplicaCapacity { node: u32::MAX, capacity: record.capacity };
-        let shift = ReplicaMove { node: u32::MAX, versions: u32::MAX, x: i32::MIN, y: i32::MIN };
-        let (shifts, gone, left) = (vec![shift; count], vec![u32::MAX; count], vec![left; count]);
-        let heard = Some(Bytes::from(vec![1; signs as usize]));
+        let capacity = Capacity { streams: u16::MAX, uplink_kbps: u32::MAX };
+        let moved = ReplicaMove { node: u32::MAX, versions: u32::MAX, x: i32::MIN, y: i32::MIN };
         Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
             sequence: u32::MAX,
-            moves: shifts,
-            removed: gone,
-            capacities: left,
-            alive: heard,
+            moves: vec![moved; count],
+            removed: vec![u32::MAX; count],
+            capacities: vec![ReplicaCapacity { node: u32::MAX, capacity }; count],
+            alive: Some(Bytes::from(vec![1; signs as usize])),
             ..ReplicaUpdate::default()
         }))
         .encode()
@@ -222,18 +225,18 @@ fn move_takes_twenty_bytes() {
 #[test]
 fn summary_takes_few_bytes_per_block() {
     let cells = (0..100).map(|n| Cell::new(8 * (n % 10), 8 * (n / 10)));
-    let patches: BTreeMap<BlockService, u32> =
+    let block_services: BTreeMap<BlockService, u32> =
         cells.map(|cell| (BlockService::from_cell(Service::Track, cell), 3)).collect();
-    let patches: Vec<(BlockService, u32)> = patches.into_iter().collect();
-    let summary = |patches| {
+    let block_services: Vec<(BlockService, u32)> = block_services.into_iter().collect();
+    let summary = |block_services| {
         Message::Hierarchy(HierarchyMessage::Summary(Summary {
             run: u32::MAX,
             version: 70_000,
-            block_services: patches,
+            block_services,
             since: None,
         }))
     };
-    let bytes = summary(patches).encode().len();
+    let bytes = summary(block_services).encode().len();
     assert!(bytes <= 320, "{bytes} bytes");
 }
 
