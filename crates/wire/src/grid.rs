@@ -36,7 +36,6 @@ const fn is_coordinate(number: i32) -> bool {
 }
 
 impl Cell {
-    /// The cell at `(x, y)`.
     pub const fn new(x: i32, y: i32) -> Self {
         Self { x, y }
     }
@@ -60,7 +59,6 @@ impl fmt::Display for Cell {
     }
 }
 
-/// Why a text is no cell.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a location: expected X,Y in whole cells between -1000000 and 1000000, such as 27,92")]
 pub struct ParseCellError(String);
@@ -80,7 +78,7 @@ impl FromStr for Cell {
     }
 }
 
-/// Where a request or a lookup looks.
+/// The area of the providers that a request or a lookup is for.
 ///
 /// In JSON: `{"at": "27,92"}`, `{"near": "27,92"}`, `{"within": {"center": "27,92", "radius": 5}}`,
 /// `{"rect": {"min": "0,0", "max": "9,9"}}` or `"anywhere"`.
@@ -88,7 +86,6 @@ impl FromStr for Cell {
 #[cbor(flat)]
 #[serde(deny_unknown_fields)]
 pub enum Area {
-    /// Exactly this cell.
     #[n(0)]
     #[serde(rename = "at", with = "text")]
     Exact(#[n(0)] Cell),
@@ -100,7 +97,6 @@ pub enum Area {
     #[n(2)]
     #[serde(rename = "within")]
     Radius {
-        /// The middle.
         #[n(0)]
         #[serde(with = "text")]
         center: Cell,
@@ -121,7 +117,6 @@ pub enum Area {
         #[serde(with = "text")]
         max: Cell,
     },
-    /// Anywhere.
     #[n(4)]
     #[serde(rename = "anywhere")]
     Anywhere,
@@ -133,7 +128,6 @@ impl Area {
         Self::Rectangle { min: Cell::new(a.x.min(b.x), a.y.min(b.y)), max: Cell::new(a.x.max(b.x), a.y.max(b.y)) }
     }
 
-    /// Whether `cell` lies in the area.
     pub fn contains(&self, cell: Cell) -> bool {
         match *self {
             Self::Exact(place) => place == cell,

@@ -1,4 +1,4 @@
-//! What is said in the overlay: domain words, requests and messages.
+//! The words of the overlay: domain words, requests and messages.
 //!
 //! A message is CBOR with numbered fields ([`messages`]). Its limits stand beside its
 //! fields, and decoding checks them: a value that was read is within them. Nothing here

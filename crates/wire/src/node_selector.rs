@@ -42,12 +42,10 @@ pub fn format_node(node: NodeId, name: Option<&str>) -> String {
 }
 
 impl NodeSelector {
-    /// Everybody.
     pub const EVERYBODY: Self = Self { bytes: [0; MAX_NAME_BYTES], length: 0 };
 
-    /// The text.
     pub fn as_str(&self) -> &str {
-        // It was made from a text.
+        // The bytes come from a text.
         std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
     }
 

@@ -12,16 +12,15 @@ use crate::congestion::Congestion;
 /// The most hosts one endpoint names: one for each network path.
 pub const MAX_HOSTS: usize = 4;
 
-/// Where to listen or whom to call, as an operator writes it:
+/// An address to listen at or to dial, as an operator writes it:
 /// `udp://host:port`, `tcp://host:port`, `quic://host1+host2:port?cc=rate`.
 ///
 /// Hosts are names or IP addresses; the driver resolves names. An IPv6 address
 /// stands in brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
-    /// The transport.
     pub scheme: Scheme,
-    /// One to [`MAX_HOSTS`] hosts, without brackets; only `quic` takes more than one.
+    /// At most [`MAX_HOSTS`] hosts and at least one, without brackets; only `quic` takes more than one.
     pub hosts: Vec<String>,
     /// The port; 0 lets the system choose when listening.
     pub port: u16,
@@ -30,7 +29,6 @@ pub struct Endpoint {
     pub congestion: Option<Congestion>,
 }
 
-/// Why a text is no endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not an endpoint: {reason}; expected udp://HOST:PORT, tcp://HOST:PORT or quic://HOST1+HOST2:PORT[?cc=rate]"

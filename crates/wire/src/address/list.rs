@@ -12,7 +12,7 @@ use crate::refusal::check_bound;
 /// The most addresses in one list: those of a node or a hub, or those of the hubs that a node may turn to.
 pub const MAX_ADDRESSES: usize = 8;
 
-/// `Vec<Address>` and `Option<Vec<Address>>`, to write.
+/// Lists to write: `Vec<Address>`, and `Option<Vec<Address>>`.
 pub(crate) trait AsList {
     fn as_list(&self) -> Option<&[Address]>;
 }
@@ -35,7 +35,7 @@ impl<L: AsList> AsList for &L {
     }
 }
 
-/// The same, to read.
+/// Lists to read: `Vec<Address>`, and `Option<Vec<Address>>`.
 pub(crate) trait List: Sized {
     fn from_list(list: Option<Vec<Address>>) -> Option<Self>;
 }

@@ -19,16 +19,14 @@ pub use scheme::{ParseSchemeError, Scheme, SchemeSet};
 /// with scheme and port takes ten bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    /// The transport.
     pub scheme: Scheme,
     /// The port, the same on every host.
     pub port: u16,
-    /// One to [`MAX_HOSTS`] hosts.
+    /// At most [`MAX_HOSTS`] hosts, and at least one.
     pub hosts: Vec<IpAddr>,
 }
 
 impl Address {
-    /// The address with a single host.
     pub fn single(scheme: Scheme, socket: SocketAddr) -> Self {
         Self { scheme, port: socket.port(), hosts: vec![socket.ip()] }
     }
@@ -56,7 +54,7 @@ impl Address {
         self.hosts.iter().any(is_confined)
     }
 
-    /// What of the address is of use on other machines; `None` if nothing is.
+    /// The address without hosts that mean nothing on other machines; `None` if none is left.
     #[must_use]
     pub fn without_local_hosts(mut self) -> Option<Self> {
         self.hosts.retain(|host| !is_confined(host));

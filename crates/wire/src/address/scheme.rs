@@ -1,4 +1,4 @@
-//! The transports, and sets of them.
+//! The transports that endpoints and addresses name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,6 @@ use minicbor::{Decode, Encode};
 
 use crate::open::open;
 
-/// A transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode)]
 #[cbor(index_only)]
 #[repr(u8)]
@@ -26,7 +25,6 @@ pub enum Scheme {
 open!(Scheme, [Udp, Tcp, Quic]);
 
 impl Scheme {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Quic];
 
     /// The scheme's name in endpoints, flags and metrics.
@@ -53,7 +51,6 @@ impl FromStr for Scheme {
     }
 }
 
-/// Why a text names no transport.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown transport {0:?}: expected udp, tcp or quic")]
 pub struct ParseSchemeError(String);
@@ -64,9 +61,7 @@ pub struct ParseSchemeError(String);
 pub struct SchemeSet(#[n(0)] u8);
 
 impl SchemeSet {
-    /// No transport.
     pub const EMPTY: Self = Self(0);
-    /// Every transport.
     pub const ALL: Self = Self(0b111);
 
     /// The set with one transport in it.
@@ -74,13 +69,11 @@ impl SchemeSet {
         Self(1 << scheme as u8)
     }
 
-    /// This set and `scheme`.
     #[must_use]
     pub const fn with(self, scheme: Scheme) -> Self {
         Self(self.0 | 1 << scheme as u8)
     }
 
-    /// Whether `scheme` is in the set.
     pub const fn contains(self, scheme: Scheme) -> bool {
         self.0 & 1 << scheme as u8 != 0
     }

@@ -1,4 +1,4 @@
-//! The messages, in their families.
+//! The one type of everything that remotes say, in its families.
 
 use bytes::Bytes;
 use minicbor::decode::Error as DecodeError;
@@ -27,15 +27,15 @@ pub enum Message {
     Request(RequestMessage),
     /// The data of flows, and the keys of reflected streams.
     Flow(FlowMessage),
-    /// Lookups and watches.
+    /// Lookups and watches, from nodes to hubs and between hubs.
     Directory(DirectoryMessage),
     /// Messages among hubs about the group and its tiers.
     Hierarchy(HierarchyMessage),
-    /// The replicas that a standby holds.
+    /// Replicas of records, from a home to a standby.
     Replication(ReplicationMessage),
-    /// Discovery in the subnet.
+    /// Discovery in the subnet, without a hub.
     Multicast(MulticastMessage),
-    /// Membership of rooms.
+    /// Membership of rooms, and their rosters.
     Room(RoomMessage),
     /// The greeting of a connection, and signs of life.
     Probe(ProbeMessage),
@@ -64,7 +64,7 @@ families!(
     Probe(ProbeMessage),
 );
 
-/// The number of a request.
+/// The number of a request: a hub declines one that it cannot read.
 const REQUEST: u64 = 5;
 
 /// The number of a message; `None` of what is none.
@@ -153,7 +153,7 @@ impl Message {
         decoder.decode().ok().filter(|_| is_request)
     }
 
-    /// The message as bytes.
+    /// The bytes of the message; those of a message within its limits are at most [`MAX_MESSAGE_BYTES`].
     pub fn encode(&self) -> Bytes {
         codec::to_bytes(self)
     }

@@ -78,7 +78,7 @@ pub enum WireError {
     /// Of a kind that only later versions know, or about something that only they know.
     #[error("message {0} is of a later version, or about something of one")]
     LaterVersion(u64),
-    /// Not CBOR of the described shape.
+    /// Bytes that are not CBOR of the described shape.
     #[error("malformed message: {0}")]
     Malformed(String),
     /// Well-formed, but a field is outside its limits.

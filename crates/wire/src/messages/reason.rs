@@ -9,7 +9,7 @@ use crate::open::open;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
 pub enum Reason {
-    /// Nobody offers it there.
+    /// Nobody offers the service in the area.
     #[n(0)]
     NotFound,
     /// The hub started less than a lease ago and may not have heard of everyone.
@@ -21,28 +21,28 @@ pub enum Reason {
     /// No transport that both ends have and the request allows.
     #[n(3)]
     NoTransport,
-    /// The other end could not be reached.
+    /// No connection to the other end comes up.
     #[n(4)]
     Unreachable,
-    /// The provider's source gave nothing.
+    /// The provider's source gave no data.
     #[n(5)]
     SourceFailed,
-    /// The deadline has passed.
+    /// The deadline of the request has passed.
     #[n(6)]
     TimedOut,
     /// The one who says it is leaving.
     #[n(7)]
     Leaving,
-    /// A limit on requests per remote.
+    /// A limit on requests per remote is reached.
     #[n(8)]
     TooMany,
     /// The sender's role or state does not allow it.
     #[n(9)]
     NotAllowed,
-    /// The requester no longer wants it.
+    /// The requester has cancelled the request.
     #[n(10)]
     Cancelled,
-    /// The other end broke the protocol's rules.
+    /// A message of the other end broke the protocol's rules.
     #[n(11)]
     Protocol,
     /// Nobody offers it in the part of the network that is left: the way to
@@ -52,13 +52,13 @@ pub enum Reason {
     /// A super node has no room to reflect it.
     #[n(13)]
     Saturated,
-    /// It is reflected from now on: ask for that.
+    /// Super nodes reflect the stream from now on: request that.
     #[n(14)]
     Reflected,
-    /// One that only later versions tell.
+    /// A reason that only later versions know.
     #[n(15)]
     Unspecified,
-    /// It is of a later version than who was asked.
+    /// The request is of a later version than the hub or the provider.
     #[n(16)]
     UnsupportedVersion,
     /// The stream is slower than the requester admits.
@@ -69,7 +69,7 @@ pub enum Reason {
 open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, UnsupportedVersion, TooSlow], else Unspecified);
 
 impl Reason {
-    /// What the silence of a hub means to which a question went this way.
+    /// The meaning of a hub's silence about a question in this direction.
     pub fn for_silence(way: RouteDirection) -> Self {
         if way == RouteDirection::Up { Self::UnreachableAbove } else { Self::Unreachable }
     }

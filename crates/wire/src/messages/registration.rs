@@ -1,4 +1,4 @@
-//! What a node and its home say to each other about the node's record.
+//! Messages of a node and its home about the node's record.
 
 use minicbor::{Decode, Encode};
 
@@ -20,16 +20,16 @@ pub enum RegistrationMessage {
     /// The hub holds this version until `lease_ms` from now.
     #[n(1)]
     Lease {
-        /// The version held.
+        /// The version of the record that the hub holds.
         #[n(0)]
         version: Version,
-        /// How long without a word from the node, milliseconds.
+        /// The lease ends so long after the last message of the node, milliseconds.
         #[n(1)]
         lease_ms: u32,
         /// Other hubs that the node may turn to, as long as it has no standby.
         #[cbor(n(2), with = "address::list", has_nil)]
         siblings: Option<Vec<Address>>,
-        /// Where the hub itself listens, beside `siblings`. An unspecified host means "where you see me".
+        /// Addresses of the hub itself, beside `siblings`. An unspecified host means "where you see me".
         #[cbor(n(3), with = "address::list", has_nil)]
         addresses: Option<Vec<Address>>,
         /// The address from which the hub sends the streams that it reflects; in the answers to
@@ -54,10 +54,10 @@ pub enum RegistrationMessage {
     /// connection as well, and which the home keeps up to date.
     #[n(30)]
     SetStandby {
-        /// The hub.
+        /// The standby that the node has chosen.
         #[n(0)]
         hub: NodeId,
-        /// Where the node has found it, so that the home does, too.
+        /// Addresses at which the node has found it, so that the home does, too.
         #[cbor(n(1), with = "address::list", has_nil)]
         addresses: Option<Vec<Address>>,
     },
@@ -97,14 +97,14 @@ impl RegistrationMessage {
     }
 }
 
-/// See [`RegistrationMessage::Renew`].
+/// The content of [`RegistrationMessage::Renew`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Renew {
-    /// The version to keep.
+    /// The version that the lease is of.
     #[n(0)]
     pub version: Version,
-    /// What the node has left, if that has changed since it last said so.
+    /// The node's capacity, if that has changed since the last message about it.
     #[n(1)]
     pub capacity: Option<Capacity>,
 }

@@ -1,4 +1,4 @@
-//! What is said of who is in a room.
+//! Messages about the members of rooms.
 
 use minicbor::{Decode, Encode};
 
@@ -8,7 +8,7 @@ use crate::ids::NodeId;
 use crate::refusal::{Refusal, check_bound};
 use crate::room::{MAX_MEMBERS, RoomId, RoomMember};
 
-/// Membership of rooms.
+/// Membership of rooms, and their rosters.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(flat)]
 pub enum RoomMessage {
@@ -19,7 +19,7 @@ pub enum RoomMessage {
     /// A node has left a room; goes the same way.
     #[n(54)]
     LeaveRoom(#[n(0)] LeaveRoom),
-    /// Who is in a room.
+    /// The members of a room, from its owner.
     #[n(55)]
     Roster(#[n(0)] Roster),
 }
@@ -33,14 +33,14 @@ impl RoomMessage {
     }
 }
 
-/// See [`Message::Join`](super::RoomMessage::JoinRoom).
+/// The content of [`RoomMessage::JoinRoom`](super::RoomMessage::JoinRoom).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct JoinRoom {
-    /// The room.
+    /// The room that the node is in.
     #[n(0)]
     pub room: RoomId,
-    /// Who is in.
+    /// The node that is in, and its offers.
     #[n(1)]
     pub member: RoomMember,
     /// From hub to hub: where it may go on to; `None` is up.
@@ -48,26 +48,26 @@ pub struct JoinRoom {
     pub direction: Option<RouteDirection>,
 }
 
-/// See [`RoomMessage::LeaveRoom`](super::RoomMessage::LeaveRoom).
+/// The content of [`RoomMessage::LeaveRoom`](super::RoomMessage::LeaveRoom).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct LeaveRoom {
-    /// The room.
+    /// The room that the node was in.
     #[n(0)]
     pub room: RoomId,
-    /// Who has left.
+    /// The id of the node that has left.
     #[n(1)]
     pub node: NodeId,
-    /// As in [`JoinRoom`].
+    /// From hub to hub: the direction in which it may go on; `None` is up.
     #[n(2)]
     pub direction: Option<RouteDirection>,
 }
 
-/// See [`RoomMessage::Roster`](super::RoomMessage::Roster).
+/// The content of [`RoomMessage::Roster`](super::RoomMessage::Roster).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Roster {
-    /// The room.
+    /// The room that the members are in.
     #[n(0)]
     pub room: RoomId,
     /// The hub that says it. Each list replaces the one before of the same hub.

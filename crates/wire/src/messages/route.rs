@@ -7,15 +7,15 @@ use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::open::open;
 
-/// Which way a question goes through the tree of hubs. It goes up, then
-/// across, then down, and never back, so it cannot go round.
+/// The direction of a question in the tree of hubs. A question goes up, then across, then down, and never back,
+/// so it cannot go round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode)]
 #[cbor(index_only)]
 pub enum RouteDirection {
     /// From a hub to its parent, which may send it anywhere.
     #[n(0)]
     Up,
-    /// From a top to an owner, which may send it to the tops that have something.
+    /// From a root to an owner, which may send it to the roots that have something.
     #[n(1)]
     Across,
     /// To a hub that is to look at what is its own or below it, and nowhere else.
@@ -33,14 +33,14 @@ open!(RouteDirection, [Up, Across, Down, Overflow], else Down);
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Route {
-    /// The node that asked first.
+    /// The node that made the request.
     #[n(0)]
     pub requester: NodeId,
     /// Addresses of the requester, the preferred transport first. If there is none, the answer
     /// goes to the hub, which relays.
     #[cbor(n(1), with = "address::list", has_nil)]
     pub reply_to: Vec<Address>,
-    /// From hub to hub only.
+    /// The instruction from hub to hub; `None` towards a provider.
     #[n(2)]
     pub hop: Option<HubHop>,
 }
@@ -49,7 +49,7 @@ pub struct Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HubHop {
-    /// The cell of the provider.
+    /// The cell of the provider, on the grid.
     #[n(0)]
     pub cell: Cell,
     /// The direction in which it may go on.

@@ -7,40 +7,37 @@ use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::service::Service;
 
-/// What a stream is sent to.
+/// The use that a stream is sent for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DownstreamKind {
-    /// It watches.
     Subscriber,
-    /// It sends on; never what has been sent on too often.
+    /// Sends the stream on. Packets at their limit of hops stop before it.
     Reflector,
 }
 
-/// What a hub has admitted: the stream that is offered to it under its own tag, of this provider if that
-/// is known, it may offer further under the tag of the one who asked.
+/// A copy that a hub has admitted: the stream that is offered to the hub under its own tag may be offered
+/// further, under the requester's tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReflectionGrant {
     /// Under which the stream is offered to this hub.
     pub tag: StreamTag,
-    /// Where it is sent on to, once that address has shown that it wants it.
+    /// The address of the downstream. Packets wait until the address has shown that it wants the stream.
     pub to: SocketAddr,
-    /// Under which it is offered there.
+    /// The tag under which the stream is offered at `to`.
     pub their_tag: StreamTag,
-    /// What is there.
+    /// The use of the copy at that address.
     pub kind: DownstreamKind,
-    /// What was asked for.
     pub service: Service,
-    /// Where its provider is, if that is known. Without a provider it would, with the service, name
-    /// a stream that is carried already; hubs do not say it then, as another one may be there.
+    /// The provider's cell, if that is known. Without a provider the cell would, with the service, name a
+    /// stream that is reflected already; hubs leave it out then, as another stream may be there.
     pub cell: Option<Cell>,
-    /// Whose, if that is known: it names a stream that is carried already. The grant comes again
-    /// when it becomes known.
+    /// The provider, if that is known: it names a stream that is reflected already. The grant comes again when
+    /// the provider becomes known.
     pub provider: Option<NodeId>,
-    /// When it is sent.
     pub begin: StartCondition,
 }
 
-/// When one that a stream is offered to is sent it.
+/// The condition on which a downstream gets its first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartCondition {
     /// Once it has answered the offer; with the offer if it has answered another one lately.

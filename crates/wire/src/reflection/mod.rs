@@ -12,7 +12,7 @@ pub use grant::{DownstreamKind, ReflectionGrant, StartCondition};
 /// The length of what an epoch's key is made from.
 pub const SECRET_BYTES: usize = 32;
 
-/// What a packet of a reflected stream has beyond its payload: a header, and the seal's tag.
+/// The bytes of a packet of a reflected stream beyond its payload: a header, and the seal's tag.
 pub const OVERHEAD_BYTES: usize = 40;
 
 /// A stream: the upper half is the beginning of its publisher's id, the lower one drawn at random.
@@ -21,7 +21,6 @@ pub const OVERHEAD_BYTES: usize = 40;
 pub struct StreamId(#[n(0)] pub u64);
 
 impl StreamId {
-    /// A stream that `node` publishes.
     pub fn from_publisher(node: NodeId, number: u32) -> Self {
         Self(Self::upper_half(node) | u64::from(number))
     }
@@ -44,8 +43,8 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// How long a key is used. A later epoch of a stream has a greater number, also
-/// after a restart of its publisher.
+/// The time of use of one key. A later epoch of a stream has a greater number, also after a restart of its
+/// publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Epoch(#[n(0)] pub u32);
@@ -69,26 +68,24 @@ impl fmt::Display for StreamTag {
     }
 }
 
-/// What an epoch's key is made from, drawn at random: whoever has it can open the
-/// packets of that epoch. It goes to those who are admitted, and to nobody else.
+/// The secret from which an epoch's key is derived, drawn at random: it opens the packets of that epoch. Only
+/// admitted subscribers get it.
 #[derive(Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
 pub struct EpochSecret(#[cbor(n(0), with = "minicbor::bytes")] [u8; SECRET_BYTES]);
 
 impl EpochSecret {
-    /// The secret with these bytes.
     pub const fn from_bytes(bytes: [u8; SECRET_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes of the secret.
     pub const fn as_bytes(&self) -> &[u8; SECRET_BYTES] {
         &self.0
     }
 }
 
 impl fmt::Debug for EpochSecret {
-    /// It stays out of logs.
+    /// The secret stays out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
     }

@@ -272,7 +272,7 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
     ]
 }
 
-/// What goes to everybody on a link.
+/// Messages by multicast.
 pub(crate) fn connection_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         multicast_request().prop_map(|message| Message::Multicast(MulticastMessage::MulticastRequest(message))),
