@@ -1,6 +1,5 @@
 //! The limits of a host's relay, and why it admits no more.
 
-/// The most streams.
 pub(crate) const MAX_STREAMS: usize = 256;
 
 /// The most targets of a stream. Their state is some hundred bytes each; packets are there once.
@@ -16,7 +15,6 @@ pub(crate) const MAX_UNANSWERED: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdmissionError {
-    /// There is no such stream.
     #[error("no such stream is reflected here: ask for it again")]
     NoStream,
     /// There are as many streams as there may be.
@@ -33,12 +31,10 @@ pub enum AdmissionError {
         "the address has left {MAX_UNANSWERED} offers unanswered: see that its firewall lets datagrams in, then ask again in ten seconds"
     )]
     Unanswered,
-    /// The uplink takes no more.
     #[error(
         "the uplink has no room for another copy: subscribe at another super node, or raise media_uplink if there is more"
     )]
     UplinkFull,
-    /// This host leaves.
     #[error("this host is about to stop: ask another super node")]
     Leaving,
 }

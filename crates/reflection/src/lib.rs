@@ -1,7 +1,7 @@
-//! One copy of a stream in, any number of copies out.
+//! Reflection: one copy of a stream in, any number of copies out.
 //!
 //! A publisher seals each packet once, with a key of the stream's present
-//! *epoch*; whoever was given the key opens it. In between, super nodes pass
+//! *epoch*; subscribers that were given the key open it. In between, super nodes pass
 //! packets on unchanged and cannot read them: what they need to know, where
 //! frames end and key frames begin, is in clear and authenticated.
 //!

@@ -14,17 +14,15 @@ pub struct TargetId(pub(crate) usize);
 /// Datagrams to hand to the system, as one message where it takes them so.
 #[derive(Debug)]
 pub struct Transmit {
-    /// Where they go.
     pub to: SocketAddr,
     /// The address of this host that they leave from, if it matters.
     pub from: Option<IpAddr>,
-    /// One datagram after the other.
+    /// Datagrams one after the other.
     pub contents: Bytes,
     /// The size of each but the last.
     pub segment: usize,
-    /// Whether the system has taken several at once for this target so far.
+    /// True if the system has taken several at once for this target so far.
     pub offload: bool,
-    /// Of which stream.
     pub(crate) stream: StreamId,
     pub(crate) target: TargetId,
     pub(crate) item: Item,
@@ -37,27 +35,26 @@ impl Transmit {
         Self { to, from: None, contents, segment, offload: false, stream, target: TargetId(0), item: Item::Control }
     }
 
-    /// The same, leaving from this address of the host.
+    /// Adds the address of this host that the datagram leaves from.
     #[must_use]
     pub fn leaving(self, from: Option<IpAddr>) -> Self {
         Self { from, ..self }
     }
 }
 
-/// What the system did with a [`Transmit`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendOutcome {
     /// Packets that it took, the first ones.
     pub sent: u32,
     /// Packets that it refused, and would again.
     pub failed: u32,
-    /// It takes one packet at a time only for this target.
+    /// The system takes one packet at a time only for this target.
     pub refuses_offload: bool,
-    /// It has no room for the rest now.
+    /// The system has no room for the rest now.
     pub is_full: bool,
 }
 
-/// What is sent to a target next.
+/// The next thing for a target.
 #[derive(Debug)]
 pub(crate) enum Item {
     /// A datagram that is not of a stream's packets.

@@ -76,7 +76,7 @@ impl ReflectorWorld {
     }
 
     fn hears(&mut self, from: SocketAddr, datagram: &[u8]) {
-        // What is refused is counted.
+        // Refused packets are counted.
         let _ = self.reflector.receive_packet(self.now, from, datagram);
         self.reflector.fanout().close(self.now);
         self.send();
@@ -250,7 +250,7 @@ fn slow_target_resumes_at_live_edge() {
     world.stalled.clear();
     world.frame(4, Flags::default());
     let got = world.counters(address(2));
-    // What is no older than 300 ms.
+    // Packets no older than 300 ms.
     assert!(got.len() <= 8 * 4 && got.last() == Some(&83), "{got:?}");
 }
 
@@ -340,7 +340,7 @@ fn resuming_target_continues_at_counter() {
     world.frame(4, Flags::default());
     assert_eq!(world.counters(address(2)), (33..44).collect::<Vec<_>>());
     assert_eq!(world.counters(address(3)), (40..44).collect::<Vec<_>>());
-    // What it asks for has gone: it begins as anybody.
+    // The packet that it asks for has gone: it begins as anybody.
     world.groups(3);
     resume(&mut world, 4, 33);
     assert_eq!(world.counters(address(4)).first(), Some(&124));
@@ -387,7 +387,7 @@ proptest! {
                 _ => world.frame(how_many, Flags::default()),
             }
         }
-        // One that was always there and never stalled has everything, in the order in which it came.
+        // A target that was always there and never stalled has everything, in the order in which it came.
         let all = world.counters(address(20));
         prop_assert_eq!(all.len() as u64, world.reflector.arrivals().taken);
         let place: BTreeMap<u64, usize> = all.iter().enumerate().map(|(place, counter)| (*counter, place)).collect();

@@ -106,7 +106,7 @@ impl DeliveryPreferences {
         Self { class: Some(asked.unwrap_or(usual)), ..self }
     }
 
-    /// Whether a stream must come whole and in order.
+    /// True if a stream must come whole and in order.
     pub fn is_whole(self) -> bool {
         self.profile.is_some_and(Profile::is_whole)
     }
@@ -226,7 +226,7 @@ impl Profile {
         }
     }
 
-    /// Whether a stream must come whole and in order.
+    /// True if a stream must come whole and in order.
     pub const fn is_whole(self) -> bool {
         matches!(self, Self::Surveillance | Self::Command)
     }

@@ -47,7 +47,7 @@ impl Cell {
         dx.saturating_mul(dx).saturating_add(dy.saturating_mul(dy))
     }
 
-    /// Whether both coordinates lie within ±[`MAX_COORDINATE`].
+    /// True if both coordinates lie within ±[`MAX_COORDINATE`].
     pub const fn is_on_grid(self) -> bool {
         is_coordinate(self.x) && is_coordinate(self.y)
     }
@@ -147,13 +147,13 @@ impl Area {
         }
     }
 
-    /// Whether whoever is found in it will do, however many others there are:
+    /// True if whoever is found in it will do, however many others there are:
     /// in one cell all are as near, and anywhere nearness does not matter.
     pub const fn wants_any(&self) -> bool {
         matches!(self, Self::Exact(_) | Self::Anywhere)
     }
 
-    /// Whether every coordinate is on the grid and a rectangle's corners are in order.
+    /// True if every coordinate is on the grid and a rectangle's corners are in order.
     pub fn is_valid(&self) -> bool {
         match *self {
             Self::Exact(cell) | Self::Nearest(cell) => cell.is_on_grid(),

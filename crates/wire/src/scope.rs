@@ -48,7 +48,7 @@ impl Scope {
         }
     }
 
-    /// Whether a node may serve whatever its home is. Otherwise a hub offers its
+    /// True if a node may serve whatever its home is. Otherwise a hub offers its
     /// own nodes and those below it, and asks no hub of its own rank.
     pub const fn admits_any_home(self) -> bool {
         matches!(self, Self::Cell | Self::Anywhere)

@@ -77,7 +77,7 @@ impl Service {
         }
     }
 
-    /// Whether the service is a stream rather than an object.
+    /// True if the service is a stream rather than an object.
     pub const fn is_stream(self) -> bool {
         matches!(self.flow_kind(), FlowKind::Stream { .. })
     }

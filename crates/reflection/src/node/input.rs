@@ -12,11 +12,10 @@ use crate::subscription::StreamSource;
 
 /// A command to a node's part of reflection.
 pub enum NodeInput {
-    /// Begin the stream of a session; answered by [`NodeOutput::Published`].
+    /// Begin the stream of a session; answered by [`NodeOutput::Published`](super::NodeOutput::Published).
     Publish(NewPublication),
     /// A datagram of a source.
     Payload {
-        /// The stream of the source.
         stream: StreamId,
         payload: Bytes,
     },
@@ -32,7 +31,7 @@ pub enum NodeInput {
     },
     /// Somebody may read a published stream no further.
     MemberLeft {
-        /// The session of its source.
+        /// The session of the stream's source.
         session: SessionId,
     },
     /// Expect the offer of a request's stream under this tag.
@@ -48,7 +47,7 @@ pub enum NodeInput {
         /// The tag under which the stream comes.
         tag: StreamTag,
         source: StreamSource,
-        /// The key of its present epoch.
+        /// The key of the stream's present epoch.
         key: AnnouncedKey,
     },
     /// A hub has named it before the provider.

@@ -184,7 +184,7 @@ mod tests {
         let source = StreamSource { stream: STREAM, provider: NodeId::from_bytes([1; 16]) };
         node.handle_input(now, NodeInput::Confirm { ticket: Ticket(0), tag: StreamTag(0), source, key: key() });
         assert!(outputs(&mut node, now).is_empty());
-        // One that has a stream keeps it, and tries its other way in vain.
+        // A request that has a stream keeps it, and tries its other way in vain.
         node.handle_input(now, expect(0, 1 << 32));
         assert!(outputs(&mut node, now).is_empty());
         node.handle_input(now, expect(1 << 32, 1 << 33));

@@ -8,7 +8,6 @@ use crate::admission::AdmissionError;
 use crate::publication::{PublishError, RekeyError, SealError};
 use crate::subscription::{Reception, SubscriptionError};
 
-/// A consequence for a node.
 #[derive(Clone, Debug)]
 pub enum NodeOutput {
     /// The node's machine is to do this.
@@ -20,36 +19,20 @@ pub enum NodeOutput {
     /// A request cannot go on: it is to be cancelled.
     SubscriptionFailed { ticket: Ticket, error: SubscriptionError },
     /// A stream has begun, or has not.
-    Published {
-        /// The session of its source.
-        session: SessionId,
-        result: Result<(), PublishError>,
-    },
+    Published { session: SessionId, result: Result<(), PublishError> },
     /// The source is to make a key frame.
-    KeyFrameWanted {
-        /// The session of the source.
-        session: SessionId,
-    },
+    KeyFrameWanted { session: SessionId },
     /// A datagram of a source is not sent, as a packet takes less and it may not be cut.
     PayloadTooLong {
-        /// The session of the source.
         session: SessionId,
         bytes: usize,
         /// True for the first of its stream.
         is_first: bool,
     },
     /// A datagram of a source is not sent.
-    PayloadNotSealed {
-        /// The session of the source.
-        session: SessionId,
-        error: SealError,
-    },
+    PayloadNotSealed { session: SessionId, error: SealError },
     /// A published stream is not offered to a hub that wants it.
     OfferRefused { stream: StreamId, reason: AdmissionError },
     /// The next epoch of a stream could not be prepared, and is tried again.
-    RekeyFailed {
-        /// The session of its source.
-        session: SessionId,
-        error: RekeyError,
-    },
+    RekeyFailed { session: SessionId, error: RekeyError },
 }

@@ -26,13 +26,11 @@ const KEY_FRAME_RETRY: Duration = Duration::from_secs(1);
 /// The time after which the next epoch is tried again that could not be prepared.
 const REKEY_RETRY: Duration = Duration::from_secs(1);
 
-/// Why a stream is not published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
-    /// Its first key cannot be used.
+    /// The key of the first epoch cannot be used.
     #[error(transparent)]
     Key(#[from] SealError),
-    /// There is no room for it.
     #[error(transparent)]
     Admission(#[from] AdmissionError),
 }
@@ -43,7 +41,7 @@ pub enum RekeyError {
     /// There is nothing to draw a secret from.
     #[error("the system gives no randomness")]
     NoRandomness,
-    /// The library refused the key.
+    /// The library refused the secret of the epoch.
     #[error("its key cannot be made")]
     Refused,
 }
@@ -51,9 +49,9 @@ pub enum RekeyError {
 /// A datagram of a source that is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PayloadError {
-    /// It is longer than a packet takes, and may not be cut.
+    /// The datagram is longer than a packet takes, and may not be cut.
     TooLong,
-    /// It could not be sealed.
+    /// The cryptography failed, or the key is spent.
     Unsealed(SealError),
 }
 
@@ -65,7 +63,6 @@ enum FirstKeyFrame {
     Seen,
 }
 
-/// One published stream.
 pub(crate) struct Publication {
     session: SessionId,
     publisher: Publisher,
@@ -100,7 +97,6 @@ impl Publication {
         })
     }
 
-    /// The session of its source.
     pub(crate) const fn session(&self) -> SessionId {
         self.session
     }
@@ -139,7 +135,7 @@ impl Publication {
         failed.map_or(Ok(()), |error| Err(PayloadError::Unsealed(error)))
     }
 
-    /// Whether the source is to be asked for a key frame now, which is then noted. One that is joined in its
+    /// True if the source is to be asked for a key frame now, which is then noted. One that is joined in its
     /// midst is asked until one comes: before the first nobody on the way knows that there are any.
     pub(crate) fn wants_first_key_frame(&mut self, now: Time) -> bool {
         let FirstKeyFrame::Awaited(due) = self.first_key_frame else { return false };
@@ -150,12 +146,12 @@ impl Publication {
         is_due
     }
 
-    /// Whether this is the first datagram that is too long; the next is not.
+    /// True if this is the first datagram that is too long; the next is not.
     pub(crate) fn is_first_rejection(&mut self) -> bool {
         !std::mem::replace(&mut self.has_rejected, true)
     }
 
-    /// Somebody may read no further.
+    /// A member that can read now may read no further: the next epoch is due.
     pub(crate) fn record_departure(&mut self) {
         self.publisher.record_departure();
     }

@@ -13,10 +13,8 @@ use crate::relay::Relay;
 
 /// A stream that is to be published.
 pub struct NewPublication {
-    /// The session of its source.
     pub session: SessionId,
     pub stream: StreamId,
-    /// The key of its first epoch.
     pub key: AnnouncedKey,
     /// The reader of its format.
     pub marker: Box<dyn FrameMarker>,
@@ -39,7 +37,6 @@ impl Publications {
         self.outputs.pop_front()
     }
 
-    /// Begins a stream.
     pub(crate) fn publish(&mut self, now: Time, relay: &mut Relay, new: NewPublication) {
         let session = new.session;
         let result = self.try_publish(now, relay, new);
@@ -74,7 +71,6 @@ impl Publications {
         }
     }
 
-    /// Ends the streams of a session.
     pub(crate) fn unpublish(&mut self, now: Time, relay: &mut Relay, session: SessionId) {
         self.by_stream.retain(|stream, published| {
             let is_over = published.session() == session;
@@ -138,7 +134,6 @@ impl Publications {
         self.by_stream.values().map(Publication::poll_deadline).min()
     }
 
-    /// That time has come, or another one.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.rekey(now);
     }

@@ -1,5 +1,5 @@
-//! What is remembered of addresses: who has answered, at which address here, whom we have
-//! left, and where a stream is offered.
+//! The addresses of remotes: those that have answered and at which address here, upstreams that this host has
+//! left, and the destinations of offers.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -13,10 +13,10 @@ use crate::datagram_path::DatagramPath;
 
 /// The most addresses, and the most upstreams, that are remembered; then the oldest go.
 const MAX_REMEMBERED: usize = 4096;
-/// How long an address that has answered is known to receive what is sent to it.
+/// An address that has answered is known for this time to receive datagrams.
 const ROUTABLE: Duration = Duration::from_secs(600);
-/// How long an upstream that was told that it is done may go on, because it did not hear it: until
-/// its lease is over. It is told again at most so often.
+/// An upstream that has lost the message that ends it goes on until its lease is over. This host repeats the
+/// message at most so often.
 const PARTED: Duration = Duration::from_secs(6);
 const DONE_AGAIN: Duration = Duration::from_millis(200);
 

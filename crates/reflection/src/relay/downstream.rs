@@ -13,8 +13,7 @@ use crate::control::{ControlPacket, Nack, PathToken, ReceiverReport};
 use crate::datagram_path::canonical;
 use crate::target::{StartPoint, TargetOptions};
 
-/// What a host is sent before it has answered, bytes, and of one stream: it may not have asked. Most
-/// key frames fit.
+/// The most bytes of a stream for a host that has not answered: it may not have asked. Most key frames fit.
 const MAX_UNANSWERED_BYTES: u64 = 128 << 10;
 
 impl Relay {
@@ -30,7 +29,7 @@ impl Relay {
         let to = canonical(to);
         if let Some(door) = self.doors.offered_address(tag, stream).filter(|door| *door != to) {
             if door.ip() == to.ip() && self.has_member(stream, door) {
-                // It has called from another port since, where it is offered the stream or has it.
+                // The subscriber has called from another port since, where it is offered the stream or has it.
                 return Ok(());
             }
             self.withdraw(now, stream, tag);
@@ -88,14 +87,14 @@ impl Relay {
         }
     }
 
-    /// Whether a host is sent something that it has not answered.
+    /// True if a host is sent something that it has not answered.
     fn trusts(&self, host: IpAddr) -> bool {
         let ports = SocketAddr::new(host, 0)..=SocketAddr::new(host, u16::MAX);
         let mut members = self.streams.values().flat_map(|stream| stream.downstreams.range(ports.clone()));
         members.any(|(_, member)| member.target.is_some() && !member.has_answered())
     }
 
-    /// What the uplink has left, bits per second, if it has a limit.
+    /// The residual capacity of the uplink, bits per second, if it has a limit.
     pub fn residual_capacity(&self) -> Option<u64> {
         let used = self.streams.values().map(super::stream::RelayStream::load).sum();
         self.config.uplink.map(|uplink| uplink.saturating_sub(used))
@@ -202,10 +201,10 @@ impl Relay {
         let next = self.random.draw_token();
         let Some(member) = self.member(from, stream, word) else { return false };
         if !member.has_answered() {
-            // It was trusted, and did not ask.
+            // The host was trusted, and did not ask.
             self.routable.forget(from);
         } else if member.is_offered() {
-            // What it has no more use for is what it had, not what it has asked for since.
+            // The stream that it had ends, not the one that it has asked for since.
             let target = member.begin_again(now, next);
             if let (Some(target), Some(known)) = (target, self.streams.get_mut(&stream)) {
                 known.reflector.fanout().remove_target(target);
@@ -237,7 +236,7 @@ impl Relay {
         self.update_demand(now, stream);
     }
 
-    /// What is due for a downstream: offers, a sign of life, its end.
+    /// Sends a downstream what is due: offers, a sign of life, its end.
     pub(super) fn poll_downstream(&mut self, now: Time, stream: StreamId, address: SocketAddr) {
         let is_leaving = self.is_leaving;
         let Some(known) = self.streams.get_mut(&stream) else { return };
@@ -306,7 +305,7 @@ impl Relay {
         }
     }
 
-    /// Whether a stream is wanted has perhaps changed.
+    /// Starts the linger of a stream without downstreams, or tells that a published stream is wanted.
     pub(super) fn update_demand(&mut self, now: Time, stream: StreamId) {
         let linger = self.config.linger;
         let Some(known) = self.streams.get_mut(&stream) else { return };

@@ -52,7 +52,7 @@ impl Relay {
         }
         self.locals.record_current(now);
         if from == to {
-            // It has called the address here that it knows, from which alone it is answered.
+            // The subscriber has called the address here that it knows, from which alone it is answered.
             return self.offer_again(now, stream, to);
         }
         self.withdraw(now, stream, tag);

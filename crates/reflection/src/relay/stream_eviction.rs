@@ -60,7 +60,6 @@ impl Relay {
         true
     }
 
-    /// Counts the streams of each party.
     fn held(&self) -> BTreeMap<StreamHolder, usize> {
         let mut held = BTreeMap::new();
         for (stream, known) in &self.streams {

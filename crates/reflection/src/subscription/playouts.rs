@@ -20,7 +20,7 @@ pub struct StreamSource {
 /// A stream by the word of a provider; of none while nobody has said whose it is.
 pub(crate) type PlayoutId = (StreamId, Option<NodeId>);
 
-/// All of them.
+/// The playouts of all streams, by stream and provider.
 #[derive(Default)]
 pub(crate) struct Playouts(BTreeMap<StreamId, BTreeMap<Option<NodeId>, Playout>>);
 
@@ -42,7 +42,7 @@ impl Playouts {
         self.0.get_mut(&source.stream)?.get_mut(&Some(source.provider))
     }
 
-    /// A stream by everybody's word.
+    /// The playouts of a stream, by the word of any provider or of none.
     pub(crate) fn playouts_of(&mut self, stream: StreamId) -> impl Iterator<Item = &mut Playout> {
         self.0.get_mut(&stream).into_iter().flat_map(BTreeMap::values_mut)
     }

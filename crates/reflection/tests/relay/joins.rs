@@ -1,4 +1,4 @@
-//! Who comes and who goes: one copy for each hop, and none where nobody watches.
+//! Subscribers that come and go: one copy for each hop, and none where nobody watches.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -93,7 +93,7 @@ fn named_stream_is_offered_at_once() {
     world.assert_whole(S + 2);
 }
 
-/// One crossing from the hub, where it takes three to show that one wants it.
+/// The hub crosses once, where a host that is not known needs three crossings to show that it wants the stream.
 #[test]
 fn proven_host_gets_immediate_data() {
     for (begin, crossings) in

@@ -1,4 +1,4 @@
-//! One relay by itself, and as many as there may be who want something of it.
+//! A relay by itself, and as many remotes as there may be that want something of it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -70,7 +70,7 @@ fn due_timers_run_in_batches() {
     assert_eq!((parts.iter().sum::<usize>(), parts.iter().max()), (1500, Some(&256)));
 }
 
-/// What is sent to each, in order: packets, and words.
+/// The datagrams to each address, in order: `None` is a packet.
 fn drain(relay: &mut Relay, now: Time) -> BTreeMap<SocketAddr, Vec<Option<ControlPacket>>> {
     let mut sent: BTreeMap<SocketAddr, Vec<Option<ControlPacket>>> = BTreeMap::new();
     relay.end_batch(now);
@@ -155,7 +155,7 @@ fn unanswered_host_gets_128_kib_once() {
         relay.handle_timeout(now);
     }
     assert!((60_000..=128 << 10).contains(&sent), "{sent}");
-    // Who answers gets the rest.
+    // A host that answers gets the rest.
     answer(&mut relay, now, &offered);
     let until = now + SECOND;
     while now < until {

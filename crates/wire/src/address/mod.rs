@@ -48,7 +48,7 @@ impl Address {
         self
     }
 
-    /// Whether a host of it means something on its own machine only: a
+    /// True if a host of it means something on its own machine only: a
     /// loopback or unspecified one.
     pub fn has_local_host(&self) -> bool {
         self.hosts.iter().any(is_confined)

@@ -55,14 +55,14 @@ impl Candidate {
     }
 }
 
-/// The content of [`DirectoryMessage::LookupResult`](super::DirectoryMessage::LookupResult).
+/// The content of [`DirectoryMessage::LookupResult`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct LookupResult {
     /// The number of the request or the lookup.
     #[n(0)]
     pub id: RequestId,
-    /// The providers, the best first; at most [`MAX_CANDIDATES`](super::MAX_CANDIDATES).
+    /// The providers, the best first; at most [`MAX_CANDIDATES`].
     #[n(1)]
     pub candidates: Vec<Candidate>,
     /// The part of the directory behind the answer.
@@ -138,7 +138,7 @@ pub struct Candidate {
     pub name: Option<String>,
 }
 
-/// The content of [`DirectoryMessage::Watch`](super::DirectoryMessage::Watch).
+/// The content of [`DirectoryMessage::Watch`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Watch {
@@ -162,7 +162,7 @@ pub struct Watch {
     pub names: Option<bool>,
 }
 
-/// The content of [`DirectoryMessage::WatchChange`](super::DirectoryMessage::WatchChange).
+/// The content of [`DirectoryMessage::WatchChange`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct WatchChange {
@@ -183,7 +183,7 @@ pub struct WatchChange {
     pub coverage: Option<Coverage>,
 }
 
-/// The content of [`DirectoryMessage::HubLookup`](super::DirectoryMessage::HubLookup).
+/// The content of [`DirectoryMessage::HubLookup`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HubLookup {

@@ -71,7 +71,7 @@ impl FlowMessage {
     }
 }
 
-/// The content of [`FlowMessage::Datagram`](super::FlowMessage::Datagram).
+/// The content of [`FlowMessage::Datagram`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Datagram {
@@ -89,7 +89,7 @@ pub struct Datagram {
     pub payload: Bytes,
 }
 
-/// The content of [`FlowMessage::Chunk`](super::FlowMessage::Chunk).
+/// The content of [`FlowMessage::Chunk`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Chunk {
@@ -104,7 +104,7 @@ pub struct Chunk {
     pub payload: Bytes,
 }
 
-/// The content of [`FlowMessage::Report`](super::FlowMessage::Report).
+/// The content of [`FlowMessage::Report`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Report {

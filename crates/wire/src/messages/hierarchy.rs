@@ -43,7 +43,7 @@ pub enum HierarchyMessage {
     #[n(28)]
     StandbyOnly(#[n(0)] bool),
     /// Membership of the group of super nodes, in the words of the membership protocol; at most
-    /// [`MAX_GOSSIP_BYTES`](super::MAX_GOSSIP_BYTES).
+    /// [`MAX_GOSSIP_BYTES`].
     #[n(35)]
     Gossip(#[cbor(n(0), with = "bytes_codec")] Bytes),
     /// A super node tells another one how much it has to do.
@@ -105,7 +105,7 @@ pub struct HomeChanged {
     pub hops_left: u8,
 }
 
-/// The content of [`HierarchyMessage::Summary`](super::HierarchyMessage::Summary).
+/// The content of [`HierarchyMessage::Summary`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Summary {

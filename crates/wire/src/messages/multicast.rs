@@ -34,7 +34,7 @@ impl MulticastMessage {
     }
 }
 
-/// The content of [`MulticastMessage::MulticastRequest`](super::MulticastMessage::MulticastRequest).
+/// The content of [`MulticastMessage::MulticastRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastRequest {
@@ -48,7 +48,7 @@ pub struct MulticastRequest {
     pub attempt: u8,
 }
 
-/// The content of [`MulticastMessage::MulticastSuppression`](super::MulticastMessage::MulticastSuppression).
+/// The content of [`MulticastMessage::MulticastSuppression`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastSuppression {
@@ -66,7 +66,7 @@ pub struct MulticastSuppression {
     pub sender: NodeId,
 }
 
-/// The content of [`MulticastMessage::MulticastCandidate`](super::MulticastMessage::MulticastCandidate).
+/// The content of [`MulticastMessage::MulticastCandidate`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastCandidate {

@@ -73,7 +73,7 @@ impl<'b, C> Decode<'b, C> for Capabilities {
     }
 }
 
-/// The content of [`ProbeMessage::Hello`](super::ProbeMessage::Hello).
+/// The content of [`ProbeMessage::Hello`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Hello {

@@ -72,12 +72,12 @@ pub struct Adopt {
     /// The capacity that the node has left.
     #[n(2)]
     pub capacity: Capacity,
-    /// Whether it comes back, from a home that lives.
+    /// True if it comes back, from a home that lives.
     #[n(3)]
     pub is_failback: Option<bool>,
 }
 
-/// See [`ReplicationMessage::ReplicaUpdate`](super::ReplicationMessage::ReplicaUpdate). What is gone comes first,
+/// See [`ReplicationMessage::ReplicaUpdate`]. What is gone comes first,
 /// then records, then shifts and what is left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
@@ -150,7 +150,7 @@ pub struct ReplicaCapacity {
     pub capacity: Capacity,
 }
 
-/// The content of [`ReplicationMessage::ResyncRequest`](super::ReplicationMessage::ResyncRequest).
+/// The content of [`ReplicationMessage::ResyncRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ResyncRequest {

@@ -132,7 +132,7 @@ impl FlowDescription {
     }
 }
 
-/// A request on its way: see [`RequestMessage::Request`](super::RequestMessage::Request).
+/// A request on its way: see [`RequestMessage::Request`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Request {
@@ -178,7 +178,7 @@ impl Request {
     }
 }
 
-/// The content of [`RequestMessage::Accept`](super::RequestMessage::Accept).
+/// The content of [`RequestMessage::Accept`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Accept {
@@ -242,7 +242,7 @@ pub enum FlowDescription {
     },
 }
 
-/// The content of [`RequestMessage::Decline`](super::RequestMessage::Decline).
+/// The content of [`RequestMessage::Decline`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Decline {

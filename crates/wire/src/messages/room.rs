@@ -33,7 +33,7 @@ impl RoomMessage {
     }
 }
 
-/// The content of [`RoomMessage::JoinRoom`](super::RoomMessage::JoinRoom).
+/// The content of [`RoomMessage::JoinRoom`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct JoinRoom {
@@ -48,7 +48,7 @@ pub struct JoinRoom {
     pub direction: Option<RouteDirection>,
 }
 
-/// The content of [`RoomMessage::LeaveRoom`](super::RoomMessage::LeaveRoom).
+/// The content of [`RoomMessage::LeaveRoom`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct LeaveRoom {
@@ -63,7 +63,7 @@ pub struct LeaveRoom {
     pub direction: Option<RouteDirection>,
 }
 
-/// The content of [`RoomMessage::Roster`](super::RoomMessage::Roster).
+/// The content of [`RoomMessage::Roster`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Roster {
@@ -73,7 +73,7 @@ pub struct Roster {
     /// The hub that says it. Each list replaces the one before of the same hub.
     #[n(1)]
     pub owner: NodeId,
-    /// Everybody who is in; at most [`MAX_MEMBERS`](crate::room::MAX_MEMBERS).
+    /// Everybody who is in; at most [`MAX_MEMBERS`].
     #[n(2)]
     pub members: Vec<RoomMember>,
     /// For whom it is; `None`: for everybody in the room.

@@ -121,7 +121,7 @@ impl HopAction {
         }
     }
 
-    /// Whether a provider does it rather than a hub.
+    /// True if a provider does it rather than a hub.
     pub const fn is_of_provider(self) -> bool {
         matches!(self, Self::ReusedConnection | Self::Dialed)
     }

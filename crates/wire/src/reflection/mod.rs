@@ -25,7 +25,7 @@ impl StreamId {
         Self(Self::upper_half(node) | u64::from(number))
     }
 
-    /// Whether it may be one that `node` publishes. A node's id is in its certificate: who watches a stream
+    /// True if it may be one that `node` publishes. A node's id is in its certificate: who watches a stream
     /// cannot offer it as its own.
     pub fn is_of(self, node: NodeId) -> bool {
         self.0 >> 32 << 32 == Self::upper_half(node)
