@@ -184,7 +184,7 @@ impl StreamReflector {
     }
 }
 
-/// The bits of a second, counted from the first packet on.
+/// The bytes of each second, counted from the first packet on.
 #[derive(Debug, Default)]
 struct Rate {
     began: Option<Time>,
