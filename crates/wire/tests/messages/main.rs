@@ -101,7 +101,7 @@ fn trailing_or_oversized_bytes_are_refused() {
 
 /// A hub declines a request out of bounds, where bytes that are no message get no answer.
 #[test]
-fn request_off_the_grid_is_out_of_bounds() {
+fn request_out_of_bounds_is_named() {
     let node = NodeId::from_bytes([7; 16]);
     let request = |cell, count| {
         let spec = ServiceRequest::new(Service::Video, Area::Exact(cell));
