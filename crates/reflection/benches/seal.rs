@@ -1,4 +1,4 @@
-//! What it costs to seal a packet once, and to open it at each receiver.
+//! The cost of sealing a packet once, and of opening it at each receiver.
 //!
 //! Run with `cargo bench -p roost-reflection --bench seal`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark may stop where it stands")]

@@ -1,4 +1,4 @@
-//! What one target may be sent beside its stream: repairs and parity.
+//! A target's budget of packets beside its stream: repairs and parity.
 //!
 //! Both answer loss. Where chance loses packets, they make up for it. Where a connection is full they add to
 //! what it has to carry, so that more is lost and more asked for. They are therefore a small part of what the
@@ -12,18 +12,18 @@ use crate::loss_tracker::MAX_GAP;
 
 /// The part of a stream that repairs and parity may be, on average.
 const PART: f64 = 0.1;
-/// The same where an answer takes [`FAR`] or longer: there parity is all that makes up for loss.
+/// The part where an answer takes [`FAR`] or longer: there parity is all that makes up for loss.
 const FAR_PART: f64 = 0.25;
 /// Nearly the 300 ms for which a packet is repaired.
 const FAR: Duration = Duration::from_millis(250);
-/// What may be saved up, in packets of the largest size: the longest gap that is asked for.
+/// The most that is saved up, in packets of the largest size: the longest gap that a receiver asks for.
 const BURST: f64 = MAX_GAP as f64;
 /// So much later than ever, an answer has waited in a queue: longer than packets overtake one another.
 const QUEUE: Duration = Duration::from_millis(20);
 /// So many gaps in a row must be told of that late: a request to repair may have been lost, and repeated.
 const IN_A_ROW: u8 = 3;
-/// How often the part is halved at most; how soon again, which is what it takes to have an effect; and
-/// after what time without loss behind a queue it is doubled.
+/// The part is halved at most so often, again after the time that this takes to have an effect, and doubled
+/// after a time without loss behind a queue.
 const MOST_HALVINGS: u8 = 5;
 const HALVE_AGAIN: Duration = Duration::from_millis(200);
 const EASE: Duration = Duration::from_secs(4);
@@ -36,7 +36,7 @@ const REMEMBERED: Duration = Duration::from_secs(150);
 pub(crate) struct RepairBudget {
     /// Bytes that may be sent now.
     left: f64,
-    /// Of the largest packet so far.
+    /// The size of the largest packet so far, bytes.
     packet: u64,
     /// The soonest answers of the present span of time, which began then, and of the one before.
     soonest: [Option<Duration>; 2],
@@ -44,7 +44,7 @@ pub(crate) struct RepairBudget {
     /// Gaps in a row that were told of late.
     late: u8,
     halvings: u8,
-    /// When that was last changed, or there was reason to keep it.
+    /// The time of that change, or of the last reason to keep it.
     changed: Time,
 }
 
@@ -65,7 +65,7 @@ impl RepairBudget {
         self.left = (self.left + earned * halved).min(most);
     }
 
-    /// Whether so much more may be sent, which it then is.
+    /// True if so much more may be sent, which it then is.
     pub(crate) fn spend(&mut self, bytes: usize) -> bool {
         let fits = bytes as f64 <= self.left;
         if fits {
@@ -74,7 +74,7 @@ impl RepairBudget {
         fits
     }
 
-    /// Whether loss comes with a queue, or lately did: then nothing is added without being asked for.
+    /// True if loss comes with a queue, or lately did: then nothing is added without being asked for.
     pub(crate) fn is_congested(&self) -> bool {
         self.halvings > 0
     }
@@ -138,7 +138,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// One that has been sent a packet, and whose answers take 20 ms.
+    /// A budget of a target that has been sent a packet and answers within 20 ms.
     fn budget() -> RepairBudget {
         let mut budget = RepairBudget::new(at(0));
         budget.sent(PACKET as u64, PACKET as u64);
@@ -146,7 +146,7 @@ mod tests {
         budget
     }
 
-    /// How many packets there are to spend.
+    /// The number of packets until the budget is spent.
     fn spent(budget: &mut RepairBudget) -> usize {
         (0..).take_while(|_| budget.spend(PACKET)).count()
     }
@@ -173,7 +173,7 @@ mod tests {
     fn loss_without_queue_keeps_budget() {
         let mut budget = budget();
         for gap in 0..1000 {
-            // One in three is told of again, as the first word was lost.
+            // A third of the gaps is reported again, as the first report was lost.
             budget.missed(at(gap), if gap % 3 == 0 { ms(70) } else { ms(28) });
         }
         assert!(!budget.is_congested());
@@ -206,7 +206,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is sent beside the stream is a part of it and a burst, in any span of time.
+        /// In any span of time a target gets at most a part of the stream and a burst beside it.
         #[test]
         fn spending_bounded_by_burst_and_tenth(
             steps in proptest::collection::vec((0..3_u8, 1..2000_u64, 1..1400_usize), 1..400),

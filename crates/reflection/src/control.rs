@@ -1,4 +1,4 @@
-//! What is said beside a stream, in datagrams of their own.
+//! Control packets beside a stream, in datagrams of their own.
 //!
 //! ```text
 //! all        kind 1 | stream 8 | word 8 | what the kind has
@@ -49,25 +49,24 @@ const KIND_MASK: u8 = 0b1111_0000;
 /// Kind, stream and word.
 const HEAD_BYTES: usize = 17;
 const MASK_BYTES: usize = MAX_NACKED as usize / 8;
-/// What parity has before its shard.
+/// The bytes of parity before its shard.
 const PARITY_BYTES: usize = 11;
 /// All but parity are shorter.
 const MAX_BYTES: usize = HEAD_BYTES + 8 + MASK_BYTES;
 
 const _: () = assert!(HEAD_BYTES + PARITY_BYTES + MAX_SHARD_BYTES <= crate::packet::MAX_PACKET_BYTES);
 
-/// What only who is at an address can know.
+/// A secret that only the host at an address can know, as it is sent there alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathToken(pub u64);
 
-/// Packets that are missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nack {
     first: u64,
     mask: [u8; MASK_BYTES],
 }
 
-/// What one receiver has seen of a stream so far.
+/// A receiver's counts of a stream so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverReport {
     /// Packets that came, repaired ones among them.
@@ -76,42 +75,39 @@ pub struct ReceiverReport {
     pub lost: u64,
     /// Packets that were lost, here or before, and did not come in time.
     pub missed: u64,
-    /// The greatest counter.
     pub highest: u64,
-    /// How unevenly frames come, microseconds: the mean deviation of RFC 3550, section 6.4.1.
+    /// The jitter of frames, microseconds: the mean deviation of RFC 3550, section 6.4.1.
     pub jitter_us: u32,
 }
 
-/// One of these datagrams, without its stream and word.
+/// A control packet, without its stream and word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlPacket {
     /// The stream that was asked for under this tag.
     Offer(StreamTag),
     /// Upstream is there.
     Heartbeat {
-        /// How many hops it is from the publisher.
+        /// The hops from the publisher to the sender.
         depth: u8,
         /// The counter after the last packet that it has sent; 0 if it does not say.
         next: u64,
     },
-    /// Upstream will be gone soon.
     Leaving,
-    /// What makes up for lost packets.
+    /// Parity of a block, for lost packets of it.
     Parity(ParityPacket),
     /// No more of it.
     Bye,
-    /// It is wanted here.
+    /// The downstream wants the stream at this address.
     Answer {
-        /// Under which it was offered.
+        /// The tag of the offer that it answers.
         tag: StreamTag,
         /// The counter of the first packet that is missing; 0 if none has come.
         next: u64,
     },
-    /// It is still wanted, and how it comes.
+    /// The downstream still wants the stream; its counts.
     Report(ReceiverReport),
     /// To be sent again.
     Nack(Nack),
-    /// A key frame is needed.
     KeyFrameRequest,
     /// The stream asked for under this tag is to be offered to the sender's address: a NAT lets in
     /// only hosts that were called.
@@ -138,7 +134,7 @@ impl Nack {
 }
 
 impl ControlPacket {
-    /// Whether a datagram is one of these, by its first byte.
+    /// True if a datagram is one of these, by its first byte.
     pub fn is_control_packet(datagram: &[u8]) -> bool {
         datagram.first().is_some_and(|byte| byte & KIND_MASK == OFFER & KIND_MASK)
     }
@@ -158,7 +154,6 @@ impl ControlPacket {
         }
     }
 
-    /// The datagram.
     pub fn encode(&self, stream: StreamId, word: PathToken) -> Bytes {
         let mut out = BytesMut::with_capacity(MAX_BYTES);
         out.put_u8(self.kind());

@@ -17,7 +17,7 @@ impl From<SocketAddr> for DatagramPath {
     }
 }
 
-/// The same address, IPv4 where it only maps one.
+/// The address itself, or the IPv4 address that it maps.
 pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some() => {

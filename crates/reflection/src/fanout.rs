@@ -1,29 +1,26 @@
-//! One stream and its targets.
+//! The fan-out of a stream to its targets.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use bytes::Bytes;
 use roost_wire::Time;
 
-use crate::admission_error::AdmissionError;
+use crate::admission::{AdmissionError, MAX_TARGETS};
 use crate::control::Nack;
 use crate::packet::{Flags, MAX_HOPS, StreamId};
 use crate::ring::{Mark, RetentionLimits, Ring, caught_up};
-use crate::target::{Item, LagLimits, StartPoint, Target, TargetOptions, TargetStats, Wait};
+use crate::target::{LagLimits, StartPoint, Target, TargetOptions, TargetStats, Wait};
+use crate::transmit::{Item, SendOutcome, TargetId, Transmit};
 
-/// The most targets of a stream. Their state is some hundred bytes each; packets are there once.
-pub const MAX_TARGETS: usize = 1024;
-
-/// How a stream is kept and sent on.
+/// The limits of a stream and of its targets.
 #[derive(Clone, Copy, Debug)]
 pub struct FanoutConfig {
-    /// What is kept of it.
+    /// The packets that are kept for targets that join or ask for repairs.
     pub keep: RetentionLimits,
-    /// How far behind targets may be.
+    /// The limits of targets that are behind.
     pub patience: LagLimits,
-    /// How often a packet is sent on at most, from its publisher to a subscriber: 2, or
-    /// [`MAX_HOPS`] with super nodes in layers. More is a loop.
+    /// The most hops of a packet from its publisher to a subscriber: 2, or [`MAX_HOPS`] with super nodes in
+    /// layers. More is a loop.
     pub max_hops: u8,
 }
 
@@ -31,56 +28,6 @@ impl Default for FanoutConfig {
     fn default() -> Self {
         Self { keep: RetentionLimits::default(), patience: LagLimits::default(), max_hops: 2 }
     }
-}
-
-/// A target of one [`Fanout`]; the number may be used again after its removal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TargetId(usize);
-
-/// Datagrams to hand to the system, as one message where it takes them so.
-#[derive(Debug)]
-pub struct Transmit {
-    /// Where they go.
-    pub to: SocketAddr,
-    /// The address of this host that they leave from, if it matters.
-    pub from: Option<IpAddr>,
-    /// One datagram after the other.
-    pub contents: Bytes,
-    /// The size of each but the last.
-    pub segment: usize,
-    /// Whether the system has taken several at once for this target so far.
-    pub offload: bool,
-    /// Of which stream.
-    pub(crate) stream: StreamId,
-    target: TargetId,
-    item: Item,
-}
-
-impl Transmit {
-    /// A datagram that is said beside a stream; what becomes of it changes nothing.
-    pub fn control_packet(to: SocketAddr, stream: StreamId, contents: Bytes) -> Self {
-        let segment = contents.len();
-        Self { to, from: None, contents, segment, offload: false, stream, target: TargetId(0), item: Item::Control }
-    }
-
-    /// The same, leaving from this address of the host.
-    #[must_use]
-    pub fn leaving(self, from: Option<IpAddr>) -> Self {
-        Self { from, ..self }
-    }
-}
-
-/// What the system did with a [`Transmit`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SendOutcome {
-    /// Packets that it took, the first ones.
-    pub sent: u32,
-    /// Packets that it refused, and would again.
-    pub failed: u32,
-    /// It takes one packet at a time only for this target.
-    pub refuses_offload: bool,
-    /// It has no room for the rest now.
-    pub is_full: bool,
 }
 
 /// A stream that is sent on to its targets.
@@ -95,21 +42,20 @@ pub struct Fanout {
     ring: Ring,
     /// By number, so that a change moves no other; at most [`MAX_TARGETS`].
     targets: Vec<Option<Target>>,
-    /// Whose turn it is, each once.
+    /// Targets that have a turn, in order, each once.
     line: VecDeque<usize>,
-    /// Whose connections are free again when.
+    /// Targets whose connections are busy, by the time at which they are free again.
     due: BTreeSet<(Time, usize)>,
-    /// Those for whom the system had no room.
+    /// Targets for which the system had no room.
     stalled: Vec<usize>,
     /// With whom the last batch began.
     first: usize,
-    /// How far the ring was when targets were last put in line.
+    /// The head of the ring when targets were last put in line.
     offered: u64,
     wants_key: bool,
 }
 
 impl Fanout {
-    /// A stream without targets.
     pub fn new(stream: StreamId, config: FanoutConfig) -> Self {
         let max_hops = config.max_hops.min(MAX_HOPS);
         Self {
@@ -169,7 +115,7 @@ impl Fanout {
         }
     }
 
-    /// Lets a target begin anew.
+    /// Lets a target begin at another place of the stream.
     pub fn restart_target(&mut self, target: TargetId, start: StartPoint) {
         if let Some(known) = self.targets.get_mut(target.0).and_then(Option::as_mut) {
             known.join(start, &self.ring);
@@ -184,12 +130,11 @@ impl Fanout {
         self.targets.get_mut(target.0)?.take().map(|target| target.statistics)
     }
 
-    /// What a target has had.
     pub fn statistics(&self, target: TargetId) -> Option<TargetStats> {
         self.targets.get(target.0)?.as_ref().map(|target| target.statistics)
     }
 
-    /// Whether a target has had all that there is for it.
+    /// True if a target has had all that there is for it.
     pub(crate) fn is_level(&self, target: TargetId) -> bool {
         let known = self.targets.get(target.0).and_then(Option::as_ref);
         known.is_some_and(|known| !known.awaits_key() && known.due(&self.ring).is_none())
@@ -237,7 +182,7 @@ impl Fanout {
         }
     }
 
-    /// Which packets a target misses: what is still there is sent again.
+    /// Sends packets again that a target misses, if the ring still has them.
     pub fn repair(&mut self, now: Time, target: TargetId, nack: &Nack) {
         let Some(known) = self.targets.get_mut(target.0).and_then(Option::as_mut) else { return };
         known.repair(now, nack, &self.ring, &self.config.patience);
@@ -254,25 +199,25 @@ impl Fanout {
         known.is_congested()
     }
 
-    /// Whether a target that has had all there is may be sent so much parity too, which it then is.
+    /// True if a target that has had all there is may be sent so much parity too, which it then is.
     pub(crate) fn affords(&mut self, target: TargetId, bytes: usize) -> bool {
         let is_level = self.is_level(target);
         let known = self.targets.get_mut(target.0).and_then(Option::as_mut);
         is_level && known.is_some_and(|known| known.affords(bytes))
     }
 
-    /// Whether somebody has waited for a key frame since this was asked; who goes on waiting is told
+    /// True if somebody has waited for a key frame since this was asked; who goes on waiting is told
     /// of again whenever packets come.
     pub fn take_wants_key(&mut self) -> bool {
         std::mem::take(&mut self.wants_key)
     }
 
-    /// What is to be sent now, target after target in turn; to be [settled](Self::record_outcome) before
-    /// anything else is called.
+    /// Polls for datagrams, target after target in turn; [`record_outcome`](Self::record_outcome) has to follow
+    /// before any other call.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         while let Some(slot) = self.line.pop_front() {
             let Self { ring, targets, config, .. } = self;
-            // One that has gone since, or whose number is another's, has no turn.
+            // A target that has gone since, or whose number has another target, has no turn.
             let Some(target) = targets[slot].as_mut().filter(|target| target.wait == Wait::Turn) else { continue };
             let Some(item) = target.peek(now, ring, &config.patience, config.max_hops) else {
                 self.wants_key |= target.awaits_key();
@@ -311,12 +256,11 @@ impl Fanout {
         }
     }
 
-    /// When there is something to send without anything coming in.
+    /// The time of the next datagram if no packet comes.
     pub fn poll_deadline(&self) -> Option<Time> {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// The time of [`poll_deadline`](Self::poll_deadline) has come.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some((_, slot)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.wait(slot, Wait::Turn);

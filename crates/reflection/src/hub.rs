@@ -8,11 +8,11 @@ use roost_core::hub::{HubCommand, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, Reflecte
 use roost_wire::reflection::DownstreamKind;
 use roost_wire::{ReflectionGrant, Time};
 
-use crate::admission_error::AdmissionError;
+use crate::admission::AdmissionError;
 use crate::datagram_path::DatagramPath;
-use crate::fanout::{SendOutcome, Transmit};
 use crate::machine::ReflectionMachine;
 use crate::relay::{Relay, RelayConfig, RelayEvent, StreamStatus};
+use crate::transmit::{SendOutcome, Transmit};
 
 /// Time between two reports to the machine of the relay's streams and room, if they have changed.
 const REPORT_PAUSE: Duration = Duration::from_secs(1);
@@ -29,12 +29,11 @@ pub enum HubInput {
     Leave,
 }
 
-/// A consequence for a hub.
 #[derive(Clone, Debug)]
 pub enum HubOutput {
     /// The hub's machine is to hear this.
     Command(HubCommand),
-    /// A stream is not sent on.
+    /// A stream is not sent on, though the hub's machine has granted it.
     GrantRefused(AdmissionError),
     Event(RelayEvent),
 }
@@ -148,7 +147,7 @@ struct ReportedStreams {
 }
 
 impl ReportedStreams {
-    /// Whether the machine is to be told of these streams, which it then is. Rates are never twice
+    /// True if the machine is to be told of these streams, which it then is. Rates are never twice
     /// the same, so they alone are told now and then.
     fn is_news(&mut self, streams: &[ReflectedStream]) -> bool {
         fn but_for_rates(streams: &[ReflectedStream]) -> impl Iterator<Item = impl PartialEq> {

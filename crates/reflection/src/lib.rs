@@ -1,7 +1,7 @@
-//! One copy of a stream in, any number of copies out.
+//! Reflection: one copy of a stream in, any number of copies out.
 //!
 //! A publisher seals each packet once, with a key of the stream's present
-//! *epoch*; whoever was given the key opens it. In between, super nodes pass
+//! *epoch*; subscribers that were given the key open it. In between, super nodes pass
 //! packets on unchanged and cannot read them: what they need to know, where
 //! frames end and key frames begin, is in clear and authenticated.
 //!
@@ -28,7 +28,7 @@
 
 #![allow(missing_docs, reason = "a comment stands where it says more than the name")]
 
-mod admission_error;
+mod admission;
 mod budget;
 pub mod control;
 mod datagram_path;
@@ -47,10 +47,11 @@ mod replay;
 mod ring;
 pub mod subscription;
 mod target;
+mod transmit;
 
-pub use admission_error::AdmissionError;
+pub use admission::{AdmissionError, MAX_TARGETS};
 pub use datagram_path::DatagramPath;
-pub use fanout::{Fanout, FanoutConfig, MAX_TARGETS, SendOutcome, TargetId, Transmit};
+pub use fanout::{Fanout, FanoutConfig};
 pub use fec::ParityPacket;
 pub use hub::{HubInput, HubOutput, HubReflection};
 pub use loss_tracker::LossTracker;
@@ -64,3 +65,4 @@ pub use ring::RetentionLimits;
 pub use roost_wire::reflection::{DownstreamKind, EpochSecret, ReflectionGrant, SECRET_BYTES, StreamTag};
 pub use subscription::{OpenCounts, OpenError, OpenedPacket, ReorderBuffer, Subscriber};
 pub use target::{LagLimits, StartPoint, TargetOptions, TargetStats};
+pub use transmit::{SendOutcome, TargetId, Transmit};

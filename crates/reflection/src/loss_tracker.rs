@@ -1,4 +1,4 @@
-//! Which packets are missing, and when to ask for them: the receiving end of repair.
+//! Missing packets and the times to ask for them: the receiving end of repair.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,10 +14,10 @@ use crate::packet::Flags;
 pub(crate) const MAX_GAP: u64 = 64;
 /// A gap is asked for after this: what has only been overtaken comes by itself.
 const OVERTAKEN: Duration = Duration::from_millis(5);
-/// How long after a round trip a packet is asked for again, from the third time on twice as long as
-/// before: upstream may be waiting for it itself.
+/// A packet is asked for again after a round trip and this time, from the third time on twice as long as
+/// before: the upstream may be waiting for it itself.
 const SLACK: Duration = Duration::from_millis(10);
-/// How often it is asked for.
+/// The most times that a packet is asked for.
 const TIMES: u8 = 6;
 /// After so many in a row that were asked for in vain each is asked for once: upstream has nothing to spare
 /// for repairs, and to ask may be more for a connection that is full.
@@ -26,8 +26,8 @@ const IN_VAIN: u8 = 32;
 /// A publisher's first packets: who begins with one of them has missed those before it.
 const FIRST_PACKETS: u64 = 16;
 
-/// Where a stream begins of which this is the first packet to come: a publisher's counters begin with
-/// nothing in their lower half.
+/// The first counter of a stream of which this packet comes first: a publisher's counters begin with nothing in
+/// their lower half.
 pub(crate) fn first_counter_of(counter: u64) -> u64 {
     let number = counter & u64::from(u32::MAX);
     if number < FIRST_PACKETS { counter - number } else { counter }
@@ -54,7 +54,6 @@ impl StreamStart {
     }
 }
 
-/// A packet that is missing.
 #[derive(Clone, Copy, Debug)]
 struct Missing {
     since: Time,
@@ -62,10 +61,10 @@ struct Missing {
     times: u8,
 }
 
-/// What one receiver of a stream misses.
+/// The packets of a stream that a receiver misses.
 #[derive(Clone, Debug)]
 pub struct LossTracker {
-    /// How long a packet is of use after the one behind it.
+    /// A packet is of use for this time after the one behind it.
     deadline: Duration,
     greatest: Option<u64>,
     beginning: StreamStart,
@@ -92,7 +91,6 @@ impl LossTracker {
         }
     }
 
-    /// Packets that never came.
     pub fn given_up(&self) -> u64 {
         self.given_up
     }
@@ -115,7 +113,7 @@ impl LossTracker {
         }
     }
 
-    /// What comes from now on has nothing to do with what came before.
+    /// Forgets what came before: the counters that follow have nothing to do with it.
     pub(crate) fn reset_sequence(&mut self) {
         (self.greatest, self.beginning) = (None, StreamStart::default());
         let missing: Vec<u64> = std::mem::take(&mut self.missing).into_keys().collect();
@@ -147,7 +145,8 @@ impl LossTracker {
         }
     }
 
-    /// What to ask for now, where a round trip takes so long. What is too late is given up.
+    /// The packets to ask for now, if a round trip takes so long. Packets that would come too late are given
+    /// up.
     pub fn poll_nack(&mut self, now: Time, round_trip: Duration) -> Option<Nack> {
         let (deadline, mut late) = (self.deadline, Vec::new());
         let most = if self.in_vain < IN_VAIN { TIMES } else { 1 };
@@ -175,7 +174,7 @@ impl LossTracker {
         Some(nack)
     }
 
-    /// When there is something to ask for, or to give up.
+    /// The next time at which packets are asked for, or given up.
     pub fn poll_deadline(&self) -> Option<Time> {
         self.missing.values().map(|missing| missing.due).min()
     }
@@ -187,7 +186,7 @@ mod tests {
     use proptest::prelude::*;
 
     const ROUND_TRIP: Duration = Duration::from_millis(20);
-    /// What the tests count from: none of a publisher's first packets.
+    /// A counter that is not among a publisher's first ones.
     const FROM: u64 = 1000;
 
     fn at(ms: u64) -> Time {

@@ -3,8 +3,8 @@
 use roost_wire::Time;
 
 use crate::datagram_path::DatagramPath;
-use crate::fanout::{SendOutcome, Transmit};
 use crate::relay::Relay;
+use crate::transmit::{SendOutcome, Transmit};
 
 /// A host's part of reflection, without I/O: [`NodeReflection`](crate::NodeReflection) of a node and
 /// [`HubReflection`](crate::HubReflection) of a hub.
@@ -21,15 +21,11 @@ use crate::relay::Relay;
 /// }
 /// ```
 pub trait ReflectionMachine {
-    /// A command of the host's owner.
     type Input;
-    /// A consequence for the host's owner.
     type Output;
 
-    /// The streams, to look at.
     fn relay(&self) -> &Relay;
 
-    /// Carries out a command.
     fn handle_input(&mut self, now: Time, input: Self::Input);
 
     /// Takes a datagram of the media socket.
@@ -44,12 +40,9 @@ pub trait ReflectionMachine {
     /// The next datagrams to send, each with its outcome to record.
     fn poll_transmit(&mut self, now: Time) -> Option<Transmit>;
 
-    /// Takes the outcome of a transmit.
     fn record_outcome(&mut self, now: Time, transmit: &Transmit, outcome: SendOutcome);
 
-    /// The next output.
     fn poll_output(&mut self, now: Time) -> Option<Self::Output>;
 
-    /// The time of the next [`handle_timeout`](Self::handle_timeout).
     fn poll_deadline(&self) -> Option<Time>;
 }

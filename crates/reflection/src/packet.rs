@@ -48,7 +48,6 @@ impl Flags {
     /// The packet is the last of its frame.
     pub const FRAME_END: Self = Self(4);
 
-    /// Union of both sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -59,7 +58,6 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Wire form.
     pub const fn bits(self) -> u8 {
         self.0
     }
@@ -80,7 +78,6 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// The first byte of a packet.
     pub const fn byte(self) -> u8 {
         let hops = if self.hops > MAX_HOPS { MAX_HOPS } else { self.hops };
         KIND | hops << HOPS_SHIFT | if self.catch_up { CATCH_UP } else { 0 }
@@ -98,7 +95,7 @@ impl Hop {
 /// Authenticated header of a packet, in clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Properties that reflectors act on.
+    /// The properties of the payload that reflectors act on: frames, key frames, parameter sets.
     pub flags: Flags,
     /// Number of the frame, wrapping at 2^16; reflectors drop whole frames.
     pub frame: u16,

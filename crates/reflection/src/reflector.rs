@@ -1,4 +1,4 @@
-//! One stream as it passes through: each packet once, however many ways it comes.
+//! The passage of a stream through a host: each packet once, however many ways it comes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::packet::{Header, Hop, StreamId};
 use crate::replay::{FilterOutcome, ReplayFilter};
 use crate::ring::Mark;
 
-/// What has become of packets that came in.
+/// Counts of the packets that came in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrivalCounts {
     /// Packets taken, to be sent on.
@@ -23,16 +23,15 @@ pub struct ArrivalCounts {
     pub foreign: u64,
 }
 
-/// Why a packet is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DropReason {
-    /// It is no packet of the stream.
+    /// The datagram is no packet of the stream.
     #[error("no packet of this stream")]
     Foreign,
-    /// It has been sent on as often as it may.
+    /// The packet has reached its limit of hops.
     #[error("a packet that has been sent on too often")]
     Looping,
-    /// It was taken already.
+    /// The packet has come before, over any way.
     #[error("a packet that was taken already")]
     Duplicate,
 }
@@ -44,12 +43,11 @@ pub enum DropReason {
 pub struct StreamReflector {
     stream: StreamId,
     max_hops: u8,
-    /// Whether it is kept for targets, or only looked at.
+    /// True if it is kept for targets, or only looked at.
     sends_on: bool,
     fan: Fanout,
     tracks: ReplayFilter,
     arrivals: ArrivalCounts,
-    /// When the last packet was taken.
     last: Time,
     rate: Rate,
 }
@@ -69,12 +67,12 @@ impl StreamReflector {
         }
     }
 
-    /// What has become of all packets so far.
+    /// The counts of all packets so far.
     pub fn arrivals(&self) -> ArrivalCounts {
         self.arrivals
     }
 
-    /// What comes, bits per second: of the last whole second, or the one before if that was more.
+    /// The rate of the stream, bits per second: of the last whole second, or the one before if that was more.
     pub fn bits_per_second(&self) -> u64 {
         self.rate.last.max(self.rate.before)
     }
@@ -84,27 +82,24 @@ impl StreamReflector {
         self.tracks.next()
     }
 
-    /// Whether a packet is not far from the others.
+    /// True if a packet is not far from the others.
     pub(crate) fn leads(&self, counter: u64) -> bool {
         self.tracks.leads(counter)
     }
 
-    /// When a packet was last taken.
     pub(crate) fn last(&self) -> Time {
         self.last
     }
 
-    /// Whether packets are kept for targets; one who only watches need not.
+    /// Keeps packets for targets, or not: a host that only subscribes need not.
     pub(crate) fn set_sends_on(&mut self, sends_on: bool) {
         self.sends_on = sends_on;
     }
 
-    /// Where it goes.
     pub fn fanout(&mut self) -> &mut Fanout {
         &mut self.fan
     }
 
-    /// Where it goes, to look at.
     pub fn targets(&self) -> &Fanout {
         &self.fan
     }
@@ -168,7 +163,7 @@ impl StreamReflector {
         if header.stream != self.stream {
             return Err(DropReason::Foreign);
         }
-        // One who only watches takes what nobody would send on.
+        // A host that only subscribes takes packets that nobody would send on.
         if from.is_some() && self.sends_on && hop.hops >= self.max_hops {
             return Err(DropReason::Looping);
         }
@@ -178,7 +173,7 @@ impl StreamReflector {
         self.last = now;
         self.rate.record_bytes(now, datagram.len());
         if self.sends_on {
-            // What is repaired goes on as if it had only been late: further on it was not lost.
+            // A repaired packet goes on as if it had only been late: further on it was not lost.
             let is_cached = hop.catch_up && (header.counter >= next || course != FilterOutcome::InSequence);
             let hops = hop.hops + u8::from(from.is_some());
             let first_byte = Some(Hop { hops, catch_up: is_cached }.byte());
@@ -189,7 +184,7 @@ impl StreamReflector {
     }
 }
 
-/// What comes in a second, counted from the first packet on.
+/// The bytes of each second, counted from the first packet on.
 #[derive(Debug, Default)]
 struct Rate {
     began: Option<Time>,

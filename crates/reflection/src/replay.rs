@@ -1,18 +1,18 @@
-//! Which packets have been taken: a window that slides (RFC 4303, section
-//! 3.4.3), as a ring of words that are cleared when it moves on (RFC 6479).
+//! A window of packets that have come, which slides (RFC 4303, section 3.4.3): a ring of words that are cleared
+//! when it moves on (RFC 6479).
 
 use crate::control::MAX_NACKED;
 use crate::loss_tracker::MAX_GAP;
 use crate::packet::Flags;
 
 const WORD_BITS: u64 = u64::BITS as u64;
-/// One word more than the window: the one that is being filled.
+/// The words of a window, and the word that is being filled.
 const fn words(packets: u64) -> usize {
     (packets / WORD_BITS) as usize + 1
 }
 
-/// How far behind the greatest counter a packet may come where it is opened: 1024 packets, half a
-/// second of a stream of 2000 a second.
+/// A subscriber opens packets up to so far behind the greatest counter: 1024 packets, half a second of a stream
+/// of 2000 a second.
 pub(crate) const OPENED: usize = words(1024);
 /// And where it is sent on: 16 384 packets, six seconds of 30 Mbit/s. Two ways differ by less, and
 /// so does what is kept for repairs.
@@ -20,14 +20,14 @@ const SENT_ON: usize = words(16_384);
 /// After so many packets in a row apart from the others it is these that lead.
 const CONFIRMED: u8 = 4;
 
-/// What a window knows of a counter.
+/// The place of a counter in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CounterState {
-    /// It was not taken yet.
+    /// No packet of this counter has come.
     New,
-    /// It was taken.
+    /// A packet of this counter has come.
     Taken,
-    /// It is behind the window: nobody can tell.
+    /// The counter is behind the window: nobody can tell.
     Behind,
 }
 
@@ -80,7 +80,7 @@ impl<const WORDS: usize> ReplayWindow<WORDS> {
         (counter / WORD_BITS % WORDS as u64) as usize
     }
 
-    /// Whether a packet may belong to those that were taken: any, if none was.
+    /// True if a packet may belong to those that were taken: any, if none was.
     fn is_near(&self, counter: u64) -> bool {
         self.greatest.is_none_or(|greatest| match counter.checked_sub(greatest) {
             Some(ahead) => ahead <= MAX_GAP,
@@ -88,20 +88,20 @@ impl<const WORDS: usize> ReplayWindow<WORDS> {
         })
     }
 
-    /// Whether a packet comes later than any that is repaired.
+    /// True if a packet comes later than any that is repaired.
     fn is_late(&self, counter: u64) -> bool {
         self.greatest.is_some_and(|greatest| greatest.saturating_sub(counter) > MAX_NACKED)
     }
 }
 
-/// How a packet goes with those before it.
+/// The place of a packet in the sequence of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FilterOutcome {
-    /// It is one of those that lead.
+    /// The packet is in the sequence that leads.
     InSequence,
-    /// It is far from them.
+    /// The packet is far from the sequence that leads.
     Outlier,
-    /// It is far from those that led, or late; it and its like lead from now on.
+    /// The packet is far from the sequence that led, or late; its own sequence leads from now on.
     Resynced,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct ReplayFilter {
     /// Nothing leads but parameter sets from a cache.
     is_open: bool,
     apart: ReplayWindow<SENT_ON>,
-    /// How many were taken apart, or late, since one that leads.
+    /// Packets apart from the leading sequence, or late, since the last one in it.
     in_row: u8,
 }
 
@@ -127,7 +127,7 @@ impl ReplayFilter {
         self.leading.greatest().map_or(0, |greatest| greatest.saturating_add(1))
     }
 
-    /// Whether a packet is one of those that lead.
+    /// True if a packet is one of those that lead.
     pub(crate) fn leads(&self, counter: u64) -> bool {
         self.leading.is_near(counter)
     }
@@ -159,7 +159,7 @@ impl ReplayFilter {
         }
         self.in_row = 0;
         if leads {
-            // What is ahead is cleared when it is reached.
+            // Words ahead are cleared when the window reaches them.
             self.leading.greatest = Some(counter);
         } else {
             std::mem::swap(&mut self.leading, &mut self.apart);

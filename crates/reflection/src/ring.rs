@@ -1,5 +1,5 @@
-//! What has come of a stream, in order: what targets read from, each at its own
-//! place, and what joiners and repairs are served from.
+//! The packets of a stream that have come, in order. Targets read them, each at its own place, and joiners and
+//! repairs are served from them.
 //!
 //! Packets are kept in *runs*: packets of equal size, the last possibly
 //! shorter, one after the other in memory, so that the system can send a run
@@ -27,7 +27,7 @@ const MAX_SPARE: usize = 4;
 /// room for more than one each.
 const MAX_PARAMETERS: usize = 8;
 
-/// What is kept of a stream.
+/// The limits of the packets that are kept of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct RetentionLimits {
     /// The most bytes; by default 16 MiB, four seconds of 30 Mbit/s. If there are more since the
@@ -35,8 +35,8 @@ pub struct RetentionLimits {
     pub bytes: u64,
     /// The most packets; by default 32 768.
     pub packets: u64,
-    /// How long what is older than the last key frame is kept, for targets that are behind and
-    /// for repairs; by default 500 ms.
+    /// Packets older than the last key frame are kept for this time, for targets that are behind and for
+    /// repairs; by default 500 ms.
     pub age: Duration,
     /// The most bytes of that; by default 4 MiB, 300 ms of 100 Mbit/s. More is cold when it is
     /// written again, which costs a fast stream as much as everything else here.
@@ -49,21 +49,21 @@ impl Default for RetentionLimits {
     }
 }
 
-/// What is known of a packet that comes in.
+/// The marks of a packet that comes in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    /// Who sent it here, unless it is from here.
+    /// The sender, unless it is this host.
     pub(crate) from: Option<SocketAddr>,
-    /// How often it has been sent on, with the next time.
+    /// The hops of the packet, with the next one.
     pub(crate) hops: u8,
-    /// Its first byte from now on, if it is not to stay.
+    /// The first byte from now on, if it changes.
     pub(crate) first_byte: Option<u8>,
-    /// Its number, if it has one.
+    /// The packet's counter, if it has one.
     pub(crate) counter: Option<u64>,
     pub(crate) flags: Flags,
 }
 
-/// Packets that leave together.
+/// Packets that leave together: of equal size, but for the last.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) bytes: Bytes,
@@ -75,42 +75,40 @@ pub(crate) struct Run {
     /// The number of the first; those of the others follow it.
     counter: Option<u64>,
     pub(crate) at: Time,
-    /// What there had been of the stream before it.
+    /// The amount of the stream before it.
     before: Amount,
 }
 
-/// So much of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amount {
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
 }
 
-/// The run that is being filled.
 #[derive(Debug, Default)]
 struct Filling {
     bytes: BytesMut,
     segment: usize,
     packets: u32,
     mark: Option<Mark>,
-    /// A shorter packet has ended it.
+    /// True once a shorter packet has ended it.
     ended: bool,
     begins_key: bool,
 }
 
-/// The latest of a stream.
+/// The latest packets of a stream, within its [`RetentionLimits`].
 #[derive(Debug)]
 pub(crate) struct Ring {
     keep: RetentionLimits,
     runs: VecDeque<Run>,
     /// The place of the first run; places count all runs there ever were.
     first: u64,
-    /// Where the last key frame begins.
+    /// The place of the last key frame.
     key: Option<u64>,
-    /// Whether there ever was a key frame.
+    /// True if there ever was a key frame.
     pub(crate) knows_keys: bool,
     parameters: Vec<Bytes>,
-    /// What joiners need before the key frame.
+    /// The parameter sets that joiners need before the key frame.
     key_parameters: Vec<Bytes>,
     was_parameters: bool,
     by_counter: BTreeMap<u64, u64>,
@@ -151,7 +149,7 @@ impl Ring {
         self.runs.get(usize::try_from(place.checked_sub(self.first)?).ok()?)
     }
 
-    /// Where the last key frame begins, if all since is still there.
+    /// The place of the last key frame, if all since is still there.
     pub(crate) fn key(&self) -> Option<u64> {
         self.key
     }
@@ -161,13 +159,13 @@ impl Ring {
         &self.key_parameters
     }
 
-    /// What lies between a place, or the oldest run if that is gone, and the live edge.
+    /// The amount between a place, or the oldest run if that is gone, and the live edge.
     pub(crate) fn behind(&self, place: u64) -> Amount {
         let before = self.get(place.max(self.first)).map_or(self.total, |run| run.before);
         Amount { bytes: self.total.bytes - before.bytes, packets: self.total.packets - before.packets }
     }
 
-    /// How many packets there are from one place to another.
+    /// The number of packets from one place to another.
     pub(crate) fn packets_between(&self, from: u64, to: u64) -> u64 {
         self.behind(from).packets.saturating_sub(self.behind(to).packets)
     }
@@ -188,7 +186,7 @@ impl Ring {
             filling.begins_key = begins_key;
         }
         if filling.bytes.capacity() - filling.bytes.len() < datagram.len() {
-            // What a run has so far moves along.
+            // The packets of the run move along.
             let mut piece = self.spare.pop().unwrap_or_else(|| BytesMut::with_capacity(PIECE_BYTES));
             piece.extend_from_slice(&filling.bytes);
             filling.bytes = piece;
@@ -210,7 +208,8 @@ impl Ring {
         if mark.flags.has(Flags::KEY_FRAME) {
             self.key_parameters.clone_from(&self.parameters);
             if has {
-                // It has its own; earlier ones come with parts of frames that who joins cannot decode.
+                // The key frame has its own; earlier ones come with parts of frames that a joiner cannot
+                // decode.
                 self.key_parameters.clear();
             }
         }
@@ -270,7 +269,7 @@ impl Ring {
                 self.recycle(gone.bytes);
             }
             self.first += 1;
-            // What is left cannot be decoded from its beginning.
+            // The rest of the key frame cannot be decoded from its beginning.
             self.key = self.key.filter(|key| *key >= self.first);
         }
     }
@@ -301,8 +300,8 @@ impl Ring {
         Some((packet, *place, run.at))
     }
 
-    /// When the packet with this number came, or the oldest one that is there still if that one is not
-    /// any more; none if it has not come.
+    /// The time at which the packet with this number came, or the oldest one that is left if that packet is
+    /// gone; none if it has not come.
     pub(crate) fn time_of(&self, counter: u64) -> Option<Time> {
         let (oldest, _) = self.by_counter.first_key_value()?;
         let (first, place) = self.by_counter.range(..=counter.max(*oldest)).next_back()?;
@@ -310,8 +309,8 @@ impl Ring {
         (counter < first.saturating_add(run.packets.into())).then_some(run.at)
     }
 
-    /// Where the packet with this number is, or the first after it, and how many there are before
-    /// it in its run; none if it may have gone.
+    /// The place of the packet with this number, or of the first after it, and the number of packets before it
+    /// in its run; none if it may have gone.
     pub(crate) fn place_of(&self, counter: u64) -> Option<(u64, u32)> {
         let (oldest, _) = self.by_counter.first_key_value()?;
         if counter < *oldest {
@@ -328,7 +327,7 @@ impl Ring {
 }
 
 impl Run {
-    /// Without its first packets.
+    /// The run without its first packets, which have left.
     pub(crate) fn without(&self, packets: u32) -> Self {
         let start = self.bytes.len().min(packets as usize * self.segment);
         Self { bytes: self.bytes.slice(start..), packets: self.packets.saturating_sub(packets), ..self.clone() }
@@ -339,7 +338,7 @@ impl Run {
 pub(crate) fn caught_up(bytes: &[u8], segment: usize) -> Bytes {
     let mut copy = bytes.to_vec();
     for packet in copy.chunks_mut(segment) {
-        // Those of an opaque stream have no hop's byte, but neither a cache to catch up from.
+        // Packets of an opaque stream have no hop's byte, but neither a cache to catch up from.
         if let Some(hop) = Hop::from_byte(packet[0]) {
             packet[0] = Hop { catch_up: true, ..hop }.byte();
         }
@@ -348,7 +347,7 @@ pub(crate) fn caught_up(bytes: &[u8], segment: usize) -> Bytes {
 }
 
 impl Filling {
-    /// Whether the packet can be one more of the run.
+    /// True if the packet can be one more of the run.
     fn takes(&self, length: usize, mark: &Mark) -> bool {
         let Some(last) = &self.mark else { return true };
         let follows = last.counter.and_then(|first| first.checked_add(self.packets.into())) == mark.counter;

@@ -1,4 +1,4 @@
-//! One that a stream is sent to: what it may have, what it has had, and what is next.
+//! A target of a stream: its place, its budget and its counts.
 //!
 //! A target has no queue of its own: it is a place in the stream's
 //! [ring](crate::ring). How far that is behind the live edge is its queue, and
@@ -15,8 +15,8 @@ use roost_wire::reflection::DownstreamKind;
 
 use crate::budget::RepairBudget;
 use crate::control::Nack;
-use crate::fanout::SendOutcome;
-use crate::ring::{Ring, Run, caught_up};
+use crate::ring::{Ring, caught_up};
+use crate::transmit::{Item, SendOutcome};
 
 /// The most repairs and parameter sets that wait for one target.
 const MAX_FRONT: usize = 256;
@@ -26,13 +26,13 @@ const REPAIR_AGAIN: Duration = Duration::from_millis(10);
 const REPAIR_TIMES: u8 = 3;
 /// The most repairs of which that is remembered.
 const MAX_REPAIRED: usize = 1024;
+
 /// On what terms a target gets a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetOptions {
-    /// What it is.
     pub kind: DownstreamKind,
-    /// What its connection takes, bits per second; nothing is sent faster then. Without it live packets
-    /// leave as they come.
+    /// The rate that its connection takes, bits per second; nothing is sent faster then. Without it live
+    /// packets leave as they come.
     pub bits_per_second: Option<u64>,
 }
 
@@ -41,7 +41,6 @@ impl TargetOptions {
     pub const SUBSCRIBER: Self = Self { kind: DownstreamKind::Subscriber, bits_per_second: None };
 }
 
-/// With which packet a target begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartPoint {
     /// With the last key frame, or at the live edge of a stream without any.
@@ -51,12 +50,10 @@ pub enum StartPoint {
     At(u64),
 }
 
-/// What a target has had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TargetStats {
     /// Packets sent, repairs among them.
     pub packets: u64,
-    /// Bytes sent.
     pub bytes: u64,
     /// Packets skipped because it was too far behind.
     pub dropped: u64,
@@ -66,22 +63,22 @@ pub struct TargetStats {
     pub nacked: u64,
     /// Of these, those that it was sent.
     pub repaired: u64,
-    /// Of the last whole second.
+    /// The rate of the last whole second.
     pub bits_per_second: u64,
 }
 
-/// How far behind a target may be, and how fast it may catch up.
+/// The limits of a target that is behind, and its speed when it catches up.
 #[derive(Clone, Copy, Debug)]
 pub struct LagLimits {
     /// Bytes behind the live edge; by default 1 MiB.
     pub bytes: u64,
     /// Time behind the live edge; by default 300 ms.
     pub age: Duration,
-    /// How old a packet may be that is repaired, or how long ago a joiner may have been sent it from
-    /// the cache; by default 300 ms.
+    /// The greatest age of a packet that is repaired, or of the cached packets that a joiner was sent; by
+    /// default 300 ms.
     pub repair: Duration,
-    /// How fast joiners are sent what is cached, if their [`TargetOptions`] do not say, bits per second;
-    /// by default 100 million.
+    /// The rate at which joiners are sent cached packets, if their [`TargetOptions`] do not say, bits per
+    /// second; by default 100 million.
     pub catch_up: u64,
 }
 
@@ -92,38 +89,15 @@ impl Default for LagLimits {
     }
 }
 
-/// Where a target is in its stream.
+/// The place of a target in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It gets what was there before it came, up to this place, and what has come meanwhile.
+    /// Packets from before it came, up to this place, and those that have come meanwhile.
     CatchingUp { until: u64 },
-    /// It gets what comes.
+    /// Packets as they come.
     Live,
-    /// It gets nothing until a key frame begins.
+    /// Nothing until a key frame begins.
     AwaitsKey,
-}
-
-/// What is sent to a target next.
-#[derive(Debug)]
-pub(crate) enum Item {
-    /// A datagram that is not of a stream's packets.
-    Control,
-    /// A single packet, ahead of the others.
-    Front(Bytes),
-    Run {
-        run: Run,
-        is_cached: bool,
-    },
-}
-
-impl Item {
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::Control => 0,
-            Self::Front(packet) => packet.len() as u64,
-            Self::Run { run, .. } => run.bytes.len() as u64,
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -131,9 +105,9 @@ pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     pub(crate) terms: TargetOptions,
     pub(crate) statistics: TargetStats,
-    /// Whether the system takes whole runs for it.
+    /// True if the system takes whole runs for it.
     pub(crate) offload: bool,
-    /// Whether it is in line to be sent something, or waits for a time.
+    /// The turn or the time that it waits for.
     pub(crate) wait: Wait,
     stage: Stage,
     /// The place of the next run, and how many of its packets have gone already.
@@ -143,26 +117,27 @@ pub(crate) struct Target {
     repaired: BTreeMap<u64, (Time, u8)>,
     /// The greatest packet that it asked for again.
     asked: u64,
-    /// What repairs and parity it may be sent.
+    /// The budget of repairs and parity.
     budget: RepairBudget,
-    /// What it was last sent to catch up, from one place to another, and when the last of it left.
+    /// The places of the packets that it was last sent to catch up, and the time at which the last of them
+    /// left.
     burst: Option<(Range<u64>, Time)>,
-    /// How many bytes it may be sent still, if there is a limit; and whether the next does not fit.
+    /// The bytes that it may be sent still, if there is a limit; and true if the next packet does not fit.
     allowance: Option<u64>,
     is_spent: bool,
-    /// When its connection is free again.
+    /// The time at which its connection is free again.
     free: Time,
     second: (Time, u64),
 }
 
-/// What a target waits for.
+/// The thing that a target waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// For packets to come.
+    /// The next packet of the stream.
     Packets,
-    /// For its turn.
+    /// A turn in the line of targets.
     Turn,
-    /// For its connection to be free.
+    /// The time at which its connection is free.
     Until(Time),
 }
 
@@ -191,7 +166,6 @@ impl Target {
         target
     }
 
-    /// Begins anew.
     pub(crate) fn join(&mut self, start: StartPoint, ring: &Ring) {
         self.front.clear();
         let found = match start {
@@ -210,7 +184,7 @@ impl Target {
         }
     }
 
-    /// Whether it gets nothing until a key frame begins.
+    /// True if it gets nothing until a key frame begins.
     pub(crate) fn awaits_key(&self) -> bool {
         self.stage == Stage::AwaitsKey
     }
@@ -220,7 +194,7 @@ impl Target {
         (self.allowance, self.is_spent) = (bytes, false);
     }
 
-    /// What is to be sent now, if anything; it stays next until it is [settled](Self::record_sent).
+    /// The next item, if anything may be sent now; it stays the next until [`record_sent`](Self::record_sent).
     pub(crate) fn peek(&mut self, now: Time, ring: &Ring, patience: &LagLimits, max_hops: u8) -> Option<Item> {
         let next = self.peek_any(now, ring, patience, max_hops)?;
         self.is_spent = self.allowance.is_some_and(|allowance| next.bytes() > allowance);
@@ -306,7 +280,7 @@ impl Target {
         self.note_rate(now, bytes);
     }
 
-    /// The next run has left.
+    /// Adds the next run to the burst, if the target catches up.
     fn note_burst(&mut self, now: Time) {
         if !matches!(self.stage, Stage::CatchingUp { .. }) {
             return;
@@ -316,13 +290,13 @@ impl Target {
         self.burst = Some((first..self.next + 1, now));
     }
 
-    /// Whether a packet that came at this time, to this place, is of use to it still.
+    /// True if a packet that came at this time, to this place, is of use to it still.
     fn can_use(&self, now: Time, place: u64, at: Time, patience: &LagLimits) -> bool {
         let burst = self.burst.as_ref().filter(|_| self.is_caught_up(place));
         now.since(burst.map_or(at, |(_, sent)| at.max(*sent))) <= patience.repair
     }
 
-    /// Whether it was sent what is in this place to catch up.
+    /// True if it was sent what is in this place to catch up.
     fn is_caught_up(&self, place: u64) -> bool {
         self.burst.as_ref().is_some_and(|(places, _)| places.contains(&place))
     }
@@ -345,8 +319,8 @@ impl Target {
         }
     }
 
-    /// It misses packets; what is still there, not too old, and within its budget is sent again, ahead of
-    /// the others.
+    /// Sends packets again that it misses, ahead of the others, if the ring has them, they are not too old, and
+    /// the budget allows it.
     pub(crate) fn repair(&mut self, now: Time, nack: &Nack, ring: &Ring, patience: &LagLimits) {
         self.note_missed(now, nack, ring);
         for counter in nack.counters() {
@@ -367,8 +341,8 @@ impl Target {
         }
     }
 
-    /// How long after the packet behind a gap was sent the gap is told of. What is asked for once more
-    /// says nothing.
+    /// Tells the budget the time from the packet behind a gap to the report of the gap. A packet that is asked
+    /// for once more says nothing.
     fn note_missed(&mut self, now: Time, nack: &Nack, ring: &Ring) {
         let Some(last) = nack.counters().last().filter(|last| *last > self.asked) else { return };
         if let Some(sent) = last.checked_add(1).and_then(|behind| self.sent_live(behind, ring)) {
@@ -384,24 +358,24 @@ impl Target {
         }
     }
 
-    /// When a packet was sent, if it was as it came: of what it was sent to catch up, how long ago it came says
-    /// nothing of a queue on the way.
+    /// The time at which a packet was sent, if it was live: the age of a cached packet says nothing of a queue
+    /// on the way.
     fn sent_live(&self, counter: u64, ring: &Ring) -> Option<Time> {
         let is_old = ring.place_of(counter).is_some_and(|(place, _)| self.is_caught_up(place));
         ring.time_of(counter).filter(|_| !is_old)
     }
 
-    /// Whether what it misses was lost behind a queue.
+    /// True if what it misses was lost behind a queue.
     pub(crate) fn is_congested(&self) -> bool {
         self.budget.is_congested()
     }
 
-    /// Whether it may be sent so much parity now, which it then is.
+    /// True if it may be sent so much parity now, which it then is.
     pub(crate) fn affords(&mut self, bytes: usize) -> bool {
         !self.budget.is_congested() && self.budget.spend(bytes)
     }
 
-    /// When there is something to send to it, if there is.
+    /// The time of its next item, if there is one.
     pub(crate) fn due(&self, ring: &Ring) -> Option<Time> {
         let has_next = self.next < ring.head() && self.stage != Stage::AwaitsKey;
         (!self.is_spent && (has_next || !self.front.is_empty())).then_some(self.free)

@@ -76,7 +76,7 @@ impl ReflectorWorld {
     }
 
     fn hears(&mut self, from: SocketAddr, datagram: &[u8]) {
-        // What is refused is counted.
+        // Refused packets are counted.
         let _ = self.reflector.receive_packet(self.now, from, datagram);
         self.reflector.fanout().close(self.now);
         self.send();
@@ -110,11 +110,8 @@ impl ReflectorWorld {
                 let got = self.got.entry(transmit.to).or_default();
                 got.extend(packets.map(|packet| (self.now, packet.to_vec())));
             }
-            self.reflector.fanout().record_outcome(
-                self.now,
-                &transmit,
-                SendOutcome { sent, is_full, ..SendOutcome::default() },
-            );
+            let outcome = SendOutcome { sent, is_full, ..SendOutcome::default() };
+            self.reflector.fanout().record_outcome(self.now, &transmit, outcome);
         }
     }
 
@@ -194,11 +191,8 @@ fn each_batch_begins_with_another_target() {
         world.reflector.fanout().close(world.now);
         let transmit = world.reflector.fanout().poll_transmit(world.now).unwrap();
         firsts.insert(transmit.to);
-        world.reflector.fanout().record_outcome(
-            world.now,
-            &transmit,
-            SendOutcome { sent: 1, ..SendOutcome::default() },
-        );
+        let outcome = SendOutcome { sent: 1, ..SendOutcome::default() };
+        world.reflector.fanout().record_outcome(world.now, &transmit, outcome);
         world.send();
     }
     assert_eq!(firsts.len(), 3);
@@ -256,7 +250,7 @@ fn slow_target_resumes_at_live_edge() {
     world.stalled.clear();
     world.frame(4, Flags::default());
     let got = world.counters(address(2));
-    // What is no older than 300 ms.
+    // Packets no older than 300 ms.
     assert!(got.len() <= 8 * 4 && got.last() == Some(&83), "{got:?}");
 }
 
@@ -346,7 +340,7 @@ fn resuming_target_continues_at_counter() {
     world.frame(4, Flags::default());
     assert_eq!(world.counters(address(2)), (33..44).collect::<Vec<_>>());
     assert_eq!(world.counters(address(3)), (40..44).collect::<Vec<_>>());
-    // What it asks for has gone: it begins as anybody.
+    // The packet that it asks for has gone: it begins as anybody.
     world.groups(3);
     resume(&mut world, 4, 33);
     assert_eq!(world.counters(address(4)).first(), Some(&124));
@@ -384,10 +378,7 @@ proptest! {
                 2 => drop(world.stalled.remove(&address(who))),
                 3 => if world.leave(address(who)) { drop(world.got.remove(&address(who))) },
                 4 => world.passes(Duration::from_millis(how_many as u64 * 90)),
-                5 => {
-                    let packet = world.packet(Flags::default());
-                    kept.push(packet);
-                }
+                5 => kept.push(world.packet(Flags::default())),
                 6 => while let Some(packet) = kept.pop() {
                     world.hears(publisher_at(), &packet);
                     world.hears(publisher_at(), &packet);
@@ -396,7 +387,7 @@ proptest! {
                 _ => world.frame(how_many, Flags::default()),
             }
         }
-        // One that was always there and never stalled has everything, in the order in which it came.
+        // A target that was always there and never stalled has everything, in the order in which it came.
         let all = world.counters(address(20));
         prop_assert_eq!(all.len() as u64, world.reflector.arrivals().taken);
         let place: BTreeMap<u64, usize> = all.iter().enumerate().map(|(place, counter)| (*counter, place)).collect();

@@ -1,6 +1,6 @@
-//! What it costs to write and to read the messages that are many.
+//! The cost of writing and reading the most frequent messages.
 //!
-//! Run with `cargo bench -p roost-core --bench codec`.
+//! Run with `cargo bench -p roost-wire --bench codec`.
 
 use std::hint::black_box;
 

@@ -20,7 +20,7 @@ pub struct Block {
     pub column: u32,
 }
 
-/// One service in one block, in the order of service, row, column: 2 + 18 + 18 bits.
+/// A service in a block, in the order of service, row, column: 2 + 18 + 18 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct BlockService(#[n(0)] u64);
@@ -29,7 +29,6 @@ impl Block {
     /// The last row and column of the grid.
     pub const LAST: u32 = (2 * MAX_COORDINATE as u32) >> INNER_BITS;
 
-    /// The block in which `cell` lies.
     pub fn from_cell(cell: Cell) -> Self {
         Self { row: offset(cell.y) >> INNER_BITS, column: offset(cell.x) >> INNER_BITS }
     }
@@ -54,7 +53,6 @@ impl Block {
 }
 
 impl BlockService {
-    /// `service` in the block around `cell`.
     pub fn from_cell(service: Service, cell: Cell) -> Self {
         Self::at(service, Block::from_cell(cell))
     }
@@ -63,7 +61,6 @@ impl BlockService {
         Self(((service as u64) << (2 * BLOCK_BITS)) | u64::from(block.row) << BLOCK_BITS | u64::from(block.column))
     }
 
-    /// Which service.
     pub fn service(self) -> Service {
         Service::ALL[(self.0 >> (2 * BLOCK_BITS)) as usize % Service::ALL.len()]
     }
@@ -78,7 +75,7 @@ impl BlockService {
         self.0
     }
 
-    /// The patch with this number, if there is one.
+    /// The service and block of this number, if there is one.
     pub fn from_number(number: u64) -> Option<Self> {
         let block_service = Self(number);
         let block = block_service.block();
@@ -88,7 +85,7 @@ impl BlockService {
         sound.then_some(block_service)
     }
 
-    /// The patches of `service` in `area`, if they are at most `limit`.
+    /// The blocks of `area`, each with `service`, if they are at most `limit`.
     pub fn few(service: Service, area: Area, limit: usize) -> Option<Vec<Self>> {
         let (rows, columns) = Block::bounds(area);
         let length = |range: &RangeInclusive<u32>| (range.end() - range.start()) as usize + 1;
@@ -101,7 +98,7 @@ impl BlockService {
     }
 }
 
-/// How far a row or column of blocks is from a coordinate, in cells; 0 inside it.
+/// The distance of a row or column of blocks from a coordinate, in cells; 0 inside it.
 pub fn gap(block: u32, coordinate: i32) -> u64 {
     let first = unset(block << INNER_BITS);
     let nearest = coordinate.clamp(first, first + 7);
@@ -126,9 +123,9 @@ mod tests {
     fn block_service_number_round_trips() {
         for cell in [(0, 0), (27, 92), (-1, -9), (MAX_COORDINATE, -MAX_COORDINATE)] {
             for service in Service::ALL {
-                let patch = BlockService::from_cell(service, Cell::new(cell.0, cell.1));
-                assert_eq!(patch.block(), Block::from_cell(Cell::new(cell.0, cell.1)));
-                assert_eq!(BlockService::from_number(patch.number()), Some(patch));
+                let block_service = BlockService::from_cell(service, Cell::new(cell.0, cell.1));
+                assert_eq!(block_service.block(), Block::from_cell(Cell::new(cell.0, cell.1)));
+                assert_eq!(BlockService::from_number(block_service.number()), Some(block_service));
             }
         }
         assert_eq!(BlockService::from_number(1 << 38), None);
@@ -137,7 +134,7 @@ mod tests {
 
     #[test]
     fn area_listing_respects_limit() {
-        let few = |area, limit| BlockService::few(Service::Track, area, limit).map(|patches| patches.len());
+        let few = |area, limit| BlockService::few(Service::Track, area, limit).map(|blocks| blocks.len());
         assert_eq!(few(Area::Exact(Cell::new(3, 3)), 16), Some(1));
         assert_eq!(few(Area::Radius { center: Cell::new(4, 4), radius: 8 }, 16), Some(9));
         assert_eq!(few(Area::Radius { center: Cell::new(4, 4), radius: 20 }, 16), None);

@@ -1,4 +1,4 @@
-//! How a transport finds out how much a path carries.
+//! Congestion control: a transport's estimate of the capacity of a path.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,10 +20,8 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Cubic, Self::Rate, Self::Udt, Self::Bbr];
 
-    /// Its name in endpoints.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",

@@ -1,5 +1,4 @@
-//! How messages are to be delivered: what transports are asked to do for each,
-//! and what requests may ask for.
+//! The delivery of messages: a transport's orders for each, and the choices of a request.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +6,9 @@ use std::time::Duration;
 
 use minicbor::Encode;
 
-use crate::messages::open::open;
+use crate::open::open;
 use crate::service::Service;
 
-/// How a message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channel {
     /// At most once, without order or retransmission. The default for control,
@@ -18,10 +16,7 @@ pub enum Channel {
     Datagram,
     /// Exactly once, in the order sent among the messages of the same flow.
     /// Flows do not wait for one another.
-    Reliable {
-        /// The flow.
-        flow: u32,
-    },
+    Reliable { flow: u32 },
 }
 
 /// Over which of its paths a connection sends a message.
@@ -44,7 +39,6 @@ pub enum DeliveryClass {
 open!(DeliveryClass, [Stripe, Duplicate, Backup]);
 
 impl DeliveryClass {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Stripe, Self::Duplicate, Self::Backup];
 
     /// The class's name in flags, settings and queries.
@@ -63,7 +57,6 @@ impl fmt::Display for DeliveryClass {
     }
 }
 
-/// Why a text names no class.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown class {0:?}: expected stripe, duplicate or backup")]
 pub struct ParseDeliveryClassError(String);
@@ -79,18 +72,14 @@ impl FromStr for DeliveryClass {
 /// The classes in which a provider sends what is asked for without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryClasses {
-    /// Of video.
     pub video: DeliveryClass,
-    /// Of track.
     pub track: DeliveryClass,
-    /// Of images and files.
     pub image: DeliveryClass,
-    /// Of sensor readings.
     pub sensor: DeliveryClass,
 }
 
 impl DeliveryClasses {
-    /// That of a service.
+    /// The class for the data of a service.
     pub const fn for_service(self, service: Service) -> DeliveryClass {
         match service {
             Service::Video => self.video,
@@ -101,37 +90,35 @@ impl DeliveryClasses {
     }
 }
 
-/// How a request wants its data delivered.
+/// A request's choice of delivery for its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryPreferences {
-    /// What matters most.
+    /// The use of the data, which decides the rest.
     pub profile: Option<Profile>,
     /// Over which paths, whatever the profile says of that.
     pub class: Option<DeliveryClass>,
 }
 
 impl DeliveryPreferences {
-    /// The same with this class, if neither the request nor its profile has one.
+    /// Adds this class if neither the request nor its profile has one.
     pub fn or_class(self, usual: DeliveryClass) -> Self {
         let asked = self.class.or_else(|| self.profile.and_then(Profile::class));
         Self { class: Some(asked.unwrap_or(usual)), ..self }
     }
 
-    /// Whether a stream must come whole and in order.
+    /// True if a stream must come whole and in order.
     pub fn is_whole(self) -> bool {
         self.profile.is_some_and(Profile::is_whole)
     }
 }
 
-/// How a message is to be delivered, beside its channel. A transport does what
-/// it can: over UDP and TCP, which have one path, classes make no difference;
-/// over UDP datagrams never wait, so that none goes before another.
+/// Orders for a message, beside its channel. A transport does what it can: over UDP and TCP, which have one
+/// path, classes make no difference; over UDP datagrams never wait, so that none goes before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Over which paths.
     pub class: DeliveryClass,
-    /// Which waiting message leaves first: 0 is the most urgent, 7 the least.
-    /// All messages of a flow must have the same. Default 3.
+    /// Waiting messages leave in this order: 0 is the most urgent, 7 the least. All messages of a flow must
+    /// have the same. Default 3.
     pub priority: u8,
     /// After how long, beyond the round trip, a message that has not arrived is
     /// of no use any more and is given up, wherever it is. Default: never for
@@ -151,8 +138,8 @@ const FIRST: u8 = 1;
 const LAST: u8 = 6;
 
 impl Delivery {
-    /// What nodes and hubs say of requests, leases and one another: little, and
-    /// what others wait for.
+    /// Messages of nodes and hubs about requests, leases and one another: they are small, and others wait for
+    /// them.
     pub const CONTROL: Self = Self { class: DeliveryClass::Duplicate, priority: 0, lifetime: None };
 
     /// The data of a service: track before sensor, video, image.
@@ -179,8 +166,7 @@ impl Delivery {
         Self { class: class.unwrap_or(usual.class), priority, lifetime: life }
     }
 
-    /// The same for what takes this channel: what is said reliably, such as how a
-    /// stream ended, never comes too late.
+    /// The orders for this channel: reliable messages, such as the end of a stream, never come too late.
     pub fn on_channel(self, channel: Channel) -> Self {
         match channel {
             Channel::Datagram => self,
@@ -189,9 +175,9 @@ impl Delivery {
     }
 }
 
-/// What matters to who asks, from the mission requirements of *Using SCTP to
-/// Improve QoS and Network Fault-Tolerance of DRE Systems* (2004). Without one
-/// a stream's datagrams may be lost or overtake one another.
+/// A requester's priority, from the mission requirements of *Using SCTP to Improve QoS and Network
+/// Fault-Tolerance of DRE Systems* (2004). Without one a stream's datagrams may be lost or overtake one
+/// another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
 pub enum Profile {
@@ -212,7 +198,6 @@ pub enum Profile {
 open!(Profile, [Piloting, Surveillance, Command]);
 
 impl Profile {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Piloting, Self::Surveillance, Self::Command];
 
     /// The profile's name in flags and queries.
@@ -224,9 +209,8 @@ impl Profile {
         }
     }
 
-    /// How much longer than the quickest a datagram of a stream may take and
-    /// still be of use; `None` where it always is. A quarter of a second is
-    /// about what people who steer notice.
+    /// The delay after the quickest datagram at which a stream's datagram is of no more use; `None` if there is
+    /// none. People who steer notice about a quarter of a second.
     pub const fn lifetime(self) -> Option<Duration> {
         match self {
             Self::Piloting => Some(Duration::from_millis(250)),
@@ -242,7 +226,7 @@ impl Profile {
         }
     }
 
-    /// Whether a stream must come whole and in order.
+    /// True if a stream must come whole and in order.
     pub const fn is_whole(self) -> bool {
         matches!(self, Self::Surveillance | Self::Command)
     }
@@ -254,7 +238,6 @@ impl fmt::Display for Profile {
     }
 }
 
-/// Why a text names no profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown profile {0:?}: expected piloting, surveillance or command")]
 pub struct ParseProfileError(String);
@@ -308,7 +291,7 @@ mod tests {
         assert_eq!(class(Some(Profile::Piloting), None, backup), duplicate);
         assert_eq!(class(Some(Profile::Piloting), Some(stripe), backup), stripe);
         assert_eq!(class(None, Some(backup), stripe), backup);
-        // It takes nothing else of the profile away.
+        // The profile keeps everything else.
         let terms = DeliveryPreferences { profile: Some(Profile::Piloting), class: Some(backup) };
         let usual = DeliveryPreferences { class: None, ..terms };
         let [asked, usual] = [terms, usual].map(|terms| Delivery::for_request(Service::Video, terms));

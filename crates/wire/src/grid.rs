@@ -3,9 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use minicbor::{Decode, Encode};
+use minicbor::decode::Error as DecodeError;
+use minicbor::{Decode, Decoder, Encode};
 use serde::{Deserialize, Serialize};
 
+use crate::refusal::check_bound;
 use crate::text;
 
 /// The largest coordinate on either axis, in cells, on either side of zero.
@@ -16,15 +18,24 @@ pub const MAX_COORDINATE: i32 = 1_000_000;
 #[cbor(array)]
 pub struct Cell {
     /// East, in cells.
-    #[n(0)]
+    #[cbor(n(0), decode_with = "decode_coordinate")]
     pub x: i32,
     /// North, in cells.
-    #[n(1)]
+    #[cbor(n(1), decode_with = "decode_coordinate")]
     pub y: i32,
 }
 
+fn decode_coordinate<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<i32, DecodeError> {
+    let coordinate = d.i32()?;
+    check_bound(is_coordinate(coordinate), "a cell off the grid")?;
+    Ok(coordinate)
+}
+
+const fn is_coordinate(number: i32) -> bool {
+    number.unsigned_abs() <= MAX_COORDINATE as u32
+}
+
 impl Cell {
-    /// The cell at `(x, y)`.
     pub const fn new(x: i32, y: i32) -> Self {
         Self { x, y }
     }
@@ -36,9 +47,9 @@ impl Cell {
         dx.saturating_mul(dx).saturating_add(dy.saturating_mul(dy))
     }
 
-    /// Whether both coordinates lie within ±[`MAX_COORDINATE`].
-    pub fn is_on_grid(self) -> bool {
-        self.x.unsigned_abs() <= MAX_COORDINATE as u32 && self.y.unsigned_abs() <= MAX_COORDINATE as u32
+    /// True if both coordinates lie within ±[`MAX_COORDINATE`].
+    pub const fn is_on_grid(self) -> bool {
+        is_coordinate(self.x) && is_coordinate(self.y)
     }
 }
 
@@ -48,7 +59,6 @@ impl fmt::Display for Cell {
     }
 }
 
-/// Why a text is no cell.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a location: expected X,Y in whole cells between -1000000 and 1000000, such as 27,92")]
 pub struct ParseCellError(String);
@@ -68,7 +78,7 @@ impl FromStr for Cell {
     }
 }
 
-/// Where a request or a lookup looks.
+/// The area of the providers that a request or a lookup is for.
 ///
 /// In JSON: `{"at": "27,92"}`, `{"near": "27,92"}`, `{"within": {"center": "27,92", "radius": 5}}`,
 /// `{"rect": {"min": "0,0", "max": "9,9"}}` or `"anywhere"`.
@@ -76,7 +86,6 @@ impl FromStr for Cell {
 #[cbor(flat)]
 #[serde(deny_unknown_fields)]
 pub enum Area {
-    /// Exactly this cell.
     #[n(0)]
     #[serde(rename = "at", with = "text")]
     Exact(#[n(0)] Cell),
@@ -88,7 +97,6 @@ pub enum Area {
     #[n(2)]
     #[serde(rename = "within")]
     Radius {
-        /// The middle.
         #[n(0)]
         #[serde(with = "text")]
         center: Cell,
@@ -109,7 +117,6 @@ pub enum Area {
         #[serde(with = "text")]
         max: Cell,
     },
-    /// Anywhere.
     #[n(4)]
     #[serde(rename = "anywhere")]
     Anywhere,
@@ -121,7 +128,6 @@ impl Area {
         Self::Rectangle { min: Cell::new(a.x.min(b.x), a.y.min(b.y)), max: Cell::new(a.x.max(b.x), a.y.max(b.y)) }
     }
 
-    /// Whether `cell` lies in the area.
     pub fn contains(&self, cell: Cell) -> bool {
         match *self {
             Self::Exact(place) => place == cell,
@@ -141,13 +147,13 @@ impl Area {
         }
     }
 
-    /// Whether whoever is found in it will do, however many others there are:
+    /// True if whoever is found in it will do, however many others there are:
     /// in one cell all are as near, and anywhere nearness does not matter.
     pub const fn wants_any(&self) -> bool {
         matches!(self, Self::Exact(_) | Self::Anywhere)
     }
 
-    /// Whether every coordinate is on the grid and a rectangle's corners are in order.
+    /// True if every coordinate is on the grid and a rectangle's corners are in order.
     pub fn is_valid(&self) -> bool {
         match *self {
             Self::Exact(cell) | Self::Nearest(cell) => cell.is_on_grid(),

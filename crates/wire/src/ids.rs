@@ -12,12 +12,10 @@ use minicbor::{Decode, Encode};
 pub struct NodeId(#[cbor(n(0), with = "minicbor::bytes")] [u8; 16]);
 
 impl NodeId {
-    /// The id with these 16 bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The 16 bytes of the id.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -65,7 +63,6 @@ impl RequestId {
     /// The first id that a hub gives to a relayed flow; requesters stay below.
     pub const FIRST_OF_HUB: u32 = 1 << 31;
 
-    /// Whether a hub chose it.
     pub const fn is_of_hub(self) -> bool {
         self.0 >= Self::FIRST_OF_HUB
     }
@@ -84,7 +81,6 @@ impl fmt::Display for RequestId {
 pub struct Nonce(#[cbor(n(0), with = "minicbor::bytes")] [u8; 8]);
 
 impl Nonce {
-    /// The nonce with this value.
     pub const fn from_u64(value: u64) -> Self {
         Self(value.to_be_bytes())
     }
@@ -97,12 +93,11 @@ impl fmt::Debug for Nonce {
     }
 }
 
-/// One authenticated connection with one remote. The driver numbers them
-/// and never uses a number twice.
+/// An authenticated connection with a remote. The driver numbers connections and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// One attempt to reach a remote. The machine that dials numbers them.
+/// An attempt to reach a remote. The machine that dials numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DialId(pub u64);
 

@@ -1,4 +1,4 @@
-//! What is said in the overlay: domain words, requests and messages.
+//! The words of the overlay: domain words, requests and messages.
 //!
 //! A message is CBOR with numbered fields ([`messages`]). Its limits stand beside its
 //! fields, and decoding checks them: a value that was read is within them. Nothing here
@@ -23,10 +23,12 @@ pub mod ids;
 pub mod messages;
 pub mod node_selector;
 pub mod object;
+mod open;
 pub mod printable;
 pub mod random;
 pub mod record;
 pub mod reflection;
+mod refusal;
 pub mod remote;
 pub mod room;
 pub mod scope;

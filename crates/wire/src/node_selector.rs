@@ -8,8 +8,10 @@ use minicbor::encode::{Encoder, Error as EncodeError, Write};
 use minicbor::{Decode, Encode};
 
 use crate::ids::NodeId;
-use crate::messages::MAX_NAME_BYTES;
 use crate::printable::printable;
+
+/// The longest name of a node, bytes.
+pub const MAX_NAME_BYTES: usize = 64;
 
 /// A name, or the beginning of an id. The empty one means everybody.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,12 +42,10 @@ pub fn format_node(node: NodeId, name: Option<&str>) -> String {
 }
 
 impl NodeSelector {
-    /// Everybody.
     pub const EVERYBODY: Self = Self { bytes: [0; MAX_NAME_BYTES], length: 0 };
 
-    /// The text.
     pub fn as_str(&self) -> &str {
-        // It was made from a text.
+        // The bytes come from a text.
         std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
     }
 

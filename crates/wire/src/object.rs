@@ -7,7 +7,6 @@ use sha2::{Digest, Sha256};
 /// one is read from where it lies, piece by piece.
 pub const MAX_HELD_BYTES: usize = 64 * 1024 * 1024;
 
-/// The SHA-256 digest of `bytes`.
 pub fn digest(bytes: &Bytes) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }

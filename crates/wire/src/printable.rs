@@ -26,7 +26,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown.0)
 }
 
-/// The same for a text of several lines and any length, which keeps its line feeds and tabs.
+/// A text of several lines and any length for a terminal; line feeds and tabs stay.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     let stays = |letter: char| is_plain(letter) || matches!(letter, '\n' | '\t');
     if text.chars().all(stays) {

@@ -34,17 +34,13 @@ impl fmt::Display for RoomId {
     }
 }
 
-/// Who is in a room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct RoomMember {
-    /// Who.
     #[n(0)]
     pub node: NodeId,
-    /// Where.
     #[n(1)]
     pub cell: Cell,
-    /// What can be had of it.
     #[n(2)]
     pub services: ServiceSet,
 }

@@ -1,14 +1,14 @@
-//! How far a request may go.
+//! The greatest distance of a request from its requester.
 
 use std::fmt;
 use std::str::FromStr;
 
 use minicbor::Encode;
 
-use crate::messages::open::open;
+use crate::open::open;
 
-/// How far from the requester a provider may be looked for. Who flies low asks
-/// one hop away and spares the rest of the network the question.
+/// The greatest distance of a provider from the requester. A node that flies low asks one hop away and spares
+/// the rest of the network the question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode)]
 #[cbor(index_only)]
 pub enum Scope {
@@ -34,7 +34,7 @@ pub enum Scope {
 open!(Scope, [Cell, Subnet, Home, Area, Anywhere], else Home);
 
 impl Scope {
-    /// All of them, the narrowest first.
+    /// All scopes, the narrowest first.
     pub const ALL: [Self; 5] = [Self::Cell, Self::Subnet, Self::Home, Self::Area, Self::Anywhere];
 
     /// The scope's name in flags and queries.
@@ -48,7 +48,7 @@ impl Scope {
         }
     }
 
-    /// Whether a node may serve whatever its home is. Otherwise a hub offers its
+    /// True if a node may serve whatever its home is. Otherwise a hub offers its
     /// own nodes and those below it, and asks no hub of its own rank.
     pub const fn admits_any_home(self) -> bool {
         matches!(self, Self::Cell | Self::Anywhere)
@@ -61,7 +61,6 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Why a text names no scope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown scope {0:?}: expected cell, subnet, home, area or anywhere")]
 pub struct ParseScopeError(String);

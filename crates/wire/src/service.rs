@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use minicbor::{Decode, Encode};
 
-use crate::messages::open::open;
+use crate::open::open;
 use crate::reflection::OVERHEAD_BYTES;
 
-/// What a node offers and requests.
+/// A service that nodes offer and request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode)]
 #[cbor(index_only)]
 #[repr(u8)]
@@ -29,7 +29,7 @@ pub enum Service {
 
 open!(Service, [Video, Track, Image, Sensor]);
 
-/// How a service's data travels.
+/// The form of a service's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowKind {
     /// Datagrams at a constant rate until the time is up.
@@ -39,7 +39,7 @@ pub enum FlowKind {
         /// Payload of one datagram of the synthetic source, bytes.
         packet_bytes: u32,
     },
-    /// One object, delivered whole and verified.
+    /// An object, delivered whole and verified.
     Object {
         /// Size of the synthetic source's object, bytes.
         bytes: u32,
@@ -65,8 +65,8 @@ impl Service {
         }
     }
 
-    /// What a stream of the service usually takes when it is reflected, sealed and with
-    /// its headers, bits per second; 0 of an object.
+    /// The usual rate of a stream of the service when it is reflected, sealed and with its headers, bits per
+    /// second; 0 of an object.
     pub const fn reflected_bits_per_second(self) -> u64 {
         match self.flow_kind() {
             FlowKind::Stream { bits_per_second, packet_bytes } => {
@@ -77,7 +77,7 @@ impl Service {
         }
     }
 
-    /// Whether the service is a stream rather than an object.
+    /// True if the service is a stream rather than an object.
     pub const fn is_stream(self) -> bool {
         matches!(self.flow_kind(), FlowKind::Stream { .. })
     }
@@ -99,7 +99,6 @@ impl fmt::Display for Service {
     }
 }
 
-/// Why a text names no service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown service {0:?}: expected video, track, image or sensor")]
 pub struct ParseServiceError(String);
@@ -112,29 +111,23 @@ impl FromStr for Service {
     }
 }
 
-/// A set of services.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Encode)]
 #[cbor(transparent)]
 pub struct ServiceSet(#[n(0)] u8);
 
 impl ServiceSet {
-    /// No service.
     pub const EMPTY: Self = Self(0);
-    /// Every service.
     pub const ALL: Self = Self(0b1111);
 
-    /// This set and `service`.
     #[must_use]
     pub const fn with(self, service: Service) -> Self {
         Self(self.0 | 1 << service as u8)
     }
 
-    /// Whether `service` is in the set.
     pub const fn contains(self, service: Service) -> bool {
         self.0 & 1 << service as u8 != 0
     }
 
-    /// Whether nothing is in the set.
     pub const fn is_empty(self) -> bool {
         self.0 & Self::ALL.0 == 0
     }
@@ -164,7 +157,7 @@ impl fmt::Debug for ServiceSet {
     }
 }
 
-/// What a certificate lets its holder act as.
+/// The part that a certificate lets its holder play.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Role {
@@ -177,7 +170,6 @@ pub enum Role {
 }
 
 impl Role {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Node, Self::SuperNode, Self::Server];
 
     /// The role's name in certificates, on the command line and in metrics.
@@ -189,7 +181,6 @@ impl Role {
         }
     }
 
-    /// What its holder is, for people.
     pub const fn title(self) -> &'static str {
         match self {
             Self::SuperNode => "super node",
@@ -197,7 +188,6 @@ impl Role {
         }
     }
 
-    /// Whether nodes attach to its holder.
     pub const fn is_hub(self) -> bool {
         matches!(self, Self::SuperNode | Self::Server)
     }
@@ -209,7 +199,6 @@ impl fmt::Display for Role {
     }
 }
 
-/// Why a text names no role.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown role {0:?}: expected node, supernode or server")]
 pub struct ParseRoleError(String);
@@ -227,9 +216,7 @@ impl FromStr for Role {
 pub struct RoleSet(u8);
 
 impl RoleSet {
-    /// No role.
     pub const EMPTY: Self = Self(0);
-    /// Every role.
     pub const ALL: Self = Self(0b111);
 
     /// The set with one role in it.
@@ -237,18 +224,15 @@ impl RoleSet {
         Self::EMPTY.with(role)
     }
 
-    /// This set and `role`.
     #[must_use]
     pub const fn with(self, role: Role) -> Self {
         Self(self.0 | 1 << role as u8)
     }
 
-    /// Whether `role` is in the set.
     pub const fn contains(self, role: Role) -> bool {
         self.0 & 1 << role as u8 != 0
     }
 
-    /// The roles in the set.
     pub fn iter(self) -> impl Iterator<Item = Role> {
         Role::ALL.into_iter().filter(move |role| self.contains(*role))
     }

@@ -28,7 +28,7 @@ where
     text.parse().map_err(D::Error::custom)
 }
 
-/// The same for `Option<T>`; combine with `default` and `skip_serializing_if`.
+/// A text for `Option<T>`; combine with `default` and `skip_serializing_if`.
 pub mod option {
     use super::{Deserialize, Deserializer, Display, Error, FromStr, Serializer};
 
@@ -57,7 +57,7 @@ pub mod option {
     }
 }
 
-/// The same for `Vec<T>`.
+/// A list of texts; with `#[serde(with)]` on `Vec<T>`.
 pub mod list {
     use super::{Deserialize, Deserializer, Display, Error, FromStr, Serializer};
 

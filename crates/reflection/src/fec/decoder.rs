@@ -23,7 +23,7 @@ struct Block {
     parity: BTreeMap<u8, Bytes>,
 }
 
-/// What has come of one stream. Nothing is kept before the first parity has come.
+/// The packets and parity of a stream that have come. Nothing is kept before the first parity.
 #[derive(Debug, Default)]
 pub(crate) struct ParityDecoder {
     last_parity: Option<Time>,

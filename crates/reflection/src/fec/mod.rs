@@ -22,28 +22,26 @@ pub(crate) const BLOCK_PACKETS: u8 = 16;
 pub(crate) const MAX_PARITY: u8 = 8;
 /// The largest packet that is protected, so that parity fits a datagram of 1452 bytes as well.
 const MAX_BYTES: usize = 1400;
-/// What precedes a packet in its shard: its length. The hop's byte stays out.
+/// The bytes before a packet in its shard: its length. The hop's byte stays out.
 const LENGTH_BYTES: usize = 2;
-/// The longest shard.
 pub(crate) const MAX_SHARD_BYTES: usize = MAX_BYTES - 1 + LENGTH_BYTES + 1;
 
-/// One packet of parity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParityPacket {
     /// The counter of the first packet of its block.
     pub first: u64,
-    /// How many packets it has, with counters that follow each other.
+    /// The number of packets of the block, with counters that follow each other.
     pub packets: u8,
-    /// How much parity was made of it.
+    /// The number of parity packets that were made of the block.
     pub parities: u8,
-    /// Which of that this is.
+    /// The number of this packet among these.
     pub number: u8,
-    /// The code's bytes, an even number.
+    /// Parity over the shards of the block, an even number of bytes.
     pub shard: Bytes,
 }
 
 impl ParityPacket {
-    /// Whether it can be of a block.
+    /// True if it can be of a block.
     pub(crate) fn is_possible(&self) -> bool {
         (1..=BLOCK_PACKETS).contains(&self.packets)
             && (1..=MAX_PARITY).contains(&self.parities)
@@ -95,7 +93,7 @@ mod tests {
             let mut all: Vec<usize> = (0..16 + made.len()).collect();
             all.sort_by_key(|number| order[*number]);
             let (mut decoder, mut back) = (ParityDecoder::default(), Vec::new());
-            // It has seen that there is parity before.
+            // The decoder keeps packets only after the first parity.
             decoder.parity(Time::ZERO, ParityPacket { first: 0, packets: 1, parities: 1, number: 0, shard: Bytes::from_static(&[0, 0]) });
             for number in &all[..16] {
                 match packets.get(*number) {

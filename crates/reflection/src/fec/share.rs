@@ -1,4 +1,4 @@
-//! How much parity one target gets.
+//! The share of parity that a target gets.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::control::ReceiverReport;
 const MISSED: f64 = 0.001;
 /// Loss below this is none.
 const LOST: f64 = 0.002;
-/// How long parity goes on after the last loss.
+/// Parity goes on for this time after the last loss.
 const CALM: Duration = Duration::from_secs(30);
 /// Over how many packets loss is averaged, so that a single one is no reason; and how much a report
 /// of many counts at most.
@@ -24,7 +24,7 @@ const MOST: f64 = 0.25;
 pub(crate) struct ParityRate {
     before: ReceiverReport,
     own_missed: u64,
-    /// Parts of all packets, smoothed.
+    /// Parts of all packets, smoothed over some reports.
     lost: f64,
     missed: f64,
     until: Option<Time>,
@@ -36,11 +36,11 @@ impl ParityRate {
         let grown = |now: u64, before: u64| now as f64 - before as f64;
         let packets = grown(reported.received, self.before.received);
         let own = grown(own_missed, self.own_missed);
-        // What comes late was missed before, here or there: so both may fall.
+        // A late packet counts as missed until it comes, here or there: both counts may fall.
         let lost = grown(reported.lost, self.before.lost) - own;
         let missed = grown(reported.missed, self.before.missed) - own;
         (self.before, self.own_missed) = (reported, own_missed);
-        // One of which nothing came has lost its way, not packets.
+        // A receiver that gets nothing has lost its way, not packets.
         let weight = (packets / AVERAGED).clamp(0.0, MOST);
         if weight > 0.0 {
             self.lost += (lost / packets - self.lost) * weight;

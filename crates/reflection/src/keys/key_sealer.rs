@@ -25,7 +25,7 @@ use super::SecretSource;
 const VERSION: u8 = 1;
 const HEADER: usize = 1 + NONCE_LEN;
 const TIME: usize = size_of::<u64>();
-/// How far from now it may have been sealed: an epoch lasts ten minutes, and clocks differ.
+/// The greatest age of a sealed box: an epoch lasts ten minutes, and clocks differ.
 const MAX_AGE: Duration = Duration::from_secs(660);
 const SALT: &[u8] = b"roost opening 1";
 
@@ -36,7 +36,6 @@ pub struct KeySealer {
 }
 
 impl KeySealer {
-    /// A sealer for `node`.
     pub fn new(node: NodeId, group_key: [u8; 32]) -> Self {
         Self { node, group_key }
     }

@@ -12,12 +12,13 @@ use roost_core::node::SessionId;
 use roost_wire::reflection::SECRET_BYTES;
 use roost_wire::{EpochSecret, StreamId, Time};
 
+use crate::admission::AdmissionError;
 use crate::keys::{AnnouncedKey, SecretSource};
 use crate::packet::{Flags, MAX_PAYLOAD_BYTES};
 pub use frame_marker::{FrameMarker, FrameMarks, OpaqueMarker};
 pub use publisher::{EpochLimits, Publisher, RekeyReason, SealError};
+pub use table::NewPublication;
 pub(crate) use table::Publications;
-pub use table::{NewPublication, PublishError};
 
 /// The time after which a source is asked again for its first key frame.
 const KEY_FRAME_RETRY: Duration = Duration::from_secs(1);
@@ -25,13 +26,22 @@ const KEY_FRAME_RETRY: Duration = Duration::from_secs(1);
 /// The time after which the next epoch is tried again that could not be prepared.
 const REKEY_RETRY: Duration = Duration::from_secs(1);
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    /// The key of the first epoch cannot be used.
+    #[error(transparent)]
+    Key(#[from] SealError),
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
+}
+
 /// Why the next epoch of a stream could not be prepared. It is tried again each second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RekeyError {
     /// There is nothing to draw a secret from.
     #[error("the system gives no randomness")]
     NoRandomness,
-    /// The library refused the key.
+    /// The library refused the secret of the epoch.
     #[error("its key cannot be made")]
     Refused,
 }
@@ -39,9 +49,9 @@ pub enum RekeyError {
 /// A datagram of a source that is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PayloadError {
-    /// It is longer than a packet takes, and may not be cut.
+    /// The datagram is longer than a packet takes, and may not be cut.
     TooLong,
-    /// It could not be sealed.
+    /// The cryptography failed, or the key is spent.
     Unsealed(SealError),
 }
 
@@ -53,7 +63,6 @@ enum FirstKeyFrame {
     Seen,
 }
 
-/// One published stream.
 pub(crate) struct Publication {
     session: SessionId,
     publisher: Publisher,
@@ -88,7 +97,6 @@ impl Publication {
         })
     }
 
-    /// The session of its source.
     pub(crate) const fn session(&self) -> SessionId {
         self.session
     }
@@ -127,7 +135,7 @@ impl Publication {
         failed.map_or(Ok(()), |error| Err(PayloadError::Unsealed(error)))
     }
 
-    /// Whether the source is to be asked for a key frame now, which is then noted. One that is joined in its
+    /// True if the source is to be asked for a key frame now, which is then noted. One that is joined in its
     /// midst is asked until one comes: before the first nobody on the way knows that there are any.
     pub(crate) fn wants_first_key_frame(&mut self, now: Time) -> bool {
         let FirstKeyFrame::Awaited(due) = self.first_key_frame else { return false };
@@ -138,12 +146,12 @@ impl Publication {
         is_due
     }
 
-    /// Whether this is the first datagram that is too long; the next is not.
+    /// True if this is the first datagram that is too long; the next is not.
     pub(crate) fn is_first_rejection(&mut self) -> bool {
         !std::mem::replace(&mut self.has_rejected, true)
     }
 
-    /// Somebody may read no further.
+    /// A member that can read now may read no further: the next epoch is due.
     pub(crate) fn record_departure(&mut self) {
         self.publisher.record_departure();
     }
@@ -158,7 +166,12 @@ impl Publication {
         secrets: &mut dyn SecretSource,
     ) -> Result<Option<AnnouncedKey>, RekeyError> {
         self.publisher.handle_timeout(now);
-        if self.rekey_retry.is_some_and(|due| due > now) || self.publisher.rekey_reason(now).is_none() {
+        if self.publisher.rekey_reason(now).is_none() {
+            // A retry in the past would wake the machine at once, for ever.
+            self.rekey_retry = None;
+            return Ok(None);
+        }
+        if self.rekey_retry.is_some_and(|due| due > now) {
             return Ok(None);
         }
         let prepared = self.prepare_epoch(now, secrets);
@@ -279,5 +292,16 @@ mod tests {
         // As if nothing had been.
         published.record_departure();
         assert!(published.rekey(now + Duration::from_secs(1), &mut |_: &mut [u8]| true).unwrap().is_some());
+    }
+
+    #[test]
+    fn retry_without_reason_is_forgotten() {
+        let mut published = published(OpaqueMarker::default());
+        published.record_departure();
+        assert_eq!(published.rekey(Time::ZERO, &mut |_: &mut [u8]| false), Err(RekeyError::NoRandomness));
+        published.publisher.announce(Time::ZERO, &EpochSecret::from_bytes([2; SECRET_BYTES])).unwrap();
+        let due = published.poll_deadline();
+        assert_eq!(published.rekey(due, &mut |_: &mut [u8]| true), Ok(None));
+        assert!(published.poll_deadline() > due);
     }
 }

@@ -18,14 +18,13 @@ use roost_wire::{EpochSecret, Time};
 use crate::keys::EpochKey;
 use crate::packet::{Epoch, Flags, HEADER_BYTES, Header, Hop, MAX_PAYLOAD_BYTES, OVERHEAD_BYTES, StreamId, TAG_BYTES};
 
-/// When epochs end.
 #[derive(Clone, Copy, Debug)]
 pub struct EpochLimits {
-    /// How long an epoch is used; by default 10 minutes. Less makes it matter less that a key
-    /// gets out, and costs each subscriber a message per epoch.
+    /// The time that an epoch is used; by default 10 minutes. A shorter time makes the leak of a key matter
+    /// less, and costs each subscriber a message per epoch.
     pub age: Duration,
-    /// How long before its first packet the next epoch is announced; by default a second, which
-    /// is more than a message takes over a satellite, twice. Epochs are as far apart at least.
+    /// The time from the announcement of an epoch to its first packet; by default a second, which is more than
+    /// a message takes over a satellite, twice. Epochs are as far apart at least.
     pub lead: Duration,
     /// The most packets that are sealed with one key; by default 2^28, where RFC 9001 (appendix
     /// B.1) has the confidentiality of AES-GCM end for packets of up to 2 KiB.
@@ -38,12 +37,11 @@ impl Default for EpochLimits {
     }
 }
 
-/// Why a new epoch is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RekeyReason {
     /// Somebody who has the present key, or the one announced, may no longer read.
     Left,
-    /// The present one is old.
+    /// The present epoch has reached [`EpochLimits::age`], less the lead.
     Age,
     /// The present key has sealed almost as much as it may.
     Spent,
@@ -78,7 +76,6 @@ pub struct Publisher {
     epoch: Epoch,
     key: EpochKey,
     began: Time,
-    /// Packets sealed in this epoch.
     sealed: u64,
     counter: u64,
     next: Option<Next>,
@@ -103,12 +100,10 @@ impl Publisher {
         Ok(Self { stream, limits, epoch: first, key, began: now, sealed: 0, counter, next: None, left: false })
     }
 
-    /// The present epoch.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// The counter of the next packet.
     pub fn counter(&self) -> u64 {
         self.counter
     }
@@ -129,7 +124,7 @@ impl Publisher {
         }
     }
 
-    /// When it may want the next epoch, or changes to it, if nobody asks earlier.
+    /// The time of the next epoch or of its announcement, unless somebody leaves earlier.
     pub fn poll_deadline(&self) -> (Time, &'static str) {
         match &self.next {
             Some(next) => (next.begins, "the next epoch begins"),

@@ -6,29 +6,15 @@ use std::net::SocketAddr;
 use roost_core::node::{NodeCommand, SessionId};
 use roost_wire::{StreamId, StreamTag, Time};
 
-use super::{FrameMarker, PayloadError, Publication, SealError};
-use crate::admission_error::AdmissionError;
+use super::{FrameMarker, PayloadError, Publication, PublishError};
 use crate::keys::{AnnouncedKey, SecretSource};
 use crate::node::NodeOutput;
 use crate::relay::Relay;
 
-/// Why a stream is not published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PublishError {
-    /// Its first key cannot be used.
-    #[error(transparent)]
-    Key(#[from] SealError),
-    /// There is no room for it.
-    #[error(transparent)]
-    Admission(#[from] AdmissionError),
-}
-
 /// A stream that is to be published.
 pub struct NewPublication {
-    /// The session of its source.
     pub session: SessionId,
     pub stream: StreamId,
-    /// The key of its first epoch.
     pub key: AnnouncedKey,
     /// The reader of its format.
     pub marker: Box<dyn FrameMarker>,
@@ -51,7 +37,6 @@ impl Publications {
         self.outputs.pop_front()
     }
 
-    /// Begins a stream.
     pub(crate) fn publish(&mut self, now: Time, relay: &mut Relay, new: NewPublication) {
         let session = new.session;
         let result = self.try_publish(now, relay, new);
@@ -86,7 +71,6 @@ impl Publications {
         }
     }
 
-    /// Ends the streams of a session.
     pub(crate) fn unpublish(&mut self, now: Time, relay: &mut Relay, session: SessionId) {
         self.by_stream.retain(|stream, published| {
             let is_over = published.session() == session;
@@ -150,7 +134,6 @@ impl Publications {
         self.by_stream.values().map(Publication::poll_deadline).min()
     }
 
-    /// That time has come, or another one.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.rekey(now);
     }

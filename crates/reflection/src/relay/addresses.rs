@@ -1,20 +1,22 @@
-//! What is remembered of addresses: who has answered, at which address here, and whom we have left.
+//! The addresses of remotes: those that have answered and at which address here, upstreams that this host has
+//! left, and the destinations of offers.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use roost_wire::{StreamId, Time};
+use roost_wire::{StreamId, StreamTag, Time};
 
+use crate::admission::MAX_TAGS;
 use crate::control::PathToken;
 use crate::datagram_path::DatagramPath;
 
 /// The most addresses, and the most upstreams, that are remembered; then the oldest go.
 const MAX_REMEMBERED: usize = 4096;
-/// How long an address that has answered is known to receive what is sent to it.
+/// An address that has answered is known for this time to receive datagrams.
 const ROUTABLE: Duration = Duration::from_secs(600);
-/// How long an upstream that was told that it is done may go on, because it did not hear it: until
-/// its lease is over. It is told again at most so often.
+/// An upstream that has lost the message that ends it goes on until its lease is over. This host repeats the
+/// message at most so often.
 const PARTED: Duration = Duration::from_secs(6);
 const DONE_AGAIN: Duration = Duration::from_millis(200);
 
@@ -108,5 +110,32 @@ impl DepartedUpstreams {
         }
         left.told = now;
         Some(left.word)
+    }
+}
+
+/// The addresses at which subscribers are offered streams, by the tags under which they asked.
+#[derive(Debug, Default)]
+pub(super) struct OfferAddresses(BTreeMap<StreamTag, (StreamId, SocketAddr)>);
+
+impl OfferAddresses {
+    /// A stream is offered under a tag. If there are too many tags, any one goes: they are random.
+    pub(super) fn record_offer(&mut self, tag: StreamTag, stream: StreamId, to: SocketAddr) {
+        self.0.insert(tag, (stream, to));
+        if self.0.len() > MAX_TAGS {
+            self.0.pop_first();
+        }
+    }
+
+    /// The address at which a stream is offered under a tag, if it is this stream.
+    pub(super) fn offered_address(&self, tag: StreamTag, stream: StreamId) -> Option<SocketAddr> {
+        self.0.get(&tag).filter(|(offered, _)| *offered == stream).map(|(_, to)| *to)
+    }
+
+    pub(super) fn get(&self, tag: StreamTag) -> Option<(StreamId, SocketAddr)> {
+        self.0.get(&tag).copied()
+    }
+
+    pub(super) fn forget(&mut self, tag: StreamTag) {
+        self.0.remove(&tag);
     }
 }

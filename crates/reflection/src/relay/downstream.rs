@@ -8,16 +8,12 @@ use roost_wire::{StreamId, StreamTag, Time};
 use super::downstream_state::{Answered, Downstream};
 use super::timers::Timer;
 use super::{Relay, RelayEvent, SPREAD};
-use crate::admission_error::AdmissionError;
+use crate::admission::{AdmissionError, MAX_TARGETS, MAX_UNANSWERED};
 use crate::control::{ControlPacket, Nack, PathToken, ReceiverReport};
 use crate::datagram_path::canonical;
-use crate::fanout::MAX_TARGETS;
 use crate::target::{StartPoint, TargetOptions};
 
-/// The most streams that one address is offered without having answered: whoever lives there may not have asked.
-pub(crate) const MAX_UNANSWERED: usize = 16;
-/// What a host is sent before it has answered, bytes, and of one stream: it may not have asked. Most
-/// key frames fit.
+/// The most bytes of a stream for a host that has not answered: it may not have asked. Most key frames fit.
 const MAX_UNANSWERED_BYTES: u64 = 128 << 10;
 
 impl Relay {
@@ -33,7 +29,7 @@ impl Relay {
         let to = canonical(to);
         if let Some(door) = self.doors.offered_address(tag, stream).filter(|door| *door != to) {
             if door.ip() == to.ip() && self.has_member(stream, door) {
-                // It has called from another port since, where it is offered the stream or has it.
+                // The subscriber has called from another port since, where it is offered the stream or has it.
                 return Ok(());
             }
             self.withdraw(now, stream, tag);
@@ -42,12 +38,7 @@ impl Relay {
         if !is_known {
             self.check_room(stream, to)?;
         }
-        let trusts = match begin {
-            StartCondition::Answered => self.routable.knows(now, to),
-            StartCondition::Offered => true,
-            StartCondition::Resumed => false,
-        };
-        let trusts = trusts && !self.trusts(to.ip());
+        let may_begin = self.may_begin_unanswered(now, to, begin);
         let word = self.random.draw_token();
         let Some(known) = self.streams.get_mut(&stream) else { return Err(AdmissionError::NoStream) };
         known.reflector.set_sends_on(true);
@@ -56,7 +47,7 @@ impl Relay {
         if kind == DownstreamKind::Subscriber {
             self.doors.record_offer(tag, stream, to);
         }
-        if !is_known && trusts {
+        if !is_known && may_begin {
             let terms = TargetOptions { kind, ..TargetOptions::SUBSCRIBER };
             member.target = known.reflector.fanout().add_target(now, to, terms, StartPoint::KeyFrame).ok();
             member.target.into_iter().for_each(|target| known.reflector.fanout().allow(target, MAX_UNANSWERED_BYTES));
@@ -65,6 +56,16 @@ impl Relay {
         self.poll_downstream(now, stream, to);
         self.update_demand(now, stream);
         Ok(())
+    }
+
+    /// True if a stream may be sent with its first offer: one stream at a time to a host that has not answered.
+    fn may_begin_unanswered(&self, now: Time, to: SocketAddr, begin: StartCondition) -> bool {
+        let is_there = match begin {
+            StartCondition::Answered => self.routable.knows(now, to),
+            StartCondition::Offered => true,
+            StartCondition::Resumed => false,
+        };
+        is_there && !self.trusts(to.ip())
     }
 
     fn has_member(&self, stream: StreamId, address: SocketAddr) -> bool {
@@ -86,14 +87,14 @@ impl Relay {
         }
     }
 
-    /// Whether a host is sent something that it has not answered.
+    /// True if a host is sent something that it has not answered.
     fn trusts(&self, host: IpAddr) -> bool {
         let ports = SocketAddr::new(host, 0)..=SocketAddr::new(host, u16::MAX);
         let mut members = self.streams.values().flat_map(|stream| stream.downstreams.range(ports.clone()));
         members.any(|(_, member)| member.target.is_some() && !member.has_answered())
     }
 
-    /// What the uplink has left, bits per second, if it has a limit.
+    /// The residual capacity of the uplink, bits per second, if it has a limit.
     pub fn residual_capacity(&self) -> Option<u64> {
         let used = self.streams.values().map(super::stream::RelayStream::load).sum();
         self.config.uplink.map(|uplink| uplink.saturating_sub(used))
@@ -200,10 +201,10 @@ impl Relay {
         let next = self.random.draw_token();
         let Some(member) = self.member(from, stream, word) else { return false };
         if !member.has_answered() {
-            // It was trusted, and did not ask.
+            // The host was trusted, and did not ask.
             self.routable.forget(from);
         } else if member.is_offered() {
-            // What it has no more use for is what it had, not what it has asked for since.
+            // The stream that it had ends, not the one that it has asked for since.
             let target = member.begin_again(now, next);
             if let (Some(target), Some(known)) = (target, self.streams.get_mut(&stream)) {
                 known.reflector.fanout().remove_target(target);
@@ -235,7 +236,7 @@ impl Relay {
         self.update_demand(now, stream);
     }
 
-    /// What is due for a downstream: offers, a sign of life, its end.
+    /// Sends a downstream what is due: offers, a sign of life, its end.
     pub(super) fn poll_downstream(&mut self, now: Time, stream: StreamId, address: SocketAddr) {
         let is_leaving = self.is_leaving;
         let Some(known) = self.streams.get_mut(&stream) else { return };
@@ -304,7 +305,7 @@ impl Relay {
         }
     }
 
-    /// Whether a stream is wanted has perhaps changed.
+    /// Starts the linger of a stream without downstreams, or tells that a published stream is wanted.
     pub(super) fn update_demand(&mut self, now: Time, stream: StreamId) {
         let linger = self.config.linger;
         let Some(known) = self.streams.get_mut(&stream) else { return };

@@ -1,4 +1,4 @@
-//! One downstream of a stream: what it was offered, and how long it holds.
+//! The state of a downstream: its offers and its lease.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,13 +7,12 @@ use roost_wire::reflection::DownstreamKind;
 use roost_wire::{StreamTag, Time};
 
 use crate::control::{PathToken, ReceiverReport};
-use crate::fanout::TargetId;
 use crate::fec::{BLOCK_PACKETS, ParityPacket, ParityRate};
+use crate::transmit::TargetId;
 
-/// How long a downstream gets the stream after its last report, of which there is one a second.
+/// A downstream gets the stream for this time after its last report, of which there is one a second.
 pub(super) const LEASE: Duration = Duration::from_secs(5);
-/// When an offer that is not answered is repeated first, twice as long after each, and how
-/// often it is made in all.
+/// An offer that is not answered is repeated after this time, which doubles, and made so often in all.
 const OFFER_AGAIN: Duration = Duration::from_millis(200);
 const OFFERS: u8 = 5;
 /// The most tags under which one downstream is offered one stream: several who watch at one
@@ -22,15 +21,15 @@ const MAX_TAGS: usize = 8;
 /// A downstream that has not reported for so long, which is a tenth more than a report, may be gone: its other
 /// remotes should know. If it is not, that costs a ping.
 const UNHEARD: Duration = Duration::from_millis(1100);
-/// How long one that is known to be there gets the stream without having answered this time.
+/// A downstream that is known to be there gets the stream for this time without having answered.
 const TRUSTED: Duration = Duration::from_secs(1);
-/// How often it hears something.
+/// A downstream gets a sign of life so often.
 const ALIVE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Offered {
     times: u8,
-    /// When it is made again; none once it was answered.
+    /// The time of the next offer; none once one was answered.
     next: Option<Time>,
 }
 
@@ -38,32 +37,30 @@ struct Offered {
 pub(super) struct Downstream {
     pub(super) kind: DownstreamKind,
     pub(super) word: PathToken,
-    /// Where the stream is sent from; none before it has answered.
+    /// The target that sends the stream; none before the first answer.
     pub(super) target: Option<TargetId>,
     offered: BTreeMap<StreamTag, Offered>,
     since: Time,
     /// Until when it wants the stream; none before it has answered.
     lease: Option<Time>,
-    /// When its silence means something; none once that was told.
+    /// The time from which its silence means something; none once that was told.
     unheard: Option<Time>,
     pub(super) reported: ReceiverReport,
     share: ParityRate,
-    /// How much parity it gets for a full block, and how much it was sent.
+    /// The parity that it gets for a full block, and the number of parity packets that it was sent.
     pub(super) parity: u8,
     pub(super) parities: u64,
-    /// How many packets it had been sent when it was last looked at, and when that was.
+    /// The packets that it had been sent at the last look, and the time of that look.
     sent: u64,
     looked: Time,
 }
 
-/// What an answer means.
 pub(super) enum Answered {
-    /// It is the first: the stream begins.
     First {
-        /// Whether it was offered more than once.
+        /// True if it was offered more than once.
         was_repeated: bool,
     },
-    /// It gets the stream already.
+    /// The downstream gets the stream already.
     Again,
 }
 
@@ -86,7 +83,7 @@ impl Downstream {
         }
     }
 
-    /// It is to be offered the stream under this tag too. One that has answered under it need not.
+    /// Offers it the stream under this tag too, unless it has answered under the tag.
     pub(super) fn offer(&mut self, now: Time, tag: StreamTag) {
         if self.offered.len() >= MAX_TAGS && !self.offered.contains_key(&tag) {
             self.offered.retain(|_, offered| offered.next.is_some());
@@ -96,7 +93,7 @@ impl Downstream {
         }
     }
 
-    /// It is offered the stream under this tag no more; true if that was the last one.
+    /// Offers it the stream under this tag no more; true if that was the last one.
     pub(super) fn withdraw(&mut self, tag: StreamTag) -> bool {
         self.offered.remove(&tag);
         self.offered.is_empty()
@@ -133,13 +130,13 @@ impl Downstream {
         (self.lease, self.unheard) = (Some(now + LEASE), Some(now + UNHEARD));
     }
 
-    /// Whether it has fallen silent; once for each silence.
+    /// True if it has fallen silent; once for each silence.
     pub(super) fn falls_silent(&mut self, now: Time) -> bool {
         self.unheard.take_if(|at| *at <= now).is_some()
     }
 
-    /// It says what has come, of a stream of which so much was missed here. Who misses it behind
-    /// a queue gets no parity: that makes the queue longer.
+    /// Takes a report, of a stream of which so much was missed here. A downstream that misses packets behind a
+    /// queue gets no parity, which would make the queue longer.
     pub(super) fn report(&mut self, now: Time, reported: ReceiverReport, own_missed: u64, is_congested: bool) {
         self.renew(now);
         self.reported = reported;
@@ -147,7 +144,6 @@ impl Downstream {
         self.parity = if is_congested { 0 } else { self.share.parity(now) };
     }
 
-    /// Whether it gets this parity.
     pub(super) fn gets(&self, parity: &ParityPacket) -> bool {
         let share = (u32::from(parity.packets) * u32::from(self.parity)).div_ceil(BLOCK_PACKETS.into());
         u32::from(parity.number) < share
@@ -163,13 +159,13 @@ impl Downstream {
         self.offered.get(&tag).is_some_and(|offered| offered.next.is_some())
     }
 
-    /// Whether it has been offered the stream and did not answer that yet.
+    /// True if it has been offered the stream and did not answer that yet.
     pub(super) fn is_offered(&self) -> bool {
         self.offered.values().any(|offered| offered.next.is_some())
     }
 
-    /// It has ended what it had; what it has not answered yet is offered under another word.
-    /// Returns what it was sent from.
+    /// Ends the stream that it had; offers that it has not answered are made again under another word. Returns
+    /// the target.
     pub(super) fn begin_again(&mut self, now: Time, word: PathToken) -> Option<TargetId> {
         self.offered.retain(|_, offered| offered.next.is_some());
         self.offered.values_mut().for_each(|offered| offered.next = Some(now));
@@ -181,17 +177,17 @@ impl Downstream {
         self.lease.is_some()
     }
 
-    /// Whether it was trusted to answer, and did not.
+    /// True if it was trusted to answer, and did not.
     pub(super) fn abuses_trust(&self, now: Time) -> bool {
         self.target.is_some() && !self.has_answered() && now.since(self.since) >= TRUSTED
     }
 
-    /// Whether it does not want the stream any more, or never did.
+    /// True if it does not want the stream any more, or never did.
     pub(super) fn is_gone(&self, now: Time) -> bool {
         self.lease.map_or(self.offered.is_empty(), |lease| lease <= now)
     }
 
-    /// Whether it has been sent nothing for a while, of what is known to have been sent to it.
+    /// True if it has been sent nothing for a while, of what is known to have been sent to it.
     pub(super) fn is_quiet(&mut self, now: Time, sent: u64) -> bool {
         if now.since(self.looked) < ALIVE {
             return false;
@@ -201,7 +197,7 @@ impl Downstream {
         was == sent
     }
 
-    /// When it has to be looked at again.
+    /// The time of the next look at it.
     pub(super) fn due(&self) -> Time {
         let offers = self.offered.values().filter_map(|offered| offered.next).min();
         let others = offers.into_iter().chain(self.unheard);

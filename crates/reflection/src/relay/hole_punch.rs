@@ -2,7 +2,6 @@
 //! arrive. So who asks calls the hub as well, from there and under the same tag, and is offered the
 //! stream where that call comes from.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -10,7 +9,6 @@ use roost_wire::reflection::StartCondition;
 use roost_wire::{StreamId, StreamTag, Time};
 
 use super::Relay;
-use super::tags::MAX_TAGS;
 use super::timers::Timer;
 use crate::control::{ControlPacket, PathToken};
 
@@ -19,29 +17,6 @@ use crate::control::{ControlPacket, PathToken};
 /// there.
 const AGAIN: Duration = Duration::from_millis(50);
 const KNOCKS: u8 = 7;
-
-/// The addresses at which subscribers are offered streams, by the tags under which they asked.
-#[derive(Debug, Default)]
-pub(super) struct OfferAddresses(BTreeMap<StreamTag, (StreamId, SocketAddr)>);
-
-impl OfferAddresses {
-    /// A stream is offered under a tag. If there are too many tags, any one goes: they are random.
-    pub(super) fn record_offer(&mut self, tag: StreamTag, stream: StreamId, to: SocketAddr) {
-        self.0.insert(tag, (stream, to));
-        if self.0.len() > MAX_TAGS {
-            self.0.pop_first();
-        }
-    }
-
-    /// The address at which a stream is offered under a tag, if it is this stream.
-    pub(super) fn offered_address(&self, tag: StreamTag, stream: StreamId) -> Option<SocketAddr> {
-        self.0.get(&tag).filter(|(offered, _)| *offered == stream).map(|(_, to)| *to)
-    }
-
-    fn forget(&mut self, tag: StreamTag) {
-        self.0.remove(&tag);
-    }
-}
 
 impl Relay {
     /// Tells the hub whose media address this is from where its stream is [expected](Relay::expect_offer)
@@ -68,7 +43,7 @@ impl Relay {
     /// The subscriber that asked under a tag is not where the stream is offered. It may only be at
     /// another port of the same host, since no other host is to be aimed at.
     pub(super) fn handle_hole_punch(&mut self, now: Time, from: SocketAddr, tag: StreamTag) {
-        let Some((stream, to)) = self.doors.0.get(&tag).copied() else { return };
+        let Some((stream, to)) = self.doors.get(tag) else { return };
         let member = self.streams.get(&stream).and_then(|known| known.downstreams.get(&to));
         let Some(member) = member.filter(|member| member.is_offered_under(tag)) else { return };
         let kind = member.kind;
@@ -77,7 +52,7 @@ impl Relay {
         }
         self.locals.record_current(now);
         if from == to {
-            // It has called the address here that it knows, from which alone it is answered.
+            // The subscriber has called the address here that it knows, from which alone it is answered.
             return self.offer_again(now, stream, to);
         }
         self.withdraw(now, stream, tag);
@@ -112,7 +87,7 @@ mod tests {
     use super::super::RelayConfig;
     use super::*;
     use crate::datagram_path::DatagramPath;
-    use crate::fanout::Transmit;
+    use crate::transmit::Transmit;
 
     const STREAM: StreamId = StreamId(7);
     const TAG: StreamTag = StreamTag(99);

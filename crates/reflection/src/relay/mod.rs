@@ -50,24 +50,18 @@ use std::time::Duration;
 use roost_wire::reflection::{DownstreamKind, StartCondition};
 use roost_wire::{ReflectionGrant, StreamId, StreamTag, Time};
 
-use crate::admission_error::AdmissionError;
+use crate::admission::{AdmissionError, MAX_STREAMS};
 use crate::control::{ControlPacket, PathToken};
-use crate::fanout::{self, Transmit};
-use addresses::{DepartedUpstreams, LocalAddresses, ValidatedAddresses};
-pub(crate) use downstream::MAX_UNANSWERED;
-use hole_punch::OfferAddresses;
+use crate::fanout;
+use crate::transmit::Transmit;
+use addresses::{DepartedUpstreams, LocalAddresses, OfferAddresses, ValidatedAddresses};
 use secret_rng::SecretRng;
 pub use status::{DownstreamStatus, StreamStatus, UpstreamStatus};
 use stream::RelayStream;
 pub use stream::StreamName;
-pub(crate) use tags::MAX_TAGS;
 use tags::{EXPECTED, ExpectedOffers, GRANTED, GrantRenewal, StreamUse};
 use timers::{Timer, Timers};
 
-/// The most streams.
-pub const MAX_STREAMS: usize = 256;
-/// The most upstreams of a stream: two ways, each before and after a change.
-pub const MAX_UPSTREAMS: usize = 4;
 /// Within which time downstreams are told, one after the other, to find another way while what they
 /// have goes on. Three super nodes one after the other take three times as long, of the ten seconds
 /// that one stays which leaves.
@@ -75,15 +69,13 @@ const SPREAD: Duration = Duration::from_secs(1);
 /// The most words that wait to be sent; more are as good as lost, and said again.
 const MAX_CONTROL_PACKETS: usize = 8192;
 
-/// How a host relays.
 #[derive(Clone, Copy, Debug)]
 pub struct RelayConfig {
-    /// How each stream is kept and sent on.
     pub fanout: fanout::FanoutConfig,
-    /// What all streams together may take of the host's uplink, bits per second; by default all there is.
+    /// The most of the host's uplink that all streams together take, bits per second; by default all there is.
     pub uplink: Option<u64>,
-    /// How long a stream goes on without anybody who watches; by default 5 s, so that one who
-    /// comes back, or changes its way, finds it.
+    /// A stream without subscribers goes on for this time; by default 5 s, so that a subscriber that comes
+    /// back, or changes its way, finds it.
     pub linger: Duration,
 }
 
@@ -101,55 +93,29 @@ impl Default for RelayConfig {
     }
 }
 
-/// What has happened, for the owner to act on.
+/// News of the relay, for the owner to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayEvent {
-    /// What was [expected](Relay::expect_offer) under this tag is this stream, and comes. It may turn out
-    /// later to be another, which is told in the same way and replaces it.
-    Began {
-        /// The tag.
-        tag: StreamTag,
-        /// The stream.
-        stream: StreamId,
-    },
+    /// The stream that was [expected](Relay::expect_offer) under this tag comes. Another one may replace it
+    /// later, which is told in the same way.
+    Began { tag: StreamTag, stream: StreamId },
     /// Nothing was offered under an expected tag for 5 s; it is not expected any more.
-    OfferTimedOut {
-        /// The tag.
-        tag: StreamTag,
-    },
+    OfferTimedOut { tag: StreamTag },
     /// A stream that is watched here comes from nobody any more: ask for it again.
-    Lost {
-        /// The stream.
-        stream: StreamId,
-    },
-    /// It still comes, but will not for long: ask for it again.
-    UpstreamLeaving {
-        /// The stream.
-        stream: StreamId,
-    },
+    Lost { stream: StreamId },
+    /// The stream still comes, but will not for long: ask for it again.
+    UpstreamLeaving { stream: StreamId },
     /// A downstream of a published stream has not reported when it should: it may be gone, and with it its host.
-    DownstreamSilent {
-        /// The stream.
-        stream: StreamId,
-    },
-    /// A published stream is wanted.
-    Subscribed {
-        /// The stream.
-        stream: StreamId,
-    },
+    DownstreamSilent { stream: StreamId },
+    /// A published stream has its first downstream.
+    Subscribed { stream: StreamId },
     /// Nobody has wanted a published stream for the linger.
-    Idle {
-        /// The stream.
-        stream: StreamId,
-    },
+    Idle { stream: StreamId },
     /// Somebody needs a key frame of a published stream; no more often than once a second.
-    KeyFrameRequested {
-        /// The stream.
-        stream: StreamId,
-    },
+    KeyFrameRequested { stream: StreamId },
 }
 
-/// What was not taken, and why, of all datagrams so far.
+/// Counts of the datagrams that were refused so far, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RejectedCounts {
     /// Datagrams that are neither packets nor words.
@@ -179,7 +145,7 @@ pub struct Relay {
     busy: BTreeSet<StreamId>,
     /// Streams for whose targets the system had no room.
     full: BTreeSet<StreamId>,
-    /// After whose turn it is.
+    /// The stream after which the next turn begins.
     turn: Option<StreamId>,
     rejected: RejectedCounts,
     is_leaving: bool,
@@ -233,7 +199,6 @@ impl Relay {
         }
     }
 
-    /// Ends a published stream.
     pub fn unpublish(&mut self, now: Time, stream: StreamId) {
         self.remove_stream(now, stream);
     }
@@ -335,7 +300,6 @@ impl Relay {
         }
     }
 
-    /// Ends a stream here, for everybody.
     fn remove_stream(&mut self, now: Time, stream: StreamId) {
         let Some(known) = self.streams.remove(&stream) else { return };
         for leg in known.upstreams {

@@ -1,4 +1,4 @@
-//! What comes in, what goes out, and what time brings.
+//! The loop of a relay: datagrams in, datagrams out, and timers.
 
 use std::net::SocketAddr;
 use std::ops::Bound;
@@ -9,15 +9,15 @@ use super::timers::Timer;
 use super::{Relay, RelayEvent};
 use crate::control::ControlPacket;
 use crate::datagram_path::DatagramPath;
-use crate::fanout::{SendOutcome, Transmit};
 use crate::fec::ParityPacket;
 use crate::packet::{Header, Hop};
+use crate::transmit::{SendOutcome, Transmit};
 
 /// The most that is due and done at once.
 const MAX_DUE: usize = 256;
 
 impl Relay {
-    /// Whether a datagram on a shared port is for a relay, by its first byte: DTLS and QUIC begin with others.
+    /// True if a datagram on a shared port is for a relay, by its first byte: DTLS and QUIC begin with others.
     pub fn is_relay_datagram(datagram: &[u8]) -> bool {
         datagram.first().is_some_and(|byte| Hop::from_byte(*byte).is_some())
             || ControlPacket::is_control_packet(datagram)
@@ -161,9 +161,9 @@ impl Relay {
         }
     }
 
-    /// What has come may be sent, and those for whom the system had no room are tried again. To be
-    /// called once nothing more is there, or after some ten datagrams, and before anything is
-    /// polled: it is what makes runs of packets.
+    /// Ends a batch: its packets may be sent, and targets for which the system had no room are tried again. The
+    /// owner calls it once no more datagram is there, or after some ten, and before it polls: batches make runs
+    /// of packets.
     pub fn end_batch(&mut self, now: Time) {
         self.busy.append(&mut self.full);
         let mut wants_key = Vec::new();
@@ -185,7 +185,7 @@ impl Relay {
         }
     }
 
-    /// What is to be sent now; to be [settled](Self::record_outcome) before anything else is called.
+    /// Polls for datagrams; [`record_outcome`](Self::record_outcome) has to follow before any other call.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         if let Some(word) = self.words.pop_front() {
             return Some(word);
@@ -218,12 +218,10 @@ impl Relay {
         }
     }
 
-    /// What has happened.
     pub fn poll_event(&mut self) -> Option<RelayEvent> {
         self.events.pop_front()
     }
 
-    /// When there is something to do without anything coming in.
     pub fn poll_deadline(&self) -> Option<Time> {
         self.timers.next()
     }

@@ -1,5 +1,4 @@
-//! When a stream pauses: its receivers are told then which packet was the last, as they cannot know
-//! that it was lost.
+//! Pauses of a stream: receivers get the number of the last packet then, as they cannot know that it was lost.
 
 use std::time::Duration;
 
@@ -11,14 +10,13 @@ const LEAST: Duration = Duration::from_millis(50);
 /// Packets so far apart, or farther, are bursts with pauses between them; closer ones are one run.
 const RUN: Duration = Duration::from_millis(100);
 
-/// What is known of a stream's runs and pauses.
+/// The runs and pauses of a stream.
 #[derive(Debug, Default)]
 pub(super) struct PauseDetector {
-    /// Whether it is waited for.
+    /// True if it is waited for.
     waits: bool,
     /// The counter after the last packet of which receivers were told.
     told: u64,
-    /// When the last packet came.
     last: Option<Time>,
     /// The longest time between two packets of a run, of late.
     usual: Duration,
@@ -58,7 +56,7 @@ mod tests {
         Time::ZERO + Duration::from_millis(ms)
     }
 
-    /// How often a pause is told of in packets that come at these times.
+    /// The number of pauses that are told of if packets come at these times.
     fn told(times: impl IntoIterator<Item = u64>) -> u64 {
         let (mut pause, mut due, mut told) = (PauseDetector::default(), None, 0);
         let mut last = Time::ZERO;

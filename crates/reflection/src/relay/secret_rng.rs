@@ -24,7 +24,6 @@ impl SecretRng {
         PathToken(u64::from_be_bytes(array(digest(&SHA256, &whole).as_ref())))
     }
 
-    /// A time shorter than `limit`.
     pub(super) fn below(&mut self, limit: Duration) -> Duration {
         let part = self.draw_token().0 >> 32;
         limit * u32::try_from(part).unwrap_or(0) / u32::MAX

@@ -1,4 +1,4 @@
-//! What can be told of a relay: for people, metrics, and the control plane.
+//! The status of a relay: for people, metrics, and the control plane.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,63 +12,53 @@ use crate::control::ReceiverReport;
 use crate::reflector::ArrivalCounts;
 use crate::target::TargetStats;
 
-/// One stream.
 #[derive(Clone, Debug)]
 pub struct StreamStatus {
-    /// Which.
     pub stream: StreamId,
-    /// Whether it begins here.
     pub is_published: bool,
-    /// Whether it is watched here.
+    /// True if a subscriber of this host watches it.
     pub is_local: bool,
-    /// By what it was asked for.
+    /// The names by which it was requested.
     pub names: Vec<StreamName>,
-    /// What comes, bits per second.
+    /// The rate at which the stream comes, bits per second.
     pub bits_per_second: u64,
-    /// What has become of its packets here.
     pub arrivals: ArrivalCounts,
     /// Packets that were lost on the way here and not repaired in time.
     pub given_up: u64,
-    /// Where it comes from, the latest last.
+    /// The latest upstream is the last.
     pub upstreams: Vec<UpstreamStatus>,
-    /// Where it goes.
     pub downstreams: Vec<DownstreamStatus>,
 }
 
-/// One upstream of a stream.
+/// The status of an upstream of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct UpstreamStatus {
-    /// Its address.
     pub address: SocketAddr,
-    /// Whether it will leave.
+    /// True if it has told that it will leave.
     pub is_leaving: bool,
-    /// What has come from it.
+    /// The counts of its packets here.
     pub reported: ReceiverReport,
-    /// How often it was asked for missing packets.
+    /// The number of requests for missing packets.
     pub nacks: u64,
-    /// How long it takes there and back, as far as is known.
+    /// The round trip, as far as is known.
     pub round_trip: Duration,
 }
 
-/// One downstream of a stream.
+/// The status of a downstream of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct DownstreamStatus {
-    /// Its address.
     pub address: SocketAddr,
-    /// What it is.
     pub kind: DownstreamKind,
-    /// Whether it has answered.
     pub has_answered: bool,
-    /// What it was sent.
+    /// The counts of its packets here.
     pub statistics: TargetStats,
-    /// What it says has come.
+    /// The counts of its last report.
     pub reported: ReceiverReport,
     /// Packets of parity for each 16 that it gets now, and how many it was sent in all.
     pub parity: (u8, u64),
 }
 
 impl Relay {
-    /// All streams.
     pub fn streams(&self, now: Time) -> impl Iterator<Item = StreamStatus> {
         self.streams.iter().map(move |(id, stream)| StreamStatus {
             stream: *id,
@@ -107,13 +97,12 @@ impl Relay {
         })
     }
 
-    /// How unevenly the frames of a stream come here, over the leg that was heard last; `None` if none does.
+    /// The jitter of the frames of a stream, over the upstream that was heard last; `None` without upstreams.
     pub fn jitter(&self, stream: StreamId) -> Option<Duration> {
         let leg = self.streams.get(&stream)?.upstreams.iter().max_by_key(|leg| leg.heard)?;
         Some(Duration::from_micros(leg.reported(0).jitter_us.into()))
     }
 
-    /// What was not taken so far.
     pub fn rejected(&self) -> RejectedCounts {
         self.rejected
     }

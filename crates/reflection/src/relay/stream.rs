@@ -1,4 +1,4 @@
-//! One stream at one relay: where it comes from, where it goes, and what it is called.
+//! The state of a stream at a relay: its upstreams, its downstreams, and its names.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -10,33 +10,35 @@ use roost_wire::{Cell, NodeId, ReflectionGrant, Service, StreamId, Time};
 use super::downstream_state::Downstream;
 use super::pause::PauseDetector;
 use super::upstream_state::{ROOTLESS, Upstream};
-use crate::control::ControlPacket;
-use crate::fanout::{FanoutConfig, TargetId, Transmit};
+use crate::control::{ControlPacket, PathToken};
+use crate::fanout::FanoutConfig;
 use crate::fec::{MAX_PARITY, ParityDecoder, ParityEncoder, ParityPacket};
 use crate::loss_tracker::LossTracker;
 use crate::packet::{Header, Hop};
 use crate::reflector::StreamReflector;
 use crate::replay::FilterOutcome;
+use crate::transmit::{TargetId, Transmit};
 
 /// Key frames are asked for no more often, however many need one.
 const KEY_FRAME: Duration = Duration::from_secs(1);
-/// How often those who have no way are told so, or told again.
+/// Downstreams of a stream without a way are told so again after this time.
 const MOVING_AGAIN: Duration = Duration::from_secs(5);
-/// How often it is looked who gets parity.
+/// The most parity of the downstreams is looked up so often.
 const PARITY: Duration = Duration::from_secs(1);
 /// The most parity that waits: of the packets of one batch.
 const MAX_PARITIES: usize = 4 * MAX_PARITY as usize;
+/// The most upstreams: two ways, each before and after a change.
+const MAX_UPSTREAMS: usize = 4;
 /// The most ways of asking for a stream that are remembered.
 const MAX_NAMES: usize = 8;
 
 /// By what a stream was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamName {
-    /// What it is.
     pub service: Service,
-    /// Where, if that was said.
+    /// The provider's cell, if the request named it.
     pub cell: Option<Cell>,
-    /// Whose, if that was said.
+    /// The provider, if the request named it.
     pub provider: Option<NodeId>,
 }
 
@@ -47,7 +49,7 @@ impl From<&ReflectionGrant> for StreamName {
 }
 
 impl StreamName {
-    /// Whether both mean one stream: of the same provider, or of the same place if nobody said which provider.
+    /// True if both mean one stream: of the same provider, or of the same place if nobody said which provider.
     fn means(&self, other: &Self) -> bool {
         let is_place = self.cell.is_some() && self.cell == other.cell;
         let same = match (self.provider, other.provider) {
@@ -60,12 +62,11 @@ impl StreamName {
 
 pub(super) struct RelayStream {
     pub(super) reflector: StreamReflector,
-    /// Whether it begins here.
     pub(super) is_published: bool,
-    /// Whether it is watched here, and under how many tags it was taken for that.
+    /// True if it is watched here, and the number of tags under which it was taken for that.
     pub(super) is_local: bool,
     pub(super) watchers: u32,
-    /// Whether its publisher was told that it is watched.
+    /// True if its publisher was told that it is watched.
     pub(super) is_watched: bool,
     pub(super) names: Vec<StreamName>,
     pub(super) downstreams: BTreeMap<SocketAddr, Downstream>,
@@ -81,10 +82,10 @@ pub(super) struct RelayStream {
     parity_turn: Option<SocketAddr>,
     key_frame: Option<Time>,
     pause: PauseDetector,
-    /// When its downstreams, or its watcher, were told that it needs another way.
+    /// The time at which its downstreams, or its watcher, were told that it needs another way.
     moving: Option<Time>,
     pub(super) is_lost: bool,
-    /// Since when it comes from nowhere.
+    /// The time since which it has no upstream.
     rootless: Option<Time>,
 }
 
@@ -117,6 +118,24 @@ impl RelayStream {
 
     pub(super) fn upstream_mut(&mut self, address: SocketAddr) -> Option<&mut Upstream> {
         self.upstreams.iter_mut().find(|leg| leg.address == address)
+    }
+
+    /// Answers an upstream's offer. The upstream that this number of the request is of replaces the oldest one if
+    /// there are too many, which is returned.
+    pub(super) fn answer_upstream(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        word: PathToken,
+        number: u64,
+    ) -> Option<Upstream> {
+        let place = self.upstreams.iter().position(|leg| leg.address == from);
+        let mut leg = place.map_or_else(|| Upstream::new(now, from, word), |place| self.upstreams.remove(place));
+        leg.answer(now, word, number);
+        // The latest request counts, whichever is offered first.
+        let place = self.upstreams.partition_point(|other| other.request <= leg.request);
+        self.upstreams.insert(place, leg);
+        (self.upstreams.len() > MAX_UPSTREAMS).then(|| self.upstreams.remove(0))
     }
 
     pub(super) fn is_called(&self, name: &StreamName) -> bool {
@@ -161,25 +180,25 @@ impl RelayStream {
         taken.is_ok()
     }
 
-    /// How many hops this is from the publisher.
+    /// The hops from the publisher to this host.
     pub(super) fn depth(&self) -> u8 {
         let upstream = self.upstreams.iter().map(|leg| leg.depth).min();
         if self.is_published { 0 } else { upstream.map_or(u8::MAX, |depth| depth.saturating_add(1)) }
     }
 
-    /// Whether it has an upstream that stays, or needs none.
+    /// True if it has an upstream that stays, or needs none.
     pub(super) fn is_rooted(&self, now: Time) -> bool {
         self.is_published || self.upstreams.iter().any(|leg| !leg.is_leaving(now))
     }
 
-    /// When it is given up, unless an upstream is found, if it has none.
+    /// The time at which a stream without upstreams is given up.
     pub(super) fn ends(&mut self, now: Time) -> Option<Time> {
         let is_rootless = self.upstreams.is_empty() && !self.is_published;
         self.rootless = is_rootless.then(|| self.rootless.unwrap_or(now));
         self.rootless.map(|since| since + ROOTLESS)
     }
 
-    /// Whether it is time to say that it is not rooted.
+    /// True if it is time to say that it is not rooted.
     pub(super) fn tells_moving(&mut self, now: Time) -> bool {
         if self.is_rooted(now) {
             (self.moving, self.is_lost) = (None, false);
@@ -192,7 +211,7 @@ impl RelayStream {
         tells
     }
 
-    /// Whether a key frame is to be asked for now.
+    /// True if a key frame is to be asked for now.
     pub(super) fn asks_key_frame(&mut self, now: Time) -> bool {
         let asks = self.key_frame.is_none_or(|asked| now.since(asked) >= KEY_FRAME);
         if asks {
@@ -201,7 +220,7 @@ impl RelayStream {
         asks
     }
 
-    /// When to look for a pause after what has come, unless it is waited for already.
+    /// The time of the first look for a pause, unless one is set already.
     pub(super) fn begins_to_run(&mut self) -> Option<Time> {
         self.pause.runs(self.reflector.last(), self.reflector.next(), !self.downstreams.is_empty())
     }
@@ -237,7 +256,7 @@ impl RelayStream {
         }
     }
 
-    /// What is to be sent now: packets, then the parity of those that have left.
+    /// Polls for datagrams: packets, then the parity of those that have left.
     pub(super) fn poll_transmit(&mut self, now: Time, stream: StreamId) -> Option<Transmit> {
         self.reflector.fanout().poll_transmit(now).or_else(|| self.poll_parity(stream))
     }

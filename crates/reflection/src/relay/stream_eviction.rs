@@ -9,9 +9,10 @@ use std::net::{IpAddr, SocketAddr};
 use roost_wire::reflection::DownstreamKind;
 use roost_wire::{StreamId, Time};
 
+use super::Relay;
 use super::stream::RelayStream;
 use super::tags::StreamUse;
-use super::{MAX_STREAMS, Relay};
+use crate::admission::MAX_STREAMS;
 
 /// The most streams of one publisher: one of each service, and those before them that have not ended yet.
 pub(crate) const MAX_OF_PUBLISHER: usize = 16;
@@ -59,7 +60,6 @@ impl Relay {
         true
     }
 
-    /// Counts the streams of each party.
     fn held(&self) -> BTreeMap<StreamHolder, usize> {
         let mut held = BTreeMap::new();
         for (stream, known) in &self.streams {

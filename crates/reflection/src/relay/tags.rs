@@ -1,4 +1,4 @@
-//! What was asked for: the tags under which streams may be offered here.
+//! The tags under which streams may be offered here.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,43 +6,40 @@ use std::time::Duration;
 
 use roost_wire::{ReflectionGrant, StreamId, StreamTag};
 
-use crate::admission_error::AdmissionError;
+use crate::admission::{AdmissionError, MAX_TAGS};
 
-/// The most tags that are waited for.
-pub(crate) const MAX_TAGS: usize = 4096;
-/// How long a hub waits until what it admitted is offered to it, and whoever was offered something
-/// remembers it: longer than offers are repeated.
+/// A hub waits so long for the offer of a stream that it admitted, and a downstream remembers an offer so long:
+/// longer than offers are repeated.
 pub(super) const GRANTED: Duration = Duration::from_secs(10);
-/// How long one who watches waits.
+/// A subscriber waits so long for an offer.
 pub(super) const EXPECTED: Duration = Duration::from_secs(5);
 
-/// How often it may turn out that something else was asked for.
+/// The most times that another stream replaces the one of a tag.
 const MAX_CHANGES: u8 = 3;
 
-/// For whom a stream is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StreamUse {
-    /// It is watched here.
+    /// A subscriber of this host watches it.
     Local,
-    /// It is sent on.
+    /// This host sends it on.
     Forwarded(ReflectionGrant),
 }
 
 #[derive(Debug)]
 pub(super) struct ExpectedOffer {
     pub(super) whom: StreamUse,
-    /// Which of all it was, in the order in which they were asked for.
+    /// The place among all requests, in their order.
     pub(super) number: u64,
-    /// What was offered.
+    /// The stream that was offered under the tag.
     pub(super) stream: Option<StreamId>,
-    /// How often that has changed.
+    /// The number of changes of that stream.
     changes: u8,
     /// The address at which it was asked for, and the times that this host's own was told there.
     pub(super) door: Option<(SocketAddr, u8)>,
 }
 
 impl ExpectedOffer {
-    /// Whether this stream may be what was asked for. Of who asked by place a hub may have thought that
+    /// True if this stream may be what was asked for. Of who asked by place a hub may have thought that
     /// another is meant, which it carries; what comes later is right. What is sent on is a stream of the
     /// provider that is meant, once that is known: who watches a stream may not offer it as its own.
     pub(super) fn may_be(&self, stream: StreamId) -> bool {
@@ -54,7 +51,7 @@ impl ExpectedOffer {
         !is_anothers && self.stream.is_none_or(|known| known == stream || may_change)
     }
 
-    /// It is this stream; answers which it was taken for, if it was another, or none.
+    /// Binds the tag to this stream; returns the relation to the stream before.
     pub(super) fn bind(&mut self, stream: StreamId) -> BindOutcome {
         match self.stream.replace(stream) {
             None => BindOutcome::First,
@@ -67,7 +64,7 @@ impl ExpectedOffer {
     }
 }
 
-/// What a tag meant before.
+/// The relation of a stream to the one that a tag meant before.
 pub(super) enum BindOutcome {
     First,
     Again,
@@ -79,11 +76,10 @@ pub(super) enum BindOutcome {
 pub(super) enum GrantRenewal {
     Unoffered,
     Offered(StreamId),
-    /// It is not of the provider that the grant names.
+    /// The offered stream is not of the provider that the grant names.
     OfAnother(StreamId),
 }
 
-/// The tags that are waited for.
 #[derive(Debug, Default)]
 pub(super) struct ExpectedOffers {
     by_tag: BTreeMap<StreamTag, ExpectedOffer>,

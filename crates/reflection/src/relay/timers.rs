@@ -1,11 +1,11 @@
-//! When what is due: one time for each thing that waits.
+//! The timers of a relay: a time for each thing that waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use roost_wire::{StreamId, StreamTag, Time};
 
-/// What waits for its time.
+/// A thing that waits for its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     /// Nothing has been offered under a tag.
@@ -55,7 +55,6 @@ impl Timers {
         }
     }
 
-    /// When the next is due.
     pub(super) fn next(&self) -> Option<Time> {
         self.order.first().map(|(at, _)| *at)
     }

@@ -10,7 +10,7 @@ use super::stream::StreamName;
 use super::tags::{BindOutcome, GRANTED, StreamUse};
 use super::timers::Timer;
 use super::upstream_state::{REPORT, SILENCE, Upstream};
-use super::{MAX_UPSTREAMS, Relay, RelayEvent};
+use super::{Relay, RelayEvent};
 use crate::control::{ControlPacket, PathToken};
 use crate::packet::MAX_HOPS;
 
@@ -29,7 +29,7 @@ impl Relay {
         let is_own = self.streams.get(&stream).is_some_and(|stream| stream.is_published);
         let Some((whom, number)) = asked.filter(|_| !is_own) else {
             self.rejected.unknown += 1;
-            // What was asked for by somebody else is no reason to end what this host has.
+            // An offer that somebody else asked for is no reason to end a stream of this host.
             if self.known_upstream(from, stream, word).is_none() {
                 self.send_control(from, stream, word, &ControlPacket::Bye);
             }
@@ -42,14 +42,7 @@ impl Relay {
             return self.send_control(from, stream, word, &ControlPacket::Bye);
         };
         let next = known.reflector.next();
-        let place = known.upstreams.iter().position(|leg| leg.address == from);
-        let mut leg = place.map_or_else(|| Upstream::new(now, from, word), |place| known.upstreams.remove(place));
-        leg.answer(now, word, number);
-        // What was asked for last is what is wanted, whichever is offered first.
-        let place = known.upstreams.partition_point(|other| other.request <= leg.request);
-        known.upstreams.insert(place, leg);
-        let oldest = (known.upstreams.len() > MAX_UPSTREAMS).then(|| known.upstreams.remove(0));
-        if let Some(leg) = oldest {
+        if let Some(leg) = known.answer_upstream(now, from, word, number) {
             self.leave_upstream(now, stream, leg.address, leg.word);
         }
         self.parted.forget(stream, from);
@@ -59,7 +52,7 @@ impl Relay {
         self.poll_upstreams(now, stream);
     }
 
-    /// What was asked for under a tag is this stream.
+    /// Binds a tag to this stream.
     fn bind(&mut self, now: Time, stream: StreamId, tag: StreamTag, whom: StreamUse) {
         let Some(bound) = self.tags.get_mut(tag).map(|asked| asked.bind(stream)) else { return };
         if let (StreamUse::Local, BindOutcome::Instead(before)) = (whom, &bound) {
@@ -76,14 +69,14 @@ impl Relay {
             }
             StreamUse::Forwarded(grant) => {
                 known.call(StreamName::from(&grant));
-                // Where there is no room, control has refused, or the other asks again.
+                // If there is no room, the control plane has refused, or the downstream asks again.
                 let _ = self.add_downstream(now, stream, (grant.to, grant.begin), grant.their_tag, grant.kind);
                 self.update_demand(now, stream);
             }
         }
     }
 
-    /// It turned out that something else was asked for under one tag.
+    /// Another stream has replaced this one under one tag.
     fn unbind(&mut self, now: Time, stream: StreamId) {
         let Some(known) = self.streams.get_mut(&stream) else { return };
         known.watchers = known.watchers.saturating_sub(1);
@@ -165,7 +158,6 @@ impl Relay {
         }
     }
 
-    /// Leaves an upstream.
     pub(super) fn leave_upstream(&mut self, now: Time, stream: StreamId, address: SocketAddr, word: PathToken) {
         self.send_control(address, stream, word, &ControlPacket::Bye);
         self.parted.record_departure(now, stream, address, word);
@@ -205,7 +197,7 @@ impl Relay {
         let Some(known) = self.streams.get_mut(&stream) else { return };
         let end = known.ends(now);
         if end.is_some_and(|end| end <= now) {
-            // Those who wait are better off with somebody else.
+            // Downstreams that wait are better off with another upstream.
             return self.remove_downstreams(now, stream);
         }
         let is_changing = known.upstreams.len() > 1;
@@ -244,7 +236,7 @@ impl Relay {
         let round_trip = leg.as_ref().map_or(SILENCE, |leg| leg.round_trip);
         let nack = known.gaps.poll_nack(now, round_trip);
         if let Some(due) = known.gaps.poll_deadline() {
-            // What did not fit one message is due already.
+            // Packets that did not fit into one message are due already.
             self.timers.set(Timer::Repair(stream), due.max(now + super::upstream_state::ASK_AGAIN));
         }
         let Some((leg, nack)) = leg.zip(nack) else { return };
@@ -256,13 +248,12 @@ impl Relay {
     }
 }
 
-/// Which upstreams are to be left: the silent, those at the end of a circle, and those for whom a
-/// later one stands in.
+/// The upstreams to leave: silent ones, those at the end of a circle, and those that a later one stands in for.
 ///
-/// One that is fed from here stands in for nobody: if both did so at once, both would be cut off. If that
-/// does not change of itself it is left.
+/// An upstream that is also a downstream stands in for nobody: if both hosts did so at once, both would be cut
+/// off. If that does not change of itself the upstream is left.
 fn left(now: Time, legs: &[Upstream], members: &BTreeMap<SocketAddr, Downstream>, max_hops: u8) -> Vec<bool> {
-    // What has come further and is sent on would be dropped.
+    // A packet that has come further would be dropped when it is sent on.
     let most = if members.is_empty() { MAX_HOPS } else { max_hops.saturating_sub(1) };
     let is_mutual = |leg: &Upstream| members.get(&leg.address).is_some_and(Downstream::has_answered);
     let is_left = |(at, leg): (usize, &Upstream)| {

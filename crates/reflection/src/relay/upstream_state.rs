@@ -1,4 +1,4 @@
-//! One upstream of a stream: what comes from it, and how well.
+//! The state of an upstream: the packets that come from it, and its losses.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -17,21 +17,21 @@ pub(super) const SILENCE: Duration = Duration::from_secs(3);
 /// most paths delay a packet.
 const DOUBT_GAPS: u32 = 4;
 const LEAST_DOUBT: Duration = Duration::from_millis(300);
-/// How long downstreams wait for a stream that has no upstream any more: as long as a request takes.
+/// Downstreams wait so long for a stream that has no upstream any more: as long as a request takes.
 pub(super) const ROOTLESS: Duration = Duration::from_secs(10);
-/// How often an upstream is told what has come from it, which keeps the lease.
+/// An upstream gets a report so often, which keeps the lease.
 pub(super) const REPORT: Duration = Duration::from_secs(1);
-/// How often it is looked whether one upstream stands in for another.
+/// The upstreams that may stand in for others are looked up so often.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
-/// What did not fit one message is asked for after this.
+/// Packets that did not fit into one message are asked for after this time.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(1);
-/// How long a new upstream carries live packets before the ones before it are left.
+/// A new upstream carries live packets for this time before the ones before it are left.
 const PROVEN: Duration = Duration::from_millis(200);
 /// Unless packets between the two are missing still; then so much longer at most.
 const OVERLAP: Duration = Duration::from_secs(2);
-/// How long "find another way" holds, unless it is said again.
+/// "Find another way" holds for this time, unless it is said again.
 const MOVING: Duration = Duration::from_millis(2500);
-/// What a round trip is taken for before it is known, and at most.
+/// The round trip before it is known, and the most that is believed.
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 const MAX_ROUND_TRIP: Duration = Duration::from_millis(700);
 
@@ -39,21 +39,21 @@ const MAX_ROUND_TRIP: Duration = Duration::from_millis(700);
 pub(super) struct Upstream {
     pub(super) address: SocketAddr,
     pub(super) word: PathToken,
-    /// Which request of all it last came of.
+    /// The number of the latest request that it is an answer to.
     pub(super) request: u64,
-    /// When it was last answered.
+    /// The time of the last answer to it.
     answered: Time,
-    /// When something last came.
+    /// The time of the last datagram from it.
     pub(super) heard: Time,
-    /// Whether that was a live packet of a run, and the longest gap in such, of late.
+    /// True if that was a live packet of a run, and the longest gap between such packets of late.
     runs: bool,
     gap: Duration,
     moving: Option<Time>,
-    /// How many hops it is from the publisher.
+    /// The hops from the publisher to it.
     pub(super) depth: u8,
     first: Option<u64>,
     highest: u64,
-    /// Since when it carries live packets.
+    /// The time since which it carries live packets.
     live: Option<Time>,
     beginning: StreamStart,
     received: u64,
@@ -103,8 +103,8 @@ impl Upstream {
         }
     }
 
-    /// It was offered again: what it said before holds no more. If it comes of a later
-    /// request it has to prove itself again.
+    /// Answers a new offer: earlier words of the upstream hold no more. If the offer is for a later request the
+    /// upstream has to prove itself again.
     pub(super) fn answer(&mut self, now: Time, word: PathToken, request: u64) {
         (self.word, self.answered, self.heard, self.moving) = (word, now, now, None);
         if request > self.request {
@@ -112,7 +112,6 @@ impl Upstream {
         }
     }
 
-    /// A packet has come from it.
     pub(super) fn record_packet(&mut self, now: Time, hop: Hop, header: &Header) {
         if self.runs {
             self.gap = now.since(self.heard).max(self.gap - self.gap / 64);
@@ -138,7 +137,7 @@ impl Upstream {
             }
             self.highest = header.counter;
         } else if self.missing.remove(&header.counter) && !hop.catch_up {
-            // It was only overtaken; what is repaired was lost all the same.
+            // The packet was only overtaken; a repaired one was lost all the same.
             self.lost -= 1;
         }
     }
@@ -153,13 +152,13 @@ impl Upstream {
         }
     }
 
-    /// What comes from now on has nothing to do with what came before.
+    /// Forgets the counters so far: those that follow have nothing to do with them.
     pub(super) fn reset_sequence(&mut self) {
         (self.highest, self.beginning) = (0, StreamStart::default());
         self.missing.clear();
     }
 
-    /// It is there, at this depth, and has sent all packets before this one.
+    /// The upstream is there, at this depth, and has sent all packets before this one.
     pub(super) fn record_heartbeat(&mut self, now: Time, depth: u8, next: u64) {
         (self.heard, self.runs, self.depth) = (now, false, depth);
         if self.highest > 0 && next > self.highest && next - self.highest <= MAX_GAP {
@@ -168,7 +167,7 @@ impl Upstream {
         }
     }
 
-    /// What lies before this packet, and has not come, counts as lost, unless it was skipped.
+    /// Counts the packets before this one as lost that have not come, unless they were skipped.
     fn lose(&mut self, next: u64) {
         let after = self.highest.saturating_add(1);
         if next.saturating_sub(self.highest) <= MAX_GAP {
@@ -184,13 +183,13 @@ impl Upstream {
         if let Some((_, at)) = self.asked.filter(|(asked, _)| *asked == counter) {
             self.asked = None;
             let sample = now.since(at).min(MAX_ROUND_TRIP);
-            // What is live was on its way already.
+            // A live packet may have been on its way before the request.
             if hop.catch_up {
                 self.round_trip = if self.is_measured { (self.round_trip * 7 + sample) / 8 } else { sample };
                 self.is_measured = true;
             }
         } else if !self.is_measured && self.first.is_none() && hop.catch_up {
-            // What is cached leaves when the answer is there, or before it; what is live when there is some.
+            // A cached packet leaves when the answer is there, or before it; a live one when there is some.
             self.round_trip = now.since(self.answered).clamp(self.round_trip, MAX_ROUND_TRIP);
         }
     }
@@ -209,7 +208,7 @@ impl Upstream {
         }
     }
 
-    /// It was asked for packets, this one first.
+    /// Notes the first of the packets that it is asked for.
     pub(super) fn ask(&mut self, now: Time, counter: u64) {
         self.nacks += 1;
         if self.asked.is_none_or(|(_, at)| now.since(at) > MAX_ROUND_TRIP) {
@@ -217,7 +216,7 @@ impl Upstream {
         }
     }
 
-    /// What it is told, with how much of the stream has been missed.
+    /// The report to the upstream, with the number of packets of the stream that have been missed.
     pub(super) fn reported(&self, missed: u64) -> ReceiverReport {
         let Self { received, lost, highest, .. } = *self;
         ReceiverReport { received, lost, missed, highest, jitter_us: self.jitter as u32 }
@@ -231,30 +230,30 @@ impl Upstream {
         self.is_doubtful(now) || self.moving.is_some_and(|since| now.since(since) < MOVING)
     }
 
-    /// Whether its packets have stopped without a word.
+    /// True if its packets have stopped without a word.
     pub(super) fn is_doubtful(&self, now: Time) -> bool {
         self.doubt_at().is_some_and(|at| now >= at)
     }
 
-    /// When it becomes doubtful, if nothing is heard of it until then.
+    /// The time at which it becomes doubtful, if nothing is heard of it until then.
     fn doubt_at(&self) -> Option<Time> {
         let silence = (self.gap * DOUBT_GAPS).clamp(LEAST_DOUBT, SILENCE);
         (self.runs && !self.gap.is_zero()).then(|| self.heard + silence)
     }
 
-    /// Whether it can stand in for another, so that nothing is missing without that one.
+    /// True if it can stand in for another, so that nothing is missing without that one.
     pub(super) fn stands_in_for(&self, now: Time, other: &Self) -> bool {
         let Some(live) = self.live.filter(|live| now.since(*live) >= PROVEN) else { return false };
         let meets = self.first.is_some_and(|first| other.highest.saturating_add(1) >= first);
         !self.is_leaving(now) && (meets || other.first.is_none() || now.since(live) >= PROVEN + OVERLAP)
     }
 
-    /// Whether it has been there for longer than a change takes.
+    /// True if it has been there for longer than a change takes.
     pub(super) fn is_old(&self, now: Time) -> bool {
         now.since(self.answered) >= PROVEN + OVERLAP
     }
 
-    /// When it has to be looked at again.
+    /// The time of the next look at it.
     pub(super) fn due(&self, now: Time) -> Time {
         let doubt = self.doubt_at().filter(|at| *at > now);
         doubt.into_iter().fold(self.report_due.min(self.heard + SILENCE), Time::min)

@@ -1,7 +1,7 @@
 //! Streams that end here: packets are opened, put in order, and handed to the requests that have subscribed.
 //!
 //! The node's machine has the control half of a subscription: the request, its repetitions and its provider.
-//! [`Subscription`] is the data half of one request. Streams are shared: each [`Playout`](playout::Playout) serves
+//! `Subscription` is the data half of one request. Streams are shared: each `Playout` serves
 //! all requests that have it.
 
 mod gop_cache;
@@ -15,12 +15,13 @@ mod table;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use roost_wire::{NodeId, StreamId, StreamTag, Time};
+use roost_wire::{StreamId, StreamTag, Time};
 
-use crate::admission_error::AdmissionError;
+use crate::admission::AdmissionError;
 use crate::relay::Relay;
 use playout::{KeyAuthority, PlayoutLoss};
 use playouts::PlayoutId;
+pub use playouts::StreamSource;
 pub use reception::{Reception, RequestReception, SilenceCause};
 pub use reorder::ReorderBuffer;
 pub use subscriber::{OpenCounts, OpenError, OpenedPacket, Subscriber};
@@ -47,15 +48,6 @@ pub enum SubscriptionError {
     Undecodable,
 }
 
-/// A stream as a provider names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamSource {
-    pub stream: StreamId,
-    /// The node that publishes it, or says so.
-    pub provider: NodeId,
-}
-
-/// The first packet of a subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum FirstPacket {
     /// No provider has accepted yet.
@@ -95,7 +87,7 @@ impl Subscription {
         self.source.map(|source| source.stream)
     }
 
-    /// Its stream may come under one more tag.
+    /// Adds a tag under which the stream may come.
     fn push_tag(&mut self, tag: StreamTag) {
         self.tags.push_back(tag);
         if self.tags.len() > MAX_TAGS {
@@ -158,17 +150,16 @@ impl Subscription {
     /// No stream was offered under a tag. Until its provider accepts, which may take its time, the tag is
     /// waited for; returns true if there has to be another way.
     fn is_missed(&self, now: Time, relay: &mut Relay, tag: StreamTag) -> bool {
-        // Its provider sends an accepted stream, even if another way is asked for by now.
+        // The provider sends an accepted stream, even if the request asks for another way by now.
         self.accepted == Some(tag) || self.tags.back() == Some(&tag) && relay.expect_offer(now, tag).is_err()
     }
 
-    /// Counts the losses of its playout.
     fn record_loss(&mut self, loss: PlayoutLoss) {
         self.reception.lost = loss.lost.wrapping_add(self.other_loss.lost);
         self.reception.duplicates = loss.duplicates.wrapping_add(self.other_loss.duplicates);
     }
 
-    /// It has another playout from now on, with these losses so far: its own counts go on.
+    /// Moves to another playout, with these losses so far; the subscription's own counts go on.
     fn change_playout(&mut self, now: Time, loss: PlayoutLoss) {
         let lost = self.reception.lost.saturating_add(self.reception.missed_since(now));
         self.other_loss = PlayoutLoss {
@@ -180,12 +171,13 @@ impl Subscription {
 
 #[cfg(test)]
 mod tests {
+    use roost_wire::NodeId;
+
     use super::*;
     use crate::relay::{RelayConfig, RelayEvent};
 
     const TAG: StreamTag = StreamTag(5);
 
-    /// The relay's event at this time.
     fn event_at(relay: &mut Relay, now: Time) -> Option<RelayEvent> {
         relay.handle_timeout(now);
         relay.poll_event()

@@ -1,4 +1,4 @@
-//! One subscribed stream: packets are opened, or wait for the key that opens them, and are put in order.
+//! A subscribed stream: packets are opened, or wait for the key that opens them, and are put in order.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -24,7 +24,7 @@ const MAX_SEALED_BYTES: usize = 1 << 20;
 /// path that loses some, three times.
 const VAIN_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Who says that a key is a stream's.
+/// The authority that says that a key is a stream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyAuthority {
     /// A hub, of the provider: it may be wrong or old.
@@ -32,7 +32,7 @@ pub(crate) enum KeyAuthority {
     Provider,
 }
 
-/// One stream by the keys of one provider, of which several requests may be served.
+/// A stream by the keys of one provider, for any number of requests.
 pub(crate) struct Playout {
     subscriber: Subscriber,
     sequence: ReorderBuffer,
@@ -67,7 +67,7 @@ impl Playout {
         }
     }
 
-    /// The same stream with nothing opened yet; packets that wait for a key wait there, too.
+    /// A copy with nothing opened yet; packets that wait for a key wait there, too.
     pub(crate) fn unopened(&self) -> Self {
         let (sealed, sealed_bytes, in_vain) = (self.sealed.clone(), self.sealed_bytes, self.in_vain);
         Self { sealed, sealed_bytes, in_vain, ..Self::new(self.subscriber.stream()) }
@@ -150,7 +150,7 @@ impl Playout {
         self.beginning.payloads()
     }
 
-    /// Whether packets have come for a while of which none is of use: their key was lost or is wrong, or
+    /// True if packets have come for a while of which none is of use: their key was lost or is wrong, or
     /// others came before them that were not their publisher's. Then it is asked for anew.
     pub(crate) fn is_undecodable(&mut self, now: Time) -> bool {
         self.in_vain.take_if(|since| now.since(*since) >= VAIN_PATIENCE).is_some()
@@ -193,8 +193,7 @@ mod tests {
         assert_eq!(watched.poll(now), None);
     }
 
-    /// What lies between old footage and what is live is neither waited for nor lost, and what is
-    /// live comes once.
+    /// The gap between old footage and live packets is neither waited for nor lost, and live packets come once.
     #[test]
     fn confirmed_key_skips_old_packets() {
         let (now, stream) = (Time::ZERO, StreamId(9));
@@ -288,7 +287,7 @@ mod tests {
         assert!(!watched.is_undecodable(at(9)), "what comes twice or from a cache is nothing new");
         assert_eq!(open_and_poll(&mut watched, at(10), &seal(&mut wrong, Hop::default())), 0);
         assert!(watched.is_undecodable(at(13)));
-        // Who knows the key jumps ahead.
+        // A packet of somebody with the key jumps ahead.
         let mut ahead = publisher(5, 1);
         let far = (0..5000).map(|_| seal(&mut ahead, Hop::default())).last().unwrap();
         assert_eq!(open_and_poll(&mut watched, at(20), &far), 0);

@@ -7,13 +7,20 @@ use std::collections::BTreeMap;
 
 use roost_wire::{NodeId, StreamId};
 
-use super::StreamSource;
 use super::playout::Playout;
+
+/// A stream as a provider names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamSource {
+    pub stream: StreamId,
+    /// The node that publishes it, or says so.
+    pub provider: NodeId,
+}
 
 /// A stream by the word of a provider; of none while nobody has said whose it is.
 pub(crate) type PlayoutId = (StreamId, Option<NodeId>);
 
-/// All of them.
+/// The playouts of all streams, by stream and provider.
 #[derive(Default)]
 pub(crate) struct Playouts(BTreeMap<StreamId, BTreeMap<Option<NodeId>, Playout>>);
 
@@ -35,7 +42,7 @@ impl Playouts {
         self.0.get_mut(&source.stream)?.get_mut(&Some(source.provider))
     }
 
-    /// A stream by everybody's word.
+    /// The playouts of a stream, by the word of any provider or of none.
     pub(crate) fn playouts_of(&mut self, stream: StreamId) -> impl Iterator<Item = &mut Playout> {
         self.0.get_mut(&stream).into_iter().flat_map(BTreeMap::values_mut)
     }

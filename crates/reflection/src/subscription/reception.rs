@@ -53,7 +53,7 @@ impl Reception {
         u64::try_from(missed).unwrap_or(u64::MAX)
     }
 
-    /// The same of a stream that goes on in another way from now on.
+    /// The counts of a stream that goes on in another way from now on.
     fn broken_off(self, now: Time) -> Self {
         Self { lost: self.lost.saturating_add(self.missed_since(now)), ..self }
     }
@@ -105,9 +105,9 @@ impl Reception {
 /// The counts of one request, of its reflected stream and of an earlier one, for the summary at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestReception {
-    /// Those of its reflected stream, while it has or awaits one.
+    /// The counts of its reflected stream, while it has or awaits one.
     reflected: Option<Reception>,
-    /// Those of an earlier reflected stream, which goes on as one of the request's own.
+    /// The counts of an earlier reflected stream, which goes on as one of the request's own.
     before: Option<Reception>,
 }
 
@@ -126,7 +126,6 @@ impl RequestReception {
         is_current
     }
 
-    /// The counts of the reflected stream.
     pub fn reflected(&self) -> Option<&Reception> {
         self.reflected.as_ref()
     }

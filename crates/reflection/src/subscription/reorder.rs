@@ -27,10 +27,9 @@ pub struct ReorderBuffer {
     epoch: Option<Epoch>,
     /// The counter of the next one; none before the first.
     next: Option<u64>,
-    /// The greatest that has come.
     greatest: Option<u64>,
     beginning: StreamStart,
-    /// Whether what has come is what a joiner is shown first, which has gaps.
+    /// True if what has come is what a joiner is shown first, which has gaps.
     is_joining: bool,
     waiting: BTreeMap<u64, Waiting>,
     skipped: u64,
@@ -42,7 +41,7 @@ struct Waiting {
     since: Time,
     /// Nothing is missing between it and the one before: the stream begins with it, or begins anew.
     begins: bool,
-    /// Whether it is of what a joiner is shown first.
+    /// True if it is of what a joiner is shown first.
     joins: bool,
     flags: Flags,
     payload: Bytes,
@@ -106,20 +105,19 @@ impl ReorderBuffer {
         Some((flags, payload))
     }
 
-    /// What comes from now on has nothing to do with what came before: that is not waited for, and
-    /// what waits is dropped.
+    /// Forgets the counters so far, which have nothing to do with those that follow: packets that wait are
+    /// dropped.
     pub fn restart(&mut self) {
         (self.epoch, self.next, self.greatest) = (None, None, None);
         (self.beginning, self.is_joining) = (StreamStart::default(), true);
         self.waiting.clear();
     }
 
-    /// When something waits no longer.
+    /// The time at which a packet waits no longer.
     pub fn poll_deadline(&self) -> Option<Time> {
         self.waiting.first_key_value().map(|(_, first)| first.since + self.patience)
     }
 
-    /// Packets that were given up.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }

@@ -14,11 +14,9 @@ const EPOCHS: usize = 3;
 /// A packet's payload, and what came with it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OpenedPacket<'a> {
-    /// As it was published.
     pub header: Header,
-    /// Whether it came from a cache.
+    /// True if it came from a cache.
     pub catch_up: bool,
-    /// As it was published.
     pub payload: &'a [u8],
 }
 
@@ -26,36 +24,32 @@ pub struct OpenedPacket<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// It is no packet.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// It is of another stream.
     #[error("a packet of another stream")]
     OtherStream,
-    /// Its key is not here yet.
+    /// No key of its epoch has come yet.
     #[error("a packet of an epoch without a key")]
     UnknownEpoch,
-    /// It was taken before: a network's copy, a second way, or somebody who replays it.
+    /// The packet has come before: a network's copy, a second way, or somebody who replays it.
     #[error("a packet that was taken already")]
     Duplicate,
-    /// It is so late that nobody can tell whether it was taken, or of an epoch whose key is kept no more.
+    /// The packet is too late to tell if it has come, or of an epoch whose key is kept no more.
     #[error("a packet far behind")]
     Behind,
-    /// It was not sealed with the stream's key, or was changed on its way.
+    /// The packet was not sealed with the stream's key, or was changed on its way.
     #[error("a packet that does not open")]
     Forged,
 }
 
-/// What has become of datagrams.
+/// Counts of datagrams by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenCounts {
-    /// Opened.
     pub opened: u64,
-    /// No packets of the stream.
+    /// Datagrams that are no packets of the stream.
     pub foreign: u64,
-    /// Of an epoch without a key.
+    /// Packets of an epoch without a key.
     pub unknown_epoch: u64,
-    /// Taken before.
     pub duplicate: u64,
     /// Behind the window of 1024 packets, or the epochs that are kept.
     pub behind: u64,
@@ -73,10 +67,9 @@ struct Opener {
     window: ReplayWindow<OPENED>,
 }
 
-/// Opens the packets of one stream.
 pub struct Subscriber {
     stream: StreamId,
-    /// By epoch.
+    /// At most [`EPOCHS`], in the order of their epochs.
     openers: Vec<Opener>,
     counts: OpenCounts,
 }
@@ -87,12 +80,11 @@ impl Subscriber {
         Self { stream, openers: Vec::with_capacity(EPOCHS + 1), counts: OpenCounts::default() }
     }
 
-    /// The stream.
     pub fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// What has become of all datagrams so far.
+    /// The counts of all datagrams so far.
     pub fn counts(&self) -> OpenCounts {
         self.counts
     }
@@ -112,7 +104,7 @@ impl Subscriber {
         is_forgotten
     }
 
-    /// Whether the publisher has told an epoch's secret.
+    /// True if the publisher has told an epoch's secret.
     pub fn is_confirmed(&self) -> bool {
         self.openers.iter().any(|opener| opener.unconfirmed.is_none())
     }

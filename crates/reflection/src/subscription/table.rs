@@ -46,7 +46,7 @@ impl Subscriptions {
     /// A request waits for the stream that is offered under this tag.
     pub(crate) fn expect(&mut self, now: Time, relay: &mut Relay, ticket: Ticket, tag: StreamTag) {
         if let Err(reason) = relay.expect_offer(now, tag) {
-            // One that has its stream keeps the way that it has.
+            // A request that has its stream keeps the way that it has.
             if self.by_ticket.get(&ticket).is_none_or(|subscription| subscription.source.is_none()) {
                 let error = SubscriptionError::Refused(reason);
                 self.outputs.push_back(NodeOutput::SubscriptionFailed { ticket, error });
@@ -56,10 +56,9 @@ impl Subscriptions {
         self.by_ticket.entry(ticket).or_insert_with(|| Subscription::new(now)).push_tag(tag);
     }
 
-    /// A stream comes under this tag.
     pub(crate) fn on_began(&mut self, now: Time, relay: &mut Relay, tag: StreamTag, stream: StreamId) {
         let Some((ticket, subscription)) = self.by_ticket.iter_mut().find(|(_, one)| one.tags.contains(&tag)) else {
-            // Its request is over.
+            // The request is over.
             return self.forget_unwanted(now, relay, stream);
         };
         let oldest = subscription.begin_stream(stream);
@@ -80,7 +79,7 @@ impl Subscriptions {
         (ticket, tag): (Ticket, StreamTag),
         named: &NamedStream,
     ) {
-        // One that is not expected is over.
+        // A request that is not expected is over.
         let Some(subscription) = self.by_ticket.get_mut(&ticket) else { return };
         let source = named.source;
         subscription.accept(now, relay, tag);
@@ -118,7 +117,7 @@ impl Subscriptions {
         }
         let is_new = subscription.reception.packets == 0;
         subscription.change_playout(now, playout.loss());
-        // One that goes on after a break has had its beginning.
+        // A request that goes on after a break has had its beginning.
         for payload in playout.beginning().iter().filter(|_| is_new) {
             let output = hand_payload(now, ticket, subscription, payload.clone());
             self.outputs.push_back(output);
@@ -142,7 +141,6 @@ impl Subscriptions {
         hand_over(now, playout, &mut self.by_ticket, &mut self.outputs);
     }
 
-    /// A packet has come.
     pub(crate) fn handle_packet(&mut self, now: Time, stream: StreamId, packet: &[u8]) {
         // The relay tells only afterwards that a stream has begun.
         if self.playouts.playouts_of(stream).next().is_none() {
@@ -189,7 +187,6 @@ impl Subscriptions {
         all.into_iter().collect()
     }
 
-    /// A request is over.
     pub(crate) fn release(&mut self, now: Time, relay: &mut Relay, ticket: Ticket) {
         let Some(Subscription { source, begun, .. }) = self.by_ticket.remove(&ticket) else { return };
         self.part(ticket, source);
@@ -213,7 +210,7 @@ impl Subscriptions {
         sequences.chain(check).chain(self.by_ticket.values().filter_map(Subscription::gives_up_at)).min()
     }
 
-    /// That time has come, or another one.
+    /// Hands over packets that wait no longer, looks at streams, and gives up requests, as far as they are due.
     pub(crate) fn handle_timeout(&mut self, now: Time, relay: &Relay) {
         if now >= self.next_check {
             self.next_check = now + CHECK_PAUSE;
@@ -234,7 +231,7 @@ impl Subscriptions {
                 continue;
             }
             subscription.record_first_packet();
-            // It may have a stream that came for another one already.
+            // The request may have a stream that came for another one already.
             if subscription.reception.packets == 0 {
                 let command = NodeCommand::EndSubscription { ticket: *ticket };
                 self.outputs.push_back(NodeOutput::Command(command));
@@ -246,7 +243,7 @@ impl Subscriptions {
     fn ask_anew(&mut self, now: Time) {
         for playout in self.playouts.all_mut().filter_map(|playout| playout.is_undecodable(now).then_some(playout)) {
             for ticket in playout.tickets.iter().copied() {
-                // The others await their provider's word.
+                // Requests without confirmation await their provider's word.
                 let Some(subscription) = self.by_ticket.get_mut(&ticket).filter(|one| one.is_confirmed) else {
                     continue;
                 };

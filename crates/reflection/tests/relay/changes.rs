@@ -44,7 +44,7 @@ fn changes(seed: u64, before: &[u8], after: &[u8]) {
     world.assert_whole(S);
     assert!(world.events_of(S).contains(&RelayEvent::Began { tag, stream: STREAM }), "{:?}", world.events_of(S));
     assert!(!world.events_of(S).contains(&RelayEvent::Lost { stream: STREAM }));
-    // One way only in the end.
+    // In the end there is one way only.
     assert_eq!(world.status(S).unwrap().upstreams.len(), 1);
     world.passes(6 * SECOND);
     world.forget_traffic();
@@ -184,7 +184,7 @@ fn a_quiet_stream_is_alive() {
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
     world.passes(2 * SECOND);
-    // It has nothing to say for a while.
+    // The publisher has nothing to send for a while.
     world.publishes.clear();
     world.passes(20 * SECOND);
     assert_eq!(world.events_of(S).len(), 1, "{:?}", world.events_of(S));
@@ -229,7 +229,7 @@ fn mutual_upstreams_are_dissolved() {
 fn longest_wait(world: &RelayWorld) -> Duration {
     let mut got: Vec<_> = world.got[&S].iter().map(|got| (got.counter, got.at)).collect();
     got.sort_unstable();
-    // It is handed over once all before it are there.
+    // A packet is handed over once all before it are there.
     let mut turns: Vec<_> = got.iter().map(|(_, at)| *at).collect();
     (1..turns.len()).for_each(|turn| turns[turn] = turns[turn].max(turns[turn - 1]));
     turns.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap()

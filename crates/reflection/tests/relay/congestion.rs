@@ -40,7 +40,7 @@ fn measured(world: &mut RelayWorld, watchers: u8, time: Duration) -> (Vec<f64>, 
     world.passes(time);
     let (last, uplink) = (world.published(), world.network.uplinks[&HP]);
     let offered = uplink.offered as f64 * 8.0 / uplink.bits_per_second as f64 / time.as_secs_f64();
-    // What is on its way or asked for may still come.
+    // Packets on their way or asked for may still come.
     world.passes(SECOND);
     let missed = |watcher: u8| {
         let came = world.once_each(S + watcher).into_iter().filter(|counter| (first..last).contains(counter)).count();
@@ -76,7 +76,7 @@ fn loss_ends_when_room_returns() {
     assert!(missed.iter().all(|missed| *missed == 0.0), "{missed:?}, offered {offered}");
 }
 
-/// What comes at once is too much for the queue for a moment, and makes room again.
+/// The burst is too much for the queue for a moment, and makes room again.
 #[test]
 fn mass_join_recovers_without_loss() {
     let mut world = watched(1, 22, Duration::from_millis(160));

@@ -1,4 +1,4 @@
-//! One who means harm: gets nothing, sends nobody anything, and fills no memory.
+//! Hosts that mean harm get nothing, send nobody anything, and fill no memory.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn who_was_told_nothing_gets_nothing() {
     assert!(world.status(HP).unwrap().downstreams.len() == 1);
     assert_eq!(world.hosts[&HP].streams(world.now).count(), 1);
     world.assert_whole(S);
-    // What is said back is no more than what was said.
+    // The answer is no longer than the question.
     let back = world.said.get(&(HP, EVIL)).map_or(0, Vec::len);
     assert!(back <= 3000, "{back}");
     assert!(world.said.get(&(HP, EVIL)).into_iter().flatten().all(|said| *said == ControlPacket::Bye));
@@ -90,7 +90,7 @@ fn subscriber_cannot_offer_others_stream() {
     world.assert_whole(S);
 }
 
-/// What nobody can open, in the place of this packet.
+/// A packet that nobody can open, in the place of this packet.
 fn forged(counter: u64) -> Vec<u8> {
     let header = Header { flags: Flags::default(), frame: 0, stream: STREAM, epoch: Epoch(9), counter };
     [&header.encode(Hop::default())[..], &[0; 40]].concat()
@@ -169,7 +169,7 @@ fn validated_victim_stops_unwanted_stream() {
     world.relay(HP).grant(now, grant).unwrap();
     world.relay(P).offer(now, STREAM, at(HP), grant.tag).unwrap();
     world.passes(5 * SECOND);
-    // What leaves within a round trip.
+    // The packets that leave within a round trip.
     assert!(world.carried(HP, VICTIM) <= 50, "{}", world.carried(HP, VICTIM));
     assert_eq!(world.status(HP).unwrap().downstreams.len(), 1);
     // And it is trusted no more.
@@ -223,7 +223,7 @@ fn replayed_control_packets_gain_nothing() {
     world.assert_whole(S);
 }
 
-/// One who publishes, or several, and one who watches ask for as many streams as they can.
+/// Publishers and one subscriber ask for as many streams as they can.
 fn fill(world: &mut RelayWorld, publishers: u8) {
     for number in 0..600_u32 {
         let publisher = 100 + (number % u32::from(publishers)) as u8;

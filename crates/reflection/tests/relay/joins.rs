@@ -1,5 +1,6 @@
-//! Who comes and who goes: one copy for each hop, and none where nobody watches.
+//! Subscribers that come and go: one copy for each hop, and none where nobody watches.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use roost_reflection::control::ControlPacket;
@@ -92,7 +93,7 @@ fn named_stream_is_offered_at_once() {
     world.assert_whole(S + 2);
 }
 
-/// One crossing from the hub, where it takes three to show that one wants it.
+/// The hub crosses once, where a host that is not known needs three crossings to show that it wants the stream.
 #[test]
 fn proven_host_gets_immediate_data() {
     for (begin, crossings) in
@@ -329,6 +330,25 @@ fn later_stream_replaces_first() {
     assert!(world.status(S).is_none() && world.status(P).unwrap().downstreams.is_empty());
 }
 
+/// Any subscriber begins to watch over any hub, stops, or dies.
+fn come_or_go(world: &mut RelayWorld, watching: &mut BTreeSet<u8>, hubs: [u8; 3]) {
+    let subscriber = S + world.below(8) as u8;
+    let hub = hubs[world.below(3) as usize];
+    match world.below(5) {
+        0 if watching.remove(&subscriber) => {
+            let now = world.now;
+            world.relay(subscriber).release_stream(now, STREAM);
+        }
+        1 if watching.remove(&subscriber) => world.dies(subscriber),
+        _ if watching.insert(subscriber) => {
+            let way = [P, HP, hub, subscriber];
+            let straight = [P, HP, subscriber];
+            world.subscribe(if hub == HP { &straight } else { &way });
+        }
+        _ => {}
+    }
+}
+
 /// Whoever comes, goes and dies, on connections that do their worst: in the end, who watches has it, and nothing else flows.
 #[test]
 fn joins_leaves_and_deaths_converge() {
@@ -337,24 +357,10 @@ fn joins_leaves_and_deaths_converge() {
         let bad = Connection { delay: 5 * SECOND / 1000, jitter: SECOND / 100, loss: 20, repeats: 20 };
         world.all_connections(bad);
         world.publish(P);
-        let mut watching = std::collections::BTreeSet::new();
+        let mut watching = BTreeSet::new();
         let hubs = [HP, HS, 4];
         for _ in 0..40 {
-            let subscriber = S + world.below(8) as u8;
-            let hub = hubs[world.below(3) as usize];
-            match world.below(5) {
-                0 if watching.remove(&subscriber) => {
-                    let now = world.now;
-                    world.relay(subscriber).release_stream(now, STREAM);
-                }
-                1 if watching.remove(&subscriber) => world.dies(subscriber),
-                _ if watching.insert(subscriber) => {
-                    let way = [P, HP, hub, subscriber];
-                    let straight = [P, HP, subscriber];
-                    world.subscribe(if hub == HP { &straight } else { &way });
-                }
-                _ => {}
-            }
+            come_or_go(&mut world, &mut watching, hubs);
             let wait = world.below(2000);
             world.passes(Duration::from_millis(wait));
         }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use roost_wire::Time;
 use roost_wire::random::SplitMix64;
 
-/// A host by its number.
 pub(crate) fn at(host: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, host], 7700))
 }
@@ -20,13 +19,13 @@ pub(crate) fn host_at(address: SocketAddr) -> u8 {
     }
 }
 
-/// What the network does to a datagram.
+/// The network's effect on a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {
     pub(crate) delay: Duration,
     /// Up to so much more, so that datagrams overtake each other.
     pub(crate) jitter: Duration,
-    /// Of a thousand.
+    /// Datagrams of a thousand that are lost.
     pub(crate) loss: u64,
     pub(crate) repeats: u64,
 }
@@ -37,13 +36,13 @@ impl Default for Connection {
     }
 }
 
-/// What a host sends leaves one after the other.
+/// An uplink: datagrams leave one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Uplink {
     pub(crate) bits_per_second: u64,
-    /// What waits for longer is lost.
+    /// A datagram that would wait for longer is lost.
     pub(crate) queue: Duration,
-    /// Until when it is busy.
+    /// The time until which it is busy.
     free: Time,
     /// All bytes that were to leave, and those of them that were lost.
     pub(crate) offered: u64,
@@ -51,7 +50,7 @@ pub(crate) struct Uplink {
 }
 
 impl Uplink {
-    /// When a datagram that is to leave now has left, unless it is lost.
+    /// The time at which a datagram has left, unless it is lost.
     fn takes(&mut self, now: Time, bytes: u64) -> Option<Time> {
         self.offered += bytes;
         let begins = self.free.max(now);
@@ -64,7 +63,6 @@ impl Uplink {
     }
 }
 
-/// A datagram on its way.
 pub(crate) struct Flight {
     at: Time,
     number: u64,
@@ -90,7 +88,6 @@ impl Ord for Flight {
     }
 }
 
-/// The connections of all hosts.
 pub(crate) struct VirtualNetwork {
     random: SplitMix64,
     pub(crate) connection: Connection,
@@ -140,7 +137,6 @@ impl VirtualNetwork {
         }
     }
 
-    /// The time of the next arrival.
     pub(crate) fn next(&self) -> Option<Time> {
         self.flights.peek().map(|Reverse(flight)| flight.at)
     }

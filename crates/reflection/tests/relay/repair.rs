@@ -31,7 +31,8 @@ fn loss_per_hop_repaired_in_time() {
             world.passes(20 * SECOND);
             let (missing, span) = missing(&world, S);
             (missed, all) = (missed + missing, all + span);
-            // What was lost came soon after what followed it: three tries at each of three hops at worst.
+            // A lost packet comes soon after the one that followed it: three tries at each of three hops at
+            // worst.
             let mut newest = (0, world.now);
             for got in &world.got[&S] {
                 if got.counter > newest.0 {
@@ -69,7 +70,7 @@ fn late_stream_start_misses_little() {
     assert!(missed * 50_000 <= all, "{missed} of {all}");
 }
 
-/// Who joins gets the group of pictures that has begun: what is lost of it is repaired, though it is old.
+/// A joiner gets the group of pictures that has begun: lost packets of it are repaired, though they are old.
 #[test]
 fn joiner_burst_is_repaired() {
     for_seeds(20, |seed| {
@@ -133,7 +134,7 @@ fn parity_recovers_loss_on_long_paths() {
         let lost = reported.lost as f64 / (reported.received + reported.missed) as f64;
         assert!((0.015..0.025).contains(&lost), "{reported:?}");
         assert_eq!(status.arrivals.duplicate, 0);
-        // It costs what it must, where it must.
+        // Parity costs what it must, where it must.
         let parity = |from, to| {
             let said = world.said.get(&(from, to)).into_iter().flatten();
             said.filter(|said| matches!(said, ControlPacket::Parity(_))).count() as u64

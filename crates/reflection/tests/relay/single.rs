@@ -1,4 +1,4 @@
-//! One relay by itself, and as many as there may be who want something of it.
+//! A relay by itself, and as many remotes as there may be that want something of it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -70,7 +70,7 @@ fn due_timers_run_in_batches() {
     assert_eq!((parts.iter().sum::<usize>(), parts.iter().max()), (1500, Some(&256)));
 }
 
-/// What is sent to each, in order: packets, and words.
+/// The datagrams to each address, in order: `None` is a packet.
 fn drain(relay: &mut Relay, now: Time) -> BTreeMap<SocketAddr, Vec<Option<ControlPacket>>> {
     let mut sent: BTreeMap<SocketAddr, Vec<Option<ControlPacket>>> = BTreeMap::new();
     relay.end_batch(now);
@@ -115,6 +115,16 @@ fn parity_follows_its_packets() {
     }
 }
 
+/// The host at `address(1)` answers an offer, and wants nothing more.
+fn show_address(relay: &mut Relay, now: Time, stream: StreamId) {
+    relay.offer(now, stream, address(1), StreamTag(1)).unwrap();
+    let first = offers(relay, now);
+    answer(relay, now, &first);
+    let (_, stream, word, _) = first[0];
+    relay.handle_datagram(now, address(1), &ControlPacket::Bye.encode(stream, word), |_, _| {});
+    drain(relay, now);
+}
+
 #[test]
 fn unanswered_host_gets_128_kib_once() {
     let (mut relay, mut now) = (Relay::new(RelayConfig::default(), [1; 32]), START);
@@ -124,20 +134,13 @@ fn unanswered_host_gets_128_kib_once() {
         push(&mut relay, now, &mut publisher(*stream), *stream, 300, Flags::KEY_FRAME);
         relay.end_batch(now);
     }
-    // It has answered once, so that it is known to be there.
-    relay.offer(now, streams[0], address(1), StreamTag(1)).unwrap();
-    let first = offers(&mut relay, now);
-    answer(&mut relay, now, &first);
-    let (_, stream, word, _) = first[0];
-    relay.handle_datagram(now, address(1), &ControlPacket::Bye.encode(stream, word), |_, _| {});
-    drain(&mut relay, now);
+    show_address(&mut relay, now, streams[0]);
     now = now + SECOND;
     for stream in &streams {
         relay.offer(now, *stream, address(1), StreamTag(2)).unwrap();
     }
-    let (mut sent, mut offered) = (0, Vec::new());
-    // Not so long that offers are repeated.
-    let until = now + SECOND / 10;
+    // Offers are repeated later.
+    let (mut sent, mut offered, until) = (0, Vec::new(), now + SECOND / 10);
     while now < until {
         relay.end_batch(now);
         while let Some(transmit) = relay.poll_transmit(now) {
@@ -152,7 +155,7 @@ fn unanswered_host_gets_128_kib_once() {
         relay.handle_timeout(now);
     }
     assert!((60_000..=128 << 10).contains(&sent), "{sent}");
-    // Who answers gets the rest.
+    // A host that answers gets the rest.
     answer(&mut relay, now, &offered);
     let until = now + SECOND;
     while now < until {

@@ -19,7 +19,6 @@ use roost_wire::{ReflectionGrant, Service, StreamTag, Time};
 use crate::network::{VirtualNetwork, at, host_at};
 use crate::world::{FRAME, GROUP, PACKETS, STREAM, owner};
 
-/// The host that publishes.
 pub(crate) const P: u8 = 1;
 const SESSION: SessionId = SessionId(1);
 /// The time that messages of the control plane take.
@@ -68,7 +67,7 @@ struct KnownSubscription {
     is_member: bool,
 }
 
-/// One request's stream, as its application has it.
+/// The stream of a request, as its application has it.
 #[derive(Default)]
 pub(crate) struct Played {
     /// The numbers of its payloads, and when each came.
@@ -192,7 +191,7 @@ impl StreamWorld {
         self.confirm(ticket, tag, key);
     }
 
-    /// The same, with the word of a hub before that of the provider, which comes so much later.
+    /// Subscribes with the word of a hub before that of the provider, which comes so much later.
     pub(crate) fn subscribe_foretold(&mut self, ticket: Ticket, way: &[u8], key: AnnouncedKey, later: Duration) {
         let host = *way.last().unwrap();
         let known = KnownSubscription { host, ways: VecDeque::from([way.to_vec()]), is_member: true };
@@ -256,7 +255,6 @@ impl StreamWorld {
         self.send_message(P, ControlMessage::Node(NodeInput::MemberLeft { session: SESSION }));
     }
 
-    /// Runs for so long.
     pub(crate) fn passes(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
@@ -307,7 +305,6 @@ impl StreamWorld {
         self.next_frame = self.next_frame.map(|next| next + FRAME);
     }
 
-    /// The number of the next payload.
     pub(crate) fn published(&self) -> u64 {
         self.published
     }

@@ -19,7 +19,6 @@ const OTHER: u8 = 4;
 const S: u8 = 10;
 const FIRST: Ticket = Ticket(1);
 const SECOND_TICKET: Ticket = Ticket(2);
-/// Packets of a second.
 const RATE: u64 = 25 * PACKETS;
 
 /// Packets are lost on every connection, and overtake each other.

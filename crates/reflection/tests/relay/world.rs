@@ -16,7 +16,6 @@ use crate::network::{Connection, Flight, VirtualNetwork, at, host_at};
 
 pub(crate) const STREAM: StreamId = StreamId(77);
 
-/// Whose that is.
 pub(crate) fn owner() -> NodeId {
     let owner = NodeId::from_bytes([0; 16]);
     assert!(STREAM.is_of(owner));
@@ -29,11 +28,11 @@ pub(crate) const FRAME: Duration = Duration::from_millis(40);
 pub(crate) const GROUP: u64 = 10;
 pub(crate) const PACKETS: u64 = 4;
 
-/// One that a subscriber's program has got.
+/// A packet that a subscriber's program has got.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Got {
     pub(crate) at: Time,
-    /// From 0.
+    /// The packet's number, from 0.
     pub(crate) counter: u64,
     pub(crate) catch_up: bool,
     pub(crate) flags: Flags,
@@ -56,7 +55,7 @@ pub(crate) struct RelayWorld {
     pub(crate) got: BTreeMap<u8, Vec<Got>>,
     /// Packets on each connection.
     pub(crate) carried: BTreeMap<(u8, u8), u64>,
-    /// Words on each connection.
+    /// Control packets on each connection.
     pub(crate) said: BTreeMap<(u8, u8), Vec<ControlPacket>>,
     tag: u64,
 }
@@ -132,8 +131,8 @@ impl RelayWorld {
         StreamTag(self.tag)
     }
 
-    /// What a request along these hosts brings about: the first publishes, the last watches.
-    /// Returns the tag by which that one knows the stream.
+    /// Does what a request along these hosts does: the first publishes, the last watches. Returns the tag by
+    /// which the last one knows the stream.
     pub(crate) fn subscribe(&mut self, way: &[u8]) -> StreamTag {
         let now = self.now;
         let (subscriber, hubs) = way.split_last().unwrap();
@@ -144,7 +143,7 @@ impl RelayWorld {
         for hub in hubs.iter().rev() {
             let tag = self.new_tag();
             let grant = self.grant_of(tag, to, their_tag, kind);
-            // What there is no room for is refused, as by the control plane.
+            // Grants without room are refused, as by the control plane.
             let _ = self.relay(*hub).grant(now, grant);
             (to, their_tag, kind) = (*hub, tag, DownstreamKind::Reflector);
         }
@@ -172,7 +171,6 @@ impl RelayWorld {
         }
     }
 
-    /// Runs for so long.
     pub(crate) fn passes(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
@@ -304,7 +302,7 @@ impl RelayWorld {
         counters
     }
 
-    /// How many packets an application gets that puts them in order, and waits 300 ms for what is missing.
+    /// The number of packets for an application that puts them in order, and waits 300 ms for missing ones.
     pub(crate) fn in_order(&self, host: u8) -> u64 {
         let mut sequence = ReorderBuffer::new(Duration::from_millis(300));
         let mut handed = 0;
@@ -339,7 +337,6 @@ impl RelayWorld {
     }
 }
 
-/// Over some seeds.
 #[expect(clippy::disallowed_methods, reason = "a test takes more seeds on demand")]
 pub(crate) fn for_seeds(seeds: u64, run: impl Fn(u64)) {
     let seeds = std::env::var("ROOST_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(seeds);

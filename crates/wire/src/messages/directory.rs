@@ -1,33 +1,32 @@
-//! What is said of who offers what where: lookups, watches, searches.
+//! Messages of the directory: lookups, watches and their answers.
 
 use minicbor::{Decode, Encode};
 
-use super::hierarchy::RouteDirection;
-use super::limits::{check_addresses, check_area, check_bound, check_cell};
-use super::open::{self, open};
-use super::{MAX_CANDIDATES, WireError};
-use crate::address::Address;
+use super::MAX_CANDIDATES;
+use super::route::RouteDirection;
+use crate::address::{self, Address};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
-use crate::node_selector::NodeSelector;
-use crate::node_selector::is_node_name;
+use crate::node_selector::{NodeSelector, is_node_name};
+use crate::open::open;
 use crate::record::{Capacity, Version};
+use crate::refusal::{Refusal, check_bound};
 use crate::service::{Service, ServiceSet};
 
-/// Lookups and watches.
+/// Lookups and watches, from nodes to hubs and between hubs.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(flat)]
 pub enum DirectoryMessage {
-    /// The answer to a lookup.
+    /// The answer of a hub to a lookup.
     #[n(10)]
     LookupResult(#[n(0)] LookupResult),
     /// Wants to hear of changes in an area.
     #[n(16)]
     Watch(#[n(0)] Watch),
-    /// What has changed there.
+    /// The changes of a watched area since the report before.
     #[n(17)]
     WatchChange(#[n(0)] WatchChange),
-    /// No longer wants to hear.
+    /// Ends a watch before it expires.
     #[n(18)]
     Unwatch(#[n(0)] RequestId),
     /// A hub asks other hubs what they know. Answered by `Found`.
@@ -36,48 +35,46 @@ pub enum DirectoryMessage {
 }
 
 impl DirectoryMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::LookupResult(found) => {
                 check_bound(found.candidates.len() <= MAX_CANDIDATES, "too many candidates")?;
                 found.candidates.iter().try_for_each(Candidate::check_limits)
             }
-            Self::Watch(watch) => check_area(watch.area),
+            Self::Watch(watch) => check_bound(watch.area.is_valid(), "an area off the grid"),
             Self::WatchChange(change) => change.updated.iter().try_for_each(Candidate::check_limits),
-            Self::HubLookup(lookup) => check_area(lookup.area),
+            Self::HubLookup(lookup) => check_bound(lookup.area.is_valid(), "an area off the grid"),
             Self::Unwatch(_) => Ok(()),
         }
     }
 }
 
 impl Candidate {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
-        check_cell(self.cell)?;
-        check_addresses(&self.addresses)?;
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         check_bound(self.name.as_deref().is_none_or(is_node_name), "a name that no certificate has")
     }
 }
 
-/// See [`Message::Found`](super::DirectoryMessage::LookupResult).
+/// The content of [`DirectoryMessage::LookupResult`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct LookupResult {
-    /// The request.
+    /// The number of the request or the lookup.
     #[n(0)]
     pub id: RequestId,
-    /// Who offers it, the best first; at most [`MAX_CANDIDATES`](super::MAX_CANDIDATES).
+    /// The providers, the best first; at most [`MAX_CANDIDATES`].
     #[n(1)]
     pub candidates: Vec<Candidate>,
-    /// How far the answer reaches.
+    /// The part of the directory behind the answer.
     #[n(2)]
     pub coverage: Coverage,
 }
 
-/// How far the answer to a lookup reaches.
+/// The part of the directory behind an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode)]
 #[cbor(index_only)]
 pub enum Coverage {
-    /// Everything that is known.
+    /// The whole area, at every hub that may know a provider.
     #[n(0)]
     Complete,
     /// A hub that started less than a lease ago may not have heard of everyone.
@@ -89,8 +86,8 @@ pub enum Coverage {
     /// The way to the hubs above is cut: only what is below the cut is known.
     #[n(3)]
     UnreachableAbove,
-    /// Who was found first in the cell that was asked for. Others there may be
-    /// known to hubs that were not waited for.
+    /// The providers that were found first in the cell of the request. Hubs that were not waited for may know
+    /// others there.
     #[n(4)]
     FirstMatch,
 }
@@ -98,7 +95,7 @@ pub enum Coverage {
 open!(Coverage, [Complete, HubStarting, Partial, UnreachableAbove, FirstMatch], else Partial);
 
 impl Coverage {
-    /// What two answers together reach.
+    /// The coverage of two answers together: the smaller one.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         let weight = |coverage| match coverage {
@@ -112,27 +109,28 @@ impl Coverage {
     }
 }
 
-/// One provider, as a lookup shows it.
+/// A provider, as a lookup shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Candidate {
-    /// Who.
+    /// The id of the provider.
     #[n(0)]
     pub node: NodeId,
-    /// The version of its record.
+    /// The version of its record, by which two answers are compared.
     #[n(1)]
     pub version: Version,
-    /// Where.
+    /// The cell of the provider, from its record.
     #[n(2)]
     pub cell: Cell,
-    /// What else it offers.
+    /// All services of the provider, not only that of the lookup.
     #[n(3)]
     pub services: ServiceSet,
-    /// What it has left.
+    /// The capacity that the provider has left.
     #[n(4)]
     pub capacity: Capacity,
-    /// Where to dial it.
-    #[cbor(n(5), with = "open::addresses", has_nil)]
+    /// Addresses to dial, the preferred transport first; at most
+    /// [`MAX_ADDRESSES`](crate::record::MAX_ADDRESSES).
+    #[cbor(n(5), with = "address::list", has_nil)]
     pub addresses: Vec<Address>,
     /// The name in its certificate, at most [`MAX_NAME_BYTES`](super::MAX_NAME_BYTES): where names
     /// were asked for, and a hub knows it.
@@ -140,17 +138,17 @@ pub struct Candidate {
     pub name: Option<String>,
 }
 
-/// See [`DirectoryMessage::Watch`](super::DirectoryMessage::Watch).
+/// The content of [`DirectoryMessage::Watch`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Watch {
     /// The watcher's number for it; the same number again renews it.
     #[n(0)]
     pub id: RequestId,
-    /// What.
+    /// The services to watch; an offer of any of them counts.
     #[n(1)]
     pub services: ServiceSet,
-    /// Where.
+    /// The area of the providers; one that leaves it is removed.
     #[n(2)]
     pub area: Area,
     /// The greatest change that the watcher has seen; 0 asks for all there is.
@@ -164,50 +162,50 @@ pub struct Watch {
     pub names: Option<bool>,
 }
 
-/// See [`DirectoryMessage::WatchChange`](super::DirectoryMessage::WatchChange).
+/// The content of [`DirectoryMessage::WatchChange`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct WatchChange {
-    /// The watch.
+    /// The watcher's number for the watch.
     #[n(0)]
     pub id: RequestId,
     /// Counts the changes of this watch, from 1.
     #[n(1)]
     pub sequence: u64,
-    /// Came, moved or changed.
+    /// Providers that came, moved or changed.
     #[n(2)]
     pub updated: Vec<Candidate>,
-    /// Gone from the area.
+    /// Providers that are no longer in the area.
     #[n(3)]
     pub removed: Vec<NodeId>,
-    /// How far the watch reaches from now on, if that is not the whole area.
+    /// The new coverage of the watch, if a part of the area is missing.
     #[n(4)]
     pub coverage: Option<Coverage>,
 }
 
-/// See [`DirectoryMessage::HubLookup`](super::DirectoryMessage::HubLookup).
+/// The content of [`DirectoryMessage::HubLookup`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HubLookup {
-    /// The asking hub's number for it.
+    /// The asking hub's number for the lookup.
     #[n(0)]
     pub id: RequestId,
-    /// What.
+    /// The service that a provider has to offer.
     #[n(1)]
     pub service: Service,
-    /// Where.
+    /// The area in which a provider has to be.
     #[n(2)]
     pub area: Area,
-    /// How many at most.
+    /// The most providers in the answer.
     #[n(3)]
     pub count: u8,
-    /// Where it may go on to; `None` is down.
+    /// The direction in which the lookup may go on; `None` is down.
     #[n(4)]
     pub direction: Option<RouteDirection>,
-    /// How long the asking hub waits for the answer, milliseconds.
+    /// The asking hub waits so long for the answer, milliseconds.
     #[n(5)]
     pub timeout_ms: Option<u32>,
-    /// As in [`Request`](super::Request).
+    /// The only providers that are meant, as in [`ServiceRequest`](super::ServiceRequest); `None` means any.
     #[n(6)]
     pub selector: Option<NodeSelector>,
 }

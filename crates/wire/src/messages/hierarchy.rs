@@ -1,33 +1,31 @@
-//! What hubs of neighbouring tiers, and the tops among themselves, say to one
-//! another: what is below them, and whose request it is that they pass on.
+//! Messages of hubs about their tiers, their groups and the services below them.
 
+use bytes::Bytes;
 use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
-use super::limits::check_bound;
-use super::open::open;
-use super::request::Reason;
-use super::{MAX_GOSSIP_BYTES, WireError, bytes_codec};
+use super::route::RouteDirection;
+use super::{MAX_GOSSIP_BYTES, bytes_codec};
 use crate::block::BlockService;
 use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::record::Version;
+use crate::refusal::{Refusal, check_bound};
 use crate::service::Service;
-use bytes::Bytes;
 
 /// Messages among hubs about the group and its tiers.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(flat)]
 pub enum HierarchyMessage {
-    /// A hub tells its peers that a node is with it from this version on:
+    /// A hub tells other hubs that a node is with it from this version on:
     /// older entries are void.
     #[n(21)]
     Claim {
-        /// The node.
+        /// The node with a new home.
         #[n(0)]
         node: NodeId,
-        /// From which version on.
+        /// Entries of older versions are void.
         #[n(1)]
         version: Version,
     },
@@ -38,34 +36,31 @@ pub enum HierarchyMessage {
         #[n(0)]
         tier: u8,
     },
-    /// Where a hub has something, itself or below it: to its parents, and from
-    /// top to top to those who own the patches.
+    /// The services at a hub and below it: to its parents, and from root to root to the owners of the blocks.
     #[n(24)]
     Summary(#[n(0)] Summary),
-    /// What this connection is for: copies of records only (true), or all
-    /// that peers say to one another.
+    /// The use of this connection: replicas only (true), or all messages of siblings.
     #[n(28)]
     StandbyOnly(#[n(0)] bool),
-    /// Who is in the group of super nodes, in the words of the membership
-    /// protocol; at most [`MAX_GOSSIP_BYTES`](super::MAX_GOSSIP_BYTES).
+    /// Membership of the group of super nodes, in the words of the membership protocol; at most
+    /// [`MAX_GOSSIP_BYTES`].
     #[n(35)]
     Gossip(#[cbor(n(0), with = "bytes_codec")] Bytes),
     /// A super node tells another one how much it has to do.
     #[n(36)]
     HubLoad {
-        /// How many nodes it has; the greatest number says that it takes none in.
+        /// The nodes that hold a lease of the hub; the greatest number says that it takes none in.
         #[n(0)]
         leases: u32,
-        /// What is left of its uplink for copies of reflected streams, kbit/s;
-        /// the greatest number is no limit. Not said by one that sends none in
-        /// the place of others.
+        /// The residual capacity of its uplink for copies of reflected streams, kbit/s; the greatest number is
+        /// no limit. A hub that reflects for no other hub leaves it out.
         #[n(1)]
         residual_kbps: Option<u32>,
     },
 }
 
 impl HierarchyMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::Gossip(bytes) => check_bound(bytes.len() <= MAX_GOSSIP_BYTES, "too long a membership message"),
             Self::Claim { .. }
@@ -77,61 +72,32 @@ impl HierarchyMessage {
     }
 }
 
-/// The most patches that one [`Summary`] tells of.
+/// The most blocks in one [`Summary`].
 pub const MAX_SUMMARY_BLOCKS: usize = 1_024;
 
-/// Which way a question goes through the tree of hubs. It goes up, then
-/// across, then down, and never back, so it cannot go round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode)]
-#[cbor(index_only)]
-pub enum RouteDirection {
-    /// From a hub to its parent, which may send it anywhere.
-    #[n(0)]
-    Up,
-    /// From a top to an owner, which may send it to the tops that have something.
-    #[n(1)]
-    Across,
-    /// To a hub that is to look at what is its own or below it, and nowhere else.
-    #[n(2)]
-    Down,
-    /// From a provider's home that has no room to reflect a stream to a hub that
-    /// is to do it instead, and that asks the home for it with its own address.
-    #[n(3)]
-    Overflow,
-}
-
-open!(RouteDirection, [Up, Across, Down, Overflow], else Down);
-
-impl Reason {
-    /// What the silence of a hub means to which a question went this way.
-    pub fn for_silence(way: RouteDirection) -> Self {
-        if way == RouteDirection::Up { Self::UnreachableAbove } else { Self::Unreachable }
-    }
-}
-
-/// See [`RegistrationMessage::HomeChanged`](super::RegistrationMessage::HomeChanged).
+/// The content of [`RegistrationMessage::HomeChanged`](super::RegistrationMessage::HomeChanged).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HomeChanged {
-    /// The node.
+    /// The node with a new home.
     #[n(0)]
     pub node: NodeId,
     /// From which version on it is elsewhere.
     #[n(1)]
     pub version: Version,
-    /// Its home before.
+    /// The home that is to drop the node's record.
     #[n(2)]
     pub old_home: NodeId,
-    /// Its home now.
+    /// The home that has the node's record.
     #[n(3)]
     pub new: NodeId,
-    /// Something that it offered there,
+    /// A service that the node offered at the old home,
     #[n(4)]
     pub service: Service,
     /// and where: how the old home is found.
     #[n(5)]
     pub cell: Cell,
-    /// Where it may go on to.
+    /// The direction in which the message may go on.
     #[n(6)]
     pub direction: RouteDirection,
     /// To how many further hubs it may go.
@@ -139,18 +105,18 @@ pub struct HomeChanged {
     pub hops_left: u8,
 }
 
-/// See [`HierarchyMessage::Summary`](super::HierarchyMessage::Summary).
+/// The content of [`HierarchyMessage::Summary`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Summary {
-    /// Which run of the hub's says it: what an earlier run said is void.
+    /// The run of the hub: summaries of an earlier run are void.
     #[n(0)]
     pub run: u32,
-    /// Grows with each summary of a run; the greater one wins, patch by patch.
+    /// Grows with each summary of a run; the greater one wins, block by block.
     #[n(1)]
     pub version: u64,
-    /// How many entries there are, here and below, in ascending order of the
-    /// patches; 0 if there are none any more. At most [`MAX_SUMMARY_BLOCKS`].
+    /// The number of offers in each block, here and below, in ascending order of the blocks; 0 if none is left.
+    /// At most [`MAX_SUMMARY_BLOCKS`].
     #[cbor(n(2), with = "block_services_codec")]
     pub block_services: Vec<(BlockService, u32)>,
     /// If set, everything that there is has been told since this version:
@@ -159,7 +125,7 @@ pub struct Summary {
     pub since: Option<u64>,
 }
 
-/// The patches as one flat array: each one's distance from the one before, then
+/// The blocks as one flat array: each one's distance from the one before, then
 /// its count. Remotes on the grid are then a few bytes each.
 mod block_services_codec {
     use super::*;
@@ -171,9 +137,9 @@ mod block_services_codec {
     ) -> Result<(), EncodeError<W::Error>> {
         e.array(block_services.len() as u64 * 2)?;
         let mut before = 0;
-        for (patch, count) in block_services {
-            e.u64(patch.number().saturating_sub(before))?.u32(*count)?;
-            before = patch.number();
+        for (block, count) in block_services {
+            e.u64(block.number().saturating_sub(before))?.u32(*count)?;
+            before = block.number();
         }
         Ok(())
     }
@@ -181,11 +147,11 @@ mod block_services_codec {
     pub(super) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Vec<(BlockService, u32)>, DecodeError> {
         let wrong = || DecodeError::message("a summary's blocks are out of order or off the grid");
         let length = d.array()?.filter(|length| length % 2 == 0 && *length <= 2 * MAX_SUMMARY_BLOCKS as u64);
-        let length = length.ok_or_else(|| DecodeError::message("a summary of too many patches"))? / 2;
+        let length = length.ok_or_else(|| DecodeError::message("a summary of too many blocks"))? / 2;
         let mut block_services: Vec<(BlockService, u32)> = Vec::with_capacity(length as usize);
         for _ in 0..length {
             let distance = d.u64()?;
-            let before = block_services.last().map(|(patch, _)| patch.number());
+            let before = block_services.last().map(|(block, _)| block.number());
             let number = match before {
                 Some(_) if distance == 0 => return Err(wrong()),
                 before => before.unwrap_or(0).checked_add(distance).ok_or_else(wrong)?,

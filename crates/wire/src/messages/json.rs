@@ -7,7 +7,7 @@ pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// An optional duration in whole milliseconds.
+/// An optional duration as a whole number of milliseconds.
 pub(super) mod millis {
     use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(super) mod schemes {
     }
 }
 
-/// A SHA-256 in hexadecimal digits.
+/// A SHA-256 as 64 hexadecimal digits.
 pub(super) mod digest {
     use super::*;
     use crate::object::{digest_text, parse_digest};

@@ -1,6 +1,7 @@
-//! The messages, in their families.
+//! The one type of everything that remotes say, in its families.
 
 use bytes::Bytes;
+use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decoder, Encode, Encoder};
 
@@ -13,8 +14,9 @@ use super::registration::RegistrationMessage;
 use super::replication::ReplicationMessage;
 use super::request::RequestMessage;
 use super::room::RoomMessage;
-use super::{MAX_MESSAGE_BYTES, WireError, codec, open};
+use super::{MAX_MESSAGE_BYTES, WireError, codec};
 use crate::ids::RequestId;
+use crate::refusal::Refusal;
 
 /// Everything that remotes say to one another. [`Self::is_allowed`] tells who may say it to whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,15 +27,15 @@ pub enum Message {
     Request(RequestMessage),
     /// The data of flows, and the keys of reflected streams.
     Flow(FlowMessage),
-    /// Lookups and watches.
+    /// Lookups and watches, from nodes to hubs and between hubs.
     Directory(DirectoryMessage),
     /// Messages among hubs about the group and its tiers.
     Hierarchy(HierarchyMessage),
-    /// The replicas that a standby holds.
+    /// Replicas of records, from a home to a standby.
     Replication(ReplicationMessage),
-    /// Discovery in the subnet.
+    /// Discovery in the subnet, without a hub.
     Multicast(MulticastMessage),
-    /// Membership of rooms.
+    /// Membership of rooms, and their rosters.
     Room(RoomMessage),
     /// The greeting of a connection, and signs of life.
     Probe(ProbeMessage),
@@ -62,7 +64,7 @@ families!(
     Probe(ProbeMessage),
 );
 
-/// The number of a request.
+/// The number of a request: a hub declines one that it cannot read.
 const REQUEST: u64 = 5;
 
 /// The number of a message; `None` of what is none.
@@ -113,18 +115,21 @@ impl Message {
             19 | 20 | 57 => d.decode().map(Self::Probe),
             _ => return Err(WireError::LaterVersion(number)),
         };
-        let message = message.map_err(|error| match open::is_later(&error) {
-            true => WireError::LaterVersion(number),
-            false => WireError::Malformed(error.to_string()),
-        })?;
+        let refused = |refusal| match refusal {
+            Refusal::LaterValue => WireError::LaterVersion(number),
+            Refusal::OutOfBounds(violation) => WireError::OutOfBounds(violation),
+        };
+        let malformed = |error: &DecodeError| WireError::Malformed(error.to_string());
+        let message =
+            message.map_err(|error| Refusal::from_error(&error).map_or_else(|| malformed(&error), refused))?;
         if decoder.position() != bytes.len() {
             return Err(WireError::Malformed("bytes after the end".to_owned()));
         }
-        message.check_limits()?;
+        message.check_limits().map_err(refused)?;
         Ok(message)
     }
 
-    fn check_limits(&self) -> Result<(), WireError> {
+    fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::Registration(message) => message.check_limits(),
             Self::Request(message) => message.check_limits(),
@@ -148,7 +153,7 @@ impl Message {
         decoder.decode().ok().filter(|_| is_request)
     }
 
-    /// The message as bytes.
+    /// The bytes of the message; those of a message within its limits are at most [`MAX_MESSAGE_BYTES`].
     pub fn encode(&self) -> Bytes {
         codec::to_bytes(self)
     }

@@ -17,43 +17,46 @@ mod directory;
 mod flow;
 mod hierarchy;
 mod json;
-mod limits;
 mod message;
 mod multicast;
-pub(crate) mod open;
 mod permission;
 mod probe;
 mod push;
+mod reason;
 mod reflection;
 mod registration;
 mod replication;
 mod request;
 mod room;
+mod route;
 mod service_request;
 mod trace;
 
+pub use crate::address::list::read as read_addresses;
+pub use crate::node_selector::MAX_NAME_BYTES;
 pub use directory::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, Watch, WatchChange};
 pub use flow::{Chunk, Datagram, FlowMessage, Report};
-pub use hierarchy::{HierarchyMessage, HomeChanged, MAX_SUMMARY_BLOCKS, RouteDirection, Summary};
+pub use hierarchy::{HierarchyMessage, HomeChanged, MAX_SUMMARY_BLOCKS, Summary};
 pub use message::Message;
 pub use multicast::{MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression};
-pub use open::addresses::read as read_addresses;
 pub use permission::Party;
 pub use probe::{Capabilities, Hello, ProbeMessage, ProtocolVersion};
 pub use push::{MAX_OBJECT_NAME_BYTES, Push, PushState};
+pub use reason::Reason;
 pub use reflection::{CopyTarget, MAX_SEALED_BYTES, MediaAddress, ProvisionalAccept, Rekey, SealedKeys, StreamKeys};
 pub use registration::{RegistrationMessage, Renew};
 pub use replication::{
     Adopt, MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaCapacity, ReplicaMove, ReplicaRecord,
     ReplicaUpdate, ReplicationMessage, ResyncRequest,
 };
-pub use request::{Accept, Decline, FlowDescription, HubHop, ProviderAddress, Reason, Request, RequestMessage, Route};
+pub use request::{Accept, Decline, FlowDescription, ProviderAddress, Request, RequestMessage};
 pub use room::{JoinRoom, LeaveRoom, RoomMessage, Roster};
+pub use route::{HubHop, Route, RouteDirection};
 pub use service_request::{
     DEFAULT_TIMEOUT, InvalidRequest, MAX_REQUEST_TIME, MAX_SPEC_BYTES, ReflectionPolicy, RequestMode, RequestSpec,
     ResumePoint, STALL_TIMEOUT, ServiceRequest,
 };
-pub use trace::{Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS};
+pub use trace::{Hop, HopAction, HopReport, MAX_TRACED_HOPS};
 
 /// The longest word of membership, bytes: with its frame it fits into one
 /// datagram of any path.
@@ -75,7 +78,7 @@ pub enum WireError {
     /// Of a kind that only later versions know, or about something that only they know.
     #[error("message {0} is of a later version, or about something of one")]
     LaterVersion(u64),
-    /// Not CBOR of the described shape.
+    /// Bytes that are not CBOR of the described shape.
     #[error("malformed message: {0}")]
     Malformed(String),
     /// Well-formed, but a field is outside its limits.

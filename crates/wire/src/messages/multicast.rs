@@ -1,32 +1,31 @@
-//! What is said to everybody on a link, by multicast. Unlike all other
-//! messages these carry their senders: what seals them is known to the whole
-//! group. So they only lead to dials, and the certificates say who answers.
+//! Messages to everybody in the subnet, by multicast. Unlike all other messages these carry their senders: the
+//! whole group knows the key that seals them. They only lead to dials, and the certificates prove the identity
+//! of who answers.
 
 use minicbor::{Decode, Encode};
 
-use super::WireError;
 use super::directory::Candidate;
 use super::request::Request;
 use crate::ids::{NodeId, RequestId};
+use crate::refusal::Refusal;
 
 /// Discovery in the subnet. These messages are sealed for the group and never travel over a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(flat)]
 pub enum MulticastMessage {
-    /// Who on this link offers a service? By multicast only.
+    /// A search for a provider in the subnet. By multicast only.
     #[n(40)]
     MulticastRequest(#[n(0)] MulticastRequest),
-    /// An inquiry is being answered: the others need not. By multicast only.
+    /// A provider answers a search: the others need not. By multicast only.
     #[n(41)]
     MulticastSuppression(#[n(0)] MulticastSuppression),
-    /// Here is one who offers what an inquiry only wants to know of. By
-    /// multicast only.
+    /// A provider, in answer to a search that is a lookup only. By multicast only.
     #[n(42)]
     MulticastCandidate(#[n(0)] MulticastCandidate),
 }
 
 impl MulticastMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::MulticastRequest(inquiry) => inquiry.request.check_limits(),
             Self::MulticastCandidate(present) => present.candidate.check_limits(),
@@ -35,7 +34,7 @@ impl MulticastMessage {
     }
 }
 
-/// See [`MulticastMessage::MulticastRequest`](super::MulticastMessage::MulticastRequest).
+/// The content of [`MulticastMessage::MulticastRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastRequest {
@@ -49,35 +48,35 @@ pub struct MulticastRequest {
     pub attempt: u8,
 }
 
-/// See [`MulticastMessage::MulticastSuppression`](super::MulticastMessage::MulticastSuppression).
+/// The content of [`MulticastMessage::MulticastSuppression`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastSuppression {
-    /// Whose inquiry.
+    /// The requester, as `id` is one of its numbers.
     #[n(0)]
     pub requester: NodeId,
-    /// Which one.
+    /// The number of the request that is searched for.
     #[n(1)]
     pub id: RequestId,
-    /// Up to which repetition of it.
+    /// The last repetition of the request that needs no answer.
     #[n(2)]
     pub attempt: u8,
-    /// Who says it: the provider that answers, or the requester, who has what it wanted.
+    /// The sender: the provider that answers, or the requester, who has a provider.
     #[n(3)]
     pub sender: NodeId,
 }
 
-/// See [`MulticastMessage::MulticastCandidate`](super::MulticastMessage::MulticastCandidate).
+/// The content of [`MulticastMessage::MulticastCandidate`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastCandidate {
-    /// Whose inquiry.
+    /// The requester, as `id` is one of its numbers.
     #[n(0)]
     pub requester: NodeId,
-    /// Which one.
+    /// The number of the request that is searched for.
     #[n(1)]
     pub id: RequestId,
-    /// Who offers it.
+    /// The provider, with its addresses to dial.
     #[n(2)]
     pub candidate: Candidate,
 }

@@ -1,4 +1,5 @@
-//! Who may say which message to whom. Every receiver asks here before a part of it sees a message.
+//! The table of senders and receivers of each message. Every receiver asks here before a part of it sees a
+//! message.
 
 use super::{
     DirectoryMessage, FlowMessage, HierarchyMessage, Message, ProbeMessage, RegistrationMessage, ReplicationMessage,
@@ -8,7 +9,7 @@ use super::{
 /// An end of a connection, by its certificate's role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
-    /// A node.
+    /// The holder of a node's certificate.
     Node,
     /// A super node or a central server.
     Hub,

@@ -13,7 +13,7 @@ pub enum ProbeMessage {
     /// Is anybody there? Answered by `Pong` with the same token.
     #[n(19)]
     Ping(#[n(0)] u32),
-    /// Yes.
+    /// The answer to a `Ping`, with its token.
     #[n(20)]
     Pong(#[n(0)] u32),
     /// The version and capabilities of its sender: the first message of each end of a connection.
@@ -21,7 +21,7 @@ pub enum ProbeMessage {
     Hello(#[n(0)] Hello),
 }
 
-/// A version of the protocol.
+/// The version of the messages that an end of a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 #[cbor(array)]
 pub struct ProtocolVersion {
@@ -34,7 +34,7 @@ pub struct ProtocolVersion {
 }
 
 impl ProtocolVersion {
-    /// The one of this build.
+    /// The version of this build.
     pub const CURRENT: Self = Self { major: 2, minor: 0 };
 
     /// The lowest one that this build can speak with.
@@ -53,12 +53,12 @@ impl fmt::Display for ProtocolVersion {
 pub struct Capabilities(#[n(0)] u64);
 
 impl Capabilities {
-    /// Nothing.
+    /// No capability beyond the version.
     pub const NONE: Self = Self(0);
     /// Values and messages of later versions are skipped, where an end without
     /// this refuses the whole message.
     pub const SKIPS_UNKNOWN: Self = Self(1);
-    /// All that this build can do.
+    /// All capabilities of this build.
     pub const OWN: Self = Self::SKIPS_UNKNOWN;
 
     /// True if all of `wanted` are there.
@@ -73,7 +73,7 @@ impl<'b, C> Decode<'b, C> for Capabilities {
     }
 }
 
-/// See [`ProbeMessage::Hello`](super::ProbeMessage::Hello).
+/// The content of [`ProbeMessage::Hello`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Hello {

@@ -1,16 +1,14 @@
-//! What a node and its home say to each other about the node's record.
+//! Messages of a node and its home about the node's record.
 
 use minicbor::{Decode, Encode};
 
-use super::WireError;
 use super::hierarchy::HomeChanged;
-use super::limits::{check_addresses, check_bound, check_cell, check_siblings};
-use super::open;
 use super::reflection::MediaAddress;
 use super::replication::Adopt;
-use crate::address::Address;
+use crate::address::{self, Address};
 use crate::ids::NodeId;
 use crate::record::{Capacity, Record, Version};
+use crate::refusal::{Refusal, check_bound};
 
 /// The life of a record at its home, and the change of homes.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -22,17 +20,17 @@ pub enum RegistrationMessage {
     /// The hub holds this version until `lease_ms` from now.
     #[n(1)]
     Lease {
-        /// The version held.
+        /// The version of the record that the hub holds.
         #[n(0)]
         version: Version,
-        /// How long without a word from the node, milliseconds.
+        /// The lease ends so long after the last message of the node, milliseconds.
         #[n(1)]
         lease_ms: u32,
         /// Other hubs that the node may turn to, as long as it has no standby.
-        #[cbor(n(2), with = "open::addresses", has_nil)]
+        #[cbor(n(2), with = "address::list", has_nil)]
         siblings: Option<Vec<Address>>,
-        /// Where the hub itself listens, beside `siblings`. An unspecified host means "where you see me".
-        #[cbor(n(3), with = "open::addresses", has_nil)]
+        /// Addresses of the hub itself, beside `siblings`. An unspecified host means "where you see me".
+        #[cbor(n(3), with = "address::list", has_nil)]
         addresses: Option<Vec<Address>>,
         /// The address from which the hub sends the streams that it reflects; in the answers to
         /// `Publish` and `Adopt` only. An unspecified host means "where you see me".
@@ -56,11 +54,11 @@ pub enum RegistrationMessage {
     /// connection as well, and which the home keeps up to date.
     #[n(30)]
     SetStandby {
-        /// The hub.
+        /// The standby that the node has chosen.
         #[n(0)]
         hub: NodeId,
-        /// Where the node has found it, so that the home does, too.
-        #[cbor(n(1), with = "open::addresses", has_nil)]
+        /// Addresses at which the node has found it, so that the home does, too.
+        #[cbor(n(1), with = "address::list", has_nil)]
         addresses: Option<Vec<Address>>,
     },
     /// A node tells its standby that it is the home now. Answered by `Lease`,
@@ -78,27 +76,18 @@ pub enum RegistrationMessage {
     /// a `Lease`, one that is here so that all have about as many. The node
     /// follows twice a minute and otherwise publishes again.
     #[n(37)]
-    Redirect(#[cbor(n(0), with = "open::addresses", has_nil)] Vec<Address>),
+    Redirect(#[cbor(n(0), with = "address::list", has_nil)] Vec<Address>),
 }
 
 impl RegistrationMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
-            Self::Publish(record) => {
-                check_cell(record.cell)?;
-                check_addresses(&record.addresses)
-            }
-            Self::Lease { siblings, addresses, .. } => {
-                check_siblings(siblings.as_deref().unwrap_or_default())?;
-                check_addresses(addresses.as_deref().unwrap_or_default())
-            }
-            Self::SetStandby { addresses, .. } => check_addresses(addresses.as_deref().unwrap_or_default()),
-            Self::HomeChanged(moved) => check_cell(moved.cell),
-            Self::Redirect(addresses) => {
-                check_bound(!addresses.is_empty(), "a redirect to no address")?;
-                check_addresses(addresses)
-            }
-            Self::Renew(_)
+            Self::Redirect(addresses) => check_bound(!addresses.is_empty(), "a redirect to no address"),
+            Self::Publish(_)
+            | Self::Lease { .. }
+            | Self::SetStandby { .. }
+            | Self::HomeChanged(_)
+            | Self::Renew(_)
             | Self::UnknownVersion
             | Self::Withdraw(_)
             | Self::Adopt(_)
@@ -108,14 +97,14 @@ impl RegistrationMessage {
     }
 }
 
-/// See [`RegistrationMessage::Renew`].
+/// The content of [`RegistrationMessage::Renew`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Renew {
-    /// The version to keep.
+    /// The version that the lease is of.
     #[n(0)]
     pub version: Version,
-    /// What the node has left, if that has changed since it last said so.
+    /// The node's capacity, if that has changed since the last message about it.
     #[n(1)]
     pub capacity: Option<Capacity>,
 }

@@ -1,19 +1,17 @@
-//! What is said so that a node loses nothing with its home.
+//! Replicas of records at a standby, so that a node loses nothing with its home.
 //!
-//! A home tells a standby of many nodes, again and again. It gives each a
-//! number when it tells its record; from then on it names the number, and only
-//! what has changed. Numbers hold for one connection, over which messages
-//! come in order, and are counted: who misses one asks for everything again.
+//! A home numbers each node when it sends the record; from then on it sends the number and the
+//! changes. Numbers hold for one connection, over which messages come in order, and are counted: a
+//! standby that misses one asks for everything again.
 
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
-use super::WireError;
 use super::bytes_codec;
-use super::limits::{check_addresses, check_bound, check_cell};
 use crate::record::{Capacity, Record, Version};
+use crate::refusal::{Refusal, check_bound};
 
-/// The replicas that a standby holds.
+/// Replicas of records, from a home to a standby.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(flat)]
 pub enum ReplicationMessage {
@@ -27,7 +25,7 @@ pub enum ReplicationMessage {
 }
 
 impl ReplicationMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::ReplicaUpdate(update) => update.check_limits(),
             Self::ResyncRequest(resync) => {
@@ -38,13 +36,9 @@ impl ReplicationMessage {
 }
 
 impl ReplicaUpdate {
-    fn check_limits(&self) -> Result<(), WireError> {
+    fn check_limits(&self) -> Result<(), Refusal> {
         let Self { moves, removed, capacities, records, alive, .. } = self;
         check_bound(records.len() <= MAX_REPLICA_RECORDS, "too many records")?;
-        for numbered in records {
-            check_cell(numbered.record.cell)?;
-            check_addresses(&numbered.record.addresses)?;
-        }
         let changes = moves.len().max(removed.len()).max(capacities.len());
         check_bound(changes <= MAX_REPLICA_CHANGES, "too many changes")?;
         check_bound(moves.iter().all(|one| one.versions > 0), "a move without a new version")?;
@@ -65,39 +59,39 @@ pub const MAX_REPLICA_CHANGES: usize = 512;
 /// Nodes are numbered below this, so that the signs of life of all are half a message.
 pub const MAX_REPLICA_NODES: u32 = 256 * 1024;
 
-/// See [`RegistrationMessage::Adopt`](super::RegistrationMessage::Adopt).
+/// The content of [`RegistrationMessage::Adopt`](super::RegistrationMessage::Adopt).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Adopt {
     /// The version that the home has mirrored.
     #[n(0)]
     pub held_version: Version,
-    /// What it counts as from now on: greater, so that the old home gives way.
+    /// The version from now on: greater, so that the old home gives way.
     #[n(1)]
     pub version: Version,
-    /// What the node has left.
+    /// The capacity that the node has left.
     #[n(2)]
     pub capacity: Capacity,
-    /// Whether it comes back, from a home that lives.
+    /// True if it comes back, from a home that lives.
     #[n(3)]
     pub is_failback: Option<bool>,
 }
 
-/// See [`ReplicationMessage::ReplicaUpdate`](super::ReplicationMessage::ReplicaUpdate). What is gone comes first,
+/// See [`ReplicationMessage::ReplicaUpdate`]. What is gone comes first,
 /// then records, then shifts and what is left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ReplicaUpdate {
-    /// One more than that of the message before, on this connection.
+    /// The number of the message, by one more than that of the message before on this connection.
     #[n(0)]
     pub sequence: u32,
-    /// Who has moved; at most [`MAX_REPLICA_CHANGES`].
+    /// Nodes that have moved; at most [`MAX_REPLICA_CHANGES`].
     #[n(1)]
     pub moves: Vec<ReplicaMove>,
     /// No longer with the sender, by their numbers, which are free again; at most [`MAX_REPLICA_CHANGES`].
     #[n(2)]
     pub removed: Vec<u32>,
-    /// Who has more or less left than was told; at most [`MAX_REPLICA_CHANGES`].
+    /// Nodes of another capacity than before; at most [`MAX_REPLICA_CHANGES`].
     #[n(3)]
     pub capacities: Vec<ReplicaCapacity>,
     /// New, or changed in more than that; at most [`MAX_REPLICA_RECORDS`].
@@ -109,7 +103,7 @@ pub struct ReplicaUpdate {
     /// The sender tells everything from here on: numbers that it gave are void.
     #[n(6)]
     pub starts_resync: Option<bool>,
-    /// Everything has been told since then.
+    /// The resync that began with `starts_resync` is complete.
     #[n(7)]
     pub ends_resync: Option<bool>,
 }
@@ -118,10 +112,10 @@ pub struct ReplicaUpdate {
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ReplicaRecord {
-    /// Below [`MAX_REPLICA_NODES`].
+    /// The number of the node, below [`MAX_REPLICA_NODES`].
     #[n(0)]
     pub node: u32,
-    /// Its record.
+    /// The record as the home holds it.
     #[n(1)]
     pub record: Record,
 }
@@ -130,7 +124,7 @@ pub struct ReplicaRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ReplicaMove {
-    /// The node's number.
+    /// The number of the node at this connection.
     #[n(0)]
     pub node: u32,
     /// By how much its sequence number has grown.
@@ -139,31 +133,31 @@ pub struct ReplicaMove {
     /// By how many cells it is further east,
     #[n(2)]
     pub x: i32,
-    /// and further north.
+    /// and by how many further north.
     #[n(3)]
     pub y: i32,
 }
 
-/// What a node has left.
+/// The capacity of a node, if nothing else has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ReplicaCapacity {
-    /// The node's number.
+    /// The number of the node at this connection.
     #[n(0)]
     pub node: u32,
-    /// What it has said.
+    /// The capacity that the node has left.
     #[n(1)]
     pub capacity: Capacity,
 }
 
-/// See [`ReplicationMessage::ResyncRequest`](super::ReplicationMessage::ResyncRequest).
+/// The content of [`ReplicationMessage::ResyncRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ResyncRequest {
     /// The number of the [`ReplicaUpdate`] that could not be followed.
     #[n(0)]
     pub number: u32,
-    /// Whose records are wanted, at most [`MAX_REPLICA_CHANGES`]; none: everybody's.
+    /// The nodes of the records, at most [`MAX_REPLICA_CHANGES`]; none: all nodes.
     #[n(1)]
     pub nodes: Vec<u32>,
 }

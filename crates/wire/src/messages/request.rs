@@ -1,23 +1,21 @@
-//! What is said of a request until data flows: the asking and the answers.
+//! Messages about a request until data flows: the request, its pushes, and the answers.
 
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
-use super::WireError;
-use super::hierarchy::RouteDirection;
-use super::limits::{check_addresses, check_bound, check_cell};
-use super::open::{self, open};
 use super::push::{MAX_OBJECT_NAME_BYTES, Push, PushState};
+use super::reason::Reason;
 use super::reflection::{CopyTarget, StreamKeys};
-use super::service_request::InvalidRequest;
-use super::service_request::RequestSpec;
+use super::route::{HubHop, Route};
+use super::service_request::{InvalidRequest, RequestSpec};
 use super::trace::HopReport;
 use super::{bytes_codec, codec};
-use crate::address::Address;
+use crate::address::{self, Address};
 use crate::grid::Cell;
 use crate::ids::{NodeId, Nonce, RequestId};
+use crate::refusal::{Refusal, check_bound};
 
-/// The longest media type.
+/// The longest media type, bytes.
 const MAX_FORMAT_BYTES: usize = 256;
 
 /// The longest object that travels in an acceptance; providers put shorter ones there.
@@ -42,12 +40,12 @@ pub enum RequestMessage {
     /// The provider has the request and is reaching for the requester: wait.
     #[n(9)]
     Pending {
-        /// The request.
+        /// The number of the request.
         #[n(0)]
         id: RequestId,
-        /// Whose number `id` is. Set towards a hub by a provider that was told
-        /// to answer the requester directly (`reply_to` not empty), because
-        /// two requesters may count alike; `None` everywhere else.
+        /// The requester that `id` is a number of. Set towards a hub by a provider that was told to answer the
+        /// requester directly (`reply_to` not empty), because two requesters may count alike; `None` everywhere
+        /// else.
         #[n(1)]
         requester: Option<NodeId>,
         /// The provider, and where the requester may reach it if it does not reach the requester;
@@ -58,32 +56,32 @@ pub enum RequestMessage {
     /// A hub has a request or a search and takes care of it.
     #[n(26)]
     RequestAck {
-        /// The request, or the search.
+        /// The number of the request or the lookup.
         #[n(0)]
         id: RequestId,
-        /// Whose number `id` is, where the provider is to answer directly.
+        /// The requester that `id` is a number of, if the provider is to answer directly.
         #[n(1)]
         requester: Option<NodeId>,
-        /// Which provider has it now, said of a request for a reflected stream
-        /// only: the hubs on its way may carry that provider's stream already.
+        /// The provider that has it now, set for a request for a reflected stream only: the hubs on its way may
+        /// reflect that provider's stream already.
         #[n(2)]
         provider: Option<NodeId>,
     },
-    /// What became of a request that is traced, at one hub or provider. Goes
-    /// back along the way of the request.
+    /// The report of a hub or a provider about a request that is traced. Goes back along the way of the
+    /// request.
     #[n(45)]
     HopReport(#[n(0)] HopReport),
     /// A node offers an object to another one, until that says what has become
     /// of it. Answered by `Pushed`, and by a request for the object.
     #[n(50)]
     Push(#[n(0)] Push),
-    /// What has become of an object that was offered.
+    /// The progress of an object that was offered.
     #[n(51)]
     PushStatus {
-        /// The offer.
+        /// The sender's number for its offer.
         #[n(0)]
         id: RequestId,
-        /// What.
+        /// The progress at the receiver.
         #[n(1)]
         state: PushState,
     },
@@ -91,31 +89,24 @@ pub enum RequestMessage {
     /// request with [`Request::connect_to`].
     #[n(80)]
     Tunneled {
-        /// The request.
+        /// The number of the request that connects the nodes.
         #[n(0)]
         id: RequestId,
-        /// A message.
+        /// An encoded message for the node at the other end.
         #[cbor(n(1), with = "bytes_codec")]
         message: Bytes,
     },
 }
 
 impl RequestMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::Request(request) => request.check_limits(),
-            Self::Accept(accept) => {
-                check_cell(accept.cell)?;
-                accept.flow.check_limits()
-            }
-            Self::Pending { provider: Some(provider), .. } => check_addresses(&provider.addresses),
+            Self::Accept(accept) => accept.flow.check_limits(),
             Self::HopReport(HopReport { hop, .. }) => hop.check_limits(),
-            Self::Push(push) => {
-                check_bound(push.name.len() <= MAX_OBJECT_NAME_BYTES, "too long a name")?;
-                check_addresses(&push.addresses)
-            }
+            Self::Push(push) => check_bound(push.name.len() <= MAX_OBJECT_NAME_BYTES, "too long a name"),
             Self::Decline(_)
-            | Self::Pending { provider: None, .. }
+            | Self::Pending { .. }
             | Self::RequestAck { .. }
             | Self::PushStatus { .. }
             | Self::Tunneled { .. } => Ok(()),
@@ -124,16 +115,14 @@ impl RequestMessage {
 }
 
 impl Request {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
-        self.spec.check().map_err(|InvalidRequest(why)| WireError::OutOfBounds(why))?;
-        check_addresses(self.reply_to())?;
-        check_bound(self.hop().is_none_or(|hop| hop.cell.is_on_grid()), "a cell off the grid")?;
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
+        self.spec.check().map_err(|InvalidRequest(why)| Refusal::OutOfBounds(why))?;
         check_bound(self.copy_target.is_none_or(|target| target.to.port() != 0), "a stream to no port")
     }
 }
 
 impl FlowDescription {
-    fn check_limits(&self) -> Result<(), WireError> {
+    fn check_limits(&self) -> Result<(), Refusal> {
         let (format, inline) = match self {
             Self::Stream { format, .. } => (format, 0),
             Self::Object { format, inline, .. } => (format, inline.as_ref().map_or(0, Bytes::len)),
@@ -143,7 +132,7 @@ impl FlowDescription {
     }
 }
 
-/// A request on its way: see [`RequestMessage::Request`](super::RequestMessage::Request).
+/// A request on its way: see [`RequestMessage::Request`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Request {
@@ -154,7 +143,7 @@ pub struct Request {
     /// The requester's secret for it, which an acceptance has to show.
     #[n(1)]
     pub nonce: Nonce,
-    /// The wish itself, as the requester wrote it.
+    /// The request itself, as the requester wrote it.
     #[n(2)]
     pub spec: RequestSpec,
     /// The requester stops waiting for an acceptance after this time, milliseconds.
@@ -172,40 +161,6 @@ pub struct Request {
     pub connect_to: Option<NodeId>,
 }
 
-/// The part of a request that hubs add.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-#[cbor(array)]
-pub struct Route {
-    /// The node that asked first.
-    #[n(0)]
-    pub requester: NodeId,
-    /// Addresses of the requester, the preferred transport first. If there is none, the answer
-    /// goes to the hub, which relays.
-    #[cbor(n(1), with = "open::addresses", has_nil)]
-    pub reply_to: Vec<Address>,
-    /// From hub to hub only.
-    #[n(2)]
-    pub hop: Option<HubHop>,
-}
-
-/// The part of a route that tells another hub where to search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-#[cbor(array)]
-pub struct HubHop {
-    /// The cell of the provider.
-    #[n(0)]
-    pub cell: Cell,
-    /// The direction in which it may go on.
-    #[n(1)]
-    pub direction: RouteDirection,
-    /// The most further hubs that it may pass.
-    #[n(2)]
-    pub hops_left: u8,
-    /// The only provider that is meant; `None` means any.
-    #[n(3)]
-    pub provider: Option<NodeId>,
-}
-
 impl Request {
     /// A request as its requester says it.
     pub fn new(id: RequestId, nonce: Nonce, spec: impl Into<RequestSpec>, deadline_ms: u32) -> Self {
@@ -217,45 +172,45 @@ impl Request {
         self.route.as_ref().map_or(&[], |route| &route.reply_to)
     }
 
-    /// The hub's instruction to another hub.
+    /// The hub's instruction to another hub; `None` from and to nodes.
     pub fn hop(&self) -> Option<HubHop> {
         self.route.as_ref().and_then(|route| route.hop)
     }
 }
 
-/// See [`RequestMessage::Accept`](super::RequestMessage::Accept).
+/// The content of [`RequestMessage::Accept`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Accept {
-    /// The request.
+    /// The number of the request.
     #[n(0)]
     pub id: RequestId,
-    /// Its secret.
+    /// The secret of the request: an acceptance without it is dropped.
     #[n(1)]
     pub nonce: Nonce,
-    /// What comes.
+    /// The flow that the provider begins.
     #[n(2)]
     pub flow: FlowDescription,
-    /// Where the provider is.
+    /// The cell of the provider, on the grid.
     #[n(3)]
     pub cell: Cell,
-    /// Who provides; only where a hub relays, else the connection says it.
+    /// The provider; only from a hub that relays, as otherwise the connection tells.
     #[n(4)]
     pub provider: Option<NodeId>,
-    /// What opens the packets, where a stream is reflected; `None`: its
-    /// packets come as [`FlowMessage::Datagram`](super::FlowMessage::Datagram).
+    /// The keys of the packets of a reflected stream; `None`: its packets come as
+    /// [`FlowMessage::Datagram`](super::FlowMessage::Datagram).
     #[n(5)]
     pub stream_keys: Option<StreamKeys>,
 }
 
-/// What an acceptance promises.
+/// The flow that an acceptance promises, with its format.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(flat)]
 pub enum FlowDescription {
-    /// Datagrams until `duration_ms` have passed.
+    /// A stream: datagrams until `duration_ms` have passed.
     #[n(0)]
     Stream {
-        /// How long, milliseconds.
+        /// The stream ends after this time, milliseconds.
         #[n(0)]
         duration_ms: u32,
         /// Payload rate to expect, bits per second.
@@ -265,44 +220,44 @@ pub enum FlowDescription {
         #[cbor(n(2), with = "codec::media_type")]
         format: String,
     },
-    /// One object.
+    /// An object: so many bytes with a digest.
     #[n(1)]
     Object {
-        /// Its size.
+        /// The size of the whole object, bytes.
         #[n(0)]
         bytes: u64,
-        /// Its SHA-256.
+        /// The SHA-256 of the whole object.
         #[cbor(n(1), with = "minicbor::bytes")]
         digest: [u8; 32],
-        /// Its media type.
+        /// The media type of the object, at most 256 bytes long.
         #[cbor(n(2), with = "codec::media_type")]
         format: String,
         /// The whole of it, if it is small enough to travel here.
         #[cbor(n(3), with = "bytes_codec")]
         inline: Option<Bytes>,
-        /// Where its data begins, because the requester has what comes before;
-        /// `None` is at the beginning.
+        /// The beginning of the data, if the requester has the bytes before it; `None` is the beginning of the
+        /// object.
         #[n(4)]
         offset: Option<u64>,
     },
 }
 
-/// See [`RequestMessage::Decline`](super::RequestMessage::Decline).
+/// The content of [`RequestMessage::Decline`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Decline {
-    /// The request.
+    /// The number of the request.
     #[n(0)]
     pub id: RequestId,
-    /// Why.
+    /// The reason of the provider or the hub.
     #[n(1)]
     pub reason: Reason,
-    /// When it may be worth asking again, milliseconds.
+    /// The requester may try again after this time, milliseconds.
     #[n(2)]
     pub retry_after_ms: Option<u32>,
-    /// Whose number `id` is. Set towards a hub by a provider that was told to
-    /// answer the requester directly (`reply_to` not empty), because two
-    /// requesters may count alike; `None` everywhere else.
+    /// The requester that `id` is a number of. Set towards a hub by a provider that was told to answer the
+    /// requester directly (`reply_to` not empty), because two requesters may count alike; `None` everywhere
+    /// else.
     #[n(3)]
     pub requester: Option<NodeId>,
 }
@@ -311,73 +266,11 @@ pub struct Decline {
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ProviderAddress {
-    /// The provider.
+    /// The provider that has the request.
     #[n(0)]
     pub node: NodeId,
-    /// At most [`MAX_ADDRESSES`](crate::record::MAX_ADDRESSES).
-    #[cbor(n(1), with = "open::addresses", has_nil)]
+    /// Addresses to dial, the preferred transport first; at most
+    /// [`MAX_ADDRESSES`](crate::record::MAX_ADDRESSES).
+    #[cbor(n(1), with = "address::list", has_nil)]
     pub addresses: Vec<Address>,
 }
-
-/// Why a request is not served, or a flow ends early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
-#[cbor(index_only)]
-pub enum Reason {
-    /// Nobody offers it there.
-    #[n(0)]
-    NotFound,
-    /// The hub started less than a lease ago and may not have heard of everyone.
-    #[n(1)]
-    NotYetKnown,
-    /// Every provider there is at its limit.
-    #[n(2)]
-    Busy,
-    /// No transport that both ends have and the request allows.
-    #[n(3)]
-    NoTransport,
-    /// The other end could not be reached.
-    #[n(4)]
-    Unreachable,
-    /// The provider's source gave nothing.
-    #[n(5)]
-    SourceFailed,
-    /// The deadline has passed.
-    #[n(6)]
-    TimedOut,
-    /// The one who says it is leaving.
-    #[n(7)]
-    Leaving,
-    /// A limit on requests per remote.
-    #[n(8)]
-    TooMany,
-    /// The sender's role or state does not allow it.
-    #[n(9)]
-    NotAllowed,
-    /// The requester no longer wants it.
-    #[n(10)]
-    Cancelled,
-    /// The other end broke the protocol's rules.
-    #[n(11)]
-    Protocol,
-    /// Nobody offers it in the part of the network that is left: the way to
-    /// the hubs above is cut.
-    #[n(12)]
-    UnreachableAbove,
-    /// A super node has no room to reflect it.
-    #[n(13)]
-    Saturated,
-    /// It is reflected from now on: ask for that.
-    #[n(14)]
-    Reflected,
-    /// One that only later versions tell.
-    #[n(15)]
-    Unspecified,
-    /// It is of a later version than who was asked.
-    #[n(16)]
-    UnsupportedVersion,
-    /// The stream is slower than the requester admits.
-    #[n(17)]
-    TooSlow,
-}
-
-open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, UnsupportedVersion, TooSlow], else Unspecified);

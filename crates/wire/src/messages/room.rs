@@ -1,16 +1,14 @@
-//! What is said of who is in a room.
+//! Messages about the members of rooms.
 
 use minicbor::{Decode, Encode};
 
-use super::WireError;
-use super::hierarchy::RouteDirection;
-use super::limits::{check_bound, check_cell};
-use super::request::Reason;
+use super::reason::Reason;
+use super::route::RouteDirection;
 use crate::ids::NodeId;
-use crate::room::MAX_MEMBERS;
-use crate::room::{RoomId, RoomMember};
+use crate::refusal::{Refusal, check_bound};
+use crate::room::{MAX_MEMBERS, RoomId, RoomMember};
 
-/// Membership of rooms.
+/// Membership of rooms, and their rosters.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(flat)]
 pub enum RoomMessage {
@@ -21,32 +19,28 @@ pub enum RoomMessage {
     /// A node has left a room; goes the same way.
     #[n(54)]
     LeaveRoom(#[n(0)] LeaveRoom),
-    /// Who is in a room.
+    /// The members of a room, from its owner.
     #[n(55)]
     Roster(#[n(0)] Roster),
 }
 
 impl RoomMessage {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
-            Self::JoinRoom(join) => check_cell(join.member.cell),
-            Self::Roster(roster) => {
-                check_bound(roster.members.len() <= MAX_MEMBERS, "too many members")?;
-                roster.members.iter().try_for_each(|member| check_cell(member.cell))
-            }
-            Self::LeaveRoom(_) => Ok(()),
+            Self::Roster(roster) => check_bound(roster.members.len() <= MAX_MEMBERS, "too many members"),
+            Self::JoinRoom(_) | Self::LeaveRoom(_) => Ok(()),
         }
     }
 }
 
-/// See [`Message::Join`](super::RoomMessage::JoinRoom).
+/// The content of [`RoomMessage::JoinRoom`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct JoinRoom {
-    /// The room.
+    /// The room that the node is in.
     #[n(0)]
     pub room: RoomId,
-    /// Who is in.
+    /// The node that is in, and its offers.
     #[n(1)]
     pub member: RoomMember,
     /// From hub to hub: where it may go on to; `None` is up.
@@ -54,32 +48,32 @@ pub struct JoinRoom {
     pub direction: Option<RouteDirection>,
 }
 
-/// See [`RoomMessage::LeaveRoom`](super::RoomMessage::LeaveRoom).
+/// The content of [`RoomMessage::LeaveRoom`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct LeaveRoom {
-    /// The room.
+    /// The room that the node was in.
     #[n(0)]
     pub room: RoomId,
-    /// Who has left.
+    /// The id of the node that has left.
     #[n(1)]
     pub node: NodeId,
-    /// As in [`JoinRoom`].
+    /// From hub to hub: the direction in which it may go on; `None` is up.
     #[n(2)]
     pub direction: Option<RouteDirection>,
 }
 
-/// See [`RoomMessage::Roster`](super::RoomMessage::Roster).
+/// The content of [`RoomMessage::Roster`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Roster {
-    /// The room.
+    /// The room that the members are in.
     #[n(0)]
     pub room: RoomId,
     /// The hub that says it. Each list replaces the one before of the same hub.
     #[n(1)]
     pub owner: NodeId,
-    /// Everybody who is in; at most [`MAX_MEMBERS`](crate::room::MAX_MEMBERS).
+    /// Everybody who is in; at most [`MAX_MEMBERS`].
     #[n(2)]
     pub members: Vec<RoomMember>,
     /// For whom it is; `None`: for everybody in the room.

@@ -11,12 +11,12 @@ use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 use serde::{Deserialize, Serialize};
 
-use super::open::{self, open};
 use super::{codec, json};
 use crate::address::SchemeSet;
 use crate::delivery::{DeliveryClass, DeliveryPreferences, Profile};
 use crate::grid::Area;
 use crate::node_selector::NodeSelector;
+use crate::open::{self, open};
 use crate::scope::Scope;
 use crate::service::Service;
 use crate::text;
@@ -30,13 +30,13 @@ const SHORTEST_TIME: Duration = Duration::from_millis(1);
 /// The longest encoded [`ServiceRequest`], bytes: hubs keep what they received.
 pub const MAX_SPEC_BYTES: usize = 512;
 
-/// How long a flow may come no further before it ends, unless its request says otherwise.
+/// A flow without progress ends after this time, unless its request says otherwise.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a request waits for a provider unless it names a time.
+/// A request waits so long for a provider, unless it names a time.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A wish for one service.
+/// A request for a service, on its way from the command line to the source of the provider.
 ///
 /// The command line builds it, the local API takes it as JSON (unknown fields are refused), nodes
 /// and hubs pass it on as CBOR (unknown fields are ignored, and passed on), and the provider's
@@ -45,7 +45,7 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 #[cbor(map)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceRequest {
-    /// The service.
+    /// The service that the provider has to offer.
     #[n(0)]
     #[serde(with = "text")]
     pub service: Service,
@@ -60,7 +60,7 @@ pub struct ServiceRequest {
     #[cbor(n(3), with = "codec::or_default", has_nil)]
     #[serde(default, skip_serializing_if = "json::is_default")]
     pub mode: RequestMode,
-    /// How many providers a hub considers, or lists; 0, the default, leaves it to the hub.
+    /// The most providers that a hub considers, or lists; 0, the default, leaves it to the hub.
     #[cbor(n(4), with = "codec::or_default", has_nil)]
     #[serde(default, skip_serializing_if = "json::is_default")]
     pub count: u8,
@@ -109,12 +109,12 @@ pub struct ServiceRequest {
     #[n(14)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_kbps: Option<u32>,
-    /// How long the requester waits for a provider; by default [`DEFAULT_TIMEOUT`], and longer
-    /// over a long path. It stays at the requester's node.
+    /// The requester waits so long for a provider; by default [`DEFAULT_TIMEOUT`], and longer over a long path.
+    /// The field stays at the requester's node.
     #[cbor(skip)]
     #[serde(rename = "timeout_ms", with = "json::millis", default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// How long a transfer may make no progress; [`STALL_TIMEOUT`] by default. It stays at the
+    /// A transfer without progress ends after this time; [`STALL_TIMEOUT`] by default. The field stays at the
     /// requester's node.
     #[cbor(skip)]
     #[serde(rename = "patience_ms", with = "json::millis", default, skip_serializing_if = "Option::is_none")]
@@ -130,7 +130,7 @@ pub enum RequestMode {
     #[n(0)]
     #[default]
     Forward,
-    /// The hub relays it.
+    /// The provider sends it to a hub, which relays it.
     #[n(1)]
     Relay,
     /// There is none: a hub only lists the providers.
@@ -166,11 +166,11 @@ open!(ReflectionPolicy, [IfBusy, Always, Never], else Never);
 #[cbor(array)]
 #[serde(deny_unknown_fields)]
 pub struct ResumePoint {
-    /// The object's SHA-256.
+    /// The SHA-256 of the whole object.
     #[cbor(n(0), with = "minicbor::bytes")]
     #[serde(rename = "sha256", with = "json::digest")]
     pub digest: [u8; 32],
-    /// The length of the beginning, bytes.
+    /// The length of the part that the requester has, bytes.
     #[n(1)]
     pub offset: u64,
 }
@@ -225,7 +225,7 @@ impl ServiceRequest {
         Ok(())
     }
 
-    /// The wishes about the delivery of the data.
+    /// The choices about the delivery of the data.
     pub const fn delivery_preferences(&self) -> DeliveryPreferences {
         DeliveryPreferences { profile: self.profile, class: self.class }
     }

@@ -1,48 +1,46 @@
-//! What is said of the way of a request that is traced.
+//! Reports on the way of a request that is traced.
 
-use super::WireError;
-use super::limits::check_bound;
 use minicbor::{Decode, Encode};
 
-use super::open::open;
-use super::request::Reason;
+use super::reason::Reason;
 use crate::ids::{NodeId, RequestId};
+use crate::node_selector::MAX_NAME_BYTES;
+use crate::open::open;
+use crate::refusal::{Refusal, check_bound};
 
 /// The most hubs of whose way a trace tells: a report that has passed more is dropped.
 pub const MAX_TRACED_HOPS: u8 = 8;
 
-/// The longest name in a [`Hop`], bytes.
-pub const MAX_NAME_BYTES: usize = 64;
-
-/// See [`Message::Traced`](super::RequestMessage::HopReport).
+/// The content of [`RequestMessage::HopReport`](super::RequestMessage::HopReport).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HopReport {
-    /// The request.
+    /// The number of the request that is traced.
     #[n(0)]
     pub id: RequestId,
-    /// Whose number `id` is; from hub to hub, as in [`RequestMessage::Pending`](super::RequestMessage::Pending).
+    /// The requester that `id` is a number of; from hub to hub, as in
+    /// [`RequestMessage::Pending`](super::RequestMessage::Pending).
     #[n(1)]
     pub requester: Option<NodeId>,
-    /// What is reported.
+    /// The hop that is reported.
     #[n(2)]
     pub hop: Hop,
 }
 
-/// What one hub, or the provider, did with a request.
+/// The action of a hub, or of the provider, on a request.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Hop {
-    /// Who did it. From one who is asked directly the connection says it.
+    /// The hub or provider. From a provider that is asked directly the connection's identity counts.
     #[n(0)]
     pub node: NodeId,
-    /// Its place on the way, from 1; whoever passes the report on adds one.
+    /// The place on the way, from 1; each hub that passes the report on adds one.
     #[n(1)]
     pub index: u8,
     /// The tier of a hub; `None` of a provider.
     #[n(2)]
     pub tier: Option<u8>,
-    /// What it did.
+    /// The action of the node on the request.
     #[n(3)]
     pub step: HopAction,
     /// Why it, or the one it is about, refused.
@@ -54,7 +52,7 @@ pub struct Hop {
     /// Whom it is about: the provider or hub that got the request, or did not take it.
     #[n(6)]
     pub other: Option<NodeId>,
-    /// That one's name, at most [`MAX_NAME_BYTES`] long.
+    /// The name of `other`, at most [`MAX_NAME_BYTES`] long.
     #[n(7)]
     pub name: Option<String>,
     /// From when the hub before it on the way passed the request on until that
@@ -68,7 +66,7 @@ pub struct Hop {
     pub connected_us: Option<u32>,
 }
 
-/// What is done with a request on its way.
+/// An action on a request on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
 pub enum HopAction {
@@ -99,7 +97,7 @@ pub enum HopAction {
     /// A provider answers over a connection for which it had to dial.
     #[n(8)]
     Dialed,
-    /// Something that only later versions do.
+    /// An action that only later versions know.
     #[n(9)]
     Unknown,
 }
@@ -107,7 +105,7 @@ pub enum HopAction {
 open!(HopAction, [HandedToProvider, Relayed, PassedToHub, LookedUp, Declined, TimedOut, Exhausted, ReusedConnection, Dialed, Unknown], else Unknown);
 
 impl HopAction {
-    /// Its name in the API.
+    /// The name of the action in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::HandedToProvider => "handed",
@@ -123,14 +121,14 @@ impl HopAction {
         }
     }
 
-    /// Whether a provider does it rather than a hub.
+    /// True if a provider does it rather than a hub.
     pub const fn is_of_provider(self) -> bool {
         matches!(self, Self::ReusedConnection | Self::Dialed)
     }
 }
 
 impl Hop {
-    pub(super) fn check_limits(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         check_bound(self.name.as_ref().map_or(0, String::len) <= MAX_NAME_BYTES, "too long a name")?;
         check_bound((1..=MAX_TRACED_HOPS).contains(&self.index), "too long a way")
     }

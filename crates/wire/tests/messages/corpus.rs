@@ -24,7 +24,6 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/messages/data")
 }
 
-/// The number of an encoded message.
 fn kind(bytes: &[u8]) -> u64 {
     let mut decoder = minicbor::Decoder::new(bytes);
     decoder.array().unwrap();

@@ -10,10 +10,9 @@ use roost_wire::messages::{
 };
 use roost_wire::{SchemeSet, Scope, ServiceSet};
 
-use super::messages::{
-    addresses, change_message, decline_message, found_message, pushed_message, record, traced_message, watch_message,
-};
+use super::messages::{change_message, decline_message, found_message, pushed_message, traced_message, watch_message};
 use super::requests::{full_request, multicast_request};
+use super::words::{addresses, record};
 
 /// An item of CBOR, as far as its arrays and maps can be edited.
 #[derive(Clone)]
@@ -127,7 +126,7 @@ proptest! {
 
     #[test]
     fn unknown_transports_leave_optional_lists(
-        hub in super::messages::node(),
+        hub in super::words::node(),
         list in addresses(),
         scheme in unknown(),
     ) {
@@ -212,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn unknown_reports_are_told_as_such(traced in traced_message(), id in super::messages::id(), number in unknown()) {
+    fn unknown_reports_are_told_as_such(traced in traced_message(), id in super::words::id(), number in unknown()) {
         let bytes = with_number(&Message::Request(RequestMessage::HopReport(traced.clone())), &[1, 2, 3], number);
         let mut hop = traced.hop.clone();
         hop.step = HopAction::Unknown;

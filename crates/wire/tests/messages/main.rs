@@ -7,6 +7,7 @@ mod corpus;
 mod later;
 mod messages;
 mod requests;
+mod words;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +19,7 @@ use roost_wire::messages::{
     CopyTarget, DirectoryMessage, FlowMessage, HierarchyMessage, HubLookup, MAX_MESSAGE_BYTES, MAX_OBJECT_NAME_BYTES,
     MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, MAX_SEALED_BYTES, Message, ProvisionalAccept, Push,
     RegistrationMessage, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Request,
-    RequestMessage, RoomMessage, Roster, Route, SealedKeys, ServiceRequest, StreamKeys, Summary,
+    RequestMessage, RoomMessage, Roster, Route, SealedKeys, ServiceRequest, StreamKeys, Summary, WireError,
 };
 use roost_wire::room::{MAX_MEMBERS, RoomMember};
 use roost_wire::{
@@ -98,18 +99,31 @@ fn trailing_or_oversized_bytes_are_refused() {
     assert!(Message::decode(&vec![0; MAX_MESSAGE_BYTES + 1]).is_err());
 }
 
+/// A hub declines a request out of bounds, where bytes that are no message get no answer.
 #[test]
-fn places_off_the_grid_are_refused() {
-    let request = Message::Directory(DirectoryMessage::HubLookup(HubLookup {
+fn request_out_of_bounds_is_named() {
+    let node = NodeId::from_bytes([7; 16]);
+    let request = |cell, count| {
+        let spec = ServiceRequest::new(Service::Video, Area::Exact(cell));
+        let reply_to = vec![Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 7700))); count];
+        let route = Some(Route { requester: node, reply_to, hop: None });
+        let request = Request { route, ..Request::new(RequestId(1), Nonce::from_u64(1), spec, 1_000) };
+        Message::decode(&Message::Request(RequestMessage::Request(request)).encode())
+    };
+    assert!(request(Cell::new(-1_000_000, 1_000_000), 8).is_ok());
+    assert_eq!(request(Cell::new(2_000_000, 0), 8), Err(WireError::OutOfBounds("a cell off the grid")));
+    assert_eq!(request(Cell::new(0, i32::MIN), 8), Err(WireError::OutOfBounds("a cell off the grid")));
+    assert_eq!(request(Cell::new(0, 0), 9), Err(WireError::OutOfBounds("too many addresses")));
+    let lookup = Message::Directory(DirectoryMessage::HubLookup(HubLookup {
         id: RequestId(1),
         service: Service::Video,
-        area: Area::Exact(Cell::new(2_000_000, 0)),
+        area: Area::Rectangle { min: Cell::new(1, 0), max: Cell::new(0, 0) },
         count: 1,
         direction: None,
         timeout_ms: None,
         selector: None,
     }));
-    assert!(Message::decode(&request.encode()).is_err());
+    assert_eq!(Message::decode(&lookup.encode()), Err(WireError::OutOfBounds("an area off the grid")));
 }
 
 /// A hub keeps little of a stream, with room for what is to be sealed.
@@ -169,17 +183,19 @@ fn largest_replica_update_fits() {
     assert!(records(MAX_REPLICA_RECORDS).len() <= MAX_MESSAGE_BYTES);
     assert!(Message::decode(&records(MAX_REPLICA_RECORDS)).is_ok());
     assert!(Message::decode(&records(MAX_REPLICA_RECORDS + 1)).is_err());
+}
+
+#[test]
+fn most_replica_changes_fit() {
     let changes = |count, signs: u32| {
-        let left = ReplicaCapacity { node: u32::MAX, capacity: record.capacity };
-        let shift = ReplicaMove { node: u32::MAX, versions: u32::MAX, x: i32::MIN, y: i32::MIN };
-        let (shifts, gone, left) = (vec![shift; count], vec![u32::MAX; count], vec![left; count]);
-        let heard = Some(Bytes::from(vec![1; signs as usize]));
+        let capacity = Capacity { streams: u16::MAX, uplink_kbps: u32::MAX };
+        let moved = ReplicaMove { node: u32::MAX, versions: u32::MAX, x: i32::MIN, y: i32::MIN };
         Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
             sequence: u32::MAX,
-            moves: shifts,
-            removed: gone,
-            capacities: left,
-            alive: heard,
+            moves: vec![moved; count],
+            removed: vec![u32::MAX; count],
+            capacities: vec![ReplicaCapacity { node: u32::MAX, capacity }; count],
+            alive: Some(Bytes::from(vec![1; signs as usize])),
             ..ReplicaUpdate::default()
         }))
         .encode()
@@ -209,18 +225,18 @@ fn move_takes_twenty_bytes() {
 #[test]
 fn summary_takes_few_bytes_per_block() {
     let cells = (0..100).map(|n| Cell::new(8 * (n % 10), 8 * (n / 10)));
-    let patches: BTreeMap<BlockService, u32> =
+    let block_services: BTreeMap<BlockService, u32> =
         cells.map(|cell| (BlockService::from_cell(Service::Track, cell), 3)).collect();
-    let patches: Vec<(BlockService, u32)> = patches.into_iter().collect();
-    let summary = |patches| {
+    let block_services: Vec<(BlockService, u32)> = block_services.into_iter().collect();
+    let summary = |block_services| {
         Message::Hierarchy(HierarchyMessage::Summary(Summary {
             run: u32::MAX,
             version: 70_000,
-            block_services: patches,
+            block_services,
             since: None,
         }))
     };
-    let bytes = summary(patches).encode().len();
+    let bytes = summary(block_services).encode().len();
     assert!(bytes <= 320, "{bytes} bytes");
 }
 

@@ -1,155 +1,23 @@
 //! Messages of every kind, with any values.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-
 use bytes::Bytes;
 use proptest::prelude::*;
-use roost_wire::block::BlockService;
 use roost_wire::messages::{
-    Accept, Adopt, Candidate, Capabilities, Chunk, Coverage, Datagram, Decline, DirectoryMessage, FlowDescription,
-    FlowMessage, Hello, HierarchyMessage, HomeChanged, Hop, HopAction, HopReport, HubLookup, JoinRoom, LeaveRoom,
-    LookupResult, MAX_GOSSIP_BYTES, MAX_REPLICA_NODES, MAX_SEALED_BYTES, MediaAddress, Message, MulticastCandidate,
-    MulticastMessage, MulticastSuppression, ProbeMessage, ProtocolVersion, ProviderAddress, Push, PushState, Reason,
-    RegistrationMessage, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage,
-    Report, RequestMessage, ResyncRequest, RoomMessage, Roster, RouteDirection, SealedKeys, StreamKeys, Summary, Watch,
-    WatchChange,
+    Accept, Adopt, Capabilities, Chunk, Coverage, Datagram, Decline, DirectoryMessage, FlowMessage, Hello,
+    HierarchyMessage, HomeChanged, HopReport, HubLookup, JoinRoom, LeaveRoom, LookupResult, MAX_GOSSIP_BYTES,
+    MAX_REPLICA_NODES, MAX_SEALED_BYTES, MediaAddress, Message, MulticastCandidate, MulticastMessage,
+    MulticastSuppression, ProbeMessage, ProtocolVersion, Push, PushState, RegistrationMessage, Rekey, Renew,
+    ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Report, RequestMessage,
+    ResyncRequest, RoomMessage, Roster, SealedKeys, Summary, Watch, WatchChange,
 };
-use roost_wire::room::{MAX_MEMBERS, RoomMember};
-use roost_wire::{
-    Address, Area, Capacity, Cell, Epoch, EpochSecret, NodeId, NodeSelector, Nonce, Record, RequestId, RoomId, Scheme,
-    Service, ServiceSet, StreamId, Version,
-};
+use roost_wire::room::MAX_MEMBERS;
+use roost_wire::{Nonce, RequestId, RoomId, StreamId};
 
 use super::requests::{multicast_request, request, route};
-
-pub(crate) fn cell() -> impl Strategy<Value = Cell> {
-    (-1_000_000..=1_000_000, -1_000_000..=1_000_000).prop_map(|(x, y)| Cell::new(x, y))
-}
-
-pub(crate) fn area() -> impl Strategy<Value = Area> {
-    prop_oneof![
-        cell().prop_map(Area::Exact),
-        cell().prop_map(Area::Nearest),
-        (cell(), 0u32..4_000_000).prop_map(|(center, radius)| Area::Radius { center, radius }),
-        (cell(), cell()).prop_map(|(a, b)| Area::rectangle(a, b)),
-        Just(Area::Anywhere),
-    ]
-}
-
-pub(crate) fn id() -> impl Strategy<Value = RequestId> {
-    any::<u32>().prop_map(RequestId)
-}
-
-pub(crate) fn node() -> impl Strategy<Value = NodeId> {
-    any::<[u8; 16]>().prop_map(NodeId::from_bytes)
-}
-
-pub(crate) fn version() -> impl Strategy<Value = Version> {
-    (any::<u32>(), any::<u32>()).prop_map(|(epoch, sequence)| Version { epoch, sequence })
-}
-
-pub(crate) fn capacity() -> impl Strategy<Value = Capacity> {
-    (any::<u16>(), any::<u32>()).prop_map(|(streams, uplink_kbps)| Capacity { streams, uplink_kbps })
-}
-
-pub(crate) fn service() -> impl Strategy<Value = Service> {
-    prop::sample::select(Service::ALL.to_vec())
-}
-
-pub(crate) fn services() -> impl Strategy<Value = ServiceSet> {
-    prop::collection::vec(service(), 0..4).prop_map(|list| list.into_iter().collect())
-}
-
-/// Boxed, as is whatever many messages have: all of it together overflows a test's stack.
-pub(crate) fn address() -> BoxedStrategy<Address> {
-    let scheme = prop::sample::select(Scheme::ALL.to_vec());
-    (scheme, any::<u16>(), prop::collection::vec(any::<IpAddr>(), 1..=4))
-        .prop_map(|(scheme, port, hosts)| Address { scheme, port, hosts })
-        .boxed()
-}
-
-pub(crate) fn addresses() -> impl Strategy<Value = Vec<Address>> {
-    prop::collection::vec(address(), 0..=8)
-}
-
-pub(crate) fn payload() -> impl Strategy<Value = Bytes> {
-    prop::collection::vec(any::<u8>(), 0..2000).prop_map(Bytes::from)
-}
-
-pub(crate) fn key() -> impl Strategy<Value = (Epoch, EpochSecret)> {
-    (any::<u32>(), any::<[u8; 32]>()).prop_map(|(epoch, secret)| (Epoch(epoch), EpochSecret::from_bytes(secret)))
-}
-
-pub(crate) fn reflected() -> BoxedStrategy<StreamKeys> {
-    (any::<u64>(), key(), prop::option::of(key()))
-        .prop_map(|(stream, (epoch, secret), next)| StreamKeys { stream: StreamId(stream), epoch, secret, next })
-        .boxed()
-}
-
-pub(crate) fn whereabouts() -> BoxedStrategy<ProviderAddress> {
-    (node(), addresses()).prop_map(|(node, addresses)| ProviderAddress { node, addresses }).boxed()
-}
-
-pub(crate) fn names() -> impl Strategy<Value = Option<NodeSelector>> {
-    prop::option::of("[a-z0-9._-]{0,64}".prop_map(|text| text.parse().unwrap()))
-}
-
-pub(crate) fn candidate() -> BoxedStrategy<Candidate> {
-    (node(), version(), cell(), services(), capacity(), addresses(), prop::option::of("[a-z0-9][a-z0-9._-]{0,63}"))
-        .prop_map(|(node, version, cell, services, capacity, addresses, name)| Candidate {
-            node,
-            version,
-            cell,
-            services,
-            capacity,
-            addresses,
-            name,
-        })
-        .boxed()
-}
-
-pub(crate) fn reason() -> impl Strategy<Value = Reason> {
-    prop::sample::select(vec![
-        Reason::NotFound,
-        Reason::NotYetKnown,
-        Reason::Busy,
-        Reason::Leaving,
-        Reason::Protocol,
-        Reason::Saturated,
-        Reason::Reflected,
-    ])
-}
-
-pub(crate) fn offer() -> BoxedStrategy<FlowDescription> {
-    prop_oneof![
-        (any::<u32>(), any::<u32>(), ".{0,40}").prop_map(|(duration_ms, bits_per_second, format)| {
-            FlowDescription::Stream { duration_ms, bits_per_second, format }
-        }),
-        (any::<u64>(), any::<[u8; 32]>(), ".{0,40}", prop::option::of(payload()), prop::option::of(any::<u64>()))
-            .prop_map(|(bytes, digest, format, inline, offset)| FlowDescription::Object {
-                bytes,
-                digest,
-                format,
-                inline,
-                offset
-            }),
-    ]
-    .boxed()
-}
-
-pub(crate) fn record() -> BoxedStrategy<Record> {
-    (node(), version(), cell(), services(), capacity(), addresses())
-        .prop_map(|(node, version, cell, services, capacity, addresses)| Record {
-            node,
-            version,
-            cell,
-            services,
-            capacity,
-            addresses,
-        })
-        .boxed()
-}
+use super::words::{
+    address, addresses, area, block_services, candidate, capacity, cell, coverage, hop, id, key, member, names, node,
+    numbers, offer, payload, reason, record, reflected, service, services, version, way, whereabouts,
+};
 
 pub(crate) fn push_message() -> impl Strategy<Value = Message> {
     let reception = prop::sample::select(vec![PushState::InProgress, PushState::Stored, PushState::Unwritable]);
@@ -178,10 +46,6 @@ pub(crate) fn membership_message() -> impl Strategy<Value = Message> {
         prop::collection::vec(address(), 1..=8)
             .prop_map(|message| Message::Registration(RegistrationMessage::Redirect(message))),
     ]
-}
-
-pub(crate) fn numbers() -> impl Strategy<Value = Vec<u32>> {
-    prop::collection::vec(any::<u32>(), 0..4)
 }
 
 pub(crate) fn mirror() -> impl Strategy<Value = ReplicaUpdate> {
@@ -225,27 +89,6 @@ pub(crate) fn standby_message() -> impl Strategy<Value = Message> {
         any::<u32>().prop_map(|message| Message::Registration(RegistrationMessage::RetryAfter(message))),
         Just(Message::Registration(RegistrationMessage::Handover)),
     ]
-}
-
-pub(crate) fn hop() -> impl Strategy<Value = Hop> {
-    let steps = prop::sample::select(vec![HopAction::HandedToProvider, HopAction::Declined, HopAction::Dialed]);
-    let micros = || prop::option::of(any::<u32>());
-    let who =
-        (node(), 1..=8u8, prop::option::of(any::<u8>()), prop::option::of(node()), prop::option::of("[a-z]{0,64}"));
-    (who, steps, prop::option::of(reason()), any::<u32>(), micros(), micros()).prop_map(
-        |((node, number, tier, other, name), step, reason, held_us, round_trip_us, reached_us)| Hop {
-            node,
-            index: number,
-            tier,
-            step,
-            reason,
-            elapsed_us: held_us,
-            other,
-            name,
-            round_trip_us,
-            connected_us: reached_us,
-        },
-    )
 }
 
 pub(crate) fn lease_message() -> impl Strategy<Value = Message> {
@@ -301,41 +144,9 @@ pub(crate) fn request_message() -> impl Strategy<Value = Message> {
         (id(), prop::option::of(node()), hop()).prop_map(|(id, requester, hop)| Message::Request(
             RequestMessage::HopReport(HopReport { id, requester, hop })
         )),
-        (id(), prop::collection::vec(candidate(), 0..8)).prop_map(|(id, candidates)| Message::Directory(
-            DirectoryMessage::LookupResult(LookupResult { id, candidates, coverage: Coverage::HubStarting })
-        )),
-        (id(), service(), area(), any::<u8>(), prop::option::of(way()), prop::option::of(any::<u32>()), names())
-            .prop_map(|(id, service, area, count, direction, timeout_ms, selector)| Message::Directory(
-                DirectoryMessage::HubLookup(HubLookup { id, service, area, count, direction, timeout_ms, selector })
-            )),
+        (id(), prop::collection::vec(any::<u8>(), 0..2_000))
+            .prop_map(|(id, message)| Message::Request(RequestMessage::Tunneled { id, message: message.into() })),
     ]
-}
-
-pub(crate) fn coverage() -> impl Strategy<Value = Coverage> {
-    prop::sample::select(vec![
-        Coverage::Complete,
-        Coverage::FirstMatch,
-        Coverage::HubStarting,
-        Coverage::Partial,
-        Coverage::UnreachableAbove,
-    ])
-}
-
-pub(crate) fn way() -> impl Strategy<Value = RouteDirection> {
-    prop::sample::select(vec![
-        RouteDirection::Up,
-        RouteDirection::Across,
-        RouteDirection::Down,
-        RouteDirection::Overflow,
-    ])
-}
-
-pub(crate) fn patches() -> impl Strategy<Value = Vec<(BlockService, u32)>> {
-    prop::collection::btree_map((service(), cell()), any::<u32>(), 0..40).prop_map(|told| {
-        let told: BTreeMap<BlockService, u32> =
-            told.into_iter().map(|((service, cell), count)| (BlockService::from_cell(service, cell), count)).collect();
-        told.into_iter().collect()
-    })
 }
 
 pub(crate) fn hub_message() -> BoxedStrategy<Message> {
@@ -356,7 +167,7 @@ pub(crate) fn hub_message() -> BoxedStrategy<Message> {
                 }))
             }
         ),
-        (any::<u32>(), any::<u64>(), patches(), prop::option::of(any::<u64>())).prop_map(
+        (any::<u32>(), any::<u64>(), block_services(), prop::option::of(any::<u64>())).prop_map(
             |(run, version, block_services, since)| Message::Hierarchy(HierarchyMessage::Summary(Summary {
                 run,
                 version,
@@ -369,10 +180,6 @@ pub(crate) fn hub_message() -> BoxedStrategy<Message> {
         }),
     ]
     .boxed()
-}
-
-pub(crate) fn member() -> impl Strategy<Value = RoomMember> {
-    (node(), cell(), services()).prop_map(|(node, cell, services)| RoomMember { node, cell, services })
 }
 
 pub(crate) fn room_message() -> BoxedStrategy<Message> {
@@ -398,7 +205,41 @@ pub(crate) fn room_message() -> BoxedStrategy<Message> {
     .boxed()
 }
 
+pub(crate) fn directory_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        (id(), prop::collection::vec(candidate(), 0..8)).prop_map(|(id, candidates)| Message::Directory(
+            DirectoryMessage::LookupResult(LookupResult { id, candidates, coverage: Coverage::HubStarting })
+        )),
+        (id(), service(), area(), any::<u8>(), prop::option::of(way()), prop::option::of(any::<u32>()), names())
+            .prop_map(|(id, service, area, count, direction, timeout_ms, selector)| Message::Directory(
+                DirectoryMessage::HubLookup(HubLookup { id, service, area, count, direction, timeout_ms, selector })
+            )),
+        (id(), services(), area(), any::<u64>(), prop::option::of(way()), prop::option::of(any::<bool>())).prop_map(
+            |(id, services, area, last_seen, direction, names)| Message::Directory(DirectoryMessage::Watch(Watch {
+                id,
+                services,
+                area,
+                last_seen,
+                direction,
+                names
+            }))
+        ),
+        (
+            id(),
+            any::<u64>(),
+            prop::collection::vec(candidate(), 0..4),
+            prop::collection::vec(node(), 0..4),
+            prop::option::of(coverage())
+        )
+            .prop_map(|(id, sequence, updated, removed, coverage)| Message::Directory(
+                DirectoryMessage::WatchChange(WatchChange { id, sequence, updated, removed, coverage })
+            )),
+        id().prop_map(|message| Message::Directory(DirectoryMessage::Unwatch(message))),
+    ]
+}
+
 pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
+    let sealed = prop::collection::vec(any::<u8>(), 0..=MAX_SEALED_BYTES).prop_map(Bytes::from);
     prop_oneof![
         (id(), any::<u64>(), any::<u64>(), payload()).prop_map(|(id, sequence, sent_us, payload)| Message::Flow(
             FlowMessage::Datagram(Datagram { id, sequence, sent_us, payload })
@@ -423,49 +264,15 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
         (id(), any::<u64>(), key()).prop_map(|(id, stream, (epoch, secret))| {
             Message::Flow(FlowMessage::Rekey(Rekey { id, stream: StreamId(stream), epoch, secret }))
         }),
-        (id(), services(), area(), any::<u64>(), prop::option::of(way()), prop::option::of(any::<bool>())).prop_map(
-            |(id, services, area, last_seen, direction, names)| Message::Directory(DirectoryMessage::Watch(Watch {
-                id,
-                services,
-                area,
-                last_seen,
-                direction,
-                names
-            }))
+        (prop::option::of(id()), service(), node(), any::<u8>(), sealed).prop_map(
+            |(id, service, provider, hops_left, sealed)| {
+                Message::Flow(FlowMessage::SealedKeys(SealedKeys { id, service, provider, hops_left, sealed }))
+            }
         ),
-        (
-            id(),
-            any::<u64>(),
-            prop::collection::vec(candidate(), 0..4),
-            prop::collection::vec(node(), 0..4),
-            prop::option::of(coverage())
-        )
-            .prop_map(|(id, sequence, updated, removed, coverage)| Message::Directory(
-                DirectoryMessage::WatchChange(WatchChange { id, sequence, updated, removed, coverage })
-            )),
-        id().prop_map(|message| Message::Directory(DirectoryMessage::Unwatch(message))),
-        (
-            prop::option::of(id()),
-            service(),
-            node(),
-            any::<u8>(),
-            prop::collection::vec(any::<u8>(), 0..=MAX_SEALED_BYTES)
-        )
-            .prop_map(|(id, service, provider, hops_left, sealed)| {
-                Message::Flow(FlowMessage::SealedKeys(SealedKeys {
-                    id,
-                    service,
-                    provider,
-                    hops_left,
-                    sealed: sealed.into(),
-                }))
-            }),
-        (id(), prop::collection::vec(any::<u8>(), 0..2_000))
-            .prop_map(|(id, message)| Message::Request(RequestMessage::Tunneled { id, message: message.into() })),
     ]
 }
 
-/// What goes to everybody on a link.
+/// Messages by multicast.
 pub(crate) fn connection_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         multicast_request().prop_map(|message| Message::Multicast(MulticastMessage::MulticastRequest(message))),
@@ -486,6 +293,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         push_message(),
         request_message(),
         flow_message(),
+        directory_message(),
         hub_message(),
         room_message(),
         connection_message()

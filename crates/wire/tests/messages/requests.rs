@@ -10,7 +10,7 @@ use roost_wire::messages::{
 };
 use roost_wire::{DeliveryClass, Nonce, Profile, Scheme, SchemeSet, Scope, StreamTag};
 
-use super::messages::{addresses, area, cell, id, names, node, service, way};
+use super::words::{addresses, area, cell, id, names, node, service, way};
 
 pub(crate) fn copy_target() -> BoxedStrategy<CopyTarget> {
     let (named, resumes) = (prop::option::of(node()), prop::option::of(any::<bool>()));

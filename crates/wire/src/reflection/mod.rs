@@ -1,18 +1,18 @@
 //! Words of reflected streams, which control messages and the data plane share.
 
+mod grant;
+
 use std::fmt;
-use std::net::SocketAddr;
 
 use minicbor::{Decode, Encode};
 
-use crate::grid::Cell;
 use crate::ids::NodeId;
-use crate::service::Service;
+pub use grant::{DownstreamKind, ReflectionGrant, StartCondition};
 
 /// The length of what an epoch's key is made from.
 pub const SECRET_BYTES: usize = 32;
 
-/// What a packet of a reflected stream has beyond its payload: a header, and the seal's tag.
+/// The bytes of a packet of a reflected stream beyond its payload: a header, and the seal's tag.
 pub const OVERHEAD_BYTES: usize = 40;
 
 /// A stream: the upper half is the beginning of its publisher's id, the lower one drawn at random.
@@ -21,12 +21,11 @@ pub const OVERHEAD_BYTES: usize = 40;
 pub struct StreamId(#[n(0)] pub u64);
 
 impl StreamId {
-    /// A stream that `node` publishes.
     pub fn from_publisher(node: NodeId, number: u32) -> Self {
         Self(Self::upper_half(node) | u64::from(number))
     }
 
-    /// Whether it may be one that `node` publishes. A node's id is in its certificate: who watches a stream
+    /// True if it may be one that `node` publishes. A node's id is in its certificate: who watches a stream
     /// cannot offer it as its own.
     pub fn is_of(self, node: NodeId) -> bool {
         self.0 >> 32 << 32 == Self::upper_half(node)
@@ -44,8 +43,8 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// How long a key is used. A later epoch of a stream has a greater number, also
-/// after a restart of its publisher.
+/// The time of use of one key. A later epoch of a stream has a greater number, also after a restart of its
+/// publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Epoch(#[n(0)] pub u32);
@@ -69,71 +68,24 @@ impl fmt::Display for StreamTag {
     }
 }
 
-/// What a stream is sent to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DownstreamKind {
-    /// It watches.
-    Subscriber,
-    /// It sends on; never what has been sent on too often.
-    Reflector,
-}
-
-/// What a hub has admitted: the stream that is offered to it under its own tag, of this provider if that
-/// is known, it may offer further under the tag of the one who asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReflectionGrant {
-    /// Under which the stream is offered to this hub.
-    pub tag: StreamTag,
-    /// Where it is sent on to, once that address has shown that it wants it.
-    pub to: SocketAddr,
-    /// Under which it is offered there.
-    pub their_tag: StreamTag,
-    /// What is there.
-    pub kind: DownstreamKind,
-    /// What was asked for.
-    pub service: Service,
-    /// Where its provider is, if that is known. Without a provider it would, with the service, name
-    /// a stream that is carried already; hubs do not say it then, as another one may be there.
-    pub cell: Option<Cell>,
-    /// Whose, if that is known: it names a stream that is carried already. The grant comes again
-    /// when it becomes known.
-    pub provider: Option<NodeId>,
-    /// When it is sent.
-    pub begin: StartCondition,
-}
-
-/// When one that a stream is offered to is sent it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartCondition {
-    /// Once it has answered the offer; with the offer if it has answered another one lately.
-    Answered,
-    /// With the offer: its host is the one that the connection comes from over which it was asked
-    /// for, and need not show that it wants it.
-    Offered,
-    /// Once it has answered: it has the stream already, and says how much of it.
-    Resumed,
-}
-
-/// What an epoch's key is made from, drawn at random: whoever has it can open the
-/// packets of that epoch. It goes to those who are admitted, and to nobody else.
+/// The secret from which an epoch's key is derived, drawn at random: it opens the packets of that epoch. Only
+/// admitted subscribers get it.
 #[derive(Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
 pub struct EpochSecret(#[cbor(n(0), with = "minicbor::bytes")] [u8; SECRET_BYTES]);
 
 impl EpochSecret {
-    /// The secret with these bytes.
     pub const fn from_bytes(bytes: [u8; SECRET_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes of the secret.
     pub const fn as_bytes(&self) -> &[u8; SECRET_BYTES] {
         &self.0
     }
 }
 
 impl fmt::Debug for EpochSecret {
-    /// It stays out of logs.
+    /// The secret stays out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
     }

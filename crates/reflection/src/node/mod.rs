@@ -3,149 +3,21 @@
 //! The node's machine in `roost_core` decides with whom; its events come in as [`NodeInput`], and its commands go
 //! out as [`NodeOutput::Command`].
 
-use std::net::SocketAddr;
+mod input;
+mod output;
 
-use bytes::Bytes;
-use roost_core::node::{NodeCommand, NodeEvent, SessionId, Ticket};
-use roost_wire::{Epoch, EpochSecret, StreamId, StreamTag, Time};
+use roost_core::node::Ticket;
+use roost_wire::{StreamId, Time};
 
-use crate::admission_error::AdmissionError;
 use crate::datagram_path::DatagramPath;
-use crate::fanout::{SendOutcome, Transmit};
-use crate::keys::{AnnouncedKey, SecretSource};
+use crate::keys::SecretSource;
 use crate::machine::ReflectionMachine;
-use crate::publication::{NewPublication, Publications, PublishError, RekeyError, SealError};
+use crate::publication::Publications;
 use crate::relay::{Relay, RelayConfig, RelayEvent};
-use crate::subscription::{NamedStream, Reception, StreamSource, SubscriptionError, Subscriptions};
-
-/// A command to a node's part of reflection.
-pub enum NodeInput {
-    /// Begin the stream of a session; answered by [`NodeOutput::Published`].
-    Publish(NewPublication),
-    /// A datagram of a source.
-    Payload {
-        /// The stream of the source.
-        stream: StreamId,
-        payload: Bytes,
-    },
-    Unpublish {
-        session: SessionId,
-    },
-    /// Offer a published stream to a hub that wants it.
-    Offer {
-        stream: StreamId,
-        to: SocketAddr,
-        /// The tag under which it wants the stream.
-        tag: StreamTag,
-    },
-    /// Somebody may read a published stream no further.
-    MemberLeft {
-        /// The session of its source.
-        session: SessionId,
-    },
-    /// Expect the offer of a request's stream under this tag.
-    Expect {
-        ticket: Ticket,
-        tag: StreamTag,
-        /// The home's media address: a knock there shows the home this node's address.
-        door: Option<SocketAddr>,
-    },
-    /// The provider has named a request's stream.
-    Confirm {
-        ticket: Ticket,
-        /// The tag under which the stream comes.
-        tag: StreamTag,
-        source: StreamSource,
-        /// The key of its present epoch.
-        key: AnnouncedKey,
-    },
-    /// A hub has named it before the provider.
-    Foretell {
-        ticket: Ticket,
-        /// The stream, as the hub says.
-        source: StreamSource,
-        /// The key that may open it.
-        key: AnnouncedKey,
-    },
-    /// The key of the next epoch of a request's stream.
-    Key {
-        ticket: Ticket,
-        key: AnnouncedKey,
-    },
-    /// The request is over, or has a stream of its own.
-    Release {
-        ticket: Ticket,
-    },
-}
-
-impl NodeInput {
-    /// The command that an event of the node's machine is; `None` for one of no concern here. That a request
-    /// is over, the owner says.
-    pub fn from_event(event: &NodeEvent) -> Option<Self> {
-        let key = |epoch: &Epoch, secret: &EpochSecret| AnnouncedKey { epoch: *epoch, secret: secret.clone() };
-        Some(match event {
-            NodeEvent::Reflect { stream, to, tag, .. } => Self::Offer { stream: *stream, to: *to, tag: *tag },
-            NodeEvent::MemberLeft { session } => Self::MemberLeft { session: *session },
-            NodeEvent::ExpectTag { ticket, tag, door } => Self::Expect { ticket: *ticket, tag: *tag, door: *door },
-            NodeEvent::Reflected { ticket, tag, stream, provider, epoch, secret, is_confirmed } => {
-                let source = StreamSource { stream: *stream, provider: *provider };
-                let (ticket, tag, key) = (*ticket, *tag, key(epoch, secret));
-                match is_confirmed {
-                    true => Self::Confirm { ticket, tag, source, key },
-                    false => Self::Foretell { ticket, source, key },
-                }
-            }
-            NodeEvent::Key { ticket, epoch, secret } => Self::Key { ticket: *ticket, key: key(epoch, secret) },
-            _ => return None,
-        })
-    }
-}
-
-/// A consequence for a node.
-#[derive(Clone, Debug)]
-pub enum NodeOutput {
-    /// The node's machine is to do this.
-    Command(NodeCommand),
-    /// A payload of a request's stream, in its order.
-    Payload { ticket: Ticket, payload: Bytes, reception: Reception },
-    /// The counts of a request have changed otherwise.
-    Received { ticket: Ticket, reception: Reception },
-    /// A request cannot go on: it is to be cancelled.
-    SubscriptionFailed { ticket: Ticket, error: SubscriptionError },
-    /// A stream has begun, or has not.
-    Published {
-        /// The session of its source.
-        session: SessionId,
-        result: Result<(), PublishError>,
-    },
-    /// The source is to make a key frame.
-    KeyFrameWanted {
-        /// The session of the source.
-        session: SessionId,
-    },
-    /// A datagram of a source is not sent, as a packet takes less and it may not be cut.
-    PayloadTooLong {
-        /// The session of the source.
-        session: SessionId,
-        bytes: usize,
-        /// True for the first of its stream.
-        is_first: bool,
-    },
-    /// A datagram of a source is not sent.
-    PayloadNotSealed {
-        /// The session of the source.
-        session: SessionId,
-        error: SealError,
-    },
-    /// A published stream is not offered to a hub that wants it.
-    OfferRefused { stream: StreamId, reason: AdmissionError },
-    /// The next epoch of a stream could not be prepared, and is tried again.
-    RekeyFailed {
-        /// The session of its source.
-        session: SessionId,
-        error: RekeyError,
-    },
-}
+use crate::subscription::{NamedStream, Subscriptions};
+use crate::transmit::{SendOutcome, Transmit};
+pub use input::NodeInput;
+pub use output::NodeOutput;
 
 /// A node's part of reflection, a machine without I/O.
 pub struct NodeReflection {
@@ -263,11 +135,17 @@ impl ReflectionMachine for NodeReflection {
 
 #[cfg(test)]
 mod tests {
-    use roost_wire::NodeId;
+    use std::net::SocketAddr;
+
+    use bytes::Bytes;
+    use roost_core::node::{NodeCommand, SessionId};
+    use roost_wire::{Epoch, EpochSecret, NodeId, StreamTag};
 
     use super::*;
-    use crate::publication::OpaqueMarker;
-    use crate::relay::MAX_TAGS;
+    use crate::admission::{AdmissionError, MAX_TAGS};
+    use crate::keys::AnnouncedKey;
+    use crate::publication::{NewPublication, OpaqueMarker};
+    use crate::subscription::{StreamSource, SubscriptionError};
 
     const TICKET: Ticket = Ticket(1);
     const STREAM: StreamId = StreamId(7);
@@ -306,7 +184,7 @@ mod tests {
         let source = StreamSource { stream: STREAM, provider: NodeId::from_bytes([1; 16]) };
         node.handle_input(now, NodeInput::Confirm { ticket: Ticket(0), tag: StreamTag(0), source, key: key() });
         assert!(outputs(&mut node, now).is_empty());
-        // One that has a stream keeps it, and tries its other way in vain.
+        // A request that has a stream keeps it, and tries its other way in vain.
         node.handle_input(now, expect(0, 1 << 32));
         assert!(outputs(&mut node, now).is_empty());
         node.handle_input(now, expect(1 << 32, 1 << 33));

@@ -1,13 +1,20 @@
-//! Why something is not done, and what to do about it.
+//! The limits of a host's relay, and why it admits no more.
 
-use crate::fanout::MAX_TARGETS;
-use crate::relay::{MAX_STREAMS, MAX_TAGS, MAX_UNANSWERED};
+pub(crate) const MAX_STREAMS: usize = 256;
+
+/// The most targets of a stream. Their state is some hundred bytes each; packets are there once.
+pub const MAX_TARGETS: usize = 1024;
+
+/// The most tags that are waited for.
+pub(crate) const MAX_TAGS: usize = 4096;
+
+/// The most streams that one address is offered without having answered: whoever lives there may not have asked.
+pub(crate) const MAX_UNANSWERED: usize = 16;
 
 /// Why a stream or a target is not added. Nothing has changed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdmissionError {
-    /// There is no such stream.
     #[error("no such stream is reflected here: ask for it again")]
     NoStream,
     /// There are as many streams as there may be.
@@ -24,12 +31,10 @@ pub enum AdmissionError {
         "the address has left {MAX_UNANSWERED} offers unanswered: see that its firewall lets datagrams in, then ask again in ten seconds"
     )]
     Unanswered,
-    /// The uplink takes no more.
     #[error(
         "the uplink has no room for another copy: subscribe at another super node, or raise media_uplink if there is more"
     )]
     UplinkFull,
-    /// This host leaves.
     #[error("this host is about to stop: ask another super node")]
     Leaving,
 }
