@@ -12,20 +12,16 @@ use crate::SCHEMA;
 use crate::error::{Code, Error, ErrorBody};
 use crate::query::QueryError;
 
-/// Longest JSON body, bytes.
 const MAX_JSON_BYTES: usize = 64 * 1024;
 
-/// Answer with an error.
 #[derive(Debug)]
 pub struct ApiError(pub Error);
 
 impl ApiError {
-    /// An error with a code and a sentence.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self(Error::new(code, message))
     }
 
-    /// Body of the answer.
     pub fn body(self) -> ErrorBody {
         ErrorBody { schema: SCHEMA, error: self.0 }
     }
@@ -44,7 +40,6 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Answers with a value as JSON.
 pub fn json_response<T: Serialize>(value: &T) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json_line(value)).into_response()
 }
@@ -55,7 +50,6 @@ pub fn json_line<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default() + "\n"
 }
 
-/// Query parameters in the order of the URL.
 #[derive(Debug)]
 pub struct QueryPairs(pub Vec<(String, String)>);
 
