@@ -1,19 +1,18 @@
-//! Keeps what fails again and again for the same reason from filling the log.
+//! Keeps an error that recurs from filling the log.
 
 use std::time::{Duration, Instant};
 
-/// How long the same sentence is not logged again.
+/// The time for which the same sentence is not logged again.
 const QUIET: Duration = Duration::from_secs(300);
 
-/// The most sentences that are remembered; beyond them the oldest is forgotten.
+/// The most sentences that are remembered; the oldest makes room.
 const REMEMBERED: usize = 16;
 
-/// The sentences that were logged lately.
 #[derive(Debug, Default)]
 pub struct LogDedup(Vec<(String, Instant)>);
 
 impl LogDedup {
-    /// Whether `sentence` is to be logged: it was not within the last 5 min.
+    /// Returns true if `sentence` was not logged within [`QUIET`], and remembers it.
     pub fn should_log(&mut self, now: Instant, sentence: &str) -> bool {
         self.0.retain(|(_, logged)| now.saturating_duration_since(*logged) < QUIET);
         if self.0.iter().any(|(known, _)| known == sentence) {
@@ -26,7 +25,7 @@ impl LogDedup {
         true
     }
 
-    /// Forgets them: things have changed, so the next one is news.
+    /// Forgets all sentences after a change of the state, so that the next one counts as new.
     pub fn clear(&mut self) {
         self.0.clear();
     }

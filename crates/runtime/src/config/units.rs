@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-/// The longest duration any setting takes.
 const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Reads a duration such as `250ms`, `10s` or `1h`.
 ///
 /// # Errors
-/// One clause that says what was expected.
+/// A clause that says which values are expected.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a duration with its unit, such as 250ms, 10s or 1h".to_owned();
     let duration = humantime::parse_duration(text).map_err(|_| wrong())?;
@@ -17,9 +16,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 
 /// Reads a rate such as `10Mbit/s` or `64kbit/s` and returns kbit/s; `none` is
 /// `u32::MAX`, no limit.
-///
 /// # Errors
-/// One clause that says what was expected.
+/// A clause that says which values are expected.
 pub fn rate_kbps(text: &str) -> Result<u32, String> {
     if text == "none" {
         return Ok(u32::MAX);
@@ -34,9 +32,6 @@ pub fn rate_kbps(text: &str) -> Result<u32, String> {
 }
 
 /// Reads a size such as `500MB`, `2GiB` or `10 GB` and returns bytes.
-///
-/// # Errors
-/// One clause that says what was expected.
 pub fn size_bytes(text: &str) -> Result<u64, String> {
     let wrong = || "expected a size with its unit, such as 500MB, 2GiB or 1TB".to_owned();
     let digits = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.').len();
@@ -65,7 +60,7 @@ pub fn size_bytes(text: &str) -> Result<u64, String> {
 /// Reads a rate of a thin link, such as `96bit/s` or `1kbit/s`, and returns bit/s.
 ///
 /// # Errors
-/// One clause that says what was expected.
+/// A clause that says which values are expected.
 pub fn rate_bps(text: &str) -> Result<u32, String> {
     let bps = bits_per_second(text)?.round();
     if (1.0..=4e9).contains(&bps) {

@@ -1,5 +1,3 @@
-//! What a hub counts.
-
 use prometheus::{Error, IntCounterVec, IntGauge, Opts};
 use roost_core::hub::{HubCounters, HubLimit, HubStatus, Relation, RequestOutcome};
 use roost_wire::Service;
@@ -8,7 +6,6 @@ use roost_wire::messages::RequestMode;
 use super::status_rows::connected;
 use crate::metrics::{CounterSet, Metrics, Total, follow};
 
-/// The metrics of a hub.
 #[derive(Clone)]
 pub(super) struct HubMetrics {
     gauges: Vec<(IntGauge, Size)>,
@@ -18,7 +15,6 @@ pub(super) struct HubMetrics {
     outcomes: IntCounterVec,
 }
 
-/// Where a gauge's value is.
 type Size = fn(&HubStatus) -> usize;
 
 const GAUGES: [(&str, &str, Size); 18] = [
@@ -105,7 +101,6 @@ const MODES: [(RequestMode, &str); 3] =
     [(RequestMode::Forward, "forward"), (RequestMode::Relay, "relay"), (RequestMode::Lookup, "lookup")];
 
 impl HubMetrics {
-    /// Registers them.
     pub(super) fn register(metrics: &Metrics) -> Result<Self, Error> {
         let gauges = GAUGES
             .into_iter()
@@ -123,7 +118,6 @@ impl HubMetrics {
         })
     }
 
-    /// Takes over what the machine counts.
     pub(super) fn update(&self, status: &HubStatus, counters: &HubCounters) {
         for (gauge, value) in &self.gauges {
             gauge.set(value(status) as i64);

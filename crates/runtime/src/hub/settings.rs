@@ -1,5 +1,3 @@
-//! A hub's own settings.
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -10,55 +8,44 @@ use roost_wire::Endpoint;
 use crate::config::{ConfigError, Kind as Value, Setting, Settings};
 use crate::media::MediaAddress;
 
-/// A hub's own settings, read.
 #[derive(Clone, Debug)]
 pub struct HubSettings {
-    /// The super nodes beside this one, each with its endpoints.
     pub siblings: Vec<Vec<Endpoint>>,
-    /// The super nodes above, each with its endpoints; of a cache its server.
+    /// The endpoints of each parent; of a cache, those of its server.
     pub parents: Vec<Vec<Endpoint>>,
-    /// In which tier it stands.
     pub tier: u8,
     /// The rate of summaries on a connection to a parent.
     pub summary_bits_per_second: u32,
-    /// How long an entry lives without a word from its node.
+    /// The time after which a record expires without a message from its node.
     pub lease: Duration,
-    /// How much the hub takes on.
     pub limits: Limits,
-    /// How it reflects streams.
     pub relay: RelaySettings,
 }
 
-/// How a hub reflects streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RelaySettings {
-    /// Where.
     pub address: MediaAddress,
     /// Uplink for copies, kbit/s; `u32::MAX` sets no limit.
     pub uplink_kbps: u32,
-    /// See [`ReflectionConfig::layers`].
     pub layers: u8,
-    /// See [`ReflectionConfig::policy`].
     pub policy: OverflowPolicy,
 }
 
 impl RelaySettings {
-    /// For the machine.
     pub(super) fn reflection(self, media: SocketAddr) -> ReflectionConfig {
         ReflectionConfig { media, layers: self.layers, policy: self.policy }
     }
 
-    /// For the relay.
     pub(super) fn config(self) -> relay::RelayConfig {
         let uplink = (self.uplink_kbps < u32::MAX).then(|| u64::from(self.uplink_kbps) * 1000);
         relay::RelayConfig { uplink, ..relay::RelayConfig::for_layers(self.layers) }
     }
 }
 
-/// The leases that make sense: shorter ones are all renewals, longer ones keep the dead.
+/// Shorter leases are all renewals; longer ones keep dead nodes.
 const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 
-/// The most parents of one super node: the first and the one that stands by.
+/// The most parents of a super node: the first and its standby.
 const MAX_PARENTS: usize = 2;
 
 /// The rows that a hub adds to the common settings.
@@ -220,10 +207,8 @@ impl RelaySettings {
 }
 
 impl HubSettings {
-    /// Reads a hub's own settings.
-    ///
     /// # Errors
-    /// When a value makes no sense.
+    /// A [`ConfigError`] if a value is missing or out of bounds.
     pub fn read(settings: &Settings) -> Result<Self, ConfigError> {
         let lease = settings.duration_within("lease", LEASES)?;
         let limits = Limits {
@@ -236,7 +221,7 @@ impl HubSettings {
             standby_connections: settings.optional("max_standbys")?.unwrap_or(Limits::default().standby_connections),
             ..Limits::default()
         };
-        // A server has no place among super nodes: it lacks these settings, and they one of its.
+        // A server lacks the settings of super nodes, and a super node lacks `cache_of`.
         let tier = settings.optional("tier")?.unwrap_or_default();
         let (mut parents, peers) = (settings.hubs_up_to("parent", MAX_PARENTS)?, settings.hubs("sibling")?);
         parents.extend(settings.hubs_up_to("cache_of", 1)?);

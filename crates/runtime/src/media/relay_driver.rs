@@ -15,16 +15,15 @@ use super::socket::Socket;
 use super::{RelayHandler, RelayMessage};
 use crate::command_queue::CommandReceiver;
 
-/// The most letters of one wake.
+/// The most mailbox messages of a wake.
 const BATCH: usize = 64;
-/// The most messages of one wake, about 10 µs each: then what has come in has its turn. Beside that a wake takes
-/// some ten datagrams and the timers that are due.
+/// The most transmits of a wake, about 10 µs each. A wake also takes some ten datagrams and the timers that are due.
 const MAX_MESSAGES: usize = 256;
 
-/// A socket that fails this often, one time right after the other, has failed for good: the system
-/// may be out of memory or a network down for a moment.
+/// After this many failures in a row the socket has failed for good. Fewer may come from a lack of memory or a network
+/// that is down for a moment.
 const MAX_FAILURES: u32 = 50;
-/// The pause after each.
+/// The pause after a failure.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The clock of a relay's machine: it begins with the thread.
@@ -46,14 +45,13 @@ impl RelayClock {
     }
 }
 
-/// A machine, and the way to the rest of its daemon.
+/// A machine and the way to the rest of its daemon.
 pub(super) struct RelayEnds<H: RelayHandler> {
     pub(super) machine: H::Machine,
     pub(super) handler: H,
 }
 
 impl<H: RelayHandler> RelayEnds<H> {
-    /// Hands over all outputs that there are.
     fn drain_outputs(&mut self, now: Time) {
         while let Some(output) = self.machine.poll_output(now) {
             self.handler.handle_output(output);
@@ -61,7 +59,6 @@ impl<H: RelayHandler> RelayEnds<H> {
     }
 }
 
-/// The loop's state on its thread.
 pub(super) struct RelayDriver<H: RelayHandler> {
     socket: Socket,
     ends: RelayEnds<H>,
@@ -86,9 +83,9 @@ impl<H: RelayHandler> RelayDriver<H> {
         Self { socket, ends, letters, passed, clock, is_full: false, has_more: false, failures: 0 }
     }
 
-    /// Runs until nobody can give commands any more.
+    /// Runs until all senders of commands are gone.
     pub(super) async fn run(mut self) -> io::Result<()> {
-        // A second handle on the socket, which knows when it is ready.
+        // A second handle on the socket, for readiness.
         let ready = UdpSocket::from_std(self.socket.as_fd().try_clone_to_owned()?.into())?;
         let mut letters = Vec::with_capacity(BATCH);
         let timer = tokio::time::sleep(Duration::ZERO);
@@ -122,7 +119,6 @@ impl<H: RelayHandler> RelayDriver<H> {
         }
     }
 
-    /// Takes a batch of datagrams.
     async fn receive(&mut self, ready: &UdpSocket) -> io::Result<()> {
         let now = self.clock.now();
         let Self { socket, ends, .. } = self;
@@ -138,7 +134,7 @@ impl<H: RelayHandler> RelayDriver<H> {
                 self.passed.receive(count);
                 Ok(())
             }
-            // An earlier datagram came to nobody: no fault of this socket.
+            // An earlier datagram reached no socket, which is no fault of this one.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => Ok(()),
             Err(error) if self.failures >= MAX_FAILURES => Err(error),
             Err(_) => {
@@ -160,7 +156,7 @@ impl<H: RelayHandler> RelayDriver<H> {
         }
     }
 
-    /// Does what is due, sends what there is, and hands over the outputs.
+    /// Runs the timers that are due, sends, and hands over the outputs.
     fn step(&mut self, ready: &UdpSocket) -> io::Result<()> {
         let now = self.clock.now();
         self.ends.machine.handle_timeout(now);
@@ -175,7 +171,7 @@ impl<H: RelayHandler> RelayDriver<H> {
         Ok(())
     }
 
-    /// Sends until nothing is left, the system has no more room, or the wake has had its part.
+    /// Sends until nothing is left, the system has no room, or [`MAX_MESSAGES`] are sent.
     fn send(&mut self, now: Time) -> io::Result<()> {
         self.has_more = false;
         for _ in 0..MAX_MESSAGES {
