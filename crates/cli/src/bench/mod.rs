@@ -1,8 +1,7 @@
 //! `roost bench`: load for a running hub, over the real transports.
 //!
-//! The nodes of a bench are no daemons. They speak the wire format directly,
-//! so that thousands of them fit beside the hub on one machine and what is
-//! measured is the hub.
+//! The nodes of a bench are no daemons. They speak the wire format directly, so that thousands of them fit beside the
+//! hub on one machine and the bench measures the hub.
 
 mod lookups;
 mod node;
@@ -28,16 +27,14 @@ use population::Population;
 use probe::Probe;
 use report::{BenchReport, Memory};
 
-/// Entries that every node of the bench has: all four services.
 const SERVICES_PER_NODE: u32 = 4;
 
 /// Open files that are not sockets of the population.
 const SPARE_FILES: u64 = 256;
 
-/// How long traffic may take to calm down between two measurements.
+/// The time for traffic to calm down between two measurements.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Runs the benchmark that is named.
 pub(crate) async fn run(args: &BenchArgs, output: Output) -> Outcome {
     match &args.command {
         BenchCommand::Hub(args) => hub(args, output).await,
@@ -116,7 +113,6 @@ async fn measure(
     Ok(BenchReport { hub, nodes, silent, join, idle, single, batched, spread, warm, memory, lost })
 }
 
-/// The address of the hub's endpoint.
 async fn resolve(args: &BenchHubArgs) -> Outcome<Address> {
     let Endpoint { scheme, hosts, port, .. } = &args.hub;
     if args.transport.is_some_and(|transport| transport != *scheme) {
@@ -135,7 +131,7 @@ async fn resolve(args: &BenchHubArgs) -> Outcome<Address> {
     Ok(Address::single(*scheme, socket))
 }
 
-/// How many of the nodes can keep their socket.
+/// The number of nodes that can keep their socket.
 fn kept(nodes: u32, scheme: Scheme, files: u64) -> Outcome<u32> {
     let most = u32::try_from(files.saturating_sub(SPARE_FILES)).unwrap_or(u32::MAX);
     if nodes > most && scheme != Scheme::Udp {
@@ -147,11 +143,10 @@ fn kept(nodes: u32, scheme: Scheme, files: u64) -> Outcome<u32> {
     Ok(nodes.min(most))
 }
 
-/// Raises the limit on open files as far as it goes, as each node has a socket
-/// of its own, and gives it.
+/// Raises the limit on open files as far as it goes, as each node has its own socket, and returns it.
 fn raise_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, the one that is in force counts.
+    // If it cannot be raised, the present limit counts.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! `roost request`: asks for a service, receives its data, says how it went.
+//! `roost request`: requests a service, receives its data, and prints a summary.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -19,14 +19,14 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
 use crate::signals::{Signals, wait_for_reader_exit};
 
-/// Said of a stream that has ended well and empty.
+/// The sentence for a stream that has ended well and empty.
 const EMPTY: &str = "the stream has ended without data: check that its provider's source sends data";
 
-/// Said of what came and left nothing to write.
+/// The sentence for data of which nothing could be written.
 const UNUSABLE: &str = "nothing of what came could be used, so nothing was written: see what its provider sends, for a \
 track with --format raw";
 
-/// Asks and receives until the transfer is over, one way or the other.
+/// Requests and receives until the transfer is over.
 pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
     suits_output(args.service, args.receive.output.as_ref(), std::io::stdout().is_terminal())?;
     if args.receive.sdp.is_some() && !matches!(args.receive.output, Some(SinkSpec::Rtp(_))) {
@@ -57,12 +57,12 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
     };
     transfer.progress.end();
     let Transfer { mut keeping, early, .. } = transfer;
-    // One that has ended well is closed already.
+    // An output that has ended well is closed already.
     let closed = keeping.close(false).await;
     conclude(args, area, ended.and_then(|ended| closed.map(|()| ended))?, (&keeping, &early), output)
 }
 
-/// Tells what has come, and whether that is all.
+/// Reports the data that has come, and fails if that is not all.
 fn conclude(
     args: &RequestArgs,
     area: Area,
@@ -97,7 +97,7 @@ fn conclude(
     }
 }
 
-/// Waits for a signal; for another one if a stream has no end and the first one makes that.
+/// Waits for a signal. For a stream without an end the first signal makes an end, and a second one is waited for.
 async fn broken_off(client: &Client, endless: &OnceLock<u64>) -> Outcome {
     let mut signals = Signals::catch()?;
     signals.next().await;
@@ -108,7 +108,7 @@ async fn broken_off(client: &Client, endless: &OnceLock<u64>) -> Outcome {
             Err(_) => return,
             Ok(()) => {}
         }
-        // What has come is told now, also if it has ended by itself.
+        // The summary of the stream follows, also if it has ended by itself.
         std::future::pending().await
     };
     tokio::select! {
@@ -118,7 +118,7 @@ async fn broken_off(client: &Client, endless: &OnceLock<u64>) -> Outcome {
     Ok(())
 }
 
-/// Pictures and video are nothing that a terminal can show.
+/// A terminal cannot show pictures and video.
 fn suits_output(service: Service, output: Option<&SinkSpec>, terminal: bool) -> Outcome {
     let binary = matches!(service, Service::Video | Service::Image);
     if !(binary && terminal && matches!(output, Some(SinkSpec::Stdout))) {
@@ -130,26 +130,25 @@ fn suits_output(service: Service, output: Option<&SinkSpec>, terminal: bool) -> 
     Err(Failure::usage(message))
 }
 
-/// One request under way.
+/// A request under way.
 struct Transfer<'a> {
     args: &'a RequestArgs,
     output: Output,
     progress: Progress,
     keeping: OutputWriter<'a>,
     early: PartialTransfer,
-    /// The number of a request whose stream has no end but the one that its owner makes.
+    /// The number of a request whose stream only its requester ends.
     endless: &'a OnceLock<u64>,
 }
 
-/// How a transfer ended.
 enum TransferEnd {
-    /// Everything came.
+    /// All data came.
     Finished(TransferSummary),
-    /// Something did not.
+    /// Some data did not come.
     Failed(Failure, Option<TransferSummary>),
-    /// Whoever reads our output has enough.
+    /// The reader of the output has gone.
     Reader,
-    /// A signal has ended it before its time.
+    /// A signal has ended the transfer early.
     Interrupted,
 }
 

@@ -1,4 +1,4 @@
-//! `roost streams`: what passes through the daemon's relay.
+//! `roost streams`: the streams of the daemon's relay.
 
 use std::path::Path;
 
@@ -67,12 +67,12 @@ fn receivers(rows: &[StreamRow]) -> Table {
     table
 }
 
-/// Somebody, if that is known, and its address.
+/// A remote, if it is known, and its address.
 fn at((node, name): (Option<NodeId>, Option<&str>), address: &str) -> String {
     node.map_or_else(|| address.to_owned(), |node| format!("{} at {address}", format_node(node, name)))
 }
 
-/// What the stream is to this host.
+/// The place of this host in the stream.
 fn here(row: &StreamRow) -> &'static str {
     match (row.published, row.watched) {
         (true, _) => "published",

@@ -13,7 +13,7 @@ use crate::args::WatchArgs;
 use crate::failure::{Code, Failure, Outcome};
 use crate::signals::wait_for_reader_exit;
 
-/// Prints changes until it is interrupted or the daemon ends it.
+/// Prints changes until a signal, or until the daemon ends the watch.
 pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
     let area = area(args.area.choice(), &client).await?;
@@ -53,10 +53,10 @@ fn print(change: &WatchEvent, seen: &mut KnownNodes, output: Output) -> Outcome 
     Ok(())
 }
 
-/// The most nodes whose last place is remembered; those beyond are always new.
+/// The most nodes whose last cell is remembered; those beyond are always new.
 const REMEMBERED: usize = 65_536;
 
-/// A node when it was last heard of.
+/// The last report of a node.
 #[derive(Clone)]
 struct LastSeen {
     name: Option<String>,
@@ -64,15 +64,14 @@ struct LastSeen {
     services: Vec<Service>,
 }
 
-/// Each node when it was last heard of.
 #[derive(Default)]
 pub(super) struct KnownNodes {
     nodes: BTreeMap<NodeId, LastSeen>,
 }
 
 impl KnownNodes {
-    /// The line for a node that is there: `+` a new one, `~` one that has moved
-    /// or changed its offer, none if only its capacity or addresses changed.
+    /// The line for a node that is there: `+` for a new node, `~` for a node that has moved or changed its offers, none
+    /// if only its capacity or addresses changed.
     pub(super) fn present(
         &mut self,
         (node, name): (NodeId, Option<&str>),
@@ -99,7 +98,7 @@ impl KnownNodes {
         }
     }
 
-    /// A node is there no longer: the line that says so.
+    /// Forgets a node that has left, and returns the line for it.
     pub(super) fn gone(&mut self, node: NodeId) -> String {
         let name = self.nodes.remove(&node).and_then(|last| last.name);
         format!("- {}\n", format_node(node, name.as_deref()))

@@ -1,4 +1,4 @@
-//! What has come of each member, and how it is told.
+//! The data received from each member, and its output.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,26 +12,41 @@ use super::super::{bytes, seconds};
 use super::outputs::MemberStream;
 use crate::failure::Outcome;
 
-/// The most members of which something is remembered. A room has at most 64 at
-/// a time; of those beyond, who have come and left, nothing is received.
+/// The most members that are remembered. A room has at most 64 at a time; of those beyond, who have come and left,
+/// nothing is received.
 const REMEMBERED: usize = 4_096;
 
-/// Something that happens in a room, as JSON.
+/// An event of a room, as JSON.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum RoomEvent<'a> {
-    /// Somebody has come.
     Joined(&'a Member),
-    /// Somebody is elsewhere, or offers something else.
+    /// A member has another cell or other offers.
     Changed(&'a Member),
-    /// Somebody has left.
-    Left { node: String, name: Option<String> },
-    /// A stream begins.
-    Receiving { node: String, name: Option<String>, service: &'static str, to: Option<String>, reflected: bool },
+    Left {
+        node: String,
+        name: Option<String>,
+    },
+    Receiving {
+        node: String,
+        name: Option<String>,
+        service: &'static str,
+        to: Option<String>,
+        reflected: bool,
+    },
     /// A stream has not begun, or no longer comes.
-    Broken { node: String, name: Option<String>, service: &'static str, message: String, again_in_s: Option<f64> },
-    /// What has come of everybody who was in; the last one.
-    Report { room: &'a str, members: Vec<MemberStreamRow> },
+    Broken {
+        node: String,
+        name: Option<String>,
+        service: &'static str,
+        message: String,
+        again_in_s: Option<f64>,
+    },
+    /// The totals of all members; the last event.
+    Report {
+        room: &'a str,
+        members: Vec<MemberStreamRow>,
+    },
 }
 
 #[derive(Serialize)]
@@ -41,12 +56,11 @@ struct Line<'a> {
     happening: RoomEvent<'a>,
 }
 
-/// Prints it to scripts.
 pub(super) fn print(happening: RoomEvent<'_>, output: Output) -> Outcome {
     Ok(output.json(&Line { schema: SCHEMA, happening })?)
 }
 
-/// One member's stream, or a member without one.
+/// A member's stream, or a member without one.
 #[derive(Serialize)]
 pub(super) struct MemberStreamRow {
     node: String,
@@ -58,14 +72,14 @@ pub(super) struct MemberStreamRow {
     service: Option<&'static str>,
     bytes: u64,
     lost: u64,
-    /// Since when it came, seconds ago; without a stream, since when the member was in.
+    /// Seconds since the stream began; without a stream, since the member entered.
     since_s: f64,
-    /// Whether the member is still in.
+    /// True while the member is in the room.
     present: bool,
     to: Option<String>,
 }
 
-/// Everybody who was in since this node came.
+/// All members since this node entered.
 #[derive(Default)]
 pub(super) struct RoomTotals(BTreeMap<NodeId, MemberTotals>);
 
@@ -77,7 +91,6 @@ struct MemberTotals {
     streams: BTreeMap<Service, StreamTotals>,
 }
 
-/// What has come of a stream.
 #[derive(Default)]
 pub(super) struct StreamTotals {
     pub(super) since: Option<Instant>,
@@ -87,7 +100,7 @@ pub(super) struct StreamTotals {
 }
 
 impl RoomTotals {
-    /// Notes that somebody is in; false if there is no room to remember that.
+    /// Notes that a member is present. Returns false if [`REMEMBERED`] members are known already.
     pub(super) fn present(&mut self, member: &Member) -> bool {
         if self.0.len() >= REMEMBERED && !self.0.contains_key(&member.node) {
             return false;
@@ -106,12 +119,12 @@ impl RoomTotals {
         }
     }
 
-    /// The stream of somebody who is or was in.
+    /// The stream of a present or past member.
     pub(super) fn stream(&mut self, (node, service): MemberStream) -> Option<&mut StreamTotals> {
         self.0.get_mut(&node).map(|guest| guest.streams.entry(service).or_default())
     }
 
-    /// Everybody, with the names of those who are known by one.
+    /// All members, with the names that are known.
     pub(super) fn rows(&self, connections: Option<&Connections>) -> Vec<MemberStreamRow> {
         let name =
             |node| Some(connections?.connections.iter().find(|connection| connection.node == node)?.name.clone());
@@ -136,7 +149,6 @@ impl RoomTotals {
     }
 }
 
-/// The rows for people.
 pub(super) fn table(rows: &[MemberStreamRow]) -> Table {
     let mut table = Table::new(&["NAME", "NODE", "CELL", "SERVICE", ">RECEIVED", ">LOST", "SINCE", "TO"]);
     for row in rows {
