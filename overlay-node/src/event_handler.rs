@@ -1,4 +1,4 @@
-//! What becomes of the machine's events.
+//! Acts on the machine's events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::metrics::NodeMetrics;
 use crate::session::Sessions;
 use crate::tickets::{Accepted, Purpose, Reply};
 
-/// Owns the machine: starts sources, answers API calls, counts, logs.
+/// Starts sources, answers API calls, counts, logs.
 pub(crate) struct NodeEventHandler {
     pub(crate) desk: InboxService,
-    /// Tasks that take the files that nodes offer; as many as the machine takes at once.
+    /// Tasks that receive the files that nodes offer; as many as the machine admits at once.
     pub(crate) receptions: BTreeMap<(NodeId, RequestId), AbortHandle>,
     pub(crate) sessions: Sessions,
     pub(crate) metrics: NodeMetrics,
@@ -36,7 +36,7 @@ pub(crate) struct NodeEventHandler {
     pub(crate) watching: RelayClient,
     /// Seals stream keys for the group's nodes, if this one has the group's key.
     pub(crate) sealer: Option<KeySealer>,
-    /// What is not worth a second line.
+    /// Suppresses repeated sentences about lost hubs.
     pub(crate) repeats: LogDedup,
     /// Limits the warnings about messages of later versions.
     pub(crate) later: LogLimiter,
@@ -106,7 +106,7 @@ impl EventHandler<Node> for NodeEventHandler {
 }
 
 impl NodeEventHandler {
-    /// Hands events of reflected streams to the relay; the rest is for those who wait.
+    /// Hands events of reflected streams to the relay, and the rest to the API calls that wait.
     fn reflect(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::Seal { session, service, opening } => {
@@ -129,7 +129,7 @@ impl NodeEventHandler {
         }
     }
 
-    /// The home is lost; or, without one, another attempt has come to nothing.
+    /// The home is lost; or, without a home, another attempt has failed.
     fn detached(&mut self, reason: &str) {
         let what = if self.shared.state() == State::Attaching { "cannot attach" } else { "detached from the hub" };
         let sentence = format!("{what}: {reason}");
@@ -141,7 +141,7 @@ impl NodeEventHandler {
         self.shared.set_last_error(sentence);
     }
 
-    /// Hands data on, or gives the transfer up for which there is no room.
+    /// Hands data on, or cancels the transfer if there is no room for it.
     fn data(&self, ticket: Ticket, payload: Bytes) {
         if let Some(Purpose::Request(service, mode)) = self.desk.tickets.deliver_data(ticket, payload) {
             self.metrics.failed(service, mode, Reason::Busy);
@@ -189,7 +189,7 @@ impl NodeEventHandler {
             NodeEvent::Roster { ticket, members } => (ticket, Reply::Roster(members)),
             NodeEvent::Pushed { ticket, state: reception } => (ticket, Reply::Pushed(reception)),
             NodeEvent::Pong { ticket, rtt, address } => (ticket, Reply::Pong { rtt, address }),
-            // An event of a later version of the machine.
+            // Events of later versions of the machine.
             _ => return,
         };
         self.desk.tickets.deliver(ticket, reply);

@@ -1,4 +1,4 @@
-//! The node as a daemon: how it is spawned, and what it can tell.
+//! The node as a daemon: its start and its state.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -35,13 +35,12 @@ use crate::session::{Sessions, SourceRegistry};
 use crate::tickets::Tickets;
 use crate::{api, rows};
 
-/// How often a draining node looks whether it is done.
+/// The time between two looks of a draining node at its open flows.
 const DRAIN_STEP: Duration = Duration::from_millis(50);
 
-/// The `overlay-node` program.
 pub(crate) enum OverlayNode {}
 
-/// A running node: what its endpoints work on.
+/// A running node, as its endpoints see it.
 #[derive(Clone)]
 pub(crate) struct NodeService {
     pub(crate) shared: Arc<DaemonContext>,
@@ -51,9 +50,8 @@ pub(crate) struct NodeService {
     pub(crate) names: Arc<NodeNames>,
     pub(crate) shelf: SourceRegistry,
     pub(crate) metrics: NodeMetrics,
-    /// The counts of subscriptions.
     pub(crate) receptions: ReceptionTable,
-    /// Where reflected streams begin and end, and its address; none where there are no super nodes.
+    /// The relay with its address; `None` without super nodes.
     pub(crate) relay: Option<(SocketAddr, RelayMailbox<NodeRelayHandler>)>,
     media_metrics: Option<MediaMetrics>,
 }
@@ -160,7 +158,7 @@ impl Program for OverlayNode {
     }
 }
 
-/// Starts the relay, where reflected streams begin and end: with its address.
+/// Starts the relay, where reflected streams begin and end, and returns its address.
 fn start_relay(
     bound: MediaSocket,
     output: &SubscriberOutput,
@@ -178,7 +176,7 @@ fn start_relay(
     Ok((bound.address(), RelayMailbox::start(bound, machine, handler, gone)?))
 }
 
-/// Takes part in multicast, if that is set.
+/// Joins the multicast groups, if multicast is on.
 fn join_multicast(config: &Config, identity: &Identity, shared: &DaemonContext) -> Result<(), Failure> {
     let Some(multicast) = &config.multicast else { return Ok(()) };
     let Some(key) = identity.group_key() else {
@@ -192,8 +190,7 @@ fn join_multicast(config: &Config, identity: &Identity, shared: &DaemonContext) 
     Ok(())
 }
 
-/// Whether all sources can be used. Those of a node that is `running` may have
-/// their ports in use already.
+/// Checks all sources. Those of a `running` node may have their ports in use already.
 async fn check_sources(sources: &Sources, running: bool) -> Result<(), Failure> {
     for source in sources.iter() {
         match source.check().await {
@@ -215,8 +212,8 @@ fn machine_config(
     addresses: Vec<Address>,
     media: Option<SocketAddr>,
 ) -> Result<node::NodeConfig, Failure> {
-    // A record of a later start replaces any of an earlier one; a clock before
-    // 1970 has failed the check of the certificate's dates already.
+    // A record of a later start replaces any of an earlier one; a clock before 1970 has failed the check of the
+    // certificate's dates already.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(node::NodeConfig {
         node: identity.node(),
@@ -240,7 +237,6 @@ fn machine_config(
 }
 
 impl NodeService {
-    /// The machine's own status.
     pub(crate) async fn machine_status(&self) -> Result<node::NodeStatus, DriverStopped> {
         self.mailbox.inspect(Node::status).await
     }
@@ -254,7 +250,6 @@ impl NodeService {
         Transfer { remote_name: transfer.remote.and_then(|node| self.name(node)), ..transfer }
     }
 
-    /// What is published and watched here.
     pub(crate) async fn streams(&self) -> Streams {
         let Some((address, media)) = &self.relay else { return relayed::none() };
         let address = *address;
@@ -262,7 +257,7 @@ impl NodeService {
             (relayed::streams(machine.relay(), now, address), machine.subscribed())
         };
         let Some((mut streams, watched)) = media.inspect(look).await else { return relayed::none() };
-        // A node that is about to end has nothing to say of them.
+        // The machine of a node that ends does not answer.
         if let Ok(machine) = self.machine_status().await {
             rows::name_streams(&mut streams.streams, &machine, &watched);
             machine.home.iter().for_each(|home| rows::name_home(&mut streams.streams, home));
@@ -326,7 +321,7 @@ impl Endpoints for NodeService {
         Ok(())
     }
 
-    /// Offers nothing any more, and lets what is under way come to its end.
+    /// Withdraws all offers, and lets open flows end.
     async fn drain(&self) {
         let nothing = NodeCommand::Reconfigure { services: ServiceSet::EMPTY, max_streams: 0, uplink_kbps: 0 };
         if self.mailbox.command(nothing).await.is_err() {

@@ -1,4 +1,4 @@
-//! Who waits for what: the machine's tickets and the API calls behind them.
+//! The machine's tickets and the API calls that wait for them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,54 +16,54 @@ use tokio::sync::mpsc;
 /// The most API calls that wait at the same time.
 const MAX_TICKETS: usize = 1024;
 
-/// How much of a stream waits for a slow reader of the API, bytes; what comes
-/// beyond it is dropped and counted. About eleven seconds of video.
+/// The most bytes of a stream that wait for a slow reader of the API, about eleven seconds of video. More are dropped
+/// and counted.
 ///
-/// An object is never dropped: its provider waits for the reader. What is on its
-/// way meanwhile, at most [`roost_core::flow::MAX_WINDOW_BYTES`], is kept, with
-/// that of all others no more than [`MAX_OBJECTS_BYTES`].
+/// An object is never dropped: its provider waits for the reader. The bytes on their way meanwhile, at most
+/// [`roost_core::flow::MAX_WINDOW_BYTES`], are kept, with those of all others no more than [`MAX_OBJECTS_BYTES`].
 const MAX_STREAM_QUEUE_BYTES: usize = 1 << 20;
 
-/// How much of all objects together waits for slow readers of the API, bytes;
-/// the transfer that would go beyond it ends as busy.
+/// The most bytes of all objects together that wait for slow readers of the API. A transfer that would go beyond it
+/// ends as busy.
 const MAX_OBJECTS_BYTES: usize = 256 << 20;
 
-/// How much of an object is read before its provider hears of it, bytes: a quarter
-/// of what a receiver reports at once.
+/// The bytes of an object that are read before its provider hears of it: a quarter of a receiver's report.
 const TAKEN_BYTES: u64 = roost_core::flow::REPORT_BYTES / 4;
 
-/// How many changes wait for a slow reader of a watch; what comes beyond it is
-/// dropped, which the reader sees from the numbers.
+/// The most changes that wait for a slow reader of a watch. More are dropped, which the reader sees from the numbers.
 const MAX_WATCH_QUEUE: usize = 256;
 
-/// What a ticket's owner hears.
+/// A reply to the owner of a ticket.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// A provider serves the request.
     Accepted(Accepted),
-    /// A piece of it.
     Data(Bytes),
-    /// The way that it took.
+    /// The way of a request.
     Traced(Trace),
-    /// It is over.
     Finished(RequestSummary),
-    /// It came to nothing.
-    Failed { reason: Reason, detail: String, retry_after: Option<Duration> },
-    /// Who offers it.
+    Failed {
+        reason: Reason,
+        detail: String,
+        retry_after: Option<Duration>,
+    },
     Found(LookupResult),
-    /// What has changed.
     Changed(WatchChange),
-    /// Who else is in the room: the latest list, in the place of those that nobody has read.
+    /// Other members of the room. A later list replaces one that waits.
     Roster(Vec<RoomMember>),
-    /// A remote has answered.
-    Pong { rtt: Duration, address: Address },
-    /// A piece of a file that is sent is to be read.
-    Read { session: SessionId, offset: u64, length: u64 },
-    /// What has become of a file that was sent.
+    Pong {
+        rtt: Duration,
+        address: Address,
+    },
+    /// A chunk of a file that is sent is to be read.
+    Read {
+        session: SessionId,
+        offset: u64,
+        length: u64,
+    },
+    /// The receiver's answer on a file.
     Pushed(PushState),
 }
 
-/// See [`Reply::Accepted`].
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) provider: NodeId,
@@ -75,22 +75,20 @@ pub(crate) struct Accepted {
 }
 
 impl Reply {
-    /// Whether nothing follows.
+    /// True if nothing follows.
     const fn is_last(&self) -> bool {
         matches!(self, Self::Finished(_) | Self::Failed { .. } | Self::Found(_) | Self::Pong { .. } | Self::Pushed(_))
     }
 }
 
-/// What a ticket was taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A request.
     Request(Service, RequestMode),
     /// A lookup, a watch, a room or a ping.
     Other,
 }
 
-/// How much waits between the machine and a reader, and what was dropped.
+/// The replies that wait between the machine and a reader, and those dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     bytes: AtomicUsize,
@@ -102,19 +100,18 @@ pub(crate) struct Backlog {
     objects: Option<Arc<AtomicUsize>>,
 }
 
-/// What becomes of a reply.
+/// The fate of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Admission {
-    /// It is counted and goes to the reader.
+    /// The reply is counted and goes to the reader.
     Admitted,
-    /// It is dropped.
     Dropped,
-    /// It is dropped, and with it the object of which it is a piece.
+    /// The object ends: its data would go beyond [`MAX_OBJECTS_BYTES`].
     Overflow,
 }
 
 impl Backlog {
-    /// Whether there is room for a reply, which is then counted.
+    /// Counts a reply if there is room for it.
     fn admit(&self, reply: &Reply, purpose: Purpose) -> Admission {
         let fits = match (reply, purpose) {
             (Reply::Data(data), Purpose::Request(service, _)) if service.is_stream() => {
@@ -148,7 +145,7 @@ impl Backlog {
         self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a reply that was read, and brings it up to date.
+    /// Releases the room of a reply that was read, and replaces a room's list by the latest.
     fn release(&self, reply: &mut Reply) {
         match reply {
             Reply::Data(data) => self.release_bytes(cost(data)),
@@ -166,13 +163,13 @@ impl Backlog {
     }
 }
 
-/// The memory that a payload takes which waits: an empty one takes some, too.
+/// The memory of a payload that waits; an empty one takes some, too.
 fn cost(data: &Bytes) -> usize {
     data.len() + 128
 }
 
 impl Drop for Backlog {
-    /// What was not read goes with its reader.
+    /// Unread replies go with their reader.
     fn drop(&mut self) {
         self.release_bytes(self.bytes.load(Ordering::Relaxed));
     }
@@ -185,7 +182,6 @@ struct Entry {
     backlog: Arc<Backlog>,
 }
 
-/// The tickets that are out.
 #[derive(Debug, Default)]
 pub(crate) struct Tickets {
     last: AtomicU64,
@@ -195,8 +191,7 @@ pub(crate) struct Tickets {
 }
 
 impl Tickets {
-    /// Gives a reply to the ticket's owner, if there still is one; what the
-    /// ticket was for.
+    /// Hands a reply to the ticket's owner, if there still is one. Returns the purpose of the ticket.
     pub(crate) fn deliver(&self, ticket: Ticket, reply: Reply) -> Option<Purpose> {
         let mut entries = self.lock();
         let entry = entries.get(&ticket)?;
@@ -211,9 +206,8 @@ impl Tickets {
         Some(purpose)
     }
 
-    /// Gives a piece of data to the ticket's owner. If there is no room for the
-    /// object that it is of, its owner is told and the ticket ends: what it was
-    /// for, so that the transfer can be cancelled.
+    /// Hands data to the ticket's owner. If there is no room for its object, the owner gets an error and the ticket
+    /// ends. Then returns the purpose, so that the transfer can be cancelled.
     pub(crate) fn deliver_data(&self, ticket: Ticket, data: Bytes) -> Option<Purpose> {
         let mut entries = self.lock();
         let entry = entries.get(&ticket)?;
@@ -234,7 +228,6 @@ impl Tickets {
         }
     }
 
-    /// The backlog of a new ticket.
     fn backlog(&self, purpose: Purpose) -> Arc<Backlog> {
         let of_object = matches!(purpose, Purpose::Request(service, _) if !service.is_stream());
         let mut backlog = Backlog::default();
@@ -247,12 +240,10 @@ impl Tickets {
     }
 }
 
-/// Why nothing could be asked of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TicketError {
-    /// Too many wait already.
     TooMany,
-    /// The daemon is on its way out.
+    /// The daemon ends.
     Gone,
 }
 
@@ -262,7 +253,7 @@ impl From<DriverStopped> for TicketError {
     }
 }
 
-/// Asks the machine for something; `command` makes the command from the ticket.
+/// Opens a ticket and gives the machine the command that `command` makes from it.
 pub(crate) async fn open_ticket(
     tickets: &Arc<Tickets>,
     mailbox: &Mailbox<Node>,
@@ -292,7 +283,7 @@ pub(crate) async fn open_ticket(
     Ok(replies)
 }
 
-/// What comes for one ticket. Dropping it before the last reply cancels it.
+/// The replies of a ticket. Dropping it before the last reply cancels the ticket.
 pub(crate) struct Replies {
     ticket: Ticket,
     receiver: mpsc::UnboundedReceiver<Reply>,
@@ -300,12 +291,12 @@ pub(crate) struct Replies {
     tickets: Arc<Tickets>,
     mailbox: Mailbox<Node>,
     over: bool,
-    /// Bytes of an object that were read and not told of.
+    /// Bytes of an object that were read and not reported.
     taken: u64,
 }
 
 impl Replies {
-    /// The next reply; `None` after the last one. Loses nothing when dropped.
+    /// Returns the next reply; `None` after the last one. Loses nothing when dropped.
     pub(crate) async fn next(&mut self) -> Option<Reply> {
         if self.over {
             return None;
@@ -322,7 +313,7 @@ impl Replies {
         reply
     }
 
-    /// Whoever reads an object sets the pace of its provider.
+    /// Reports the bytes of an object that were read: its reader sets the pace of its provider.
     fn report_consumed(&mut self, reply: &Reply) {
         let Reply::Data(data) = reply else { return };
         self.taken += data.len() as u64;
@@ -332,7 +323,7 @@ impl Replies {
         }
     }
 
-    /// Cancels it: nothing more comes.
+    /// Cancels the ticket. No more replies come.
     pub(crate) fn give_up(&mut self) {
         if !self.over && self.tickets.lock().remove(&self.ticket).is_some() {
             self.mailbox.post(NodeCommand::Cancel { ticket: self.ticket });
@@ -340,7 +331,6 @@ impl Replies {
         self.over = true;
     }
 
-    /// The number under which the machine knows it.
     pub(crate) fn ticket(&self) -> Ticket {
         self.ticket
     }
