@@ -82,7 +82,7 @@ impl fmt::Display for SinkSpec {
 /// The form in which track records are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrackFormat {
-    /// One JSON record a line, the same for every kind of source.
+    /// A JSON record per line, in the same form for every kind of source.
     #[default]
     JsonLines,
     /// JSON lines, with the original data of the provider's source under `raw`.

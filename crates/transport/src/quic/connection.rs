@@ -48,7 +48,7 @@ pub(crate) struct QuicConnection {
     /// `None` if TLS gives no secret, so that no path can be added.
     pub(super) key: Option<ConnectionKey>,
     state: Mutex<State>,
-    /// One path at a time delivers messages, in the order of the connection.
+    /// A single path at a time delivers messages, in the order of the connection.
     pub(super) turn: tokio::sync::Mutex<()>,
     /// Wakes the task that waits for the deadline.
     clock: Notify,

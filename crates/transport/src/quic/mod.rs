@@ -418,7 +418,7 @@ fn sentence(error: &ConnectionError) -> String {
         ConnectionError::TimedOut => "the remote has not been heard for too long".to_owned(),
         ConnectionError::Reset => "the remote no longer knows the connection".to_owned(),
         ConnectionError::LocallyClosed => "the remote broke the protocol".to_owned(),
-        // It may contain text from the remote.
+        // The reason may contain text from the remote.
         other => given(&other.to_string()),
     }
 }

@@ -29,7 +29,7 @@ use crate::simulated::{EndEvent, SimPacket, SimulatedEnd, UDP_BYTES};
 /// The path on which a connection begins.
 const FIRST: u8 = 0;
 
-/// The other end, which has an address for each path.
+/// The address of the remote end for each path.
 const fn remote_address(path: u8) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, path, 1)), 7701)
 }
@@ -267,7 +267,7 @@ impl QuicEnd {
             }
             return self.join(now, number);
         }
-        // The other end runs the same code and keeps to the protocol.
+        // The remote end runs the same code and keeps to the protocol.
         let _ = self.multipath.handle_chunk(&body.into());
     }
 

@@ -19,7 +19,7 @@ use super::*;
 const CONNECTION: ConnectionId = ConnectionId(1);
 const TICKET: Ticket = Ticket(1);
 
-/// One direction of the path. Packets wait for those before them, and are lost by chance, or if more wait than pass in
+/// A direction of the path. Packets wait for those before them, and are lost by chance, or if more wait than pass in
 /// one round trip.
 struct SimulatedWire {
     bits_per_second: u64,

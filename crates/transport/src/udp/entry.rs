@@ -1,4 +1,4 @@
-//! One session of an endpoint: its DTLS state, phase and counts.
+//! A session of an endpoint: its DTLS state, phase and counts.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

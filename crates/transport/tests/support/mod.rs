@@ -43,7 +43,6 @@ impl TestWorld {
         Arc::new(self.group.issue_in_memory(name, role).expect("a certificate"))
     }
 
-    /// A member whose certificate has expired.
     pub(crate) fn expired(&self) -> Arc<Identity> {
         let now = SystemTime::now();
         let hour = Duration::from_secs(3600);

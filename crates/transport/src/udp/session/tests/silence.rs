@@ -69,7 +69,7 @@ fn forced_probes_keep_silence_limit() {
         });
         let waited = gave_up.expect("it is given up") - start;
         assert!(waited >= Duration::from_secs(10) && waited < Duration::from_secs(11), "{rtt:?}: {waited:?}");
-        // One per turn, a window, and two for each timeout.
+        // A packet per turn, a window, and two for each timeout.
         assert!(sent <= 200 + 10 + 2 * 16, "{rtt:?}: {sent}");
     }
 }
