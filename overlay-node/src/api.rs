@@ -292,7 +292,7 @@ async fn streams(State(node): State<NodeService>) -> Response {
 
 async fn services(State(node): State<NodeService>) -> Result<Response, ApiError> {
     let status = node.machine_status().await.map_err(leaving)?;
-    let sources = node.shelf.sources();
+    let sources = node.registry.sources();
     let row = |spec: &roost_services::SourceSpec| {
         let service = spec.service();
         let active = status.sessions.iter().filter(|session| session.service == service).count();

@@ -26,7 +26,7 @@ use crate::tickets::{Accepted, Purpose, Reply};
 
 /// Starts sources, answers API calls, counts, logs.
 pub(crate) struct NodeEventHandler {
-    pub(crate) desk: InboxService,
+    pub(crate) inbox: InboxService,
     /// Tasks that receive the files that nodes offer; as many as the machine admits at once.
     pub(crate) receptions: BTreeMap<(NodeId, RequestId), AbortHandle>,
     pub(crate) sessions: Sessions,
@@ -80,12 +80,12 @@ impl EventHandler<Node> for NodeEventHandler {
                 self.sessions.read(session, offset, length)
             }
             NodeEvent::ReadObject { session, pushed: Some(ticket), offset, length } => {
-                self.desk.tickets.deliver(ticket, Reply::Read { session, offset, length });
+                self.inbox.tickets.deliver(ticket, Reply::Read { session, offset, length });
             }
             NodeEvent::PushOffered { from, push } => {
                 self.receptions.retain(|_, reception| !reception.is_finished());
                 let key = (from, push.id);
-                self.receptions.insert(key, tokio::spawn(self.desk.clone().receive_file(from, push)).abort_handle());
+                self.receptions.insert(key, tokio::spawn(self.inbox.clone().receive_file(from, push)).abort_handle());
             }
             NodeEvent::PushRevoked { from, id } => {
                 if let Some(reception) = self.receptions.remove(&(from, id)) {
@@ -114,11 +114,11 @@ impl NodeEventHandler {
                 let sealed =
                     self.sealer.as_ref().and_then(|sealer| sealer.seal(unix_s(), &mut secrets, service, &opening));
                 let sealed = sealed.map(|sealed| NodeCommand::Sealed { session, sealed });
-                sealed.into_iter().for_each(|sealed| self.desk.mailbox.post(sealed));
+                sealed.into_iter().for_each(|sealed| self.inbox.mailbox.post(sealed));
             }
             NodeEvent::Unseal { ticket, service, provider, sealed } => {
                 match self.sealer.as_ref().and_then(|sealer| sealer.open(unix_s(), provider, service, &sealed)) {
-                    Some(opening) => self.desk.mailbox.post(NodeCommand::Unsealed { ticket, provider, opening }),
+                    Some(opening) => self.inbox.mailbox.post(NodeCommand::Unsealed { ticket, provider, opening }),
                     None => tracing::debug!(?provider, "the stream key from a hub does not open the stream"),
                 }
             }
@@ -143,9 +143,9 @@ impl NodeEventHandler {
 
     /// Hands data on, or cancels the transfer if there is no room for it.
     fn data(&self, ticket: Ticket, payload: Bytes) {
-        if let Some(Purpose::Request(service, mode)) = self.desk.tickets.deliver_data(ticket, payload) {
+        if let Some(Purpose::Request(service, mode)) = self.inbox.tickets.deliver_data(ticket, payload) {
             self.metrics.failed(service, mode, Reason::Busy);
-            self.desk.mailbox.post(NodeCommand::Cancel { ticket });
+            self.inbox.mailbox.post(NodeCommand::Cancel { ticket });
         }
     }
 
@@ -166,7 +166,7 @@ impl NodeEventHandler {
                 }
                 let counted = summary.clone();
                 if let Some(Purpose::Request(service, mode)) =
-                    self.desk.tickets.deliver(ticket, Reply::Finished(summary))
+                    self.inbox.tickets.deliver(ticket, Reply::Finished(summary))
                 {
                     self.metrics.finished(service, mode, &counted);
                     log_finished(service, &counted);
@@ -177,7 +177,7 @@ impl NodeEventHandler {
                 let _ = self.watching.over(ticket, None, |node| self.names.who(&self.shared, node));
                 let sentence = detail.clone();
                 let reply = Reply::Failed { reason, detail, retry_after };
-                if let Some(Purpose::Request(service, mode)) = self.desk.tickets.deliver(ticket, reply) {
+                if let Some(Purpose::Request(service, mode)) = self.inbox.tickets.deliver(ticket, reply) {
                     self.metrics.failed(service, mode, reason);
                     tracing::debug!(%service, ?reason, detail = sentence, "a request failed");
                 }
@@ -192,7 +192,7 @@ impl NodeEventHandler {
             // Events of later versions of the machine.
             _ => return,
         };
-        self.desk.tickets.deliver(ticket, reply);
+        self.inbox.tickets.deliver(ticket, reply);
     }
 }
 

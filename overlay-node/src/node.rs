@@ -48,7 +48,7 @@ pub(crate) struct NodeService {
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) providers: Arc<ProviderCache>,
     pub(crate) names: Arc<NodeNames>,
-    pub(crate) shelf: SourceRegistry,
+    pub(crate) registry: SourceRegistry,
     pub(crate) metrics: NodeMetrics,
     pub(crate) receptions: ReceptionTable,
     /// The relay with its address; `None` without super nodes.
@@ -103,8 +103,8 @@ impl Program for OverlayNode {
         let bound = place.bind(shared.transport.local_addresses())?;
         let media = bound.as_ref().map(MediaSocket::address);
         let machine = Node::new(machine_config(&config, &identity, hubs, addresses, media)?);
-        let (tickets, shelf) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer.sources));
-        shelf.prepare();
+        let (tickets, registry) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer.sources));
+        registry.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
         let inbox = config.inbox;
         let (receptions, names) = (ReceptionTable::default(), Arc::<NodeNames>::default());
@@ -117,7 +117,7 @@ impl Program for OverlayNode {
             let known = relay.as_ref().ok().cloned().flatten();
             let media = known.as_ref().map(|(_, media)| media.clone());
             NodeEventHandler {
-                desk: InboxService {
+                inbox: InboxService {
                     inbox,
                     tickets,
                     mailbox: mailbox.clone(),
@@ -126,7 +126,7 @@ impl Program for OverlayNode {
                     refusals: Arc::default(),
                 },
                 receptions: BTreeMap::new(),
-                sessions: Sessions::new(shelf.clone(), mailbox, Arc::clone(&shared), media.clone()),
+                sessions: Sessions::new(registry.clone(), mailbox, Arc::clone(&shared), media.clone()),
                 metrics: metrics.clone(),
                 shared: Arc::clone(&shared),
                 names: Arc::clone(&names),
@@ -148,7 +148,7 @@ impl Program for OverlayNode {
             tickets,
             providers,
             names,
-            shelf,
+            registry,
             metrics,
             receptions,
             relay,
@@ -315,8 +315,8 @@ impl Endpoints for NodeService {
         let Offer { sources, max_streams, uplink_kbps } = Offer::read(settings)?;
         check_sources(&sources, true).await?;
         let services = sources.services();
-        self.shelf.replace(sources);
-        self.shelf.prepare();
+        self.registry.replace(sources);
+        self.registry.prepare();
         self.mailbox.post(NodeCommand::Reconfigure { services, max_streams, uplink_kbps });
         Ok(())
     }

@@ -54,7 +54,7 @@ impl SourceRegistry {
 
 /// The sessions under way. There are as many as the machine admits.
 pub(crate) struct Sessions {
-    shelf: SourceRegistry,
+    registry: SourceRegistry,
     mailbox: Mailbox<Node>,
     shared: Arc<DaemonContext>,
     media: Option<RelayMailbox<NodeRelayHandler>>,
@@ -72,12 +72,12 @@ struct Task {
 
 impl Sessions {
     pub(crate) fn new(
-        shelf: SourceRegistry,
+        registry: SourceRegistry,
         mailbox: Mailbox<Node>,
         shared: Arc<DaemonContext>,
         media: Option<RelayMailbox<NodeRelayHandler>>,
     ) -> Self {
-        Self { shelf, mailbox, shared, media, failures: Arc::default(), tasks: HashMap::new() }
+        Self { registry, mailbox, shared, media, failures: Arc::default(), tasks: HashMap::new() }
     }
 
     /// Starts a session's source; a `reflected` one feeds the relay.
@@ -86,7 +86,7 @@ impl Sessions {
         let (shared, failures) = (Arc::clone(&self.shared), Arc::clone(&self.failures));
         let (reads, wanted) = mpsc::channel(1);
         let feeder = Feeder { session, mailbox: self.mailbox.clone(), shared, failures, reads: wanted };
-        let spec = self.shelf.get(service);
+        let spec = self.registry.get(service);
         let media = self.media.clone().filter(|_| reflected);
         let task = tokio::spawn(async move {
             // The machine is gone when the daemon ends; then so is the session.

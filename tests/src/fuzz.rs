@@ -69,10 +69,10 @@ pub fn notation(bytes: &[u8]) {
 pub fn hub(bytes: &[u8]) {
     let mut hub = Hub::new(HubConfig::new(NodeId::from_bytes([1; 16]), HubKind::SuperNode, 1));
     for (number, role) in [(1, Role::Node), (2, Role::SuperNode)] {
-        let peer = RemoteIdentity { node: NodeId::from_bytes([number; 16]), role, name: "fuzz".to_owned() };
+        let remote = RemoteIdentity { node: NodeId::from_bytes([number; 16]), role, name: "fuzz".to_owned() };
         let address = Address::single(Scheme::Udp, ([127, 0, 0, 1], 7700).into());
         let (connection, rtt) = (ConnectionId(number.into()), Duration::from_millis(1));
-        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt });
+        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote, address, rtt });
     }
     let mut rest = bytes;
     let mut turn = 0;

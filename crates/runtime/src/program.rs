@@ -262,7 +262,7 @@ fn has_ipv6() -> bool {
 }
 
 /// Replaces the host `::` by `0.0.0.0`, for a host without IPv6.
-fn of_ipv4(mut endpoint: Endpoint) -> Endpoint {
+fn ipv4_only(mut endpoint: Endpoint) -> Endpoint {
     for host in endpoint.hosts.iter_mut().filter(|host| *host == "::") {
         "0.0.0.0".clone_into(host);
     }
@@ -278,7 +278,7 @@ pub(crate) async fn bind<P: Program>(
     let config = roost_transport::Config {
         identity: Arc::clone(identity),
         policy: Arc::clone(policy),
-        listen: if has_ipv6() { listen } else { listen.into_iter().map(of_ipv4).collect() },
+        listen: if has_ipv6() { listen } else { listen.into_iter().map(ipv4_only).collect() },
         admit: P::admit(),
         limits: Limits { connections: common.max_connections, ..Limits::default() },
     };

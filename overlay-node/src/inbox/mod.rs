@@ -103,7 +103,7 @@ impl Inbox {
         })
     }
 
-    async fn receive_push(self: &Arc<Self>, desk: &InboxService, from: NodeId, push: &Push) -> PushState {
+    async fn receive_push(self: &Arc<Self>, service: &InboxService, from: NodeId, push: &Push) -> PushState {
         if !is_sane(&push.name) {
             return PushState::BadName;
         }
@@ -126,7 +126,7 @@ impl Inbox {
         let path = self.folder.join(&incoming.object);
         let Ok(part) = blocking(move || PartialFile::find(&path, |_| {})).await else { return PushState::Busy };
         incoming.part = part.filter(|part| part.object() == whole);
-        incoming.receive(desk, push).await
+        incoming.receive(service, push).await
     }
 
     fn has_place(&self, from: NodeId, object: &str, length: u64) -> bool {
@@ -196,7 +196,7 @@ struct Incoming {
 
 impl Incoming {
     /// Requests the offered object, from the end of the part on, and names it.
-    async fn receive(mut self, desk: &InboxService, push: &Push) -> PushState {
+    async fn receive(mut self, service: &InboxService, push: &Push) -> PushState {
         let offset = self.come();
         let request = ServiceRequest {
             timeout: Some(PATIENCE),
@@ -206,7 +206,7 @@ impl Incoming {
         };
         let provider = Some(Provider { node: self.from, addresses: push.addresses.clone() });
         let purpose = Purpose::Request(Service::Image, RequestMode::Forward);
-        let asked = open_ticket(&desk.tickets, &desk.mailbox, purpose, |ticket| NodeCommand::Request {
+        let asked = open_ticket(&service.tickets, &service.mailbox, purpose, |ticket| NodeCommand::Request {
             ticket,
             request,
             provider,
@@ -224,7 +224,7 @@ impl Incoming {
                 }
                 Some(Reply::Data(data)) => {
                     if !std::mem::replace(&mut self.has_begun, true) {
-                        desk.mailbox.post(NodeCommand::PushStarted { from: self.from, id: push.id });
+                        service.mailbox.post(NodeCommand::PushStarted { from: self.from, id: push.id });
                     }
                     if let Err(reception) = self.add(&data).await {
                         return reception;

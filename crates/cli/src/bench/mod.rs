@@ -55,17 +55,17 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
     let kept = kept(nodes, address.scheme, raise_file_limit())?;
     let maker = Arc::new(NodeFactory::new(group, address));
     let steps = Steps::start(output, "attaching nodes", nodes as usize);
-    let mut guests = BenchNodes { sample: Vec::new(), population: Population::new(), silent: Vec::new() };
+    let mut bench = BenchNodes { sample: Vec::new(), population: Population::new(), silent: Vec::new() };
     let measured = tokio::select! {
-        measured = measure(args, &maker, (nodes, kept), &mut guests, &steps) => measured,
+        measured = measure(args, &maker, (nodes, kept), &mut bench, &steps) => measured,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(Code::Interrupted, "interrupted; its nodes have left the hub")),
     };
     steps.say("leaving");
-    for node in guests.sample {
+    for node in bench.sample {
         node.leave().await;
     }
-    guests.population.leave().await;
-    population::recall(&maker, guests.silent).await;
+    bench.population.leave().await;
+    population::recall(&maker, bench.silent).await;
     steps.end();
     measured?.print(output)
 }
@@ -74,33 +74,33 @@ async fn measure(
     args: &BenchHubArgs,
     maker: &Arc<NodeFactory>,
     (nodes, kept): (u32, u32),
-    guests: &mut BenchNodes,
+    bench: &mut BenchNodes,
     steps: &Steps,
 ) -> Outcome<BenchReport> {
     let probe = args.pid.map(Probe::new).transpose()?;
     let seconds = Duration::from_secs(args.seconds);
     lookups::check(maker, nodes, args.in_flight).await?;
-    let join = population::sample_joins(maker, kept, &mut guests.sample).await?;
+    let join = population::sample_joins(maker, kept, &mut bench.sample).await?;
     let before = probe.as_ref().map(Probe::memory).transpose()?;
-    let sample = std::mem::take(&mut guests.sample);
+    let sample = std::mem::take(&mut bench.sample);
     let sampled = sample.len() as u64;
-    guests.population.attach(maker, sample, kept, steps).await?;
+    bench.population.attach(maker, sample, kept, steps).await?;
     let attached = probe.as_ref().map(Probe::memory).transpose()?;
     steps.say("publishing");
-    guests.population.publish().await?;
+    bench.population.publish().await?;
     let published = probe.as_ref().map(Probe::memory).transpose()?;
 
-    population::publish_and_fall_silent(maker, kept..nodes, &mut guests.silent, steps).await?;
+    population::publish_and_fall_silent(maker, kept..nodes, &mut bench.silent, steps).await?;
 
     steps.say("measuring");
     tokio::time::sleep(SETTLE).await;
-    let idle = guests.population.idle_rate(seconds).await;
+    let idle = bench.population.idle_rate(seconds).await;
     let single = lookups::run(maker, nodes, (1, 1), seconds, None).await?;
     let batched =
         lookups::run(maker, nodes, (args.in_flight, lookups::FEW_REQUESTERS), seconds, probe.as_ref()).await?;
     let spread = lookups::run(maker, nodes, (args.in_flight, args.in_flight), seconds, probe.as_ref()).await?;
     let warm = warm::run(maker).await?;
-    let lost = guests.population.lost();
+    let lost = bench.population.lost();
 
     let fresh = u64::from(kept) - sampled;
     let memory = match (before, attached, published) {

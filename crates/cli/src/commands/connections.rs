@@ -56,7 +56,7 @@ fn show_paths(connections: &[ConnectionRow], output: Output) -> Outcome {
         ">LOST",
     ];
     let mut table = Table::new(&columns);
-    for (connection, path) in connections.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
+    for (connection, path) in connections.iter().flat_map(|row| row.paths.iter().map(move |path| (row, path))) {
         table.row([
             connection.name.clone(),
             format!("{:?}", connection.node),

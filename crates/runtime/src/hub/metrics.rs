@@ -33,7 +33,7 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_pending_hub_lookups", "Hub lookups under way.", |s| s.hub_lookups),
     ("roost_hub_connected_hubs", "Other super nodes connected.", |s| connected(s, |_| true)),
     ("roost_hub_configured_down", "Super nodes of the configuration that are not connected.", |s| {
-        s.hubs.iter().filter(|peer| peer.up.is_none()).count()
+        s.hubs.iter().filter(|hub| hub.up.is_none()).count()
     }),
     ("roost_hub_members", "Other super nodes in the group, as the group knows them.", |s| s.members.len()),
     ("roost_hub_children", "Super nodes below this one.", |s| connected(s, |r| matches!(r, Relation::Child(_)))),

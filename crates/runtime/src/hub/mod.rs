@@ -88,9 +88,9 @@ impl<H: HubProgram> Program for HubDaemon<H> {
     async fn spawn(config: HubSettings, base: Base) -> Result<Running<HubService>, Failure> {
         let Base { common, identity, events, shared, stop } = base;
         let (redial, mut parents) = EndpointResolver::resolve(&[&config.parents[..], &config.siblings].concat()).await;
-        let mut peers = parents.split_off(config.parents.len());
+        let mut siblings = parents.split_off(config.parents.len());
         let listening = shared.transport.local_addresses();
-        peers.retain(|addresses| !is_own_address(addresses, listening));
+        siblings.retain(|addresses| !is_own_address(addresses, listening));
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
         if H::KIND == HubKind::Server && parents.iter().any(|server| is_own_address(server, listening)) {
             let itself =
@@ -106,7 +106,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
             lease: config.lease,
             tier: config.tier,
             parents,
-            siblings: peers,
+            siblings,
             summary_bits_per_second: config.summary_bits_per_second,
             addresses,
             limits: config.limits,
@@ -212,15 +212,15 @@ impl DaemonService for HubService {
 
     async fn connections(&self) -> Result<Connections, DriverStopped> {
         let (machine, clocks) = self.mailbox.inspect(|hub, now| (hub.status(now), hub.clocks(now))).await?;
-        let mut peers = self.shared.connections(&clocks);
-        for row in &mut peers.connections {
+        let mut answer = self.shared.connections(&clocks);
+        for row in &mut answer.connections {
             let hub = machine.hubs.iter().find(|hub| hub.node == Some(row.node));
             let (relation, tier) = hub.map(|hub| status_rows::relation(hub.relation)).unzip();
             (row.relation, row.tier) = (relation, tier.flatten());
         }
         let down = machine.hubs.iter().filter(|hub| hub.up.is_none());
-        peers.down = down.map(|hub| self.hub_connection(hub)).collect();
-        Ok(peers)
+        answer.down = down.map(|hub| self.hub_connection(hub)).collect();
+        Ok(answer)
     }
 
     fn check_liveness(&self, sign: fn()) -> impl Future<Output = Result<(), DriverStopped>> + Send + 'static {

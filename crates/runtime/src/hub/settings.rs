@@ -223,12 +223,12 @@ impl HubSettings {
         };
         // A server lacks the settings of super nodes, and a super node lacks `cache_of`.
         let tier = settings.optional("tier")?.unwrap_or_default();
-        let (mut parents, peers) = (settings.hubs_up_to("parent", MAX_PARENTS)?, settings.hubs("sibling")?);
+        let (mut parents, siblings) = (settings.hubs_up_to("parent", MAX_PARENTS)?, settings.hubs("sibling")?);
         parents.extend(settings.hubs_up_to("cache_of", 1)?);
         let rate = settings.text("summary_rate").map(|_| settings.rate_bps("summary_rate")).transpose()?;
         let summary_bits_per_second = rate.unwrap_or(1_000);
         let relay = RelaySettings::read(settings)?;
-        Ok(Self { siblings: peers, parents, tier, summary_bits_per_second, lease, limits, relay })
+        Ok(Self { siblings, parents, tier, summary_bits_per_second, lease, limits, relay })
     }
 }
 
@@ -253,8 +253,8 @@ mod tests {
 
     #[test]
     fn sibling_entries_hold_several_endpoints() {
-        let peers = [("sibling", "udp://a:1,tcp://a:1"), ("sibling", "udp://b:1")];
-        let sizes: Vec<_> = read(HubKind::SuperNode, &peers).unwrap().siblings.iter().map(Vec::len).collect();
+        let flags = [("sibling", "udp://a:1,tcp://a:1"), ("sibling", "udp://b:1")];
+        let sizes: Vec<_> = read(HubKind::SuperNode, &flags).unwrap().siblings.iter().map(Vec::len).collect();
         assert_eq!(sizes, [2, 1]);
     }
 

@@ -57,14 +57,14 @@ enum RelayMessage<H: RelayHandler> {
 
 /// The way to a running relay. Clones lead to the same relay, which stops once all are gone.
 pub struct RelayMailbox<H: RelayHandler> {
-    letters: CommandSender<RelayMessage<H>>,
+    commands: CommandSender<RelayMessage<H>>,
     passed: Arc<Passed>,
     clock: RelayClock,
 }
 
 impl<H: RelayHandler> Clone for RelayMailbox<H> {
     fn clone(&self) -> Self {
-        Self { letters: self.letters.clone(), passed: Arc::clone(&self.passed), clock: self.clock }
+        Self { commands: self.commands.clone(), passed: Arc::clone(&self.passed), clock: self.clock }
     }
 }
 
@@ -102,7 +102,7 @@ impl<H: RelayHandler> RelayMailbox<H> {
     ) -> io::Result<Self> {
         let mut seed = [0; 32];
         crate::random_bytes(&mut seed)?;
-        let (letters, received) = command_queue();
+        let (commands, received) = command_queue();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (passed, clock) = (Arc::<Passed>::default(), RelayClock::start());
         let ends = RelayEnds { machine: machine(seed), handler };
@@ -118,7 +118,7 @@ impl<H: RelayHandler> RelayMailbox<H> {
             gone(sentence);
         };
         std::thread::Builder::new().name("media".to_owned()).spawn(run)?;
-        Ok(Self { letters, passed, clock })
+        Ok(Self { commands, passed, clock })
     }
 
     pub fn now(&self) -> Time {
@@ -127,17 +127,17 @@ impl<H: RelayHandler> RelayMailbox<H> {
 
     /// Gives the machine a command; waits while too many wait already.
     pub async fn command(&self, command: H::Command) -> Result<(), RelayStopped> {
-        Ok(self.letters.send(RelayMessage::Command(command)).await?)
+        Ok(self.commands.send(RelayMessage::Command(command)).await?)
     }
 
     pub fn is_stopped(&self) -> bool {
-        self.letters.is_gone()
+        self.commands.is_gone()
     }
 
     /// Gives the machine a command without waiting, after all earlier commands. If 65,536 such commands wait, more are
     /// dropped and logged.
     pub fn post(&self, command: H::Command) {
-        self.letters.post(RelayMessage::Command(command));
+        self.commands.post(RelayMessage::Command(command));
     }
 
     /// Looks at the machine; `None` if the relay has stopped.
@@ -149,7 +149,7 @@ impl<H: RelayHandler> RelayMailbox<H> {
         let (answer, receiver) = oneshot::channel();
         // The caller may have been dropped.
         let look: RelayInspection<H> = Box::new(move |machine, now| drop(answer.send(look(machine, now))));
-        self.letters.send(RelayMessage::Inspect(look)).await.ok()?;
+        self.commands.send(RelayMessage::Inspect(look)).await.ok()?;
         receiver.await.ok()
     }
 }

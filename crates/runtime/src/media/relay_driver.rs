@@ -62,7 +62,7 @@ impl<H: RelayHandler> RelayEnds<H> {
 pub(super) struct RelayDriver<H: RelayHandler> {
     socket: Socket,
     ends: RelayEnds<H>,
-    letters: CommandReceiver<RelayMessage<H>>,
+    commands: CommandReceiver<RelayMessage<H>>,
     passed: Arc<Passed>,
     clock: RelayClock,
     /// True while the system has no room for the next datagram.
@@ -77,17 +77,17 @@ impl<H: RelayHandler> RelayDriver<H> {
     pub(super) fn new(
         socket: Socket,
         ends: RelayEnds<H>,
-        letters: CommandReceiver<RelayMessage<H>>,
+        commands: CommandReceiver<RelayMessage<H>>,
         (passed, clock): (Arc<Passed>, RelayClock),
     ) -> Self {
-        Self { socket, ends, letters, passed, clock, is_full: false, has_more: false, failures: 0 }
+        Self { socket, ends, commands, passed, clock, is_full: false, has_more: false, failures: 0 }
     }
 
     /// Runs until all senders of commands are gone.
     pub(super) async fn run(mut self) -> io::Result<()> {
         // A second handle on the socket, for readiness.
         let ready = UdpSocket::from_std(self.socket.as_fd().try_clone_to_owned()?.into())?;
-        let mut letters = Vec::with_capacity(BATCH);
+        let mut messages = Vec::with_capacity(BATCH);
         let timer = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(timer);
         loop {
@@ -99,16 +99,16 @@ impl<H: RelayHandler> RelayDriver<H> {
                 readable = ready.readable() => {
                     readable?;
                     // A datagram may be the consequence of a command that was given before.
-                    self.letters.try_recv_many(&mut letters, BATCH);
-                    self.read(&mut letters);
+                    self.commands.try_recv_many(&mut messages, BATCH);
+                    self.read(&mut messages);
                     self.receive(&ready).await?;
                 }
                 writable = ready.writable(), if self.is_full => writable?,
-                count = self.letters.recv_many(&mut letters, BATCH) => {
+                count = self.commands.recv_many(&mut messages, BATCH) => {
                     if count == 0 {
                         return Ok(());
                     }
-                    self.read(&mut letters);
+                    self.read(&mut messages);
                 }
                 () = timer.as_mut(), if due.is_some() => {}
                 () = std::future::ready(()), if self.has_more => {}
@@ -145,11 +145,11 @@ impl<H: RelayHandler> RelayDriver<H> {
         }
     }
 
-    fn read(&mut self, letters: &mut Vec<RelayMessage<H>>) {
+    fn read(&mut self, messages: &mut Vec<RelayMessage<H>>) {
         let now = self.clock.now();
         let RelayEnds { machine, handler } = &mut self.ends;
-        for letter in letters.drain(..) {
-            match letter {
+        for message in messages.drain(..) {
+            match message {
                 RelayMessage::Command(command) => machine.handle_input(now, handler.translate(command)),
                 RelayMessage::Inspect(look) => look(machine, now),
             }

@@ -250,7 +250,7 @@ async fn accept(inner: Arc<QuicShared>, endpoint: Endpoint, busy: Arc<()>) {
             let Some(greeted) = place.hold(greeting).await else { return };
             LiveSchemeCounters::add(&inner.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
             if let Ok(Err(reason)) = greeted {
-                tracing::debug!(peer = %from, reason, "handshake failed");
+                tracing::debug!(remote = %from, reason, "handshake failed");
             }
         });
     }

@@ -75,15 +75,15 @@ impl QuicEnd {
         Self::new(now, congestion, true, 1 + u8::from(several))
     }
 
-    fn new(now: Instant, congestion: Congestion, by_peer: bool, count: u8) -> Self {
+    fn new(now: Instant, congestion: Congestion, is_incoming: bool, count: u8) -> Self {
         let limits = Limits::default();
-        let until = now + if by_peer { limits.incoming_handshake_timeout() } else { limits.first_answer(None) };
+        let until = now + if is_incoming { limits.incoming_handshake_timeout() } else { limits.first_answer(None) };
         Self {
-            endpoint: settings::endpoint(by_peer),
+            endpoint: settings::endpoint(is_incoming),
             paths: BTreeMap::new(),
             count,
             congestion,
-            is_incoming: by_peer,
+            is_incoming,
             phase: QuicEndPhase::Greeting { until },
             loose: VecDeque::new(),
             events: VecDeque::new(),

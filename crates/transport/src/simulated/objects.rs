@@ -160,7 +160,7 @@ impl TransferHarness {
             }
             self.drive(side);
         }
-        let machines = self.nodes.iter().filter_map(|peer| peer.poll_deadline().map(|deadline| deadline.at));
+        let machines = self.nodes.iter().filter_map(|node| node.poll_deadline().map(|deadline| deadline.at));
         let ends = self.ends.iter_mut().flatten().filter_map(ConnectionEnd::deadline);
         let wires = self.ways.iter().filter_map(|way| way.wire.front().map(|(at, _)| *at));
         let next = machines.chain(ends).chain(wires).min().expect("something is to happen");

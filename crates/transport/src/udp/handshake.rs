@@ -203,12 +203,12 @@ impl Handshake {
         self.until = self.until.max(now + limits.next_answer(rtt));
     }
 
-    pub(super) fn judge(&mut self, der: &[u8], from: SocketAddr, desk: &SessionContext<'_>) {
+    pub(super) fn judge(&mut self, der: &[u8], from: SocketAddr, cx: &SessionContext<'_>) {
         if self.client {
-            self.extend(desk.now, &desk.context.limits);
-            self.rtt = Some(self.rtt(desk.now));
+            self.extend(cx.now, &cx.context.limits);
+            self.rtt = Some(self.rtt(cx.now));
         }
-        let verdict = desk.context.policy.admit(der, self.expect, SystemTime::now());
+        let verdict = cx.context.policy.admit(der, self.expect, SystemTime::now());
         let wanted = self.dial.as_ref().and_then(|dial| dial.request.node);
         self.verdict = Some(match verdict {
             Ok((remote, certificate_status)) if wanted.is_none_or(|node| node == remote.node) => {
@@ -216,8 +216,8 @@ impl Handshake {
             }
             Ok((remote, _)) => Err(RemoteRejection { code: NO_REFUSAL, reason: unexpected(&remote) }),
             Err(refusal) => {
-                desk.live.refuse(from, refusal);
-                tracing::debug!(peer = %from, %refusal, "refused a certificate");
+                cx.live.refuse(from, refusal);
+                tracing::debug!(remote = %from, %refusal, "refused a certificate");
                 Err(RemoteRejection { code: refusal.code(), reason: Side::Local.sentence(refusal) })
             }
         });

@@ -107,43 +107,43 @@ impl RoomTotals {
         }
         let (cell, since, streams) = (member.cell, Instant::now(), BTreeMap::new());
         let new = || MemberTotals { name: None, cell, since, present: true, streams };
-        let guest = self.0.entry(member.node).or_insert_with(new);
-        (guest.cell, guest.present) = (member.cell, true);
-        guest.name = member.name.clone().or_else(|| guest.name.take());
+        let totals = self.0.entry(member.node).or_insert_with(new);
+        (totals.cell, totals.present) = (member.cell, true);
+        totals.name = member.name.clone().or_else(|| totals.name.take());
         true
     }
 
     pub(super) fn gone(&mut self, node: NodeId) {
-        if let Some(guest) = self.0.get_mut(&node) {
-            guest.present = false;
+        if let Some(totals) = self.0.get_mut(&node) {
+            totals.present = false;
         }
     }
 
     /// The stream of a present or past member.
     pub(super) fn stream(&mut self, (node, service): MemberStream) -> Option<&mut StreamTotals> {
-        self.0.get_mut(&node).map(|guest| guest.streams.entry(service).or_default())
+        self.0.get_mut(&node).map(|totals| totals.streams.entry(service).or_default())
     }
 
     /// All members, with the names that are known.
     pub(super) fn rows(&self, connections: Option<&Connections>) -> Vec<MemberStreamRow> {
         let name =
             |node| Some(connections?.connections.iter().find(|connection| connection.node == node)?.name.clone());
-        let row = |node: NodeId, guest: &MemberTotals, stream: Option<(&Service, &StreamTotals)>| MemberStreamRow {
+        let row = |node: NodeId, totals: &MemberTotals, stream: Option<(&Service, &StreamTotals)>| MemberStreamRow {
             node: node.to_string(),
             short: format!("{node:?}"),
-            name: name(node).or_else(|| guest.name.clone()),
-            cell: guest.cell.to_string(),
+            name: name(node).or_else(|| totals.name.clone()),
+            cell: totals.cell.to_string(),
             service: stream.map(|(service, _)| service.name()),
             bytes: stream.map_or(0, |(_, came)| came.bytes),
             lost: stream.map_or(0, |(_, came)| came.lost),
-            since_s: stream.and_then(|(_, came)| came.since).unwrap_or(guest.since).elapsed().as_secs_f64(),
-            present: guest.present,
+            since_s: stream.and_then(|(_, came)| came.since).unwrap_or(totals.since).elapsed().as_secs_f64(),
+            present: totals.present,
             to: stream.and_then(|(_, came)| came.to.clone()),
         };
-        let of = |(node, guest): (&NodeId, &MemberTotals)| {
+        let of = |(node, totals): (&NodeId, &MemberTotals)| {
             let streams: Vec<MemberStreamRow> =
-                guest.streams.iter().map(|stream| row(*node, guest, Some(stream))).collect();
-            if streams.is_empty() { vec![row(*node, guest, None)] } else { streams }
+                totals.streams.iter().map(|stream| row(*node, totals, Some(stream))).collect();
+            if streams.is_empty() { vec![row(*node, totals, None)] } else { streams }
         };
         self.0.iter().flat_map(of).collect()
     }

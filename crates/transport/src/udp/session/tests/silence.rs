@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_silent_peer_is_given_up() {
+fn silent_remote_is_given_up() {
     let mut pair = SessionPair::new(WireProfile { loss: 100, ..WireProfile::default() }, 1);
     pair.send(0, 3, message(0, 0, 30)).unwrap();
     let start = pair.now;
