@@ -133,7 +133,7 @@ impl NodeEventHandler {
     fn detached(&mut self, reason: &str) {
         let what = if self.shared.state() == State::Attaching { "cannot attach" } else { "detached from the hub" };
         let sentence = format!("{what}: {reason}");
-        if self.repeats.should_log(Instant::now(), &sentence) {
+        if self.repeats.admit(Instant::now(), &sentence) {
             tracing::warn!("{sentence}");
         } else {
             tracing::debug!("{sentence}");

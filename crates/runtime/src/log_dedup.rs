@@ -13,7 +13,7 @@ pub struct LogDedup(Vec<(String, Instant)>);
 
 impl LogDedup {
     /// Returns true if `sentence` was not logged within [`QUIET`], and remembers it.
-    pub fn should_log(&mut self, now: Instant, sentence: &str) -> bool {
+    pub fn admit(&mut self, now: Instant, sentence: &str) -> bool {
         self.0.retain(|(_, logged)| now.saturating_duration_since(*logged) < QUIET);
         if self.0.iter().any(|(known, _)| known == sentence) {
             return false;
@@ -38,20 +38,20 @@ mod tests {
     #[test]
     fn repeated_line_is_suppressed_until_cleared() {
         let (mut repeats, start) = (LogDedup::default(), Instant::now());
-        assert!(repeats.should_log(start, "a") && repeats.should_log(start, "b"));
-        assert!(!repeats.should_log(start + QUIET / 2, "a"));
-        assert!(repeats.should_log(start + QUIET, "a"));
+        assert!(repeats.admit(start, "a") && repeats.admit(start, "b"));
+        assert!(!repeats.admit(start + QUIET / 2, "a"));
+        assert!(repeats.admit(start + QUIET, "a"));
         repeats.clear();
-        assert!(repeats.should_log(start + QUIET, "a"));
+        assert!(repeats.admit(start + QUIET, "a"));
     }
 
     #[test]
     fn only_so_many_are_remembered() {
         let (mut repeats, start) = (LogDedup::default(), Instant::now());
         for number in 0..=REMEMBERED {
-            assert!(repeats.should_log(start, &number.to_string()));
+            assert!(repeats.admit(start, &number.to_string()));
         }
         assert_eq!(repeats.0.len(), REMEMBERED);
-        assert!(repeats.should_log(start, "0"));
+        assert!(repeats.admit(start, "0"));
     }
 }

@@ -108,7 +108,7 @@ impl HubEventHandler {
                 self.shared.set_last_error(format!("{hub} {who} is no longer connected: {reason}"));
             }
             HubEvent::HubUnreachable { addresses, reason, retry_in } => {
-                if self.unreachable.should_log(Instant::now(), &reason) {
+                if self.unreachable.admit(Instant::now(), &reason) {
                     tracing::warn!(?retry_in, reason, "a {hub} cannot be reached");
                 }
                 tracing::debug!(?addresses, "the {hub}'s addresses");

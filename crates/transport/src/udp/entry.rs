@@ -172,7 +172,7 @@ impl Entry {
     pub(super) fn receive(&mut self, datagram: &[u8], cx: &mut SessionContext<'_>) -> SessionChange {
         self.bytes_received += datagram.len() as u64;
         if let DtlsPhase::Handshake(handshake) = &mut self.phase {
-            if !handshake.admits(datagram, &cx.context.limits) {
+            if !handshake.admit(datagram, &cx.context.limits) {
                 LiveSchemeCounters::add(&cx.live.malformed, 1);
                 return SessionChange::Same;
             }
@@ -477,7 +477,7 @@ impl Entry {
                         .for_each(|node| cx.context.round_trips.mark_unresponsive(self.route.to.ip(), node));
                     self.fail(&reason, cx);
                 }
-                None if handshake.ready_due(cx.now) => self.seal_ready(cx),
+                None if handshake.take_ready_due(cx.now) => self.seal_ready(cx),
                 None => {}
             },
             DtlsPhase::Up(_) | DtlsPhase::Draining { .. } => {

@@ -140,8 +140,8 @@ impl Handshake {
         }
     }
 
-    /// True if a datagram may be useful. An encrypted one is useless before there are keys.
-    pub(super) fn admits(&mut self, datagram: &[u8], limits: &Limits) -> bool {
+    /// Notes a datagram. Returns true if it may be useful; an encrypted one is useless before there are keys.
+    pub(super) fn admit(&mut self, datagram: &[u8], limits: &Limits) -> bool {
         let is_plain = datagram.first().is_some_and(|first| *first < 32);
         let admits = datagram.len() <= most_bytes(limits) && (is_plain || self.has_heard || !self.client);
         self.has_heard |= admits;
@@ -270,8 +270,8 @@ impl Handshake {
         self.client && !self.connected && self.dial.as_ref().is_some_and(|dial| dial.request.is_won())
     }
 
-    /// True if the `Ready` is due again.
-    pub(super) fn ready_due(&mut self, now: Instant) -> bool {
+    /// Returns true if the `Ready` is due again, and schedules the next one.
+    pub(super) fn take_ready_due(&mut self, now: Instant) -> bool {
         let Some((at, interval)) = &mut self.greeting else { return false };
         let due = *at <= now;
         if due {

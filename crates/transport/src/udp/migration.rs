@@ -113,8 +113,8 @@ impl MigrationState {
         self.introductions.unanswered = 0;
     }
 
-    /// True if a record from this address must be questioned.
-    fn may_have_returned(&mut self, from: SocketAddr, now: Instant) -> bool {
+    /// Notes a record from this address. Returns true if its sender must be questioned.
+    fn question_former(&mut self, from: SocketAddr, now: Instant) -> bool {
         let is_former = self.former.is_some_and(|former| former.to == from);
         let asks = is_former && self.heard && self.asked.is_none_or(|at| at + PAUSE <= now);
         self.asked = if asks { Some(now) } else { self.asked };
@@ -259,7 +259,7 @@ impl EndpointTurn<'_> {
             entry.migration.heard = false;
             let turn = entry.receive(datagram, cx);
             entry.migration.has_spoken |= entry.migration.heard && entry.route.to == route.to;
-            asks = entry.migration.may_have_returned(route.to, cx.now);
+            asks = entry.migration.question_former(route.to, cx.now);
             turn
         });
         if asks {
