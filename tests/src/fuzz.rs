@@ -195,17 +195,30 @@ pub fn reflected_words(bytes: &[u8]) {
     }
 }
 
+/// The beginning that most of Emulab's topologies share.
+const NS_BEGINNING: &str = "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\n\
+    set l [$ns duplex-link $a $b 10Mb 20ms RED]\nset m [$ns make-lan \"$a $b\" 10Mb 0ms]\n\
+    set p [$a program-agent -command date]\n";
+
 /// Emulab's topologies, which are programs: read with small limits, alone and after the beginning that most of them
 /// share.
 pub fn ns_file(bytes: &[u8]) {
-    const BEGINNING: &str = "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\n\
-        set l [$ns duplex-connection $a $b 10Mb 20ms RED]\nset m [$ns make-lan \"$a $b\" 10Mb 0ms]\n\
-        set p [$a program-agent -command date]\n";
     let limits = NsLimits { steps: 5000, value_bytes: 10_000, variables: 1000, ..NsLimits::default() };
     let text = String::from_utf8_lossy(bytes);
-    for source in [text.to_string(), format!("{BEGINNING}{text}\n$ns run\n")] {
+    for source in [text.to_string(), format!("{NS_BEGINNING}{text}\n$ns run\n")] {
         if let Ok(topology) = ns::parse("fuzz.ns", &source, &limits) {
             let _ = describe(&topology, "fuzz.ns");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ns_beginning_is_a_topology() {
+        let read = ns::parse("beginning.ns", &format!("{NS_BEGINNING}$ns run\n"), &NsLimits::default());
+        assert!(read.is_ok(), "{:?}", read.err());
     }
 }
