@@ -15,8 +15,8 @@ const NOTES: &str = "\
 Each row is a first contact over its transport: overhead and first byte include finding the
 provider and the handshakes that this takes. Overhead is every byte that all sockets of all
 processes of that row's mode sent meanwhile, less the payload once; headers of IP, UDP and TCP
-are not counted. In cs the data crosses two legs (provider to server to requester): the second
-copy is overhead.
+are not counted. In cs the data crosses two connections (provider to server, server to
+requester): the second copy is overhead.
 ";
 
 pub(super) struct DemoReport<'a> {
