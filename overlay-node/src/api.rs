@@ -185,7 +185,7 @@ async fn lookup(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) 
 }
 
 async fn ping(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
-    let selector = Params::new(&pairs, &["node"], false)?.selector("node")?;
+    let selector = Params::new(&pairs, &["node"])?.selector("node")?;
     let none =
         |selector: NodeSelector| move || ApiError::new(Code::NotFound, format!("no connection with {selector} is up"));
     let meant = |selector| resolve_node(&selector, &connected(&node.shared), none(selector));
@@ -264,7 +264,7 @@ where
 }
 
 async fn relocate(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
-    let to: Cell = Params::new(&pairs, &["at"], false)?.required("at")?;
+    let to: Cell = Params::new(&pairs, &["at"])?.required("at")?;
     let from = node.machine_status().await.map_err(leaving)?.cell;
     node.mailbox.command(NodeCommand::Move { cell: to }).await.map_err(leaving)?;
     tracing::info!(%from, %to, "moved");
@@ -273,7 +273,7 @@ async fn relocate(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs
 
 /// Ends a reflected stream early, so that its requester gets the summary.
 async fn end(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<(), ApiError> {
-    let ticket = Ticket(Params::new(&pairs, &["request"], false)?.required("request")?);
+    let ticket = Ticket(Params::new(&pairs, &["request"])?.required("request")?);
     let requests = node.machine_status().await.map_err(leaving)?.requests;
     match requests.iter().find(|request| request.ticket == ticket) {
         None => return Err(ApiError::new(Code::NotFound, format!("no request {} is under way here", ticket.0))),

@@ -64,7 +64,7 @@ pub(crate) async fn receive_chunk(
     QueryPairs(pairs): QueryPairs,
     bytes: Bytes,
 ) -> Result<(), ApiError> {
-    let params = Params::new(&pairs, &["session", "offset"], false)?;
+    let params = Params::new(&pairs, &["session", "offset"])?;
     let (session, offset) = (SessionId(params.required("session")?), params.required("offset")?);
     node.mailbox.command(NodeCommand::ObjectRead { session, offset, bytes }).await.map_err(leaving)
 }

@@ -53,7 +53,7 @@ impl LookupQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["service", "k", "timeout", "names"], true)?;
+        let params = Params::with_area(pairs, &["service", "k", "timeout", "names"])?;
         Ok(Self {
             service: params.required("service")?,
             area: params.area()?,
@@ -79,7 +79,7 @@ impl WatchQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["service", "names"], true)?;
+        let params = Params::with_area(pairs, &["service", "names"])?;
         let services = match params.get("service") {
             None => ServiceSet::ALL,
             Some(list) => list
@@ -118,16 +118,14 @@ pub struct Params<'a>(&'a [(String, String)]);
 impl<'a> Params<'a> {
     const AREA: [&'static str; 5] = ["at", "near", "within", "rect", "any"];
 
-    /// Checks that each parameter is among `known` (or names an area, where one is expected) and given once.
+    /// Checks that each parameter is among `known` and given once.
     ///
     /// # Errors
     /// Names the wrong parameter.
-    pub fn new(pairs: &'a [(String, String)], known: &[&str], area: bool) -> Result<Self, QueryError> {
+    pub fn new(pairs: &'a [(String, String)], known: &[&str]) -> Result<Self, QueryError> {
         for (index, (key, _)) in pairs.iter().enumerate() {
-            let is_known = known.contains(&key.as_str()) || area && Self::AREA.contains(&key.as_str());
-            if !is_known {
-                let area = if area { Self::AREA.as_slice() } else { &[] };
-                let names = [known, area].concat().join(", ");
+            if !known.contains(&key.as_str()) {
+                let names = known.join(", ");
                 return Err(QueryError(format!("unknown parameter {key:?}: expected one of {names}")));
             }
             if pairs[..index].iter().any(|(earlier, _)| earlier == key) {
@@ -135,6 +133,11 @@ impl<'a> Params<'a> {
             }
         }
         Ok(Self(pairs))
+    }
+
+    /// As [`Self::new`], for a query that also names an area.
+    fn with_area(pairs: &'a [(String, String)], known: &[&str]) -> Result<Self, QueryError> {
+        Self::new(pairs, &[known, Self::AREA.as_slice()].concat())
     }
 
     pub fn get(&self, key: &str) -> Option<&'a str> {

@@ -92,7 +92,7 @@ async fn log<S: DaemonService>(
     Extract(service): Extract<S>,
     QueryPairs(pairs): QueryPairs,
 ) -> Result<Response, ApiError> {
-    let level: String = Params::new(&pairs, &["level"], false)?.required("level")?;
+    let level: String = Params::new(&pairs, &["level"])?.required("level")?;
     service.shared().level.set(&level).map_err(|reason| ApiError::new(Code::Usage, reason))?;
     tracing::info!(%level, "the log level was changed through the control socket");
     Ok(json_response(&LogLevel { schema: SCHEMA, level }))

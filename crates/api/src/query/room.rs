@@ -15,7 +15,7 @@ impl RoomQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["name", "names"], false)?;
+        let params = Params::new(pairs, &["name", "names"])?;
         let (name, names): (String, _) = (params.required("name")?, params.parsed("names")?.unwrap_or(false));
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             let bytes = name.len();

@@ -27,7 +27,7 @@ impl SendQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["node", "address", "name", "bytes", "sha256", "timeout"], false)?;
+        let params = Params::new(pairs, &["node", "address", "name", "bytes", "sha256", "timeout"])?;
         let digest = params.required::<String>("sha256")?;
         let wrong = || QueryError(format!("sha256={digest}: expected 64 hexadecimal digits"));
         Ok(Self {

@@ -53,7 +53,7 @@ fn leaving(gone: DriverStopped) -> ApiError {
 }
 
 async fn index(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
-    let params = Params::new(&pairs, &["limit", "after"], false)?;
+    let params = Params::new(&pairs, &["limit", "after"])?;
     let limit = params.parsed::<usize>("limit")?.unwrap_or(DEFAULT_INDEX).min(MAX_INDEX);
     let after = match params.selector("after")? {
         Some(selector) => Some(resolve_meant_node(&hub, selector).await?),
@@ -147,7 +147,7 @@ async fn services(State(hub): State<HubService>) -> Result<Response, ApiError> {
 /// The round trip to a connected remote, as its connection measured it last.
 async fn ping(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let none = || ApiError::new(Code::Usage, "a hub has no hub of its own: name the node to ping");
-    let selector = Params::new(&pairs, &["node"], false)?.selector("node")?.ok_or_else(none)?;
+    let selector = Params::new(&pairs, &["node"])?.selector("node")?.ok_or_else(none)?;
     let none = || ApiError::new(Code::NotFound, format!("no connection with {selector} is up"));
     let node = resolve_node(&selector, &connected(&hub.shared), none)?;
     let connections = hub.shared.transport.connections();
