@@ -14,17 +14,17 @@ pub struct HubConnection {
     pub node: Option<NodeId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The endpoints of the configuration, or else the address that the hub dialled from.
+    /// The endpoints of the configuration, or else the address at which the hub is seen.
     pub endpoints: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
     /// Seconds since the connection came up; absent while it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_s: Option<f64>,
-    /// Seconds since the first failed dial; absent while it is up.
+    /// Seconds for which the hub has been down; absent while it is up, and before a dial has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_s: Option<f64>,
-    /// The reason of the last failed dial.
+    /// The reason that the hub is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -63,7 +63,7 @@ pub struct UpstreamRow {
     /// Interarrival jitter (RFC 3550), milliseconds.
     pub jitter_ms: f64,
     pub rtt_ms: f64,
-    /// True if the upstream has said that it will leave.
+    /// True while the stream is about to leave this upstream.
     pub leaving: bool,
 }
 
