@@ -47,29 +47,44 @@ pub(super) struct Lookups {
 
 /// Fails if the hub rate-limits lookups per node. Called before the population attaches.
 pub(super) async fn check(maker: &Arc<NodeFactory>, nodes: u32, in_flight: u32) -> Outcome {
-    run(maker, nodes, (in_flight, 1), WARM_UP, None).await.map(drop)
+    run(maker, nodes, LookupLoad { in_flight, requesters: 1, duration: WARM_UP }, None).await.map(drop)
 }
 
-/// Looks nodes of the population up by cell and service for `seconds`, with `in_flight` lookups shared out among at
-/// most `requesters` nodes.
+/// Lookups in flight, shared out among at most `requesters` nodes.
+#[derive(Clone, Copy)]
+pub(super) struct LookupLoad {
+    pub(super) in_flight: u32,
+    pub(super) requesters: u32,
+    pub(super) duration: Duration,
+}
+
+impl LookupLoad {
+    /// Attaches the requesters, each with its share of the lookups.
+    async fn attach(self, maker: &NodeFactory, nodes: u32) -> Outcome<Vec<Requester>> {
+        let Self { in_flight, requesters, .. } = self;
+        let count = requesters.min(in_flight);
+        let mut ready = Vec::new();
+        for requester in 0..count {
+            let window = in_flight / count + u32::from(requester < in_flight % count);
+            let node = maker.attach(None).await?;
+            ready.push(Requester::new(node, window, nodes, requester)?);
+        }
+        Ok(ready)
+    }
+}
+
+/// Looks nodes of the population up by cell and service.
 pub(super) async fn run(
     maker: &Arc<NodeFactory>,
     nodes: u32,
-    (in_flight, requesters): (u32, u32),
-    seconds: Duration,
+    load: LookupLoad,
     probe: Option<&Probe>,
 ) -> Outcome<Lookups> {
-    let count = requesters.min(in_flight);
-    let mut ready = Vec::new();
-    for requester in 0..count {
-        let window = in_flight / count + u32::from(requester < in_flight % count);
-        let node = maker.attach(None).await?;
-        ready.push(Requester::new(node, window, nodes, requester)?);
-    }
+    let ready = load.attach(maker, nodes).await?;
     let ready = ask(ready, WARM_UP).await?;
     let before = probe.map(Probe::processor).transpose()?;
     let start = Instant::now();
-    let requesters = ask(ready.into_iter().map(Requester::reset).collect(), seconds).await?;
+    let requesters = ask(ready.into_iter().map(Requester::reset).collect(), load.duration).await?;
     let took = start.elapsed();
     let after = probe.map(Probe::processor).transpose()?;
 
@@ -90,8 +105,8 @@ pub(super) async fn run(
     }
     let spent = before.zip(after).map(|(before, after)| after.saturating_sub(before));
     Ok(Lookups {
-        in_flight,
-        requesters: count,
+        in_flight: load.in_flight,
+        requesters: load.requesters.min(load.in_flight),
         answered,
         lost,
         wrong,

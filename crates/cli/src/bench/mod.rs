@@ -22,6 +22,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::{BenchArgs, BenchCommand, BenchHubArgs};
 use crate::failure::{Code, Failure, Outcome};
+use lookups::LookupLoad;
 use node::{BenchNode, NodeFactory};
 use population::Population;
 use probe::Probe;
@@ -95,10 +96,11 @@ async fn measure(
     steps.say("measuring");
     tokio::time::sleep(SETTLE).await;
     let idle = bench.population.idle_rate(seconds).await;
-    let single = lookups::run(maker, nodes, (1, 1), seconds, None).await?;
-    let batched =
-        lookups::run(maker, nodes, (args.in_flight, lookups::FEW_REQUESTERS), seconds, probe.as_ref()).await?;
-    let spread = lookups::run(maker, nodes, (args.in_flight, args.in_flight), seconds, probe.as_ref()).await?;
+    let load = |in_flight, requesters| LookupLoad { in_flight, requesters, duration: seconds };
+    let single = lookups::run(maker, nodes, load(1, 1), None).await?;
+    let few = load(args.in_flight, lookups::FEW_REQUESTERS);
+    let batched = lookups::run(maker, nodes, few, probe.as_ref()).await?;
+    let spread = lookups::run(maker, nodes, load(args.in_flight, args.in_flight), probe.as_ref()).await?;
     let warm = warm::run(maker).await?;
     let lost = bench.population.lost();
 

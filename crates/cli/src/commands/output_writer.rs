@@ -162,13 +162,26 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    pub(crate) async fn close(&mut self, complete: bool) -> Outcome {
-        if let Some(sink) = self.sink.take() {
-            let left_out = sink.skipped_lines();
-            let finished = sink.finish(complete).await.map_err(|error| unwritten(&error))?;
-            let verified = self.verifies && matches!(finished, Finished::Written { .. });
-            self.kept = Some(WrittenOutput { finished, left_out, verified });
+    /// Ends the output of a complete transfer.
+    pub(crate) async fn finish(&mut self) -> Outcome {
+        match self.sink.take() {
+            Some(sink) => self.keep(sink.skipped_lines(), sink.finish().await),
+            None => Ok(()),
         }
+    }
+
+    /// Ends the output of an incomplete transfer, unless it has ended.
+    pub(crate) async fn break_off(&mut self) -> Outcome {
+        match self.sink.take() {
+            Some(sink) => self.keep(sink.skipped_lines(), sink.break_off().await),
+            None => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, left_out: u64, ended: Result<Finished, SinkError>) -> Outcome {
+        let finished = ended.map_err(|error| unwritten(&error))?;
+        let verified = self.verifies && matches!(finished, Finished::Written { .. });
+        self.kept = Some(WrittenOutput { finished, left_out, verified });
         Ok(())
     }
 }
@@ -258,7 +271,7 @@ mod tests {
         let other = Bytes::from(vec![1; 2 * HALF as usize]);
         let mut keeping = begin(&spec).await;
         keeping.open(&accepted(&other, None)).await.unwrap();
-        keeping.close(false).await.unwrap();
+        keeping.break_off().await.unwrap();
         let mut keeping = begin(&spec).await;
         assert_eq!(keeping.resume().unwrap().offset, HALF);
         // The first provider ends before its data comes, and a provider that has the object takes over.
@@ -266,7 +279,7 @@ mod tests {
         keeping.open(&accepted(&object, Some(HALF))).await.unwrap();
         assert_eq!(keeping.resumed_at, Some(HALF));
         keeping.write(&object.slice(HALF as usize..)).await.unwrap();
-        keeping.close(true).await.unwrap();
+        keeping.finish().await.unwrap();
         assert!(std::fs::read(folder.path().join("site.tif")).unwrap() == object);
         assert!(keeping.kept.unwrap().verified);
     }
@@ -288,7 +301,7 @@ mod tests {
         let mut keeping = begin(&spec).await;
         keeping.open(&accepted(&other, None)).await.unwrap();
         keeping.write(&other).await.unwrap();
-        keeping.close(true).await.unwrap();
+        keeping.finish().await.unwrap();
         assert!(std::fs::read(folder.path().join("site.tif")).unwrap() == other);
     }
 }

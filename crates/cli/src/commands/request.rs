@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use bytes::Bytes;
 use roost_api::{Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestStream, TransferSummary};
 use roost_services::{Finished, SinkSpec, SinkState, TrackFormat};
 use roost_wire::messages::ServiceRequest;
@@ -56,45 +57,8 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
         () = wait_for_reader_exit(), if args.receive.output == Some(SinkSpec::Stdout) => Ok(TransferEnd::Reader),
     };
     transfer.progress.end();
-    let Transfer { mut keeping, early, .. } = transfer;
-    // An output that has ended well is closed already.
-    let closed = keeping.close(false).await;
-    conclude(args, area, ended.and_then(|ended| closed.map(|()| ended))?, (&keeping, &early), output)
-}
-
-/// Reports the data that has come, and fails if that is not all.
-fn conclude(
-    args: &RequestArgs,
-    area: Area,
-    ended: TransferEnd,
-    (keeping, early): (&OutputWriter<'_>, &PartialTransfer),
-    output: Output,
-) -> Outcome {
-    match ended {
-        TransferEnd::Reader => early.report(args, output),
-        TransferEnd::Interrupted => {
-            let kept = keeping.part().map(|path| format!(", and what came is kept as {}", path.display()));
-            let message = format!("interrupted; the transfer is incomplete{}", kept.unwrap_or_default());
-            Err(Failure::new(Code::Interrupted, message))
-        }
-        TransferEnd::Finished(mut summary) => {
-            if keeping.kept.as_ref().is_some_and(|kept| kept.verified) {
-                summary.digest_ok = Some(true);
-            }
-            report(args, &summary, keeping, output)?;
-            suggest(args, area, output);
-            if args.service.is_stream() && summary.bytes == 0 {
-                return Err(Failure::new(Code::Refused, EMPTY));
-            }
-            verdict(summary.digest_ok, keeping.kept.as_ref().map(|kept| &kept.finished))
-        }
-        TransferEnd::Failed(failure, summary) => {
-            if let Some(summary) = summary {
-                report(args, &summary, keeping, output)?;
-            }
-            Err(failure)
-        }
-    }
+    let closed = transfer.keeping.break_off().await;
+    transfer.conclude(area, ended.and_then(|ended| closed.map(|()| ended))?)
 }
 
 /// Waits for a signal. For a stream without an end the first signal makes an end, and a second one is waited for.
@@ -155,46 +119,92 @@ enum TransferEnd {
 impl Transfer<'_> {
     async fn receive(&mut self, mut stream: RequestStream) -> Outcome<TransferEnd> {
         while let Some(frame) = stream.next().await? {
-            match frame {
-                Frame::Data(data) => {
-                    self.progress.add(data.len());
-                    self.early.add(data.len());
-                    if self.keeping.write(&data).await? == SinkState::Closed {
-                        return Ok(TransferEnd::Reader);
-                    }
-                }
-                Frame::Event(RequestEvent::Accepted(accepted)) => {
-                    self.progress.accepted(&accepted);
-                    self.early.accepted(&accepted);
-                    if let Some(request) = accepted.request.filter(|_| self.args.is_endless()) {
-                        self.endless.get_or_init(|| request);
-                    }
-                    self.keeping.open(&accepted).await?;
-                }
-                Frame::Event(RequestEvent::Progress(_)) => {
-                    self.progress.look();
-                    self.keeping.flush_pending().await?;
-                    if self.args.receive.progress && self.output.is_json() {
-                        self.output.json(&self.progress.event())?;
-                    }
-                }
-                Frame::Event(RequestEvent::Finished(summary)) => {
-                    if summary.digest_ok == Some(true) {
-                        self.keeping.mark_verified();
-                    }
-                    self.keeping.close(summary.digest_ok != Some(false)).await?;
-                    return Ok(TransferEnd::Finished(summary));
-                }
-                Frame::Event(RequestEvent::Failed { error, summary }) => {
-                    self.keeping.close(false).await?;
-                    return Ok(TransferEnd::Failed(Failure::api(&error), summary));
-                }
-                Frame::Event(_) => {}
+            let end = match frame {
+                Frame::Data(data) => self.write(&data).await?,
+                Frame::Event(event) => self.handle_event(event).await?,
+            };
+            if let Some(end) = end {
+                return Ok(end);
             }
         }
-        self.keeping.close(false).await?;
+        self.keeping.break_off().await?;
         let broken = "the daemon went away in mid-transfer; what came is incomplete";
         Ok(TransferEnd::Failed(Failure::new(Code::Damaged, broken), None))
+    }
+
+    async fn write(&mut self, data: &Bytes) -> Outcome<Option<TransferEnd>> {
+        self.progress.add(data.len());
+        self.early.add(data.len());
+        let state = self.keeping.write(data).await?;
+        Ok((state == SinkState::Closed).then_some(TransferEnd::Reader))
+    }
+
+    /// Returns the end of the transfer, if the event is the last.
+    async fn handle_event(&mut self, event: RequestEvent) -> Outcome<Option<TransferEnd>> {
+        match event {
+            RequestEvent::Accepted(accepted) => {
+                self.progress.accepted(&accepted);
+                self.early.accepted(&accepted);
+                if let Some(request) = accepted.request.filter(|_| self.args.is_endless()) {
+                    self.endless.get_or_init(|| request);
+                }
+                self.keeping.open(&accepted).await?;
+            }
+            RequestEvent::Progress(_) => {
+                self.progress.look();
+                self.keeping.flush_pending().await?;
+                if self.args.receive.progress && self.output.is_json() {
+                    self.output.json(&self.progress.event())?;
+                }
+            }
+            RequestEvent::Finished(summary) => {
+                match summary.digest_ok {
+                    Some(false) => self.keeping.break_off().await?,
+                    Some(true) => {
+                        self.keeping.mark_verified();
+                        self.keeping.finish().await?;
+                    }
+                    None => self.keeping.finish().await?,
+                }
+                return Ok(Some(TransferEnd::Finished(summary)));
+            }
+            RequestEvent::Failed { error, summary } => {
+                self.keeping.break_off().await?;
+                return Ok(Some(TransferEnd::Failed(Failure::api(&error), summary)));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// Reports the data that has come, and fails if that is not all.
+    fn conclude(&self, area: Area, ended: TransferEnd) -> Outcome {
+        let Self { args, output, keeping, .. } = self;
+        match ended {
+            TransferEnd::Reader => self.early.report(args, *output),
+            TransferEnd::Interrupted => {
+                let kept = keeping.part().map(|path| format!(", and what came is kept as {}", path.display()));
+                let message = format!("interrupted; the transfer is incomplete{}", kept.unwrap_or_default());
+                Err(Failure::new(Code::Interrupted, message))
+            }
+            TransferEnd::Finished(mut summary) => {
+                if keeping.kept.as_ref().is_some_and(|kept| kept.verified) {
+                    summary.digest_ok = Some(true);
+                }
+                report(args, &summary, keeping, *output)?;
+                suggest(args, area, *output);
+                if args.service.is_stream() && summary.bytes == 0 {
+                    return Err(Failure::new(Code::Refused, EMPTY));
+                }
+                verdict(summary.digest_ok, keeping.kept.as_ref().map(|kept| &kept.finished))
+            }
+            TransferEnd::Failed(failure, summary) => {
+                if let Some(summary) = summary {
+                    report(args, &summary, keeping, *output)?;
+                }
+                Err(failure)
+            }
+        }
     }
 }
 

@@ -87,6 +87,22 @@ fn describe(args: &RequestArgs, summary: &TransferSummary, keeping: &OutputWrite
     if let Some(there) = keeping.resumed_at {
         lines.push(format!("went on     after {} of an earlier request", bytes(there)));
     }
+    lines.extend(losses(args, summary));
+    let kept = keeping.kept.as_ref();
+    if let Some(WrittenOutput { left_out: count @ 1.., .. }) = kept {
+        lines.push(format!("left out    {count} lines that are no track records"));
+    }
+    if !summary.reflected {
+        // A stream that many share, from somewhere on, has no digest.
+        lines.push(format!("digest      {digest}"));
+    }
+    lines.extend(destination(args, kept));
+    lines.join("\n") + "\n"
+}
+
+/// The lines about datagrams and pauses of a stream.
+fn losses(args: &RequestArgs, summary: &TransferSummary) -> Vec<String> {
+    let mut lines = Vec::new();
     if args.service.is_stream() {
         let (missing, count) = if summary.late > 0 { ("late", summary.late) } else { ("lost", summary.lost) };
         lines.push(format!(
@@ -101,16 +117,7 @@ fn describe(args: &RequestArgs, summary: &TransferSummary, keeping: &OutputWrite
     if summary.unread > 0 {
         lines.push(format!("unread      {} packets: the output was too slow for them", summary.unread));
     }
-    let kept = keeping.kept.as_ref();
-    if let Some(WrittenOutput { left_out: count @ 1.., .. }) = kept {
-        lines.push(format!("left out    {count} lines that are no track records"));
-    }
-    if !summary.reflected {
-        // A stream that many share, from somewhere on, has no digest.
-        lines.push(format!("digest      {digest}"));
-    }
-    lines.extend(destination(args, kept));
-    lines.join("\n") + "\n"
+    lines
 }
 
 fn destination(args: &RequestArgs, kept: Option<&WrittenOutput>) -> Option<String> {

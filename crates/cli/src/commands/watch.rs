@@ -44,7 +44,7 @@ fn print(change: &WatchEvent, seen: &mut KnownNodes, output: Output) -> Outcome 
     }
     for candidate in &change.present {
         let Candidate { node, cell, services, name, .. } = candidate;
-        seen.present((*node, name.as_deref()), *cell, services).map_or(Ok(()), |line| output.data(&line))?;
+        seen.present(*node, name.as_deref(), *cell, services).map_or(Ok(()), |line| output.data(&line))?;
     }
     for node in &change.gone {
         let line = seen.gone(*node);
@@ -74,7 +74,8 @@ impl KnownNodes {
     /// if only its capacity or addresses changed.
     pub(super) fn present(
         &mut self,
-        (node, name): (NodeId, Option<&str>),
+        node: NodeId,
+        name: Option<&str>,
         cell: Cell,
         services: &[Service],
     ) -> Option<String> {
@@ -122,7 +123,7 @@ mod tests {
         let (mut seen, node) = (KnownNodes::default(), "uav7 (aaaaaaaa)");
         let mut line = |cell, services: &[&str]| {
             let Candidate { node, cell, services, .. } = candidate(cell, services);
-            seen.present((node, Some("uav7")), cell, &services)
+            seen.present(node, Some("uav7"), cell, &services)
         };
         assert_eq!(line("1,2", &["video"]), Some(format!("+ {node}        1,2  video\n")));
         assert_eq!(line("1,2", &["video"]), None);

@@ -25,21 +25,29 @@ use report::{DemoReport, Scenes};
 use row::DemoRow;
 use world::{Architecture, DemoNetwork};
 
+/// The daemons to stop at the end.
+#[derive(Default)]
+struct RunningDaemons {
+    pair: Option<FailoverNetwork>,
+    networks: Vec<DemoNetwork>,
+}
+
 /// Runs the demo and stops all its processes, however it ends.
 pub(crate) async fn run(args: &DemoArgs, output: Output) -> Outcome {
     let folder = tempfile::Builder::new().prefix("roost-demo-").tempdir();
     let folder = folder.map_err(|error| Failure::failed(format!("cannot make a temporary folder: {error}")))?;
-    let (mut worlds, mut pair) = (Vec::new(), None);
+    let mut running = RunningDaemons::default();
     let rows = tokio::select! {
-        rows = run_scenes(args, folder.path(), (&mut worlds, &mut pair), output) => rows,
+        rows = run_scenes(args, folder.path(), &mut running, output) => rows,
         interrupted = interrupted() => interrupted.and(Ok(Vec::new())),
     };
+    let RunningDaemons { pair, networks } = running;
     if let Some(pair) = pair {
         pair.stop().await;
     }
-    let kept = if args.keep && rows.is_ok() { keep(&worlds, output).await } else { Ok(()) };
-    for world in worlds {
-        world.stop().await;
+    let kept = if args.keep && rows.is_ok() { keep(&networks, output).await } else { Ok(()) };
+    for network in networks {
+        network.stop().await;
     }
     kept?;
     verdict(&rows?)
@@ -59,17 +67,17 @@ async fn interrupted() -> Outcome {
 async fn run_scenes(
     args: &DemoArgs,
     folder: &Path,
-    (worlds, pair): (&mut Vec<DemoNetwork>, &mut Option<FailoverNetwork>),
+    running: &mut RunningDaemons,
     output: Output,
 ) -> Outcome<Vec<DemoRow>> {
     let steps = Steps::start(output, "starting", Architecture::ALL.len() * Scheme::ALL.len() * Service::ALL.len());
     let group = Group::init(&folder.join("group"), "demo")?;
-    let scenes = show(&group, folder, pair, output, &steps).await?;
+    let scenes = show(&group, folder, &mut running.pair, output, &steps).await?;
     say(output, &steps, "Starting twelve more daemons: a super node and a server, each with five nodes.".to_owned());
     for mode in Architecture::ALL {
-        worlds.push(DemoNetwork::start(mode, &group, folder).await?);
+        running.networks.push(DemoNetwork::start(mode, &group, folder).await?);
     }
-    let [overlay, central] = worlds.as_mut_slice() else { return Ok(Vec::new()) };
+    let [overlay, central] = running.networks.as_mut_slice() else { return Ok(Vec::new()) };
     tokio::try_join!(overlay.ready(), central.ready())?;
     let every = "Asking for every service over every transport, through the super node and through the server.";
     say(output, &steps, every.to_owned());

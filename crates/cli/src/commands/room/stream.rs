@@ -90,7 +90,8 @@ impl StreamTask {
             }
         };
         // A stream in a room has no end of its own: the data that came is all of it.
-        if let Err(failure) = keeping.close(writable).await {
+        let ended = if writable { keeping.finish().await } else { keeping.break_off().await };
+        if let Err(failure) = ended {
             self.send_update(StreamUpdate::Unwritable(failure)).await;
         }
     }
