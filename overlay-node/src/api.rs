@@ -65,7 +65,8 @@ impl NodeService {
         &self,
         service: Service,
         area: Area,
-        (count, names): (u8, Option<NodeSelector>),
+        count: u8,
+        names: Option<NodeSelector>,
         timeout: Option<Duration>,
     ) -> Result<LookupResult, ApiError> {
         let command = |ticket| NodeCommand::Lookup { ticket, service, area, count, names };
@@ -141,7 +142,7 @@ async fn find_provider(
     let (service, count) = (request.service, MAX_CANDIDATES as u8);
     // A lookup anywhere would end at the first match.
     let everywhere = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
-    let found = node.find(service, everywhere, (count, Some(provider.into())), request.timeout).await?;
+    let found = node.find(service, everywhere, count, Some(provider.into()), request.timeout).await?;
     let offers = |candidate: &Candidate| candidate.node == provider && candidate.services.contains(service);
     match place().filter(|_| found.candidates.iter().any(offers)) {
         Some(place) => Ok(named(place)),
@@ -178,7 +179,7 @@ pub(crate) fn explain_not_found(coverage: Coverage, found: usize) -> (Code, Stri
 async fn lookup(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let LookupQuery { service, area, count, timeout, names } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
-    let found = node.find(service, area, (count, everybody(names)), timeout).await?;
+    let found = node.find(service, area, count, everybody(names), timeout).await?;
     let mut lookup = rows::lookup(&found, began.elapsed());
     lookup.candidates.iter_mut().for_each(|candidate| node.name_candidate(candidate));
     Ok(json_response(&lookup))

@@ -39,8 +39,8 @@ pub(crate) struct Offer {
     pub(crate) sources: Sources,
     /// Streams provided at once.
     pub(crate) max_streams: u16,
-    /// Uplink for streams together, kbit/s; `u32::MAX` sets no limit.
-    pub(crate) uplink_kbps: u32,
+    /// Uplink for streams together; `None` sets no limit.
+    pub(crate) uplink_kbps: Option<u32>,
 }
 
 /// The durations that streams may have; a request may not ask for a longer one.
@@ -293,6 +293,11 @@ impl Config {
 }
 
 impl Offer {
+    /// The uplink as records have it: without a limit the greatest number.
+    pub(crate) fn record_uplink_kbps(&self) -> u32 {
+        self.uplink_kbps.unwrap_or(u32::MAX)
+    }
+
     pub(crate) fn read(settings: &Settings) -> Result<Self, ConfigError> {
         let named: ServiceSet = settings.list::<Service>("services")?.into_iter().collect();
         let mut sources = Sources::new();

@@ -26,20 +26,43 @@ use crate::tickets::{Accepted, Purpose, Reply};
 
 /// Starts sources, answers API calls, counts, logs.
 pub(crate) struct NodeEventHandler {
-    pub(crate) inbox: InboxService,
+    inbox: InboxService,
     /// Tasks that receive the files that nodes offer; as many as the machine admits at once.
-    pub(crate) receptions: BTreeMap<(NodeId, RequestId), AbortHandle>,
-    pub(crate) sessions: Sessions,
-    pub(crate) metrics: NodeMetrics,
-    pub(crate) shared: Arc<DaemonContext>,
-    pub(crate) names: Arc<NodeNames>,
-    pub(crate) watching: RelayClient,
+    receptions: BTreeMap<(NodeId, RequestId), AbortHandle>,
+    sessions: Sessions,
+    metrics: NodeMetrics,
+    shared: Arc<DaemonContext>,
+    names: Arc<NodeNames>,
+    watching: RelayClient,
     /// Seals stream keys for the group's nodes, if this one has the group's key.
-    pub(crate) sealer: Option<KeySealer>,
+    sealer: Option<KeySealer>,
     /// Suppresses repeated sentences about lost hubs.
-    pub(crate) repeats: LogDedup,
+    repeats: LogDedup,
     /// Limits the warnings about messages of later versions.
-    pub(crate) later: LogLimiter,
+    later: LogLimiter,
+}
+
+impl NodeEventHandler {
+    pub(crate) fn new(
+        inbox: InboxService,
+        sessions: Sessions,
+        watching: RelayClient,
+        metrics: NodeMetrics,
+        sealer: Option<KeySealer>,
+    ) -> Self {
+        Self {
+            shared: Arc::clone(&inbox.shared),
+            names: Arc::clone(&inbox.names),
+            inbox,
+            receptions: BTreeMap::new(),
+            sessions,
+            metrics,
+            watching,
+            sealer,
+            repeats: LogDedup::default(),
+            later: LogLimiter::default(),
+        }
+    }
 }
 
 impl EventHandler<Node> for NodeEventHandler {

@@ -94,9 +94,9 @@ impl NodeService {
         }
         // A lookup anywhere would end at the first match.
         let everywhere = Area::Nearest(self.machine_status().await.map_err(leaving)?.cell);
-        let wanted = (MAX_CANDIDATES as u8, Some(selector));
-        let answers =
-            join_all(among.services().iter().map(|service| self.find(*service, everywhere, wanted, timeout))).await;
+        let look_up =
+            |service: &Service| self.find(*service, everywhere, MAX_CANDIDATES as u8, Some(selector), timeout);
+        let answers = join_all(among.services().iter().map(look_up)).await;
         let (mut known, mut coverage, mut knows_names, mut failure) =
             (connected(&self.shared), Coverage::Complete, true, None);
         for answer in answers {
@@ -197,6 +197,6 @@ impl MemberNames {
         let service = member.services.iter().next().unwrap_or(Service::Video);
         let there = Area::Radius { center: member.cell, radius: 0 };
         // The lookup notes the names that it finds; a failed one has none.
-        let _ = self.node.find(service, there, (1, Some(member.node.into())), Some(NAMES_TIMEOUT)).await;
+        let _ = self.node.find(service, there, 1, Some(member.node.into()), Some(NAMES_TIMEOUT)).await;
     }
 }

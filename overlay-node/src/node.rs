@@ -1,6 +1,5 @@
 //! The node as a daemon: its start and its state.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,12 +11,10 @@ use roost_identity::Identity;
 use roost_reflection::keys::KeySealer;
 use roost_reflection::relay::RelayConfig;
 use roost_reflection::{NodeReflection, ReflectionMachine as _};
-use roost_runtime::LogLimiter;
 use roost_runtime::api::DaemonService as Endpoints;
 use roost_runtime::config::{ConfigError, Setting, Settings};
 use roost_runtime::driver::{DriverStopped, Mailbox, Sockets, driver};
 use roost_runtime::http::Router;
-use roost_runtime::log_dedup::LogDedup;
 use roost_runtime::media::{MediaAddress, MediaMetrics, MediaSocket, RelayMailbox, rows as relayed};
 use roost_runtime::naming::NodeNames;
 use roost_runtime::resolve::{EndpointResolver, resolve_all};
@@ -110,31 +107,25 @@ impl Program for OverlayNode {
         let (receptions, names) = (ReceptionTable::default(), Arc::<NodeNames>::default());
         let mut relay = Ok(None);
         let owner = |mailbox: &Mailbox<Node>| {
-            let (tickets, mailbox) = (Arc::clone(&tickets), mailbox.clone());
-            let (waiting, receptions) = (Arc::clone(&tickets), receptions.clone());
-            let output = SubscriberOutput { tickets: waiting, receptions, mailbox: mailbox.clone() };
+            let output = SubscriberOutput {
+                tickets: Arc::clone(&tickets),
+                receptions: receptions.clone(),
+                mailbox: mailbox.clone(),
+            };
             relay = bound.map(|bound| start_relay(bound, &output, &shared, &metrics)).transpose();
             let known = relay.as_ref().ok().cloned().flatten();
-            let media = known.as_ref().map(|(_, media)| media.clone());
-            NodeEventHandler {
-                inbox: InboxService {
-                    inbox,
-                    tickets,
-                    mailbox: mailbox.clone(),
-                    shared: Arc::clone(&shared),
-                    names: Arc::clone(&names),
-                    refusals: Arc::default(),
-                },
-                receptions: BTreeMap::new(),
-                sessions: Sessions::new(registry.clone(), mailbox, Arc::clone(&shared), media.clone()),
-                metrics: metrics.clone(),
+            let inbox = InboxService {
+                inbox,
+                tickets: Arc::clone(&tickets),
+                mailbox: mailbox.clone(),
                 shared: Arc::clone(&shared),
                 names: Arc::clone(&names),
-                watching: RelayClient::new(known, output),
-                sealer: identity.group_key().map(|key| KeySealer::new(identity.node(), *key.bytes())),
-                later: LogLimiter::default(),
-                repeats: LogDedup::default(),
-            }
+                refusals: Arc::default(),
+            };
+            let media = known.as_ref().map(|(_, media)| media.clone());
+            let sessions = Sessions::new(registry.clone(), mailbox.clone(), Arc::clone(&shared), media);
+            let sealer = identity.group_key().map(|key| KeySealer::new(identity.node(), *key.bytes()));
+            NodeEventHandler::new(inbox, sessions, RelayClient::new(known, output), metrics.clone(), sealer)
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let relay = relay.map_err(|error: std::io::Error| Failure::failed(error))?;
@@ -225,7 +216,7 @@ fn machine_config(
         hub_role: config.hub_role,
         addresses,
         max_streams: config.offer.max_streams,
-        uplink_kbps: config.offer.uplink_kbps,
+        uplink_kbps: config.offer.record_uplink_kbps(),
         stream_duration: config.stream_duration,
         classes: config.classes,
         multicast: config.multicast.is_some(),
@@ -312,7 +303,9 @@ impl Endpoints for NodeService {
     }
 
     async fn reload(&self, settings: &Settings) -> Result<(), Failure> {
-        let Offer { sources, max_streams, uplink_kbps } = Offer::read(settings)?;
+        let offer = Offer::read(settings)?;
+        let uplink_kbps = offer.record_uplink_kbps();
+        let Offer { sources, max_streams, .. } = offer;
         check_sources(&sources, true).await?;
         let services = sources.services();
         self.registry.replace(sources);

@@ -43,7 +43,7 @@ pub(crate) async fn send(State(node): State<NodeService>, QueryPairs(pairs): Que
                     let node_name = node.name(receiver);
                     SendEvent::Read { session: session.0, offset, bytes: length, node: Some(receiver), node_name }
                 }
-                Reply::Pushed(reception) => ending(reception, (receiver, node.name(receiver))),
+                Reply::Pushed(reception) => ending(reception, receiver, node.name(receiver)),
                 Reply::Failed { reason, mut detail, retry_after } => {
                     if reason == Reason::TimedOut {
                         detail.push_str("; if it is a super node it takes no files");
@@ -126,7 +126,7 @@ async fn look_up(
 ) -> Result<Option<(Provider, PublishedService)>, ApiError> {
     let everywhere = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
     let lookups =
-        Service::ALL.map(|service| node.find(service, everywhere, (MAX_CANDIDATES as u8, Some(to.into())), timeout));
+        Service::ALL.map(|service| node.find(service, everywhere, MAX_CANDIDATES as u8, Some(to.into()), timeout));
     // A failed lookup has found no node.
     let mut found = join_all(lookups).await.into_iter().flatten().flat_map(|found| found.candidates);
     let candidate = found.find(|candidate| candidate.node == to);
@@ -138,7 +138,7 @@ async fn look_up(
 }
 
 /// The event for a node's final answer on a file.
-fn ending(reception: PushState, (node, node_name): (NodeId, Option<String>)) -> SendEvent {
+fn ending(reception: PushState, node: NodeId, node_name: Option<String>) -> SendEvent {
     let receiver = format_node(node, node_name.as_deref());
     let (code, why) = match reception {
         PushState::Stored => return SendEvent::Finished { node: Some(node), node_name },

@@ -25,8 +25,8 @@ pub struct HubSettings {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RelaySettings {
     pub address: MediaAddress,
-    /// Uplink for copies, kbit/s; `u32::MAX` sets no limit.
-    pub uplink_kbps: u32,
+    /// Uplink for copies; `None` sets no limit.
+    pub uplink_kbps: Option<u32>,
     pub layers: u8,
     pub policy: OverflowPolicy,
 }
@@ -37,7 +37,7 @@ impl RelaySettings {
     }
 
     pub(super) fn config(self) -> relay::RelayConfig {
-        let uplink = (self.uplink_kbps < u32::MAX).then(|| u64::from(self.uplink_kbps) * 1000);
+        let uplink = self.uplink_kbps.map(|kbps| u64::from(kbps) * 1000);
         relay::RelayConfig { uplink, ..relay::RelayConfig::for_layers(self.layers) }
     }
 }

@@ -106,7 +106,7 @@ impl<H: RelayHandler> RelayMailbox<H> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (passed, clock) = (Arc::<Passed>::default(), RelayClock::start());
         let ends = RelayEnds { machine: machine(seed), handler };
-        let shell = RelayDriver::new(bound.socket, ends, received, (Arc::clone(&passed), clock));
+        let shell = RelayDriver::new(bound.socket, ends, received, Arc::clone(&passed), clock);
         let run = move || {
             let why = match catch_unwind(AssertUnwindSafe(|| runtime.block_on(shell.run()))) {
                 Ok(Ok(())) => return,

@@ -78,7 +78,8 @@ impl<H: RelayHandler> RelayDriver<H> {
         socket: Socket,
         ends: RelayEnds<H>,
         commands: CommandReceiver<RelayMessage<H>>,
-        (passed, clock): (Arc<Passed>, RelayClock),
+        passed: Arc<Passed>,
+        clock: RelayClock,
     ) -> Self {
         Self { socket, ends, commands, passed, clock, is_full: false, has_more: false, failures: 0 }
     }
