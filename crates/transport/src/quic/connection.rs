@@ -16,10 +16,10 @@ use roost_wire::{Channel, Delivery};
 use tokio::sync::{Notify, mpsc};
 
 use super::address_update::{AddressUpdate, NOTICE};
+use super::failure::sentence;
 use super::hello::ConnectionKey;
 use super::path::{PathCommand, drive_path};
 use super::probing::Probing;
-use super::sentence;
 use super::state::{LocalEnd, State, as_sent};
 use crate::connection::{AnyConnection, ConnectionIdentity, ConnectionInfo, LiveConnectionCounters};
 use crate::counters::LiveSchemeCounters;

@@ -17,9 +17,9 @@ use roost_wire::{Channel, Congestion, Delivery};
 
 use self::path::SimulatedPath;
 use super::connection::{CLOSED, GIVEN_UP};
+use super::failure::sentence;
 use super::hello::{Hello, HelloAck};
 use super::probing::Probing;
-use super::sentence;
 use super::settings::DATAGRAM_BUFFER;
 use super::state::{DIRECT_AHEAD, as_sent};
 use crate::config::Limits;

@@ -2,32 +2,25 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use aws_lc_rs::rand;
 use dimpl::{Dtls, Output};
-use roost_wire::{NodeId, Scheme};
+use roost_wire::NodeId;
 
-use super::SEAL_BYTES;
 use super::datagram_queue::{DatagramQueue, Route};
 use super::endpoint::{SessionSlot, UdpEndpoint};
 use super::established::refused;
 use super::handshake::{ConnectedAction, Handshake, PendingDial};
-use super::hello::UdpSessionId;
 use super::migration::MigrationState;
-use super::session::{Packet, RemoteSilent, Session, write_ready, write_reset_token};
-use crate::connection::{ConnectionIdentity, VerifiedRemote, seen_at};
+use super::session::{Packet, RemoteSilent, Session, write_ready};
+use crate::connection::ConnectionIdentity;
 use crate::counters::LiveSchemeCounters;
 use crate::dial::TOO_LATE;
 use crate::event::Event;
-use crate::stateless_reset::reset_token;
 use crate::transport::Context;
 
 /// dimpl returns a deadline even when it has nothing to do. One further away than this means none.
-const IDLE: Duration = Duration::from_secs(60);
-/// Bytes sent to a host that has not proved its address, for each byte received from it, as in QUIC (RFC 9000, section
-/// 8.1).
-const UNPROVED_SHARE: u64 = 3;
+pub(super) const IDLE: Duration = Duration::from_secs(60);
 /// The close code for an end without a refusal.
 pub(super) const NO_REFUSAL: u8 = 0;
 
@@ -47,7 +40,7 @@ pub(super) struct Entry {
     pub(super) is_incoming: bool,
     pub(super) migration: MigrationState,
     /// Plain bytes to put before the next datagram.
-    head: Vec<u8>,
+    pub(super) head: Vec<u8>,
     /// Output of dimpl that arrived while a packet was sealed.
     pub(super) late: VecDeque<DeferredOutput>,
     pub(super) bytes_sent: u64,
@@ -66,7 +59,7 @@ pub(super) enum DeferredOutput {
 
 impl DeferredOutput {
     /// `None` for output that is handled at once.
-    fn from_output(output: &Output<'_>) -> Option<Self> {
+    pub(super) fn from_output(output: &Output<'_>) -> Option<Self> {
         match output {
             Output::PeerCert(der) => Some(Self::Certificate(der.to_vec())),
             Output::Connected => Some(Self::Connected),
@@ -106,14 +99,6 @@ pub(super) struct SessionContext<'a> {
     pub(super) plain: &'a mut Vec<u8>,
     /// The buffer into which dimpl writes its output.
     pub(super) sealed: &'a mut Vec<u8>,
-}
-
-/// The way in which a datagram is added to the outbox.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum DatagramPacking {
-    Alone,
-    /// Together with other records for the same host.
-    Shared,
 }
 
 /// The change of a session that its endpoint must act on.
@@ -239,7 +224,7 @@ impl Entry {
     }
 
     /// Schedules the deferred output to be handled soon.
-    fn come_back(&mut self, now: Instant) {
+    pub(super) fn come_back(&mut self, now: Instant) {
         if !self.late.is_empty() {
             self.dtls_deadline = Some(now);
         }
@@ -248,90 +233,6 @@ impl Entry {
     fn judge(&mut self, der: &[u8], cx: &mut SessionContext<'_>) {
         if let DtlsPhase::Handshake(handshake) = &mut self.phase {
             handshake.judge(der, self.route.to, cx);
-        }
-    }
-
-    /// True if a host that has not proved its address has been sent enough. A genuine one repeats its last flight and
-    /// so allows more.
-    fn is_sent_enough(&self, more: usize) -> bool {
-        let DtlsPhase::Handshake(handshake) = &self.phase else { return false };
-        handshake.is_doubtful() && self.bytes_sent + more as u64 > UNPROVED_SHARE * self.bytes_received
-    }
-
-    /// Puts a datagram of dimpl's own into the outbox. It is alone, because a receiver acknowledges records of a
-    /// handshake only at the beginning of a datagram.
-    pub(super) fn post(&mut self, datagram: &[u8], cx: &mut SessionContext<'_>) {
-        self.post_as(DatagramPacking::Alone, datagram, cx);
-    }
-
-    /// Puts a sealed datagram into the outbox.
-    fn post_as(&mut self, post: DatagramPacking, datagram: &[u8], cx: &mut SessionContext<'_>) {
-        if self.is_sent_enough(datagram.len()) {
-            return;
-        }
-        self.bytes_sent += datagram.len() as u64;
-        self.migration.last_sent = Some(cx.now);
-        let mut behind: &[u8] = &[];
-        if let DtlsPhase::Handshake(handshake) = &mut self.phase {
-            handshake.sent(datagram, cx.now);
-            (self.head, behind) = handshake.around(datagram);
-        }
-        let head = std::mem::take(&mut self.head);
-        let may_share = post == DatagramPacking::Shared && matches!(self.phase, DtlsPhase::Up(_)) && head.is_empty();
-        let most = cx.context.limits.packet() + SEAL_BYTES;
-        let doubtful = self.migration.former.filter(|_| self.migration.is_doubtful);
-        for route in [Some(self.route), doubtful].into_iter().flatten() {
-            let had_room = match may_share {
-                true => cx.outbox.pack(route, datagram, most),
-                false => cx.outbox.push(route, &[&head, datagram, behind]),
-            };
-            if !had_room {
-                LiveSchemeCounters::add(&cx.live.dropped, 1);
-            }
-        }
-    }
-
-    /// Seals the packet in `cx.plain` and puts it into the outbox.
-    pub(super) fn seal(&mut self, cx: &mut SessionContext<'_>) {
-        if let Err(error) = self.dtls.send_application_data(cx.plain) {
-            return self.fail(&format!("the encryption failed: {error}"), cx);
-        }
-        let mut sealed = std::mem::take(cx.sealed);
-        loop {
-            match self.dtls.poll_output(&mut sealed) {
-                Output::Packet(packet) => self.post_as(DatagramPacking::Shared, packet, cx),
-                Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
-                Output::Timeout(at) => {
-                    self.dtls_deadline = (at < cx.now + IDLE).then_some(at);
-                    break;
-                }
-                // This output was there before, and is handled in the next turn.
-                output => self.late.extend(DeferredOutput::from_output(&output)),
-            }
-        }
-        *cx.sealed = sealed;
-        self.come_back(cx.now);
-    }
-
-    /// Seals the packet in `cx.plain` after plain bytes that everybody on the path can read.
-    pub(super) fn seal_after(&mut self, head: Vec<u8>, cx: &mut SessionContext<'_>) {
-        self.head = head;
-        self.seal(cx);
-    }
-
-    pub(super) fn seal_ready(&mut self, cx: &mut SessionContext<'_>) {
-        cx.plain.clear();
-        write_ready(cx.plain);
-        self.seal(cx);
-    }
-
-    /// Accepts the remote that dialed us, and gives it the token that we would send if we forgot the session.
-    pub(super) fn welcome(&mut self, cx: &mut SessionContext<'_>) {
-        self.seal_ready(cx);
-        if let Some(called) = self.migration.accepted_id {
-            cx.plain.clear();
-            write_reset_token(cx.plain, &called, &reset_token(&cx.endpoint.forgotten, &called));
-            self.seal(cx);
         }
     }
 
@@ -395,48 +296,8 @@ impl Entry {
         }
     }
 
-    /// Both sides have accepted each other, so the connection comes up.
-    fn establish(&mut self, passed: VerifiedRemote, cx: &mut SessionContext<'_>) -> SessionChange {
-        let DtlsPhase::Handshake(handshake) = &mut self.phase else { return SessionChange::Same };
-        let (dial, late) = match handshake.dial.take() {
-            Some(dial) if dial.request.try_win() => (Some(dial), false),
-            Some(_) => (None, true),
-            None => (None, false),
-        };
-        if late && handshake.client {
-            self.farewell(NO_REFUSAL, TOO_LATE, cx);
-            return SessionChange::Same;
-        }
-        if dial.is_none() && cx.context.registry.len() >= cx.context.limits.connections {
-            LiveSchemeCounters::add(&cx.live.turned_away, 1);
-            self.farewell(NO_REFUSAL, "the remote has no room for another connection", cx);
-            return SessionChange::Same;
-        }
-        let (early, client) = (handshake.early.take(), handshake.client);
-        self.migration.id = handshake.random.and_then(|random| random.first_chunk().copied());
-        let identified = ConnectionIdentity {
-            connection: cx.context.registry.allocate(),
-            remote: passed.remote,
-            certificate_status: passed.certificate_status,
-            address: seen_at(Scheme::Udp, self.route.to),
-            dialled: dial.is_some(),
-            rtt: handshake.rtt(cx.now),
-            since: SystemTime::now(),
-        };
-        cx.context.round_trips.record_rtt(Some(self.route.to.ip()), identified.remote.node, identified.rtt);
-        let limits = &cx.context.limits;
-        self.session = Session::new(limits.packet(), limits.connection_queue_bytes, identified.rtt);
-        self.phase = DtlsPhase::Up(Box::new(identified));
-        if !client {
-            let mut called = UdpSessionId::default();
-            self.migration.accepted_id = rand::fill(&mut called).ok().map(|()| called);
-            self.welcome(cx);
-        }
-        SessionChange::Established { dial, early }
-    }
-
     /// Ends a handshake or a connection that has failed.
-    fn fail(&mut self, reason: &str, cx: &mut SessionContext<'_>) {
+    pub(super) fn fail(&mut self, reason: &str, cx: &mut SessionContext<'_>) {
         if let DtlsPhase::Handshake(handshake) = &mut self.phase {
             match handshake.dial.take() {
                 Some(dial) => dial.report_outcome(Err(reason.to_owned())),
@@ -467,6 +328,11 @@ impl Entry {
             handshake.answer_was_held(held);
             return self.receive(&answer, cx);
         }
+        self.run_phase_timers(cx);
+        turn
+    }
+
+    fn run_phase_timers(&mut self, cx: &mut SessionContext<'_>) {
         match &mut self.phase {
             DtlsPhase::Handshake(handshake) if handshake.is_idle_effort() => self.fail(TOO_LATE, cx),
             DtlsPhase::Handshake(handshake) => match handshake.overdue(cx.now) {
@@ -494,7 +360,6 @@ impl Entry {
             DtlsPhase::Closed { until, .. } if *until <= cx.now => self.phase = DtlsPhase::Gone,
             DtlsPhase::Closed { .. } | DtlsPhase::Gone => {}
         }
-        turn
     }
 
     /// The time at which [`Self::handle_timeout`] must be called.

@@ -1,17 +1,20 @@
-//! A session whose connection is up: its messages, and its end.
+//! A session whose connection is up: its beginning, its messages, and its end.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use aws_lc_rs::rand;
 use bytes::Bytes;
 use roost_identity::{CertificateStatus, Refusal, Side};
-use roost_wire::{Channel, ConnectionId, Delivery};
+use roost_wire::{Channel, ConnectionId, Delivery, Scheme};
 
-use super::entry::{DtlsPhase, Entry, NO_REFUSAL, SessionContext};
+use super::entry::{DtlsPhase, Entry, NO_REFUSAL, SessionChange, SessionContext};
 use super::handshake::PendingDial;
-use super::session::{Packet, PacketViolation, write_close};
-use crate::connection::{AnyConnection, ConnectionInfo};
+use super::hello::UdpSessionId;
+use super::session::{Packet, PacketViolation, Session, write_close};
+use crate::connection::{AnyConnection, ConnectionIdentity, ConnectionInfo, VerifiedRemote, seen_at};
 use crate::counters::LiveSchemeCounters;
+use crate::dial::TOO_LATE;
 use crate::error::SendError;
 use crate::event::Event;
 use crate::transport::given;
@@ -22,6 +25,46 @@ const LINGER: Duration = Duration::from_secs(3);
 const FAREWELLS: u8 = 5;
 
 impl Entry {
+    /// Both sides have accepted each other, so the connection comes up.
+    pub(super) fn establish(&mut self, passed: VerifiedRemote, cx: &mut SessionContext<'_>) -> SessionChange {
+        let DtlsPhase::Handshake(handshake) = &mut self.phase else { return SessionChange::Same };
+        let (dial, late) = match handshake.dial.take() {
+            Some(dial) if dial.request.try_win() => (Some(dial), false),
+            Some(_) => (None, true),
+            None => (None, false),
+        };
+        if late && handshake.client {
+            self.farewell(NO_REFUSAL, TOO_LATE, cx);
+            return SessionChange::Same;
+        }
+        if dial.is_none() && cx.context.registry.len() >= cx.context.limits.connections {
+            LiveSchemeCounters::add(&cx.live.turned_away, 1);
+            self.farewell(NO_REFUSAL, "the remote has no room for another connection", cx);
+            return SessionChange::Same;
+        }
+        let (early, client) = (handshake.early.take(), handshake.client);
+        self.migration.id = handshake.random.and_then(|random| random.first_chunk().copied());
+        let identified = ConnectionIdentity {
+            connection: cx.context.registry.allocate(),
+            remote: passed.remote,
+            certificate_status: passed.certificate_status,
+            address: seen_at(Scheme::Udp, self.route.to),
+            dialled: dial.is_some(),
+            rtt: handshake.rtt(cx.now),
+            since: SystemTime::now(),
+        };
+        cx.context.round_trips.record_rtt(Some(self.route.to.ip()), identified.remote.node, identified.rtt);
+        let limits = &cx.context.limits;
+        self.session = Session::new(limits.packet(), limits.connection_queue_bytes, identified.rtt);
+        self.phase = DtlsPhase::Up(Box::new(identified));
+        if !client {
+            let mut called = UdpSessionId::default();
+            self.migration.accepted_id = rand::fill(&mut called).ok().map(|()| called);
+            self.welcome(cx);
+        }
+        SessionChange::Established { dial, early }
+    }
+
     /// Announces a connection that has just come up, and handles the packet that its remote sent early.
     pub(super) fn announce(&mut self, dial: Option<PendingDial>, early: Option<Vec<u8>>, cx: &mut SessionContext<'_>) {
         let DtlsPhase::Up(identified) = &self.phase else { return };
