@@ -1,5 +1,4 @@
-//! The daemon of the client/server baseline: the same directory as a super
-//! node's, with all data going through it.
+//! The daemon of the client/server baseline: the same directory as a super node's, and a relay of all data.
 
 use std::process::ExitCode;
 

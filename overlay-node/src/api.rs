@@ -27,7 +27,6 @@ use crate::{deliver, rows, sending};
 /// The least time that is left for a provider's answer after the search for the provider.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 
-/// A node's own endpoints.
 pub(crate) fn routes(node: NodeService) -> Router {
     Router::new()
         .route("/v1/services", get(services))
@@ -61,17 +60,18 @@ impl NodeService {
         })
     }
 
-    /// Looks up who offers a service, and keeps in mind where they are.
+    /// Looks up the providers of a service, and remembers their addresses.
     pub(crate) async fn find(
         &self,
         service: Service,
         area: Area,
-        (count, names): (u8, Option<NodeSelector>),
+        count: u8,
+        names: Option<NodeSelector>,
         timeout: Option<Duration>,
     ) -> Result<LookupResult, ApiError> {
         let command = |ticket| NodeCommand::Lookup { ticket, service, area, count, names };
         let mut replies = self.open_ticket(Purpose::Other, command).await?;
-        // Without one the machine says when it is over.
+        // Without a timeout the machine ends the lookup.
         match tokio::time::timeout(timeout.unwrap_or(MAX_DURATION), replies.next()).await {
             Ok(Some(Reply::Found(found))) => {
                 self.providers.record_found(std::time::Instant::now(), &found.candidates);
@@ -106,7 +106,7 @@ async fn request(
         Some(selector) => {
             let provider = node.meant(selector, NameScope::Offers(request.service), request.timeout).await?;
             let (provider, cell) = find_provider(&node, provider, &request).await?;
-            // Hubs find a provider by its place.
+            // Hubs find a provider by its cell.
             let known = cell.filter(|_| !matches!(request.area, Area::Exact(_)));
             request.area = known.map_or(request.area, Area::Exact);
             Some(provider)
@@ -121,9 +121,8 @@ async fn request(
     if frames { Ok(deliver::framed(replies, node, named)) } else { deliver::raw(replies, &node, named).await }
 }
 
-/// A provider that a request names, with where it can be dialled and its cell: as the last
-/// lookups said, without both if there is a connection with it, or as the hub says. What is
-/// reflected comes through hubs, which need the cell.
+/// A provider that a request names, with its addresses and its cell: as the last lookups told them, without both if
+/// there is a connection with it, or as the hub tells them. A reflected stream comes through hubs, which need the cell.
 async fn find_provider(
     node: &NodeService,
     provider: NodeId,
@@ -141,9 +140,9 @@ async fn find_provider(
         return Ok((Provider { node: provider, addresses: Vec::new() }, None));
     }
     let (service, count) = (request.service, MAX_CANDIDATES as u8);
-    // Of everybody: anywhere would do with the first.
+    // A lookup anywhere would end at the first match.
     let everywhere = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
-    let found = node.find(service, everywhere, (count, Some(provider.into())), request.timeout).await?;
+    let found = node.find(service, everywhere, count, Some(provider.into()), request.timeout).await?;
     let offers = |candidate: &Candidate| candidate.node == provider && candidate.services.contains(service);
     match place().filter(|_| found.candidates.iter().any(offers)) {
         Some(place) => Ok(named(place)),
@@ -156,7 +155,7 @@ async fn find_provider(
     }
 }
 
-/// Why a provider that a request names is not among those that were found.
+/// The reason that a provider which a request names is not among those that were found.
 pub(crate) fn explain_not_found(coverage: Coverage, found: usize) -> (Code, String) {
     let code = match coverage {
         _ if found >= MAX_CANDIDATES => {
@@ -180,20 +179,20 @@ pub(crate) fn explain_not_found(coverage: Coverage, found: usize) -> (Code, Stri
 async fn lookup(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let LookupQuery { service, area, count, timeout, names } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
-    let found = node.find(service, area, (count, everybody(names)), timeout).await?;
+    let found = node.find(service, area, count, everybody(names), timeout).await?;
     let mut lookup = rows::lookup(&found, began.elapsed());
     lookup.candidates.iter_mut().for_each(|candidate| node.name_candidate(candidate));
     Ok(json_response(&lookup))
 }
 
 async fn ping(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
-    let selector = Params::new(&pairs, &["node"], false)?.selector("node")?;
+    let selector = Params::new(&pairs, &["node"])?.selector("node")?;
     let none =
         |selector: NodeSelector| move || ApiError::new(Code::NotFound, format!("no connection with {selector} is up"));
     let meant = |selector| resolve_node(&selector, &connected(&node.shared), none(selector));
     let request: Option<NodeId> = selector.map(meant).transpose()?;
     let mut replies = node.open_ticket(Purpose::Other, |ticket| NodeCommand::Ping { ticket, node: request }).await?;
-    // The machine says when it is over, which depends on how far away the other is.
+    // The machine ends a ping, after a time that depends on the distance of the remote.
     match replies.next().await {
         Some(Reply::Pong { rtt, address }) => {
             let home = node.machine_status().await.map_err(leaving)?.home.map(|home| home.hub.node);
@@ -205,7 +204,7 @@ async fn ping(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) ->
     }
 }
 
-/// Why there is no answer: the machine's reason, else that time has passed.
+/// The machine's reason for the missing answer, or else a time-out.
 fn no_answer(reply: Option<Reply>, late: &str) -> ApiError {
     match reply {
         Some(Reply::Failed { reason, detail, retry_after }) => ApiError(rows::failure(reason, detail, retry_after)),
@@ -242,7 +241,7 @@ async fn room(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) ->
     }))
 }
 
-/// What goes on, a line for each reply that has one, until either side ends it.
+/// Answers with a line for each reply that has one, until either side ends it.
 fn lines<F, L>(replies: Replies, line: F) -> Response
 where
     F: Fn(Reply) -> L + Send + 'static,
@@ -251,7 +250,7 @@ where
     let lines = stream::unfold((replies, line), move |(mut replies, line)| async move {
         loop {
             let said = match replies.next().await? {
-                // The last line says why there are no more.
+                // The last line gives the reason of the end.
                 Reply::Failed { reason, detail, retry_after } => {
                     Some(json_line(&ApiError(rows::failure(reason, detail, retry_after)).body()))
                 }
@@ -266,16 +265,16 @@ where
 }
 
 async fn relocate(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
-    let to: Cell = Params::new(&pairs, &["at"], false)?.required("at")?;
+    let to: Cell = Params::new(&pairs, &["at"])?.required("at")?;
     let from = node.machine_status().await.map_err(leaving)?.cell;
     node.mailbox.command(NodeCommand::Move { cell: to }).await.map_err(leaving)?;
     tracing::info!(%from, %to, "moved");
     Ok(json_response(&Moved { schema: SCHEMA, from, to }))
 }
 
-/// Ends a reflected stream of which there is enough, so that whoever asked for it hears what has come.
+/// Ends a reflected stream early, so that its requester gets the summary.
 async fn end(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<(), ApiError> {
-    let ticket = Ticket(Params::new(&pairs, &["request"], false)?.required("request")?);
+    let ticket = Ticket(Params::new(&pairs, &["request"])?.required("request")?);
     let requests = node.machine_status().await.map_err(leaving)?.requests;
     match requests.iter().find(|request| request.ticket == ticket) {
         None => return Err(ApiError::new(Code::NotFound, format!("no request {} is under way here", ticket.0))),
@@ -294,7 +293,7 @@ async fn streams(State(node): State<NodeService>) -> Response {
 
 async fn services(State(node): State<NodeService>) -> Result<Response, ApiError> {
     let status = node.machine_status().await.map_err(leaving)?;
-    let sources = node.shelf.sources();
+    let sources = node.registry.sources();
     let row = |spec: &roost_services::SourceSpec| {
         let service = spec.service();
         let active = status.sessions.iter().filter(|session| session.service == service).count();

@@ -1,5 +1,3 @@
-//! A node's own settings.
-
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -15,46 +13,40 @@ use roost_wire::{Cell, DeliveryClass, DeliveryClasses, Endpoint, Role, Service, 
 
 use crate::inbox::Inbox;
 
-/// A node's own settings, read.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// Where it is.
     pub(crate) cell: Cell,
-    /// The hubs it may turn to, each with its endpoints.
+    /// The endpoints of each hub that the node may attach to.
     pub(crate) hubs: Vec<Vec<Endpoint>>,
-    /// As what the hubs must be certified.
+    /// The role that the hubs' certificates must have.
     pub(crate) hub_role: Role,
-    /// What it offers.
     pub(crate) offer: Offer,
-    /// How long a stream lasts that was requested without a duration.
+    /// The duration of a stream that was requested without one.
     pub(crate) stream_duration: Duration,
-    /// Over which paths data leaves that was asked for without saying that.
+    /// The delivery class of each service, for requests without one.
     pub(crate) classes: DeliveryClasses,
-    /// How it takes part in multicast; `None` if it does not.
+    /// `None` without multicast.
     pub(crate) multicast: Option<MulticastConfig>,
-    /// How it finds providers.
     pub(crate) discovery: Discovery,
-    /// Where reflected streams are taken in and sent.
     pub(crate) media: MediaAddress,
-    /// Where files go that nodes send; `None` takes none.
+    /// The folder of received files; `None` takes none.
     pub(crate) inbox: Option<Arc<Inbox>>,
 }
 
-/// What a node offers: what a reload may change.
+/// The settings of the offers that a reload may change.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
-    /// The services and where their data comes from.
     pub(crate) sources: Sources,
     /// Streams provided at once.
     pub(crate) max_streams: u16,
-    /// Uplink for streams together, kbit/s; `u32::MAX` sets no limit.
-    pub(crate) uplink_kbps: u32,
+    /// Uplink for streams together; `None` sets no limit.
+    pub(crate) uplink_kbps: Option<u32>,
 }
 
-/// The durations that streams may have; requests may ask for no longer ones.
+/// The durations that streams may have; a request may not ask for a longer one.
 const STREAM_DURATIONS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
 
-/// How to choose the class of a service.
+/// Advice on the delivery class of a service.
 const CLASS_CHOICE: &str = "`stripe` gives the highest rate over all paths. `duplicate` suits data that must arrive at the first attempt. `backup` suits expensive further paths: it uses the next only while the first does not answer. A request may override this.";
 
 /// The rows that a node adds to the common settings.
@@ -206,7 +198,7 @@ fn check_groups(text: &str) -> Result<(), String> {
     groups(text).map(drop)
 }
 
-/// The multicast groups that a text names; none if it is `off`.
+/// The multicast groups of a text; none if it is `off`.
 fn groups(text: &str) -> Result<Vec<SocketAddr>, String> {
     let group = |text: &str| {
         let group: SocketAddr = text.trim().parse().map_err(|_| "expected off, on, or IP:PORT,IP:PORT".to_owned())?;
@@ -228,7 +220,7 @@ fn groups(text: &str) -> Result<Vec<SocketAddr>, String> {
     }
 }
 
-/// How a node takes part in multicast, and how it finds providers.
+/// Reads the settings of multicast and of discovery.
 fn multicast_settings(settings: &Settings) -> Result<(Option<MulticastConfig>, Discovery), ConfigError> {
     let text: String = settings.required("multicast")?;
     let groups = groups(&text).map_err(ConfigError::Conflict)?;
@@ -246,7 +238,6 @@ fn check(service: Service, text: &str) -> Result<(), String> {
     SourceSpec::parse(service, text).map(drop).map_err(|error| error.to_string())
 }
 
-/// Over which paths each service's data leaves.
 fn classes(settings: &Settings) -> Result<DeliveryClasses, ConfigError> {
     let class = |key| settings.required::<DeliveryClass>(key);
     Ok(DeliveryClasses {
@@ -257,7 +248,6 @@ fn classes(settings: &Settings) -> Result<DeliveryClasses, ConfigError> {
     })
 }
 
-/// The setting of a service's source.
 const fn source_key(service: Service) -> &'static str {
     match service {
         Service::Video => "sources.video",
@@ -268,7 +258,6 @@ const fn source_key(service: Service) -> &'static str {
 }
 
 impl Config {
-    /// Reads a node's own settings.
     pub(crate) fn read(settings: &Settings) -> Result<Self, ConfigError> {
         let (multicast, discovery) = multicast_settings(settings)?;
         let (supers, server) = (settings.hubs("super")?, settings.hubs("server")?);
@@ -304,7 +293,11 @@ impl Config {
 }
 
 impl Offer {
-    /// Reads what a reload may change.
+    /// The uplink as records have it: without a limit the greatest number.
+    pub(crate) fn record_uplink_kbps(&self) -> u32 {
+        self.uplink_kbps.unwrap_or(u32::MAX)
+    }
+
     pub(crate) fn read(settings: &Settings) -> Result<Self, ConfigError> {
         let named: ServiceSet = settings.list::<Service>("services")?.into_iter().collect();
         let mut sources = Sources::new();

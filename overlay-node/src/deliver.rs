@@ -16,7 +16,7 @@ use crate::node::NodeService;
 use crate::rows;
 use crate::tickets::{Replies, Reply};
 
-/// How often a program hears how far a request is.
+/// The time between two reports of progress to a program.
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// Events and data as they come, in frames. Ends after the last event.
@@ -63,7 +63,7 @@ impl Framing {
 
     fn frame(&mut self, reply: Reply) -> Option<Frame> {
         let event = match reply {
-            // A stream that has nothing to say at the moment.
+            // A stream without data at the moment.
             Reply::Data(data) if data.is_empty() => return None,
             Reply::Data(data) => {
                 self.bytes += data.len() as u64;
@@ -98,8 +98,8 @@ impl Framing {
     }
 }
 
-/// The bare bytes, once a provider has accepted. A transfer that is not
-/// complete breaks the connection off, so that no tool takes it for whole.
+/// The bare bytes, once a provider has accepted. An incomplete transfer breaks the connection off, so that no tool
+/// takes it for whole.
 pub(crate) async fn raw(
     mut replies: Replies,
     node: &NodeService,
@@ -151,7 +151,7 @@ async fn next_bytes(replies: &mut Replies) -> Result<Option<Bytes>, std::io::Err
     }
 }
 
-/// The provider names the format; what is no media type does not go into a header.
+/// The provider names the format; a format that is no media type does not go into a header.
 fn content_type(format: &str) -> HeaderValue {
     let known = Some(format).filter(|format| format.contains('/'));
     known

@@ -1,4 +1,4 @@
-//! What becomes of the machine's events.
+//! Acts on the machine's events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,22 +24,45 @@ use crate::metrics::NodeMetrics;
 use crate::session::Sessions;
 use crate::tickets::{Accepted, Purpose, Reply};
 
-/// Owns the machine: starts sources, answers API calls, counts, logs.
+/// Starts sources, answers API calls, counts, logs.
 pub(crate) struct NodeEventHandler {
-    pub(crate) desk: InboxService,
-    /// Tasks that take the files that nodes offer; as many as the machine takes at once.
-    pub(crate) receptions: BTreeMap<(NodeId, RequestId), AbortHandle>,
-    pub(crate) sessions: Sessions,
-    pub(crate) metrics: NodeMetrics,
-    pub(crate) shared: Arc<DaemonContext>,
-    pub(crate) names: Arc<NodeNames>,
-    pub(crate) watching: RelayClient,
+    inbox: InboxService,
+    /// Tasks that receive the files that nodes offer; as many as the machine admits at once.
+    receptions: BTreeMap<(NodeId, RequestId), AbortHandle>,
+    sessions: Sessions,
+    metrics: NodeMetrics,
+    shared: Arc<DaemonContext>,
+    names: Arc<NodeNames>,
+    watching: RelayClient,
     /// Seals stream keys for the group's nodes, if this one has the group's key.
-    pub(crate) sealer: Option<KeySealer>,
-    /// What is not worth a second line.
-    pub(crate) repeats: LogDedup,
+    sealer: Option<KeySealer>,
+    /// Suppresses repeated sentences about lost hubs.
+    repeats: LogDedup,
     /// Limits the warnings about messages of later versions.
-    pub(crate) later: LogLimiter,
+    later: LogLimiter,
+}
+
+impl NodeEventHandler {
+    pub(crate) fn new(
+        inbox: InboxService,
+        sessions: Sessions,
+        watching: RelayClient,
+        metrics: NodeMetrics,
+        sealer: Option<KeySealer>,
+    ) -> Self {
+        Self {
+            shared: Arc::clone(&inbox.shared),
+            names: Arc::clone(&inbox.names),
+            inbox,
+            receptions: BTreeMap::new(),
+            sessions,
+            metrics,
+            watching,
+            sealer,
+            repeats: LogDedup::default(),
+            later: LogLimiter::default(),
+        }
+    }
 }
 
 impl EventHandler<Node> for NodeEventHandler {
@@ -80,12 +103,12 @@ impl EventHandler<Node> for NodeEventHandler {
                 self.sessions.read(session, offset, length)
             }
             NodeEvent::ReadObject { session, pushed: Some(ticket), offset, length } => {
-                self.desk.tickets.deliver(ticket, Reply::Read { session, offset, length });
+                self.inbox.tickets.deliver(ticket, Reply::Read { session, offset, length });
             }
             NodeEvent::PushOffered { from, push } => {
                 self.receptions.retain(|_, reception| !reception.is_finished());
                 let key = (from, push.id);
-                self.receptions.insert(key, tokio::spawn(self.desk.clone().receive_file(from, push)).abort_handle());
+                self.receptions.insert(key, tokio::spawn(self.inbox.clone().receive_file(from, push)).abort_handle());
             }
             NodeEvent::PushRevoked { from, id } => {
                 if let Some(reception) = self.receptions.remove(&(from, id)) {
@@ -106,7 +129,7 @@ impl EventHandler<Node> for NodeEventHandler {
 }
 
 impl NodeEventHandler {
-    /// Hands events of reflected streams to the relay; the rest is for those who wait.
+    /// Hands events of reflected streams to the relay, and the rest to the API calls that wait.
     fn reflect(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::Seal { session, service, opening } => {
@@ -114,11 +137,11 @@ impl NodeEventHandler {
                 let sealed =
                     self.sealer.as_ref().and_then(|sealer| sealer.seal(unix_s(), &mut secrets, service, &opening));
                 let sealed = sealed.map(|sealed| NodeCommand::Sealed { session, sealed });
-                sealed.into_iter().for_each(|sealed| self.desk.mailbox.post(sealed));
+                sealed.into_iter().for_each(|sealed| self.inbox.mailbox.post(sealed));
             }
             NodeEvent::Unseal { ticket, service, provider, sealed } => {
                 match self.sealer.as_ref().and_then(|sealer| sealer.open(unix_s(), provider, service, &sealed)) {
-                    Some(opening) => self.desk.mailbox.post(NodeCommand::Unsealed { ticket, provider, opening }),
+                    Some(opening) => self.inbox.mailbox.post(NodeCommand::Unsealed { ticket, provider, opening }),
                     None => tracing::debug!(?provider, "the stream key from a hub does not open the stream"),
                 }
             }
@@ -129,11 +152,11 @@ impl NodeEventHandler {
         }
     }
 
-    /// The home is lost; or, without one, another attempt has come to nothing.
+    /// The home is lost; or, without a home, another attempt has failed.
     fn detached(&mut self, reason: &str) {
         let what = if self.shared.state() == State::Attaching { "cannot attach" } else { "detached from the hub" };
         let sentence = format!("{what}: {reason}");
-        if self.repeats.should_log(Instant::now(), &sentence) {
+        if self.repeats.admit(Instant::now(), &sentence) {
             tracing::warn!("{sentence}");
         } else {
             tracing::debug!("{sentence}");
@@ -141,11 +164,11 @@ impl NodeEventHandler {
         self.shared.set_last_error(sentence);
     }
 
-    /// Hands data on, or gives the transfer up for which there is no room.
+    /// Hands data on, or cancels the transfer if there is no room for it.
     fn data(&self, ticket: Ticket, payload: Bytes) {
-        if let Some(Purpose::Request(service, mode)) = self.desk.tickets.deliver_data(ticket, payload) {
+        if let Some(Purpose::Request(service, mode)) = self.inbox.tickets.deliver_data(ticket, payload) {
             self.metrics.failed(service, mode, Reason::Busy);
-            self.desk.mailbox.post(NodeCommand::Cancel { ticket });
+            self.inbox.mailbox.post(NodeCommand::Cancel { ticket });
         }
     }
 
@@ -166,7 +189,7 @@ impl NodeEventHandler {
                 }
                 let counted = summary.clone();
                 if let Some(Purpose::Request(service, mode)) =
-                    self.desk.tickets.deliver(ticket, Reply::Finished(summary))
+                    self.inbox.tickets.deliver(ticket, Reply::Finished(summary))
                 {
                     self.metrics.finished(service, mode, &counted);
                     log_finished(service, &counted);
@@ -177,7 +200,7 @@ impl NodeEventHandler {
                 let _ = self.watching.over(ticket, None, |node| self.names.who(&self.shared, node));
                 let sentence = detail.clone();
                 let reply = Reply::Failed { reason, detail, retry_after };
-                if let Some(Purpose::Request(service, mode)) = self.desk.tickets.deliver(ticket, reply) {
+                if let Some(Purpose::Request(service, mode)) = self.inbox.tickets.deliver(ticket, reply) {
                     self.metrics.failed(service, mode, reason);
                     tracing::debug!(%service, ?reason, detail = sentence, "a request failed");
                 }
@@ -189,10 +212,10 @@ impl NodeEventHandler {
             NodeEvent::Roster { ticket, members } => (ticket, Reply::Roster(members)),
             NodeEvent::Pushed { ticket, state: reception } => (ticket, Reply::Pushed(reception)),
             NodeEvent::Pong { ticket, rtt, address } => (ticket, Reply::Pong { rtt, address }),
-            // An event of a later version of the machine.
+            // Events of later versions of the machine.
             _ => return,
         };
-        self.desk.tickets.deliver(ticket, reply);
+        self.inbox.tickets.deliver(ticket, reply);
     }
 }
 

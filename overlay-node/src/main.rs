@@ -1,5 +1,4 @@
-//! The daemon of a node: it offers services, asks for them, and keeps a home
-//! at a hub.
+//! The daemon of a node: it offers and requests services, and keeps a home at a hub.
 
 mod api;
 mod config;

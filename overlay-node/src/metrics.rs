@@ -1,5 +1,3 @@
-//! What a node counts.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,11 +9,9 @@ use roost_runtime::metrics::{CounterSet, Metrics, Total};
 use roost_wire::Service;
 use roost_wire::messages::{Reason, RequestMode};
 
-/// Edges of the first-byte histogram, seconds: from a warm loopback to a
-/// geostationary hop with retries.
+/// Edges of the first-byte histogram, seconds: from a warm loopback to a geostationary hop with retries.
 const FIRST_BYTE_BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
-/// The metrics of a node.
 #[derive(Clone)]
 pub(crate) struct NodeMetrics {
     requests: IntCounterVec,
@@ -69,7 +65,6 @@ const MACHINE: [(&str, &str, Total<NodeStatus>); 18] = [
 ];
 
 impl NodeMetrics {
-    /// Registers them.
     pub(crate) fn register(metrics: &Metrics) -> Result<Self, Error> {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             metrics.register(IntCounterVec::new(Opts::new(name, help), labels)?)
@@ -114,12 +109,11 @@ impl NodeMetrics {
         histogram.observe(summary.first_byte.as_secs_f64());
     }
 
-    /// Counts a request that came to nothing.
+    /// Counts a request that failed.
     pub(crate) fn failed(&self, service: Service, mode: RequestMode, reason: Reason) {
         self.requests.with_label_values(&[service.name(), mode_name(mode), reason_name(reason)]).inc();
     }
 
-    /// Counts a session that is over.
     pub(crate) fn served(&self, service: Service, bytes: u64, reason: Option<Reason>) {
         let outcome = reason.map_or("ok", reason_name);
         self.sessions.with_label_values(&[service.name(), outcome]).inc();
@@ -132,7 +126,6 @@ impl NodeMetrics {
         self.served[service as usize].load(Ordering::Relaxed)
     }
 
-    /// Takes over what the machine counts.
     pub(crate) fn update(&self, status: &NodeStatus) {
         self.machine.update(status);
         for service in Service::ALL {
@@ -172,7 +165,7 @@ pub(crate) const fn reason_name(reason: Reason) -> &'static str {
         Reason::Unspecified => "unspecified",
         Reason::UnsupportedVersion => "too_old",
         Reason::TooSlow => "too_slow",
-        // A reason of a later version of the protocol is one that is broken here.
+        // A reason of a later version of the protocol counts as a broken one.
         _ => "protocol",
     }
 }

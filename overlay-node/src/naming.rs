@@ -1,4 +1,4 @@
-//! Finds the node that is meant, and the names of nodes.
+//! Finds the node that a person means, and the names of nodes.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -20,28 +20,27 @@ use crate::rows;
 /// Longest time that a room's list waits for the names of new members.
 const NAMES_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The most names of a room's members that are asked for at once.
+/// The most names of a room's members that are looked up at once.
 const AT_ONCE: usize = 8;
 
-/// The most members who were asked for and are remembered, so that they are asked for once.
+/// The most members that are remembered as looked up, so that each is looked up once.
 const MAX_ASKED: usize = 4_096;
 
-/// Names of everybody, if any are wanted.
+/// The selector of all names, if names are wanted.
 pub(crate) fn everybody(names: bool) -> Option<NodeSelector> {
     names.then_some(NodeSelector::EVERYBODY)
 }
 
-/// The nodes of which one is meant.
+/// The nodes among which a person may mean one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameScope {
-    /// Those that offer this.
     Offers(Service),
-    /// All, also those that offer nothing.
+    /// All nodes, also those without offers.
     Whoever,
 }
 
 impl NameScope {
-    /// The lookup that finds it.
+    /// The services to look up.
     fn services(&self) -> &[Service] {
         match self {
             Self::Offers(service) => std::slice::from_ref(service),
@@ -67,9 +66,9 @@ impl NodeService {
         }
     }
 
-    /// Gives a candidate its name, if that is known: its certificate's before what a hub says.
+    /// Adds a candidate's name, if it is known: its certificate's before a hub's.
     pub(crate) fn name_candidate(&self, candidate: &mut control::Candidate) {
-        // No certificate has a name that commands a terminal, whatever a hub says.
+        // No certificate has a name that commands a terminal, whatever a hub tells.
         candidate.name = self.name(candidate.node).or(candidate.name.take().filter(|name| is_node_name(name)));
     }
 
@@ -83,8 +82,7 @@ impl NodeService {
         event
     }
 
-    /// The node that a person means, among those with which there is a connection and those that hubs,
-    /// or the connection, know.
+    /// Finds the node that a person means, among the connected ones and those that hubs, or the multicast link, know.
     pub(crate) async fn meant(
         &self,
         selector: NodeSelector,
@@ -94,11 +92,11 @@ impl NodeService {
         if let Ok(node) = selector.as_str().parse() {
             return Ok(node);
         }
-        // Of everybody: anywhere would do with the first.
+        // A lookup anywhere would end at the first match.
         let everywhere = Area::Nearest(self.machine_status().await.map_err(leaving)?.cell);
-        let wanted = (MAX_CANDIDATES as u8, Some(selector));
-        let answers =
-            join_all(among.services().iter().map(|service| self.find(*service, everywhere, wanted, timeout))).await;
+        let look_up =
+            |service: &Service| self.find(*service, everywhere, MAX_CANDIDATES as u8, Some(selector), timeout);
+        let answers = join_all(among.services().iter().map(look_up)).await;
         let (mut known, mut coverage, mut knows_names, mut failure) =
             (connected(&self.shared), Coverage::Complete, true, None);
         for answer in answers {
@@ -111,7 +109,7 @@ impl NodeService {
             };
             coverage = coverage.with(found.coverage);
             for Candidate { node, name, services, .. } in found.candidates {
-                // A hub of an older version names everybody, without names.
+                // A hub of an older version names all nodes, without names.
                 knows_names &= selector.matches(node, name.as_deref());
                 if !among.admits(services) {
                     continue;
@@ -124,8 +122,8 @@ impl NodeService {
         })
     }
 
-    /// Checks that a node that was meant by its name has that name in its certificate, since a hub may
-    /// tell any name. Without a connection to the node there is no proof, and the check passes.
+    /// Checks that a node that was meant by its name has that name in its certificate, since a hub may tell any name.
+    /// Without a connection to the node there is no proof, and the check passes.
     pub(crate) fn check_name(&self, selector: Option<NodeSelector>, node: NodeId) -> Result<(), ApiError> {
         let (Some(selector), Some(name)) = (selector, certified(&self.shared, node)) else { return Ok(()) };
         if selector.matches(node, Some(&name)) {
@@ -137,7 +135,7 @@ impl NodeService {
     }
 }
 
-/// Why nobody is meant; without a coverage, the hubs tell no names.
+/// The error if no node is meant; without a coverage, the hubs tell no names.
 fn nobody(selector: NodeSelector, among: NameScope, coverage: Option<Coverage>) -> ApiError {
     let Some(coverage) = coverage else {
         let message = format!("no hub knows a node named {selector}: give the node's id, or the beginning of it");
@@ -151,7 +149,7 @@ fn nobody(selector: NodeSelector, among: NameScope, coverage: Option<Coverage>) 
     ApiError::new(code, format!("{whom}: {why}"))
 }
 
-/// The members of a room, and whose names were asked for.
+/// Adds names to the lists of a room's members.
 pub(crate) struct MemberNames {
     node: NodeService,
     asks: bool,
@@ -159,12 +157,12 @@ pub(crate) struct MemberNames {
 }
 
 impl MemberNames {
-    /// Nobody yet; `asks` says that hubs are asked for names.
+    /// With `asks`, hubs are asked for names.
     pub(crate) fn new(node: NodeService, asks: bool) -> Self {
         Self { node, asks, asked: Mutex::default() }
     }
 
-    /// The members with the names that are known; those of new members are asked for first.
+    /// The members with the known names; those of new members are looked up first.
     pub(crate) async fn named(&self, members: &[RoomMember]) -> Roster {
         if self.asks {
             let fresh = self.fresh(members);
@@ -183,7 +181,7 @@ impl MemberNames {
         roster
     }
 
-    /// The members whose names are not known and were not asked for.
+    /// The members whose names are not known and were not looked up.
     fn fresh(&self, members: &[RoomMember]) -> Vec<RoomMember> {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.len() >= MAX_ASKED {
@@ -193,12 +191,12 @@ impl MemberNames {
         unknown.filter(|member| asked.insert(member.node)).cloned().collect()
     }
 
-    /// Asks the hubs for a member's name, by what it offers where it is.
+    /// Looks a member's name up, by its services and its cell.
     async fn learn(&self, member: &RoomMember) {
-        // A node that is called is found by any service.
+        // A node that is named by its id is found by any service.
         let service = member.services.iter().next().unwrap_or(Service::Video);
         let there = Area::Radius { center: member.cell, radius: 0 };
-        // The lookup notes the names that it finds; one that fails has found nobody.
-        let _ = self.node.find(service, there, (1, Some(member.node.into())), Some(NAMES_TIMEOUT)).await;
+        // The lookup notes the names that it finds; a failed one has none.
+        let _ = self.node.find(service, there, 1, Some(member.node.into()), Some(NAMES_TIMEOUT)).await;
     }
 }

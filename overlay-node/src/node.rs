@@ -1,6 +1,5 @@
-//! The node as a daemon: how it is spawned, and what it can tell.
+//! The node as a daemon: its start and its state.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,12 +11,10 @@ use roost_identity::Identity;
 use roost_reflection::keys::KeySealer;
 use roost_reflection::relay::RelayConfig;
 use roost_reflection::{NodeReflection, ReflectionMachine as _};
-use roost_runtime::LogLimiter;
 use roost_runtime::api::DaemonService as Endpoints;
 use roost_runtime::config::{ConfigError, Setting, Settings};
 use roost_runtime::driver::{DriverStopped, Mailbox, Sockets, driver};
 use roost_runtime::http::Router;
-use roost_runtime::log_dedup::LogDedup;
 use roost_runtime::media::{MediaAddress, MediaMetrics, MediaSocket, RelayMailbox, rows as relayed};
 use roost_runtime::naming::NodeNames;
 use roost_runtime::resolve::{EndpointResolver, resolve_all};
@@ -35,13 +32,12 @@ use crate::session::{Sessions, SourceRegistry};
 use crate::tickets::Tickets;
 use crate::{api, rows};
 
-/// How often a draining node looks whether it is done.
+/// The time between two looks of a draining node at its open flows.
 const DRAIN_STEP: Duration = Duration::from_millis(50);
 
-/// The `overlay-node` program.
 pub(crate) enum OverlayNode {}
 
-/// A running node: what its endpoints work on.
+/// A running node, as its endpoints see it.
 #[derive(Clone)]
 pub(crate) struct NodeService {
     pub(crate) shared: Arc<DaemonContext>,
@@ -49,11 +45,10 @@ pub(crate) struct NodeService {
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) providers: Arc<ProviderCache>,
     pub(crate) names: Arc<NodeNames>,
-    pub(crate) shelf: SourceRegistry,
+    pub(crate) registry: SourceRegistry,
     pub(crate) metrics: NodeMetrics,
-    /// The counts of subscriptions.
     pub(crate) receptions: ReceptionTable,
-    /// Where reflected streams begin and end, and its address; none where there are no super nodes.
+    /// The relay with its address; `None` without super nodes.
     pub(crate) relay: Option<(SocketAddr, RelayMailbox<NodeRelayHandler>)>,
     media_metrics: Option<MediaMetrics>,
 }
@@ -105,38 +100,32 @@ impl Program for OverlayNode {
         let bound = place.bind(shared.transport.local_addresses())?;
         let media = bound.as_ref().map(MediaSocket::address);
         let machine = Node::new(machine_config(&config, &identity, hubs, addresses, media)?);
-        let (tickets, shelf) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer.sources));
-        shelf.prepare();
+        let (tickets, registry) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer.sources));
+        registry.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
         let inbox = config.inbox;
         let (receptions, names) = (ReceptionTable::default(), Arc::<NodeNames>::default());
         let mut relay = Ok(None);
         let owner = |mailbox: &Mailbox<Node>| {
-            let (tickets, mailbox) = (Arc::clone(&tickets), mailbox.clone());
-            let (waiting, receptions) = (Arc::clone(&tickets), receptions.clone());
-            let output = SubscriberOutput { tickets: waiting, receptions, mailbox: mailbox.clone() };
+            let output = SubscriberOutput {
+                tickets: Arc::clone(&tickets),
+                receptions: receptions.clone(),
+                mailbox: mailbox.clone(),
+            };
             relay = bound.map(|bound| start_relay(bound, &output, &shared, &metrics)).transpose();
             let known = relay.as_ref().ok().cloned().flatten();
-            let media = known.as_ref().map(|(_, media)| media.clone());
-            NodeEventHandler {
-                desk: InboxService {
-                    inbox,
-                    tickets,
-                    mailbox: mailbox.clone(),
-                    shared: Arc::clone(&shared),
-                    names: Arc::clone(&names),
-                    refusals: Arc::default(),
-                },
-                receptions: BTreeMap::new(),
-                sessions: Sessions::new(shelf.clone(), mailbox, Arc::clone(&shared), media.clone()),
-                metrics: metrics.clone(),
+            let inbox = InboxService {
+                inbox,
+                tickets: Arc::clone(&tickets),
+                mailbox: mailbox.clone(),
                 shared: Arc::clone(&shared),
                 names: Arc::clone(&names),
-                watching: RelayClient::new(known, output),
-                sealer: identity.group_key().map(|key| KeySealer::new(identity.node(), *key.bytes())),
-                later: LogLimiter::default(),
-                repeats: LogDedup::default(),
-            }
+                refusals: Arc::default(),
+            };
+            let media = known.as_ref().map(|(_, media)| media.clone());
+            let sessions = Sessions::new(registry.clone(), mailbox.clone(), Arc::clone(&shared), media);
+            let sealer = identity.group_key().map(|key| KeySealer::new(identity.node(), *key.bytes()));
+            NodeEventHandler::new(inbox, sessions, RelayClient::new(known, output), metrics.clone(), sealer)
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let relay = relay.map_err(|error: std::io::Error| Failure::failed(error))?;
@@ -150,7 +139,7 @@ impl Program for OverlayNode {
             tickets,
             providers,
             names,
-            shelf,
+            registry,
             metrics,
             receptions,
             relay,
@@ -160,7 +149,7 @@ impl Program for OverlayNode {
     }
 }
 
-/// Starts the relay, where reflected streams begin and end: with its address.
+/// Starts the relay, where reflected streams begin and end, and returns its address.
 fn start_relay(
     bound: MediaSocket,
     output: &SubscriberOutput,
@@ -178,7 +167,7 @@ fn start_relay(
     Ok((bound.address(), RelayMailbox::start(bound, machine, handler, gone)?))
 }
 
-/// Takes part in multicast, if that is set.
+/// Joins the multicast groups, if multicast is on.
 fn join_multicast(config: &Config, identity: &Identity, shared: &DaemonContext) -> Result<(), Failure> {
     let Some(multicast) = &config.multicast else { return Ok(()) };
     let Some(key) = identity.group_key() else {
@@ -192,8 +181,7 @@ fn join_multicast(config: &Config, identity: &Identity, shared: &DaemonContext) 
     Ok(())
 }
 
-/// Whether all sources can be used. Those of a node that is `running` may have
-/// their ports in use already.
+/// Checks all sources. Those of a `running` node may have their ports in use already.
 async fn check_sources(sources: &Sources, running: bool) -> Result<(), Failure> {
     for source in sources.iter() {
         match source.check().await {
@@ -215,8 +203,8 @@ fn machine_config(
     addresses: Vec<Address>,
     media: Option<SocketAddr>,
 ) -> Result<node::NodeConfig, Failure> {
-    // A record of a later start replaces any of an earlier one; a clock before
-    // 1970 has failed the check of the certificate's dates already.
+    // A record of a later start replaces any of an earlier one; a clock before 1970 has failed the check of the
+    // certificate's dates already.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(node::NodeConfig {
         node: identity.node(),
@@ -228,7 +216,7 @@ fn machine_config(
         hub_role: config.hub_role,
         addresses,
         max_streams: config.offer.max_streams,
-        uplink_kbps: config.offer.uplink_kbps,
+        uplink_kbps: config.offer.record_uplink_kbps(),
         stream_duration: config.stream_duration,
         classes: config.classes,
         multicast: config.multicast.is_some(),
@@ -240,7 +228,6 @@ fn machine_config(
 }
 
 impl NodeService {
-    /// The machine's own status.
     pub(crate) async fn machine_status(&self) -> Result<node::NodeStatus, DriverStopped> {
         self.mailbox.inspect(Node::status).await
     }
@@ -254,7 +241,6 @@ impl NodeService {
         Transfer { remote_name: transfer.remote.and_then(|node| self.name(node)), ..transfer }
     }
 
-    /// What is published and watched here.
     pub(crate) async fn streams(&self) -> Streams {
         let Some((address, media)) = &self.relay else { return relayed::none() };
         let address = *address;
@@ -262,7 +248,7 @@ impl NodeService {
             (relayed::streams(machine.relay(), now, address), machine.subscribed())
         };
         let Some((mut streams, watched)) = media.inspect(look).await else { return relayed::none() };
-        // A node that is about to end has nothing to say of them.
+        // The machine of a node that ends does not answer.
         if let Ok(machine) = self.machine_status().await {
             rows::name_streams(&mut streams.streams, &machine, &watched);
             machine.home.iter().for_each(|home| rows::name_home(&mut streams.streams, home));
@@ -317,16 +303,18 @@ impl Endpoints for NodeService {
     }
 
     async fn reload(&self, settings: &Settings) -> Result<(), Failure> {
-        let Offer { sources, max_streams, uplink_kbps } = Offer::read(settings)?;
+        let offer = Offer::read(settings)?;
+        let uplink_kbps = offer.record_uplink_kbps();
+        let Offer { sources, max_streams, .. } = offer;
         check_sources(&sources, true).await?;
         let services = sources.services();
-        self.shelf.replace(sources);
-        self.shelf.prepare();
+        self.registry.replace(sources);
+        self.registry.prepare();
         self.mailbox.post(NodeCommand::Reconfigure { services, max_streams, uplink_kbps });
         Ok(())
     }
 
-    /// Offers nothing any more, and lets what is under way come to its end.
+    /// Withdraws all offers, and lets open flows end.
     async fn drain(&self) {
         let nothing = NodeCommand::Reconfigure { services: ServiceSet::EMPTY, max_streams: 0, uplink_kbps: 0 };
         if self.mailbox.command(nothing).await.is_err() {

@@ -1,4 +1,4 @@
-//! Where the providers are that the last lookups named.
+//! The addresses of the providers that the last lookups named.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,17 +7,16 @@ use std::time::{Duration, Instant};
 use roost_wire::messages::Candidate;
 use roost_wire::{Address, Cell, NodeId};
 
-/// How long what a lookup said is believed: the lease of a record.
+/// The time for which a lookup's answer is believed: the lease of a record.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// The most providers kept in mind; the one named longest ago makes room.
+/// The most providers that are remembered; the one named longest ago makes room.
 const MAX_PROVIDERS: usize = 256;
 
-/// Providers named by lookups within the last lease, and where to dial them.
+/// Providers named by lookups within the last lease, and their addresses.
 #[derive(Debug, Default)]
 pub(crate) struct ProviderCache(Mutex<BTreeMap<NodeId, CachedProvider>>);
 
-/// One of them.
 #[derive(Debug)]
 struct CachedProvider {
     at: Instant,
@@ -26,7 +25,6 @@ struct CachedProvider {
 }
 
 impl ProviderCache {
-    /// Takes in what a lookup has found.
     pub(crate) fn record_found(&self, now: Instant, found: &[Candidate]) {
         let mut known = self.lock();
         known.retain(|_, named| now.duration_since(named.at) < KEPT);
@@ -41,12 +39,12 @@ impl ProviderCache {
         }
     }
 
-    /// Where a provider can be dialled; `None` if no lookup has named it lately.
+    /// A provider's addresses; `None` if no lookup has named it lately.
     pub(crate) fn addresses(&self, now: Instant, node: NodeId) -> Option<Vec<Address>> {
         self.find(now, node).map(|(_, addresses)| addresses)
     }
 
-    /// The same, and its cell.
+    /// As [`Self::addresses`], with the cell.
     pub(crate) fn find(&self, now: Instant, node: NodeId) -> Option<(Cell, Vec<Address>)> {
         let known = self.lock();
         let named = known.get(&node).filter(|named| now.duration_since(named.at) < KEPT);

@@ -1,4 +1,4 @@
-//! The machine's words in the words of the local API.
+//! The machine's status in the types of the local API.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) fn receiving(request: &RequestStatus) -> Transfer {
     }
 }
 
-/// Says what streams are that begin here, or that requests have.
+/// Adds the services of streams that begin here, or that requests have.
 pub(crate) fn name_streams(rows: &mut [StreamRow], machine: &node::NodeStatus, watched: &[(StreamId, Ticket)]) {
     let published = machine.publications.iter();
     let published =
@@ -66,7 +66,7 @@ pub(crate) fn name_streams(rows: &mut [StreamRow], machine: &node::NodeStatus, w
     }
 }
 
-/// Says which of the others is the node's home.
+/// Marks the node's home among the remotes.
 pub(crate) fn name_home(rows: &mut [StreamRow], home: &HomeStatus) {
     let Some(media) = home.media.map(|media| media.to_string()) else { return };
     let (node, name) = (Some(home.hub.node), Some(home.hub.name.clone()));
@@ -138,7 +138,7 @@ pub(crate) fn accepted(ticket: Ticket, accepted: &Accepted) -> control::Accepted
     match &accepted.flow {
         FlowDescription::Stream { duration_ms, bits_per_second, format } => {
             row.format.clone_from(format);
-            // One without an end is as long as can be said.
+            // A stream without an end has the greatest number.
             row.duration_ms = Some(*duration_ms).filter(|millis| *millis < u32::MAX);
             row.bits_per_second = Some(*bits_per_second);
         }
@@ -152,7 +152,7 @@ pub(crate) fn accepted(ticket: Ticket, accepted: &Accepted) -> control::Accepted
     row
 }
 
-/// Why something came to nothing.
+/// The error of a request that failed.
 pub(crate) fn failure(reason: Reason, detail: String, retry_after: Option<Duration>) -> Error {
     let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());
     Error { retry_after_ms, ..Error::new(reason.into(), detail) }
@@ -183,7 +183,7 @@ pub(crate) fn summary(summary: &RequestSummary, unread: u64) -> control::Transfe
     }
 }
 
-/// What is wrong with a transfer that has ended; `None` if nothing is.
+/// The fault of a transfer that has ended, if there is one.
 pub(crate) fn damage(summary: &RequestSummary) -> Option<Error> {
     if summary.digest_ok == Some(false) {
         return Some(Error::new(Code::Incomplete, "what came is damaged: its digest is not the provider's"));
@@ -212,12 +212,12 @@ pub(crate) fn damage(summary: &RequestSummary) -> Option<Error> {
     Some(Error::new(Code::Incomplete, message))
 }
 
-/// The way of a request: what the hubs did as it was heard of, then the provider.
+/// The way of a request: the hubs' reports in the order of their arrival, then the provider's.
 pub(crate) fn trace(trace: &Trace) -> control::Trace {
     let mut hops: Vec<&TracedHop> = trace.hops.iter().collect();
     hops.sort_by_key(|TracedHop { hop, heard, .. }| (hop.step.is_of_provider(), *heard));
     let micros = |micros: u32| millis(Duration::from_micros(micros.into()));
-    // Whoever handed the request on to somebody told that one's name.
+    // The host that handed the request on told the receiver's name.
     let named = |node| hops.iter().find(|hop| hop.hop.other == Some(node)).and_then(|hop| hop.hop.name.clone());
     let row = |TracedHop { hop, name, heard }: &TracedHop| control::TraceHop {
         number: hop.index,

@@ -1,5 +1,4 @@
-//! Files that are sent to nodes: the endpoints, where a node is found, and what
-//! its answer means.
+//! Files that are sent to nodes: the endpoints, the search for a node, and its answer.
 
 use std::time::Duration;
 
@@ -21,10 +20,10 @@ use crate::node::NodeService;
 use crate::rows;
 use crate::tickets::{Purpose, Reply};
 
-/// A service that a node offers, and where.
+/// A service that a node offers, and the node's cell.
 type PublishedService = Option<(Service, Cell)>;
 
-/// `POST /v1/send`: offers a file to a node; says line by line what is to be read of it.
+/// `POST /v1/send`: offers a file to a node. Each line of the answer names a chunk to read.
 pub(crate) async fn send(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let query = SendQuery::from_pairs(&pairs)?;
     let (to, place) = find(&node, &query).await?;
@@ -44,7 +43,7 @@ pub(crate) async fn send(State(node): State<NodeService>, QueryPairs(pairs): Que
                     let node_name = node.name(receiver);
                     SendEvent::Read { session: session.0, offset, bytes: length, node: Some(receiver), node_name }
                 }
-                Reply::Pushed(reception) => ending(reception, (receiver, node.name(receiver))),
+                Reply::Pushed(reception) => ending(reception, receiver, node.name(receiver)),
                 Reply::Failed { reason, mut detail, retry_after } => {
                     if reason == Reason::TimedOut {
                         detail.push_str("; if it is a super node it takes no files");
@@ -59,19 +58,19 @@ pub(crate) async fn send(State(node): State<NodeService>, QueryPairs(pairs): Que
     Ok(([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response())
 }
 
-/// `POST /v1/chunk`: what was to be read.
+/// `POST /v1/chunk`: a chunk of the file.
 pub(crate) async fn receive_chunk(
     State(node): State<NodeService>,
     QueryPairs(pairs): QueryPairs,
     bytes: Bytes,
 ) -> Result<(), ApiError> {
-    let params = Params::new(&pairs, &["session", "offset"], false)?;
+    let params = Params::new(&pairs, &["session", "offset"])?;
     let (session, offset) = (SessionId(params.required("session")?), params.required("offset")?);
     node.mailbox.command(NodeCommand::ObjectRead { session, offset, bytes }).await.map_err(leaving)
 }
 
-/// Where a node can be dialled: where the caller says, as the hub says, as the
-/// last lookups said, or not at all if there is a connection with it; and by what hubs find it.
+/// The receiver with its addresses, from the query, the hub, or the last lookups; without addresses if it is connected.
+/// With the service and cell by which hubs find it.
 async fn find(node: &NodeService, query: &SendQuery) -> Result<(Provider, PublishedService), ApiError> {
     let to = meant(node, query).await?;
     if to == node.shared.node() {
@@ -112,7 +111,6 @@ async fn find(node: &NodeService, query: &SendQuery) -> Result<(Provider, Publis
     Err(ApiError::new(Code::NotFound, unknown))
 }
 
-/// Whom the file is for.
 async fn meant(node: &NodeService, query: &SendQuery) -> Result<NodeId, ApiError> {
     if query.node.as_str() == node.shared.name() {
         return Ok(node.shared.node());
@@ -120,7 +118,7 @@ async fn meant(node: &NodeService, query: &SendQuery) -> Result<NodeId, ApiError
     node.meant(query.node, NameScope::Whoever, Some(query.timeout)).await
 }
 
-/// Looks for a node, whatever it offers.
+/// Looks for a node by any service.
 async fn look_up(
     node: &NodeService,
     to: NodeId,
@@ -128,19 +126,19 @@ async fn look_up(
 ) -> Result<Option<(Provider, PublishedService)>, ApiError> {
     let everywhere = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
     let lookups =
-        Service::ALL.map(|service| node.find(service, everywhere, (MAX_CANDIDATES as u8, Some(to.into())), timeout));
-    // A lookup that fails has found nobody.
+        Service::ALL.map(|service| node.find(service, everywhere, MAX_CANDIDATES as u8, Some(to.into()), timeout));
+    // A failed lookup has found no node.
     let mut found = join_all(lookups).await.into_iter().flatten().flat_map(|found| found.candidates);
     let candidate = found.find(|candidate| candidate.node == to);
     Ok(candidate.map(|Candidate { node, addresses, services, cell, .. }| {
-        // Hubs find one that offers nothing if they have it themselves, whatever is asked of it.
+        // A hub finds its own node without offers, whichever service is looked up.
         let service = Service::ALL.into_iter().find(|service| services.contains(*service)).unwrap_or(Service::Sensor);
         (Provider { node, addresses }, Some((service, cell)))
     }))
 }
 
-/// What a node's last word on a file means.
-fn ending(reception: PushState, (node, node_name): (NodeId, Option<String>)) -> SendEvent {
+/// The event for a node's final answer on a file.
+fn ending(reception: PushState, node: NodeId, node_name: Option<String>) -> SendEvent {
     let receiver = format_node(node, node_name.as_deref());
     let (code, why) = match reception {
         PushState::Stored => return SendEvent::Finished { node: Some(node), node_name },

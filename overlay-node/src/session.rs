@@ -1,5 +1,4 @@
-//! Sessions that the node provides: one task per session feeds the machine
-//! from the service's source.
+//! Sessions that the node provides: one task per session feeds the machine from the service's source.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,7 +19,7 @@ use tokio::task::AbortHandle;
 
 use crate::media::{NodeRelayHandler, RelayCommand, marker_of};
 
-/// The sources as they are now: a reload replaces them.
+/// The present sources; a reload replaces them.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceRegistry(Arc<RwLock<Sources>>);
 
@@ -34,12 +33,11 @@ impl SourceRegistry {
         self.0.write().unwrap_or_else(PoisonError::into_inner).replace(sources);
     }
 
-    /// The sources.
     pub(crate) fn sources(&self) -> Sources {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Does beforehand what would keep the first requesters waiting.
+    /// Prepares the sources, so that the first requesters do not wait.
     pub(crate) fn prepare(&self) {
         let sources = self.sources();
         tokio::spawn(async move {
@@ -56,7 +54,7 @@ impl SourceRegistry {
 
 /// The sessions under way. There are as many as the machine admits.
 pub(crate) struct Sessions {
-    shelf: SourceRegistry,
+    registry: SourceRegistry,
     mailbox: Mailbox<Node>,
     shared: Arc<DaemonContext>,
     media: Option<RelayMailbox<NodeRelayHandler>>,
@@ -64,31 +62,31 @@ pub(crate) struct Sessions {
     tasks: HashMap<SessionId, Task>,
 }
 
-/// What feeds a session.
+/// The task that feeds a session.
 struct Task {
     service: Service,
     handle: AbortHandle,
-    /// What is to be read next, one piece at a time: from where on, and how much.
+    /// Offset and length of the next chunk to read, one at a time.
     reads: mpsc::Sender<(u64, u64)>,
 }
 
 impl Sessions {
     pub(crate) fn new(
-        shelf: SourceRegistry,
+        registry: SourceRegistry,
         mailbox: Mailbox<Node>,
         shared: Arc<DaemonContext>,
         media: Option<RelayMailbox<NodeRelayHandler>>,
     ) -> Self {
-        Self { shelf, mailbox, shared, media, failures: Arc::default(), tasks: HashMap::new() }
+        Self { registry, mailbox, shared, media, failures: Arc::default(), tasks: HashMap::new() }
     }
 
-    /// Starts a session's source; one that is `reflected` feeds the relay.
+    /// Starts a session's source; a `reflected` one feeds the relay.
     pub(crate) fn open(&mut self, session: SessionId, request: ServiceRequest, reflected: bool) {
         let service = request.service;
         let (shared, failures) = (Arc::clone(&self.shared), Arc::clone(&self.failures));
         let (reads, wanted) = mpsc::channel(1);
         let feeder = Feeder { session, mailbox: self.mailbox.clone(), shared, failures, reads: wanted };
-        let spec = self.shelf.get(service);
+        let spec = self.registry.get(service);
         let media = self.media.clone().filter(|_| reflected);
         let task = tokio::spawn(async move {
             // The machine is gone when the daemon ends; then so is the session.
@@ -100,15 +98,15 @@ impl Sessions {
         self.tasks.insert(session, Task { service, handle: task.abort_handle(), reads });
     }
 
-    /// A piece of a session's object is wanted.
+    /// Asks a session's task for a chunk of its object.
     pub(crate) fn read(&self, session: SessionId, offset: u64, length: u64) {
         if let Some(task) = self.tasks.get(&session) {
-            // There is room: the machine asks for one piece at a time.
+            // There is room: the machine asks for one chunk at a time.
             let _ = task.reads.try_send((offset, length));
         }
     }
 
-    /// Stops a session's source; the session's service, if it was there.
+    /// Stops a session's source. Returns the session's service, if there was a session.
     pub(crate) fn close(&mut self, session: SessionId) -> Option<Service> {
         let task = self.tasks.remove(&session)?;
         task.handle.abort();
@@ -116,8 +114,8 @@ impl Sessions {
     }
 }
 
-/// A stream at the relay, ended there when its task is, however that comes. The task itself says
-/// both, so that the end is never ahead of the beginning.
+/// Ends a stream at the relay when its task ends. The task itself posts both commands, so that the end is never ahead
+/// of the beginning.
 struct UnpublishGuard<'a> {
     session: SessionId,
     media: &'a RelayMailbox<NodeRelayHandler>,
@@ -129,7 +127,6 @@ impl Drop for UnpublishGuard<'_> {
     }
 }
 
-/// Feeds one session.
 struct Feeder {
     session: SessionId,
     mailbox: Mailbox<Node>,
@@ -221,7 +218,7 @@ impl Feeder {
     ) -> Result<(), DriverStopped> {
         while let Some(item) = feed.next().await {
             match item {
-                // One that says "still here" carries nothing: the relay says so by itself.
+                // An empty payload is a sign of life, which the relay gives by itself.
                 Ok(payload) if payload.is_empty() => {}
                 Ok(payload) => {
                     if let Err(stopped) =
@@ -236,7 +233,7 @@ impl Feeder {
         self.mailbox.command(NodeCommand::SourceEnded { session: self.session }).await
     }
 
-    /// Reads what the machine asks for, until the session is closed.
+    /// Reads the chunks that the machine asks for, until the session is closed.
     async fn read(mut self, service: Service, file: &StoredFile) -> Result<(), DriverStopped> {
         let session = self.session;
         while let Some((offset, length)) = self.reads.recv().await {
@@ -260,7 +257,7 @@ impl Feeder {
         self.mailbox.command(NodeCommand::SourceEnded { session }).await
     }
 
-    /// A source that fails in the middle: the stream does not end well.
+    /// Ends the stream of a source that fails in the middle.
     async fn break_off(self, service: Service, error: &SourceError) -> Result<(), DriverStopped> {
         self.fail(service, error.to_string()).await
     }

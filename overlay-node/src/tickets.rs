@@ -1,4 +1,6 @@
-//! Who waits for what: the machine's tickets and the API calls behind them.
+//! The machine's tickets and the API calls that wait for them.
+
+mod backlog;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,57 +15,45 @@ use roost_wire::room::RoomMember;
 use roost_wire::{Address, Cell, NodeId, Scheme, Service};
 use tokio::sync::mpsc;
 
+use backlog::{Admission, Backlog};
+
 /// The most API calls that wait at the same time.
 const MAX_TICKETS: usize = 1024;
 
-/// How much of a stream waits for a slow reader of the API, bytes; what comes
-/// beyond it is dropped and counted. About eleven seconds of video.
-///
-/// An object is never dropped: its provider waits for the reader. What is on its
-/// way meanwhile, at most [`roost_core::flow::MAX_WINDOW_BYTES`], is kept, with
-/// that of all others no more than [`MAX_OBJECTS_BYTES`].
-const MAX_STREAM_QUEUE_BYTES: usize = 1 << 20;
-
-/// How much of all objects together waits for slow readers of the API, bytes;
-/// the transfer that would go beyond it ends as busy.
-const MAX_OBJECTS_BYTES: usize = 256 << 20;
-
-/// How much of an object is read before its provider hears of it, bytes: a quarter
-/// of what a receiver reports at once.
+/// The bytes of an object that are read before its provider hears of it: a quarter of a receiver's report.
 const TAKEN_BYTES: u64 = roost_core::flow::REPORT_BYTES / 4;
 
-/// How many changes wait for a slow reader of a watch; what comes beyond it is
-/// dropped, which the reader sees from the numbers.
-const MAX_WATCH_QUEUE: usize = 256;
-
-/// What a ticket's owner hears.
+/// A reply to the owner of a ticket.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// A provider serves the request.
     Accepted(Accepted),
-    /// A piece of it.
     Data(Bytes),
-    /// The way that it took.
+    /// The way of a request.
     Traced(Trace),
-    /// It is over.
     Finished(RequestSummary),
-    /// It came to nothing.
-    Failed { reason: Reason, detail: String, retry_after: Option<Duration> },
-    /// Who offers it.
+    Failed {
+        reason: Reason,
+        detail: String,
+        retry_after: Option<Duration>,
+    },
     Found(LookupResult),
-    /// What has changed.
     Changed(WatchChange),
-    /// Who else is in the room: the latest list, in the place of those that nobody has read.
+    /// Other members of the room. A later list replaces one that waits.
     Roster(Vec<RoomMember>),
-    /// A remote has answered.
-    Pong { rtt: Duration, address: Address },
-    /// A piece of a file that is sent is to be read.
-    Read { session: SessionId, offset: u64, length: u64 },
-    /// What has become of a file that was sent.
+    Pong {
+        rtt: Duration,
+        address: Address,
+    },
+    /// A chunk of a file that is sent is to be read.
+    Read {
+        session: SessionId,
+        offset: u64,
+        length: u64,
+    },
+    /// The receiver's answer on a file.
     Pushed(PushState),
 }
 
-/// See [`Reply::Accepted`].
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) provider: NodeId,
@@ -75,107 +65,17 @@ pub(crate) struct Accepted {
 }
 
 impl Reply {
-    /// Whether nothing follows.
+    /// True if nothing follows.
     const fn is_last(&self) -> bool {
         matches!(self, Self::Finished(_) | Self::Failed { .. } | Self::Found(_) | Self::Pong { .. } | Self::Pushed(_))
     }
 }
 
-/// What a ticket was taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A request.
     Request(Service, RequestMode),
     /// A lookup, a watch, a room or a ping.
     Other,
-}
-
-/// How much waits between the machine and a reader, and what was dropped.
-#[derive(Debug, Default)]
-pub(crate) struct Backlog {
-    bytes: AtomicUsize,
-    changes: AtomicUsize,
-    /// The latest list of a room, while one waits to be read.
-    roster: Mutex<Option<Vec<RoomMember>>>,
-    unread: AtomicU64,
-    /// The bytes of objects that wait for any reader.
-    objects: Option<Arc<AtomicUsize>>,
-}
-
-/// What becomes of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Admission {
-    /// It is counted and goes to the reader.
-    Admitted,
-    /// It is dropped.
-    Dropped,
-    /// It is dropped, and with it the object of which it is a piece.
-    Overflow,
-}
-
-impl Backlog {
-    /// Whether there is room for a reply, which is then counted.
-    fn admit(&self, reply: &Reply, purpose: Purpose) -> Admission {
-        let fits = match (reply, purpose) {
-            (Reply::Data(data), Purpose::Request(service, _)) if service.is_stream() => {
-                let fits = self.bytes.load(Ordering::Relaxed) + cost(data) <= MAX_STREAM_QUEUE_BYTES;
-                self.bytes.fetch_add(if fits { cost(data) } else { 0 }, Ordering::Relaxed);
-                self.unread.fetch_add(u64::from(!fits), Ordering::Relaxed);
-                fits
-            }
-            (Reply::Data(data), _) => {
-                if let Some(objects) = &self.objects {
-                    if objects.load(Ordering::Relaxed) + cost(data) > MAX_OBJECTS_BYTES {
-                        return Admission::Overflow;
-                    }
-                    objects.fetch_add(cost(data), Ordering::Relaxed);
-                }
-                self.bytes.fetch_add(cost(data), Ordering::Relaxed);
-                true
-            }
-            (Reply::Changed(_), _) => {
-                let fits = self.changes.load(Ordering::Relaxed) < MAX_WATCH_QUEUE;
-                self.changes.fetch_add(usize::from(fits), Ordering::Relaxed);
-                fits
-            }
-            (Reply::Roster(members), _) => self.roster().replace(members.clone()).is_none(),
-            _ => true,
-        };
-        if fits { Admission::Admitted } else { Admission::Dropped }
-    }
-
-    fn roster(&self) -> MutexGuard<'_, Option<Vec<RoomMember>>> {
-        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts a reply that was read, and brings it up to date.
-    fn release(&self, reply: &mut Reply) {
-        match reply {
-            Reply::Data(data) => self.release_bytes(cost(data)),
-            Reply::Roster(members) => *members = self.roster().take().unwrap_or_default(),
-            Reply::Changed(_) => drop(self.changes.fetch_sub(1, Ordering::Relaxed)),
-            _ => {}
-        }
-    }
-
-    fn release_bytes(&self, bytes: usize) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        if let Some(objects) = &self.objects {
-            objects.fetch_sub(bytes, Ordering::Relaxed);
-        }
-    }
-}
-
-/// The memory that a payload takes which waits: an empty one takes some, too.
-fn cost(data: &Bytes) -> usize {
-    data.len() + 128
-}
-
-impl Drop for Backlog {
-    /// What was not read goes with its reader.
-    fn drop(&mut self) {
-        self.release_bytes(self.bytes.load(Ordering::Relaxed));
-    }
 }
 
 #[derive(Debug)]
@@ -185,7 +85,6 @@ struct Entry {
     backlog: Arc<Backlog>,
 }
 
-/// The tickets that are out.
 #[derive(Debug, Default)]
 pub(crate) struct Tickets {
     last: AtomicU64,
@@ -195,8 +94,7 @@ pub(crate) struct Tickets {
 }
 
 impl Tickets {
-    /// Gives a reply to the ticket's owner, if there still is one; what the
-    /// ticket was for.
+    /// Hands a reply to the ticket's owner, if there still is one. Returns the purpose of the ticket.
     pub(crate) fn deliver(&self, ticket: Ticket, reply: Reply) -> Option<Purpose> {
         let mut entries = self.lock();
         let entry = entries.get(&ticket)?;
@@ -211,9 +109,8 @@ impl Tickets {
         Some(purpose)
     }
 
-    /// Gives a piece of data to the ticket's owner. If there is no room for the
-    /// object that it is of, its owner is told and the ticket ends: what it was
-    /// for, so that the transfer can be cancelled.
+    /// Hands data to the ticket's owner. If there is no room for its object, the owner gets an error and the ticket
+    /// ends. Then returns the purpose, so that the transfer can be cancelled.
     pub(crate) fn deliver_data(&self, ticket: Ticket, data: Bytes) -> Option<Purpose> {
         let mut entries = self.lock();
         let entry = entries.get(&ticket)?;
@@ -234,12 +131,9 @@ impl Tickets {
         }
     }
 
-    /// The backlog of a new ticket.
     fn backlog(&self, purpose: Purpose) -> Arc<Backlog> {
-        let of_object = matches!(purpose, Purpose::Request(service, _) if !service.is_stream());
-        let mut backlog = Backlog::default();
-        backlog.objects = of_object.then(|| Arc::clone(&self.objects));
-        Arc::new(backlog)
+        let is_of_object = matches!(purpose, Purpose::Request(service, _) if !service.is_stream());
+        Arc::new(Backlog::new(is_of_object.then(|| Arc::clone(&self.objects))))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Ticket, Entry>> {
@@ -247,12 +141,10 @@ impl Tickets {
     }
 }
 
-/// Why nothing could be asked of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TicketError {
-    /// Too many wait already.
     TooMany,
-    /// The daemon is on its way out.
+    /// The daemon ends.
     Gone,
 }
 
@@ -262,7 +154,7 @@ impl From<DriverStopped> for TicketError {
     }
 }
 
-/// Asks the machine for something; `command` makes the command from the ticket.
+/// Opens a ticket and gives the machine the command that `command` makes from it.
 pub(crate) async fn open_ticket(
     tickets: &Arc<Tickets>,
     mailbox: &Mailbox<Node>,
@@ -292,7 +184,7 @@ pub(crate) async fn open_ticket(
     Ok(replies)
 }
 
-/// What comes for one ticket. Dropping it before the last reply cancels it.
+/// The replies of a ticket. Dropping it before the last reply cancels the ticket.
 pub(crate) struct Replies {
     ticket: Ticket,
     receiver: mpsc::UnboundedReceiver<Reply>,
@@ -300,12 +192,12 @@ pub(crate) struct Replies {
     tickets: Arc<Tickets>,
     mailbox: Mailbox<Node>,
     over: bool,
-    /// Bytes of an object that were read and not told of.
+    /// Bytes of an object that were read and not reported.
     taken: u64,
 }
 
 impl Replies {
-    /// The next reply; `None` after the last one. Loses nothing when dropped.
+    /// Returns the next reply; `None` after the last one. Loses nothing when dropped.
     pub(crate) async fn next(&mut self) -> Option<Reply> {
         if self.over {
             return None;
@@ -322,17 +214,17 @@ impl Replies {
         reply
     }
 
-    /// Whoever reads an object sets the pace of its provider.
+    /// Reports the bytes of an object that were read: its reader sets the pace of its provider.
     fn report_consumed(&mut self, reply: &Reply) {
         let Reply::Data(data) = reply else { return };
         self.taken += data.len() as u64;
-        if self.backlog.objects.is_some() && self.taken >= TAKEN_BYTES {
+        if self.backlog.is_of_object() && self.taken >= TAKEN_BYTES {
             let (ticket, bytes) = (self.ticket, std::mem::take(&mut self.taken));
             self.mailbox.post(NodeCommand::Consumed { ticket, bytes });
         }
     }
 
-    /// Cancels it: nothing more comes.
+    /// Cancels the ticket. No more replies come.
     pub(crate) fn give_up(&mut self) {
         if !self.over && self.tickets.lock().remove(&self.ticket).is_some() {
             self.mailbox.post(NodeCommand::Cancel { ticket: self.ticket });
@@ -340,14 +232,13 @@ impl Replies {
         self.over = true;
     }
 
-    /// The number under which the machine knows it.
     pub(crate) fn ticket(&self) -> Ticket {
         self.ticket
     }
 
     /// Datagrams that were dropped because nobody read them in time.
     pub(crate) fn unread(&self) -> u64 {
-        self.backlog.unread.load(Ordering::Relaxed)
+        self.backlog.unread()
     }
 }
 
@@ -358,94 +249,4 @@ impl Drop for Replies {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn taken(purpose: Purpose) -> (Tickets, mpsc::UnboundedReceiver<Reply>, Arc<Backlog>) {
-        let tickets = Tickets::default();
-        let backlog = tickets.backlog(purpose);
-        let (sender, receiver) = mpsc::unbounded_channel();
-        tickets.lock().insert(Ticket(1), Entry { purpose, sender, backlog: Arc::clone(&backlog) });
-        (tickets, receiver, backlog)
-    }
-
-    fn piece() -> Reply {
-        Reply::Data(Bytes::from(vec![0; 100_000]))
-    }
-
-    #[test]
-    fn slow_stream_reader_loses_datagrams() {
-        let (tickets, mut receiver, backlog) = taken(Purpose::Request(Service::Video, RequestMode::Forward));
-        for _ in 0..100 {
-            tickets.deliver(Ticket(1), piece());
-        }
-        let kept = MAX_STREAM_QUEUE_BYTES / 100_000;
-        assert_eq!(backlog.unread.load(Ordering::Relaxed), 100 - kept as u64);
-        let mut read = receiver.try_recv().unwrap();
-        backlog.release(&mut read);
-        tickets.deliver(Ticket(1), piece());
-        assert_eq!(receiver.len(), kept);
-        for _ in 0..20_000 {
-            tickets.deliver(Ticket(1), Reply::Data(Bytes::new()));
-        }
-        assert!(receiver.len() < 10_000, "what is empty takes memory, too");
-    }
-
-    #[test]
-    fn object_waits_for_slow_reader() {
-        let (tickets, receiver, backlog) = taken(Purpose::Request(Service::Image, RequestMode::Forward));
-        for _ in 0..100 {
-            tickets.deliver(Ticket(1), piece());
-        }
-        assert_eq!((receiver.len(), backlog.unread.load(Ordering::Relaxed)), (100, 0));
-    }
-
-    #[test]
-    fn slow_room_reader_gets_latest_roster() {
-        let (tickets, mut receiver, backlog) = taken(Purpose::Other);
-        let member = |number: u8| RoomMember {
-            node: NodeId::from_bytes([number; 16]),
-            cell: Cell::new(1, 1),
-            services: roost_wire::ServiceSet::ALL,
-        };
-        for number in 1..=3 {
-            for _ in 0..3 {
-                tickets.deliver(Ticket(1), Reply::Roster(vec![member(number - 1)]));
-            }
-            tickets.deliver(Ticket(1), Reply::Roster(vec![member(number)]));
-            let mut read = receiver.try_recv().unwrap();
-            backlog.release(&mut read);
-            assert!(matches!(&read, Reply::Roster(members) if *members == [member(number)]), "{read:?}");
-            assert!(receiver.is_empty());
-        }
-    }
-
-    #[test]
-    fn all_objects_together_have_a_limit() {
-        let (tickets, mut receiver, backlog) = taken(Purpose::Request(Service::Image, RequestMode::Forward));
-        let big = Bytes::from(vec![0; 31 << 20]);
-        let most = MAX_OBJECTS_BYTES / cost(&big);
-        for _ in 0..most {
-            assert_eq!(tickets.deliver_data(Ticket(1), big.clone()), None);
-        }
-        let refused = tickets.deliver_data(Ticket(1), big.clone());
-        assert_eq!(refused, Some(Purpose::Request(Service::Image, RequestMode::Forward)));
-        assert_eq!(tickets.deliver_data(Ticket(1), big.clone()), None, "the ticket is over");
-        let mut read = receiver.try_recv().unwrap();
-        backlog.release(&mut read);
-        assert_eq!(tickets.objects.load(Ordering::Relaxed), (most - 1) * cost(&big));
-        drop(backlog);
-        assert_eq!(tickets.objects.load(Ordering::Relaxed), 0, "what nobody reads any more counts no more");
-        let last = std::iter::from_fn(|| receiver.try_recv().ok()).last();
-        assert!(matches!(last, Some(Reply::Failed { reason: Reason::Busy, .. })), "{last:?}");
-    }
-
-    #[test]
-    fn the_last_reply_ends_the_ticket() {
-        let (tickets, _receiver, _) = taken(Purpose::Other);
-        let failed = || Reply::Failed { reason: Reason::TimedOut, detail: "late".to_owned(), retry_after: None };
-        assert_eq!(tickets.deliver(Ticket(1), failed()), Some(Purpose::Other));
-        assert_eq!(tickets.deliver(Ticket(1), failed()), None);
-        assert!(tickets.lock().is_empty());
-    }
-}
+mod tests;

@@ -60,7 +60,7 @@ struct ProcessGroup(Option<Pid>);
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // It may be gone already.
+            // The group may be gone already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }

@@ -122,7 +122,7 @@ fn spawn<R: SourceReader>(reader: R) -> (Arc<RunningReader>, broadcast::Receiver
     (Arc::new(RunningReader { sender: weak, malformed, key_frames, task: task.abort_handle() }), receiver)
 }
 
-/// One requester's subscription to a live source. The source closes when the last subscription is dropped.
+/// A requester's subscription to a live source. The source closes when the last subscription is dropped.
 #[derive(Debug)]
 pub(crate) struct Live {
     upstream: Arc<RunningReader>,

@@ -1,8 +1,7 @@
 //! `supernode bench-reflect`: the reflector's data path by itself, for any harness to drive.
 //!
-//! It sends what comes in on one address to so many ports of another, until it
-//! is asked to stop, and then prints one line of JSON. There is no identity
-//! and no lease: it is for measuring, between hosts of one's own.
+//! Sends each datagram that arrives at one address to ports of another, until a signal, and then prints one line of
+//! JSON. There is no identity and no lease: it is for measurements between trusted hosts.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -24,9 +23,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 /// The word that the command line begins with.
 pub(crate) const NAME: &str = "bench-reflect";
 
-/// How long it waits for something to come before it looks whether it is to stop.
+/// The longest wait for a datagram before a look at the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long it waits for room; then it looks whether something has come.
+/// The longest wait for room, before a look for datagrams.
 const NO_ROOM: Duration = Duration::from_millis(1);
 
 /// Send each datagram to many, as a super node reflects streams, and count
@@ -42,7 +41,7 @@ struct Args {
     /// The target address; datagrams go to this port and to those that follow it
     #[arg(long, value_name = "ADDRESS:PORT")]
     to: SocketAddr,
-    /// To how many ports
+    /// The number of ports
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     count: u16,
     /// Take sealed packets of one stream, as from a publisher, instead of any datagrams
@@ -73,10 +72,10 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// What is driven: with a header to read, or without.
+/// The object of the measurement: with a header to read, or without.
 enum ForwardMode {
     Clear(Box<Fanout>),
-    /// The first packet says which stream it is.
+    /// The first packet names the stream.
     Sealed {
         config: FanoutConfig,
         targets: Vec<SocketAddr>,
@@ -123,7 +122,7 @@ fn run(args: &Args) -> io::Result<()> {
 
 impl ForwardMode {
     fn new(sealed: bool, targets: Vec<SocketAddr>) -> io::Result<Self> {
-        // What is measured is how much gets through: nothing is given up for being late.
+        // The measured quantity is throughput: no packet is dropped for being late.
         let patience = LagLimits { bytes: 4 << 20, age: Duration::from_secs(10), ..LagLimits::default() };
         let config = FanoutConfig { patience, ..FanoutConfig::default() };
         if sealed {
@@ -146,7 +145,7 @@ impl ForwardMode {
                     let _ = add_targets(begun.fanout(), targets);
                     *reflector = Some(begun);
                 }
-                // What is refused shows in the counts.
+                // A refused packet shows in the counts.
                 let _ = reflector.as_mut().map(|reflector| reflector.receive_packet(now, from, datagram));
             }
         }
@@ -159,7 +158,7 @@ impl ForwardMode {
         }
     }
 
-    /// Sends what there is; answers whether the system has no room for the rest.
+    /// Sends until nothing is left. Returns true if the system has no room for the rest.
     fn send(&mut self, now: Time, socket: &Socket, tally: &mut Tally) -> bool {
         let Some(fanout) = self.fanout() else { return false };
         fanout.close(now);

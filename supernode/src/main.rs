@@ -1,5 +1,4 @@
-//! The daemon of a super node: it indexes what is offered, hands requests to
-//! providers, and keeps company with other super nodes.
+//! The daemon of a super node: it indexes services, hands requests to providers, and works with other super nodes.
 
 mod bench_reflect;
 

@@ -1,4 +1,4 @@
-//! A member of the group that says what it likes: an identity, a connection, and no daemon.
+//! A member of the group that sends any message: an identity, a connection, and no daemon.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -21,22 +21,20 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::network::PATIENCE;
 
-/// A hostile node at a hub.
 pub struct Adversary {
-    /// Who it is.
     pub node: NodeId,
     hub: ConnectionId,
     transport: Transport,
     heard: Receiver<Event>,
-    /// Carries what comes and goes meanwhile.
+    /// Runs the transport.
     runtime: Runtime,
 }
 
 impl Adversary {
-    /// Reaches a hub over UDP, as the node with this identity.
+    /// Dials a hub over UDP, as the node with this identity.
     ///
     /// # Panics
-    /// When the hub does not let it in within [`PATIENCE`].
+    /// Panics if the hub does not admit it within [`PATIENCE`].
     pub fn at(identity: &Path, hub: SocketAddr) -> Self {
         let identity = Arc::new(Identity::load(identity).expect("an identity"));
         let node = identity.node();
@@ -54,10 +52,10 @@ impl Adversary {
         liar
     }
 
-    /// Reaches somebody else; what others say meanwhile is not heard.
+    /// Dials another remote. Messages that come meanwhile are lost.
     ///
     /// # Panics
-    /// When it is not let in within [`PATIENCE`].
+    /// Panics if the remote does not admit it within [`PATIENCE`].
     pub fn reach(&self, addresses: Vec<Address>) -> ConnectionId {
         self.runtime.block_on(async { self.transport.dial(DialId(1), addresses, RoleSet::ALL, None) });
         loop {
@@ -69,18 +67,18 @@ impl Adversary {
         }
     }
 
-    /// Says something to the hub; it may be lost, as datagrams may.
+    /// Sends a message to the hub; a datagram may be lost.
     ///
     /// # Panics
-    /// When there is no connection any more.
+    /// Panics if the connection is down.
     pub fn say(&self, message: &Message) {
         self.say_to(self.hub, message);
     }
 
-    /// Says something to whoever was reached.
+    /// Sends a message on a connection.
     ///
     /// # Panics
-    /// When there is no connection any more.
+    /// Panics if the connection is down.
     pub fn say_to(&self, connection: ConnectionId, message: &Message) {
         let sent = self.runtime.block_on(async {
             let sent = self.transport.send(connection, Channel::Datagram, message.encode());
@@ -90,10 +88,10 @@ impl Adversary {
         sent.expect("the connection is up");
     }
 
-    /// Its record, with what it says that it offers, and the host that it names as its own.
+    /// The node's record, with any services and any host.
     ///
     /// # Panics
-    /// When the clock is far off.
+    /// Panics if the clock is far off.
     pub fn record(&self, cell: Cell, services: ServiceSet, host: SocketAddr) -> Record {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
         Record {
@@ -106,7 +104,7 @@ impl Adversary {
         }
     }
 
-    /// What was said to it, up to now and for so long.
+    /// The messages received up to now and for `time`.
     pub fn receive_messages(&self, time: Duration) -> Vec<Message> {
         let (end, mut messages) = (Instant::now() + time, Vec::new());
         loop {
@@ -119,11 +117,11 @@ impl Adversary {
     }
 }
 
-/// A member that lets everybody in, and ends each connection with the words that it was given.
+/// A member that admits every remote, and ends each connection with the given words.
 pub struct ClosingListener {
-    /// Endpoints on which it listens, one for each transport.
+    /// An endpoint for each transport.
     pub endpoints: Vec<String>,
-    /// Carries what comes and goes meanwhile.
+    /// Runs the transport.
     _runtime: Runtime,
 }
 
@@ -156,15 +154,15 @@ impl ClosingListener {
 
 /// A hub that takes every record, whose clock is off, and that knows one provider of everything.
 pub struct FakeHub {
-    /// Its endpoint over UDP.
+    /// The endpoint over UDP.
     pub endpoint: String,
-    /// Carries what comes and goes meanwhile.
+    /// Runs the transport.
     _runtime: Runtime,
 }
 
 impl FakeHub {
-    /// Listens as the member with this identity. Its clock is so many seconds ahead, and the provider,
-    /// of which it tells everybody who looks for one, has this name.
+    /// Listens as the member with this identity. The clock is `ahead_s` seconds ahead, and `name` is the name of the
+    /// provider that every lookup finds.
     ///
     /// # Panics
     /// Panics if it cannot listen.
@@ -187,7 +185,7 @@ impl FakeHub {
                         }
                         _ => continue,
                     };
-                    // Whoever has gone meanwhile hears nothing.
+                    // The remote may be gone.
                     let _ = answer.map(|answer| transport.send(connection, channel, answer.encode()));
                 }
                 transport.flush();
@@ -238,7 +236,7 @@ fn false_answer(message: &Bytes, name: &str) -> Option<Message> {
     }
 }
 
-/// Transports of a member, and what runs them.
+/// Opens the transports of a member.
 pub(crate) fn bind(identity: Arc<Identity>, listen: Vec<Endpoint>) -> (Runtime, Transport, Events) {
     let policy = Policy::new(&identity).expect("its group's policy");
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");

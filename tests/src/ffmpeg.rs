@@ -1,5 +1,3 @@
-//! Video of the real programs.
-
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -11,7 +9,7 @@ pub const X264: [&str; 8] = ["-c:v", "libx264", "-g", "10", "-keyint_min", "10",
 /// Runs `ffmpeg`.
 ///
 /// # Panics
-/// When it fails; the message says what it said.
+/// Panics with its output if it fails.
 pub fn ffmpeg(arguments: &[&str]) -> Output {
     let mut command = Command::new("ffmpeg");
     let output = command.args(["-nostdin", "-loglevel", "error"]).args(arguments).output().expect("ffmpeg starts");

@@ -1,5 +1,5 @@
-//! One function for each parser that sees the network or a stranger's file. `tests/fuzz` runs them
-//! under libFuzzer; `tests/tests/corpus.rs` replays the committed corpus.
+//! A function for each parser of data from the network or from a stranger's file. `tests/fuzz` runs them under
+//! libFuzzer; `tests/tests/corpus.rs` replays the committed corpus.
 
 use std::time::{Duration, SystemTime};
 
@@ -46,14 +46,14 @@ pub const TARGETS: [(&str, Target); 17] = [
     ("ns_file", ns_file),
 ];
 
-/// The overlay's messages: what is read must encode to what reads the same.
+/// The overlay's messages: a decoded message encodes to bytes that decode to the same.
 pub fn wire_message(bytes: &[u8]) {
     if let Ok(message) = Message::decode(bytes) {
         assert_eq!(Message::decode(&message.encode()), Ok(message));
     }
 }
 
-/// Endpoints and cells as people write them: what is read prints to what reads the same.
+/// Endpoints and cells as people write them: a parsed value prints to text that parses to the same.
 pub fn notation(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(endpoint) = text.parse::<Endpoint>() {
@@ -64,15 +64,15 @@ pub fn notation(bytes: &[u8]) {
     }
 }
 
-/// A hub that hears these bytes, in pieces of the length that each piece's
-/// first byte says, from a node and from another hub in turn.
+/// A hub gets these bytes, in pieces of the length in each piece's first byte, from a node and from another hub in
+/// turn.
 pub fn hub(bytes: &[u8]) {
     let mut hub = Hub::new(HubConfig::new(NodeId::from_bytes([1; 16]), HubKind::SuperNode, 1));
     for (number, role) in [(1, Role::Node), (2, Role::SuperNode)] {
-        let peer = RemoteIdentity { node: NodeId::from_bytes([number; 16]), role, name: "fuzz".to_owned() };
+        let remote = RemoteIdentity { node: NodeId::from_bytes([number; 16]), role, name: "fuzz".to_owned() };
         let address = Address::single(Scheme::Udp, ([127, 0, 0, 1], 7700).into());
         let (connection, rtt) = (ConnectionId(number.into()), Duration::from_millis(1));
-        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt });
+        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote, address, rtt });
     }
     let mut rest = bytes;
     let mut turn = 0;
@@ -93,7 +93,6 @@ pub fn hub(bytes: &[u8]) {
     }
 }
 
-/// A certificate that a stranger shows.
 pub fn certificate(bytes: &[u8]) {
     let _ = roost_identity::read_unverified(bytes);
 }
@@ -141,8 +140,8 @@ pub fn objects(bytes: &[u8]) {
     let _ = sensor::senml::check(bytes);
 }
 
-/// Packets of a reflected stream, in pieces of the length that each piece's first byte says: a
-/// genuine one, changed where the piece says, is refused unless the hop's byte alone was changed.
+/// Packets of a reflected stream, in pieces of the length in each piece's first byte: a genuine packet, changed where
+/// the piece says, is refused unless only the hop's byte was changed.
 pub fn reflected_packets(bytes: &[u8]) {
     let (stream, epoch, secret) = (StreamId(1), Epoch(1), EpochSecret::from_bytes([1; 32]));
     let mut subscriber = Subscriber::new(stream);
@@ -166,8 +165,8 @@ pub fn reflected_packets(bytes: &[u8]) {
     }
 }
 
-/// What relays say to each other, in pieces of the length that each piece's first byte says: a relay
-/// that hears it, from one that it feeds and one that feeds it in turn, keeps within its limits.
+/// Control packets between relays, in pieces of the length in each piece's first byte: a relay that gets them, from a
+/// downstream and an upstream in turn, keeps within its limits.
 pub fn reflected_words(bytes: &[u8]) {
     let (above, below) = (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 1).into());
     let (mut now, mut relay) = (Time::ZERO, Relay::new(RelayConfig::default(), [1; 32]));
@@ -196,17 +195,30 @@ pub fn reflected_words(bytes: &[u8]) {
     }
 }
 
-/// Emulab's topologies, which are programs: read with little to spend, alone
-/// and after the beginning that most of them share.
+/// The beginning that most of Emulab's topologies share.
+const NS_BEGINNING: &str = "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\n\
+    set l [$ns duplex-link $a $b 10Mb 20ms RED]\nset m [$ns make-lan \"$a $b\" 10Mb 0ms]\n\
+    set p [$a program-agent -command date]\n";
+
+/// Emulab's topologies, which are programs: read with small limits, alone and after the beginning that most of them
+/// share.
 pub fn ns_file(bytes: &[u8]) {
-    const BEGINNING: &str = "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\n\
-        set l [$ns duplex-connection $a $b 10Mb 20ms RED]\nset m [$ns make-lan \"$a $b\" 10Mb 0ms]\n\
-        set p [$a program-agent -command date]\n";
     let limits = NsLimits { steps: 5000, value_bytes: 10_000, variables: 1000, ..NsLimits::default() };
     let text = String::from_utf8_lossy(bytes);
-    for source in [text.to_string(), format!("{BEGINNING}{text}\n$ns run\n")] {
+    for source in [text.to_string(), format!("{NS_BEGINNING}{text}\n$ns run\n")] {
         if let Ok(topology) = ns::parse("fuzz.ns", &source, &limits) {
             let _ = describe(&topology, "fuzz.ns");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ns_beginning_is_a_topology() {
+        let read = ns::parse("beginning.ns", &format!("{NS_BEGINNING}$ns run\n"), &NsLimits::default());
+        assert!(read.is_ok(), "{:?}", read.err());
     }
 }

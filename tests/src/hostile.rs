@@ -1,4 +1,4 @@
-//! What tests do to reflected streams: a small network, and sockets that are nobody's in it.
+//! A small network for attacks on reflected streams, and sockets of strangers in it.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
@@ -10,28 +10,25 @@ use crate::adversary::Adversary;
 use crate::network::{Client, Daemon, Network};
 use crate::streams::Watcher;
 
-/// What a super node may take more of memory while it is harmed, KiB: a stream's cache, and what its threads hold.
+/// The most growth of an attacked super node's memory, KiB: a stream's cache, and its threads' buffers.
 const GROWTH_KIB: u64 = 32 * 1024;
 /// Datagrams that fit the smallest buffer of a socket.
 pub const SALVO: usize = 16;
-/// How long the reader needs for them.
+/// The time for the reader to take [`SALVO`] datagrams.
 pub const PAUSE: Duration = Duration::from_millis(4);
 
 /// A super node, a provider of the video at 5,5, and nodes.
 pub struct HostileSetup {
-    /// Where the daemons' files are.
     pub network: Network,
-    /// The super node.
     pub hub: Daemon,
     /// The provider, of a track as well.
     pub provider: Daemon,
-    /// The others.
     pub nodes: Vec<Daemon>,
     memory_kib: u64,
 }
 
 impl HostileSetup {
-    /// Starts them; nobody watches yet.
+    /// Starts the daemons, without subscribers.
     pub fn new(nodes: &[&str]) -> Self {
         let network = Network::new();
         let hub = network.supernode("sn1", &[]);
@@ -42,25 +39,25 @@ impl HostileSetup {
         Self { network, hub, provider, nodes, memory_kib }
     }
 
-    /// A node of the group at the super node that says what it likes.
+    /// A member at the super node that sends any message.
     ///
     /// # Panics
-    /// When the super node does not let it in.
+    /// Panics if the super node does not admit it.
     pub fn liar(&self) -> Adversary {
         let hub = self.hub.endpoint("udp");
         let at = hub.strip_prefix("udp://").and_then(|at| at.parse().ok()).expect("an address");
         Adversary::at(&self.network.identity("liar", "node"), at)
     }
 
-    /// One of the nodes watches.
+    /// Subscribes a node to the video.
     pub fn watch(&self, node: usize, length: &str) -> Watcher {
         Watcher::start(&self.network, &self.nodes[node], &format!("file-{node}"), "subscribe", length)
     }
 
-    /// The daemons that were not ended are well, and the super node has not grown much.
+    /// Checks that the daemons that still run are well, and that the super node has not grown much.
     ///
     /// # Panics
-    /// When that is not so.
+    /// Panics if that is not so.
     pub fn stands(&self) {
         let grown = self.hub.process.resident_kib().saturating_sub(self.memory_kib);
         assert!(grown < GROWTH_KIB, "{grown} KiB more");
@@ -72,25 +69,25 @@ impl HostileSetup {
     }
 }
 
-/// Where a daemon takes streams in.
+/// The media address of a daemon.
 ///
 /// # Panics
-/// When it takes none.
+/// Panics if it has none.
 pub fn media(daemon: &Client) -> SocketAddr {
     daemon.json(&["streams"])["media"].as_str().and_then(|at| at.parse().ok()).expect("it has a relay")
 }
 
-/// A daemon dies, and somebody else has the address of its media.
+/// Kills a daemon and takes its media address.
 ///
 /// # Panics
-/// When the system does not give it.
+/// Panics if the system does not give the address.
 pub fn take_over(daemon: &mut Daemon) -> UdpSocket {
     let address = media(daemon);
     daemon.process.kill();
     UdpSocket::bind(address).expect("the address is free")
 }
 
-/// How many datagrams a daemon's relay has not taken, for this reason or, if that is empty, any.
+/// The datagrams that a daemon's relay has rejected, for a reason or, if that is empty, any.
 pub fn rejected(daemon: &Client, reason: &str) -> f64 {
     daemon.metric("roost_media_rejected_total", reason)
 }
@@ -98,7 +95,7 @@ pub fn rejected(daemon: &Client, reason: &str) -> f64 {
 /// Sends datagrams no faster than they are read.
 ///
 /// # Panics
-/// When the system refuses one.
+/// Panics if the system refuses one.
 pub fn send_all(from: &UdpSocket, datagrams: &[Vec<u8>], to: SocketAddr) {
     for some in datagrams.chunks(SALVO) {
         for datagram in some {
@@ -108,10 +105,10 @@ pub fn send_all(from: &UdpSocket, datagrams: &[Vec<u8>], to: SocketAddr) {
     }
 }
 
-/// What comes to an address for a while, as whoever has it now is sent it.
+/// The datagrams that come to a socket within `time`.
 ///
 /// # Panics
-/// When the system does not let it be waited for.
+/// Panics if the system sets no time-out.
 pub fn captured(socket: &UdpSocket, time: Duration) -> Vec<Vec<u8>> {
     let (end, mut buffer, mut all) = (Instant::now() + time, [0; 2000], Vec::new());
     socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a time-out");
@@ -123,7 +120,6 @@ pub fn captured(socket: &UdpSocket, time: Duration) -> Vec<Vec<u8>> {
     all
 }
 
-/// The packets of streams among datagrams.
 pub fn packets_of(datagrams: &[Vec<u8>]) -> Vec<Vec<u8>> {
     datagrams.iter().filter(|datagram| Header::decode(datagram).is_ok()).cloned().collect()
 }

@@ -1,5 +1,5 @@
-//! Hosts of network namespaces, joined by the kernel's own connections: for what the
-//! lab's carrier does not carry, as IPv6, more addresses of a host, or translators.
+//! Hosts of network namespaces, joined by the kernel's own links: for features that the lab's carrier lacks, as IPv6,
+//! more addresses of a host, or translators.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use crate::network::{Client, Network, text};
 use crate::process::{Process, binary, wait_until};
 
-/// How long the system may take to make a namespace.
+/// The longest time for the system to make a namespace.
 const MADE: Duration = Duration::from_secs(10);
 
-/// Has a host pass on what is for others.
+/// Makes a host forward packets.
 const ROUTES: &str = "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1";
 
 /// Prefixes of the addresses on a link.
@@ -31,14 +31,13 @@ impl Net {
 /// The firewall or translator between a host and all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// Nothing: everybody reaches it.
     Open,
-    /// A firewall of its own that lets in only answers.
+    /// A firewall on the host that lets in only answers.
     Firewall,
-    /// A translator of addresses that gives a port of the host the same one towards everybody,
-    /// and lets in only answers.
+    /// A translator of addresses that gives a port of the host the same one towards every remote, and lets in only
+    /// answers.
     Translator,
-    /// A translator that gives it another one towards each.
+    /// A translator that gives a port of the host another one towards each remote.
     Symmetric,
 }
 
@@ -48,7 +47,7 @@ impl Gate {
         matches!(self, Self::Translator | Self::Symmetric)
     }
 
-    /// The rules on the host that it is, whose way out is the interface `sn`.
+    /// The rules on the gate's host, whose way out is the interface `sn`.
     fn rules(self) -> Option<String> {
         const CLOSED: &str = "chain i { type filter hook input priority 0; iifname sn ct state new drop; }; \
             chain f { type filter hook forward priority 0; iifname sn ct state new drop; };";
@@ -64,9 +63,8 @@ impl Gate {
     }
 }
 
-/// A hub's host `sn`, and others, each on a link of its own to that. The n-th has 10.N.0.2 and fd00:N::2,
-/// `sn` has .1 and ::1 there, and in addition .9 and ::9. What is behind a translator has 192.168.N.2 and
-/// fd01:N::2 instead.
+/// A hub's host `sn`, and others, each on a link of its own to that. The n-th has 10.N.0.2 and fd00:N::2, `sn` has .1
+/// and ::1 there, and in addition .9 and ::9. A host behind a translator has 192.168.N.2 and fd01:N::2 instead.
 pub struct Star<'a> {
     network: &'a Network,
     /// In order of their numbers, `sn` first.
@@ -80,12 +78,12 @@ impl<'a> Star<'a> {
     /// Joins these hosts to `sn`.
     ///
     /// # Panics
-    /// When this machine cannot make namespaces.
+    /// Panics if this machine cannot make namespaces.
     pub fn new(network: &'a Network, others: &[&'static str]) -> Self {
         Self::behind(network, &others.iter().map(|name| (*name, Gate::Open)).collect::<Vec<_>>())
     }
 
-    /// The same with what each of them is behind.
+    /// As [`Self::new`], with each host behind a gate.
     ///
     /// # Panics
     /// Panics if this machine cannot make namespaces.
@@ -125,7 +123,6 @@ impl<'a> Star<'a> {
         }
     }
 
-    /// Makes a host.
     fn hold(&mut self, name: &str) {
         let hub = self.holder("sn");
         let mut holder = Command::new("nsenter");
@@ -136,7 +133,7 @@ impl<'a> Star<'a> {
         self.wait_namespace(name);
     }
 
-    /// Joins two hosts by a connection, on which the first one is the second one's way to all others.
+    /// Joins two hosts by a link, on which the first one is the second one's way to all others.
     fn connection(&self, one: &str, dev: &str, other: &str, net: &Net) {
         let pid = self.holder(other);
         let up = format!("ip link add {dev} type veth peer name sn netns {pid}; ip link set {dev} up");
@@ -146,7 +143,7 @@ impl<'a> Star<'a> {
         self.run(other, &format!("ip link set lo up; ip link set sn up; {}; {routes}", net.add(2, "sn")));
     }
 
-    /// Waits until a holder is what it is to be, after all that makes its namespaces.
+    /// Waits until a holder runs `sleep`, after all that makes its namespaces.
     fn wait_namespace(&self, name: &str) {
         let holder = self.holder(name);
         let sleeps = || std::fs::read_to_string(format!("/proc/{holder}/comm")).is_ok_and(|name| name == "sleep\n");
@@ -167,10 +164,10 @@ impl<'a> Star<'a> {
         command
     }
 
-    /// Has a shell on a host do something.
+    /// Runs a shell script on a host.
     ///
     /// # Panics
-    /// When it fails.
+    /// Panics if it fails.
     pub fn run(&self, host: &str, script: &str) {
         let output = self.inside(host).args(["sh", "-ec", script]).output().expect("nsenter starts");
         assert!(output.status.success(), "{host}: {script}: {}", String::from_utf8_lossy(&output.stderr));
@@ -187,7 +184,7 @@ impl<'a> Star<'a> {
     /// Runs `roost` on a daemon's host.
     ///
     /// # Panics
-    /// When it does not start.
+    /// Panics if it does not start.
     pub fn roost(&self, host: &str, client: &Client, arguments: &[&str]) -> Output {
         self.command(host, client, arguments).output().expect("nsenter starts")
     }

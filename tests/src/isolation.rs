@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Requests of one look: `TEST_REQUESTS` for a measurement, ten unless it says more.
+/// Requests of one measurement: `TEST_REQUESTS`, or ten.
 #[must_use]
 pub fn requests() -> usize {
     std::env::var("TEST_REQUESTS").ok().and_then(|count| count.parse().ok()).unwrap_or(10)
@@ -16,12 +16,12 @@ pub struct Served {
 }
 
 impl Served {
-    /// Makes as many requests as [`requests`] says; `request` tells whether one was served.
+    /// Makes [`requests`] requests; `request` returns true if one was served.
     pub fn count(request: impl FnMut() -> bool) -> Self {
         Self::beside(|| {}, request)
     }
 
-    /// The same, each right after an `attack`. What the hostile members need to say it is not timed.
+    /// As [`Self::count`], each right after an `attack`, which is not timed.
     pub fn beside(mut attack: impl FnMut(), mut request: impl FnMut() -> bool) -> Self {
         let of = requests();
         let time = |()| {
@@ -34,7 +34,7 @@ impl Served {
         Self { of, took }
     }
 
-    /// Tells what each took, and whether all were served.
+    /// Prints the times. Returns true if all requests were served.
     #[must_use]
     pub fn all(&self, beside: &str) -> bool {
         eprintln!("{beside}: {self}");

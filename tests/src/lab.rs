@@ -1,5 +1,4 @@
-//! An emulated network whose connections tests cut and slow down: each host in a
-//! namespace of its own, with real daemons on it.
+//! An emulated network whose links tests cut and slow down: each host in its own namespace, with real daemons on it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use crate::network::{Client, Network, text};
 use crate::process::binary;
 
-/// A connection: two hosts, and what it is like in the words of a topology.
+/// A link: two hosts, and its properties in the words of a topology.
 pub type Connection<'a> = (&'a str, &'a str, &'a str);
 
 /// An emulated network that is up until this goes out of scope.
@@ -18,13 +17,12 @@ pub struct Lab<'a> {
     shell: Child,
     lines: Option<ChildStdin>,
     said: BufReader<ChildStdout>,
-    /// Where the end of a line is announced.
+    /// The host on which the end of a line is announced.
     somewhere: String,
 }
 
 impl<'a> Lab<'a> {
-    /// Brings a network of these connections up, each called after its hosts (`a-b`,
-    /// a second one between them `a-b-2`).
+    /// Starts a network of these links, each called after its hosts (`a-b`, a second one between them `a-b-2`).
     ///
     /// # Panics
     /// When this machine cannot make namespaces; it says why.
@@ -42,11 +40,10 @@ impl<'a> Lab<'a> {
         lab
     }
 
-    /// Has a line of `emulate shell` carried out: `HOST COMMAND…`, `connection A B down`.
-    /// Gives what it printed.
+    /// Runs a line of `emulate shell`: `HOST COMMAND…`, `link A B down`. Returns its output.
     ///
     /// # Panics
-    /// When the shell has ended.
+    /// Panics if the shell has ended.
     pub fn run(&mut self, line: &str) -> String {
         const END: &str = "that was all";
         let lines = self.lines.as_mut().expect("the shell is up");
@@ -61,13 +58,12 @@ impl<'a> Lab<'a> {
         panic!("the lab has ended at `{line}`:\n{printed}{log}");
     }
 
-    /// Starts a super node on the host of its name, which others find at
-    /// `udp://NAME:7700`, and waits until it listens.
+    /// Starts a super node on the host of its name, which others find at `udp://NAME:7700`, and waits until it listens.
     pub fn supernode(&mut self, name: &str, arguments: &[&str]) -> Client {
         self.supernode_on(name, name, arguments)
     }
 
-    /// The same on any host.
+    /// As [`Self::supernode`], on any host.
     pub fn supernode_on(&mut self, host: &str, name: &str, arguments: &[&str]) -> Client {
         self.start("supernode", host, name, "supernode", arguments)
     }
@@ -82,7 +78,7 @@ impl<'a> Lab<'a> {
         self.start("overlay-node", name, name, "node", &[&["--at", at], arguments].concat())
     }
 
-    /// The same without waiting.
+    /// As [`Self::node`], without waiting.
     pub fn begin_node(&mut self, name: &str, at: &str, arguments: &[&str]) -> Client {
         self.begin("overlay-node", name, name, "node", &[&["--at", at], arguments].concat())
     }
@@ -106,7 +102,7 @@ impl<'a> Lab<'a> {
 
 impl Drop for Lab<'_> {
     fn drop(&mut self) {
-        // Its script ends, and with it all that runs on its hosts.
+        // The shell ends with its input, and with it all processes on its hosts.
         self.lines = None;
         let _ = self.shell.wait();
     }

@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: starting the real binaries as an operator
-//! would, and stopping what was started.
+//! Helpers of the end-to-end tests: they start the real binaries as an operator would, and stop them.
+#![allow(missing_docs, reason = "only the tests import it")]
 #![allow(clippy::expect_used, reason = "this library only serves tests, which may stop with a message")]
 
 pub mod adversary;

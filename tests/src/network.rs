@@ -1,5 +1,4 @@
-//! A small Roost network of real daemons on loopback, set up with the commands
-//! that an operator would use.
+//! A small Roost network of real daemons on loopback, set up with the commands that an operator would use.
 
 use std::fs;
 use std::ops::Deref;
@@ -12,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::process::{Process, binary, run, wait_until};
 
-/// How long a daemon may take to come up or to notice something, on a busy machine.
+/// The longest time for a daemon to come up or to notice something, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A group, and the daemons that were started in it.
@@ -20,18 +19,14 @@ pub struct Network {
     folder: TempDir,
 }
 
-/// One running daemon.
 pub struct Daemon {
-    /// The process.
     pub process: Process,
     client: Client,
 }
 
 /// `roost` against one daemon.
 pub struct Client {
-    /// The daemon's control socket.
     pub socket: PathBuf,
-    /// Where the daemon logs.
     log: PathBuf,
 }
 
@@ -66,7 +61,7 @@ impl Network {
         self.start("supernode", name, &identity, arguments).ready()
     }
 
-    /// Starts two super nodes, `sn1` and `sn2`, and waits until each knows what the other one does.
+    /// Starts two super nodes, `sn1` and `sn2`, and waits until they are connected.
     pub fn pair(&self) -> [Daemon; 2] {
         let first = self.supernode("sn1", &[]);
         let second = self.supernode("sn2", &["--sibling", &first.endpoint("udp")]);
@@ -76,7 +71,6 @@ impl Network {
         [first, second]
     }
 
-    /// Starts the baseline's server.
     pub fn server(&self, name: &str) -> Daemon {
         let identity = self.identity(name, "server");
         self.start("cs-server", name, &identity, &[]).ready()
@@ -103,12 +97,12 @@ impl Network {
         Daemon { process, client }
     }
 
-    /// Where a daemon of this name is spoken to, and where it logs.
+    /// The client of a daemon of this name.
     pub fn client(&self, name: &str) -> Client {
         Client { socket: self.path(&format!("{name}.sock")), log: self.path(&format!("{name}.log")) }
     }
 
-    /// Runs `roost` and insists on its success; what it printed.
+    /// Runs `roost` and returns its output.
     pub fn roost_ok(&self, arguments: &[&str]) -> String {
         let output = run("roost", arguments);
         assert!(output.status.success(), "roost {arguments:?} failed:\n{}", describe(&output));
@@ -131,7 +125,7 @@ impl Deref for Daemon {
 }
 
 impl Daemon {
-    /// Waits until it serves, as [`Client::wait_ready`] does.
+    /// Waits until the daemon serves, as [`Client::wait_ready`] does.
     pub fn ready(self) -> Self {
         self.wait_ready();
         self
@@ -142,14 +136,13 @@ impl Client {
     /// Waits until the daemon serves: a hub listens, a node is attached.
     ///
     /// # Panics
-    /// When it does not within [`PATIENCE`]; the message has its log.
+    /// Panics with the log if it does not within [`PATIENCE`].
     pub fn wait_ready(&self) {
         let states = ["listening", "attached", "multicast-only"];
         let up = wait_until(PATIENCE, || self.status().filter(|status| states.iter().any(|s| status["state"] == *s)));
         assert!(up.is_some(), "the daemon did not get ready; its log:\n{}", self.log());
     }
 
-    /// What the daemon has logged so far.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -157,7 +150,7 @@ impl Client {
     /// The sum of the daemon's metrics of a name that have a text in their labels.
     ///
     /// # Panics
-    /// When the daemon does not serve them.
+    /// Panics if the daemon does not serve them.
     pub fn metric(&self, name: &str, label: &str) -> f64 {
         let mut curl = Command::new("curl");
         curl.args(["-sS", "--fail", "--unix-socket"]).arg(&self.socket).arg("http://roost/metrics");
@@ -168,10 +161,10 @@ impl Client {
         samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
-    /// Waits until its status is as wanted, and gives what `look` makes of it.
+    /// Waits until `look` accepts the daemon's status, and returns its result.
     ///
     /// # Panics
-    /// When it is not within [`PATIENCE`]; the message has the status and the log.
+    /// Panics with the status and the log if it does not within [`PATIENCE`].
     pub fn wait_for<T>(&self, what: &str, mut look: impl FnMut(&Value) -> Option<T>) -> T {
         let found = wait_until(PATIENCE, || look(&self.status()?));
         found.unwrap_or_else(|| panic!("{what}: {:#?}\n{}", self.status(), self.log()))
@@ -183,7 +176,7 @@ impl Client {
         if output.status.success() { serde_json::from_slice(&output.stdout).ok() } else { None }
     }
 
-    /// Its endpoint of a transport, with the port that it got.
+    /// The daemon's endpoint of a transport, with the port that the system chose.
     pub fn endpoint(&self, scheme: &str) -> String {
         let status = self.status().expect("a ready daemon answers");
         let listen = status["listen"].as_array().expect("a list of endpoints").clone();
@@ -203,20 +196,20 @@ impl Client {
         self.command(arguments).output().expect("roost starts")
     }
 
-    /// The same, insisting on success and on JSON.
+    /// Runs `roost --json` against this daemon and returns the object.
     ///
     /// # Panics
-    /// When it fails or prints no JSON.
+    /// Panics if it fails or prints no JSON.
     pub fn json(&self, arguments: &[&str]) -> Value {
         let output = self.roost(&[arguments, &["--json"]].concat());
         assert!(output.status.success(), "roost {arguments:?}:\n{}\n{}", describe(&output), self.log());
         serde_json::from_slice(&output.stdout).expect("JSON on standard output")
     }
 
-    /// The same, insisting on an exit code; what it said on standard error.
+    /// Runs `roost` against this daemon, expects an exit code and returns its standard error.
     ///
     /// # Panics
-    /// When it ends with another code.
+    /// Panics if it ends with another code.
     pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.roost(arguments);
         assert_eq!(output.status.code(), Some(code), "roost {arguments:?}:\n{}", describe(&output));
@@ -224,7 +217,6 @@ impl Client {
     }
 }
 
-/// A path as an argument.
 pub fn text(path: &Path) -> String {
     path.display().to_string()
 }

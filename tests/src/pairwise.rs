@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-/// A value's dimension and number there.
+/// A dimension, and the number of a value in it.
 type Value = (usize, usize);
 
-/// Cases of dimensions with so many values each: the number of a value in each. The same
-/// every time.
+/// Cases of dimensions of these sizes: the number of a value in each. The result is always the same.
 pub fn pairwise(sizes: &[usize]) -> Vec<Vec<usize>> {
     let mut open: BTreeSet<(Value, Value)> = BTreeSet::new();
     for (one, count) in sizes.iter().enumerate() {

@@ -8,11 +8,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The path of one of our binaries, built beside the tests.
+/// The path of a binary of this workspace, built beside the tests.
 ///
 /// # Panics
-/// When it has not been built: `cargo test` alone does not build the binaries
-/// of other packages, `scripts/test` does.
+/// Panics if it has not been built: `cargo test` alone does not build the binaries of other packages, `scripts/test`
+/// does.
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
     let path = test.ancestors().nth(2).expect("tests run from target/PROFILE/deps").join(name);
@@ -28,7 +28,7 @@ pub fn run(name: &str, arguments: &[&str]) -> Output {
 /// The first of two UDP ports side by side that were free a moment ago, as RTP takes them.
 ///
 /// # Panics
-/// When there are none for a while.
+/// Panics if there are none for a while.
 pub fn free_pair() -> u16 {
     let pair = || {
         let first = UdpSocket::bind("127.0.0.1:0").ok()?;
@@ -38,10 +38,10 @@ pub fn free_pair() -> u16 {
     wait_until(Duration::from_secs(10), pair).expect("two free ports")
 }
 
-/// Sends a process that a test has started a signal by number-free name.
+/// Sends a signal, such as `TERM`, to a process that a test has started.
 ///
 /// # Panics
-/// When it has ended.
+/// Panics if the process has ended.
 pub fn signal(process: u32, name: &str) {
     let status = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status();
     assert!(status.is_ok_and(|status| status.success()), "could not send SIG{name}");
@@ -61,43 +61,42 @@ impl Process {
         Ok(Self { child: command.spawn()?, log })
     }
 
-    /// What it has written so far.
+    /// The output so far.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has not been ended here.
+    /// True until the process has ended.
     pub fn is_running(&self) -> bool {
         Path::new(&format!("/proc/{}", self.id())).exists()
     }
 
-    /// The memory that it has, KiB.
+    /// The resident memory, KiB.
     ///
     /// # Panics
-    /// When it has ended.
+    /// Panics if the process has ended.
     pub fn resident_kib(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
         let words = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the kernel says it");
         words.split_whitespace().next().and_then(|kib| kib.parse().ok()).expect("a number")
     }
 
-    /// Ends it at once, as a crash would.
+    /// Ends the process at once, as a crash would.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Sends it a signal by number-free name (`TERM`, `HUP`, `STOP`, `CONT`).
+    /// Sends a signal by its name (`TERM`, `HUP`, `STOP`, `CONT`).
     pub fn signal(&self, name: &str) {
         signal(self.id(), name);
     }
 
-    /// Waits for its end; the exit code, or `None` when `within` has passed or a signal ended it.
+    /// Waits for the end. Returns the exit code, or `None` when `within` has passed or a signal ended the process.
     pub fn wait(&mut self, within: Duration) -> Option<i32> {
         wait_until(within, || self.child.try_wait().ok().flatten()).and_then(|status| status.code())
     }
@@ -109,7 +108,7 @@ impl Drop for Process {
     }
 }
 
-/// Asks `ready` until it gives something or `within` has passed.
+/// Calls `ready` until it returns something or `within` has passed.
 pub fn wait_until<T>(within: Duration, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + within;
     loop {

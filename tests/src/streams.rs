@@ -1,4 +1,4 @@
-//! Streams that super nodes reflect with the built-in video at 5,5: who watches, and what flows where.
+//! Subscriptions to the built-in video at 5,5, and the streams of daemons.
 
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::network::{Client, Daemon, Network, PATIENCE};
 use crate::process::{signal, wait_until};
 
-/// One who watches, until its time is over.
+/// A subscription in a process.
 pub struct Watcher {
     child: Child,
     file: PathBuf,
@@ -20,7 +20,7 @@ impl Watcher {
         Self::spawn_command(network, node, name, &[command, "video", "--at", "5,5", "--for", length])
     }
 
-    /// The same, until it is told to end.
+    /// A subscription until it is told to end.
     pub fn endless(network: &Network, node: &Daemon, name: &str) -> Self {
         Self::spawn_command(network, node, name, &["subscribe", "video", "--at", "5,5"])
     }
@@ -32,29 +32,28 @@ impl Watcher {
         Self { child, file }
     }
 
-    /// Ends it at once, as a crash would.
+    /// Ends the process at once, as a crash would.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Sends the command a signal by number-free name.
+    /// Sends the command a signal by its name.
     ///
     /// # Panics
-    /// When it has ended.
+    /// Panics if the command has ended.
     pub fn signal(&self, name: &str) {
         signal(self.child.id(), name);
     }
 
-    /// Whether it has.
     pub fn has_ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// What it says in the end, as it should, and what it has written.
+    /// Waits for a successful end, and returns the summary and the written data.
     ///
     /// # Panics
-    /// When it fails.
+    /// Panics if the command fails.
     pub fn summary(self) -> (Value, Vec<u8>) {
         let output = self.child.wait_with_output().expect("it ends");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -63,10 +62,10 @@ impl Watcher {
         (report["summary"].clone(), std::fs::read(self.file).expect("what it wrote"))
     }
 
-    /// How it fails, and what it says of that.
+    /// Waits for the end, and returns the exit code and the output.
     ///
     /// # Panics
-    /// When the system does not wait for it.
+    /// Panics if the system does not wait for it.
     pub fn fails(self) -> (Option<i32>, String) {
         let output = self.child.wait_with_output().expect("it ends");
         let said = [output.stdout, output.stderr].concat();
@@ -74,10 +73,10 @@ impl Watcher {
     }
 }
 
-/// The one stream at a daemon, as soon as it is as wanted.
+/// The first stream at a daemon that `is_so` accepts.
 ///
 /// # Panics
-/// When it is not within [`PATIENCE`], and where the daemon says something else than that it should.
+/// Panics if there is none within [`PATIENCE`].
 pub fn stream(daemon: &Client, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let look = || streams(daemon).into_iter().find(|stream| is_so(stream));
     wait_until(PATIENCE, look).unwrap_or_else(|| panic!("{what}: {:#?}\n{}", streams(daemon), daemon.log()))
@@ -88,7 +87,6 @@ pub fn streams(daemon: &Client) -> Vec<Value> {
     list(&daemon.json(&["streams"])["streams"])
 }
 
-/// To whom a stream is sent on.
 pub fn downstreams(stream: &Value) -> Vec<Value> {
     list(&stream["downstreams"])
 }
@@ -97,7 +95,7 @@ fn list(value: &Value) -> Vec<Value> {
     value.as_array().expect("a list").clone()
 }
 
-/// The stream at a daemon once so many have it from there, and it flows.
+/// The stream at a daemon once it has `count` downstreams that receive packets.
 pub fn sent_to(daemon: &Client, count: usize) -> Value {
     stream(daemon, &format!("sent to {count}"), |stream| {
         let to = downstreams(stream);
@@ -108,13 +106,13 @@ pub fn sent_to(daemon: &Client, count: usize) -> Value {
 /// Waits until a daemon has no stream any more.
 ///
 /// # Panics
-/// When it has after [`PATIENCE`].
+/// Panics if it has one after [`PATIENCE`].
 pub fn nothing_flows(daemon: &Client) {
     let is_over = || streams(daemon).is_empty().then_some(());
     assert!(wait_until(PATIENCE, is_over).is_some(), "{:#?}", streams(daemon));
 }
 
-/// What those are to whom a stream is sent on, sorted.
+/// The kinds of a stream's downstreams, sorted.
 pub fn kinds(stream: &Value) -> Vec<String> {
     let mut kinds: Vec<String> =
         downstreams(stream).iter().filter_map(|to| to["kind"].as_str()).map(str::to_owned).collect();
@@ -122,10 +120,10 @@ pub fn kinds(stream: &Value) -> Vec<String> {
     kinds
 }
 
-/// Whole transport packets, and as much as a summary says.
+/// Checks that a stream came without loss, in whole transport packets, as its summary counts.
 ///
 /// # Panics
-/// When they are not.
+/// Panics if it did not.
 pub fn is_whole(summary: &Value, written: &[u8]) {
     assert_eq!(summary["reflected"], true, "{summary}");
     assert_eq!((summary["lost"].as_u64(), summary["duplicates"].as_u64()), (Some(0), Some(0)), "{summary}");

@@ -23,37 +23,27 @@ use crate::types::{
 };
 use crate::{FRAMES, SCHEMA};
 
-/// The longest JSON answer, bytes.
 const MAX_JSON_BYTES: usize = 64 << 20;
 
-/// The longest line of an answer, bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nobody listens on the socket.
     #[error("no daemon answers on {}: {source}", .socket.display())]
-    Unreachable {
-        /// The socket.
-        socket: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Unreachable { socket: PathBuf, source: io::Error },
     /// The daemon went away in the middle of an answer.
     #[error("the daemon broke off its answer: {0}")]
     Broken(#[from] hyper::Error),
-    /// The daemon answered with an error.
     #[error(transparent)]
     Api(#[from] Error),
-    /// The answer is not of this schema.
+    /// The answer does not have this crate's [`SCHEMA`].
     #[error("the daemon's answer is not understood: {0}")]
     Malformed(String),
 }
 
 impl ClientError {
-    /// The code with which the command line ends.
+    /// The exit code of the command line.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Unreachable { .. } | Self::Broken(_) => 3,
@@ -69,8 +59,8 @@ impl From<FrameError> for ClientError {
     }
 }
 
-/// A client of one daemon. Every call takes a connection of its own, so calls
-/// may run side by side; clones are cheap.
+/// A client of one daemon. Every call takes a connection of its own, so calls may run side by side. Clones are cheap.
+/// Every call fails with a [`ClientError`].
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
@@ -79,7 +69,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the daemon at `socket`.
+    /// Connects to the daemon at `socket`.
     ///
     /// # Errors
     /// [`ClientError::Unreachable`] when nobody listens there.
@@ -90,48 +80,30 @@ impl Client {
         Ok(client)
     }
 
-    /// The socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Who the daemon is and how it is doing.
-    ///
-    /// # Errors
-    /// See [`ClientError`]; so for all calls.
     pub async fn status(&self) -> Result<Status, ClientError> {
         self.json(Method::GET, "/v1/status").await
     }
 
-    /// The connections that are up.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub async fn connections(&self) -> Result<Connections, ClientError> {
         self.json(Method::GET, "/v1/connections").await
     }
 
-    /// The reflected streams that begin, end, or are sent on at the daemon.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
+    /// Names the reflected streams that begin, end, or are sent on at the daemon.
     pub async fn streams(&self) -> Result<Streams, ClientError> {
         self.json(Method::GET, "/v1/streams").await
     }
 
-    /// What a node offers, or what a hub knows of.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
+    /// Names the services that a node offers, or that a hub knows.
     pub async fn services(&self) -> Result<Services, ClientError> {
         self.json(Method::GET, "/v1/services").await
     }
 
-    /// A hub's own directory: at most `limit` nodes of it whose ids come after
-    /// `after`, by as many calls as that takes.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
+    /// Names at most `limit` nodes of a hub's own directory, those whose ids come after `after`. Makes as many calls as
+    /// that takes.
     pub async fn index(&self, limit: u32, after: Option<NodeSelector>) -> Result<Index, ClientError> {
         let mut index = self.index_page(limit, after).await?;
         let mut page = index.nodes.len();
@@ -148,96 +120,69 @@ impl Client {
         self.json(Method::GET, &format!("/v1/index?limit={limit}{after}")).await
     }
 
-    /// Who offers a service in an area.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
+    /// Names the nodes that offer a service in an area.
     pub async fn lookup(&self, query: &LookupQuery) -> Result<Lookup, ClientError> {
         self.json(Method::POST, &format!("/v1/lookup?{}", query.to_text())).await
     }
 
-    /// Asks for a service and returns its events and data as they come.
-    /// Dropping the stream cancels the request.
+    /// Requests a service and returns its events and data as they come. Dropping the stream cancels the request.
     ///
     /// # Errors
-    /// See [`ClientError`]. What goes wrong later is an event of the stream.
+    /// A [`ClientError`]. An error after the start is an event of the stream.
     pub async fn request(&self, request: &ServiceRequest) -> Result<RequestStream, ClientError> {
         let body = serde_json::to_vec(request).map_err(|error| ClientError::Malformed(error.to_string()))?;
         let response = self.send_body(Method::POST, "/v1/request", FRAMES, body.into()).await?;
         Ok(RequestStream { body: response.into_body(), frames: Frames::default() })
     }
 
-    /// Hears of changes in an area as they happen, beginning with what is there.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
+    /// Reports the changes in an area as they happen. The first event has the nodes that are there at the start.
     pub async fn watch(&self, query: &WatchQuery) -> Result<WatchStream, ClientError> {
         let target = format!("/v1/watch?{}", query.to_text());
         let response = self.send(Method::GET, &target, crate::JSON_LINES).await?;
         Ok(WatchStream(Lines { body: response.into_body(), buffer: Vec::new() }))
     }
 
-    /// Enters a room and hears who else is in, again with every change.
-    /// Dropping the stream leaves the room.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
+    /// Enters a room and reports its other members, again with every change. Dropping the stream leaves the room.
     pub async fn room(&self, query: &RoomQuery) -> Result<RoomStream, ClientError> {
         let target = format!("/v1/room?{}", query.to_text());
         let response = self.send(Method::GET, &target, crate::JSON_LINES).await?;
         Ok(RoomStream(Lines { body: response.into_body(), buffer: Vec::new() }))
     }
 
-    /// Sends a file to a node and hears what is to be read of it; see
-    /// [`Self::send_chunk`]. Dropping the stream ends the transfer.
+    /// Offers a file to a node. The stream's events name the chunks to send with [`Self::send_chunk`]. Dropping the
+    /// stream ends the transfer.
     ///
     /// # Errors
-    /// See [`ClientError`]. What goes wrong later is an event of the stream.
+    /// A [`ClientError`]. An error after the start is an event of the stream.
     pub async fn send_file(&self, query: &SendQuery) -> Result<SendStream, ClientError> {
         let target = format!("/v1/send?{}", query.to_text());
         let response = self.send(Method::POST, &target, crate::JSON_LINES).await?;
         Ok(SendStream(Lines { body: response.into_body(), buffer: Vec::new() }))
     }
 
-    /// Gives a piece of a file that is sent, as [`SendEvent::Read`] asks for it.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
+    /// Sends the chunk of a file that [`SendEvent::Read`] asks for.
     pub async fn send_chunk(&self, session: u64, offset: u64, bytes: Bytes) -> Result<(), ClientError> {
         let target = format!("/v1/chunk?session={session}&offset={offset}");
         collect(self.send_body(Method::POST, &target, "application/json", bytes).await?).await.map(drop)
     }
 
-    /// Ends a stream that super nodes reflect, by [`Accepted::request`](crate::Accepted): its summary follows.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
+    /// Ends a stream that super nodes reflect, by [`Accepted::request`](crate::Accepted). Its summary follows.
     pub async fn end_request(&self, request: u64) -> Result<(), ClientError> {
         let target = format!("/v1/end?request={request}");
         collect(self.send(Method::POST, &target, "application/json").await?).await.map(drop)
     }
 
-    /// Measures the round trip to a node, or to the hub.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
+    /// Measures the round trip to a node, or to the hub if there is no `node`.
     pub async fn ping(&self, node: Option<NodeSelector>) -> Result<Ping, ClientError> {
         let query = node.map(|node| format!("?node={}", escaped(node.as_str()))).unwrap_or_default();
         self.json(Method::POST, &format!("/v1/ping{query}")).await
     }
 
-    /// Moves the node to another cell.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub async fn move_to(&self, cell: Cell) -> Result<Moved, ClientError> {
         self.json(Method::POST, &format!("/v1/move?at={cell}")).await
     }
 
-    /// Changes what the daemon logs: `error`, `warn`, `info`, `debug`, `trace`.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
+    /// Changes the level of the daemon's log: `error`, `warn`, `info`, `debug`, `trace`.
     pub async fn log_level(&self, level: &str) -> Result<LogLevel, ClientError> {
         self.json(Method::POST, &format!("/v1/log?level={level}")).await
     }
@@ -248,7 +193,6 @@ impl Client {
         serde_json::from_slice(&body).map_err(|error| ClientError::Malformed(error.to_string()))
     }
 
-    /// Sends a request; an answer that is not a success becomes an error.
     async fn send(&self, method: Method, target: &str, accept: &str) -> Result<Response<Incoming>, ClientError> {
         self.send_body(method, target, accept, Bytes::new()).await
     }
@@ -265,7 +209,7 @@ impl Client {
             None => self.open().await?,
         };
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // Ends when the answer has been read or dropped.
+        // The connection ends when the answer has been read or dropped.
         tokio::spawn(connection);
         let request = Request::builder()
             .method(method)
@@ -284,7 +228,7 @@ impl Client {
         Err(error.unwrap_or_else(|_| Error::new(Code::Internal, format!("the daemon answered {status}"))).into())
     }
 
-    /// The connection that is there already, unless the daemon has closed it since.
+    /// Takes the connection of [`Self::connect`], unless the daemon has closed it since.
     fn take_first(&self) -> Option<UnixStream> {
         let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
         first.filter(|stream| stream.try_read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock))
@@ -322,10 +266,10 @@ pub struct RequestStream {
 }
 
 impl RequestStream {
-    /// The next event or piece of data; `None` after the last event.
+    /// Returns the next event or piece of data; `None` after the last event.
     ///
     /// # Errors
-    /// When the daemon went away or its answer is not understood.
+    /// Fails if the daemon goes away or its answer is malformed.
     pub async fn next(&mut self) -> Result<Option<Frame>, ClientError> {
         loop {
             if let Some(frame) = self.frames.next_frame()? {
@@ -342,50 +286,49 @@ impl RequestStream {
     }
 }
 
-/// Changes in an area as they happen. Dropping it ends the watch.
+/// Changes in an area as they happen. Dropping the stream ends the watch.
 #[derive(Debug)]
 pub struct WatchStream(Lines);
 
 impl WatchStream {
-    /// The next change; `None` when the daemon has ended the watch.
+    /// Returns the next change; `None` when the daemon has ended the watch.
     ///
     /// # Errors
-    /// Why the daemon ended it, or that it went away or is not understood.
+    /// Fails with the daemon's reason for the end, or if the daemon goes away or its answer is malformed.
     pub async fn next(&mut self) -> Result<Option<WatchEvent>, ClientError> {
         self.0.next().await?.map(|line| read_line(&line)).transpose()
     }
 }
 
-/// Who is in a room. Dropping it leaves the room.
+/// The members of a room, with every change. Dropping the stream leaves the room.
 #[derive(Debug)]
 pub struct RoomStream(Lines);
 
 impl RoomStream {
-    /// The next list; `None` when the daemon has ended it.
+    /// Returns the next list; `None` when the daemon has ended the stream.
     ///
     /// # Errors
-    /// Why the daemon ended it, or that it went away or is not understood.
+    /// Fails with the daemon's reason for the end, or if the daemon goes away or its answer is malformed.
     pub async fn next(&mut self) -> Result<Option<Roster>, ClientError> {
         self.0.next().await?.map(|line| read_line(&line)).transpose()
     }
 }
 
-/// What happens to a file that is sent. Dropping it ends the transfer.
+/// The events of a file that is sent. Dropping the stream ends the transfer.
 #[derive(Debug)]
 pub struct SendStream(Lines);
 
 impl SendStream {
-    /// The next event; `None` after the last one.
+    /// Returns the next event; `None` after the last one.
     ///
     /// # Errors
-    /// When the daemon went away or its answer is not understood.
+    /// Fails if the daemon goes away or its answer is malformed.
     pub async fn next(&mut self) -> Result<Option<SendEvent>, ClientError> {
         let malformed = |error: serde_json::Error| ClientError::Malformed(error.to_string());
         self.0.next().await?.map(|line| serde_json::from_slice(&line).map_err(malformed)).transpose()
     }
 }
 
-/// An answer line by line.
 #[derive(Debug)]
 struct Lines {
     body: Incoming,
@@ -409,7 +352,7 @@ impl Lines {
     }
 }
 
-/// A line of what goes on: the next one, or at last why there are no more.
+/// Reads a line of an endless answer. Its last line may be an error instead.
 fn read_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, ClientError> {
     if let Ok(ErrorBody { error, .. }) = serde_json::from_slice(line) {
         return Err(error.into());

@@ -1,4 +1,4 @@
-//! What went wrong, in one sentence and one code.
+//! Errors of the local API: a code and one sentence.
 
 use roost_wire::messages::Reason;
 use serde::{Deserialize, Serialize};
@@ -7,56 +7,48 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// For programs.
     pub code: Code,
-    /// For people: one sentence.
+    /// A sentence for people.
     pub message: String,
-    /// When it may be worth asking again, milliseconds.
+    /// The earliest time at which a new attempt may succeed, milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u32>,
 }
 
 impl Error {
-    /// An error with a code and a sentence.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), retry_after_ms: None }
     }
 }
 
-/// The kinds of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Code {
-    /// The query is malformed; nothing was done.
+    /// The query is malformed. The daemon did nothing.
     Usage,
     /// There is no such endpoint on this daemon.
     NoSuchEndpoint,
-    /// Nobody offers it there.
+    /// No node there offers the service.
     NotFound,
-    /// The hub is young and may not have heard of everyone.
+    /// The hub started less than a lease ago and may not know every node.
     NotYetKnown,
     /// Every provider is at its limit, or this daemon is.
     Busy,
-    /// The other side will not do it.
     Refused,
     /// The time allowed has passed, or no hub was reached in it.
     TimedOut,
-    /// Nobody on this side offers it, and the super nodes above cannot be asked.
+    /// No node below this hub's root offers the service, and the super nodes above do not answer.
     UnreachableAbove,
-    /// The transfer began and did not end, or what came is damaged.
+    /// The transfer began and did not end, or the data is damaged.
     Incomplete,
-    /// The daemon is on its way out.
     Leaving,
-    /// A fault of the daemon.
     Internal,
-    /// A code of a later version.
     #[serde(other)]
     Unknown,
 }
 
 impl Code {
-    /// The HTTP status that goes with it.
     pub const fn http_status(self) -> u16 {
         match self {
             Self::Usage => 400,
@@ -69,7 +61,6 @@ impl Code {
         }
     }
 
-    /// The code with which the command line ends.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Usage | Self::NoSuchEndpoint => 2,
@@ -92,26 +83,22 @@ impl From<Reason> for Code {
             Reason::UnreachableAbove => Self::UnreachableAbove,
             Reason::Unreachable | Reason::TimedOut => Self::TimedOut,
             Reason::Leaving => Self::Leaving,
-            // `Reason` may grow: what is not known here is a refusal too.
+            // `Reason` may grow: a reason that is not known here is a refusal too.
             _ => Self::Refused,
         }
     }
 }
 
-/// A message for people: without the system's number for it, as in
-/// `Address already in use (os error 98)`.
+/// Removes the system's error number, as in `Address already in use (os error 98)`.
 pub fn plain(message: &str) -> String {
     let mut parts = message.split(" (os error ");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| text + part.split_once(')').map_or("", |(_, rest)| rest))
 }
 
-/// An [`Error`] as it stands on the wire.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// Always [`crate::SCHEMA`].
     pub schema: u32,
-    /// What went wrong.
     pub error: Error,
 }
 

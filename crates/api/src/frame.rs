@@ -11,7 +11,6 @@ const HEADER_BYTES: usize = 5;
 const KIND_EVENT: u8 = 0;
 const KIND_DATA: u8 = 1;
 
-/// One frame.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     /// Kind 0: a [`RequestEvent`] as JSON.
@@ -20,23 +19,20 @@ pub enum Frame {
     Data(Bytes),
 }
 
-/// Why bytes are no frame. The server is at fault.
+/// The error of bytes that are no frame. The server is at fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// Not JSON of the described shape.
     #[error("a frame's event is malformed: {0}")]
     Event(#[from] serde_json::Error),
-    /// Longer than [`MAX_FRAME_BYTES`].
     #[error("a frame is longer than it may be")]
     TooLong,
-    /// Ended within a frame.
     #[error("the answer ended within a frame")]
     Truncated,
 }
 
 impl Frame {
-    /// The frame as bytes. Data longer than [`MAX_FRAME_BYTES`] becomes several frames.
+    /// Encodes the frame. Data longer than [`MAX_FRAME_BYTES`] becomes several frames.
     pub fn encode(&self) -> Bytes {
         match self {
             Self::Event(event) => {
@@ -60,23 +56,21 @@ fn encode(kind: u8, payload: &[u8]) -> Bytes {
     buffer.freeze()
 }
 
-/// Puts frames together from pieces of any size. Holds at most one frame and
-/// the piece that was last pushed.
+/// Puts frames together from pieces of any size. Holds at most one frame and the piece that was last pushed.
 #[derive(Debug, Default)]
 pub struct Frames {
     buffer: BytesMut,
 }
 
 impl Frames {
-    /// Adds what has come.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, if it has come. Frames of unknown kinds are skipped.
+    /// Returns the next whole frame, if there is one. Frames of unknown kinds are skipped.
     ///
     /// # Errors
-    /// When what has come is no frame; nothing more can be read then.
+    /// Fails if the bytes are no frame. Nothing more can be read then.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         while let Some(header) = self.buffer.first_chunk::<HEADER_BYTES>() {
             let [kind, length @ ..] = *header;
@@ -98,10 +92,7 @@ impl Frames {
         Ok(None)
     }
 
-    /// Says that nothing more comes.
-    ///
-    /// # Errors
-    /// When a frame has begun and not ended.
+    /// Checks that the answer did not end within a frame.
     pub fn finish(&self) -> Result<(), FrameError> {
         if self.buffer.is_empty() { Ok(()) } else { Err(FrameError::Truncated) }
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use roost_wire::messages::MAX_REQUEST_TIME;
 use roost_wire::{Area, Cell, NodeSelector, Service, ServiceSet};
 
-/// The longest time that a query may name.
 pub const MAX_DURATION: Duration = MAX_REQUEST_TIME;
 
 mod room;
@@ -15,55 +14,46 @@ mod send;
 pub use room::RoomQuery;
 pub use send::SendQuery;
 
-/// Why a query was not understood. Nothing was done.
+/// The error of a malformed query. The daemon did nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct QueryError(String);
 
-/// Where to look. In a query: `at=X,Y`, `near=X,Y`, `near=X,Y&within=R`,
-/// `rect=X1,Y1,X2,Y2` or `any=true`.
+/// An area as a query names it: `at=X,Y`, `near=X,Y`, `near=X,Y&within=R`, `rect=X1,Y1,X2,Y2` or `any=true`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AreaQuery(pub Area);
 
 /// The query of `POST /v1/lookup` and `GET /v1/index`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupQuery {
-    /// `service=NAME`.
     pub service: Service,
-    /// The area.
     pub area: Area,
-    /// `k=N`: how many at most; 0 is the hub's default.
+    /// `k=N`: the most providers; 0 is the hub's default.
     pub count: u8,
-    /// `timeout=2s`: how long to wait for an answer; `None` is 20 s, or longer over a
-    /// long path.
+    /// `timeout=2s`: the longest wait for an answer; `None` is 20 s, or longer over a long path.
     pub timeout: Option<Duration>,
     /// `names=true`: hubs tell the nodes' names, which costs some bytes each.
     pub names: bool,
 }
 
-/// The query of `GET /v1/watch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchQuery {
-    /// `service=NAME,NAME`; all of them if it is left out.
+    /// `service=NAME,NAME`; all services if it is left out.
     pub services: ServiceSet,
-    /// The area.
     pub area: Area,
-    /// `names=true`: as in [`LookupQuery`].
+    /// `names=true`, as in [`LookupQuery`].
     pub names: bool,
 }
 
 impl LookupQuery {
-    /// A lookup with the defaults.
     pub fn new(service: Service, area: Area) -> Self {
         Self { service, area, count: 0, timeout: None, names: false }
     }
 
-    /// Reads the parameters of a query.
-    ///
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["service", "k", "timeout", "names"], true)?;
+        let params = Params::with_area(pairs, &["service", "k", "timeout", "names"])?;
         Ok(Self {
             service: params.required("service")?,
             area: params.area()?,
@@ -73,7 +63,7 @@ impl LookupQuery {
         })
     }
 
-    /// The query as text, without the question mark.
+    /// Writes the query without the question mark.
     pub fn to_text(&self) -> String {
         let mut text = format!("service={}&{}", self.service, AreaQuery(self.area).to_text());
         push_count(&mut text, self.count);
@@ -86,12 +76,10 @@ impl LookupQuery {
 }
 
 impl WatchQuery {
-    /// Reads the parameters of a query.
-    ///
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["service", "names"], true)?;
+        let params = Params::with_area(pairs, &["service", "names"])?;
         let services = match params.get("service") {
             None => ServiceSet::ALL,
             Some(list) => list
@@ -102,7 +90,7 @@ impl WatchQuery {
         Ok(Self { services, area: params.area()?, names: params.parsed("names")?.unwrap_or(false) })
     }
 
-    /// The query as text, without the question mark.
+    /// Writes the query without the question mark.
     pub fn to_text(&self) -> String {
         let names: Vec<_> = self.services.iter().map(Service::name).collect();
         let mut text = format!("service={}&{}", names.join(","), AreaQuery(self.area).to_text());
@@ -112,7 +100,6 @@ impl WatchQuery {
 }
 
 impl AreaQuery {
-    /// The parameters that name the area.
     pub fn to_text(self) -> String {
         match self.0 {
             Area::Exact(cell) => format!("at={cell}"),
@@ -131,17 +118,14 @@ pub struct Params<'a>(&'a [(String, String)]);
 impl<'a> Params<'a> {
     const AREA: [&'static str; 5] = ["at", "near", "within", "rect", "any"];
 
-    /// The parameters, if each is among `known` (or names an area, where one
-    /// is expected) and given once.
+    /// Checks that each parameter is among `known` and given once.
     ///
     /// # Errors
-    /// Names the parameter that is not.
-    pub fn new(pairs: &'a [(String, String)], known: &[&str], area: bool) -> Result<Self, QueryError> {
+    /// Names the wrong parameter.
+    pub fn new(pairs: &'a [(String, String)], known: &[&str]) -> Result<Self, QueryError> {
         for (index, (key, _)) in pairs.iter().enumerate() {
-            let is_known = known.contains(&key.as_str()) || area && Self::AREA.contains(&key.as_str());
-            if !is_known {
-                let area = if area { Self::AREA.as_slice() } else { &[] };
-                let names = [known, area].concat().join(", ");
+            if !known.contains(&key.as_str()) {
+                let names = known.join(", ");
                 return Err(QueryError(format!("unknown parameter {key:?}: expected one of {names}")));
             }
             if pairs[..index].iter().any(|(earlier, _)| earlier == key) {
@@ -151,29 +135,33 @@ impl<'a> Params<'a> {
         Ok(Self(pairs))
     }
 
-    /// The text of a parameter.
+    /// As [`Self::new`], for a query that also names an area.
+    fn with_area(pairs: &'a [(String, String)], known: &[&str]) -> Result<Self, QueryError> {
+        Self::new(pairs, &[known, Self::AREA.as_slice()].concat())
+    }
+
     pub fn get(&self, key: &str) -> Option<&'a str> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// A parameter that may be left out.
+    /// Reads a parameter that may be left out.
     ///
     /// # Errors
-    /// When its text is no such value.
+    /// Fails if its text is no such value.
     pub fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(&self, key: &str) -> Result<Option<T>, QueryError> {
         let wrong = |text, error| QueryError(format!("{key}={text}: {error}"));
         self.get(key).map(|text| text.parse().map_err(|error: T::Err| wrong(text, error.to_string()))).transpose()
     }
 
-    /// A parameter that must be there.
+    /// Reads a parameter that must be there.
     ///
     /// # Errors
-    /// When it is not, or its text is no such value.
+    /// Fails if it is absent or its text is no such value.
     pub fn required<T: std::str::FromStr<Err: std::fmt::Display>>(&self, key: &str) -> Result<T, QueryError> {
         self.parsed(key)?.ok_or_else(|| QueryError(format!("parameter {key:?} is missing")))
     }
 
-    /// A node by its id, the beginning of it, or its name.
+    /// Reads a node's id, the beginning of one, or a name.
     ///
     /// # Errors
     /// Fails if the text is empty or longer than a name.
@@ -185,7 +173,6 @@ impl<'a> Params<'a> {
         Ok(selector)
     }
 
-    /// A whole number of at most `max`.
     fn number<T>(&self, key: &str, max: T) -> Result<Option<T>, QueryError>
     where
         T: std::str::FromStr + std::fmt::Display + Copy,
@@ -194,7 +181,7 @@ impl<'a> Params<'a> {
         self.get(key).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     }
 
-    /// A duration with its unit, at most [`MAX_DURATION`].
+    /// Reads a duration with its unit, at most [`MAX_DURATION`].
     fn duration(&self, key: &str) -> Result<Option<Duration>, QueryError> {
         let Some(text) = self.get(key) else { return Ok(None) };
         let wrong = |_| QueryError(format!("{key}={text}: expected a duration such as 30s or 250ms"));
@@ -248,12 +235,12 @@ fn push_count(text: &mut String, count: u8) {
     }
 }
 
-/// Durations travel in whole milliseconds, one at least.
+/// Durations travel in whole milliseconds, at least one.
 fn push_duration(text: &mut String, key: &str, duration: Duration) {
     push(text, key, format_args!("{}ms", duration.as_millis().max(1)));
 }
 
-/// A text as it may stand in a query (RFC 3986, section 2.1).
+/// Percent-encodes a text for a query (RFC 3986, section 2.1).
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! HTTP for callers of whom each may hold little, and none of it for ever.
+//! HTTP for callers, each of which may hold few resources, and none for ever.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,7 +31,7 @@ use crate::server::{ApiError, json_line};
 /// again for other calls.
 pub(crate) const LOCAL_CONNECTIONS: usize = 512;
 
-/// Most connections at once for reading metrics.
+/// The most connections at once for reading metrics.
 pub const PUBLIC_CONNECTIONS: usize = 64;
 
 /// Longest time that a caller may take to send a request, or the next one.
@@ -40,7 +40,6 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Longest time that an answer may lie unread before its connection breaks.
 const UNREAD: Duration = Duration::from_secs(60);
 
-/// The longest body of a request, bytes.
 const MAX_BODY: usize = 2 << 20;
 
 /// Longest time that the refusal of a caller takes, and most refusals at once; further callers are cut off.
@@ -72,26 +71,25 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, connections: us
     }
     drop(listener);
     ending.send_replace(true);
-    // As many as were given out at most.
+    // At most that many permits were given out.
     let _ = slots.acquire_many(u32::try_from(connections).unwrap_or(u32::MAX)).await;
 }
 
-/// All callers, by number. As many as have a place.
+/// All callers, by number; at most as many as there are slots.
 #[derive(Default)]
 struct Callers(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    /// Counts when callers fell silent.
+    /// Counts the times at which callers fell silent.
     turns: u64,
     all: BTreeMap<u64, CallerState>,
 }
 
-/// The state of one caller.
 struct CallerState {
-    /// The turn in which it fell silent; `None` while it is answered.
+    /// The turn in which the caller fell silent; `None` while it is answered.
     silent: Option<u64>,
-    /// The task that serves it; known once that has begun.
+    /// The task that serves the caller; `None` until it has begun.
     serving: Option<AbortHandle>,
 }
 
@@ -100,7 +98,7 @@ impl Callers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves a caller, who is silent so far.
+    /// Serves a caller, which is silent so far.
     fn enter(&self, number: u64, serving: impl Future<Output = ()> + Send + 'static) {
         self.lock().all.insert(number, CallerState { silent: None, serving: None });
         self.falls_silent(number);
@@ -119,7 +117,7 @@ impl Callers {
         }
     }
 
-    /// A caller asks for something; it falls silent when the answer's body is gone.
+    /// Marks a caller as not silent until the answer's body is dropped.
     fn asks(self: &Arc<Self>, number: u64) -> Answering {
         if let Some(known) = self.lock().all.get_mut(&number) {
             known.silent = None;
@@ -131,7 +129,7 @@ impl Callers {
         self.lock().all.remove(&number);
     }
 
-    /// A free place, or that of whoever has been silent for longest.
+    /// Takes a free slot, or the slot of the caller that has been silent for longest.
     async fn find_slot(&self, slots: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
             return Some(slot);
@@ -148,7 +146,7 @@ impl Callers {
     }
 }
 
-/// A request being answered.
+/// A request under way. Its caller falls silent when this is dropped.
 struct Answering {
     number: u64,
     callers: Arc<Callers>,
@@ -160,19 +158,18 @@ impl Drop for Answering {
     }
 }
 
-/// Says that there is no room, to whoever listens.
+/// Tells a caller that there is no room.
 async fn refuse(mut stream: impl AsyncRead + AsyncWrite + Unpin, _slot: OwnedSemaphorePermit) -> io::Result<()> {
     let body = json_line(&ApiError::new(Code::Busy, "too many are connected to this daemon: try again later").body());
     let head = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/json";
     let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await?;
-    // To close with a request unread would take the answer back.
+    // A close with a request unread would take the answer back.
     while stream.read(&mut [0; 1024]).await? > 0 {}
     Ok(())
 }
 
-/// One caller.
 struct Caller {
     number: u64,
     callers: Arc<Callers>,
@@ -213,7 +210,7 @@ impl Drop for Caller {
     }
 }
 
-/// Answers a request once it is there as a whole.
+/// Answers a request after its whole body has arrived.
 async fn answer(
     router: Router,
     request: Request<Incoming>,
@@ -228,7 +225,7 @@ async fn answer(
     let request = Request::from_parts(parts, Full::<Bytes>::new(body));
     let response = TowerToHyperService::new(router).call(request).await?;
     let until_sent = |body: Body| {
-        // The body takes it along, and does not change.
+        // The closure keeps `answering` alive as long as the body.
         let kept = move |error| {
             let _ = &answering;
             error
@@ -238,7 +235,7 @@ async fn answer(
     Ok(response.map(until_sent))
 }
 
-/// A stream that breaks when nobody reads what is written to it.
+/// A stream that breaks if the remote does not read for [`UNREAD`].
 struct WriteTimeout<S> {
     stream: S,
     /// The time at which the pending write fails; `None` if no write is pending.
@@ -250,7 +247,7 @@ impl<S> WriteTimeout<S> {
         Self { stream, until: None }
     }
 
-    /// Notes whether a write waits, and for how long.
+    /// Limits the time of a pending write.
     fn watch<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.until = None;

@@ -95,7 +95,7 @@ async fn excess_caller_is_refused() {
     }
     let told = loop {
         let answer = read(server.ask(HERE).await).await;
-        // The others may not have been read yet.
+        // The server may not have read the requests of the others yet.
         if !answer.ends_with("here") {
             break answer;
         }

@@ -1,4 +1,4 @@
-//! How a command ends: the exit codes, and the sentence that goes with them.
+//! The end of a command: the exit codes and their sentences.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,21 +12,19 @@ use crate::args::default_sockets;
 /// The exit codes, which scripts rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Anything that has no code of its own.
+    /// Anything without a code of its own.
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
     /// No daemon answers on the socket.
     Unreachable = 3,
-    /// Nobody offers what is wanted there.
+    /// No node there offers the service.
     NotFound = 4,
-    /// The other side said no: busy, not allowed, no common transport.
+    /// The remote refuses: busy, not allowed, no common transport.
     Refused = 5,
-    /// No answer in time.
     TimedOut = 6,
     /// The data is incomplete or fails its digest.
     Damaged = 7,
-    /// Ctrl-C.
     Interrupted = 130,
 }
 
@@ -52,25 +50,21 @@ impl Code {
     }
 }
 
-/// Why a command did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// One sentence that says what is wrong and what to do.
+    /// A sentence that says what is wrong and what to do.
     #[error("{message}")]
     Reported {
-        /// The exit code.
         code: Code,
         /// The kind of failure, for scripts: finer than the exit code.
         kind: &'static str,
-        /// The sentence.
         message: String,
     },
-    /// Whoever read the output has gone, which is no error of anybody.
+    /// The reader of the output has gone, which is no error.
     #[error("the reader of the output has gone")]
     ClosedPipe,
 }
 
-/// What every command returns.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
@@ -84,7 +78,7 @@ impl Failure {
         Self::Reported { code: Code::from_number(code.exit_code()), kind: kind(code), message: message.into() }
     }
 
-    /// What a daemon answered with.
+    /// A daemon's error.
     pub(crate) fn api(error: &roost_api::Error) -> Self {
         let message = match error.retry_after_ms {
             Some(wait) => format!("{}; try again in about {} s", error.message, wait.div_ceil(1000).max(1)),
@@ -93,7 +87,6 @@ impl Failure {
         Self::of_kind(error.code, message)
     }
 
-    /// The code with which the command ends.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Reported { code, .. } => *code as u8,
@@ -101,7 +94,7 @@ impl Failure {
         }
     }
 
-    /// Says it to whoever started the command.
+    /// Writes the failure to standard error.
     pub(crate) fn report(&self, output: Output) {
         if let Self::Reported { code, kind, message } = self {
             output.report_error(ErrorReport { kind, exit: *code as u8, message: &plain(message) });
@@ -118,7 +111,7 @@ impl Failure {
         Self::new(Code::Usage, message)
     }
 
-    /// What went wrong with a file: `doing` is "read", "create" and the like.
+    /// An error of a file: `doing` is "read", "create" and the like.
     pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
         Self::failed(format!("cannot {doing} {}: {error}", path.display()))
     }

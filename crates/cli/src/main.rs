@@ -1,5 +1,4 @@
-//! The `roost` command: finds and gets services, looks after the group, shows
-//! what the daemons do.
+//! The `roost` command: finds and gets services, manages the group, shows the daemons' work.
 //!
 //! `args` defines the command line, `commands` has one module for each
 //! command, `demo` and `bench` are the two that run a world of their own.
@@ -69,8 +68,8 @@ async fn run_async(command: &Command, socket: &std::path::Path, output: Output) 
     }
 }
 
-/// One thread for what talks to a daemon, which starts and ends sooner than several do; several
-/// for what runs a world of its own.
+/// A single thread for a command that talks to a daemon, as it starts and ends sooner than several do; several for a
+/// command that runs a network of its own.
 fn runtime(command: &Command) -> Outcome<tokio::runtime::Runtime> {
     let mut builder = match command {
         Command::Bench(_) | Command::Demo(_) => tokio::runtime::Builder::new_multi_thread(),

@@ -1,10 +1,9 @@
-//! The other programs of Roost, which are installed beside this one.
+//! Roost's other programs, installed in the same folder.
 
 use std::path::PathBuf;
 
 use crate::failure::{Failure, Outcome};
 
-/// The path of another program of Roost.
 pub(crate) fn find_program(name: &str) -> Outcome<PathBuf> {
     let own = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot tell where I am: {error}")))?;
     let path = own.with_file_name(name);

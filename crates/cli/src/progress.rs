@@ -1,4 +1,4 @@
-//! Progress of a transfer: a bar on a terminal, or one event after the other.
+//! Progress of a transfer: a bar on a terminal, or events.
 
 use std::time::Instant;
 
@@ -8,11 +8,11 @@ use roost_terminal::{Output, SCHEMA, TICK};
 use roost_wire::format_node;
 use serde::Serialize;
 
-/// A spinner until it is known how much there is, a bar from then on.
+/// Shows a spinner until the size is known, then a bar.
 pub(crate) struct Progress {
     bar: ProgressBar,
     begun: Instant,
-    /// What was there before.
+    /// Bytes that were there before.
     before: u64,
     bytes: u64,
     total: Option<u64>,
@@ -23,10 +23,10 @@ pub(crate) struct Progress {
     is_silent: bool,
 }
 
-/// A silence that is shown, seconds.
+/// The shortest silence that is shown, seconds.
 const SHOWN_SILENCE_S: u64 = 3;
 
-/// How far a transfer is, for programs.
+/// The progress of a transfer, for programs.
 #[derive(Debug, Serialize)]
 pub(crate) struct ProgressEvent {
     schema: u32,
@@ -39,17 +39,16 @@ pub(crate) struct ProgressEvent {
     rate_bits_per_second: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     left_s: Option<f64>,
-    /// Seconds without data; only where they are many.
+    /// Seconds without data, once they are many.
     #[serde(skip_serializing_if = "Option::is_none")]
     silent_s: Option<u64>,
 }
 
 impl Progress {
-    /// Begins to show that something is under way.
     pub(crate) fn start(output: Output, what: String) -> Self {
         let bar = if output.shows_progress() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
         bar.set_message(what.clone());
-        // A hidden one would only take the time of starting and ending a thread.
+        // A hidden bar would only take the time of starting and ending a thread.
         if output.shows_progress() {
             bar.enable_steady_tick(TICK);
         }
@@ -57,7 +56,7 @@ impl Progress {
         Self { bar, begun, before: 0, bytes: 0, total: None, heard, what, is_silent: false }
     }
 
-    /// Shows how much is to come.
+    /// Shows the size to come.
     pub(crate) fn accepted(&mut self, accepted: &Accepted) {
         let stream = accepted.duration_ms.zip(accepted.bits_per_second);
         let expected = stream.map(|(millis, rate)| u64::from(millis) * u64::from(rate) / 8_000);
@@ -69,7 +68,7 @@ impl Progress {
         );
     }
 
-    /// Says what comes, how much it is, and how much of it was there before.
+    /// Sets the description, the size, and the bytes that were there before.
     pub(crate) fn known(&mut self, what: String, total: Option<u64>, before: u64) {
         (self.begun, self.before, self.bytes, self.total) = (Instant::now(), before, before, total);
         if let Some(bytes) = total {
@@ -87,12 +86,10 @@ impl Progress {
         self.bar.reset_eta();
     }
 
-    /// More has come.
     pub(crate) fn add(&mut self, bytes: usize) {
         self.reached(self.bytes + bytes as u64);
     }
 
-    /// So much is there.
     pub(crate) fn reached(&mut self, bytes: u64) {
         self.bytes = bytes;
         self.bar.set_position(bytes);
@@ -102,7 +99,7 @@ impl Progress {
         }
     }
 
-    /// Shows that nothing comes of what was accepted, if that is so.
+    /// Shows a silence of the provider.
     pub(crate) fn look(&mut self) {
         if let Some(seconds) = self.silent_s().filter(|_| self.bytes > 0) {
             self.is_silent = true;
@@ -114,7 +111,6 @@ impl Progress {
         Some(self.heard.elapsed().as_secs()).filter(|seconds| *seconds >= SHOWN_SILENCE_S)
     }
 
-    /// How far it is.
     pub(crate) fn event(&self) -> ProgressEvent {
         let rate = (self.bytes.saturating_sub(self.before)) as f64 / self.begun.elapsed().as_secs_f64().max(1e-3);
         let left = self.total.map(|total| total.saturating_sub(self.bytes) as f64);
@@ -130,7 +126,6 @@ impl Progress {
         }
     }
 
-    /// Takes it off the screen.
     pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
     }

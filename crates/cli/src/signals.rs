@@ -23,7 +23,6 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches them from now on.
     pub(crate) fn catch() -> Outcome<Self> {
         let catch = |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot wait for Ctrl-C: {error}")));
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -31,7 +30,6 @@ impl Signals {
         Ok(Self { interrupt: catch(SignalKind::interrupt())?, terminate: catch(SignalKind::terminate())?, hangup })
     }
 
-    /// Waits for the next one.
     pub(crate) async fn next(&mut self) {
         let Self { interrupt, terminate, hangup } = self;
         let hung_up = async {

@@ -1,4 +1,4 @@
-//! What the command line accepts, what it says, and how it ends.
+//! The arguments, the output and the exit codes of the command line.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 mod common;
@@ -101,7 +101,7 @@ fn completions_and_manual_pages_are_generated() {
 
 #[test]
 fn a_missing_sibling_is_named() {
-    // A hard connection, so on the same file system: the program finds its folder by its own path.
+    // A hard link, so on the same file system: the program finds its folder by its own path.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let alone = dir.path().join("roost");
     std::fs::hard_link(assert_cmd::cargo::cargo_bin!("roost"), &alone).unwrap();

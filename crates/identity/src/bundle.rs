@@ -99,8 +99,8 @@ impl Identity {
     ) -> Option<Self> {
         let leaf = Certificate::parse(&certificate)?.leaf()?;
         let certificate_path = PathBuf::from("(in memory)");
-        let (peer, held) = (leaf.identity(), RwLock::new(Held::new(&certificate, leaf)));
-        Some(Self { held, key, holder: peer, authority, list, list_path, certificate_path, group_key: None })
+        let (holder, held) = (leaf.identity(), RwLock::new(Held::new(&certificate, leaf)));
+        Some(Self { held, key, holder, authority, list, list_path, certificate_path, group_key: None })
     }
 
     /// Replaces the certificate with that of `by`, if `by` is a renewal of this identity. Every handshake from now on

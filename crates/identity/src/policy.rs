@@ -53,7 +53,7 @@ impl Policy {
     /// # Errors
     /// The first check that fails.
     pub fn verify(&self, leaf_der: &[u8], expect: RoleSet, now: SystemTime) -> Result<RemoteIdentity, Refusal> {
-        self.admit(leaf_der, expect, now).map(|(peer, _)| peer)
+        self.admit(leaf_der, expect, now).map(|(remote, _)| remote)
     }
 
     /// Like [`Self::verify`], and returns also the status that [`Self::recheck`] needs later.

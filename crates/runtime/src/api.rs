@@ -1,5 +1,4 @@
-//! The endpoints that every daemon has, on its Unix socket and, for those that
-//! change nothing, over HTTP.
+//! The endpoints that every daemon has, on its Unix socket and, for those that change nothing, over HTTP.
 
 use std::sync::Arc;
 
@@ -18,27 +17,23 @@ use crate::failure::Failure;
 use crate::metrics::TEXT_FORMAT;
 use crate::shared::DaemonContext;
 
-/// What a daemon adds to what all of them have.
+/// The part of the local API that differs between daemons.
 pub trait DaemonService: Clone + Send + Sync + 'static {
-    /// What all daemons have.
+    /// The state that all daemons have.
     fn shared(&self) -> &Arc<DaemonContext>;
 
-    /// Its status.
     fn status(&self) -> impl Future<Output = Result<Status, DriverStopped>> + Send;
 
-    /// Its connections.
     fn connections(&self) -> impl Future<Output = Result<Connections, DriverStopped>> + Send;
 
-    /// Has the machine's own loop give a sign of life.
+    /// Makes the machine's own loop call `sign`.
     fn check_liveness(&self, sign: fn()) -> impl Future<Output = Result<(), DriverStopped>> + Send + 'static;
 
-    /// Brings its metrics up to date.
     fn update_metrics(&self) -> impl Future<Output = ()> + Send;
 
-    /// Its own endpoints.
     fn routes(&self) -> Router;
 
-    /// Takes over settings that may change while it runs: all of them, or none.
+    /// Applies the reloadable settings: all of them, or none.
     fn reload(&self, settings: &Settings) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Finishes what is under way and takes on nothing more.
@@ -60,7 +55,7 @@ impl IntoResponse for Unavailable {
     }
 }
 
-/// Everything that is served on the Unix socket.
+/// All endpoints, for the Unix socket.
 pub fn local<S: DaemonService>(service: S) -> Router {
     let own = service.routes();
     let common = Router::new()
@@ -71,7 +66,7 @@ pub fn local<S: DaemonService>(service: S) -> Router {
     with_fallback(own.merge(common).merge(observable(service)))
 }
 
-/// What is served over HTTP.
+/// The endpoints that only read, for HTTP.
 pub fn public<S: DaemonService>(service: S) -> Router {
     with_fallback(observable(service))
 }
@@ -97,7 +92,7 @@ async fn log<S: DaemonService>(
     Extract(service): Extract<S>,
     QueryPairs(pairs): QueryPairs,
 ) -> Result<Response, ApiError> {
-    let level: String = Params::new(&pairs, &["level"], false)?.required("level")?;
+    let level: String = Params::new(&pairs, &["level"])?.required("level")?;
     service.shared().level.set(&level).map_err(|reason| ApiError::new(Code::Usage, reason))?;
     tracing::info!(%level, "the log level was changed through the control socket");
     Ok(json_response(&LogLevel { schema: SCHEMA, level }))

@@ -1,5 +1,5 @@
-//! `--check`: whether the daemon could serve. One that serves already is left
-//! in peace, and what it has in use is no fault.
+//! `--check`: tests that the daemon could serve. A daemon that serves already is not disturbed, and the resources that
+//! it has in use are no fault.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::logging::Level;
 use crate::program::{Program, bind, load, no_metrics, open};
 
-/// How long a daemon that runs may take to say who it is.
+/// The longest wait for the status of a running daemon.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Tries everything that a start needs.
@@ -38,14 +38,14 @@ pub(crate) async fn check<P: Program>(config: &P::Config, common: Common, level:
     Ok(())
 }
 
-/// The daemon of this name that answers on the socket, if one does.
+/// Returns the daemon of this name that answers on the socket.
 async fn running(socket: &Path, identity: &Identity) -> Option<Status> {
     let ask = async { Client::connect(socket).await?.status().await };
     let status = tokio::time::timeout(PATIENCE, ask).await.ok()?.ok()?;
     (status.name == identity.name() && status.role == identity.role()).then_some(status)
 }
 
-/// The endpoints that `running` has in use; the others are tried.
+/// The endpoints that `running` has in use. The others are tried.
 async fn held_endpoints<P: Program>(
     common: &Common,
     identity: &Arc<Identity>,
@@ -72,7 +72,7 @@ fn listens(running: &Status, wanted: &Endpoint) -> bool {
     endpoints.into_iter().any(|endpoint| (endpoint.scheme, endpoint.port) == (wanted.scheme, wanted.port))
 }
 
-/// The address for metrics, if it is in use: a status does not name it.
+/// The address for metrics, if it is in use; a status does not name it.
 async fn held_metrics(common: &Common) -> Result<Option<String>, Failure> {
     let Some(address) = common.metrics else { return Ok(None) };
     match TcpListener::bind(address).await {

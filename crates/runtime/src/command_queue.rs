@@ -1,6 +1,5 @@
-//! One queue to a task or thread, for those who can wait for room and those who cannot.
-//!
-//! Whatever is given to it comes out in the order in which it went in, however full it was.
+//! A queue of commands to a task or thread, for senders that can wait for room and senders that cannot. Commands come
+//! out in the order in which they went in.
 
 use std::sync::Arc;
 
@@ -9,24 +8,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::log_limiter::LogLimiter;
 
-/// The most letters that wait. Who can wait waits for room before giving one more.
+/// The most commands that wait. [`CommandSender::send`] waits for room before it adds one more.
 pub(crate) const MAX_QUEUED: usize = 1024;
 
-/// The most letters beyond that of those who cannot wait: some megabytes. More are dropped, which
-/// the log says: whoever is so far behind stands still, and nobody knows for how long.
+/// The most further commands of [`CommandSender::post`], some megabytes. More are dropped and logged: a receiver so far
+/// behind stands still.
 const MAX_POSTED: usize = 1 << 16;
 
-/// Nobody takes letters any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueClosed;
 
-/// A letter, and the place that it takes.
+/// A command and its place in the queue.
 struct Envelope<T> {
     command: T,
     _slot: OwnedSemaphorePermit,
 }
 
-/// The end where letters go in. Clones are of the same queue.
 pub(crate) struct CommandSender<T> {
     commands: UnboundedSender<Envelope<T>>,
     room: Arc<Semaphore>,
@@ -41,14 +38,12 @@ impl<T> Clone for CommandSender<T> {
     }
 }
 
-/// The end where they come out.
 pub(crate) struct CommandReceiver<T> {
     commands: UnboundedReceiver<Envelope<T>>,
     envelopes: Vec<Envelope<T>>,
     room: Arc<Semaphore>,
 }
 
-/// A queue.
 pub(crate) fn command_queue<T>() -> (CommandSender<T>, CommandReceiver<T>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let (room, reserve) = (Arc::new(Semaphore::new(MAX_QUEUED)), Arc::new(Semaphore::new(MAX_POSTED)));
@@ -57,22 +52,18 @@ pub(crate) fn command_queue<T>() -> (CommandSender<T>, CommandReceiver<T>) {
 }
 
 impl<T> CommandSender<T> {
-    /// Gives a letter, waiting while there is no room.
-    ///
-    /// # Errors
-    /// [`QueueClosed`].
+    /// Adds a command; waits while there is no room.
     pub(crate) async fn send(&self, command: T) -> Result<(), QueueClosed> {
         let place = Arc::clone(&self.room).acquire_owned().await.map_err(|_| QueueClosed)?;
         self.commands.send(Envelope { command, _slot: place }).map_err(|_| QueueClosed)
     }
 
-    /// Whether nobody takes letters any more.
     pub(crate) fn is_gone(&self) -> bool {
         self.room.is_closed()
     }
 
-    /// Gives a letter from where one cannot wait. If nobody takes any it is void; if 65,536 of
-    /// such letters wait beyond the room that there is, it is dropped.
+    /// Adds a command without waiting. Does nothing if the receiver is gone. Drops the command if [`MAX_POSTED`] wait
+    /// beyond the room for [`Self::send`].
     pub(crate) fn post(&self, command: T) {
         let place = Arc::clone(&self.room).try_acquire_owned();
         let Ok(place) = place.or_else(|_| Arc::clone(&self.reserve).try_acquire_owned()) else {
@@ -81,14 +72,14 @@ impl<T> CommandSender<T> {
             }
             return;
         };
-        // Void, if it is gone.
+        // Fails if the receiver is gone.
         let _ = self.commands.send(Envelope { command, _slot: place });
     }
 }
 
 impl<T> CommandReceiver<T> {
-    /// Waits for letters, and adds at most so many. Answers how many: none once nobody can give
-    /// any. Loses nothing when dropped.
+    /// Waits for commands and adds at most `max`. Returns their number: 0 once all senders are gone. Loses nothing when
+    /// dropped.
     pub(crate) async fn recv_many(&mut self, into: &mut Vec<T>, max: usize) -> usize {
         let count = self.commands.recv_many(&mut self.envelopes, max).await;
         into.extend(self.envelopes.drain(..).map(|envelope| envelope.command));
@@ -97,7 +88,7 @@ impl<T> CommandReceiver<T> {
 }
 
 impl<T> CommandReceiver<T> {
-    /// Adds at most so many of the letters that are there.
+    /// Adds at most `max` of the commands that wait.
     pub(crate) fn try_recv_many(&mut self, into: &mut Vec<T>, max: usize) {
         into.extend(std::iter::from_fn(|| self.commands.try_recv().ok()).take(max).map(|envelope| envelope.command));
     }
@@ -105,7 +96,7 @@ impl<T> CommandReceiver<T> {
 
 impl<T> Drop for CommandReceiver<T> {
     fn drop(&mut self) {
-        // Who waits for room waits in vain.
+        // Ends the wait of senders.
         self.room.close();
     }
 }

@@ -1,30 +1,25 @@
-//! How a daemon ends when it does not end well: one sentence and a code.
+//! The end of a daemon that fails: a sentence and an exit code.
 
 use crate::config::ConfigError;
 
-/// A sentence for the operator and the code to exit with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The code.
     pub code: u8,
-    /// The sentence; one per line if there are several.
+    /// The sentence for the operator, or several, one a line.
     pub message: String,
 }
 
 impl Failure {
-    /// The command line is wrong.
     pub const USAGE: u8 = 64;
-    /// The configuration or the identity is wrong: starting again does not help.
+    /// The configuration or the identity is wrong: another start does not help.
     pub const CONFIG: u8 = 78;
-    /// Something else is wrong: starting again may help.
+    /// Something else is wrong: another start may help.
     pub const FAILED: u8 = 1;
 
-    /// The configuration or the identity is wrong.
     pub fn config(error: impl ToString) -> Self {
         Self { code: Self::CONFIG, message: error.to_string() }
     }
 
-    /// Something else is wrong.
     pub fn failed(error: impl ToString) -> Self {
         Self { code: Self::FAILED, message: error.to_string() }
     }

@@ -1,5 +1,5 @@
-//! The few words of HTTP in which a daemon writes its endpoints: the library
-//! behind them is named in this crate and in `roost-api` only.
+//! The names of HTTP with which a daemon writes its endpoints. Only this crate and `roost-api` name the library behind
+//! them.
 
 pub use axum::Router;
 pub use axum::body::Body;

@@ -1,5 +1,4 @@
-//! The shell that the Roost daemons share: configuration, driver loop,
-//! metrics, logs, signals, drain.
+//! The parts that the Roost daemons share: configuration, driver loop, metrics, logs, signals, drain.
 //!
 //! A daemon is a [`Program`]: a name, a table of settings, a machine and what
 //! its owner does with the machine's events. [`main`] does the rest:
@@ -9,6 +8,8 @@
 //! 3. spawn the machine in its [`driver`];
 //! 4. serve the local API and metrics until a signal comes;
 //! 5. drain within a bound, and say how it ended.
+
+#![allow(missing_docs, reason = "only this workspace imports it")]
 
 pub mod api;
 mod check;
@@ -41,27 +42,27 @@ pub use shared::DaemonContext;
 /// A number from the system for the seed of a machine's jitter.
 ///
 /// # Errors
-/// When the system gives none.
+/// Fails if the system gives none.
 pub fn random_seed() -> std::io::Result<u64> {
     let mut bytes = [0; 8];
     random_bytes(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// What a machine's nonces and tags come from, by the system's random source.
+/// The secret of a machine's nonces and tags, from the system's random source.
 ///
 /// # Errors
-/// When the system gives none.
+/// Fails if the system gives none.
 pub fn random_secret() -> std::io::Result<roost_wire::random::RootSecret> {
     let mut bytes = [0; 32];
     random_bytes(&mut bytes)?;
     Ok(roost_wire::random::RootSecret::from_bytes(bytes))
 }
 
-/// Fills bytes with what nobody can guess, from the system.
+/// Fills `bytes` from the system's random source.
 ///
 /// # Errors
-/// When the system gives none.
+/// Fails if the system gives none.
 pub fn random_bytes(bytes: &mut [u8]) -> std::io::Result<()> {
     use std::io::Read;
     std::fs::File::open("/dev/urandom")?.read_exact(bytes)

@@ -1,20 +1,19 @@
-//! Keeps what fails again and again for the same reason from filling the log.
+//! Keeps an error that recurs from filling the log.
 
 use std::time::{Duration, Instant};
 
-/// How long the same sentence is not logged again.
+/// The time for which the same sentence is not logged again.
 const QUIET: Duration = Duration::from_secs(300);
 
-/// The most sentences that are remembered; beyond them the oldest is forgotten.
+/// The most sentences that are remembered; the oldest makes room.
 const REMEMBERED: usize = 16;
 
-/// The sentences that were logged lately.
 #[derive(Debug, Default)]
 pub struct LogDedup(Vec<(String, Instant)>);
 
 impl LogDedup {
-    /// Whether `sentence` is to be logged: it was not within the last 5 min.
-    pub fn should_log(&mut self, now: Instant, sentence: &str) -> bool {
+    /// Returns true if `sentence` was not logged within [`QUIET`], and remembers it.
+    pub fn admit(&mut self, now: Instant, sentence: &str) -> bool {
         self.0.retain(|(_, logged)| now.saturating_duration_since(*logged) < QUIET);
         if self.0.iter().any(|(known, _)| known == sentence) {
             return false;
@@ -26,7 +25,7 @@ impl LogDedup {
         true
     }
 
-    /// Forgets them: things have changed, so the next one is news.
+    /// Forgets all sentences after a change of the state, so that the next one counts as new.
     pub fn clear(&mut self) {
         self.0.clear();
     }
@@ -39,20 +38,20 @@ mod tests {
     #[test]
     fn repeated_line_is_suppressed_until_cleared() {
         let (mut repeats, start) = (LogDedup::default(), Instant::now());
-        assert!(repeats.should_log(start, "a") && repeats.should_log(start, "b"));
-        assert!(!repeats.should_log(start + QUIET / 2, "a"));
-        assert!(repeats.should_log(start + QUIET, "a"));
+        assert!(repeats.admit(start, "a") && repeats.admit(start, "b"));
+        assert!(!repeats.admit(start + QUIET / 2, "a"));
+        assert!(repeats.admit(start + QUIET, "a"));
         repeats.clear();
-        assert!(repeats.should_log(start + QUIET, "a"));
+        assert!(repeats.admit(start + QUIET, "a"));
     }
 
     #[test]
     fn only_so_many_are_remembered() {
         let (mut repeats, start) = (LogDedup::default(), Instant::now());
         for number in 0..=REMEMBERED {
-            assert!(repeats.should_log(start, &number.to_string()));
+            assert!(repeats.admit(start, &number.to_string()));
         }
         assert_eq!(repeats.0.len(), REMEMBERED);
-        assert!(repeats.should_log(start, "0"));
+        assert!(repeats.admit(start, "0"));
     }
 }

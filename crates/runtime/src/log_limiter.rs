@@ -1,5 +1,4 @@
-//! Lines of the log that somebody else can cause: at a bounded rate, with a
-//! count of those left out.
+//! A limit on the lines of the log that a remote can cause, with a count of the suppressed lines.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,10 +6,9 @@ use std::time::{Duration, Instant};
 /// Lines written at once.
 const BURST: u32 = 5;
 
-/// How long it takes until one more may be written.
+/// The time until another line may be written.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// The allowance of one kind of line.
 #[derive(Debug, Default)]
 pub struct LogLimiter(Mutex<State>);
 
@@ -22,8 +20,7 @@ struct State {
 }
 
 impl LogLimiter {
-    /// Whether a line may be written now; if so, what to say of those left out
-    /// since the last one, if there are any.
+    /// Returns `None` if no line may be written now, or else the number of lines suppressed since the last one, if any.
     pub fn admit(&self) -> Option<Option<u64>> {
         self.admit_at(Instant::now())
     }

@@ -1,7 +1,6 @@
 //! The log, on standard error.
 //!
-//! ERROR stops something, WARN may need action, INFO is what an operator wants
-//! to know, DEBUG an odd branch, TRACE one line per packet.
+//! ERROR stops something, WARN may need action, INFO is for operators, DEBUG an odd branch, TRACE a line per packet.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
@@ -18,26 +17,24 @@ use tracing_subscriber::{EnvFilter, Registry};
 
 use crate::config::LogFormat;
 
-/// A datagram that the system did not take is one that was lost; quinn_udp says it in the system's own terms.
+/// A datagram that the system did not take is lost like any other; quinn_udp would log each.
 const ALWAYS_QUIET: &str = "quinn_udp=error";
 
-/// Libraries whose INFO is of no interest to an operator, with those that are quiet at any level.
+/// Libraries whose INFO does not concern an operator, with those that are quiet at any level.
 const QUIET: &str = "hyper=warn,quinn=warn,quinn_proto=warn,quinn_udp=error,rustls=warn,dimpl=warn,mio=warn,h2=warn";
 
-/// The levels there are, the most important first.
+/// The most important level is the first.
 pub const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
-/// Changes what is logged while the daemon runs.
+/// Changes the level of the log while the daemon runs.
 #[derive(Clone)]
 pub struct Level {
     handle: reload::Handle<EnvFilter, Registry>,
 }
 
 impl Level {
-    /// Logs from now on what is at least as important as `level`.
-    ///
     /// # Errors
-    /// When there is no such level.
+    /// Fails if there is no such level.
     pub fn set(&self, level: &str) -> Result<(), String> {
         if !LEVELS.contains(&level) {
             return Err(format!("unknown level {level:?}: expected one of {}", LEVELS.join(", ")));
@@ -46,13 +43,11 @@ impl Level {
     }
 }
 
-/// Starts the log.
-///
 /// # Errors
-/// When the process has one already.
+/// Fails if the process has a log already.
 pub fn start(format: LogFormat, level: &str) -> Result<Level, TryInitError> {
     let (filter, handle) = reload::Layer::new(filter(level));
-    // systemd stamps what a service writes to its journal.
+    // systemd stamps the lines that a service writes to its journal.
     let journald = std::env::var_os("JOURNAL_STREAM").is_some();
     let terminal = io::stderr().is_terminal();
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
@@ -67,7 +62,7 @@ pub fn start(format: LogFormat, level: &str) -> Result<Level, TryInitError> {
     Ok(Level { handle })
 }
 
-/// Writes the fields of a line. Whatever a remote has said stays on it and commands no terminal.
+/// Writes the fields of a line. Text of remotes is escaped, so that it commands no terminal.
 fn fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
     debug_fn(|writer, field, value| {
         match field.name() {
@@ -87,7 +82,7 @@ fn filter(level: &str) -> EnvFilter {
     EnvFilter::new(format!("{level},{quiet}"))
 }
 
-/// Escapes what commands a terminal in JSON, of which each write is whole lines.
+/// Escapes characters that command a terminal in JSON; each write is whole lines.
 struct PlainJson<W>(W);
 
 impl<W: io::Write> io::Write for PlainJson<W> {

@@ -21,13 +21,12 @@ pub struct NodeNames(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// With when it was heard last, in the order of hearing.
+    /// With the value of `heard` when the name was last told.
     names: BTreeMap<NodeId, (u64, String)>,
     heard: u64,
 }
 
 impl NodeNames {
-    /// Notes what a node is called.
     pub fn record_name(&self, node: NodeId, name: &str) {
         let mut known = self.lock();
         known.heard += 1;
@@ -48,7 +47,7 @@ impl NodeNames {
         format_node(node, self.get(shared, node).as_deref())
     }
 
-    /// The name of a node: from its certificate if there is a connection with it, else as it was heard.
+    /// The name of a node: from its certificate if it is connected, else as last told.
     pub fn get(&self, shared: &DaemonContext, node: NodeId) -> Option<String> {
         if let Some(name) = certified(shared, node) {
             self.record_name(node, &name);
@@ -62,7 +61,7 @@ impl NodeNames {
     }
 }
 
-/// The name in the certificate of a node with which there is a connection; also this daemon's own.
+/// The name in the certificate of a connected node, or of this daemon.
 pub fn certified(shared: &DaemonContext, node: NodeId) -> Option<String> {
     if node == shared.node() {
         return Some(shared.name().to_owned());
@@ -75,7 +74,7 @@ pub fn certified(shared: &DaemonContext, node: NodeId) -> Option<String> {
         .map(|connection| connection.remote.name)
 }
 
-/// The nodes with which there is a connection, and their names.
+/// The connected nodes and their names.
 pub fn connected(shared: &DaemonContext) -> BTreeMap<NodeId, Option<String>> {
     shared
         .transport
@@ -85,7 +84,7 @@ pub fn connected(shared: &DaemonContext) -> BTreeMap<NodeId, Option<String>> {
         .collect()
 }
 
-/// The one node of `known` that is meant: by its name, else by the beginning of its id.
+/// Finds the node of `known` by its name, else by the beginning of its id.
 ///
 /// # Errors
 /// Fails with `nobody` if there is none, and with their ids if there are several.

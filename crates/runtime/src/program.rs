@@ -1,5 +1,5 @@
-//! What makes a daemon: its name, its settings, and how it is spawned. The
-//! rest, from the command line to the exit code, is the same for all.
+//! The program of a daemon. Daemons differ in name, settings and machine; the rest, from the command line to the exit
+//! code, is here.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -33,62 +33,49 @@ use crate::systemd;
 /// Time between two looks at the clock while the daemon's certificate is not valid by it.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 
-/// One of the daemons.
 pub trait Program: 'static {
-    /// The name of the program.
     const NAME: &'static str;
-    /// What it is, in a line.
+    /// For `--help`.
     const ABOUT: &'static str;
-    /// The port it listens on by default; 0 lets the system choose.
+    /// The default port; 0 lets the system choose.
     const PORT: u16;
-    /// What its identity must let it act as.
+    /// The role that the identity must have.
     const ROLE: Role;
-    /// Its state at the start.
     const STATE: State;
-    /// Its own settings, read.
     type Config: Send + Sync;
-    /// What it adds to the endpoints that all daemons have.
     type Service: DaemonService;
 
-    /// The rows that it adds to the common settings.
+    /// The rows that the daemon adds to the common settings.
     fn settings() -> Vec<Setting>;
 
-    /// Reads its own settings.
-    ///
     /// # Errors
-    /// When they do not make sense, also among themselves.
+    /// Fails if the values make no sense, also together.
     fn configure(settings: &Settings) -> Result<Self::Config, ConfigError>;
 
-    /// Who may dial it.
+    /// The roles of the remotes that may dial the daemon.
     fn admit() -> RoleSet;
 
-    /// Checks what can be checked without starting. If a daemon of this name
-    /// is `running`, what that one has in use is no fault.
+    /// Checks what can be checked without a start. With `running`, a daemon of this name runs, and the resources that
+    /// it has in use are no fault.
     fn check(config: &Self::Config, running: bool) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Starts it on transports that are open.
     fn spawn(config: Self::Config, base: Base) -> impl Future<Output = Result<Running<Self::Service>, Failure>> + Send;
 }
 
-/// What a daemon is spawned on.
+/// The resources of a daemon before its machine starts.
 pub struct Base {
-    /// The common settings.
     pub common: Common,
-    /// Who it is.
     pub identity: Arc<Identity>,
-    /// What comes from the transports; they themselves are in `shared`.
+    /// The events of the transports, which are in `shared`.
     pub events: Events,
-    /// What every endpoint can tell.
     pub shared: Arc<DaemonContext>,
     /// Cancelled when the machine shall leave.
     pub stop: CancellationToken,
 }
 
-/// A daemon that runs.
 pub struct Running<S> {
-    /// Its endpoints.
     pub service: S,
-    /// Its driver, which ends when the machine has left.
+    /// Ends when the machine has left.
     pub driver: JoinHandle<()>,
 }
 
@@ -129,7 +116,7 @@ fn run<P: Program>(args: Vec<OsString>) -> Result<ExitCode, Failure> {
             return Err(Failure { code: Failure::USAGE, message: config::usage(&error) });
         }
         Err(help) => {
-            // It goes to standard output, where a closed pipe is no failure.
+            // A closed pipe of the help text is no failure.
             let _ = help.print();
             return Ok(ExitCode::SUCCESS);
         }
@@ -145,8 +132,7 @@ fn run<P: Program>(args: Vec<OsString>) -> Result<ExitCode, Failure> {
     }
     let common = Common::read(&settings)?;
     let config = P::configure(&settings)?;
-    // One thread: a request costs no switch between threads, and a hub's
-    // directory stays in one core's cache.
+    // A single thread: a request costs no switch between threads, and a hub's directory stays in one core's cache.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::failed)?;
     let level = logging::start(common.log_format, &common.log_level).map_err(Failure::failed)?;
     runtime.block_on(async {
@@ -162,8 +148,8 @@ fn run<P: Program>(args: Vec<OsString>) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Allows as many open files as the system lets this process have: each TCP
-/// connection is one. Where that fails the lower limit stays.
+/// Raises the limit on open files to the system's maximum, since each TCP connection is a file. If that fails, the
+/// lower limit stays.
 fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -195,12 +181,11 @@ pub(crate) async fn open<P: Program>(common: Common, level: Level) -> Result<Ope
     Ok(Opened { base, policy, socket, http })
 }
 
-/// Why there is nowhere to serve metrics.
 pub(crate) fn no_metrics(address: SocketAddr, error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot serve metrics on {address}: {error}"))
 }
 
-/// The identity, once it is valid by this host's clock: a host may start before its clock is set, which
+/// Loads the identity and waits until it is valid by this host's clock: a host may start before its clock is set, which
 /// can be behind or ahead.
 async fn load_when_valid<P: Program>(common: &Common) -> Result<Identity, Failure> {
     let mut told = None;
@@ -238,9 +223,9 @@ pub(crate) fn state_directory() -> Option<PathBuf> {
     std::env::var_os("STATE_DIRECTORY").and_then(|all| std::env::split_paths(&all).next())
 }
 
-/// Refuses a revocation list that is older than one that was in force here before.
+/// Refuses a revocation list that is older than an earlier one in force here.
 fn remember(policy: &Policy, common: &Common) -> Result<(), Failure> {
-    // Without a folder for it, the identity's own.
+    // Without a state directory the number is kept in the identity's folder.
     match policy.remember_in(state_directory().as_deref().unwrap_or(&common.identity)) {
         Err(unkept @ LoadError::ListNumberUnwritable { .. }) => {
             tracing::warn!("{unkept}");
@@ -259,7 +244,7 @@ pub(crate) fn read_identity(common: &Common) -> Result<Identity, Failure> {
     identity.map_err(Failure::config)
 }
 
-/// The same, if it is fit for this daemon, whatever the time.
+/// Reads the identity and checks that it has this daemon's role, whatever the time.
 pub(crate) fn load<P: Program>(common: &Common) -> Result<Identity, Failure> {
     let identity = read_identity(common)?;
     if identity.role() != P::ROLE {
@@ -276,15 +261,14 @@ fn has_ipv6() -> bool {
     std::net::UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok()
 }
 
-/// All of a host's addresses where there are those of IPv4 alone.
-fn of_ipv4(mut endpoint: Endpoint) -> Endpoint {
+/// Replaces the host `::` by `0.0.0.0`, for a host without IPv6.
+fn ipv4_only(mut endpoint: Endpoint) -> Endpoint {
     for host in endpoint.hosts.iter_mut().filter(|host| *host == "::") {
         "0.0.0.0".clone_into(host);
     }
     endpoint
 }
 
-/// Opens the transports on `listen`.
 pub(crate) async fn bind<P: Program>(
     common: &Common,
     listen: Vec<Endpoint>,
@@ -294,7 +278,7 @@ pub(crate) async fn bind<P: Program>(
     let config = roost_transport::Config {
         identity: Arc::clone(identity),
         policy: Arc::clone(policy),
-        listen: if has_ipv6() { listen } else { listen.into_iter().map(of_ipv4).collect() },
+        listen: if has_ipv6() { listen } else { listen.into_iter().map(ipv4_only).collect() },
         admit: P::admit(),
         limits: Limits { connections: common.max_connections, ..Limits::default() },
     };

@@ -8,10 +8,9 @@ use futures_util::future::join_all;
 use roost_wire::{Address, Endpoint};
 use tokio::sync::Mutex;
 
-/// The most addresses that one name stands for; the resolver's order counts.
+/// The most addresses of a name; the resolver's order counts.
 const MAX_PER_NAME: usize = 4;
 
-/// Why an endpoint leads nowhere.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot resolve {host:?} of {endpoint}: {reason}")]
 pub struct ResolveError {
@@ -20,11 +19,11 @@ pub struct ResolveError {
     reason: String,
 }
 
-/// The addresses that an endpoint stands for, one for each address of a name;
-/// of several hosts the first address of each, together.
+/// The addresses of an endpoint, one for each address of its name. An endpoint with several hosts has a single address
+/// with the first address of each.
 ///
 /// # Errors
-/// When a host has no address.
+/// Fails if a host has no address.
 pub async fn resolve(endpoint: &Endpoint) -> Result<Vec<Address>, ResolveError> {
     let &Endpoint { scheme, port, .. } = endpoint;
     let mut hosts = Vec::with_capacity(endpoint.hosts.len());
@@ -41,7 +40,7 @@ pub async fn resolve(endpoint: &Endpoint) -> Result<Vec<Address>, ResolveError> 
 /// The addresses of several endpoints, in their order.
 ///
 /// # Errors
-/// When a host has no address.
+/// Fails if a host has no address.
 pub async fn resolve_all(endpoints: &[Endpoint]) -> Result<Vec<Address>, ResolveError> {
     let mut addresses = Vec::with_capacity(endpoints.len());
     for endpoint in endpoints {
@@ -60,12 +59,10 @@ async fn look_up(endpoint: &Endpoint, host: &str) -> Result<Vec<IpAddr>, Resolve
     if ips.is_empty() { Err(wrong("it has no address".to_owned())) } else { Ok(ips) }
 }
 
-/// How long a start or a dial waits for the resolver: others of the hub's
-/// addresses may need none.
+/// The longest wait of a start or a dial for the resolver: other addresses of the hub may need no resolver.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether one of the addresses leads to a daemon that listens on `local`: the
-/// same list of super nodes may serve all of them.
+/// True if an address leads to a daemon that listens on `local`: the same list of super nodes may serve all of them.
 pub fn is_own_address(addresses: &[Address], local: &[Address]) -> bool {
     addresses.iter().any(|address| {
         local.iter().filter(|own| own.scheme == address.scheme && own.port == address.port).any(|own| {
@@ -85,22 +82,20 @@ fn is_of_this_host(host: IpAddr) -> bool {
     begins.is_ok_and(|begins| begins.ip() == host)
 }
 
-/// Hubs that were configured by name. A machine knows addresses only; when it
-/// dials one of these its names are looked up again. One that has no address at
-/// the start gets a stand-in, so that the machine dials it like any other: an
-/// area that is cut off from its resolver still serves itself.
+/// Resolves the names of configured hubs again at each dial, since a machine knows addresses only. A name without an
+/// address at the start gets a placeholder address, so that the machine dials it like any other: an area that is cut
+/// off from its resolver still serves itself.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointResolver {
     names: Vec<Arc<NamedEndpoint>>,
 }
 
-/// An endpoint with a name.
 #[derive(Debug)]
 struct NamedEndpoint {
     endpoint: Endpoint,
-    /// How the machine calls it: what the start resolved, or the stand-in.
+    /// The addresses that the machine knows: those of the start, or the placeholder.
     told: Vec<Address>,
-    /// What the resolver said last; nothing if it never knew the name.
+    /// The resolver's latest addresses; empty until the name resolves.
     latest: Mutex<Vec<Address>>,
 }
 
@@ -114,7 +109,7 @@ impl NamedEndpoint {
         Self { endpoint: endpoint.clone(), told, latest: Mutex::new(latest) }
     }
 
-    /// The addresses as the resolver says now, or as it said last.
+    /// The resolver's present addresses, or its latest ones if it fails.
     async fn look_up(&self) -> Result<Vec<Address>, ResolveError> {
         let mut latest = self.latest.lock().await;
         match resolve_in_time(&self.endpoint).await {
@@ -142,8 +137,8 @@ fn placeholder_address(endpoint: &Endpoint, number: u32) -> Address {
 }
 
 impl EndpointResolver {
-    /// The hubs' addresses, or stand-ins, for the machine. Waits a bounded time
-    /// for the resolver, and for nothing where all hosts are addresses.
+    /// The addresses of the hubs for the machine, or placeholders. Waits at most [`PATIENCE`], and only if a host is a
+    /// name.
     pub async fn resolve(hubs: &[Vec<Endpoint>]) -> (Self, Vec<Vec<Address>>) {
         let is_named = |endpoint: &&Endpoint| endpoint.hosts.iter().any(|host| host.parse::<IpAddr>().is_err());
         let named = hubs.iter().flatten().filter(is_named).zip(1..);
@@ -157,16 +152,15 @@ impl EndpointResolver {
         (Self { names }, resolved)
     }
 
-    /// Whether one of the addresses belongs to a hub with a name.
+    /// True if an address belongs to a hub with a name.
     pub fn concerns(&self, addresses: &[Address]) -> bool {
         addresses.iter().any(|address| self.find(address).is_some())
     }
 
-    /// The addresses with those of the hubs' names as they are now. If the
-    /// resolver fails, what it said last.
+    /// The addresses, with the present addresses of names. If the resolver fails, the latest ones are used.
     ///
     /// # Errors
-    /// When that leaves no address at all.
+    /// Fails if no address is left.
     pub async fn refresh(&self, addresses: Vec<Address>) -> Result<Vec<Address>, ResolveError> {
         let (mut fresh, mut asked, mut failure) = (Vec::new(), Vec::<&NamedEndpoint>::new(), None);
         for address in addresses {
@@ -186,7 +180,7 @@ impl EndpointResolver {
         failure.filter(|_| fresh.is_empty()).map_or(Ok(fresh), Err)
     }
 
-    /// What the configuration calls an address: the endpoint with its name, if it has one.
+    /// The endpoint of the configuration for an address; the address itself if it has no name.
     pub fn name(&self, address: &Address) -> String {
         self.find(address).map_or_else(|| address.to_string(), |named| named.endpoint.to_string())
     }

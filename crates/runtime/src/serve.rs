@@ -1,4 +1,4 @@
-//! A daemon's life between its start and its end.
+//! The life of a daemon between its start and its end.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,25 +22,25 @@ use crate::signals::{SignalAction, Signals};
 use crate::watchdog::MachineWatchdog;
 use crate::{metrics, systemd};
 
-/// How often the daemon looks after itself.
+/// The period of the daemon's look at its own health.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
-/// How often the certificates of connected peers are judged again: they expire.
+/// The period of checks that the certificates of connected remotes are still valid.
 const RECHECK: Duration = Duration::from_secs(60);
 
-/// What is left of the bound of a shutdown, at most, to break off in good order
-/// what has not finished: to withdraw, and to tell everybody concerned.
+/// The part of a shutdown's limit, at most, for an orderly end of what has not finished: to withdraw, and to tell every
+/// remote concerned.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// How long the local API may take to finish answers after the machine has left.
+/// The longest wait for answers of the local API after the machine has left.
 const API_GRACE: Duration = Duration::from_secs(1);
 
 const SECONDS_OF_DAY: u64 = 24 * 60 * 60;
 
-/// What each of the last two steps gets even when the bound has passed.
+/// The time for each of the last two steps even after the limit.
 const LAST: Duration = Duration::from_millis(200);
 
-/// The code of a daemon that was told twice to end.
+/// The exit code of a daemon that was told twice to end.
 const INTERRUPTED: u8 = 130;
 
 /// Spawns a daemon, serves until a signal ends it, and drains.
@@ -114,7 +114,7 @@ struct Daemon<P: Program> {
     layers: Layers,
     drain: Duration,
     heart: MachineWatchdog,
-    /// Peers refused up to the last look, and all counts when that was written last.
+    /// The remotes refused up to the last look, and all counts at the last log line.
     refused: u64,
     counters: Counters,
     refusals: LogLimiter,
@@ -138,7 +138,7 @@ impl<P: Program> Daemon<P> {
         systemd::ready("reloaded");
     }
 
-    /// Shows the certificate in the identity's folder from now on, if it is this daemon's renewed.
+    /// Uses the certificate in the identity's folder from now on, if it is this daemon's renewed one.
     fn renew(&self) {
         let fresh = Common::read(&self.settings).map_err(Failure::from).and_then(|common| read_identity(&common));
         let now = SystemTime::now();
@@ -153,7 +153,7 @@ impl<P: Program> Daemon<P> {
         }
     }
 
-    /// Takes over what may change while the daemon runs: all of it, or nothing.
+    /// Applies all reloadable settings, or none.
     async fn apply_reload(&mut self) -> Result<(), Failure> {
         let fresh = self.layers.read(table::<P>())?;
         let common = Common::read(&fresh)?;
@@ -168,7 +168,7 @@ impl<P: Program> Daemon<P> {
         if !now.is_empty() {
             tracing::info!(settings = keys(&now), "these settings were applied");
         }
-        // What needs a restart stays different, and is named again next time.
+        // A setting that needs a restart stays different, and is named again next time.
         self.settings.adopt_reloadable(&fresh);
         Ok(())
     }
@@ -178,7 +178,6 @@ impl<P: Program> Daemon<P> {
         self.service.shared().set_last_error(error);
     }
 
-    /// Writes the state to the log.
     async fn dump(&self) {
         if let Ok(status) = self.service.status().await {
             let text = serde_json::to_string(&status).unwrap_or_default();
@@ -186,8 +185,7 @@ impl<P: Program> Daemon<P> {
         }
     }
 
-    /// Has the machine tell the service manager that it lives, and tells the operator of
-    /// peers that were refused.
+    /// Makes the machine tell the service manager that it lives, and logs remotes that were refused.
     fn check_health(&mut self) {
         self.heart.ask(self.service.check_liveness(systemd::alive));
         let shared = self.service.shared();
@@ -206,7 +204,7 @@ impl<P: Program> Daemon<P> {
         }
     }
 
-    /// Ends within the bound, or at once when told again.
+    /// Ends within the limit, or at once after a second signal.
     async fn end(self, mut signals: Signals, ends: DaemonTasks) -> Result<ExitCode, Failure> {
         let again = async { while signals.next().await != SignalAction::Drain {} };
         tokio::select! {
@@ -221,8 +219,7 @@ impl<P: Program> Daemon<P> {
         }
     }
 
-    /// Lets what is under way finish, withdraws and closes; whether all of it
-    /// came to its own end.
+    /// Lets what is under way finish, withdraws and closes. Returns true if all of it finished by itself.
     async fn wind_down(&self, ends: DaemonTasks) -> bool {
         let shared = self.service.shared();
         let deadline = Instant::now() + self.drain;
@@ -252,7 +249,7 @@ fn last_seen(counters: &Counters, before: &Counters) -> String {
     Scheme::ALL.into_iter().filter(since).filter_map(at).collect::<Vec<_>>().join(" ")
 }
 
-/// What has to be ended, and how.
+/// The tasks to end, and their switches.
 struct DaemonTasks {
     stop_machine: CancellationToken,
     driver: JoinHandle<()>,
@@ -260,7 +257,7 @@ struct DaemonTasks {
     local: JoinHandle<()>,
 }
 
-/// The time until `deadline`, and never none.
+/// The time until `deadline`, at least [`LAST`].
 fn remaining(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()).max(LAST)
 }

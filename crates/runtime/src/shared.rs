@@ -1,4 +1,4 @@
-//! What every endpoint of a daemon can tell, whatever the daemon does.
+//! The state that all daemons have for their endpoints.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,32 +15,26 @@ use crate::logging::Level;
 use crate::metrics::{Metrics, ProcessMetrics, TransportMetrics, refused};
 use crate::traffic::TrafficBytes;
 
-/// Who the daemon is, its transports and its counters.
+/// The identity, the transports and the counters of a daemon.
 pub struct DaemonContext {
     identity: Arc<Identity>,
     listen: Vec<String>,
     started: Instant,
     started_at: SystemTime,
     state: watch::Sender<State>,
-    /// The last thing that went wrong, and when.
     last_error: Mutex<Option<(Instant, String)>>,
     transport_metrics: TransportMetrics,
     process_metrics: ProcessMetrics,
-    /// The transports.
     pub transport: Transport,
-    /// The bytes by traffic class, which the driver counts.
+    /// The driver counts these.
     pub traffic: Arc<TrafficBytes>,
-    /// The daemon's metrics.
     pub metrics: Metrics,
-    /// What is logged.
     pub level: Level,
 }
 
 impl DaemonContext {
-    /// Brings everything together.
-    ///
     /// # Errors
-    /// When a metric's name is taken twice.
+    /// Fails if the name of a metric is taken.
     pub fn new(
         identity: Arc<Identity>,
         transport: Transport,
@@ -65,27 +59,23 @@ impl DaemonContext {
         })
     }
 
-    /// What the daemon's certificate says that it is.
     pub fn role(&self) -> Role {
         self.identity.role()
     }
 
-    /// Who this daemon is.
     pub fn node(&self) -> NodeId {
         self.identity.node()
     }
 
-    /// The name in this daemon's certificate.
     pub fn name(&self) -> &str {
         self.identity.name()
     }
 
-    /// How the daemon is doing.
     pub fn state(&self) -> State {
         *self.state.borrow()
     }
 
-    /// Says how the daemon is doing. Once it drains it stays so.
+    /// Sets the state. A daemon that drains stays in [`State::Draining`].
     pub fn set_state(&self, state: State) {
         self.state.send_if_modified(|held| {
             let changes = *held != State::Draining && *held != state;
@@ -96,17 +86,16 @@ impl DaemonContext {
         });
     }
 
-    /// Whether the daemon does what it is there for.
     pub fn is_ready(&self) -> bool {
         matches!(self.state(), State::Attached | State::Listening | State::MulticastOnly)
     }
 
-    /// Remembers what went wrong last, for `status`.
+    /// Remembers the last error, for `status`.
     pub fn set_last_error(&self, error: impl Into<String>) {
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), error.into()));
     }
 
-    /// The addresses with the ports that they got.
+    /// The addresses, with the ports that the system chose.
     pub fn listen(&self) -> &[String] {
         &self.listen
     }
@@ -147,7 +136,7 @@ impl DaemonContext {
         }
     }
 
-    /// The connections that are up, and by how many seconds the `clocks` of others are ahead.
+    /// The connections that are up. `clocks` are the seconds by which remotes' clocks are ahead.
     pub fn connections(&self, clocks: &BTreeMap<NodeId, i64>) -> Connections {
         let row = |connection: &ConnectionInfo| ConnectionRow {
             clock_ahead_s: clocks.get(&connection.remote.node).copied(),
@@ -160,7 +149,7 @@ impl DaemonContext {
         }
     }
 
-    /// Takes the transports' totals over into the metrics.
+    /// Updates the metrics of the transports and the process.
     pub fn update_metrics(&self) {
         self.transport_metrics.update(&self.transport, &self.traffic);
         self.process_metrics.update();

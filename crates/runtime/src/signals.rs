@@ -1,20 +1,16 @@
-//! Signals: TERM and INT drain, a second one ends at once, HUP reloads, USR1
-//! logs the state. PIPE is ignored by the language's run-time.
+//! Signals: TERM and INT drain, a second one ends at once, HUP reloads, USR1 logs the state. PIPE is ignored by the
+//! language's run-time.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignalAction {
-    /// Finish and end.
     Drain,
-    /// Read settings and the revocation list again.
+    /// Read the settings and the revocation list again.
     Reload,
-    /// Write the state to the log.
     Dump,
 }
 
-/// The signals that a daemon listens to.
 #[derive(Debug)]
 pub(crate) struct Signals {
     terminate: Signal,
@@ -24,10 +20,6 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Starts to listen.
-    ///
-    /// # Errors
-    /// What the system said.
     pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

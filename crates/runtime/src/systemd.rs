@@ -1,23 +1,22 @@
-//! What a service manager is told, if there is one.
+//! Messages to the service manager, if there is one.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// Tells the service manager something. Without one nothing happens; a manager
-/// that does not listen is no reason to stop.
+/// Tells the service manager a state. Nothing happens without a manager; a manager that does not listen is no reason to
+/// stop.
 fn notify_manager(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!(%error, "the service manager was not told");
     }
 }
 
-/// The daemon serves.
 pub(crate) fn ready(status: &str) {
     notify_manager(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// The daemon has not begun to serve, and needs so much longer at least.
+/// The daemon does not serve yet, and needs at least `longer`.
 pub(crate) fn waiting(status: &str, longer: Duration) {
     let micros = u32::try_from(longer.as_micros()).unwrap_or(u32::MAX);
     notify_manager(&[NotifyState::ExtendTimeoutUsec(micros), NotifyState::Status(status)]);
@@ -31,17 +30,15 @@ pub(crate) fn reloading() {
     }
 }
 
-/// The daemon is on its way out.
 pub(crate) fn stopping() {
     notify_manager(&[NotifyState::Stopping]);
 }
 
-/// How often the service manager wants to hear that the daemon lives.
+/// The period of signs of life: a third of the service manager's limit.
 pub(crate) fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|limit| limit / 3)
 }
 
-/// The daemon lives.
 pub(crate) fn alive() {
     notify_manager(&[NotifyState::Watchdog]);
 }

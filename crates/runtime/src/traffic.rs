@@ -1,5 +1,3 @@
-//! Bytes of messages by what they are for.
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use roost_core::Traffic;
@@ -12,18 +10,15 @@ pub struct TrafficBytes {
 }
 
 impl TrafficBytes {
-    /// Counts one message.
     pub fn add(&self, class: Traffic, bytes: usize) {
         self.sent[class as usize].fetch_add(bytes as u64, Ordering::Relaxed);
         self.messages[class as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Bytes sent in a class.
     pub fn sent(&self, class: Traffic) -> u64 {
         self.sent[class as usize].load(Ordering::Relaxed)
     }
 
-    /// Messages sent in a class.
     pub fn messages(&self, class: Traffic) -> u64 {
         self.messages[class as usize].load(Ordering::Relaxed)
     }

@@ -4,14 +4,14 @@ use tokio::task::JoinHandle;
 
 use crate::driver::DriverStopped;
 
-/// Asks the machine for a sign of life, one at a time: a machine that hangs gives none.
+/// Asks the machine for a sign of life; at most one such question waits. A machine that hangs gives none.
 #[derive(Debug, Default)]
 pub(crate) struct MachineWatchdog {
     asking: Option<JoinHandle<Result<(), DriverStopped>>>,
 }
 
 impl MachineWatchdog {
-    /// Waits for what the machine does between two inputs, unless it has not yet done what it was asked before.
+    /// Starts `beat`, unless the machine has not finished the last one.
     pub(crate) fn ask(&mut self, beat: impl Future<Output = Result<(), DriverStopped>> + Send + 'static) {
         if self.asking.as_ref().is_none_or(JoinHandle::is_finished) {
             self.asking = Some(tokio::spawn(beat));

@@ -36,7 +36,7 @@ pub struct ErrorReport<'a> {
     /// The kind of failure, for scripts.
     pub kind: &'a str,
     pub exit: u8,
-    /// One sentence that says what is wrong and what to do.
+    /// A sentence that says what is wrong and what to do.
     pub message: &'a str,
 }
 
@@ -63,7 +63,6 @@ impl Output {
         Self { beside_data: true, ..self }
     }
 
-    /// True for JSON instead of tables.
     pub fn is_json(self) -> bool {
         self.json
     }

@@ -75,7 +75,7 @@ async fn measure(connections: usize, time: Duration, scheme: Scheme) {
     let (mut child, address) = start_hub(&bundle, scheme);
     let before = Usage::from_child(&child);
     let answers = Arc::new(AtomicU64::new(0));
-    let mut peers = Vec::new();
+    let mut ends = Vec::new();
     for index in 0..connections {
         let identity = group.issue_in_memory(&format!("node{index}"), Role::Node).expect("a certificate");
         let (transport, mut events) = open(identity, &[]).await;
@@ -83,10 +83,10 @@ async fn measure(connections: usize, time: Duration, scheme: Scheme) {
         let mut batch = Vec::new();
         events.recv_many(&mut batch, 1).await;
         let Some(Event::Up { .. }) = batch.pop() else { panic!("the dial failed") };
-        peers.push((transport, events));
+        ends.push((transport, events));
     }
     let joined = Usage::from_child(&child);
-    for (transport, events) in peers {
+    for (transport, events) in ends {
         tokio::spawn(ask(transport, events, Arc::clone(&answers)));
     }
     tokio::time::sleep(Duration::from_secs(1)).await;

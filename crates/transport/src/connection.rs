@@ -107,8 +107,8 @@ impl ConnectionIdentity {
     }
 
     pub(crate) fn up(&self, dial: Option<DialId>) -> Event {
-        let Self { connection, remote: peer, address, rtt, .. } = self;
-        Event::Up { connection: *connection, dial, remote: peer.clone(), address: address.clone(), rtt: *rtt }
+        let Self { connection, remote, address, rtt, .. } = self;
+        Event::Up { connection: *connection, dial, remote: remote.clone(), address: address.clone(), rtt: *rtt }
     }
 
     /// The connection's description, with all counts at zero.

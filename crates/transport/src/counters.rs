@@ -10,7 +10,7 @@ use roost_wire::Scheme;
 /// The counts of all transports at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// One for each transport, in the order of [`Scheme::ALL`].
+    /// In the order of [`Scheme::ALL`].
     pub schemes: [SchemeCounters; 3],
 }
 

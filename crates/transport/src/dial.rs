@@ -253,9 +253,9 @@ mod tests {
 
     #[test]
     fn one_attempt_of_a_dial_wins() {
-        let wish = DialRequest::new(DialId(1), RoleSet::ALL, None);
-        let other = wish.clone();
-        assert!(!other.is_won() && wish.try_win());
+        let request = DialRequest::new(DialId(1), RoleSet::ALL, None);
+        let other = request.clone();
+        assert!(!other.is_won() && request.try_win());
         assert!(other.is_won() && !other.try_win());
     }
 }

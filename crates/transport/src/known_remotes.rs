@@ -20,7 +20,7 @@ const MAX_KNOWN: usize = 32_768;
 const TOLD_PER_SECOND: u32 = 500;
 /// The least time between two writes of the file, and the time that each remote adds to it.
 const PAUSE: Duration = Duration::from_millis(100);
-const PAUSE_OF_PEER: Duration = Duration::from_millis(1);
+const PAUSE_PER_REMOTE: Duration = Duration::from_millis(1);
 /// The time after which addresses that have changed are looked for.
 const REVIEW: Duration = Duration::from_secs(10);
 
@@ -104,7 +104,7 @@ impl RestartNotifier {
     pub fn review(&mut self, now: Instant, changes: u64, known: Vec<KnownRemote>) -> Option<&str> {
         let all = unique(self.untold.iter().cloned().chain(known));
         (self.seen, self.review) = (Some(changes), now + REVIEW);
-        self.write = now + PAUSE + PAUSE_OF_PEER * all.len() as u32;
+        self.write = now + PAUSE + PAUSE_PER_REMOTE * all.len() as u32;
         let text: String = all.iter().map(|known| format!("{known}\n")).collect();
         let is_new = text != self.written;
         self.written = text;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_waits_longer_with_more_peers() {
+    fn writing_waits_longer_with_more_remotes() {
         let now = Instant::now();
         let mut memory = RestartNotifier::new("", now);
         assert!(memory.is_due(now, 0));

@@ -1,4 +1,4 @@
-//! One transport layer for Roost: authenticated connections over UDP, TCP and QUIC.
+//! The transport layer of Roost: authenticated connections over UDP, TCP and QUIC.
 //!
 //! [`bind`] opens the sockets and returns a [`Transport`], which sends messages, and [`Events`], a single stream of
 //! connections that come up and go down, dials that failed, and whole messages.

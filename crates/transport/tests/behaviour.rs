@@ -1,4 +1,4 @@
-//! One suite of behaviours for all three transports.
+//! The suite of behaviours for all three transports.
 
 // Only tests and their helpers are in this file.
 #![allow(clippy::expect_used)]
@@ -191,7 +191,7 @@ async fn dial_skips_silent_addresses(scheme: Scheme) {
     let hub = world.hub(scheme).await;
     // Nothing answers there, and no error is reported.
     let silent = ["udp", "quic"].map(|scheme| nobody(scheme.parse().expect("a scheme")));
-    // Its handshakes last longer than this test may take.
+    // The handshakes last longer than this test may take.
     let limits = Limits { handshake_timeout: Duration::from_secs(3600), ..Limits::default() };
     let mut node = Node::start(world.member("uav", Role::Node), None, &[], limits).await;
     let dialled = node.dial(silent.into_iter().chain([hub.address()]).collect(), RoleSet::ALL);

@@ -1,4 +1,4 @@
-//! One host that floods a listener of `udp://` with handshakes, and others that connect meanwhile.
+//! A host that floods a listener of `udp://` with handshakes, and others that connect meanwhile.
 #![allow(clippy::expect_used, reason = "every test here is a test, its helpers too")]
 
 mod support;

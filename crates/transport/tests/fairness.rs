@@ -1,4 +1,4 @@
-//! One connection that sends without end, and another that sends little.
+//! A connection that sends without end, and another that sends little.
 #![allow(clippy::expect_used, reason = "every test here is a test, its helpers too")]
 
 mod support;

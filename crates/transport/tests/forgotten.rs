@@ -157,7 +157,7 @@ async fn told_by_the_next_run(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_peer_is_told() {
+async fn idle_remote_is_told() {
     for (scheme, place) in [Scheme::Udp, Scheme::Quic].into_iter().flat_map(|s| PLACES.map(|place| (s, place))) {
         let (_world, mut node, connection) = told_by_the_next_run(scheme, place, true).await;
         let told = tokio::time::timeout(SOON, node.down()).await;

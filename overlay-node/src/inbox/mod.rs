@@ -22,23 +22,22 @@ use crate::tickets::{Purpose, Reply, Tickets, open_ticket};
 use names::{hidden, is_sane, named, sender_of_part};
 use quota::{InboxQuota, Listed, on_disk};
 
-/// Longest time until the sender accepts the request for what it has offered. After that its offer is
-/// answered as busy, and the sender makes it again.
+/// Longest time until the sender accepts the request for its offered file. After that its offer is answered as busy,
+/// and the sender makes it again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longest time that a reading of the folder is trusted, since others add and remove files.
 const READ_AGAIN: Duration = Duration::from_secs(60);
 
-/// The same while there is no room.
+/// As [`READ_AGAIN`], while there is no room.
 const READ_FOR_ROOM: Duration = Duration::from_secs(5);
 
-/// Reading the folder takes one part of so many of a processor's time at most.
+/// Reading the folder takes at most this part of a processor's time.
 const READ_SHARE: u32 = 20;
 
-/// The most files of the folder that are looked at: an inbox of more takes none.
+/// The most files of the folder that are looked at. An inbox with more files takes none.
 const MAX_ENTRIES: usize = 2 * quota::MAX_FILES;
 
-/// A folder for files that nodes send.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     folder: PathBuf,
@@ -62,12 +61,12 @@ pub(crate) struct InboxService {
     pub(crate) mailbox: Mailbox<Node>,
     pub(crate) shared: Arc<DaemonContext>,
     pub(crate) names: Arc<NodeNames>,
-    /// Of lines about what is not taken: one member may offer thousands a second.
+    /// Limits the lines about refused files: a member may offer thousands a second.
     pub(crate) refusals: Arc<LogLimiter>,
 }
 
 impl InboxService {
-    /// Takes what a node offers, or does not, and says so.
+    /// Receives a file that a node offers, or refuses it, and tells the node.
     pub(crate) async fn receive_file(self, from: NodeId, push: Push) {
         let reception = match &self.inbox {
             Some(inbox) => inbox.receive_push(&self, from, &push).await,
@@ -85,15 +84,15 @@ impl InboxService {
 }
 
 impl Inbox {
-    /// The inbox in a folder, whose files may take `limit` bytes of its disk.
+    /// Makes an inbox whose files may take `limit` bytes of the folder's disk.
     pub(crate) fn new(folder: PathBuf, limit: u64) -> Self {
         Self { folder, limit, room: Mutex::new(InboxQuota::new(limit)), read: Mutex::default() }
     }
 
-    /// Checks that files can be written there; makes the folder if it is not there.
+    /// Checks that the folder is writable; makes it if it is absent.
     ///
     /// # Errors
-    /// One sentence that says why not.
+    /// A sentence with the reason.
     pub(crate) fn check(&self) -> Result<(), String> {
         let probe = self.folder.join(".inbox.part");
         let made = fs::create_dir_all(&self.folder);
@@ -104,7 +103,7 @@ impl Inbox {
         })
     }
 
-    async fn receive_push(self: &Arc<Self>, desk: &InboxService, from: NodeId, push: &Push) -> PushState {
+    async fn receive_push(self: &Arc<Self>, service: &InboxService, from: NodeId, push: &Push) -> PushState {
         if !is_sane(&push.name) {
             return PushState::BadName;
         }
@@ -127,21 +126,21 @@ impl Inbox {
         let path = self.folder.join(&incoming.object);
         let Ok(part) = blocking(move || PartialFile::find(&path, |_| {})).await else { return PushState::Busy };
         incoming.part = part.filter(|part| part.object() == whole);
-        incoming.receive(desk, push).await
+        incoming.receive(service, push).await
     }
 
     fn has_place(&self, from: NodeId, object: &str, length: u64) -> bool {
         self.lock().has_place(from, object, length)
     }
 
-    /// Reads the folder, if that was longer ago than `age`: others take files out of it and put some in.
+    /// Reads the folder, if the last reading is older than `age`: others take files out of it and put some in.
     async fn look_again(self: &Arc<Self>, age: Duration) {
         let inbox = Arc::clone(self);
         // A task that panics has read nothing.
         let _ = tokio::task::spawn_blocking(move || inbox.read(age)).await;
     }
 
-    /// See [`Self::look_again`]. Blocks; one at a time.
+    /// As [`Self::look_again`], but blocks. At most one reading runs.
     fn read(&self, age: Duration) {
         let mut last = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_some_and(|last| last.at.elapsed() < age.max(last.took * READ_SHARE)) {
@@ -164,7 +163,7 @@ impl Inbox {
     fn remove(&self, objects: &[String]) {
         for object in objects {
             for end in [".part", ".part.json"] {
-                // It may be gone already.
+                // The file may be gone already.
                 let _ = fs::remove_file(self.folder.join(format!("{object}{end}")));
             }
         }
@@ -175,7 +174,7 @@ impl Inbox {
     }
 }
 
-/// Describes an entry of the folder to the room; `None` if it is no file.
+/// Describes an entry of the folder to the quota; `None` if it is no file.
 fn listed(entry: &fs::DirEntry) -> Option<Listed> {
     let name = entry.file_name().to_string_lossy().into_owned();
     let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
@@ -184,7 +183,7 @@ fn listed(entry: &fs::DirEntry) -> Option<Listed> {
     Some(Listed { bytes, modified: metadata.modified().ok()?, part, name })
 }
 
-/// An object on its way into the inbox. Gives up its room when it is dropped.
+/// An object on its way into the inbox. Its claim on the quota ends when it is dropped.
 struct Incoming {
     inbox: Arc<Inbox>,
     from: NodeId,
@@ -196,8 +195,8 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// Asks for what was offered, from where the part ends, and gives it its name.
-    async fn receive(mut self, desk: &InboxService, push: &Push) -> PushState {
+    /// Requests the offered object, from the end of the part on, and names it.
+    async fn receive(mut self, service: &InboxService, push: &Push) -> PushState {
         let offset = self.come();
         let request = ServiceRequest {
             timeout: Some(PATIENCE),
@@ -207,7 +206,7 @@ impl Incoming {
         };
         let provider = Some(Provider { node: self.from, addresses: push.addresses.clone() });
         let purpose = Purpose::Request(Service::Image, RequestMode::Forward);
-        let asked = open_ticket(&desk.tickets, &desk.mailbox, purpose, |ticket| NodeCommand::Request {
+        let asked = open_ticket(&service.tickets, &service.mailbox, purpose, |ticket| NodeCommand::Request {
             ticket,
             request,
             provider,
@@ -225,7 +224,7 @@ impl Incoming {
                 }
                 Some(Reply::Data(data)) => {
                     if !std::mem::replace(&mut self.has_begun, true) {
-                        desk.mailbox.post(NodeCommand::PushStarted { from: self.from, id: push.id });
+                        service.mailbox.post(NodeCommand::PushStarted { from: self.from, id: push.id });
                     }
                     if let Err(reception) = self.add(&data).await {
                         return reception;
@@ -250,7 +249,7 @@ impl Incoming {
         self.part.as_ref().map_or(0, PartialFile::bytes)
     }
 
-    /// Adds what has come, for which other parts may have to go.
+    /// Adds data, for which other parts may have to go.
     async fn add(&mut self, data: &[u8]) -> Result<(), PushState> {
         let come = self.come() + data.len() as u64;
         let gone = self.inbox.lock().claim(self.from, &self.object, self.whole.length, come);
@@ -277,7 +276,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// The transfer broke off: what has come stays if that is worth it.
+    /// Ends a transfer that broke off. A part of at least [`MIN_PART_BYTES`] stays.
     fn keep(self) -> PushState {
         if let Some(part) = self.part.as_ref().filter(|part| part.bytes() < MIN_PART_BYTES) {
             part.discard();
@@ -285,7 +284,7 @@ impl Incoming {
         PushState::Interrupted
     }
 
-    /// All is there: it gets its name.
+    /// Ends a whole transfer: the part gets its name.
     async fn store(mut self, name: &str) -> PushState {
         // An empty file has no data.
         if let Err(reception) = self.begin().await {
@@ -308,7 +307,7 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        // Writes what waits to be written.
+        // Writes the data that waits to be written.
         self.part = None;
         let part = self.inbox.folder.join(format!("{}.part", self.object));
         let mut left = fs::symlink_metadata(part).ok().map(|metadata| metadata.len());
@@ -320,14 +319,13 @@ impl Drop for Incoming {
     }
 }
 
-/// True if the sender accepts with the object that it has offered, for which
-/// there is room, from `offset` on.
+/// True if the sender accepts with the object that it has offered, from `offset` on.
 fn is_offered(flow: &FlowDescription, push: &Push, offset: u64) -> bool {
     let FlowDescription::Object { bytes, digest, offset: at, .. } = flow else { return false };
     (*bytes, *digest, *at) == (push.bytes, push.digest, Some(offset))
 }
 
-/// The reason for which a file was not taken, for the log.
+/// The reason for which a file was refused, for the log.
 const fn why(reception: PushState) -> &'static str {
     match reception {
         PushState::NoInbox => "this node has no inbox",

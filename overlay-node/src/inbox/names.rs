@@ -1,5 +1,3 @@
-//! Names of files in an inbox.
-
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -19,8 +17,8 @@ const SENDER_DIGITS: usize = 32;
 /// Names that other systems reserve for devices, with any extension.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 
-/// True if a file in the inbox may have this name: it stays in the folder, is seen there as what it
-/// is, is no part of another one, no command takes it for a flag, and other systems allow it.
+/// True if a file in the inbox may have this name: it stays in the folder, shows no other name there, is no part of
+/// another one, no command takes it for a flag, and other systems allow it.
 pub(super) fn is_sane(name: &str) -> bool {
     let is_part = name.ends_with(".part") || name.ends_with(".part.json");
     let is_odd = |letter: char| letter == '/' || letter == '\\' || !is_plain(letter);
@@ -37,8 +35,8 @@ fn is_device(name: &str) -> bool {
     DEVICES.contains(&stem.as_str()) || is_port("com") || is_port("lpt")
 }
 
-/// The name of an object's part, before `.part`. It contains the length and the sender, so that
-/// neither an offer of another length nor another sender touches the part.
+/// The name of an object's part, before `.part`. It contains the length and the sender, so that neither an offer of
+/// another length nor another sender touches the part.
 pub(super) fn hidden(from: NodeId, whole: &ObjectIdentity) -> String {
     format!(".{}-{}-{from}", &digest_text(&whole.digest)[..DIGEST_DIGITS], whole.length)
 }
@@ -54,15 +52,14 @@ pub(super) fn sender_of_part(name: &str) -> Option<(&str, NodeId)> {
     Some((hidden, sender))
 }
 
-/// Gives a part the name of `target`, or one with a number if that is taken.
-/// Nothing that is there is ever replaced. Blocks.
+/// Gives a part the name of `target`, or one with a number if that is taken. Replaces no file. Blocks.
 pub(super) fn named(part: &Path, target: &Path) -> io::Result<PathBuf> {
     for number in 1..=MAX_NAMES {
         let candidate = numbered(target, number);
         match fs::hard_link(part, &candidate) {
             Ok(()) => return fs::remove_file(part).map(|()| candidate),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            // Not every file system has connections: then the name is reserved first.
+            // Not every file system has hard links: then the name is reserved first.
             Err(_) => match OpenOptions::new().write(true).create_new(true).open(&candidate) {
                 Ok(_) => return fs::rename(part, &candidate).map(|()| candidate),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

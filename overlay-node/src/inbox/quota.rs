@@ -8,7 +8,7 @@ use roost_wire::NodeId;
 /// The most files in the inbox, so that its disk has names left for others.
 pub(super) const MAX_FILES: usize = 50_000;
 
-/// The most of them that one sender has sent since the daemon started.
+/// The most files that one sender has sent since the daemon started.
 pub(super) const MAX_FILES_FROM_ONE: usize = 10_000;
 
 /// The most parts that are kept, and those of one sender.
@@ -21,8 +21,8 @@ pub(super) const PART_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Space that the smallest file takes on a disk, bytes.
 pub(super) const BLOCK: u64 = 4096;
 
-/// Space that is kept free for an object before its first data, bytes. Twice the data that has come is added, so
-/// that a sender holds space in proportion to what it has sent, not to the length of its offer.
+/// Space that is kept free for an object before its first data, bytes. Twice the data that has come is added, so that a
+/// sender holds space in proportion to the data that it has sent, not to the length of its offer.
 const AHEAD: u64 = 16 << 20;
 
 /// Space that a file of this length takes on a disk, bytes.
@@ -31,18 +31,17 @@ pub(super) const fn on_disk(length: u64) -> u64 {
     (if blocks == 0 { 1 } else { blocks }).saturating_mul(BLOCK)
 }
 
-/// A file of the folder.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) name: String,
-    /// Space that it takes on the disk, bytes.
+    /// Space on the disk.
     pub(super) bytes: u64,
     pub(super) modified: SystemTime,
-    /// Of which object it is a part, and from whom, if it is one.
+    /// The object and its sender, if the file is a part.
     pub(super) part: Option<(String, NodeId)>,
 }
 
-/// The part of an object to which nobody adds at the moment.
+/// The part of an object that is not under way.
 #[derive(Debug)]
 struct Kept {
     from: NodeId,
@@ -57,7 +56,6 @@ struct QuotaClaim {
     bytes: u64,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct InboxQuota {
     limit: u64,
@@ -93,7 +91,7 @@ impl InboxQuota {
         self.fresh.clear();
     }
 
-    /// This is in the folder. Answers which parts nobody has added to for too long.
+    /// Takes the entries of the folder, and returns the parts that are older than [`PART_LIFE`].
     pub(super) fn read(&mut self, listed: Vec<Listed>, now: SystemTime) -> Vec<String> {
         let fresh = std::mem::take(&mut self.fresh);
         self.files.retain(|name, _| fresh.contains(name));
@@ -129,7 +127,7 @@ impl InboxQuota {
             && sent < MAX_FILES_FROM_ONE
     }
 
-    /// An object of this sender is under way from now on. False if it is already.
+    /// Marks an object of this sender as under way. Returns false if it is already.
     pub(super) fn enter(&mut self, from: NodeId, object: &str) -> bool {
         if self.claims.contains_key(object) {
             return false;
@@ -139,8 +137,8 @@ impl InboxQuota {
         true
     }
 
-    /// Keeps room for an object under way of which `come` of `length` bytes have come. Answers which parts
-    /// have to go for it; `None` if there is no room even so.
+    /// Claims room for an object of `length` bytes of which `come` have come. Returns the parts that have to go for it;
+    /// `None` if there is no room even so.
     pub(super) fn claim(&mut self, from: NodeId, object: &str, length: u64, come: u64) -> Option<Vec<String>> {
         let bytes = on_disk(length.min(come.saturating_mul(2).saturating_add(AHEAD)));
         if self.claims.get(object).is_some_and(|claim| claim.bytes >= bytes) {
@@ -148,7 +146,7 @@ impl InboxQuota {
         }
         let used = self.files_bytes + self.claimed(object);
         let fits = |bytes: u64| used.saturating_add(bytes) <= self.limit;
-        // Less will do, as long as what has come fits.
+        // Less will do, as long as the data that has come fits.
         let bytes = if fits(bytes) { bytes } else { on_disk(come) };
         if !fits(bytes) {
             return None;
@@ -168,7 +166,7 @@ impl InboxQuota {
             if !is_full && !is_greedy {
                 return gone;
             }
-            // That of who has too many goes first, then the oldest.
+            // Parts of a sender with too many go first, then the oldest.
             let losers = self.parts.iter().filter(|(_, kept)| !is_greedy || kept.from == from);
             let Some(name) = losers.min_by_key(|(_, kept)| kept.modified).map(|(name, _)| name.clone()) else {
                 return gone;
@@ -178,7 +176,7 @@ impl InboxQuota {
         }
     }
 
-    /// Nobody adds to an object any more, of which so much is left on the disk.
+    /// Ends an object's claim. `left` bytes of it stay on the disk, if any.
     pub(super) fn release(&mut self, from: NodeId, object: &str, left: Option<u64>, now: SystemTime) {
         self.claims.remove(object);
         if let Some(bytes) = left {
@@ -187,7 +185,7 @@ impl InboxQuota {
         }
     }
 
-    /// An object has become a file of this name.
+    /// Counts an object that has become a file of this name.
     pub(super) fn store(&mut self, from: NodeId, name: String, length: u64) {
         let bytes = on_disk(length);
         let replaced = self.files.insert(name.clone(), bytes).unwrap_or(0);

@@ -63,7 +63,6 @@ fn transfer_must_match_its_offer() {
     }
 }
 
-/// What a sender has begun and not given a byte of.
 #[test]
 fn transfer_without_data_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();

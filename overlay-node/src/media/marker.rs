@@ -6,7 +6,6 @@ use roost_services::format;
 use roost_services::video::keyframes::{FrameMarks, RtpH264, TransportStream};
 use roost_services::video::ts;
 
-/// The reader of a source's format.
 pub(crate) fn marker_of(format: &str) -> Box<dyn FrameMarker> {
     match format {
         format::MPEG_TS => Box::new(TransportStreamMarker(TransportStream::default())),
@@ -15,7 +14,7 @@ pub(crate) fn marker_of(format: &str) -> Box<dyn FrameMarker> {
     }
 }
 
-/// A sentence for people of a datagram that is too long: only RTP, which in two pieces would be none.
+/// The sentence about a datagram that is too long: only RTP, which in two pieces would be none.
 pub(super) fn too_long(bytes: usize) -> String {
     format!(
         "an RTP packet of {bytes} bytes is longer than the {MAX_PAYLOAD_BYTES} that a reflected stream carries, and is \
@@ -23,7 +22,6 @@ pub(super) fn too_long(bytes: usize) -> String {
     )
 }
 
-/// MPEG transport streams.
 struct TransportStreamMarker(TransportStream);
 
 impl FrameMarker for TransportStreamMarker {
@@ -41,7 +39,7 @@ impl FrameMarker for TransportStreamMarker {
     }
 }
 
-/// RTP with H.264, a frame or a part of one in each packet.
+/// RTP with H.264: a packet holds a frame or a part of one.
 struct RtpMarker(RtpH264);
 
 impl FrameMarker for RtpMarker {

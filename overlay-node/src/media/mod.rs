@@ -1,4 +1,4 @@
-//! Hands events across between the node and its part of reflection, which runs on the relay's thread.
+//! Hands events between the node and its part of reflection, which runs on the relay's thread.
 
 mod marker;
 mod receptions;
@@ -23,16 +23,14 @@ pub(crate) use relay_client::{RelayClient, SubscriberOutput};
 
 /// A command of the node to its relay.
 pub(crate) enum RelayCommand {
-    /// A session's source has started: begin its stream.
+    /// Begins the stream of a session whose source has started.
     Publish {
-        /// The stream.
         publication: NewPublication,
-        /// Asks for a key frame, if the source makes some.
+        /// Asks the source for a key frame, if it makes some.
         key_frames: Option<KeyFrameRequester>,
-        /// Hears that it has begun, or why not.
+        /// Gets the outcome.
         begun: oneshot::Sender<Result<(), PublishError>>,
     },
-    /// Anything else.
     Input(NodeInput),
 }
 
@@ -52,7 +50,7 @@ pub(crate) struct NodeRelayHandler {
 }
 
 impl NodeRelayHandler {
-    /// A handler that counts in `too_long` the datagrams that are too long to be reflected.
+    /// Makes a handler that counts in `too_long` the datagrams that are too long to be reflected.
     pub(crate) fn new(output: SubscriberOutput, shared: Arc<DaemonContext>, too_long: IntCounter) -> Self {
         Self { output, shared, too_long, sources: BTreeMap::new() }
     }

@@ -1,4 +1,4 @@
-//! The latest counts of subscriptions, where other threads than the relay's can read them.
+//! The latest counts of subscriptions, for other threads than the relay's.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use roost_core::node::Ticket;
 use roost_reflection::subscription::{Reception, RequestReception};
 use roost_wire::Time;
 
-/// The counts of all requests, as the relay's thread has reported them last: as many as the machine admits.
+/// The counts of all requests, by the relay thread's last report: as many as the machine admits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReceptionTable(Arc<Mutex<HashMap<Ticket, RequestReception>>>);
 
@@ -16,13 +16,13 @@ impl ReceptionTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request may have a reflected stream.
+    /// Enters a request that may get a reflected stream.
     pub(super) fn begin(&self, ticket: Ticket) {
         self.lock().entry(ticket).or_default().begin();
     }
 
-    /// Takes the counts of a request, unless that is over. Until `hand_over` has returned it is not over, so that
-    /// what is counted and what is handed over agree.
+    /// Updates the counts of a request, unless it is over. The request cannot end before `hand_over` has returned, so
+    /// that the counts and the data agree.
     pub(super) fn update(&self, ticket: Ticket, reception: Reception, hand_over: impl FnOnce()) {
         let mut table = self.lock();
         if table.get_mut(&ticket).is_some_and(|request| request.update(reception)) {
@@ -40,7 +40,7 @@ impl ReceptionTable {
         self.lock().get(&ticket)?.reflected().map(|reception| reception.lost)
     }
 
-    /// A request has a stream of its own from now on. Returns false if it had no reflected one.
+    /// Marks a request that has its own stream from now on. Returns false if it had no reflected one.
     pub(super) fn turn_direct(&self, ticket: Ticket, now: Time) -> bool {
         let mut table = self.lock();
         let Some(request) = table.get_mut(&ticket) else { return false };

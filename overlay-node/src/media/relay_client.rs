@@ -32,7 +32,7 @@ impl SubscriberOutput {
         }
     }
 
-    /// Hands a payload over, with the counts; ends the request for which there is no room.
+    /// Hands a payload over, with the counts; ends the request if there is no room for it.
     pub(super) fn hand_over(&self, ticket: Ticket, payload: Bytes, reception: Reception) {
         self.receptions.update(ticket, reception, || {
             if self.tickets.deliver_data(ticket, payload).is_some() {
@@ -50,7 +50,6 @@ impl SubscriberOutput {
 /// Commands to the relay, if there is one.
 pub(crate) struct RelayClient {
     media: Option<RelayMailbox<NodeRelayHandler>>,
-    /// The media port.
     address: Option<SocketAddr>,
     output: SubscriberOutput,
 }
@@ -70,13 +69,14 @@ impl RelayClient {
         let ticket = *ticket;
         self.output.receptions.begin(ticket);
         media.post(RelayCommand::Input(input));
-        // Looked at after the request is in the table that a relay which stops goes through.
+        // A relay that stops ends the requests of the table. The check comes after the entry, so that no request is
+        // missed.
         if media.is_stopped() {
             self.output.end(ticket, RelayStopped.to_string());
         }
     }
 
-    /// A request gets a stream of its own: the counts of a reflected one are kept.
+    /// Ends the subscription of a request that gets its own stream, but keeps the counts.
     pub(crate) fn turns_direct(&self, ticket: Ticket) {
         let Some(media) = &self.media else { return };
         if self.output.receptions.turn_direct(ticket, media.now()) {
@@ -84,9 +84,9 @@ impl RelayClient {
         }
     }
 
-    /// A request is over. If it had a reflected stream its summary gets the part that the machine cannot know;
-    /// returns why nothing has come of one, where the machine does not know better.
-    /// `who` shows a node to people.
+    /// Ends a request. If it had a reflected stream, its summary gets the part that the machine cannot know. Returns
+    /// the reason if no packet of the stream came, where the machine knows no better one. `who` formats a node for
+    /// people.
     pub(crate) fn over(
         &self,
         ticket: Ticket,
@@ -103,7 +103,7 @@ impl RelayClient {
     }
 }
 
-/// A sentence for people of a stream of which nothing has come.
+/// The sentence about a stream of which no packet came.
 fn silence(cause: SilenceCause, provider: &str, media: Option<SocketAddr>) -> String {
     match cause {
         SilenceCause::Source => format!("the source of {provider} gives nothing: switch its camera or feed on"),

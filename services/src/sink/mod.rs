@@ -82,7 +82,7 @@ impl fmt::Display for SinkSpec {
 /// The form in which track records are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrackFormat {
-    /// One JSON record a line, the same for every kind of source.
+    /// A JSON record per line, in the same form for every kind of source.
     #[default]
     JsonLines,
     /// JSON lines, with the original data of the provider's source under `raw`.
@@ -236,7 +236,7 @@ impl Sink {
     /// Takes the payload of one datagram, or one chunk of an object.
     ///
     /// # Errors
-    /// It cannot be written; call [`Sink::finish`] with `complete: false` then.
+    /// It cannot be written; call [`Sink::break_off`] then.
     pub async fn write(&mut self, payload: &Bytes) -> Result<SinkState, SinkError> {
         let flow = self.write_payload(payload).await?;
         self.reader_gone |= flow == SinkState::Closed;
@@ -310,21 +310,32 @@ impl Sink {
         self.skipped_lines
     }
 
-    /// Ends the transfer. `complete` says that everything that was promised has come and, for an object, that
-    /// its digest matches. Only then does a file get its final name. Dropping a sink is the same as `false`. A
-    /// part ([`Sink::resume`]) decides by its own length and digest; [`Sink::mark_verified`] spares it the
-    /// digest.
+    /// Ends a transfer of which everything that was promised has come and, for an object, the digest matches. Only
+    /// then does a file get its final name. A part ([`Sink::resume`]) decides by its own length and digest;
+    /// [`Sink::mark_verified`] spares it the digest.
     ///
     /// # Errors
     /// The last bytes cannot be written, or the file cannot be renamed.
-    pub async fn finish(mut self, complete: bool) -> Result<Finished, SinkError> {
+    pub async fn finish(mut self) -> Result<Finished, SinkError> {
         if let SinkEncoding::Object(Some(held)) = &mut self.encoding {
-            if !complete {
-                return Ok(Finished::Discarded);
-            }
             let held = std::mem::take(held);
             self.reader_gone = self.output.put(&held).await? == SinkState::Closed;
         }
+        self.end(true).await
+    }
+
+    /// Ends a transfer that is incomplete or damaged. Dropping the sink has the same effect.
+    ///
+    /// # Errors
+    /// The last bytes of a part cannot be written.
+    pub async fn break_off(self) -> Result<Finished, SinkError> {
+        if matches!(self.encoding, SinkEncoding::Object(Some(_))) {
+            return Ok(Finished::Discarded);
+        }
+        self.end(false).await
+    }
+
+    async fn end(self, complete: bool) -> Result<Finished, SinkError> {
         if self.reader_gone {
             return Ok(Finished::ReaderGone);
         }

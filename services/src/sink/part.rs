@@ -448,7 +448,7 @@ mod tests {
         assert!(matches!(claim(&late, &at), Err(SinkError::InUse { .. })));
         part.finish().unwrap();
         assert!(!claim(&late, &at).unwrap(), "it is the finished file");
-        // The same if another part has taken its place.
+        // Nor if another part has taken its place.
         let fresh = PartialFile::create(&path, whole(b"another")).unwrap();
         assert!(!claim(&late, &at).unwrap());
         fresh.discard();

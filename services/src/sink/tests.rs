@@ -47,7 +47,7 @@ async fn object_appears_only_when_complete() {
     let mut sink = open(Service::Image, &path).await.unwrap();
     assert_eq!(sink.write(&Bytes::from_static(b"half")).await.unwrap(), SinkState::Open);
     assert!(!path.exists());
-    assert_eq!(sink.finish(false).await.unwrap(), Finished::Discarded);
+    assert_eq!(sink.break_off().await.unwrap(), Finished::Discarded);
     assert!(names(&folder).is_empty());
 
     let mut sink = open(Service::Image, &path).await.unwrap();
@@ -57,7 +57,7 @@ async fn object_appears_only_when_complete() {
 
     let mut sink = open(Service::Image, &path).await.unwrap();
     sink.write(&Bytes::from_static(b"whole")).await.unwrap();
-    assert_eq!(sink.finish(true).await.unwrap(), Finished::Written { bytes: 5, path: Some(path.clone()) });
+    assert_eq!(sink.finish().await.unwrap(), Finished::Written { bytes: 5, path: Some(path.clone()) });
     assert_eq!(std::fs::read(&path).unwrap(), b"whole");
     assert_eq!(names(&folder), ["picture.jpg"]);
 }
@@ -70,13 +70,13 @@ async fn broken_stream_spares_old_file() {
     let mut sink = open(Service::Video, &path).await.unwrap();
     sink.write(&Bytes::from_static(b"new")).await.unwrap();
     let part = folder.path().canonicalize().unwrap().join("clip.ts.part");
-    assert_eq!(sink.finish(false).await.unwrap(), Finished::KeptPart { path: part.clone(), bytes: 3 });
+    assert_eq!(sink.break_off().await.unwrap(), Finished::KeptPart { path: part.clone(), bytes: 3 });
     assert_eq!(std::fs::read(&path).unwrap(), b"old");
     assert_eq!(std::fs::read(&part).unwrap(), b"new");
 
     let mut sink = open(Service::Video, &path).await.unwrap();
     sink.write(&Bytes::from_static(b"newer")).await.unwrap();
-    sink.finish(true).await.unwrap();
+    sink.finish().await.unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"newer");
     assert_eq!(names(&folder), ["clip.ts"]);
 }
@@ -120,7 +120,7 @@ async fn streams_to_one_file_stay_separate() {
     one.write(&Bytes::from_static(b"whole")).await.unwrap();
     let mut two = open(Service::Video, &path).await.unwrap();
     two.write(&Bytes::from(vec![b'x'; 20_000])).await.unwrap();
-    one.finish(true).await.unwrap();
+    one.finish().await.unwrap();
     drop(two);
     assert_eq!(std::fs::read(&path).unwrap(), b"whole");
     assert_eq!(names(&folder), ["clip.ts", "clip.ts.part"]);
@@ -134,13 +134,13 @@ async fn symlinks_and_devices_are_preserved() {
     std::os::unix::fs::symlink(&target, &connection).unwrap();
     let mut sink = open(Service::Sensor, &connection).await.unwrap();
     sink.write(&Bytes::from_static(b"new")).await.unwrap();
-    sink.finish(true).await.unwrap();
+    sink.finish().await.unwrap();
     assert_eq!(std::fs::read(&target).unwrap(), b"new");
     assert!(connection.is_symlink());
 
     let mut sink = open(Service::Sensor, std::path::Path::new("/dev/null")).await.unwrap();
     sink.write(&Bytes::from_static(b"new")).await.unwrap();
-    assert_eq!(sink.finish(true).await.unwrap(), Finished::Written { bytes: 3, path: None });
+    assert_eq!(sink.finish().await.unwrap(), Finished::Written { bytes: 3, path: None });
     assert!(!std::path::Path::new("/dev/null").is_file());
 }
 
@@ -176,7 +176,7 @@ async fn track_lines_written_invalid_ones_skipped() {
     sink.write(&Bytes::from_static(b"{\"raw\":\"$GPRMC\"}\nrubbish\n\n{\"n\":1}")).await.unwrap();
     sink.write(&Bytes::new()).await.unwrap();
     assert_eq!(sink.skipped_lines(), 1);
-    sink.finish(true).await.unwrap();
+    sink.finish().await.unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "$GPRMC\n{\"n\":1}\n");
 }
 
@@ -191,7 +191,7 @@ async fn early_closed_reader_is_reported() {
         let mut sink = open(service, &path).await.unwrap();
         let _ = sink.write(&Bytes::from(vec![7; size])).await.unwrap();
         reading.join().unwrap();
-        assert_eq!(sink.finish(true).await.unwrap(), Finished::ReaderGone);
+        assert_eq!(sink.finish().await.unwrap(), Finished::ReaderGone);
     }
 }
 
@@ -240,5 +240,5 @@ async fn rtcp_goes_to_next_player_port() {
     assert!(player.try_recv(&mut buffer).is_err());
     sink.write(&Bytes::from([&[0x80, 96][..], &[7; 30]].concat())).await.unwrap();
     let written = Finished::Written { bytes: 32, path: None };
-    assert_eq!(sink.finish(true).await.unwrap(), written, "of the stream, without what was said beside it");
+    assert_eq!(sink.finish().await.unwrap(), written, "of the stream, without what was said beside it");
 }

@@ -26,7 +26,7 @@ pub enum Sentence {
     Position(TrackRecord),
     /// The sentence gives no position, or has no fix.
     Other,
-    /// It is malformed or its checksum is wrong.
+    /// The sentence is malformed or its checksum is wrong.
     Malformed,
 }
 

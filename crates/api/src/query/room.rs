@@ -1,26 +1,21 @@
-//! The query of `GET /v1/room`.
-
 use super::{Params, QueryError, escaped, push_names};
 
-/// The longest name of a room, bytes.
 const MAX_NAME_BYTES: usize = 200;
 
 /// The query of `GET /v1/room`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoomQuery {
-    /// `name=NAME`: which room; 1 to 200 bytes.
+    /// `name=NAME`, 1 to 200 bytes.
     pub name: String,
     /// `names=true`: hubs are asked for the names of the members, which costs a lookup for each.
     pub names: bool,
 }
 
 impl RoomQuery {
-    /// Reads the parameters of a query.
-    ///
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["name", "names"], false)?;
+        let params = Params::new(pairs, &["name", "names"])?;
         let (name, names): (String, _) = (params.required("name")?, params.parsed("names")?.unwrap_or(false));
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             let bytes = name.len();
@@ -29,7 +24,7 @@ impl RoomQuery {
         Ok(Self { name, names })
     }
 
-    /// The query as text, without the question mark.
+    /// Writes the query without the question mark.
     pub fn to_text(&self) -> String {
         let mut text = format!("name={}", escaped(&self.name));
         push_names(&mut text, self.names);

@@ -1,5 +1,3 @@
-//! The query of `POST /v1/send`.
-
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -12,28 +10,24 @@ use super::{Params, QueryError, escaped, push_duration};
 /// The query of `POST /v1/send`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendQuery {
-    /// `node=NODE`: to whom, by id, beginning of it or name.
+    /// `node=NODE`: the receiver's id, the beginning of one, or its name.
     pub node: NodeSelector,
-    /// `address=ENDPOINT,ENDPOINT`: where the node listens; without it the
-    /// daemon finds that out, if it can.
+    /// `address=ENDPOINT,ENDPOINT`: the node's endpoints. Without it the daemon looks for them.
     pub addresses: Vec<Endpoint>,
-    /// `name=NAME`: what to call the file there.
+    /// `name=NAME`: the file's name at the receiver.
     pub name: String,
-    /// `bytes=N`: its size.
     pub bytes: u64,
-    /// `sha256=HEX`: its digest.
+    /// `sha256=HEX`.
     pub digest: [u8; 32],
-    /// `timeout=10s`: how long to wait for the node's answer.
+    /// `timeout=10s`: the longest wait for the node's answer.
     pub timeout: Duration,
 }
 
 impl SendQuery {
-    /// Reads the parameters of a query.
-    ///
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["node", "address", "name", "bytes", "sha256", "timeout"], false)?;
+        let params = Params::new(pairs, &["node", "address", "name", "bytes", "sha256", "timeout"])?;
         let digest = params.required::<String>("sha256")?;
         let wrong = || QueryError(format!("sha256={digest}: expected 64 hexadecimal digits"));
         Ok(Self {
@@ -46,7 +40,7 @@ impl SendQuery {
         })
     }
 
-    /// The query as text, without the question mark.
+    /// Writes the query without the question mark.
     pub fn to_text(&self) -> String {
         let mut text =
             format!("node={}&name={}&bytes={}", escaped(self.node.as_str()), escaped(&self.name), self.bytes);

@@ -12,20 +12,16 @@ use crate::SCHEMA;
 use crate::error::{Code, Error, ErrorBody};
 use crate::query::QueryError;
 
-/// Longest JSON body, bytes.
 const MAX_JSON_BYTES: usize = 64 * 1024;
 
-/// Answer with an error.
 #[derive(Debug)]
 pub struct ApiError(pub Error);
 
 impl ApiError {
-    /// An error with a code and a sentence.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self(Error::new(code, message))
     }
 
-    /// Body of the answer.
     pub fn body(self) -> ErrorBody {
         ErrorBody { schema: SCHEMA, error: self.0 }
     }
@@ -44,7 +40,6 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Answers with a value as JSON.
 pub fn json_response<T: Serialize>(value: &T) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json_line(value)).into_response()
 }
@@ -55,7 +50,6 @@ pub fn json_line<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default() + "\n"
 }
 
-/// Query parameters in the order of the URL.
 #[derive(Debug)]
 pub struct QueryPairs(pub Vec<(String, String)>);
 
@@ -70,7 +64,7 @@ impl<S: Send + Sync> FromRequestParts<S> for QueryPairs {
     }
 }
 
-/// A JSON body, whatever media type its sender names.
+/// A JSON body, whatever media type its sender names. A query beside it is refused, since nothing would read it.
 #[derive(Debug)]
 pub struct JsonBody<T>(pub T);
 
@@ -78,6 +72,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        if let Some(query) = request.uri().query().filter(|query| !query.is_empty()) {
+            let message = format!("this endpoint takes no query: put {query:?} into the JSON body");
+            return Err(ApiError::new(Code::Usage, message));
+        }
         let wrong =
             |why: String| ApiError::new(Code::Usage, format!("the body is no JSON object of this endpoint: {why}"));
         let body = axum::body::to_bytes(request.into_body(), MAX_JSON_BYTES).await;
@@ -94,4 +92,26 @@ pub fn with_fallback(router: Router) -> Router {
 async fn no_such_endpoint(request: Request) -> ApiError {
     let message = format!("this daemon has no {} {}", request.method(), request.uri().path());
     ApiError::new(Code::NoSuchEndpoint, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    async fn read(uri: &str) -> Result<Vec<u8>, Error> {
+        let request = Request::builder().uri(uri).body(Body::from("[1, 2]")).unwrap();
+        let read = JsonBody::<Vec<u8>>::from_request(request, &()).await;
+        read.map(|JsonBody(numbers)| numbers).map_err(|ApiError(error)| error)
+    }
+
+    #[tokio::test]
+    async fn query_beside_body_is_refused() {
+        assert_eq!(read("/v1/request").await, Ok(vec![1, 2]));
+        assert_eq!(read("/v1/request?").await, Ok(vec![1, 2]));
+        let error = read("/v1/request?service=video").await.unwrap_err();
+        assert_eq!(error.code, Code::Usage);
+        assert!(error.message.contains("takes no query: put \"service=video\""), "{}", error.message);
+    }
 }

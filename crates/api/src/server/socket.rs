@@ -26,23 +26,14 @@ pub const MAX_SOCKET_PATH_BYTES: usize = 107;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SocketError {
-    /// A daemon answers there.
     #[error("another daemon already answers on {}: stop it, or choose another socket", .0.display())]
     InUse(PathBuf),
-    /// The path is taken by a file that is no socket.
     #[error("{} is there already and is no socket: choose another path", .0.display())]
     NotASocket(PathBuf),
-    /// The path is longer than the system allows.
     #[error("the control socket's path has {} bytes and may have {MAX_SOCKET_PATH_BYTES}: choose a shorter one than {}", .0.as_os_str().len(), .0.display())]
     TooLong(PathBuf),
-    /// The system refused.
     #[error("cannot make the control socket {}: {source}{}", .path.display(), permission_hint(path, source))]
-    Refused {
-        /// The path.
-        path: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
+    Refused { path: PathBuf, source: io::Error },
 }
 
 /// A control socket that is listened on. Its file goes when it is dropped.
@@ -53,13 +44,13 @@ pub struct ControlSocket {
     listener: UnixListener,
 }
 
-/// ControlSocket file of this process, removed on drop.
+/// The file of this process's socket, removed on drop.
 #[derive(Debug)]
 struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // An absent file is what is wanted.
+        // Another process may have removed the file.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Who offers what: lookups, watches and a hub's index.
+//! Answers about nodes and their services: lookups, watches and a hub's index.
 
 use std::collections::BTreeMap;
 
@@ -8,68 +8,54 @@ use serde::{Deserialize, Serialize};
 use super::IndexTotals;
 use crate::text;
 
-/// `GET /v1/index`: what a hub's own directory holds.
+/// `GET /v1/index`: the content of a hub's own directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Index {
-    /// The version of this object, [`crate::SCHEMA`].
     pub schema: u32,
-    /// The sums.
     pub totals: IndexTotals,
-    /// The nodes in the order of their ids, at most as many as were asked for;
-    /// `after=ID` leads to the next ones.
+    /// The nodes in the order of their ids, at most as many as the query allows; `after=ID` leads to the next ones.
     pub nodes: Vec<Candidate>,
 }
 
-/// `POST /v1/lookup`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Lookup {
-    /// The version of this object, [`crate::SCHEMA`].
     pub schema: u32,
-    /// How far the answer reaches: `complete`, `first_match` (who was found first in the
-    /// cell; hubs that may know others were not waited for), `own` (only the directory of the hub
-    /// that was asked, where there are others), `hub_starting` (a hub started less than
-    /// a lease ago), `partial` (a hub did not answer in time, or only the connection
-    /// was asked), `unreachable_above` (the super nodes above could not be asked).
+    /// The extent of the answer: `complete`, `first_match` (the first providers found in the cell; hubs that may know
+    /// others were not waited for), `own` (only the directory of the hub that was asked, where there are others),
+    /// `hub_starting` (a hub started less than a lease ago), `partial` (a hub did not answer in time, or only the
+    /// multicast link was asked), `unreachable_above` (the super nodes above could not be asked).
     pub coverage: String,
-    /// Who offers it, the best first.
+    /// The providers, the best first.
     pub candidates: Vec<Candidate>,
-    /// How long the lookup took, milliseconds.
     pub elapsed_ms: f64,
 }
 
-/// One provider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Who.
     #[serde(with = "text")]
     pub node: NodeId,
-    /// Where.
     #[serde(with = "text")]
     pub cell: Cell,
-    /// What it offers.
     #[serde(with = "text::list")]
     pub services: Vec<Service>,
-    /// Streams it could still start.
+    /// Streams that the node could still start.
     pub streams_left: u16,
     /// Uplink not yet promised, kbit/s; null if the node has set no limit.
     pub uplink_left_kbps: Option<u32>,
-    /// Where it can be dialled.
     pub addresses: Vec<String>,
-    /// The version of its record as `EPOCH.SEQUENCE`.
+    /// The version of the node's record as `EPOCH.SEQUENCE`.
     pub record: String,
-    /// The name in its certificate, if it was asked for or is known anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// When its lease ends unless it is heard, seconds; in a hub's index.
+    /// Seconds until the lease ends if it is not renewed; in a hub's index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_s: Option<f64>,
-    /// Whether it is held back until it speaks again; in a hub's index.
+    /// True while the record is held back until its node renews it; in a hub's index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<bool>,
-    /// Its home, if this hub only stands by for it; in a hub's index.
+    /// The node's home, if this hub is only the standby; in a hub's index.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub home: Option<NodeId>,
-    /// The name in its home's certificate, if that is connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_name: Option<String>,
 }
@@ -93,30 +79,26 @@ impl From<&messages::Candidate> for Candidate {
     }
 }
 
-/// The uplink that is left, kbit/s, unless there is no limit: a node without
-/// one says `u32::MAX`, of which a hub takes off what it has promised since.
+/// The uplink that is left, kbit/s, unless there is no limit: a node without a limit says `u32::MAX`, from which a hub
+/// subtracts the promises since.
 pub fn uplink_left(capacity: Capacity) -> Option<u32> {
     Some(capacity.uplink_kbps).filter(|kbps| *kbps <= u32::MAX / 2)
 }
 
-/// A record's version as this API writes it: `EPOCH.SEQUENCE`.
 pub fn record_text(version: Version) -> String {
     format!("{}.{}", version.epoch, version.sequence)
 }
 
-/// One line of `GET /v1/watch`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WatchEvent {
-    /// The version of this object, [`crate::SCHEMA`].
     pub schema: u32,
     /// Counts the changes from 1; a gap is a change that was lost.
     pub number: u64,
-    /// Came, moved or changed.
+    /// Nodes that came, moved or changed.
     pub present: Vec<Candidate>,
-    /// Gone from the area.
     #[serde(with = "text::list")]
     pub gone: Vec<NodeId>,
-    /// The names of those who are gone, as far as they are known, by their ids.
+    /// Names of `gone`, by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gone_names: BTreeMap<String, String>,
 }

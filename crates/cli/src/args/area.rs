@@ -1,4 +1,4 @@
-//! Where to look: the flags that name an area.
+//! The flags that name an area.
 
 use std::str::FromStr;
 
@@ -6,10 +6,9 @@ use clap::Args;
 use roost_wire::grid::MAX_COORDINATE;
 use roost_wire::{Area, Cell};
 
-/// The names of the flags, for a command where one of them must be given.
+/// The names of the flags, for a command where at least one must be given.
 pub(super) const FLAGS: [&str; 5] = ["at", "near", "within", "rect", "any"];
 
-/// The flags.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AreaArgs {
     /// Only providers in exactly this cell
@@ -36,12 +35,10 @@ pub(crate) struct AreaArgs {
     any: bool,
 }
 
-/// What the flags say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AreaChoice {
-    /// An area.
     Area(Area),
-    /// Within this distance of wherever the node is.
+    /// Within a distance of the node's own cell.
     AroundHere {
         /// In cells.
         radius: u32,
@@ -49,7 +46,7 @@ pub(crate) enum AreaChoice {
 }
 
 impl AreaArgs {
-    /// What the flags say; anywhere if they say nothing.
+    /// Reads the flags; without flags the area is anywhere.
     pub(crate) fn choice(&self) -> AreaChoice {
         let area = match (self.at, self.near, self.within, self.rect) {
             (Some(cell), ..) => Area::Exact(cell),

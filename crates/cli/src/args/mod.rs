@@ -1,4 +1,4 @@
-//! The command line, from which help, man pages and completions are made as well.
+//! The command line, which is also the source of help, man pages and completions.
 
 mod area;
 mod request;
@@ -51,36 +51,30 @@ Exit codes:
     max_term_width = 100
 )]
 pub(crate) struct Cli {
-    /// What holds for every command.
     #[command(flatten)]
     pub(crate) global: GlobalArgs,
-    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What holds for every command.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
     /// The daemon's Unix socket [default: roost/overlay-node.sock in $XDG_RUNTIME_DIR or /run]
     #[arg(long, global = true, value_name = "PATH", env = "ROOST_SOCKET", hide_env_values = true)]
     pub(crate) socket: Option<PathBuf>,
-    /// How it speaks.
     #[command(flatten)]
     pub(crate) speech: OutputArgs,
 }
 
 impl GlobalArgs {
-    /// The daemon's socket: the one named, else where an overlay node of this
-    /// user, or of the system, has its own.
+    /// The daemon's socket: the named one, else the socket of an overlay node of this user, or of the system.
     pub(crate) fn socket(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(|| first_existing(&default_sockets()))
     }
 }
 
-/// Where a socket is looked for that nobody names: that of a daemon which this
-/// user started by hand, then the system's.
+/// The places of a socket that is not named: that of a daemon which this user started by hand, then the system's.
 pub(crate) fn default_sockets() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let mut sockets: Vec<_> =
@@ -95,7 +89,6 @@ fn first_existing(sockets: &[PathBuf]) -> PathBuf {
     there.or(sockets.first()).cloned().unwrap_or_default()
 }
 
-/// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Ask for a service and receive its data
@@ -170,7 +163,7 @@ pub(crate) enum Command {
   roost streams --to            everybody to whom they are sent on, and what of it arrives
 ")]
     Streams {
-        /// One row for each receiver
+        /// Print one row for each receiver
         #[arg(long)]
         to: bool,
     },
@@ -222,7 +215,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether what it received goes to stdout.
+    /// True if the received data goes to stdout.
     pub(crate) fn writes_data(&self) -> bool {
         matches!(
             self,
@@ -232,7 +225,6 @@ impl Command {
     }
 }
 
-/// See [`Command::Lookup`].
 #[derive(Debug, Args)]
 pub(crate) struct LookupArgs {
     /// video, track, image or sensor
@@ -242,13 +234,11 @@ pub(crate) struct LookupArgs {
     /// List at most this many providers
     #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) count: Option<u8>,
-    /// How long to wait for the answer
-    /// [default: 20s, or ten round trips to the hub if that is longer]
+    /// The longest wait for the answer [default: 20s, or ten round trips to the hub if that is longer]
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     pub(crate) timeout: Option<Duration>,
 }
 
-/// See [`Command::Trace`].
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("where").args(area::FLAGS).arg("provider").required(true).multiple(true))]
 pub(crate) struct TraceArgs {
@@ -269,13 +259,11 @@ pub(crate) struct TraceArgs {
     /// The only transport that the data may take: udp, tcp or quic
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<Scheme>,
-    /// How long to wait for a provider
-    /// [default: 10s, or ten round trips to the hub if that is longer]
+    /// The longest wait for a provider [default: 10s, or ten round trips to the hub if that is longer]
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     pub(crate) timeout: Option<Duration>,
 }
 
-/// See [`Command::Watch`].
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
     /// video, track, image, sensor [default: all of them]
@@ -285,7 +273,6 @@ pub(crate) struct WatchArgs {
     pub(crate) area: AreaArgs,
 }
 
-/// See [`Command::Index`].
 #[derive(Debug, Args)]
 pub(crate) struct IndexArgs {
     /// List at most this many nodes
@@ -296,15 +283,13 @@ pub(crate) struct IndexArgs {
     pub(crate) after: Option<NodeSelector>,
 }
 
-/// See [`Command::Move`].
 #[derive(Debug, Args)]
 pub(crate) struct MoveArgs {
-    /// The new place
+    /// The node's new cell
     #[arg(long, value_name = "X,Y", allow_hyphen_values = true)]
     pub(crate) at: Cell,
 }
 
-/// See [`Command::Ping`].
 #[derive(Debug, Args)]
 pub(crate) struct PingArgs {
     /// The remote, one of `roost connections`, by name, id or the beginning of its id [default: the hub]
@@ -318,7 +303,6 @@ pub(crate) struct PingArgs {
     pub(crate) interval: Duration,
 }
 
-/// See [`Command::Doctor`].
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Also check the identity in this directory: dates, permissions, group
@@ -329,7 +313,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) listen: Vec<roost_wire::Endpoint>,
 }
 
-/// The definition of the command line, laid out as it prints its help.
+/// The definition of the command line, in the layout of its help.
 pub(crate) fn definition() -> clap::Command {
     generate::with_examples_first(Cli::command())
 }

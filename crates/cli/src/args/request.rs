@@ -1,4 +1,4 @@
-//! What a request asks for, and what is sent.
+//! The flags of requests and of files that are sent.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,6 @@ use roost_wire::{Area, Endpoint, NodeSelector, Scheme, SchemeSet, Scope, Service
 use super::Command;
 use super::{AreaArgs, TraceArgs, area, value};
 
-/// See [`Command::Request`].
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("where").args(area::FLAGS).arg("provider").required(true).multiple(true))]
 pub(crate) struct RequestArgs {
@@ -27,7 +26,7 @@ pub(crate) struct RequestArgs {
     /// Consider at most this many providers
     #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) count: Option<u8>,
-    /// How long a stream lasts [default: 10s, the provider's]
+    /// The duration of a stream [default: 10s, the provider's]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
     pub(crate) duration: Option<Duration>,
     /// The least rate of a stream; a provider that announces a lower one is passed over
@@ -56,19 +55,18 @@ pub(crate) struct RequestArgs {
     pub(crate) receive: ReceiveArgs,
 }
 
-/// How long to wait, and what becomes of what comes: the same for `roost request` and `roost subscribe`.
+/// The flags about the received data, which `roost request` and `roost subscribe` share.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReceiveArgs {
-    /// How long to wait for a provider
-    /// [default: 10s, or ten round trips to the hub if that is longer]
+    /// The longest wait for a provider [default: 10s, or ten round trips to the hub if that is longer]
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     pub(crate) timeout: Option<Duration>,
     /// The transfer ends after this time without progress; until then it resumes by itself
     /// [default: 30s, or longer over a long path]
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     pub(crate) patience: Option<Duration>,
-    /// Where the data goes: a file, - for stdout, udp://HOST:PORT or, for video, rtp://HOST:PORT;
-    /// without it the data is received, checked and measured only
+    /// The destination of the data: a file, - for stdout, udp://HOST:PORT or, for video, rtp://HOST:PORT; without it
+    /// roost only receives, checks and measures the data
     #[arg(short, long, value_name = "TO")]
     pub(crate) output: Option<SinkSpec>,
     /// With -o rtp://…: the SDP file for a player, which roost writes when the stream starts
@@ -82,7 +80,6 @@ pub(crate) struct ReceiveArgs {
     pub(crate) progress: bool,
 }
 
-/// See [`RequestArgs::mode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     /// The provider answers directly
@@ -100,7 +97,6 @@ impl From<Mode> for RequestMode {
     }
 }
 
-/// See [`RequestArgs::profile`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
     /// For steering: all paths at once, before all other data; late datagrams are dropped and counted
@@ -121,7 +117,6 @@ impl From<Profile> for roost_wire::Profile {
     }
 }
 
-/// See [`RequestArgs::class`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Class {
     /// Each chunk takes the path on which it arrives first
@@ -142,7 +137,6 @@ impl From<Class> for roost_wire::DeliveryClass {
     }
 }
 
-/// See [`RequestArgs::reflect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Reflect {
     /// Super nodes reflect the stream from its start, as for `roost subscribe`
@@ -163,7 +157,6 @@ impl From<Reflect> for ReflectionPolicy {
     }
 }
 
-/// See [`Command::Subscribe`].
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("whose").args(area::FLAGS).arg("provider").required(true).multiple(true))]
 pub(crate) struct SubscribeArgs {
@@ -175,11 +168,11 @@ pub(crate) struct SubscribeArgs {
     #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::parse_selector,
         conflicts_with_all = area::FLAGS)]
     pub(crate) provider: Option<NodeSelector>,
-    /// How long to watch [default: until Ctrl-C, or the provider ends it]
+    /// The duration of the subscription [default: until Ctrl-C, or the provider ends it]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
     pub(crate) duration: Option<Duration>,
-    /// How far the provider may be: cell (the one asked for, or the node's own), home (of the same
-    /// hub), area (below the hub's parent) or anywhere
+    /// The provider's greatest distance: cell (the requested one, or the node's own), home (of the same hub), area
+    /// (below the hub's parent) or anywhere
     #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
     pub(crate) scope: Scope,
     #[command(flatten)]
@@ -187,7 +180,6 @@ pub(crate) struct SubscribeArgs {
 }
 
 impl RequestArgs {
-    /// The request that the flags describe.
     pub(crate) fn service_request(&self, area: Area) -> ServiceRequest {
         ServiceRequest {
             provider: self.provider,
@@ -206,14 +198,14 @@ impl RequestArgs {
         }
     }
 
-    /// Whether its stream lasts until somebody ends it.
+    /// True if the stream lasts until somebody ends it.
     pub(crate) fn is_endless(&self) -> bool {
         self.reflect == Reflect::Always && self.duration.is_none()
     }
 }
 
 impl TraceArgs {
-    /// The request whose way is traced, of a stream for this long.
+    /// The request whose way is traced; a stream lasts for `duration`.
     pub(crate) fn service_request(&self, area: Area, duration: Duration) -> ServiceRequest {
         ServiceRequest {
             provider: self.provider,
@@ -229,7 +221,6 @@ impl TraceArgs {
 }
 
 impl From<&SubscribeArgs> for RequestArgs {
-    /// The same as a request.
     fn from(args: &SubscribeArgs) -> Self {
         Self {
             service: args.service,
@@ -249,18 +240,16 @@ impl From<&SubscribeArgs> for RequestArgs {
     }
 }
 
-/// See [`ReceiveArgs::format`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// One JSON object per line
+    /// A JSON object per line
     Json,
-    /// One JSON object per line, with the source's own record under `raw`
+    /// A JSON object per line, with the source's own record under `raw`
     Full,
     /// The source's own records, unchanged
     Raw,
 }
 
-/// See [`Command::Send`].
 #[derive(Debug, Args)]
 pub(crate) struct SendArgs {
     /// The file
@@ -268,13 +257,13 @@ pub(crate) struct SendArgs {
     /// The node that receives the file, by name, id or the beginning of its id
     #[arg(value_parser = value::parse_selector)]
     pub(crate) node: NodeSelector,
-    /// What to call it there [default: its name here]
+    /// The file's name there [default: its name here]
     #[arg(long)]
     pub(crate) name: Option<String>,
     /// The node's endpoint, if no hub knows it; a node without offers is in no directory
     #[arg(long, value_name = "ENDPOINT")]
     pub(crate) address: Vec<Endpoint>,
-    /// How long to wait for the node's answer
+    /// The longest wait for the node's answer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
     pub(crate) timeout: Duration,
     /// With --json: print the progress as one line each second

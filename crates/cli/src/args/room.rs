@@ -1,4 +1,4 @@
-//! Which room is entered, and where what comes from its members goes.
+//! The flags of `roost join-room`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,15 +11,14 @@ use roost_wire::Service;
 use super::Command;
 use super::{OutputFormat, value};
 
-/// See [`Command::JoinRoom`].
 #[derive(Debug, Args)]
 pub(crate) struct RoomArgs {
     /// The room's name, on which its members have agreed
     pub(crate) name: String,
-    /// Which streams of each member are wanted: video, track
+    /// The services to receive of each member: video, track
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "video")]
     pub(crate) services: Vec<Service>,
-    /// How long to stay [default: until Ctrl-C]
+    /// The duration of the stay [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
     pub(crate) duration: Option<Duration>,
     /// The folder for one file per stream: NODE.ts for video, NODE.jsonl for a track, NODE-2.ts
@@ -34,8 +33,8 @@ pub(crate) struct RoomArgs {
     /// The format of a written track: JSON lines, or the format of its source
     #[arg(long, alias = "form", value_enum, default_value_t = OutputFormat::Json)]
     pub(crate) format: OutputFormat,
-    /// How long a member has to answer, before it is asked again
-    /// [default: 10s, or ten round trips to the hub if that is longer]
+    /// The longest wait for a member's answer, before roost repeats the request [default: 10s, or ten round trips to
+    /// the hub if that is longer]
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     pub(crate) timeout: Option<Duration>,
 }

@@ -1,7 +1,7 @@
 //! Commands that people wait for, read by their own definition alone.
 //!
-//! To make the definition of all commands takes longer than such a command does. What is wrong on
-//! a line, and help, is said by that one nevertheless.
+//! The definition of all commands takes longer to make than such a command takes. It still writes help, and the errors
+//! of a command line.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,6 @@ use clap::{Args, FromArgMatches, Parser};
 
 use super::{Cli, Command, GlobalArgs, definition};
 
-/// One command beside what holds for every one.
 #[derive(Debug, Parser)]
 struct SingleCommand<A: Args> {
     #[command(flatten)]
@@ -18,10 +17,8 @@ struct SingleCommand<A: Args> {
     args: A,
 }
 
-/// Reads a command line.
-///
 /// # Errors
-/// It is wrong, or asks for help.
+/// Fails if the line is wrong, or asks for help.
 pub(crate) fn read(line: &[OsString]) -> Result<Cli, clap::Error> {
     if let Some(cli) = read_single_command(line) {
         return Ok(cli);
@@ -30,7 +27,7 @@ pub(crate) fn read(line: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches)
 }
 
-/// A line that is right and begins with a command that is read alone.
+/// Reads a correct line that begins with a command that is read alone.
 fn read_single_command(line: &[OsString]) -> Option<Cli> {
     let (name, rest) = line.get(1..)?.split_first()?;
     match name.to_str()? {

@@ -9,15 +9,12 @@ use roost_wire::{Endpoint, Role, Scheme};
 
 use super::value;
 
-/// `roost group`.
 #[derive(Debug, Args)]
 pub(crate) struct GroupArgs {
-    /// What to do with it.
     #[command(subcommand)]
     pub(crate) command: GroupCommand,
 }
 
-/// See [`GroupArgs`].
 #[derive(Debug, Subcommand)]
 pub(crate) enum GroupCommand {
     /// Make a new group: its private authority, whose key never leaves DIR
@@ -41,13 +38,13 @@ pub(crate) enum GroupCommand {
         dir: PathBuf,
         /// The member's name
         name: String,
-        /// What it may act as: node, supernode or server
+        /// The member's role: node, supernode or server
         #[arg(long)]
         role: Role,
         /// Time for which the certificate is valid
         #[arg(long, value_name = "TIME", default_value = "1y", value_parser = value::validity)]
         valid: Duration,
-        /// Where the identity is written [default: DIR/members/NAME]
+        /// The directory for the identity [default: DIR/members/NAME]
         #[arg(short, long, value_name = "DIR")]
         output: Option<PathBuf>,
     },
@@ -91,15 +88,12 @@ pub(crate) enum GroupCommand {
     },
 }
 
-/// `roost config`.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// What to do with it.
     #[command(subcommand)]
     pub(crate) command: ConfigCommand,
 }
 
-/// See [`ConfigArgs`].
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Print a commented configuration with every setting at its default
@@ -107,12 +101,12 @@ pub(crate) enum ConfigCommand {
   roost config init overlay-node > overlay-node.toml
 ")]
     Init {
-        /// Which daemon
+        /// The daemon
         daemon: Daemon,
     },
     /// Print the settings in force and where each comes from
     Show {
-        /// Which daemon
+        /// The daemon
         daemon: Daemon,
         /// The configuration file
         #[arg(long, value_name = "FILE")]
@@ -123,7 +117,7 @@ pub(crate) enum ConfigCommand {
   roost config check supernode --config /etc/roost/supernode.toml
 ")]
     Check {
-        /// Which daemon
+        /// The daemon
         daemon: Daemon,
         /// The configuration file
         #[arg(long, value_name = "FILE")]
@@ -131,7 +125,6 @@ pub(crate) enum ConfigCommand {
     },
 }
 
-/// The daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Daemon {
     /// Offers and requests services
@@ -143,7 +136,6 @@ pub(crate) enum Daemon {
 }
 
 impl Daemon {
-    /// The name of its program.
     pub(crate) const fn program(self) -> &'static str {
         match self {
             Self::OverlayNode => "overlay-node",
@@ -153,7 +145,6 @@ impl Daemon {
     }
 }
 
-/// `roost demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Duration of each stream; the six run one after the other, so the default demo takes about a minute
@@ -164,15 +155,12 @@ pub(crate) struct DemoArgs {
     pub(crate) keep: bool,
 }
 
-/// `roost bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// What to measure.
     #[command(subcommand)]
     pub(crate) command: BenchCommand,
 }
 
-/// See [`BenchArgs`].
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// Attach many nodes to a hub, look them up as fast as it answers, and report the cost; start the
@@ -184,7 +172,6 @@ pub(crate) enum BenchCommand {
     Hub(BenchHubArgs),
 }
 
-/// See [`BenchCommand::Hub`].
 #[derive(Debug, Args)]
 pub(crate) struct BenchHubArgs {
     /// The group's directory: the bench issues its nodes' identities, in memory only
@@ -199,7 +186,7 @@ pub(crate) struct BenchHubArgs {
     /// Lookups under way at once
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) in_flight: u32,
-    /// How long each measurement lasts
+    /// The duration of each measurement
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) seconds: u64,
     /// The transport, which must be that of the endpoint
@@ -211,14 +198,12 @@ pub(crate) struct BenchHubArgs {
     pub(crate) pid: Option<u32>,
 }
 
-/// `roost completions`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// Which shell
+    /// The shell
     pub(crate) shell: Shell,
 }
 
-/// `roost man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
     /// The directory, made if it is not there

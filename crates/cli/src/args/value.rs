@@ -17,7 +17,7 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-/// Reads which node is meant.
+/// Reads the name, the id or the beginning of the id of a node.
 pub(super) fn parse_selector(text: &str) -> Result<NodeSelector, String> {
     match text.parse::<NodeSelector>() {
         Ok(selector) if !selector.is_everybody() => Ok(selector),

@@ -1,4 +1,4 @@
-//! Lookups, as many at once as asked for.
+//! Lookups, a given number at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::population::place;
 use super::probe::Probe;
 use crate::failure::{Code, Failure, Outcome};
 
-/// Few nodes with several lookups in flight each: their packets travel together, which is the least
-/// that a lookup costs a hub. With as many nodes as lookups nothing travels together, which is the most.
+/// With few nodes, each has several lookups in flight: their packets travel together, which is the least that a lookup
+/// costs a hub. With as many nodes as lookups nothing travels together, which is the most.
 pub(super) const FEW_REQUESTERS: u32 = 4;
 
 /// A lookup without an answer for this long is lost.
 const LOST: Duration = Duration::from_millis(500);
 
-/// Lookups before anything is measured.
+/// Lookups before the measurement.
 const WARM_UP: Duration = Duration::from_millis(300);
 
 /// The error if the hub rate-limits lookups per node: the bench would measure that limit.
@@ -31,11 +31,10 @@ pub(super) const THROTTLED: &str =
 /// The longest time that a histogram holds, nanoseconds.
 const LONGEST_NANOS: u64 = 10_000_000_000;
 
-/// What a run of lookups showed.
 #[derive(Clone, Debug)]
 pub(super) struct Lookups {
     pub(super) in_flight: u32,
-    /// Nodes among which those in flight are shared out.
+    /// Nodes among which the lookups in flight are shared out.
     pub(super) requesters: u32,
     pub(super) answered: u64,
     pub(super) lost: u64,
@@ -46,31 +45,46 @@ pub(super) struct Lookups {
     pub(super) hub_micros: Option<f64>,
 }
 
-/// Fails if the hub rate-limits lookups per node: said before the population is there.
+/// Fails if the hub rate-limits lookups per node. Called before the population attaches.
 pub(super) async fn check(maker: &Arc<NodeFactory>, nodes: u32, in_flight: u32) -> Outcome {
-    run(maker, nodes, (in_flight, 1), WARM_UP, None).await.map(drop)
+    run(maker, nodes, LookupLoad { in_flight, requesters: 1, duration: WARM_UP }, None).await.map(drop)
 }
 
-/// Looks nodes of the population up by place and service for `seconds`, with `in_flight` lookups
-/// shared out among at most `requesters` nodes.
+/// Lookups in flight, shared out among at most `requesters` nodes.
+#[derive(Clone, Copy)]
+pub(super) struct LookupLoad {
+    pub(super) in_flight: u32,
+    pub(super) requesters: u32,
+    pub(super) duration: Duration,
+}
+
+impl LookupLoad {
+    /// Attaches the requesters, each with its share of the lookups.
+    async fn attach(self, maker: &NodeFactory, nodes: u32) -> Outcome<Vec<Requester>> {
+        let Self { in_flight, requesters, .. } = self;
+        let count = requesters.min(in_flight);
+        let mut ready = Vec::new();
+        for requester in 0..count {
+            let window = in_flight / count + u32::from(requester < in_flight % count);
+            let node = maker.attach(None).await?;
+            ready.push(Requester::new(node, window, nodes, requester)?);
+        }
+        Ok(ready)
+    }
+}
+
+/// Looks nodes of the population up by cell and service.
 pub(super) async fn run(
     maker: &Arc<NodeFactory>,
     nodes: u32,
-    (in_flight, requesters): (u32, u32),
-    seconds: Duration,
+    load: LookupLoad,
     probe: Option<&Probe>,
 ) -> Outcome<Lookups> {
-    let count = requesters.min(in_flight);
-    let mut ready = Vec::new();
-    for requester in 0..count {
-        let window = in_flight / count + u32::from(requester < in_flight % count);
-        let node = maker.attach(None).await?;
-        ready.push(Requester::new(node, window, nodes, requester)?);
-    }
+    let ready = load.attach(maker, nodes).await?;
     let ready = ask(ready, WARM_UP).await?;
     let before = probe.map(Probe::processor).transpose()?;
     let start = Instant::now();
-    let requesters = ask(ready.into_iter().map(Requester::reset).collect(), seconds).await?;
+    let requesters = ask(ready.into_iter().map(Requester::reset).collect(), load.duration).await?;
     let took = start.elapsed();
     let after = probe.map(Probe::processor).transpose()?;
 
@@ -91,8 +105,8 @@ pub(super) async fn run(
     }
     let spent = before.zip(after).map(|(before, after)| after.saturating_sub(before));
     Ok(Lookups {
-        in_flight,
-        requesters: count,
+        in_flight: load.in_flight,
+        requesters: load.requesters.min(load.in_flight),
         answered,
         lost,
         wrong,
@@ -116,12 +130,12 @@ fn histogram() -> Outcome<Histogram<u64>> {
     Histogram::new_with_max(LONGEST_NANOS, 3).map_err(|error| Failure::failed(error.to_string()))
 }
 
-/// One node with its share of the lookups in flight.
+/// A node with its share of the lookups in flight.
 struct Requester {
     node: BenchNode,
     window: u32,
     nodes: u32,
-    /// Which node is looked up next: a full-period walk over the population.
+    /// The position in a full-period walk over the population.
     cursor: u64,
     next_id: u32,
     waiting: HashMap<RequestId, Instant>,
@@ -137,14 +151,14 @@ impl Requester {
         Ok(Self { node, window, nodes, cursor, next_id: 1, waiting, nanos, lost: 0, wrong: 0, is_throttled: false })
     }
 
-    /// Forgets what was counted so far.
+    /// Forgets the counts so far.
     fn reset(mut self) -> Self {
         self.nanos.reset();
         (self.lost, self.wrong) = (0, 0);
         self
     }
 
-    /// Keeps the window full until `end`, then waits for what is under way.
+    /// Keeps the window full until `end`, then waits for the lookups in flight.
     async fn ask_until(mut self, end: Instant) -> Self {
         loop {
             let now = Instant::now();
@@ -159,8 +173,8 @@ impl Requester {
                 Some((_, message)) => self.record_reply(&message),
                 None => self.give_up(),
             }
-            // What came along with it is taken before more is sent, so that
-            // packets travel together in both directions.
+            // All replies that came together are read before more lookups leave, so that packets travel together in
+            // both directions.
             while self.node.has_more() {
                 match self.node.message(Instant::now()).await {
                     Some((_, message)) => self.record_reply(&message),

@@ -1,8 +1,7 @@
 //! `roost bench`: load for a running hub, over the real transports.
 //!
-//! The nodes of a bench are no daemons. They speak the wire format directly,
-//! so that thousands of them fit beside the hub on one machine and what is
-//! measured is the hub.
+//! The nodes of a bench are no daemons. They speak the wire format directly, so that thousands of them fit beside the
+//! hub on one machine and the bench measures the hub.
 
 mod lookups;
 mod node;
@@ -23,21 +22,20 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::{BenchArgs, BenchCommand, BenchHubArgs};
 use crate::failure::{Code, Failure, Outcome};
+use lookups::LookupLoad;
 use node::{BenchNode, NodeFactory};
 use population::Population;
 use probe::Probe;
 use report::{BenchReport, Memory};
 
-/// Entries that every node of the bench has: all four services.
 const SERVICES_PER_NODE: u32 = 4;
 
 /// Open files that are not sockets of the population.
 const SPARE_FILES: u64 = 256;
 
-/// How long traffic may take to calm down between two measurements.
+/// The time for traffic to calm down between two measurements.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Runs the benchmark that is named.
 pub(crate) async fn run(args: &BenchArgs, output: Output) -> Outcome {
     match &args.command {
         BenchCommand::Hub(args) => hub(args, output).await,
@@ -58,17 +56,17 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
     let kept = kept(nodes, address.scheme, raise_file_limit())?;
     let maker = Arc::new(NodeFactory::new(group, address));
     let steps = Steps::start(output, "attaching nodes", nodes as usize);
-    let mut guests = BenchNodes { sample: Vec::new(), population: Population::new(), silent: Vec::new() };
+    let mut bench = BenchNodes { sample: Vec::new(), population: Population::new(), silent: Vec::new() };
     let measured = tokio::select! {
-        measured = measure(args, &maker, (nodes, kept), &mut guests, &steps) => measured,
+        measured = measure(args, &maker, (nodes, kept), &mut bench, &steps) => measured,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(Code::Interrupted, "interrupted; its nodes have left the hub")),
     };
     steps.say("leaving");
-    for node in guests.sample {
+    for node in bench.sample {
         node.leave().await;
     }
-    guests.population.leave().await;
-    population::recall(&maker, guests.silent).await;
+    bench.population.leave().await;
+    population::recall(&maker, bench.silent).await;
     steps.end();
     measured?.print(output)
 }
@@ -77,33 +75,34 @@ async fn measure(
     args: &BenchHubArgs,
     maker: &Arc<NodeFactory>,
     (nodes, kept): (u32, u32),
-    guests: &mut BenchNodes,
+    bench: &mut BenchNodes,
     steps: &Steps,
 ) -> Outcome<BenchReport> {
     let probe = args.pid.map(Probe::new).transpose()?;
     let seconds = Duration::from_secs(args.seconds);
     lookups::check(maker, nodes, args.in_flight).await?;
-    let join = population::sample_joins(maker, kept, &mut guests.sample).await?;
+    let join = population::sample_joins(maker, kept, &mut bench.sample).await?;
     let before = probe.as_ref().map(Probe::memory).transpose()?;
-    let sample = std::mem::take(&mut guests.sample);
+    let sample = std::mem::take(&mut bench.sample);
     let sampled = sample.len() as u64;
-    guests.population.attach(maker, sample, kept, steps).await?;
+    bench.population.attach(maker, sample, kept, steps).await?;
     let attached = probe.as_ref().map(Probe::memory).transpose()?;
     steps.say("publishing");
-    guests.population.publish().await?;
+    bench.population.publish().await?;
     let published = probe.as_ref().map(Probe::memory).transpose()?;
 
-    population::publish_and_fall_silent(maker, kept..nodes, &mut guests.silent, steps).await?;
+    population::publish_and_fall_silent(maker, kept..nodes, &mut bench.silent, steps).await?;
 
     steps.say("measuring");
     tokio::time::sleep(SETTLE).await;
-    let idle = guests.population.idle_rate(seconds).await;
-    let single = lookups::run(maker, nodes, (1, 1), seconds, None).await?;
-    let batched =
-        lookups::run(maker, nodes, (args.in_flight, lookups::FEW_REQUESTERS), seconds, probe.as_ref()).await?;
-    let spread = lookups::run(maker, nodes, (args.in_flight, args.in_flight), seconds, probe.as_ref()).await?;
+    let idle = bench.population.idle_rate(seconds).await;
+    let load = |in_flight, requesters| LookupLoad { in_flight, requesters, duration: seconds };
+    let single = lookups::run(maker, nodes, load(1, 1), None).await?;
+    let few = load(args.in_flight, lookups::FEW_REQUESTERS);
+    let batched = lookups::run(maker, nodes, few, probe.as_ref()).await?;
+    let spread = lookups::run(maker, nodes, load(args.in_flight, args.in_flight), probe.as_ref()).await?;
     let warm = warm::run(maker).await?;
-    let lost = guests.population.lost();
+    let lost = bench.population.lost();
 
     let fresh = u64::from(kept) - sampled;
     let memory = match (before, attached, published) {
@@ -116,7 +115,6 @@ async fn measure(
     Ok(BenchReport { hub, nodes, silent, join, idle, single, batched, spread, warm, memory, lost })
 }
 
-/// The address of the hub's endpoint.
 async fn resolve(args: &BenchHubArgs) -> Outcome<Address> {
     let Endpoint { scheme, hosts, port, .. } = &args.hub;
     if args.transport.is_some_and(|transport| transport != *scheme) {
@@ -135,7 +133,7 @@ async fn resolve(args: &BenchHubArgs) -> Outcome<Address> {
     Ok(Address::single(*scheme, socket))
 }
 
-/// How many of the nodes can keep their socket.
+/// The number of nodes that can keep their socket.
 fn kept(nodes: u32, scheme: Scheme, files: u64) -> Outcome<u32> {
     let most = u32::try_from(files.saturating_sub(SPARE_FILES)).unwrap_or(u32::MAX);
     if nodes > most && scheme != Scheme::Udp {
@@ -147,11 +145,10 @@ fn kept(nodes: u32, scheme: Scheme, files: u64) -> Outcome<u32> {
     Ok(nodes.min(most))
 }
 
-/// Raises the limit on open files as far as it goes, as each node has a socket
-/// of its own, and gives it.
+/// Raises the limit on open files as far as it goes, as each node has its own socket, and returns it.
 fn raise_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, the one that is in force counts.
+    // If it cannot be raised, the present limit counts.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

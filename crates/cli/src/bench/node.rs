@@ -1,4 +1,4 @@
-//! One node of a bench: an identity, a transport, a connection to the hub.
+//! A node of a bench: an identity, a transport, a connection to the hub.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -17,33 +17,29 @@ use roost_wire::{
 
 use crate::failure::{Code, Failure, Outcome};
 
-/// How long a handshake, or an answer that must come, is waited for.
+/// The longest wait for a handshake, or for an answer that must come.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The longest farewell of a connection.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// How long until a message that was not answered is sent again.
+/// The time after which a message without an answer is sent again.
 pub(super) const RETRY: Duration = Duration::from_millis(300);
 
 /// Events taken from the transport at once.
 const BATCH: usize = 256;
 
-/// Makes nodes for one hub.
 pub(super) struct NodeFactory {
     group: Group,
     hub: Address,
     made: AtomicU64,
-    /// When the bench began, which makes its records and places its own.
+    /// The start of the bench, Unix seconds, which distinguishes its records and cells from those of other benches.
     pub(super) epoch: u32,
 }
 
-/// A node with a connection to the hub.
 pub(super) struct BenchNode {
     pub(super) id: NodeId,
     pub(super) identity: Arc<Identity>,
     pub(super) transport: Transport,
-    /// The connection to the hub.
     pub(super) hub: ConnectionId,
     pub(super) version: Version,
     events: Events,
@@ -53,22 +49,20 @@ pub(super) struct BenchNode {
 }
 
 impl NodeFactory {
-    /// Makes nodes of `group` for the hub at `hub`.
     pub(super) fn new(group: Group, hub: Address) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
         Self { group, hub, made: AtomicU64::new(0), epoch }
     }
 
-    /// Makes a node and attaches it. One that listens at a host uses that for
-    /// its connection to the hub, too.
+    /// Makes a node and attaches it. A node that listens at a host dials the hub from there, too.
     pub(super) async fn attach(&self, host: Option<String>) -> Outcome<BenchNode> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let identity = self.group.issue_in_memory(&format!("bench-{number}"), Role::Node)?;
         self.attach_as(Arc::new(identity), host).await
     }
 
-    /// Attaches a node that was made before, or a new one.
+    /// Attaches a node with a given identity.
     pub(super) async fn attach_as(&self, identity: Arc<Identity>, host: Option<String>) -> Outcome<BenchNode> {
         let policy = Policy::new(&identity).map_err(|error| Failure::failed(error.to_string()))?;
         let id = identity.node();
@@ -98,9 +92,8 @@ impl NodeFactory {
         Ok(way.ip().to_string())
     }
 
-    /// A loopback address of its own for the node with this number, so that
-    /// nobody comes after it at the same address and port; only for a hub on
-    /// this machine.
+    /// A loopback address for the node with this number alone, so that no later node has the same address and port;
+    /// only for a hub on this machine.
     pub(super) fn lonely_host(&self, number: u32) -> Option<String> {
         let [_, high, middle, low] = number.to_be_bytes();
         self.hub_is_local().then(|| format!("127.{}.{middle}.{low}", high.saturating_add(1)))
@@ -112,7 +105,7 @@ impl NodeFactory {
 }
 
 impl BenchNode {
-    /// Reaches a peer and gives the connection to it.
+    /// Dials a remote and returns the connection.
     pub(super) async fn dial(&mut self, address: Address, expect: RoleSet) -> Outcome<ConnectionId> {
         let shown = address.to_string();
         self.transport.dial(DialId(1), vec![address], expect, None);
@@ -134,7 +127,7 @@ impl BenchNode {
         Err(Failure::new(Code::TimedOut, format!("{shown} did not answer within {} s", PATIENCE.as_secs())))
     }
 
-    /// The next event; `None` when `end` has come.
+    /// Returns the next event; `None` when `end` has come.
     pub(super) async fn next(&mut self, end: Instant) -> Option<Event> {
         if let Some(event) = self.inbox.pop_front() {
             return Some(event);
@@ -145,12 +138,12 @@ impl BenchNode {
         self.inbox.pop_front()
     }
 
-    /// Whether an event is at hand without waiting.
+    /// True if an event is at hand without waiting.
     pub(super) fn has_more(&self) -> bool {
         !self.inbox.is_empty()
     }
 
-    /// The next message, of whatever connection; `None` when `end` has come.
+    /// Returns the next message of any connection; `None` when `end` has come.
     pub(super) async fn message(&mut self, end: Instant) -> Option<(ConnectionId, Message)> {
         while let Some(event) = self.next(end).await {
             if let Event::Message { connection, message } = event
@@ -163,13 +156,12 @@ impl BenchNode {
         None
     }
 
-    /// Queues a control message.
     pub(super) fn send(&self, connection: ConnectionId, message: &Message) {
         // A connection that has gone shows by its silence.
         let _ = self.transport.send(connection, Channel::Datagram, message.encode());
     }
 
-    /// Publishes a record until the hub says that it holds it.
+    /// Publishes a record until the hub confirms it.
     pub(super) async fn publish(&mut self, cell: Cell, services: ServiceSet) -> Outcome {
         let record = Record {
             node: self.id,
@@ -200,7 +192,7 @@ impl BenchNode {
         Err(Failure::new(Code::TimedOut, "the hub did not confirm a record: it is overloaded or refuses it"))
     }
 
-    /// Where it listens; for one that does not, what a node's record usually has.
+    /// The node's endpoints; for a node that does not listen, the usual ones of a record.
     fn addresses(&self) -> Vec<Address> {
         let local = self.transport.local_addresses();
         if !local.is_empty() {
@@ -210,7 +202,7 @@ impl BenchNode {
         Scheme::ALL.map(unspecified).to_vec()
     }
 
-    /// Says that it is still there.
+    /// Renews the lease.
     pub(super) fn renew(&self) {
         self.send(
             self.hub,
@@ -219,34 +211,32 @@ impl BenchNode {
         self.transport.flush();
     }
 
-    /// Withdraws what it has published and ends its connections.
+    /// Withdraws the record and ends all connections.
     pub(super) async fn leave(self) {
         self.send(self.hub, &Message::Registration(RegistrationMessage::Withdraw(self.version)));
         self.transport.flush();
         self.transport.clone().shutdown(FAREWELL).await;
     }
 
-    /// The transport it uses.
     pub(super) const fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Bytes that it has sent and received on the wire.
+    /// Bytes sent and received on the wire.
     pub(super) fn bytes(&self) -> u64 {
         wire_bytes(&self.transport, self.scheme)
     }
 }
 
-/// Bytes that a transport's sockets of one scheme have sent and received on
-/// the wire: with the headers of IPv4 and UDP. Those of TCP are the system's
-/// own and are not counted.
+/// Bytes that a transport's sockets of one scheme have sent and received on the wire, with the headers of IPv4 and UDP.
+/// Those of TCP are the system's own and are not counted.
 pub(super) fn wire_bytes(transport: &Transport, scheme: Scheme) -> u64 {
     let counters = transport.counters();
     let of = counters.for_scheme(scheme);
     of.bytes_sent + of.bytes_received + header_bytes(scheme) * (of.datagrams_sent + of.datagrams_received)
 }
 
-/// What IPv4 (20 bytes, RFC 791) and UDP (8 bytes, RFC 768) add to a datagram.
+/// The bytes that IPv4 (20, RFC 791) and UDP (8, RFC 768) add to a datagram.
 pub(super) const fn header_bytes(scheme: Scheme) -> u64 {
     match scheme {
         Scheme::Udp | Scheme::Quic => 28,

@@ -19,40 +19,36 @@ use crate::failure::{Failure, Outcome};
 /// Nodes that join one after the other, each with nothing else going on.
 const SAMPLE: u32 = 16;
 
-/// How long after its join a node of the sample may still hear from the hub:
-/// acknowledgements, session tickets.
+/// The time for which a node of the sample may still get messages of its join: acknowledgements, session tickets.
 const SETTLE: Duration = Duration::from_millis(150);
 
-/// Handshakes under way at once.
 const HANDSHAKES: usize = 16;
 
-/// Nodes at once that publish only; each of them waits [`SETTLE`].
+/// Nodes at once that only publish; each of them waits [`SETTLE`].
 const FALLING_SILENT: usize = 64;
 
-/// Publications under way at once.
 const PUBLICATIONS: usize = 64;
 
-/// How often a node renews its lease, as the daemons do.
+/// The period of renewals, as in the daemons.
 const RENEW: Duration = Duration::from_secs(20);
 
 /// Columns of the grid over which the nodes are spread, one node to a cell.
 const COLUMNS: u32 = 1_000;
 
-/// The place of a node of the population.
 pub(super) fn place(number: u32) -> Cell {
     // Both are far below the grid's edge for any population that fits a machine.
     Cell::new((number % COLUMNS).cast_signed(), (number / COLUMNS).cast_signed())
 }
 
-/// What joining cost, on average over the sample.
+/// The average cost of a join over the sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Joins {
     pub(super) bytes: f64,
     pub(super) millis: f64,
 }
 
-/// Lets a few nodes join, one by one: first contact, mutual authentication,
-/// four services published. They stay in `sample`.
+/// Attaches a few nodes, one by one: first contact, mutual authentication, four services published. They stay in
+/// `sample`.
 pub(super) async fn sample_joins(maker: &NodeFactory, nodes: u32, sample: &mut Vec<BenchNode>) -> Outcome<Joins> {
     let count = SAMPLE.min(nodes);
     let (mut bytes, mut millis) = (0, 0.0);
@@ -61,7 +57,7 @@ pub(super) async fn sample_joins(maker: &NodeFactory, nodes: u32, sample: &mut V
         let mut node = maker.attach(None).await?;
         node.publish(place(number), ServiceSet::ALL).await?;
         millis += start.elapsed().as_secs_f64() * 1e3;
-        // Reading goes on meanwhile, as in a daemon.
+        // The node still reads, as a daemon does.
         node.message(Instant::now() + SETTLE).await;
         bytes += node.bytes();
         sample.push(node);
@@ -70,18 +66,17 @@ pub(super) async fn sample_joins(maker: &NodeFactory, nodes: u32, sample: &mut V
     Ok(Joins { bytes: bytes as f64 / mean, millis: millis / mean })
 }
 
-/// What the nodes are to do.
+/// The stage of all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Keep the connection; only those of the sample have published.
+    /// Keep the connection. Only nodes of the sample have published.
     Attached,
     /// Publish, and keep the lease.
     Published,
-    /// Withdraw and go.
     Leaving,
 }
 
-/// All nodes of the population, each in a task of its own.
+/// All nodes of the population, each in its own task.
 pub(super) struct Population {
     tasks: JoinSet<()>,
     transports: Vec<(Transport, Scheme)>,
@@ -93,7 +88,6 @@ pub(super) struct Population {
 }
 
 impl Population {
-    /// Nobody yet.
     pub(super) fn new() -> Self {
         let (done, results) = mpsc::unbounded_channel();
         Self {
@@ -135,8 +129,7 @@ impl Population {
         }
     }
 
-    /// Publishes four services for every node that has none, and waits until
-    /// the hub holds all of them.
+    /// Publishes four services for every node that has none, and waits until the hub holds all of them.
     pub(super) async fn publish(&mut self) -> Outcome {
         self.stage.send_replace(Stage::Published);
         for _ in 0..self.tasks.len() {
@@ -148,7 +141,7 @@ impl Population {
         Ok(())
     }
 
-    /// Lets every node withdraw, so that the hub is as it was.
+    /// Withdraws every node, so that the hub is as it was.
     pub(super) async fn leave(mut self) {
         self.stage.send_replace(Stage::Leaving);
         while self.tasks.join_next().await.is_some() {}
@@ -192,19 +185,19 @@ impl Population {
     }
 }
 
-/// One node of the population, in its task.
+/// A node of the population, in its task.
 struct Member {
     node: BenchNode,
     number: u32,
-    /// How long after publishing the first renewal falls.
+    /// The time from the publication to the first renewal.
     phase: Duration,
-    /// When to renew next; `None` before it has published.
+    /// The time of the next renewal; `None` before the node has published.
     renew: Option<Instant>,
     slots: Arc<Semaphore>,
 }
 
 impl Member {
-    /// Keeps the connection until it is time to publish, and publishes.
+    /// Keeps the connection until the stage is to publish, and publishes.
     async fn wait(&mut self, stage: &mut watch::Receiver<Stage>) -> Outcome {
         while *stage.borrow_and_update() == Stage::Attached {
             tokio::select! {
@@ -220,8 +213,7 @@ impl Member {
         Ok(())
     }
 
-    /// Keeps the lease; whether until it was time to leave, rather than until
-    /// the connection was down.
+    /// Keeps the lease. Returns true at the stage to leave, and false when the connection is down.
     async fn live(&mut self, stage: &mut watch::Receiver<Stage>) -> bool {
         while *stage.borrow_and_update() != Stage::Leaving {
             tokio::select! {
@@ -237,7 +229,7 @@ impl Member {
         true
     }
 
-    /// Renews when nothing has come until it was due.
+    /// Renews the lease if no event came before it was due.
     fn renew_if_due(&mut self, event: Option<&Event>) {
         if let (None, Some(due)) = (event, self.renew) {
             self.node.renew();
@@ -246,9 +238,9 @@ impl Member {
     }
 }
 
-/// Lets further nodes publish and then fall silent, because there is no file
-/// descriptor for them to stay. Over UDP the hub does not notice, so their
-/// entries last as long as a lease, which is longer than the measurements. They are in `silent`.
+/// Publishes further nodes, which then fall silent because there is no file descriptor for them. Over UDP the hub does
+/// not notice, so their records last as long as a lease, which is longer than the measurements. Their identities are in
+/// `silent`.
 pub(super) async fn publish_and_fall_silent(
     maker: &Arc<NodeFactory>,
     numbers: Range<u32>,
@@ -269,7 +261,7 @@ pub(super) async fn publish_and_fall_silent(
     }
 }
 
-/// Lets those that have fallen silent withdraw, as far as the hub lets them in again.
+/// Withdraws the silent nodes that the hub admits again.
 pub(super) async fn recall(maker: &Arc<NodeFactory>, silent: Vec<Arc<Identity>>) {
     let (mut leaving, mut silent) = (JoinSet::new(), silent.into_iter());
     loop {
@@ -278,7 +270,7 @@ pub(super) async fn recall(maker: &Arc<NodeFactory>, silent: Vec<Arc<Identity>>)
         {
             let maker = Arc::clone(maker);
             leaving.spawn(async move {
-                // The hub forgets one that it does not let in when its lease is over.
+                // The record of a node that the hub does not admit expires.
                 if let Ok(node) = maker.attach_as(identity, None).await {
                     node.leave().await;
                 }
@@ -299,8 +291,7 @@ async fn publish_once(maker: Arc<NodeFactory>, number: u32) -> Outcome<Arc<Ident
     Ok(node.identity)
 }
 
-/// When, after it has published, the first renewal of one of `count` nodes
-/// falls, so that renewals are spread evenly.
+/// The time from the publication to the first renewal of one of `count` nodes, so that renewals are spread evenly.
 fn phase(index: u32, count: u32) -> Duration {
     RENEW.mul_f64(f64::from(index + 1) / f64::from(count.max(1)))
 }

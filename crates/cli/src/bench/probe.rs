@@ -1,4 +1,4 @@
-//! What the kernel knows of the hub's process.
+//! The kernel's figures of the hub's process.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use crate::failure::{Failure, Outcome};
 
-/// A process of this machine.
 pub(super) struct Probe {
     folder: PathBuf,
 }
 
 impl Probe {
-    /// The process with this number.
+    /// Opens the process with this number.
     pub(super) fn new(pid: u32) -> Outcome<Self> {
         let probe = Self { folder: PathBuf::from(format!("/proc/{pid}")) };
         probe

@@ -1,4 +1,4 @@
-//! What a bench of a hub found, for people and for scripts.
+//! The result of a bench of a hub, for people and for scripts.
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use roost_terminal::{Output, SCHEMA, Table};
 
 use crate::failure::Outcome;
 
-/// Growth of the hub's memory.
+/// Growth of the hub's memory, bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memory {
     per_node: f64,
@@ -18,19 +18,18 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// From the hub's memory before `nodes` attached, after that, and after
-    /// they had published `entries`.
+    /// Computes the growth from the hub's memory before `nodes` attached, after that, and after they had published
+    /// `entries`.
     pub(super) fn new(before: u64, attached: u64, published: u64, nodes: u64, entries: u64) -> Self {
         let grown = |from: u64, to: u64, count: u64| to.saturating_sub(from) as f64 / count.max(1) as f64;
         Self { per_node: grown(before, attached, nodes), per_entry: grown(attached, published, entries) }
     }
 }
 
-/// Everything that was measured.
 pub(super) struct BenchReport {
     pub(super) hub: String,
     pub(super) nodes: u32,
-    /// Those that only published, for want of file descriptors.
+    /// Nodes that only published, for want of file descriptors.
     pub(super) silent: u32,
     pub(super) join: Joins,
     pub(super) idle: f64,
@@ -45,7 +44,6 @@ pub(super) struct BenchReport {
 }
 
 impl BenchReport {
-    /// Prints it.
     pub(super) fn print(&self, output: Output) -> Outcome {
         if output.is_json() {
             return Ok(output.json(&self.object())?);

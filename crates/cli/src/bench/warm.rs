@@ -1,5 +1,4 @@
-//! One find and request between nodes that know one another: what it costs on
-//! the wire, and how soon the first byte is there.
+//! The cost on the wire, and the time to the first byte, of a request between nodes that know one another.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,22 +14,20 @@ use super::lookups::THROTTLED;
 use super::node::{BenchNode, NodeFactory, PATIENCE, RETRY, header_bytes};
 use crate::failure::{Code, Failure, Outcome};
 
-/// Requests that are measured: fewer than a hub relays for one node at a time.
+/// Measured requests: fewer than a hub relays for one node at a time.
 const ROUNDS: u32 = 100;
 
-/// How long acknowledgements may take after the last answer.
+/// The time for acknowledgements after the last answer.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// What the requests showed.
 #[derive(Clone, Debug)]
 pub(super) struct Warm {
-    /// Bytes of one find and request on the wire, answer without payload. In a
-    /// star a datagram between the nodes crosses two connections, the provider's and
-    /// the requester's, and counts twice.
+    /// Bytes of a request on the wire, with its answer but without payload. In a star a datagram between the nodes
+    /// crosses two connections, the provider's and the requester's, and counts twice.
     pub(super) bytes: f64,
     /// From the request to the acceptance.
     pub(super) nanos: Histogram<u64>,
-    /// Whether the hub carried the answers.
+    /// True if the hub relayed the answers.
     pub(super) relayed: bool,
 }
 
@@ -50,7 +47,7 @@ pub(super) async fn run(maker: &Arc<NodeFactory>) -> Outcome<Warm> {
         direct.map(|direct| (provider, direct))
     });
     while !dialling.is_finished() {
-        // Nobody has anything to say yet but the transport.
+        // Only the transport sends yet.
         let _ = requester.message(Instant::now() + Duration::from_millis(20)).await;
     }
     let joined: Result<Outcome<(BenchNode, ConnectionId)>, _> = dialling.await;
@@ -58,8 +55,8 @@ pub(super) async fn run(maker: &Arc<NodeFactory>) -> Outcome<Warm> {
     measure(requester, provider, direct, place).await
 }
 
-/// Where the provider is: away from the population, and from the provider of
-/// an earlier bench whose lease may not have ended.
+/// The provider's cell: away from the population, and from the provider of an earlier bench whose lease may not have
+/// ended.
 fn place(epoch: u32) -> Cell {
     Cell::new(-1 - (epoch % 1_000).cast_signed(), -1 - (epoch / 1_000 % 1_000).cast_signed())
 }
@@ -69,7 +66,7 @@ async fn measure(mut requester: BenchNode, provider: BenchNode, direct: Connecti
         let (at_requester, at_provider) = (requester.transport.clone(), provider.transport.clone());
         let (to_requester, to_provider) = (requester.hub, provider.hub);
         move || {
-            // These messages are small: each is one datagram.
+            // Each of these small messages is one datagram.
             let of = |transport: &Transport, connection, crossings| {
                 transport.connection(connection).map_or(0, |connection| {
                     let datagrams = connection.messages_sent + connection.messages_received;
@@ -84,7 +81,7 @@ async fn measure(mut requester: BenchNode, provider: BenchNode, direct: Connecti
     let serving = tokio::spawn(serve(provider, direct, place, stop));
     let mut nanos = Histogram::new_with_max(10_000_000_000, 3).map_err(|error| Failure::failed(error.to_string()))?;
     let mut relayed = false;
-    // The first one is not measured: it finds the way.
+    // The first request is not measured: it finds the way.
     request(&mut requester, place, 0).await?;
     let before = wire();
     for round in 1..=ROUNDS {
@@ -102,7 +99,7 @@ async fn measure(mut requester: BenchNode, provider: BenchNode, direct: Connecti
     Ok(Warm { bytes, nanos, relayed })
 }
 
-/// Asks once and gives the connection over which the acceptance came.
+/// Sends a request and returns the connection over which the acceptance came.
 async fn request(requester: &mut BenchNode, place: Cell, round: u32) -> Outcome<ConnectionId> {
     let spec = ServiceRequest::new(Service::Sensor, Area::Exact(place));
     let request = Request::new(RequestId(round + 1), Nonce::from_u64(u64::from(round)), spec, 2_000);
@@ -132,7 +129,7 @@ async fn request(requester: &mut BenchNode, place: Cell, round: u32) -> Outcome<
     Err(Failure::new(Code::TimedOut, "a request of the bench was not answered"))
 }
 
-/// Accepts whatever is forwarded until it is told to stop.
+/// Accepts every request until it is told to stop.
 async fn serve(
     mut provider: BenchNode,
     direct: ConnectionId,

@@ -10,7 +10,7 @@ use crate::args::{ConfigArgs, ConfigCommand, Daemon};
 use crate::failure::{Code, Failure, Outcome};
 use crate::programs;
 
-/// Runs the daemon's program, which knows its settings, and passes on what it says.
+/// Runs the daemon's program, which knows its settings, and passes on its output.
 pub(crate) fn run(args: &ConfigArgs, output: Output) -> Outcome {
     match &args.command {
         ConfigCommand::Init { daemon } => print(*daemon, &ask(*daemon, None, &["--print-config"])?, output),
@@ -34,7 +34,7 @@ fn print(daemon: Daemon, toml: &str, output: Output) -> Outcome {
     Ok(output.data(toml)?)
 }
 
-/// What the daemon's program prints when it is given these flags.
+/// The output of the daemon's program with these flags.
 fn ask(daemon: Daemon, config: Option<&Path>, flags: &[&str]) -> Outcome<String> {
     let program = daemon.program();
     let mut command = Command::new(programs::find_program(program)?);

@@ -56,7 +56,7 @@ fn show_paths(connections: &[ConnectionRow], output: Output) -> Outcome {
         ">LOST",
     ];
     let mut table = Table::new(&columns);
-    for (connection, path) in connections.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
+    for (connection, path) in connections.iter().flat_map(|row| row.paths.iter().map(move |path| (row, path))) {
         table.row([
             connection.name.clone(),
             format!("{:?}", connection.node),
@@ -75,7 +75,7 @@ fn show_paths(connections: &[ConnectionRow], output: Output) -> Outcome {
     Ok(output.table(&table)?)
 }
 
-/// How a super node stands to this one.
+/// The relation of a super node to this one.
 fn stands(connection: &ConnectionRow) -> String {
     match (connection.relation, connection.tier) {
         (Some(relation), Some(tier)) => format!("{} of tier {tier}", relation.name()),
@@ -84,7 +84,7 @@ fn stands(connection: &ConnectionRow) -> String {
     }
 }
 
-/// A super node that should be there and is not.
+/// A configured super node that is not connected.
 fn down(hub: &HubConnection) -> String {
     format!("Not connected: the {} {}.", hub.relation.name(), super::hub_connection(hub))
 }

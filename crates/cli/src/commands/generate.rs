@@ -5,7 +5,6 @@ use roost_terminal::{Output, generate};
 use crate::args::{CompletionsArgs, ManArgs, definition};
 use crate::failure::{Failure, Outcome};
 
-/// Prints the completion script of a shell.
 pub(crate) fn completions(args: &CompletionsArgs, output: Output) -> Outcome {
     Ok(output.data(&generate::completions(definition(), args.shell))?)
 }

@@ -13,7 +13,6 @@ use roost_terminal::{Output, SCHEMA, Table};
 use crate::args::{GroupArgs, GroupCommand};
 use crate::failure::{Code, Failure, Outcome};
 
-/// Does what is asked with the group's directory.
 pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
     match &args.command {
         GroupCommand::Init { dir, name } => init(dir, name, output),
@@ -88,7 +87,7 @@ fn say_cut(is_cut: bool, until: &str, output: Output) {
     }
 }
 
-/// Says how a member that has an identity gets another one.
+/// Explains how a member that has an identity gets another one.
 fn explain_existing_identity(error: GroupError) -> Failure {
     match error {
         GroupError::Exists { path } => {
@@ -99,7 +98,7 @@ fn explain_existing_identity(error: GroupError) -> Failure {
     }
 }
 
-/// From a little ago, for clocks that are behind, and never beyond the authority's own end.
+/// Begins a little in the past, for clocks that are behind, and ends at the latest with the authority's certificate.
 fn validity(group: &Group, valid: Duration) -> Validity {
     let now = SystemTime::now();
     Validity::Between { not_before: now - BACKDATED, not_after: (now + valid).min(group.not_after()) }

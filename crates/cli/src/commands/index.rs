@@ -1,4 +1,4 @@
-//! `roost index`: what a hub's directory holds.
+//! `roost index`: the content of a hub's directory.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{connect, names, seconds, uplink};
 use crate::args::IndexArgs;
 use crate::failure::{Failure, Outcome};
 
-/// Prints the directory of the hub whose socket it is.
+/// Prints the directory of the hub at `socket`.
 pub(crate) async fn run(args: &IndexArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
     let index = client.index(args.limit, args.after).await.map_err(on_hubs_only)?;
@@ -54,8 +54,7 @@ fn table(nodes: &[Candidate]) -> Table {
     table
 }
 
-/// How many nodes there are: those whose home the hub is, and those for which
-/// it stands by; and whether all of them were shown.
+/// The counts of nodes whose home the hub is, of nodes whose standby it is, and of nodes that were not shown.
 fn totals(index: &Index, limit: u32) -> String {
     let (totals, shown) = (index.totals, index.nodes.len() as u64);
     let all = totals.nodes + totals.replicas;

@@ -1,4 +1,4 @@
-//! `roost lookup`: who offers a service.
+//! `roost lookup`: the providers of a service.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use roost_terminal::Output;
 use crate::args::LookupArgs;
 use crate::failure::{Failure, Outcome};
 
-/// Asks the hub and prints who offers the service, the best first.
+/// Prints the providers of the service, the best first.
 pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
     let area = area(args.area.choice(), &client).await?;
@@ -22,7 +22,7 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
     };
     let found = client.lookup(&query).await?;
     if output.is_json() {
-        // With how far the answer reaches, also when it is empty.
+        // The object tells the coverage also of an empty answer.
         output.json(&found)?;
     }
     if found.candidates.is_empty() {
@@ -41,8 +41,7 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
     Ok(())
 }
 
-/// What it means that nobody was found: that there is nobody only where the
-/// answer is a whole one.
+/// The code and the meaning of an empty answer: only a complete one shows that there is no provider.
 fn explain_not_found(coverage: &str) -> (Code, &'static str) {
     match coverage {
         "complete" => (Code::NotFound, ""),
@@ -55,7 +54,7 @@ fn explain_not_found(coverage: &str) -> (Code, &'static str) {
     }
 }
 
-/// Why an answer is not a whole one.
+/// The reason that an answer is not complete.
 fn explain_partial(coverage: &str) -> Option<&'static str> {
     match coverage {
         "complete" => None,

@@ -1,4 +1,4 @@
-//! One module for each command.
+//! The commands, one module each.
 
 pub(crate) mod config;
 pub(crate) mod connections;
@@ -31,12 +31,11 @@ use roost_wire::{Area, Service, format_node};
 use crate::args::AreaChoice;
 use crate::failure::{Failure, Outcome};
 
-/// A client of the daemon at `socket`.
 async fn connect(socket: &Path) -> Outcome<Client> {
     Ok(Client::connect(socket).await?)
 }
 
-/// The area that is meant: around the node, if no other centre was given.
+/// The area of the flags. Its centre is the node's cell if there is no other.
 async fn area(choice: AreaChoice, client: &Client) -> Outcome<Area> {
     match choice {
         AreaChoice::Area(area) => Ok(area),
@@ -82,7 +81,6 @@ fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
     table
 }
 
-/// An uplink that is left.
 fn uplink(kbps: Option<u32>) -> String {
     kbps.map_or_else(|| "unlimited".to_owned(), |kbps| format!("{kbps} kbit/s"))
 }
@@ -92,7 +90,7 @@ fn names(services: &[Service]) -> String {
     services.iter().map(|service| service.name()).collect::<Vec<_>>().join(",")
 }
 
-/// Another super node and how the way to it is: `area2 (6f0c2f1a) (up 3 h 2 min, 80.00 ms)`.
+/// Another super node with its state: `area2 (6f0c2f1a) (up 3 h 2 min, 80.00 ms)`.
 fn hub_connection(hub: &HubConnection) -> String {
     let known = hub.node.map(|node| format_node(node, hub.name.as_deref())).or_else(|| hub.name.clone());
     let name = known.unwrap_or_else(|| hub.endpoints.join(","));
@@ -107,7 +105,6 @@ fn hub_connection(hub: &HubConnection) -> String {
     }
 }
 
-/// Bytes as people say them.
 fn bytes(count: u64) -> String {
     let scaled = |unit: f64, name: &str| format!("{:.1} {name}", count as f64 / unit);
     match count {
@@ -118,12 +115,10 @@ fn bytes(count: u64) -> String {
     }
 }
 
-/// How long something took.
 fn duration(millis: f64) -> String {
     if millis < 1e3 { format!("{millis:.1} ms") } else { format!("{:.2} s", millis / 1e3) }
 }
 
-/// Seconds as people say them.
 fn seconds(seconds: f64) -> String {
     let whole = seconds.max(0.0) as u64;
     let (days, hours, minutes) = (whole / 86_400, whole / 3_600 % 24, whole / 60 % 60);

@@ -1,4 +1,4 @@
-//! `roost move`: the node goes to another place.
+//! `roost move`: moves the node to another cell.
 
 use std::path::Path;
 
@@ -8,7 +8,6 @@ use roost_terminal::Output;
 use crate::args::MoveArgs;
 use crate::failure::Outcome;
 
-/// Moves the node; its old place is void at once.
 pub(crate) async fn run(args: &MoveArgs, socket: &Path, output: Output) -> Outcome {
     let moved = connect(socket).await?.move_to(args.at).await?;
     if output.is_json() {

@@ -1,5 +1,5 @@
-//! Where a request's data goes: an output that is opened when a provider
-//! accepts, or the part of a large object that an earlier request has left.
+//! The destination of a request's data: an output that opens when a provider accepts, or the kept part of a large
+//! object.
 
 use std::path::{Path, PathBuf};
 
@@ -17,36 +17,34 @@ use super::bytes;
 use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
 
-/// Where the data of one request goes.
 pub(crate) struct OutputWriter<'a> {
     service: Service,
     spec: Option<&'a SinkSpec>,
     track_format: TrackFormat,
     output: Output,
-    /// What an earlier request has left, until a provider says what it has.
+    /// The part that an earlier request has kept, until a provider accepts.
     part: Option<PartialFile>,
     sink: Option<Sink>,
-    /// Where players are told of the stream, and its format once that is known.
+    /// The file that describes the stream to players, and the stream's format once it is known.
     sdp: Option<&'a Path>,
     format: String,
-    /// Whether what is there at the end is verified here.
+    /// True if the data at the end is verified here.
     verifies: bool,
-    /// Where it went on, bytes.
+    /// The offset at which a kept part went on, bytes.
     pub(crate) resumed_at: Option<u64>,
     pub(crate) kept: Option<WrittenOutput>,
 }
 
-/// What became of the output.
 pub(crate) struct WrittenOutput {
     pub(crate) finished: Finished,
     /// Lines of a track that were no records.
     pub(crate) left_out: u64,
-    /// Whether it was found to be what the provider has.
+    /// True if the data is the provider's.
     pub(crate) verified: bool,
 }
 
 impl<'a> OutputWriter<'a> {
-    /// Looks for what an earlier request has left, which is read through.
+    /// Looks for the part that an earlier request has kept, and reads it through.
     pub(crate) async fn begin(
         service: Service,
         spec: Option<&'a SinkSpec>,
@@ -62,21 +60,21 @@ impl<'a> OutputWriter<'a> {
         Ok(Self { service, spec, track_format, output, part, sink, sdp, format, verifies, resumed_at, kept })
     }
 
-    /// The same, with a file that tells players of the stream.
+    /// Adds a file that describes the stream to players.
     pub(crate) fn telling(self, sdp: Option<&'a Path>) -> Self {
         Self { sdp, ..self }
     }
 
-    /// What is there already.
+    /// The data that is there already.
     pub(crate) fn resume(&self) -> Option<ResumePoint> {
         let part = self.part.as_ref().filter(|part| part.bytes() > 0)?;
         Some(ResumePoint { digest: part.object().digest, offset: part.bytes() })
     }
 
-    /// Opens the output; anew if another provider takes over from the beginning.
+    /// Opens the output; again if another provider takes over from the beginning.
     pub(crate) async fn open(&mut self, accepted: &Accepted) -> Outcome {
         let Some(spec) = self.spec else { return Ok(()) };
-        // Nothing has come from the provider that this one replaces.
+        // No data has come from the provider that this one replaces.
         if let Some(earlier) = self.sink.take() {
             self.part = earlier.into_part().or(self.part.take());
         }
@@ -98,7 +96,7 @@ impl<'a> OutputWriter<'a> {
         Ok(())
     }
 
-    /// Opens the part of a large object, from where the provider goes on.
+    /// Opens the part of a large object, at the provider's offset.
     async fn go_on(&mut self, path: &Path, whole: ObjectIdentity, offset: Option<u64>) -> Outcome<Sink> {
         let part = self.part.take();
         let has = part.as_ref().map(|part| (part.object(), part.bytes())).filter(|(_, bytes)| *bytes > 0);
@@ -122,7 +120,7 @@ impl<'a> OutputWriter<'a> {
         Sink::resume(path.to_owned(), part, whole, !goes_on).await.map_err(|error| unwritten(&error))
     }
 
-    /// Whether something may be written.
+    /// True if data may be written.
     pub(crate) fn is_open(&self) -> bool {
         self.sink.is_some()
     }
@@ -141,7 +139,7 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// Writes what waits for more.
+    /// Writes data that waits for more.
     pub(crate) async fn flush_pending(&mut self) -> Outcome {
         match &mut self.sink {
             Some(sink) => sink.flush_if_due().await.map_err(|error| unwritten(&error)),
@@ -157,20 +155,33 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// The daemon has found that what came is the object.
+    /// Marks the data as the provider's object, as the daemon has found.
     pub(crate) fn mark_verified(&mut self) {
         if let Some(sink) = &mut self.sink {
             sink.mark_verified();
         }
     }
 
-    pub(crate) async fn close(&mut self, complete: bool) -> Outcome {
-        if let Some(sink) = self.sink.take() {
-            let left_out = sink.skipped_lines();
-            let finished = sink.finish(complete).await.map_err(|error| unwritten(&error))?;
-            let verified = self.verifies && matches!(finished, Finished::Written { .. });
-            self.kept = Some(WrittenOutput { finished, left_out, verified });
+    /// Ends the output of a complete transfer.
+    pub(crate) async fn finish(&mut self) -> Outcome {
+        match self.sink.take() {
+            Some(sink) => self.keep(sink.skipped_lines(), sink.finish().await),
+            None => Ok(()),
         }
+    }
+
+    /// Ends the output of an incomplete transfer, unless it has ended.
+    pub(crate) async fn break_off(&mut self) -> Outcome {
+        match self.sink.take() {
+            Some(sink) => self.keep(sink.skipped_lines(), sink.break_off().await),
+            None => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, left_out: u64, ended: Result<Finished, SinkError>) -> Outcome {
+        let finished = ended.map_err(|error| unwritten(&error))?;
+        let verified = self.verifies && matches!(finished, Finished::Written { .. });
+        self.kept = Some(WrittenOutput { finished, left_out, verified });
         Ok(())
     }
 }
@@ -183,7 +194,7 @@ fn file(service: Service, spec: Option<&SinkSpec>) -> Option<&Path> {
     }
 }
 
-/// Whether a file takes this name, and not a device or a folder has it.
+/// True if a file can take this name, and no device or folder has it.
 fn is_replaceable(path: &Path) -> bool {
     std::fs::metadata(path).map_or(true, |found| found.is_file())
 }
@@ -260,15 +271,15 @@ mod tests {
         let other = Bytes::from(vec![1; 2 * HALF as usize]);
         let mut keeping = begin(&spec).await;
         keeping.open(&accepted(&other, None)).await.unwrap();
-        keeping.close(false).await.unwrap();
+        keeping.break_off().await.unwrap();
         let mut keeping = begin(&spec).await;
         assert_eq!(keeping.resume().unwrap().offset, HALF);
-        // That provider ends before its data comes, and one that has the object takes over.
+        // The first provider ends before its data comes, and a provider that has the object takes over.
         keeping.open(&accepted(&other, None)).await.unwrap();
         keeping.open(&accepted(&object, Some(HALF))).await.unwrap();
         assert_eq!(keeping.resumed_at, Some(HALF));
         keeping.write(&object.slice(HALF as usize..)).await.unwrap();
-        keeping.close(true).await.unwrap();
+        keeping.finish().await.unwrap();
         assert!(std::fs::read(folder.path().join("site.tif")).unwrap() == object);
         assert!(keeping.kept.unwrap().verified);
     }
@@ -290,7 +301,7 @@ mod tests {
         let mut keeping = begin(&spec).await;
         keeping.open(&accepted(&other, None)).await.unwrap();
         keeping.write(&other).await.unwrap();
-        keeping.close(true).await.unwrap();
+        keeping.finish().await.unwrap();
         assert!(std::fs::read(folder.path().join("site.tif")).unwrap() == other);
     }
 }

@@ -11,7 +11,7 @@ use roost_terminal::{Output, SCHEMA};
 use crate::args::PingArgs;
 use crate::failure::{Code, Failure, Outcome};
 
-/// Pings and prints each round trip, then their spread.
+/// Prints each round trip, then their spread.
 pub(crate) async fn run(args: &PingArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
     let mut trips = Vec::new();

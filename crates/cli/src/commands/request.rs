@@ -1,9 +1,10 @@
-//! `roost request`: asks for a service, receives its data, says how it went.
+//! `roost request`: requests a service, receives its data, and prints a summary.
 
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use bytes::Bytes;
 use roost_api::{Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestStream, TransferSummary};
 use roost_services::{Finished, SinkSpec, SinkState, TrackFormat};
 use roost_wire::messages::ServiceRequest;
@@ -19,14 +20,14 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
 use crate::signals::{Signals, wait_for_reader_exit};
 
-/// Said of a stream that has ended well and empty.
+/// The sentence for a stream that has ended well and empty.
 const EMPTY: &str = "the stream has ended without data: check that its provider's source sends data";
 
-/// Said of what came and left nothing to write.
+/// The sentence for data of which nothing could be written.
 const UNUSABLE: &str = "nothing of what came could be used, so nothing was written: see what its provider sends, for a \
 track with --format raw";
 
-/// Asks and receives until the transfer is over, one way or the other.
+/// Requests and receives until the transfer is over.
 pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
     suits_output(args.service, args.receive.output.as_ref(), std::io::stdout().is_terminal())?;
     if args.receive.sdp.is_some() && !matches!(args.receive.output, Some(SinkSpec::Rtp(_))) {
@@ -56,48 +57,11 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
         () = wait_for_reader_exit(), if args.receive.output == Some(SinkSpec::Stdout) => Ok(TransferEnd::Reader),
     };
     transfer.progress.end();
-    let Transfer { mut keeping, early, .. } = transfer;
-    // One that has ended well is closed already.
-    let closed = keeping.close(false).await;
-    conclude(args, area, ended.and_then(|ended| closed.map(|()| ended))?, (&keeping, &early), output)
+    let closed = transfer.keeping.break_off().await;
+    transfer.conclude(area, ended.and_then(|ended| closed.map(|()| ended))?)
 }
 
-/// Tells what has come, and whether that is all.
-fn conclude(
-    args: &RequestArgs,
-    area: Area,
-    ended: TransferEnd,
-    (keeping, early): (&OutputWriter<'_>, &PartialTransfer),
-    output: Output,
-) -> Outcome {
-    match ended {
-        TransferEnd::Reader => early.report(args, output),
-        TransferEnd::Interrupted => {
-            let kept = keeping.part().map(|path| format!(", and what came is kept as {}", path.display()));
-            let message = format!("interrupted; the transfer is incomplete{}", kept.unwrap_or_default());
-            Err(Failure::new(Code::Interrupted, message))
-        }
-        TransferEnd::Finished(mut summary) => {
-            if keeping.kept.as_ref().is_some_and(|kept| kept.verified) {
-                summary.digest_ok = Some(true);
-            }
-            report(args, &summary, keeping, output)?;
-            suggest(args, area, output);
-            if args.service.is_stream() && summary.bytes == 0 {
-                return Err(Failure::new(Code::Refused, EMPTY));
-            }
-            verdict(summary.digest_ok, keeping.kept.as_ref().map(|kept| &kept.finished))
-        }
-        TransferEnd::Failed(failure, summary) => {
-            if let Some(summary) = summary {
-                report(args, &summary, keeping, output)?;
-            }
-            Err(failure)
-        }
-    }
-}
-
-/// Waits for a signal; for another one if a stream has no end and the first one makes that.
+/// Waits for a signal. For a stream without an end the first signal makes an end, and a second one is waited for.
 async fn broken_off(client: &Client, endless: &OnceLock<u64>) -> Outcome {
     let mut signals = Signals::catch()?;
     signals.next().await;
@@ -108,7 +72,7 @@ async fn broken_off(client: &Client, endless: &OnceLock<u64>) -> Outcome {
             Err(_) => return,
             Ok(()) => {}
         }
-        // What has come is told now, also if it has ended by itself.
+        // The summary of the stream follows, also if it has ended by itself.
         std::future::pending().await
     };
     tokio::select! {
@@ -118,7 +82,7 @@ async fn broken_off(client: &Client, endless: &OnceLock<u64>) -> Outcome {
     Ok(())
 }
 
-/// Pictures and video are nothing that a terminal can show.
+/// A terminal cannot show pictures and video.
 fn suits_output(service: Service, output: Option<&SinkSpec>, terminal: bool) -> Outcome {
     let binary = matches!(service, Service::Video | Service::Image);
     if !(binary && terminal && matches!(output, Some(SinkSpec::Stdout))) {
@@ -130,72 +94,117 @@ fn suits_output(service: Service, output: Option<&SinkSpec>, terminal: bool) -> 
     Err(Failure::usage(message))
 }
 
-/// One request under way.
+/// A request under way.
 struct Transfer<'a> {
     args: &'a RequestArgs,
     output: Output,
     progress: Progress,
     keeping: OutputWriter<'a>,
     early: PartialTransfer,
-    /// The number of a request whose stream has no end but the one that its owner makes.
+    /// The number of a request whose stream only its requester ends.
     endless: &'a OnceLock<u64>,
 }
 
-/// How a transfer ended.
 enum TransferEnd {
-    /// Everything came.
+    /// All data came.
     Finished(TransferSummary),
-    /// Something did not.
+    /// Some data did not come.
     Failed(Failure, Option<TransferSummary>),
-    /// Whoever reads our output has enough.
+    /// The reader of the output has gone.
     Reader,
-    /// A signal has ended it before its time.
+    /// A signal has ended the transfer early.
     Interrupted,
 }
 
 impl Transfer<'_> {
     async fn receive(&mut self, mut stream: RequestStream) -> Outcome<TransferEnd> {
         while let Some(frame) = stream.next().await? {
-            match frame {
-                Frame::Data(data) => {
-                    self.progress.add(data.len());
-                    self.early.add(data.len());
-                    if self.keeping.write(&data).await? == SinkState::Closed {
-                        return Ok(TransferEnd::Reader);
-                    }
-                }
-                Frame::Event(RequestEvent::Accepted(accepted)) => {
-                    self.progress.accepted(&accepted);
-                    self.early.accepted(&accepted);
-                    if let Some(request) = accepted.request.filter(|_| self.args.is_endless()) {
-                        self.endless.get_or_init(|| request);
-                    }
-                    self.keeping.open(&accepted).await?;
-                }
-                Frame::Event(RequestEvent::Progress(_)) => {
-                    self.progress.look();
-                    self.keeping.flush_pending().await?;
-                    if self.args.receive.progress && self.output.is_json() {
-                        self.output.json(&self.progress.event())?;
-                    }
-                }
-                Frame::Event(RequestEvent::Finished(summary)) => {
-                    if summary.digest_ok == Some(true) {
-                        self.keeping.mark_verified();
-                    }
-                    self.keeping.close(summary.digest_ok != Some(false)).await?;
-                    return Ok(TransferEnd::Finished(summary));
-                }
-                Frame::Event(RequestEvent::Failed { error, summary }) => {
-                    self.keeping.close(false).await?;
-                    return Ok(TransferEnd::Failed(Failure::api(&error), summary));
-                }
-                Frame::Event(_) => {}
+            let end = match frame {
+                Frame::Data(data) => self.write(&data).await?,
+                Frame::Event(event) => self.handle_event(event).await?,
+            };
+            if let Some(end) = end {
+                return Ok(end);
             }
         }
-        self.keeping.close(false).await?;
+        self.keeping.break_off().await?;
         let broken = "the daemon went away in mid-transfer; what came is incomplete";
         Ok(TransferEnd::Failed(Failure::new(Code::Damaged, broken), None))
+    }
+
+    async fn write(&mut self, data: &Bytes) -> Outcome<Option<TransferEnd>> {
+        self.progress.add(data.len());
+        self.early.add(data.len());
+        let state = self.keeping.write(data).await?;
+        Ok((state == SinkState::Closed).then_some(TransferEnd::Reader))
+    }
+
+    /// Returns the end of the transfer, if the event is the last.
+    async fn handle_event(&mut self, event: RequestEvent) -> Outcome<Option<TransferEnd>> {
+        match event {
+            RequestEvent::Accepted(accepted) => {
+                self.progress.accepted(&accepted);
+                self.early.accepted(&accepted);
+                if let Some(request) = accepted.request.filter(|_| self.args.is_endless()) {
+                    self.endless.get_or_init(|| request);
+                }
+                self.keeping.open(&accepted).await?;
+            }
+            RequestEvent::Progress(_) => {
+                self.progress.look();
+                self.keeping.flush_pending().await?;
+                if self.args.receive.progress && self.output.is_json() {
+                    self.output.json(&self.progress.event())?;
+                }
+            }
+            RequestEvent::Finished(summary) => {
+                match summary.digest_ok {
+                    Some(false) => self.keeping.break_off().await?,
+                    Some(true) => {
+                        self.keeping.mark_verified();
+                        self.keeping.finish().await?;
+                    }
+                    None => self.keeping.finish().await?,
+                }
+                return Ok(Some(TransferEnd::Finished(summary)));
+            }
+            RequestEvent::Failed { error, summary } => {
+                self.keeping.break_off().await?;
+                return Ok(Some(TransferEnd::Failed(Failure::api(&error), summary)));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// Reports the data that has come, and fails if that is not all.
+    fn conclude(&self, area: Area, ended: TransferEnd) -> Outcome {
+        let Self { args, output, keeping, .. } = self;
+        match ended {
+            TransferEnd::Reader => self.early.report(args, *output),
+            TransferEnd::Interrupted => {
+                let kept = keeping.part().map(|path| format!(", and what came is kept as {}", path.display()));
+                let message = format!("interrupted; the transfer is incomplete{}", kept.unwrap_or_default());
+                Err(Failure::new(Code::Interrupted, message))
+            }
+            TransferEnd::Finished(mut summary) => {
+                if keeping.kept.as_ref().is_some_and(|kept| kept.verified) {
+                    summary.digest_ok = Some(true);
+                }
+                report(args, &summary, keeping, *output)?;
+                suggest(args, area, *output);
+                if args.service.is_stream() && summary.bytes == 0 {
+                    return Err(Failure::new(Code::Refused, EMPTY));
+                }
+                verdict(summary.digest_ok, keeping.kept.as_ref().map(|kept| &kept.finished))
+            }
+            TransferEnd::Failed(failure, summary) => {
+                if let Some(summary) = summary {
+                    report(args, &summary, keeping, *output)?;
+                }
+                Err(failure)
+            }
+        }
     }
 }
 

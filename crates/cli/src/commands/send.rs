@@ -1,4 +1,4 @@
-//! `roost send`: gives a file to a node that takes them.
+//! `roost send`: gives a file to a node with an inbox.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::args::SendArgs;
 use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
 
-/// How often a program hears how far it is.
+/// The time between two reports of progress to a program.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Reads the file through, offers it, and gives the daemon what is asked for of it.
+/// Reads the file through, offers it, and gives the daemon the chunks that it asks for.
 pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outcome {
     let name = name(args)?;
     let client = connect(socket).await?;
@@ -51,12 +51,12 @@ pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outco
         return Ok(());
     }
     let (size, took) = (bytes(length), duration(seconds * 1e3));
-    // An older daemon does not say who it was.
+    // An older daemon does not tell the receiver.
     let receiver = sent.node.map_or_else(|| node.to_string(), |node| format_node(node, sent.node_name.as_deref()));
     Ok(output.data(&format!("{receiver} has {name}: {size}, verified, in {took}, {:.1} kbit/s\n", rate / 1e3))?)
 }
 
-/// What the file is called there.
+/// The file's name at the receiver.
 fn name(args: &SendArgs) -> Outcome<String> {
     let own = || args.file.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = args.name.clone().or_else(own);
@@ -76,15 +76,13 @@ fn unread(error: SourceError) -> Failure {
     Failure::failed(error.to_string())
 }
 
-/// A file that has arrived.
 struct Sent {
-    /// Bytes of it that were there before.
+    /// Bytes of the file that the receiver had before.
     begun: u64,
     node: Option<NodeId>,
     node_name: Option<String>,
 }
 
-/// A file under way.
 struct Sending<'a> {
     client: &'a Client,
     file: &'a StoredFile,
@@ -94,7 +92,7 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Gives what is asked for until the receiver has everything.
+    /// Sends the chunks that the receiver asks for until it has everything.
     async fn serve(&self, mut stream: SendStream, progress: &mut Progress) -> Outcome<Sent> {
         let (mut begun, mut told) = (None, Instant::now());
         while let Some(event) = stream.next().await? {

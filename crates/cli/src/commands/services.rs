@@ -1,4 +1,4 @@
-//! `roost services`: what the daemon offers or knows of.
+//! `roost services`: the services that the daemon offers or knows.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use roost_terminal::{Output, Table};
 
 use crate::failure::Outcome;
 
-/// Prints a node's own services, or how many providers a hub knows of each.
+/// Prints a node's own services, or the number of providers of each that a hub knows.
 pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
     let answer = connect(socket).await?.services().await?;
     if output.is_json() {

@@ -13,7 +13,7 @@ use roost_terminal::Output;
 
 use crate::failure::Outcome;
 
-/// Prints who the daemon is, whom it is attached to, what it does and what went wrong last.
+/// Prints the daemon's identity, its hubs, its work and its last error.
 pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
     let status = connect(socket).await?.status().await?;
     if output.is_json() {
@@ -57,15 +57,15 @@ fn screen(status: &Status) -> String {
     text
 }
 
-/// The last thing that went wrong, with its time.
+/// The daemon's last error, with its age.
 pub(super) fn last_error(status: &Status) -> Option<String> {
     let ago = status.last_error_s.map(|past| format!(" ({} ago)", seconds(past)));
     Some(status.last_error.clone()? + &ago.unwrap_or_default())
 }
 
-/// The last second of its certificate.
+/// The last second of the daemon's certificate.
 pub(super) fn certificate_end(status: &Status) -> SystemTime {
-    // One beyond the clock's own end is as good as the epoch, which nobody issues.
+    // A time beyond the clock's own end counts as the epoch, which nobody issues.
     UNIX_EPOCH.checked_add(Duration::from_secs(status.certificate_not_after_unix_s)).unwrap_or(UNIX_EPOCH)
 }
 
@@ -97,7 +97,7 @@ fn index(status: &Status) -> String {
     )
 }
 
-/// Where a super node among others stands.
+/// The place of a super node in the hierarchy.
 fn tier(status: &Status) -> String {
     let Some(index) = status.index.filter(|_| !status.hubs.is_empty()) else { return String::new() };
     let place = if index.parents_configured == 0 { ", a top" } else { "" };
@@ -105,7 +105,7 @@ fn tier(status: &Status) -> String {
     format!("{}{place}, {} below{cut_off}", index.tier, index.children)
 }
 
-/// The other super nodes that stand so to this one.
+/// Super nodes of certain relations to this one.
 fn hubs(status: &Status, which: fn(&&HubConnection) -> bool) -> String {
     status.hubs.iter().filter(which).map(hub_connection).collect::<Vec<_>>().join(", ")
 }

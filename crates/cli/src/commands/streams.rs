@@ -1,4 +1,4 @@
-//! `roost streams`: what passes through the daemon's relay.
+//! `roost streams`: the streams of the daemon's relay.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn streams(rows: &[StreamRow]) -> Table {
             or_dash(row.cell),
             or_dash(row.provider.map(|node| format_node(node, row.provider_name.as_deref()))),
             here(row).to_owned(),
-            or_dash(row.upstreams.last().map(|from| at((from.node, from.name.as_deref()), &from.address))),
+            or_dash(row.upstreams.last().map(|from| at(from.node, from.name.as_deref(), &from.address))),
             row.downstreams.iter().filter(|downstream| downstream.answered).count().to_string(),
             rate(row.bits_per_second),
             row.packets.to_string(),
@@ -52,7 +52,7 @@ fn receivers(rows: &[StreamRow]) -> Table {
     for (stream, row) in rows.iter().flat_map(|row| row.downstreams.iter().map(move |to| (&row.stream, to))) {
         table.row([
             stream.clone(),
-            at((row.node, row.name.as_deref()), &row.address),
+            at(row.node, row.name.as_deref(), &row.address),
             if row.answered { row.kind.clone() } else { format!("{}, silent", row.kind) },
             rate(row.bits_per_second),
             row.packets.to_string(),
@@ -67,12 +67,12 @@ fn receivers(rows: &[StreamRow]) -> Table {
     table
 }
 
-/// Somebody, if that is known, and its address.
-fn at((node, name): (Option<NodeId>, Option<&str>), address: &str) -> String {
+/// A remote, if it is known, and its address.
+fn at(node: Option<NodeId>, name: Option<&str>, address: &str) -> String {
     node.map_or_else(|| address.to_owned(), |node| format!("{} at {address}", format_node(node, name)))
 }
 
-/// What the stream is to this host.
+/// The place of this host in the stream.
 fn here(row: &StreamRow) -> &'static str {
     match (row.published, row.watched) {
         (true, _) => "published",

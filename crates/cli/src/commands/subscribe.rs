@@ -1,4 +1,4 @@
-//! `roost subscribe`: watches a stream that super nodes reflect.
+//! `roost subscribe`: receives a stream that super nodes reflect.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::request;
 use crate::args::{RequestArgs, SubscribeArgs};
 use crate::failure::{Failure, Outcome};
 
-/// Watches until the stream is over, one way or the other.
+/// Receives until the stream is over.
 pub(crate) async fn run(args: &SubscribeArgs, socket: &Path, output: Output) -> Outcome {
     if !args.service.is_stream() {
         let whole = format!("{} is no stream to watch together: ask for it by `roost request`", args.service);

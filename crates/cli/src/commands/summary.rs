@@ -1,4 +1,4 @@
-//! The end of a request in words: what came, over which way, and where it was put.
+//! The end of a request in words: the data that came, its way, and its destination.
 
 use std::time::Instant;
 
@@ -13,18 +13,17 @@ use super::{bytes, duration};
 use crate::args::{Reflect, RequestArgs};
 use crate::failure::Outcome;
 
-/// Said of a subscription that is not reflected.
+/// The line for a subscription that is not reflected.
 const OWN_COPY: &str =
     "copy        a stream of its own: super nodes could not reflect it, so its provider sends one more copy";
 
-/// The summary as JSON.
 #[derive(Serialize)]
 struct RequestReport<'a> {
     schema: u32,
     service: &'static str,
     output: Option<String>,
     rate_bits_per_second: f64,
-    /// Bytes that were there before, of an object that went on.
+    /// Bytes of an object that were there before it went on.
     #[serde(skip_serializing_if = "Option::is_none")]
     resumed_at: Option<u64>,
     summary: &'a TransferSummary,
@@ -88,6 +87,22 @@ fn describe(args: &RequestArgs, summary: &TransferSummary, keeping: &OutputWrite
     if let Some(there) = keeping.resumed_at {
         lines.push(format!("went on     after {} of an earlier request", bytes(there)));
     }
+    lines.extend(losses(args, summary));
+    let kept = keeping.kept.as_ref();
+    if let Some(WrittenOutput { left_out: count @ 1.., .. }) = kept {
+        lines.push(format!("left out    {count} lines that are no track records"));
+    }
+    if !summary.reflected {
+        // A stream that many share, from somewhere on, has no digest.
+        lines.push(format!("digest      {digest}"));
+    }
+    lines.extend(destination(args, kept));
+    lines.join("\n") + "\n"
+}
+
+/// The lines about datagrams and pauses of a stream.
+fn losses(args: &RequestArgs, summary: &TransferSummary) -> Vec<String> {
+    let mut lines = Vec::new();
     if args.service.is_stream() {
         let (missing, count) = if summary.late > 0 { ("late", summary.late) } else { ("lost", summary.lost) };
         lines.push(format!(
@@ -102,16 +117,7 @@ fn describe(args: &RequestArgs, summary: &TransferSummary, keeping: &OutputWrite
     if summary.unread > 0 {
         lines.push(format!("unread      {} packets: the output was too slow for them", summary.unread));
     }
-    let kept = keeping.kept.as_ref();
-    if let Some(WrittenOutput { left_out: count @ 1.., .. }) = kept {
-        lines.push(format!("left out    {count} lines that are no track records"));
-    }
-    if !summary.reflected {
-        // A stream that many share from somewhere on has no digest.
-        lines.push(format!("digest      {digest}"));
-    }
-    lines.extend(destination(args, kept));
-    lines.join("\n") + "\n"
+    lines
 }
 
 fn destination(args: &RequestArgs, kept: Option<&WrittenOutput>) -> Option<String> {
@@ -129,22 +135,20 @@ fn destination(args: &RequestArgs, kept: Option<&WrittenOutput>) -> Option<Strin
     })
 }
 
-/// Payload bits per second: of a stream from its first byte on, of an object
-/// from the request on.
+/// Payload bits per second: of a stream from its first byte on, of an object from the request on.
 fn rate(args: &RequestArgs, summary: &TransferSummary) -> f64 {
     let before = summary.first_byte_ms.filter(|_| args.service.is_stream()).unwrap_or(0.0);
     let seconds = (summary.elapsed_ms - before) / 1e3;
     if seconds > 0.0 { summary.bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
-/// A transfer as far as it is known here, which is all that is told of one whose reader goes.
+/// The known part of a transfer whose reader goes.
 pub(super) struct PartialTransfer {
     begun: Instant,
     accepted: Option<Accepted>,
     bytes: u64,
 }
 
-/// The same as JSON.
 #[derive(Serialize)]
 struct EarlyReport<'a> {
     schema: u32,
@@ -172,7 +176,7 @@ impl PartialTransfer {
         self.bytes += bytes as u64;
     }
 
-    /// Says what came until the reader went. That is its right: the command ends well.
+    /// Reports the data that came until the reader went. The command ends well, since a reader may go.
     pub(super) fn report(&self, args: &RequestArgs, output: Output) -> Outcome {
         let elapsed_ms = self.begun.elapsed().as_secs_f64() * 1e3;
         if output.is_json() {

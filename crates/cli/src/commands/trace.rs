@@ -1,4 +1,4 @@
-//! `roost trace`: the way that a request takes, hub by hub.
+//! `roost trace`: the way of a request, hub by hub.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::{area, connect};
 use crate::args::TraceArgs;
 use crate::failure::{Code, Failure, Outcome};
 
-/// What the times mean, and what they cannot tell.
+/// The meaning of the times, and their limits.
 const CLOCKS: &str = "Clocks differ from host to host, so only times of one host are told: AT IT is from the coming of \
 the request to this, ROUND TRIP is measured by the one before it on the way, HEARD AFTER by this node.";
 
-/// How long a stream lasts of which only the beginning matters.
+/// The duration of a stream of which only the beginning matters.
 const STREAM: Duration = Duration::from_secs(1);
 
-/// Asks for a service, and prints what each hub on the way and the provider did with the request.
+/// Requests a service, and prints the steps of each hub on the way and of the provider.
 pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
     let area = match args.provider {
@@ -40,7 +40,6 @@ pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outc
     }
 }
 
-/// What came of a request.
 #[derive(Default)]
 struct TraceOutcome {
     trace: Trace,
@@ -67,7 +66,6 @@ async fn receive(mut stream: RequestStream) -> Outcome<TraceOutcome> {
     Err(Failure::new(Code::Damaged, "the daemon went away before the request was over; try again"))
 }
 
-/// The trace as JSON.
 #[derive(Serialize)]
 struct TraceReport<'a> {
     schema: u32,
@@ -98,7 +96,7 @@ fn table(trace: &Trace) -> Table {
     table
 }
 
-/// What a hub or the provider did, in words.
+/// The step of a hub or of the provider, in words.
 fn did(hop: &TraceHop) -> String {
     let other = hop.other.map(|node| format_node(node, hop.other_name.as_deref()));
     let other = other.or_else(|| hop.other_name.clone()).unwrap_or_default();

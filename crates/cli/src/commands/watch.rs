@@ -13,7 +13,7 @@ use crate::args::WatchArgs;
 use crate::failure::{Code, Failure, Outcome};
 use crate::signals::wait_for_reader_exit;
 
-/// Prints changes until it is interrupted or the daemon ends it.
+/// Prints changes until a signal, or until the daemon ends the watch.
 pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
     let area = area(args.area.choice(), &client).await?;
@@ -44,7 +44,7 @@ fn print(change: &WatchEvent, seen: &mut KnownNodes, output: Output) -> Outcome 
     }
     for candidate in &change.present {
         let Candidate { node, cell, services, name, .. } = candidate;
-        seen.present((*node, name.as_deref()), *cell, services).map_or(Ok(()), |line| output.data(&line))?;
+        seen.present(*node, name.as_deref(), *cell, services).map_or(Ok(()), |line| output.data(&line))?;
     }
     for node in &change.gone {
         let line = seen.gone(*node);
@@ -53,10 +53,10 @@ fn print(change: &WatchEvent, seen: &mut KnownNodes, output: Output) -> Outcome 
     Ok(())
 }
 
-/// The most nodes whose last place is remembered; those beyond are always new.
+/// The most nodes whose last cell is remembered; those beyond are always new.
 const REMEMBERED: usize = 65_536;
 
-/// A node when it was last heard of.
+/// The last report of a node.
 #[derive(Clone)]
 struct LastSeen {
     name: Option<String>,
@@ -64,18 +64,18 @@ struct LastSeen {
     services: Vec<Service>,
 }
 
-/// Each node when it was last heard of.
 #[derive(Default)]
 pub(super) struct KnownNodes {
     nodes: BTreeMap<NodeId, LastSeen>,
 }
 
 impl KnownNodes {
-    /// The line for a node that is there: `+` a new one, `~` one that has moved
-    /// or changed its offer, none if only its capacity or addresses changed.
+    /// The line for a node that is there: `+` for a new node, `~` for a node that has moved or changed its offers, none
+    /// if only its capacity or addresses changed.
     pub(super) fn present(
         &mut self,
-        (node, name): (NodeId, Option<&str>),
+        node: NodeId,
+        name: Option<&str>,
         cell: Cell,
         services: &[Service],
     ) -> Option<String> {
@@ -99,7 +99,7 @@ impl KnownNodes {
         }
     }
 
-    /// A node is there no longer: the line that says so.
+    /// Forgets a node that has left, and returns the line for it.
     pub(super) fn gone(&mut self, node: NodeId) -> String {
         let name = self.nodes.remove(&node).and_then(|last| last.name);
         format!("- {}\n", format_node(node, name.as_deref()))
@@ -123,7 +123,7 @@ mod tests {
         let (mut seen, node) = (KnownNodes::default(), "uav7 (aaaaaaaa)");
         let mut line = |cell, services: &[&str]| {
             let Candidate { node, cell, services, .. } = candidate(cell, services);
-            seen.present((node, Some("uav7")), cell, &services)
+            seen.present(node, Some("uav7"), cell, &services)
         };
         assert_eq!(line("1,2", &["video"]), Some(format!("+ {node}        1,2  video\n")));
         assert_eq!(line("1,2", &["video"]), None);

@@ -12,7 +12,6 @@ use super::process::Process;
 use super::world::arguments;
 use crate::failure::{Failure, Outcome};
 
-/// The provider's cell.
 const THERE: Cell = Cell::new(5, 9);
 
 /// Time between two looks, and between two requests.
@@ -29,7 +28,7 @@ pub(super) struct FailoverNetwork {
 
 /// Times until the requester was served again after its home was killed.
 pub(super) struct Failover {
-    /// The one that was killed, and the one that took over.
+    /// The names of the killed super node, and of the one that took over.
     pub(super) killed: String,
     pub(super) next: String,
     /// From the death to the whole answer of the first request that was answered.
@@ -72,7 +71,6 @@ impl FailoverNetwork {
         Ok(pair)
     }
 
-    /// Gets a picture.
     pub(super) async fn picture(&self) -> Outcome<Vec<u8>> {
         let client = self.viewer()?.client()?;
         let request =
@@ -90,7 +88,7 @@ impl FailoverNetwork {
         Err(Failure::failed("the picture broke off: try the demo again"))
     }
 
-    /// Kills the requester's home and sees how long it takes to go on.
+    /// Kills the requester's home and measures the times until service goes on.
     pub(super) async fn fail_over(&mut self) -> Outcome<Failover> {
         let home = self.status().await?.hub.map(|hub| hub.name).unwrap_or_default();
         let dies = self.hubs.iter().position(|(name, _)| *name == home);
@@ -112,7 +110,7 @@ impl FailoverNetwork {
         Ok(Failover { killed, next, answered, moved })
     }
 
-    /// Stops what still runs.
+    /// Stops the processes that still run.
     pub(super) async fn stop(self) {
         for process in self.nodes.into_iter().chain(self.hubs.into_iter().map(|(_, hub)| hub)) {
             process.stop().await;
@@ -128,7 +126,7 @@ impl FailoverNetwork {
     }
 }
 
-/// Waits until a daemon is as wanted; `what` says what is wrong if it never is.
+/// Waits until a daemon's status is as wanted; `what` is the error if it never is.
 async fn wait(daemon: &Process, what: &str, wanted: impl Fn(&Status) -> bool) -> Outcome {
     let until = Instant::now() + PATIENCE;
     while !wanted(&daemon.client()?.status().await?) {

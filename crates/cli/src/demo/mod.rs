@@ -1,9 +1,8 @@
 //! `roost demo`: the main job on this machine alone, with the real daemons.
 //!
-//! First a picture, which is kept, and the death of a super node. Then
-//! two worlds of processes on loopback, one in which nodes answer one another
-//! through a super node and one in which a server carries everything, get the
-//! same requests side by side: every service over every transport.
+//! First a picture, which is kept, and the death of a super node. Then two networks of processes on loopback get the
+//! same requests side by side, every service over every transport: one in which nodes answer one another through a
+//! super node, and one in which a server carries everything.
 
 mod failover;
 mod process;
@@ -26,27 +25,35 @@ use report::{DemoReport, Scenes};
 use row::DemoRow;
 use world::{Architecture, DemoNetwork};
 
-/// Runs the demo and takes everything down again, however it ends.
+/// The daemons to stop at the end.
+#[derive(Default)]
+struct RunningDaemons {
+    pair: Option<FailoverNetwork>,
+    networks: Vec<DemoNetwork>,
+}
+
+/// Runs the demo and stops all its processes, however it ends.
 pub(crate) async fn run(args: &DemoArgs, output: Output) -> Outcome {
     let folder = tempfile::Builder::new().prefix("roost-demo-").tempdir();
     let folder = folder.map_err(|error| Failure::failed(format!("cannot make a temporary folder: {error}")))?;
-    let (mut worlds, mut pair) = (Vec::new(), None);
+    let mut running = RunningDaemons::default();
     let rows = tokio::select! {
-        rows = run_scenes(args, folder.path(), (&mut worlds, &mut pair), output) => rows,
+        rows = run_scenes(args, folder.path(), &mut running, output) => rows,
         interrupted = interrupted() => interrupted.and(Ok(Vec::new())),
     };
+    let RunningDaemons { pair, networks } = running;
     if let Some(pair) = pair {
         pair.stop().await;
     }
-    let kept = if args.keep && rows.is_ok() { keep(&worlds, output).await } else { Ok(()) };
-    for world in worlds {
-        world.stop().await;
+    let kept = if args.keep && rows.is_ok() { keep(&networks, output).await } else { Ok(()) };
+    for network in networks {
+        network.stop().await;
     }
     kept?;
     verdict(&rows?)
 }
 
-/// Ctrl-C or a termination: whoever started us wants it to end.
+/// Waits for Ctrl-C or a termination.
 async fn interrupted() -> Outcome {
     let failed = |error| Failure::failed(format!("cannot listen to signals: {error}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
@@ -60,17 +67,17 @@ async fn interrupted() -> Outcome {
 async fn run_scenes(
     args: &DemoArgs,
     folder: &Path,
-    (worlds, pair): (&mut Vec<DemoNetwork>, &mut Option<FailoverNetwork>),
+    running: &mut RunningDaemons,
     output: Output,
 ) -> Outcome<Vec<DemoRow>> {
     let steps = Steps::start(output, "starting", Architecture::ALL.len() * Scheme::ALL.len() * Service::ALL.len());
     let group = Group::init(&folder.join("group"), "demo")?;
-    let scenes = show(&group, folder, pair, output, &steps).await?;
+    let scenes = show(&group, folder, &mut running.pair, output, &steps).await?;
     say(output, &steps, "Starting twelve more daemons: a super node and a server, each with five nodes.".to_owned());
     for mode in Architecture::ALL {
-        worlds.push(DemoNetwork::start(mode, &group, folder).await?);
+        running.networks.push(DemoNetwork::start(mode, &group, folder).await?);
     }
-    let [overlay, central] = worlds.as_mut_slice() else { return Ok(Vec::new()) };
+    let [overlay, central] = running.networks.as_mut_slice() else { return Ok(Vec::new()) };
     tokio::try_join!(overlay.ready(), central.ready())?;
     let every = "Asking for every service over every transport, through the super node and through the server.";
     say(output, &steps, every.to_owned());
@@ -118,7 +125,7 @@ fn keep_picture(picture: &[u8]) -> Outcome<PathBuf> {
     Ok(path)
 }
 
-/// Says what is being done, also where there is no terminal to draw it on.
+/// Tells the present step, also without a terminal for the progress.
 fn say(output: Output, steps: &Steps, what: String) {
     if output.shows_progress() {
         steps.line(&what);
@@ -128,8 +135,7 @@ fn say(output: Output, steps: &Steps, what: String) {
     steps.say(what);
 }
 
-/// Asks for everything, one after the other, so that what is counted belongs
-/// to one request.
+/// Requests everything, one after the other, so that the counts belong to one request.
 async fn ask(world: &DemoNetwork, args: &DemoArgs, steps: &Steps, output: Output) -> Outcome<Vec<DemoRow>> {
     let mut rows = Vec::new();
     for service in Service::ALL {
@@ -153,7 +159,7 @@ async fn keep(worlds: &[DemoNetwork], output: Output) -> Outcome {
     }
     text.push_str("Ctrl-C here stops it all.");
     output.say(text);
-    // Ctrl-C is how it is meant to end, so it is no failure here.
+    // Ctrl-C is the proper end, so it is no failure here.
     match interrupted().await {
         Err(Failure::Reported { code: Code::Interrupted, .. }) => Ok(()),
         other => other,

@@ -1,4 +1,4 @@
-//! One daemon of the demo. It ends when this value goes, whatever happens.
+//! A daemon of the demo. The process ends when its value is dropped.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,19 +10,18 @@ use tokio::process::{Child, Command};
 use crate::failure::{Failure, Outcome};
 use crate::programs;
 
-/// How long a daemon may take until it serves or is attached.
+/// The longest time until a daemon serves or is attached.
 const READY: Duration = Duration::from_secs(20);
 
 /// Time between two looks at a daemon that is starting.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a daemon may take to leave before it is killed.
+/// The longest time for a daemon to leave before it is killed.
 const LEAVE: Duration = Duration::from_secs(5);
 
 /// Lines of a daemon's log that are shown when it does not come up.
 const LOG_LINES: usize = 3;
 
-/// A running daemon.
 pub(super) struct Process {
     name: String,
     child: Child,
@@ -40,7 +39,7 @@ impl Process {
             .arg("--socket")
             .arg(&socket)
             .args(args)
-            // What this machine is set up for must not leak into the demo.
+            // Settings of this machine must not leak into the demo.
             .env_clear()
             .envs(std::env::var_os("RUST_BACKTRACE").map(|value| ("RUST_BACKTRACE", value)))
             .stdin(Stdio::null())
@@ -52,12 +51,12 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, log, client: None, socket })
     }
 
-    /// The socket of its local API.
+    /// The socket of the local API.
     pub(super) fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Waits until it serves or is attached.
+    /// Waits until the daemon serves or is attached.
     pub(super) async fn ready(&mut self) -> Outcome<Status> {
         let deadline = Instant::now() + READY;
         loop {
@@ -74,7 +73,7 @@ impl Process {
         }
     }
 
-    /// Its status, if it is ready.
+    /// The daemon's status, if it is ready.
     async fn look(&mut self) -> Option<Status> {
         let client = Client::connect(&self.socket).await.ok()?;
         let status = client.status().await.ok()?;
@@ -82,36 +81,35 @@ impl Process {
         matches!(status.state, State::Listening | State::Attached).then_some(status)
     }
 
-    /// A client of its local API.
     pub(super) fn client(&self) -> Outcome<&Client> {
         self.client.as_ref().ok_or_else(|| Failure::failed(format!("{} is not ready", self.name)))
     }
 
-    /// Bytes that all its sockets have sent so far.
+    /// Bytes that all sockets of the daemon have sent so far.
     pub(super) async fn sent(&self) -> Outcome<u64> {
         Ok(self.client()?.status().await?.transport.sent_bytes)
     }
 
-    /// Asks it to leave, and makes it if it does not.
+    /// Asks the daemon to leave, and kills it if it does not.
     pub(super) async fn stop(mut self) {
         self.leave();
         if tokio::time::timeout(LEAVE, self.child.wait()).await.is_err() {
-            // It ends with `self` in any case.
+            // The process ends with `self` in any case.
             let _ = self.child.kill().await;
         }
     }
 
-    /// Ends it without a warning, as when its host loses power.
+    /// Kills the daemon without a warning, as when its host loses power.
     pub(super) async fn kill(&mut self) {
-        // One that has ended already is what is wanted.
+        // The process may have ended already.
         let _ = self.child.kill().await;
     }
 
-    /// Tells it to leave without waiting for it.
+    /// Asks the daemon to leave without waiting for it.
     pub(super) fn leave(&self) {
         let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
         if let Some(id) = id {
-            // One that has ended already cannot be told, and need not be.
+            // The process may have ended already.
             let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
         }
     }

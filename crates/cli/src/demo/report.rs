@@ -15,11 +15,10 @@ const NOTES: &str = "\
 Each row is a first contact over its transport: overhead and first byte include finding the
 provider and the handshakes that this takes. Overhead is every byte that all sockets of all
 processes of that row's mode sent meanwhile, less the payload once; headers of IP, UDP and TCP
-are not counted. In cs the data crosses two legs (provider to server to requester): the second
-copy is overhead.
+are not counted. In cs the data crosses two connections (provider to server, server to
+requester): the second copy is overhead.
 ";
 
-/// All rows of a demo.
 pub(super) struct DemoReport<'a> {
     rows: &'a [DemoRow],
     warm: &'a DemoRow,
@@ -28,12 +27,11 @@ pub(super) struct DemoReport<'a> {
 
 /// Results of the demo's first part, before the rows.
 pub(super) struct Scenes {
-    /// File of the picture, which stays after the demo.
+    /// The file of the picture, which stays after the demo.
     pub(super) picture: PathBuf,
     pub(super) failover: Failover,
 }
 
-/// The report as JSON.
 #[derive(Serialize)]
 struct Object {
     schema: u32,
@@ -42,7 +40,6 @@ struct Object {
     failover: FailoverObject,
 }
 
-/// The failover as JSON.
 #[derive(Serialize)]
 struct FailoverObject {
     killed: String,
@@ -51,7 +48,6 @@ struct FailoverObject {
     moved_ms: f64,
 }
 
-/// A row as JSON.
 #[derive(Serialize)]
 struct RowObject {
     mode: &'static str,
@@ -67,12 +63,11 @@ struct RowObject {
 }
 
 impl<'a> DemoReport<'a> {
-    /// The report on `rows`, and on one that was asked for again.
+    /// Makes the report of `rows`, and of a row that was requested again.
     pub(super) const fn new(rows: &'a [DemoRow], warm: &'a DemoRow, scenes: &'a Scenes) -> Self {
         Self { rows, warm, scenes }
     }
 
-    /// Prints it.
     pub(super) fn print(&self, output: Output) -> Outcome {
         if output.is_json() {
             return Ok(output.json(&self.object())?);
@@ -129,7 +124,7 @@ impl<'a> DemoReport<'a> {
         table
     }
 
-    /// What it is like when everybody knows one another.
+    /// The sentence about a request between nodes that know one another.
     fn again(&self) -> String {
         let DemoRow { service, transport, payload_bytes, overhead_bytes, .. } = self.warm;
         let Some(first) = self.warm.first_byte_ms.filter(|_| self.warm.ok) else { return String::new() };

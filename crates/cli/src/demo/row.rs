@@ -1,4 +1,4 @@
-//! One request of the demo: what arrived, checked, and what it cost.
+//! A request of the demo: the data that arrived, checked, and its cost.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use roost_wire::{Area, Cell, FlowKind, Scheme, SchemeSet, Service};
 use super::world::Architecture;
 use crate::failure::{Code, Failure, Outcome};
 
-/// The least part of the nominal bytes of a stream that must have come: a
-/// stream's last packet may fall just beyond its end.
+/// The least part of the nominal bytes of a stream that must have come: a stream's last packet may fall just beyond its
+/// end.
 const STREAM_PART: f64 = 0.95;
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Clone, Debug)]
 pub(super) struct DemoRow {
     pub(super) mode: Architecture,
@@ -26,13 +26,11 @@ pub(super) struct DemoRow {
     pub(super) overhead_bytes: u64,
     pub(super) lost: u64,
     pub(super) digest_ok: Option<bool>,
-    /// What went wrong.
     pub(super) problem: Option<String>,
-    /// The exit code that goes with it.
+    /// The exit code of `problem`.
     pub(super) code: Option<Code>,
 }
 
-/// What one request brought.
 pub(super) struct Received {
     bytes: u64,
     expected: u64,
@@ -43,8 +41,7 @@ pub(super) struct Received {
 /// Requests a service and receives all of it.
 ///
 /// # Errors
-/// When the daemon cannot be asked. A request that fails is no error here but
-/// a row that says so.
+/// Fails if the daemon cannot be reached. A request that fails is no error but a row that says so.
 pub(super) async fn receive(
     client: &Client,
     service: Service,
@@ -81,7 +78,7 @@ pub(super) async fn receive(
     }
 }
 
-/// What the synthetic source sends, bytes.
+/// The bytes that the synthetic source sends.
 fn expected(service: Service, duration: Duration) -> u64 {
     match service.flow_kind() {
         FlowKind::Stream { bits_per_second, .. } => (f64::from(bits_per_second) / 8.0 * duration.as_secs_f64()) as u64,
@@ -111,7 +108,7 @@ impl DemoRow {
     }
 }
 
-/// What is wrong with what arrived, if anything is.
+/// The fault of the data that arrived, if there is one.
 fn problem(mode: Architecture, service: Service, transport: Scheme, received: &Received) -> Option<(Code, String)> {
     if let Some(Failure::Reported { code, message, .. }) = &received.failure {
         return Some((*code, message.clone()));

@@ -1,4 +1,4 @@
-//! One hub with four providers and a requester.
+//! A hub with four providers and a requester.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,18 +11,17 @@ use super::process::Process;
 use super::row::{self, DemoRow};
 use crate::failure::{Failure, Outcome};
 
-/// Where the requester stands.
+/// The requester's cell.
 const HERE: Cell = Cell::new(3, 4);
 
-/// Where the provider of each service stands, in the order of [`Service::ALL`].
+/// The cell of each service's provider, in the order of [`Service::ALL`].
 const PLACES: [Cell; 4] = [Cell::new(27, 92), Cell::new(32, 53), Cell::new(60, 8), Cell::new(11, 71)];
 
-/// How long bytes may go on trickling after a request, and how long they must
-/// have stopped for it to be over.
+/// The longest time for bytes to trickle after a request, and the silence that ends it.
 const SETTLE: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_millis(60);
 
-/// How data travels.
+/// The way of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Architecture {
     /// From provider to requester, found through a super node.
@@ -32,10 +31,8 @@ pub(super) enum Architecture {
 }
 
 impl Architecture {
-    /// Both.
     pub(super) const ALL: [Self; 2] = [Self::Overlay, Self::ClientServer];
 
-    /// Its name in rows.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Overlay => "p2p",
@@ -51,7 +48,7 @@ impl Architecture {
     }
 }
 
-/// The processes of one mode.
+/// The processes of one architecture.
 pub(super) struct DemoNetwork {
     mode: Architecture,
     hub: Process,
@@ -61,8 +58,8 @@ pub(super) struct DemoNetwork {
 }
 
 impl DemoNetwork {
-    /// Issues the identities and starts the hub. The nodes follow in
-    /// [`DemoNetwork::ready`], when the hub's ports are known.
+    /// Issues the identities and starts the hub. The nodes follow in [`DemoNetwork::ready`], when the hub's ports are
+    /// known.
     pub(super) async fn start(mode: Architecture, group: &Group, folder: &Path) -> Outcome<Self> {
         let (program, role, _) = mode.hub();
         let hub_args = arguments(group, folder, &format!("{}-hub", mode.name()), role)?;
@@ -95,7 +92,7 @@ impl DemoNetwork {
         Ok(())
     }
 
-    /// Requests one service over one transport and counts what it cost.
+    /// Requests one service over one transport and measures the cost.
     pub(super) async fn measure(&self, service: Service, transport: Scheme, duration: Duration) -> Outcome<DemoRow> {
         let place = PLACES[service as usize];
         let requester = self.requester()?.client()?;
@@ -131,7 +128,7 @@ impl DemoNetwork {
         Ok(sum)
     }
 
-    /// What a person could try with it.
+    /// Commands that a person could try with the network.
     pub(super) fn guide(&self) -> String {
         let mut text = String::new();
         let Some(requester) = self.nodes.last() else { return text };
@@ -150,7 +147,6 @@ impl DemoNetwork {
         text
     }
 
-    /// Stops everything.
     pub(super) async fn stop(self) {
         for node in &self.nodes {
             node.leave();
@@ -162,11 +158,11 @@ impl DemoNetwork {
     }
 }
 
-/// Issues an identity and gives the flags that every daemon needs.
+/// Issues an identity and returns the flags that every daemon needs.
 pub(super) fn arguments(group: &Group, folder: &Path, name: &str, role: Role) -> Outcome<Vec<String>> {
     let identity = folder.join(format!("{name}.id"));
     group.issue(name, role, Validity::Days(30), &identity)?;
-    // An empty file of its own, so that the settings of this machine's daemons stay out.
+    // An empty file keeps out the settings of this machine's daemons.
     let config = folder.join("empty.toml");
     std::fs::write(&config, "").map_err(|error| Failure::file("write", &config, &error))?;
     let mut args = vec!["--config".to_owned(), config.display().to_string()];

@@ -1,5 +1,3 @@
-//! Running the command.
-
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -11,7 +9,6 @@ pub(crate) fn roost(args: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// One JSON value.
 pub(crate) fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(bytes)))
 }

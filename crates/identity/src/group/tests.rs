@@ -38,9 +38,9 @@ fn a_bundle_loads_and_verifies() {
     assert_eq!(identity.node(), issued.node);
     identity.check_validity(SystemTime::now()).unwrap();
     let policy = Policy::new(&identity).unwrap();
-    let peer = policy.verify(&identity.certificate_der(), RoleSet::ALL, SystemTime::now()).unwrap();
-    assert_eq!((peer.node, peer.role, peer.name.as_str()), (issued.node, Role::Node, "uav7"));
-    assert_eq!(crate::read_unverified(&identity.certificate_der()), Ok(peer));
+    let remote = policy.verify(&identity.certificate_der(), RoleSet::ALL, SystemTime::now()).unwrap();
+    assert_eq!((remote.node, remote.role, remote.name.as_str()), (issued.node, Role::Node, "uav7"));
+    assert_eq!(crate::read_unverified(&identity.certificate_der()), Ok(remote));
     assert!(identity.certificate_der().len() < 500, "{}", identity.certificate_der().len());
 }
 

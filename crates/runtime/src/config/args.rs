@@ -7,21 +7,17 @@ use clap::{Arg, ArgAction, Command};
 
 use super::{Layers, Setting, default_file};
 
-/// What the command line asks for.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// What to do.
     pub action: Action,
-    /// Where the settings come from.
     pub layers: Layers,
 }
 
-/// What a daemon can be asked to do.
+/// The action of a daemon's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Serve.
     Run,
-    /// Say whether it could.
     Check,
     /// Print the commented default file.
     PrintConfig,
@@ -35,7 +31,7 @@ impl Invocation {
     /// Reads the command line and collects the layers of settings.
     ///
     /// # Errors
-    /// clap's, which also stands for `--help` and `--version`.
+    /// Fails as clap does, also for `--help` and `--version`.
     pub fn parse(
         daemon: &'static str,
         about: &'static str,
@@ -65,7 +61,7 @@ impl Invocation {
     }
 }
 
-/// What is wrong with a command line, on one line.
+/// The fault of a command line, on one line.
 pub fn usage(error: &clap::Error) -> String {
     let rendered = error.render().to_string();
     let ends = ["\n\nUsage:", "\n\nFor more information"];

@@ -11,39 +11,30 @@ use super::{ConfigError, Kind, Setting, Settings};
 /// The common settings with their values.
 #[derive(Clone, Debug)]
 pub struct Common {
-    /// The folder of the identity bundle.
     pub identity: PathBuf,
     /// The revocation list, if it is not in that folder.
     pub revocations: Option<PathBuf>,
-    /// Where to listen.
     pub listen: Vec<Endpoint>,
-    /// Where others can reach this daemon; empty: where it listens.
+    /// The endpoints at which others reach this daemon; empty for those of `listen`.
     pub advertise: Vec<Endpoint>,
-    /// The control socket.
     pub socket: PathBuf,
-    /// Where to serve metrics and health over HTTP, if anywhere.
+    /// The address of metrics and health over HTTP; `None` serves neither.
     pub metrics: Option<SocketAddr>,
-    /// The form of the log.
     pub log_format: LogFormat,
-    /// What is logged: a level, or directives of `tracing-subscriber`.
+    /// A level, or directives of `tracing-subscriber`.
     pub log_level: String,
-    /// How long a shutdown may take.
+    /// The longest duration of a shutdown.
     pub drain: Duration,
-    /// The most connections at once.
     pub max_connections: usize,
 }
 
-/// The form of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Lines for people.
     Text,
-    /// One JSON object per line.
     Json,
 }
 
-/// The table of the common settings. `daemon` names the control socket, `port`
-/// is where it listens by default.
+/// The table of the common settings. `daemon` names the control socket, `port` is the default port.
 pub fn settings(daemon: &str, port: u16) -> Vec<Setting> {
     let row = |key, kind, default: String, doc, choose, reload| Setting { key, kind, default, doc, choose, reload };
     vec![
@@ -135,16 +126,13 @@ const fn quic_port(port: u16) -> u16 {
     if port == 0 { 0 } else { port + 1 }
 }
 
-/// The control socket unless a setting says otherwise: the user's run-time
-/// folder, else the system's.
+/// The control socket in the user's run-time folder, else in the system's.
 fn default_socket(daemon: &str) -> PathBuf {
     let base = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run"), PathBuf::from);
     Path::new(&base).join("roost").join(format!("{daemon}.sock"))
 }
 
 impl Common {
-    /// Reads the common settings.
-    ///
     /// # Errors
     /// [`ConfigError`] if one is missing or malformed.
     pub fn read(settings: &Settings) -> Result<Self, ConfigError> {

@@ -4,15 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::{ConfigError, ResolvedSetting, Setting, SettingOrigin, Settings};
 
-/// How alike two keys must be for one to be offered for the other (Jaro–Winkler).
+/// The least likeness (Jaro–Winkler) of two keys for which one is offered for the other.
 const NEAR: f64 = 0.75;
 
-/// The same for variables, which all begin alike.
+/// As [`NEAR`] for variables, which all begin alike.
 const NEAR_VARIABLE: f64 = 0.9;
 
-/// The variables of all programs of the family: each reads its own, and lets
-/// those of the others be. The test of the reference pages holds this list to
-/// what the programs have.
+/// The variables of all programs. Each program reads its own and ignores those of the others. The test of the reference
+/// pages compares this list with the programs.
 pub const ROOST_VARIABLES: [&str; 49] = [
     "ROOST_ADVERTISE",
     "ROOST_AT",
@@ -65,22 +64,20 @@ pub const ROOST_VARIABLES: [&str; 49] = [
     "ROOST_UPLINK",
 ];
 
-/// What the four layers are made of.
+/// The sources of settings above the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
-    /// The file, if there is one.
     pub file: Option<PathBuf>,
-    /// The environment: names and values.
     pub environment: Vec<(String, String)>,
-    /// The flags: keys of settings and their texts, in order.
+    /// Keys of settings and their texts, in order.
     pub flags: Vec<(String, String)>,
 }
 
 impl Layers {
-    /// Reads the layers.
+    /// Applies the layers to the defaults of `table`.
     ///
     /// # Errors
-    /// All that is wrong with any of them.
+    /// Returns all errors of all layers.
     pub fn read(&self, table: Vec<Setting>) -> Result<Settings, Vec<ConfigError>> {
         let mut builder =
             Builder { rows: table.into_iter().map(ResolvedSetting::with_default).collect(), errors: Vec::new() };
@@ -177,7 +174,7 @@ impl Builder {
         }
     }
 
-    /// Replaces a setting's values, if they are of its kind.
+    /// Replaces a setting's values. Values of another kind are refused.
     fn set(&mut self, key: &str, values: Vec<String>, origin: SettingOrigin) {
         let Some(row) = self.rows.iter_mut().find(|row| row.setting.key == key) else { return };
         if values.len() > 1 && !row.setting.kind.is_list() {
@@ -221,7 +218,7 @@ fn position(text: &str, at: usize) -> (usize, usize) {
     (line, String::from_utf8_lossy(&before[start..]).chars().count() + 1)
 }
 
-/// The texts of a value of the file; `None` if it is of no kind that any setting takes.
+/// The texts of a value of the file; `None` if no setting takes such a value.
 fn texts_of(value: &toml::Value) -> Option<Vec<String>> {
     match value {
         toml::Value::String(text) => Some(vec![text.clone()]),

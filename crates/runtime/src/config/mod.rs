@@ -1,8 +1,7 @@
 //! Settings: one table per daemon, four layers over it.
 //!
-//! Flags win over the environment (`ROOST_…`), the environment over the file,
-//! the file over the defaults. An unknown key is refused and the nearest known
-//! one named. Every value remembers where it came from.
+//! Flags win over the environment (`ROOST_…`), the environment over the file, the file over the defaults. An unknown
+//! key is refused and the nearest known key is named. Every value has its origin.
 
 mod args;
 mod common;
@@ -24,16 +23,11 @@ pub use layers::{Layers, ROOST_VARIABLES, default_file};
 pub use render::{default_toml, reference, show};
 pub use setting::{Kind, Setting};
 
-/// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingOrigin {
-    /// The table of settings.
     Default,
-    /// This file.
     File(PathBuf),
-    /// This environment variable.
     Environment(String),
-    /// This flag.
     Flag(String),
 }
 
@@ -48,67 +42,41 @@ impl std::fmt::Display for SettingOrigin {
     }
 }
 
-/// Why the settings are not usable; nothing was started.
+/// An error of the settings. Nothing was started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The file is not there or may not be read.
+    /// The file is absent or not readable.
     #[error("cannot read the configuration {}: {reason}", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        reason: String,
-    },
-    /// The file is no TOML.
+    Unreadable { path: PathBuf, reason: String },
     #[error("{} is not valid TOML at line {line}, column {column}: {reason}", .path.display())]
     Syntax {
-        /// The file.
         path: PathBuf,
-        /// In which line, from 1.
+        /// From 1.
         line: usize,
-        /// At which character of it, from 1.
+        /// From 1.
         column: usize,
-        /// Why.
         reason: String,
     },
-    /// There is no such setting.
     #[error("unknown {}{}", described(.key, .origin), hint(.nearest.as_deref()))]
     Unknown {
-        /// The key as written.
         key: String,
-        /// Where.
         origin: SettingOrigin,
-        /// The known key that is most like it.
+        /// The most similar known key.
         nearest: Option<String>,
     },
     /// A value is not of the setting's kind.
     #[error("setting {key} = {value:?} from {origin}: {reason}")]
-    Value {
-        /// The setting.
-        key: String,
-        /// The value as written.
-        value: String,
-        /// Where it came from.
-        origin: SettingOrigin,
-        /// What was expected.
-        reason: String,
-    },
-    /// A setting that has no default is not given.
+    Value { key: String, value: String, origin: SettingOrigin, reason: String },
+    /// A setting without a default has no value.
     #[error("setting {key} is missing: {advice}")]
-    Missing {
-        /// The setting.
-        key: String,
-        /// What to do.
-        advice: String,
-    },
-    /// Two settings do not go together.
+    Missing { key: String, advice: String },
     #[error("{0}")]
     Conflict(String),
 }
 
 impl ConfigError {
-    /// Whether the fault lies in the command line rather than in the configuration.
+    /// True if the fault lies in the command line rather than in the configuration.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -117,7 +85,7 @@ impl ConfigError {
     }
 }
 
-/// An unknown key and where it stands; a variable stands nowhere else.
+/// An unknown key and its origin. A variable names its origin itself.
 fn described(key: &str, origin: &SettingOrigin) -> String {
     match origin {
         SettingOrigin::Environment(variable) => format!("variable {variable:?}"),
@@ -129,7 +97,6 @@ fn hint(nearest: Option<&str>) -> String {
     nearest.map(|key| format!("; did you mean {key:?}?")).unwrap_or_default()
 }
 
-/// A daemon's settings with their values.
 #[derive(Clone, Debug)]
 pub struct Settings {
     rows: Vec<ResolvedSetting>,
@@ -148,17 +115,15 @@ impl Settings {
         self.row(key).and_then(|row| row.values.first()).map(String::as_str)
     }
 
-    /// The values of a list.
     pub fn texts(&self, key: &str) -> &[String] {
         self.row(key).map(|row| row.values.as_slice()).unwrap_or_default()
     }
 
-    /// Where a setting's value came from.
     pub fn origin(&self, key: &str) -> SettingOrigin {
         self.row(key).map_or(SettingOrigin::Default, |row| row.origin.clone())
     }
 
-    /// The value of a setting.
+    /// Reads the value of a setting, if it has one.
     ///
     /// # Errors
     /// [`ConfigError::Value`] if it is of another kind.
@@ -167,7 +132,7 @@ impl Settings {
         self.text(key).map(parse).transpose()
     }
 
-    /// The value of a setting that must have one.
+    /// Reads the value of a setting that must have one.
     ///
     /// # Errors
     /// [`ConfigError`] if it has none or it is of another kind.
@@ -175,27 +140,21 @@ impl Settings {
         self.optional(key)?.ok_or_else(|| self.missing(key, "give it in the file, the environment or as a flag"))
     }
 
-    /// All values of a list.
-    ///
     /// # Errors
-    /// [`ConfigError::Value`] if one is of another kind.
+    /// [`ConfigError::Value`] if a value is of another kind.
     pub fn list<T: FromStr<Err: ToString>>(&self, key: &str) -> Result<Vec<T>, ConfigError> {
         let parse = |text: &String| text.parse().map_err(|error: T::Err| self.wrong(key, text, error.to_string()));
         self.texts(key).iter().map(parse).collect()
     }
 
-    /// A duration.
-    ///
     /// # Errors
     /// [`ConfigError`] if it has no value or one of another kind.
     pub fn duration(&self, key: &str) -> Result<Duration, ConfigError> {
         self.read(key, units::duration)
     }
 
-    /// A duration within bounds.
-    ///
     /// # Errors
-    /// The same, or that it is out of bounds.
+    /// As [`Self::duration`], and if the duration is out of bounds.
     pub fn duration_within(&self, key: &str, bounds: RangeInclusive<Duration>) -> Result<Duration, ConfigError> {
         let duration = self.duration(key)?;
         if bounds.contains(&duration) {
@@ -206,15 +165,15 @@ impl Settings {
         Err(self.wrong(key, value, format!("expected between {least} and {greatest}")))
     }
 
-    /// A rate, kbit/s.
+    /// Reads a rate; `None` is no limit.
     ///
     /// # Errors
     /// [`ConfigError`] if it has no value or one of another kind.
-    pub fn rate_kbps(&self, key: &str) -> Result<u32, ConfigError> {
+    pub fn rate_kbps(&self, key: &str) -> Result<Option<u32>, ConfigError> {
         self.read(key, units::rate_kbps)
     }
 
-    /// A rate of a thin link in bit/s.
+    /// Reads the rate of a thin link, bit/s.
     ///
     /// # Errors
     /// [`ConfigError`] if it has no value or one of another kind.
@@ -222,7 +181,7 @@ impl Settings {
         self.read(key, units::rate_bps)
     }
 
-    /// Under which endpoints others reach us.
+    /// Reads the endpoints at which others reach this daemon.
     fn advertised(&self) -> Result<Vec<Endpoint>, ConfigError> {
         let advertised: Vec<Endpoint> = self.list("advertise")?;
         match advertised.iter().find(|endpoint| endpoint.congestion.is_some()) {
@@ -231,19 +190,19 @@ impl Settings {
         }
     }
 
-    /// A list of hubs with the endpoints of each.
+    /// Reads a list of hubs with the endpoints of each.
     ///
     /// # Errors
-    /// [`ConfigError::Value`] if one is malformed.
+    /// [`ConfigError::Value`] if a hub is malformed.
     pub fn hubs(&self, key: &str) -> Result<Vec<Vec<Endpoint>>, ConfigError> {
         let parse = |text: &String| parse_hub(text).map_err(|reason| self.wrong(key, text, reason));
         self.texts(key).iter().map(parse).collect()
     }
 
-    /// The same, at most `most` of them.
+    /// As [`Self::hubs`], for at most `most` hubs.
     ///
     /// # Errors
-    /// The same, or that they are more.
+    /// As [`Self::hubs`], and if there are more.
     pub fn hubs_up_to(&self, key: &str, most: usize) -> Result<Vec<Vec<Endpoint>>, ConfigError> {
         match self.texts(key).get(most) {
             Some(first_too_many) => Err(self.wrong(key, first_too_many, format!("expected at most {most} of them"))),
@@ -268,7 +227,7 @@ impl Settings {
         self.rows.iter().find(|row| row.setting.key == key)
     }
 
-    /// Takes the reloadable settings of `fresh` over.
+    /// Takes over the reloadable settings of `fresh`.
     pub fn adopt_reloadable(&mut self, fresh: &Self) {
         for row in self.rows.iter_mut().filter(|row| row.setting.reload) {
             if let Some(theirs) = fresh.row(row.setting.key) {
@@ -286,10 +245,10 @@ impl Settings {
     }
 }
 
-/// What to say of a congestion control at an endpoint of others.
+/// The error of a congestion control at a remote's endpoint.
 const ONLY_LISTENING: &str = "?cc= is chosen where we listen: give it to `listen`";
 
-/// The endpoints of one hub: one, or several with commas between them.
+/// The endpoints of a hub, separated by commas.
 fn parse_hub(text: &str) -> Result<Vec<Endpoint>, String> {
     let endpoints: Result<Vec<_>, _> = text.split(',').map(|part| part.trim().parse::<Endpoint>()).collect();
     let endpoints = endpoints.map_err(|error| error.to_string())?;

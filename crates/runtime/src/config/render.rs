@@ -1,12 +1,10 @@
-//! The settings as text: the commented default file, the reference page, and
-//! what holds at the moment.
+//! The settings as text: the commented default file, the reference page, and the values in force.
 
 use std::fmt::Write as _;
 
 use super::{Kind, Setting, Settings};
 
-/// The commented default file: every setting with its meaning and default,
-/// commented out.
+/// The default file: every setting with its meaning and default, commented out.
 pub fn default_toml(daemon: &str, table: &[Setting]) -> String {
     let mut text = format!("# Settings of {daemon}. Flags and ROOST_* variables win over this file.\n");
     // A table's keys follow its header, so plain keys come first.
@@ -38,7 +36,7 @@ fn push_setting(text: &mut String, setting: &Setting, key: &str) {
     let _ = write!(text, "\n# {}{reload}\n# {}\n{lead}# {key} = {value}\n", setting.doc, setting.choose);
 }
 
-/// Values of a kind as TOML; none is an empty list or text.
+/// Values of a kind as TOML; no value is an empty list or text.
 fn literal(kind: Kind, values: &[String]) -> String {
     let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
     match values {
@@ -74,7 +72,7 @@ pub fn reference(daemon: &str, table: &[Setting]) -> String {
     text
 }
 
-/// Every setting with its value and where that came from, as TOML with comments.
+/// Every setting with its value and its origin, as TOML with comments.
 pub fn show(settings: &Settings) -> String {
     let mut text = String::new();
     for row in &settings.rows {

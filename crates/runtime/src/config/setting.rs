@@ -1,5 +1,5 @@
-//! One setting: everything that the file, the environment, the flags, the
-//! commented default file and the reference page need to know of it.
+//! The description of a setting for the file, the environment, the flags, the commented default file and the reference
+//! page.
 
 use std::net::SocketAddr;
 
@@ -7,33 +7,30 @@ use roost_wire::{Cell, Endpoint, Service};
 
 use super::units;
 
-/// One row of a daemon's table of settings.
+/// A row of a daemon's table of settings.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Its name in the file. The flag has `-` for `_` and `.`, the environment
-    /// variable is `ROOST_` and the name in capitals.
+    /// The name in the file. The flag has `-` for `_` and `.`, the environment variable is `ROOST_` and the name in
+    /// capitals.
     pub key: &'static str,
-    /// What its values look like.
     pub kind: Kind,
-    /// What holds when nobody says otherwise; empty if nothing does.
+    /// Empty if the setting has no default.
     pub default: String,
-    /// What it means, in a sentence.
+    /// The meaning, in a sentence.
     pub doc: &'static str,
-    /// How to choose it.
+    /// Advice on the choice of a value.
     pub choose: &'static str,
-    /// Whether SIGHUP takes a changed value over.
+    /// True if SIGHUP applies a changed value.
     pub reload: bool,
 }
 
-/// What a setting's values look like.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Kind {
     /// A file or folder.
     Path,
-    /// One of these words.
+    /// A word of this list.
     Choice(&'static [&'static str]),
-    /// A duration with its unit.
     Duration,
     /// A rate with its unit, or `none`.
     Rate,
@@ -41,47 +38,39 @@ pub enum Kind {
     ThinRate,
     /// A whole number from 0 to this one.
     Count(u32),
-    /// A cell of the grid.
     Cell,
-    /// An IP address and a port.
     SocketAddr,
-    /// A list of endpoints.
     Endpoints,
-    /// A list of hubs, each one endpoint, or several of the same hub with
-    /// commas between them.
+    /// A list of hubs. The endpoints of a hub are separated by commas.
     Hubs,
-    /// A list of services.
     Services,
-    /// What another crate knows how to read.
+    /// Values that another crate reads.
     Other {
-        /// Its name in the reference.
+        /// The name in the reference.
         name: &'static str,
-        /// Says what is wrong with a text.
+        /// Fails with the reason that a text is no value.
         check: fn(&str) -> Result<(), String>,
-        /// A value, for the default file.
+        /// A value for the default file.
         example: &'static str,
     },
 }
 
 impl Setting {
-    /// The flag, without the dashes.
     pub fn flag(&self) -> String {
         self.key.replace(['_', '.'], "-")
     }
 
-    /// The environment variable.
     pub fn variable(&self) -> String {
         format!("ROOST_{}", self.key.replace('.', "_").to_uppercase())
     }
 
-    /// The default as a list of texts.
     pub fn default_texts(&self) -> Vec<String> {
         self.kind.split(&self.default)
     }
 }
 
 impl Kind {
-    /// Its name in the reference and in `--help`.
+    /// The name in the reference and in `--help`.
     pub fn name(self) -> String {
         match self {
             Self::Path => "path".to_owned(),
@@ -98,8 +87,7 @@ impl Kind {
         }
     }
 
-    /// A value such as a person might give, where the kind alone suggests one;
-    /// for settings that have no default.
+    /// A value such as a person might give, for settings without a default; `None` if the kind suggests none.
     pub fn example(self) -> Option<&'static str> {
         match self {
             Self::Path => Some("/etc/roost/revoked.pem"),
@@ -113,13 +101,13 @@ impl Kind {
         }
     }
 
-    /// Whether a setting of this kind has any number of values.
+    /// True if a setting of this kind has any number of values.
     pub fn is_list(self) -> bool {
         matches!(self, Self::Endpoints | Self::Hubs | Self::Services)
     }
 
-    /// A text of the environment or of a flag as single values: a list is
-    /// separated by spaces, or by commas where a comma means nothing else.
+    /// Splits a text of the environment or of a flag into values: at spaces, or also at commas where a comma has no
+    /// other meaning.
     pub fn split(self, text: &str) -> Vec<String> {
         let parts: Vec<&str> = match self {
             Self::Endpoints | Self::Services => text.split([',', ' ']).collect(),
@@ -129,10 +117,10 @@ impl Kind {
         parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Whether a text is a value of this kind.
+    /// Checks that a text is a value of this kind.
     ///
     /// # Errors
-    /// One clause that says what was expected.
+    /// A clause that says which values are expected.
     pub fn check(self, text: &str) -> Result<(), String> {
         match self {
             Self::Path => Ok(()),

@@ -2,41 +2,36 @@
 
 use std::time::Duration;
 
-/// The longest duration any setting takes.
 const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Reads a duration such as `250ms`, `10s` or `1h`.
 ///
 /// # Errors
-/// One clause that says what was expected.
+/// A clause that says which values are expected.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a duration with its unit, such as 250ms, 10s or 1h".to_owned();
     let duration = humantime::parse_duration(text).map_err(|_| wrong())?;
     if duration > MAX_DURATION { Err("expected at most one year".to_owned()) } else { Ok(duration) }
 }
 
-/// Reads a rate such as `10Mbit/s` or `64kbit/s` and returns kbit/s; `none` is
-/// `u32::MAX`, no limit.
+/// Reads a rate such as `10Mbit/s` or `64kbit/s` and returns kbit/s; `None` for `none`, no limit.
 ///
 /// # Errors
-/// One clause that says what was expected.
-pub fn rate_kbps(text: &str) -> Result<u32, String> {
+/// A clause that says which values are expected.
+pub fn rate_kbps(text: &str) -> Result<Option<u32>, String> {
     if text == "none" {
-        return Ok(u32::MAX);
+        return Ok(None);
     }
     let kbps = (bits_per_second(text)? / 1e3).round();
     // The comparison also refuses what is no number.
     if (1.0..f64::from(u32::MAX)).contains(&kbps) {
-        Ok(kbps as u32)
+        Ok(Some(kbps as u32))
     } else {
         Err("expected a rate between 1kbit/s and 4000Gbit/s".to_owned())
     }
 }
 
 /// Reads a size such as `500MB`, `2GiB` or `10 GB` and returns bytes.
-///
-/// # Errors
-/// One clause that says what was expected.
 pub fn size_bytes(text: &str) -> Result<u64, String> {
     let wrong = || "expected a size with its unit, such as 500MB, 2GiB or 1TB".to_owned();
     let digits = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.').len();
@@ -65,7 +60,7 @@ pub fn size_bytes(text: &str) -> Result<u64, String> {
 /// Reads a rate of a thin link, such as `96bit/s` or `1kbit/s`, and returns bit/s.
 ///
 /// # Errors
-/// One clause that says what was expected.
+/// A clause that says which values are expected.
 pub fn rate_bps(text: &str) -> Result<u32, String> {
     let bps = bits_per_second(text)?.round();
     if (1.0..=4e9).contains(&bps) {
@@ -97,9 +92,9 @@ mod tests {
     #[test]
     fn rates_are_read_with_their_units() {
         for (text, kbps) in [("64kbit/s", 64), ("10Mbit/s", 10_000), ("2.5 Mbit/s", 2_500), ("1Gbit/s", 1_000_000)] {
-            assert_eq!(rate_kbps(text), Ok(kbps), "{text}");
+            assert_eq!(rate_kbps(text), Ok(Some(kbps)), "{text}");
         }
-        assert_eq!(rate_kbps("none"), Ok(u32::MAX));
+        assert_eq!(rate_kbps("none"), Ok(None));
         for text in ["", "10", "10MB/s", "fast", "0kbit/s", "-1Mbit/s", "99999999Gbit/s", "..Mbit/s"] {
             assert!(rate_kbps(text).is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! The way to a machine from other tasks.
+//! The way of other tasks to a machine.
 
 use roost_core::machine::Machine;
 use roost_wire::Time;
@@ -6,22 +6,18 @@ use tokio::sync::oneshot;
 
 use crate::command_queue::{self, CommandReceiver, CommandSender, command_queue};
 
-/// Something for the machine.
 pub(super) enum MachineMessage<M: Machine> {
-    /// A command.
     Command(M::Command),
     /// A look at the machine between two inputs.
     Inspect(MachineInspection<M>),
 }
 
-/// What is done with the machine between two inputs.
 type MachineInspection<M> = Box<dyn FnOnce(&M, Time) + Send>;
 
-/// The receiving end.
 pub(super) struct MachineQueue<M: Machine>(CommandReceiver<MachineMessage<M>>);
 
 impl<M: Machine> MachineQueue<M> {
-    /// Waits for letters; for ever once nobody can send any more.
+    /// Waits for messages; for ever once all senders are gone.
     pub(super) async fn recv_many(&mut self, into: &mut Vec<MachineMessage<M>>, max: usize) {
         if self.0.recv_many(into, max).await == 0 {
             std::future::pending::<()>().await;
@@ -34,7 +30,6 @@ pub(super) fn mailbox<M: Machine>() -> (Mailbox<M>, MachineQueue<M>) {
     (Mailbox { sender }, MachineQueue(receiver))
 }
 
-/// The machine is no longer driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the daemon is shutting down")]
 pub struct DriverStopped;
@@ -45,7 +40,7 @@ impl From<command_queue::QueueClosed> for DriverStopped {
     }
 }
 
-/// Reaches a machine that a driver runs. Clones reach the same one.
+/// The way to a machine that a driver runs. Clones lead to the same machine.
 pub struct Mailbox<M: Machine> {
     sender: CommandSender<MachineMessage<M>>,
 }
@@ -57,7 +52,7 @@ impl<M: Machine> Clone for Mailbox<M> {
 }
 
 impl<M: Machine> Mailbox<M> {
-    /// Gives the machine a command, waiting while the mailbox is full.
+    /// Gives the machine a command; waits while the mailbox is full.
     ///
     /// # Errors
     /// [`DriverStopped`] when the machine is no longer driven.
@@ -75,14 +70,14 @@ impl<M: Machine> Mailbox<M> {
         F: FnOnce(&M, Time) -> R + Send + 'static,
     {
         let (answer, receiver) = oneshot::channel();
-        // The requester may have lost interest meanwhile.
+        // The caller may have been dropped.
         let look = Box::new(move |machine: &M, now| drop(answer.send(look(machine, now))));
         self.sender.send(MachineMessage::Inspect(look)).await?;
         receiver.await.map_err(|_| DriverStopped)
     }
 
-    /// Gives the machine a command from where one cannot wait, after all that were given before.
-    /// A machine that is 65,536 such commands behind loses them, and the log says so.
+    /// Gives the machine a command without waiting, after all earlier commands. If 65,536 such commands wait, more are
+    /// dropped and logged.
     pub fn post(&self, command: M::Command) {
         self.sender.post(MachineMessage::Command(command));
     }

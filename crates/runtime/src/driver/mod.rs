@@ -1,10 +1,8 @@
-//! The one event loop: a machine, a network, a mailbox and a deadline.
+//! The event loop: a machine, a network, a mailbox and a deadline.
 //!
-//! Each wake takes at most `BATCH` events and as many letters, lets the
-//! machine work each of them off, and flushes the network once. Whatever is
-//! left waits for the next wake, so neither a flood from the network nor one
-//! from the control socket keeps the other out, and other tasks of the runtime
-//! get their turn.
+//! Each wake takes at most `BATCH` events and as many mailbox messages, gives them to the machine, and flushes the
+//! network once. The rest waits for the next wake, so neither a flood from the network nor a flood from the control
+//! socket keeps the other out, and other tasks of the runtime get their turn.
 
 mod mailbox;
 mod network;
@@ -28,29 +26,25 @@ pub use sleep::{SuspendClock, SystemClocks};
 use crate::log_limiter::LogLimiter;
 use crate::traffic::TrafficBytes;
 
-/// Between two looks at the host's clocks, if nothing else happens.
+/// The time between two looks at the host's clocks, if nothing else happens.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The most network events, and the most letters, of one wake.
+/// The most network events, and the most mailbox messages, of a wake.
 const BATCH: usize = 64;
 
-/// What a machine's owner does with its events. Called in the loop: it may
-/// neither wait nor take long.
+/// Acts on a machine's events. The loop calls it, so it must neither wait nor take long.
 pub trait EventHandler<M: Machine> {
-    /// Takes one event of the machine.
     fn handle_event(&mut self, event: M::Event) -> LoopControl;
 }
 
-/// Whether the loop goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopControl {
-    /// It does.
     Continue,
-    /// The machine has left: this was its last event.
+    /// The machine has left; this was its last event.
     Stop,
 }
 
-/// Drives one machine. See the module's documentation.
+/// Drives a machine; see the module's documentation.
 pub struct Driver<M: Machine, O, N> {
     machine: M,
     event_handler: O,
@@ -64,8 +58,7 @@ pub struct Driver<M: Machine, O, N> {
     wall_clock: u64,
 }
 
-/// Makes a driver and the mailbox through which to reach its machine, which
-/// the machine's owner may need too.
+/// Makes a driver and the mailbox of its machine. The event handler may need the mailbox too.
 pub fn driver<M, O, N>(
     machine: M,
     event_handler: impl FnOnce(&Mailbox<M>) -> O,
@@ -85,7 +78,7 @@ where
 }
 
 impl<M: Machine, O, N> Driver<M, O, N> {
-    /// The same with other clocks, by which suspends are noticed.
+    /// Replaces the clocks that detect suspends.
     #[must_use]
     pub fn with_clocks(self, clocks: impl SuspendClock + 'static) -> Self {
         Self { sleep: SuspendDetector::new(Box::new(clocks)), ..self }
@@ -93,8 +86,8 @@ impl<M: Machine, O, N> Driver<M, O, N> {
 }
 
 impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
-    /// Runs until the machine has left. When `stop` is cancelled the machine
-    /// is given the command `leave`; its owner then says when it has left.
+    /// Runs until the machine has left. When `stop` is cancelled, the machine gets the command `leave`; its event
+    /// handler then stops the loop.
     pub async fn run(mut self, stop: CancellationToken, leave: M::Command) {
         let mut leave = Some(leave);
         let mut events = Vec::with_capacity(BATCH);
@@ -132,7 +125,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
         }
     }
 
-    /// Works off what has come, and what is due.
+    /// Handles the inputs that have come, and the timers that are due.
     fn wake(&mut self, events: &mut Vec<Event>, commands: &mut Vec<MachineMessage<M>>) -> LoopControl {
         if let Some(slept) = self.sleep.look() {
             tracing::info!(seconds = slept.as_secs(), "the host was suspended: earlier messages may be out of date");
@@ -165,9 +158,9 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
         LoopControl::Continue
     }
 
-    /// Tells the machine what the host's wall clock shows, at most once a second.
+    /// Tells the machine the host's wall clock, at most once a second.
     fn tell_wall_clock(&mut self) {
-        // One before 1970 shows the first second.
+        // A clock before 1970 counts as 1970.
         let shows = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         if shows != self.wall_clock {
             self.wall_clock = shows;
@@ -175,7 +168,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
         }
     }
 
-    /// Carries out what the machine wants and tells its owner what it says.
+    /// Sends what the machine transmits and hands its events to the event handler.
     fn drain(&mut self) -> LoopControl {
         loop {
             while let Some(transmit) = self.machine.poll_transmit() {
@@ -183,7 +176,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
             }
             let Some(event) = self.machine.poll_event() else { return LoopControl::Continue };
             if self.event_handler.handle_event(event) == LoopControl::Stop {
-                // What it sent on leaving still goes out.
+                // The messages that the machine sent on leaving still go out.
                 while let Some(transmit) = self.machine.poll_transmit() {
                     self.perform(transmit);
                 }
@@ -211,8 +204,8 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
         }
     }
 
-    /// Data that a connection has no room for ends its flow, and not the connection: who sends it may be a third one.
-    /// Some room is kept for control.
+    /// Data that a connection has no room for ends its flow but not the connection, since a third host may be the
+    /// sender. Some room is kept for control.
     fn break_flow(&mut self, connection: ConnectionId, channel: Channel) {
         if let Some(suppressed) = self.given_up.admit() {
             tracing::warn!(connection = connection.0, suppressed, "a flow ends: the connection's send queue is full");
@@ -222,7 +215,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
         }
     }
 
-    /// A peer that does not keep up with control is as good as gone.
+    /// A remote that does not keep up with control counts as gone.
     fn fail(&mut self, connection: ConnectionId, traffic: Traffic, error: &SendError) {
         if let Some(suppressed) = self.given_up.admit() {
             tracing::warn!(connection = connection.0, class = traffic.name(), %error, suppressed, "the connection is given up");

@@ -1,4 +1,4 @@
-//! What the driver needs of a network, and the transports as one.
+//! The driver's view of a network, and the transports as such a network.
 
 use bytes::Bytes;
 use roost_transport::{Event, Events, SendError, Transport};
@@ -6,15 +6,12 @@ use roost_wire::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, RoleS
 
 use crate::resolve::EndpointResolver;
 
-/// Sends and receives whole messages.
 pub trait Network: Send {
     /// Waits for events and adds up to `max` to `into`. Loses nothing when dropped.
     fn recv_many(&mut self, into: &mut Vec<Event>, max: usize) -> impl Future<Output = usize> + Send;
 
-    /// Queues a message.
-    ///
     /// # Errors
-    /// When it was not taken; see [`SendError`].
+    /// A [`SendError`] if the message was not taken.
     fn send(
         &mut self,
         connection: ConnectionId,
@@ -23,20 +20,16 @@ pub trait Network: Send {
         message: Bytes,
     ) -> Result<(), SendError>;
 
-    /// Sends a message to all of the group on the link, if there is a way to.
+    /// Sends a message to all members of the group on the link, if multicast is on.
     fn multicast(&mut self, message: Bytes);
 
-    /// Sends what is queued.
     fn flush(&mut self);
 
-    /// Reaches for a remote.
     fn dial(&mut self, dial: DialId, addresses: Vec<Address>, expect: RoleSet, node: Option<NodeId>);
 
-    /// Ends a connection.
     fn close(&mut self, connection: ConnectionId, reason: String);
 }
 
-/// The transports.
 pub struct Sockets {
     transport: Transport,
     events: Events,
@@ -44,7 +37,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// The transports with names that are looked up again at each dial.
+    /// Makes a network that resolves names again at each dial.
     pub fn new(transport: Transport, events: Events, redial: EndpointResolver) -> Self {
         Self { transport, events, redial }
     }
@@ -78,7 +71,7 @@ impl Network for Sockets {
             return self.transport.dial(dial, addresses, expect, node);
         }
         let (redial, transport) = (self.redial.clone(), self.transport.clone());
-        // Ends when the resolver answers; a machine has few dials under way.
+        // The task ends when the resolver answers; a machine has few dials under way.
         tokio::spawn(async move {
             match redial.refresh(addresses).await {
                 Ok(addresses) => transport.dial(dial, addresses, expect, node),

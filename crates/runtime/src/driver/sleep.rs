@@ -1,17 +1,15 @@
-//! The host's suspend, of which the machine's clock tells nothing.
+//! Suspends of the host, during which the machine's clock stands still.
 
 use std::time::Duration;
 
-/// Shorter than this is how two clocks differ that are read one after the other.
+/// Two clocks that are read one after the other differ by less than this.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// By how much the clock that goes on in suspend is ahead of the one that stops.
+/// Tells by how much the clock that goes on in suspend is ahead of the one that stops.
 pub trait SuspendClock: Send {
-    /// At this moment.
     fn ahead(&self) -> Duration;
 }
 
-/// The system's clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClocks;
 
@@ -33,7 +31,7 @@ impl SuspendClock for SystemClocks {
     }
 }
 
-/// Tells once each time that the host stood still.
+/// Reports each suspend of the host once.
 pub(super) struct SuspendDetector {
     clocks: Box<dyn SuspendClock>,
     ahead: Duration,
@@ -44,7 +42,7 @@ impl SuspendDetector {
         Self { ahead: clocks.ahead(), clocks }
     }
 
-    /// The time that it did since the last look, if it did.
+    /// Returns the time that the host was suspended since the last look.
     pub(super) fn look(&mut self) -> Option<Duration> {
         let ahead = self.clocks.ahead();
         let slept = ahead.saturating_sub(self.ahead);

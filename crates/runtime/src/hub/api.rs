@@ -21,13 +21,13 @@ use crate::driver::DriverStopped;
 use crate::naming::{connected, resolve_node};
 use crate::shared::millis;
 
-/// The most nodes in one answer of the index; `after` leads to the next ones.
+/// The most nodes in an answer of the index; `after` leads to the next ones.
 const MAX_INDEX: usize = 10_000;
 
 /// The nodes in an answer of the index unless the query says otherwise.
 const DEFAULT_INDEX: usize = 100;
 
-/// How many nodes are counted between two inputs of the machine.
+/// The nodes that are counted between two inputs of the machine.
 const COUNT_STEP: usize = 1_000;
 
 pub(super) fn routes(hub: HubService) -> Router {
@@ -53,7 +53,7 @@ fn leaving(gone: DriverStopped) -> ApiError {
 }
 
 async fn index(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
-    let params = Params::new(&pairs, &["limit", "after"], false)?;
+    let params = Params::new(&pairs, &["limit", "after"])?;
     let limit = params.parsed::<usize>("limit")?.unwrap_or(DEFAULT_INDEX).min(MAX_INDEX);
     let after = match params.selector("after")? {
         Some(selector) => Some(resolve_meant_node(&hub, selector).await?),
@@ -66,7 +66,7 @@ async fn index(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> 
     Ok(json_response(&Index { schema: SCHEMA, totals, nodes }))
 }
 
-/// The node of the index that is meant; an id need not be there.
+/// Finds the node that the selector means; an id need not be in the index.
 async fn resolve_meant_node(hub: &HubService, selector: NodeSelector) -> Result<NodeId, ApiError> {
     let mut known = BTreeMap::new();
     let mut after = None;
@@ -99,8 +99,7 @@ fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Can
     }
 }
 
-/// Looks into this hub's own directory, and says so where there are others:
-/// nodes ask those too.
+/// Searches this hub's own directory. The coverage says so if there are other hubs, since nodes ask those too.
 async fn lookup(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let LookupQuery { service, area, count, .. } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
@@ -120,7 +119,7 @@ async fn lookup(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) ->
     }))
 }
 
-/// How many nodes offer each service, counted in steps so that requests do not wait.
+/// Counts the providers of each service, in steps so that requests do not wait.
 async fn services(State(hub): State<HubService>) -> Result<Response, ApiError> {
     let mut providers = [0; Service::ALL.len()];
     let mut after: Option<NodeId> = None;
@@ -148,7 +147,7 @@ async fn services(State(hub): State<HubService>) -> Result<Response, ApiError> {
 /// The round trip to a connected remote, as its connection measured it last.
 async fn ping(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
     let none = || ApiError::new(Code::Usage, "a hub has no hub of its own: name the node to ping");
-    let selector = Params::new(&pairs, &["node"], false)?.selector("node")?.ok_or_else(none)?;
+    let selector = Params::new(&pairs, &["node"])?.selector("node")?.ok_or_else(none)?;
     let none = || ApiError::new(Code::NotFound, format!("no connection with {selector} is up"));
     let node = resolve_node(&selector, &connected(&hub.shared), none)?;
     let connections = hub.shared.transport.connections();
@@ -159,7 +158,7 @@ async fn ping(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> R
     Ok(json_response(&Ping { schema: SCHEMA, node: Some(node), name, address, rtt_ms: millis(connection.rtt) }))
 }
 
-/// The answer where only a node can help.
+/// The answer of a hub to what only a node can do.
 async fn for_nodes(State(hub): State<HubService>) -> ApiError {
     let what = hub.shared.role().title();
     let message = format!("this daemon is a {what}: requests, watches and moves are put to a node's socket");

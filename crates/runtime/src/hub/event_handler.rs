@@ -1,4 +1,4 @@
-//! What becomes of a hub's events: lines in the log.
+//! Writes a hub's events to the log.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -17,10 +17,9 @@ use crate::media::RelayMailbox;
 use crate::naming::NodeNames;
 use crate::shared::DaemonContext;
 
-/// Owns a hub's machine.
 pub(super) struct HubEventHandler {
     shared: Arc<DaemonContext>,
-    /// Of other hubs, also while they are gone.
+    /// Names of other hubs, also while they are not connected.
     names: NodeNames,
     refused: LogLimiter,
     limits: LogLimiter,
@@ -109,7 +108,7 @@ impl HubEventHandler {
                 self.shared.set_last_error(format!("{hub} {who} is no longer connected: {reason}"));
             }
             HubEvent::HubUnreachable { addresses, reason, retry_in } => {
-                if self.unreachable.should_log(Instant::now(), &reason) {
+                if self.unreachable.admit(Instant::now(), &reason) {
                     tracing::warn!(?retry_in, reason, "a {hub} cannot be reached");
                 }
                 tracing::debug!(?addresses, "the {hub}'s addresses");
@@ -156,7 +155,7 @@ impl HubEventHandler {
                     );
                 }
             }
-            // An event of a later version of the machine.
+            // Events of later versions of the machine.
             _ => {}
         }
     }

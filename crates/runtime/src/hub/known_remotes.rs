@@ -1,4 +1,4 @@
-//! The file with the peers that a hub tells after a restart that their connections are gone.
+//! The file with the remotes that a hub tells after a restart that their connections are gone.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -14,11 +14,10 @@ use crate::program::state_directory;
 
 /// Time between two looks for remotes to tell and changes to write.
 const STEP: Duration = Duration::from_millis(100);
-/// The most bytes that are read: room for all peers that are kept.
+/// The most bytes that are read: room for all remotes that are kept.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// The file of the daemon with this control socket: in the folder to which a service may write,
-/// else beside the socket.
+/// The file of the daemon with this control socket: in the folder to which a service may write, else beside the socket.
 pub(super) fn file_path(socket: &Path) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();
     name.push(".links");
@@ -29,8 +28,8 @@ pub(super) fn file_path(socket: &Path) -> PathBuf {
     }
 }
 
-/// Tells the peers of the last run, and keeps those of this one until it is stopped: who stops
-/// says farewell to all.
+/// Tells the remotes of the last run, and keeps those of this one until it is stopped, since a daemon that stops tells
+/// all its remotes.
 pub(super) async fn remember(path: PathBuf, transport: Transport, stop: CancellationToken) {
     let mut memory = RestartNotifier::new(&read(&path).unwrap_or_default(), Instant::now());
     let mut is_kept = true;
@@ -46,11 +45,10 @@ pub(super) async fn remember(path: PathBuf, transport: Transport, stop: Cancella
         }
         let _ = tokio::time::timeout(STEP, stop.cancelled()).await;
     }
-    // Without it nobody is told, which is right.
+    // Without the file nobody is told, which is right.
     let _ = fs::remove_file(&path);
 }
 
-/// Tells those whose turn has come.
 fn notify_forgotten(memory: &mut RestartNotifier, transport: &Transport) {
     while let Some(known) = memory.next(Instant::now()) {
         if !transport.send_reset(&known) {
@@ -59,7 +57,7 @@ fn notify_forgotten(memory: &mut RestartNotifier, transport: &Transport) {
     }
 }
 
-/// Warns once of a file that cannot be written; answers whether it is written.
+/// Warns once of a file that cannot be written. Returns true if it was written.
 fn complain(was_kept: bool, written: io::Result<()>) -> bool {
     if let Err(error) = &written
         && was_kept

@@ -1,4 +1,4 @@
-//! Hands events across between a hub's machine and its part of reflection.
+//! Hands events between a hub's machine and its part of reflection.
 
 use roost_core::hub::Hub;
 use roost_reflection::{HubInput, HubOutput, HubReflection};

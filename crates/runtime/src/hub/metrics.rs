@@ -1,5 +1,3 @@
-//! What a hub counts.
-
 use prometheus::{Error, IntCounterVec, IntGauge, Opts};
 use roost_core::hub::{HubCounters, HubLimit, HubStatus, Relation, RequestOutcome};
 use roost_wire::Service;
@@ -8,7 +6,6 @@ use roost_wire::messages::RequestMode;
 use super::status_rows::connected;
 use crate::metrics::{CounterSet, Metrics, Total, follow};
 
-/// The metrics of a hub.
 #[derive(Clone)]
 pub(super) struct HubMetrics {
     gauges: Vec<(IntGauge, Size)>,
@@ -18,7 +15,6 @@ pub(super) struct HubMetrics {
     outcomes: IntCounterVec,
 }
 
-/// Where a gauge's value is.
 type Size = fn(&HubStatus) -> usize;
 
 const GAUGES: [(&str, &str, Size); 18] = [
@@ -37,7 +33,7 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_pending_hub_lookups", "Hub lookups under way.", |s| s.hub_lookups),
     ("roost_hub_connected_hubs", "Other super nodes connected.", |s| connected(s, |_| true)),
     ("roost_hub_configured_down", "Super nodes of the configuration that are not connected.", |s| {
-        s.hubs.iter().filter(|peer| peer.up.is_none()).count()
+        s.hubs.iter().filter(|hub| hub.up.is_none()).count()
     }),
     ("roost_hub_members", "Other super nodes in the group, as the group knows them.", |s| s.members.len()),
     ("roost_hub_children", "Super nodes below this one.", |s| connected(s, |r| matches!(r, Relation::Child(_)))),
@@ -105,7 +101,6 @@ const MODES: [(RequestMode, &str); 3] =
     [(RequestMode::Forward, "forward"), (RequestMode::Relay, "relay"), (RequestMode::Lookup, "lookup")];
 
 impl HubMetrics {
-    /// Registers them.
     pub(super) fn register(metrics: &Metrics) -> Result<Self, Error> {
         let gauges = GAUGES
             .into_iter()
@@ -123,7 +118,6 @@ impl HubMetrics {
         })
     }
 
-    /// Takes over what the machine counts.
     pub(super) fn update(&self, status: &HubStatus, counters: &HubCounters) {
         for (gauge, value) in &self.gauges {
             gauge.set(value(status) as i64);

@@ -1,5 +1,4 @@
-//! The hub as a daemon: `supernode` and `cs-server` differ in a name, a role
-//! and what others there are beside or above.
+//! The hub as a daemon: `supernode` and `cs-server` differ in a name, a role and the settings for other hubs.
 
 mod api;
 mod event_handler;
@@ -35,31 +34,27 @@ use media::HubRelayHandler;
 use metrics::HubMetrics;
 pub use settings::HubSettings;
 
-/// Where hubs listen by default.
 const PORT: u16 = 7700;
 
-/// What makes one hub differ from another.
+/// The difference between one hub and another.
 pub trait HubProgram: 'static {
-    /// The name of the program.
     const NAME: &'static str;
-    /// What it is, in a line.
+    /// For `--help`.
     const ABOUT: &'static str;
-    /// Which hub it is.
     const KIND: HubKind;
 }
 
-/// A [`Program`] made of a [`HubProgram`].
 pub struct HubDaemon<H>(PhantomData<H>);
 
-/// A running hub: what its endpoints work on.
+/// A running hub, as its endpoints see it.
 #[derive(Clone)]
 pub struct HubService {
     shared: Arc<DaemonContext>,
     mailbox: Mailbox<Hub>,
     metrics: HubMetrics,
-    /// What the configuration calls the other hubs.
+    /// Knows the other hubs by the names of the configuration.
     redial: EndpointResolver,
-    /// What sends streams on, and where it is; a server has none.
+    /// `None` for a server, and for a super node without `media`.
     relay: Option<Started>,
     media_metrics: Option<MediaMetrics>,
 }
@@ -82,7 +77,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
     }
 
     fn admit() -> RoleSet {
-        // A server's caches are servers. Which of them may attach the machine knows.
+        // A server's caches are servers. The machine knows which of them may attach.
         RoleSet::only(Role::Node).with(Self::ROLE)
     }
 
@@ -93,9 +88,9 @@ impl<H: HubProgram> Program for HubDaemon<H> {
     async fn spawn(config: HubSettings, base: Base) -> Result<Running<HubService>, Failure> {
         let Base { common, identity, events, shared, stop } = base;
         let (redial, mut parents) = EndpointResolver::resolve(&[&config.parents[..], &config.siblings].concat()).await;
-        let mut peers = parents.split_off(config.parents.len());
+        let mut siblings = parents.split_off(config.parents.len());
         let listening = shared.transport.local_addresses();
-        peers.retain(|addresses| !is_own_address(addresses, listening));
+        siblings.retain(|addresses| !is_own_address(addresses, listening));
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
         if H::KIND == HubKind::Server && parents.iter().any(|server| is_own_address(server, listening)) {
             let itself =
@@ -111,7 +106,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
             lease: config.lease,
             tier: config.tier,
             parents,
-            siblings: peers,
+            siblings,
             summary_bits_per_second: config.summary_bits_per_second,
             addresses,
             limits: config.limits,
@@ -142,10 +137,9 @@ impl<H: HubProgram> Program for HubDaemon<H> {
     }
 }
 
-/// A relay that runs, and where it is.
 type Started = (RelayMailbox<HubRelayHandler>, SocketAddr);
 
-/// Starts the relay, which is told when the hub leaves. Without it the hub is one that has no room.
+/// Starts the relay and tells it when the hub leaves. If the relay stops, the hub counts as one without room.
 fn start_relay(
     bound: MediaSocket,
     config: relay::RelayConfig,
@@ -165,14 +159,13 @@ fn start_relay(
     let (told, stopped) = (media.clone(), stop.clone().cancelled_owned());
     tokio::spawn(async move {
         stopped.await;
-        // One that has stopped leaves nobody in the lurch any more.
+        // A relay that has stopped sends no streams.
         let _ = told.command(HubInput::Leave).await;
     });
     Ok((media, address))
 }
 
 impl HubService {
-    /// What passes through the relay.
     async fn streams(&self) -> Streams {
         let Some((media, address)) = &self.relay else { return rows::none() };
         let address = *address;
@@ -184,12 +177,11 @@ impl HubService {
         streams
     }
 
-    /// The machine's own status.
     async fn machine_status(&self) -> Result<hub::HubStatus, DriverStopped> {
         self.mailbox.inspect(Hub::status).await
     }
 
-    /// Another hub with its round trip as it was measured last.
+    /// Describes another hub, with its latest round trip.
     fn hub_connection(&self, hub: &hub::RemoteHubStatus) -> HubConnection {
         let connections = self
             .shared
@@ -201,7 +193,7 @@ impl HubService {
         HubConnection { rtt_ms, ..status_rows::hub_connection(hub, &self.redial) }
     }
 
-    /// At most `limit` nodes of the index after `after`.
+    /// Returns at most `limit` nodes of the index after `after`.
     async fn index(&self, after: Option<NodeId>, limit: usize) -> Result<Vec<hub::IndexEntry>, DriverStopped> {
         self.mailbox.inspect(move |hub, now| hub.index(now, after, limit)).await
     }
@@ -220,15 +212,15 @@ impl DaemonService for HubService {
 
     async fn connections(&self) -> Result<Connections, DriverStopped> {
         let (machine, clocks) = self.mailbox.inspect(|hub, now| (hub.status(now), hub.clocks(now))).await?;
-        let mut peers = self.shared.connections(&clocks);
-        for row in &mut peers.connections {
+        let mut answer = self.shared.connections(&clocks);
+        for row in &mut answer.connections {
             let hub = machine.hubs.iter().find(|hub| hub.node == Some(row.node));
             let (relation, tier) = hub.map(|hub| status_rows::relation(hub.relation)).unzip();
             (row.relation, row.tier) = (relation, tier.flatten());
         }
         let down = machine.hubs.iter().filter(|hub| hub.up.is_none());
-        peers.down = down.map(|hub| self.hub_connection(hub)).collect();
-        Ok(peers)
+        answer.down = down.map(|hub| self.hub_connection(hub)).collect();
+        Ok(answer)
     }
 
     fn check_liveness(&self, sign: fn()) -> impl Future<Output = Result<(), DriverStopped>> + Send + 'static {

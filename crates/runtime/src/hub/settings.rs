@@ -1,5 +1,3 @@
-//! A hub's own settings.
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -10,55 +8,44 @@ use roost_wire::Endpoint;
 use crate::config::{ConfigError, Kind as Value, Setting, Settings};
 use crate::media::MediaAddress;
 
-/// A hub's own settings, read.
 #[derive(Clone, Debug)]
 pub struct HubSettings {
-    /// The super nodes beside this one, each with its endpoints.
     pub siblings: Vec<Vec<Endpoint>>,
-    /// The super nodes above, each with its endpoints; of a cache its server.
+    /// The endpoints of each parent; of a cache, those of its server.
     pub parents: Vec<Vec<Endpoint>>,
-    /// In which tier it stands.
     pub tier: u8,
     /// The rate of summaries on a connection to a parent.
     pub summary_bits_per_second: u32,
-    /// How long an entry lives without a word from its node.
+    /// The time after which a record expires without a message from its node.
     pub lease: Duration,
-    /// How much the hub takes on.
     pub limits: Limits,
-    /// How it reflects streams.
     pub relay: RelaySettings,
 }
 
-/// How a hub reflects streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RelaySettings {
-    /// Where.
     pub address: MediaAddress,
-    /// Uplink for copies, kbit/s; `u32::MAX` sets no limit.
-    pub uplink_kbps: u32,
-    /// See [`ReflectionConfig::layers`].
+    /// Uplink for copies; `None` sets no limit.
+    pub uplink_kbps: Option<u32>,
     pub layers: u8,
-    /// See [`ReflectionConfig::policy`].
     pub policy: OverflowPolicy,
 }
 
 impl RelaySettings {
-    /// For the machine.
     pub(super) fn reflection(self, media: SocketAddr) -> ReflectionConfig {
         ReflectionConfig { media, layers: self.layers, policy: self.policy }
     }
 
-    /// For the relay.
     pub(super) fn config(self) -> relay::RelayConfig {
-        let uplink = (self.uplink_kbps < u32::MAX).then(|| u64::from(self.uplink_kbps) * 1000);
+        let uplink = self.uplink_kbps.map(|kbps| u64::from(kbps) * 1000);
         relay::RelayConfig { uplink, ..relay::RelayConfig::for_layers(self.layers) }
     }
 }
 
-/// The leases that make sense: shorter ones are all renewals, longer ones keep the dead.
+/// Shorter leases are all renewals; longer ones keep dead nodes.
 const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 
-/// The most parents of one super node: the first and the one that stands by.
+/// The most parents of a super node: the first and its standby.
 const MAX_PARENTS: usize = 2;
 
 /// The rows that a hub adds to the common settings.
@@ -220,10 +207,8 @@ impl RelaySettings {
 }
 
 impl HubSettings {
-    /// Reads a hub's own settings.
-    ///
     /// # Errors
-    /// When a value makes no sense.
+    /// A [`ConfigError`] if a value is missing or out of bounds.
     pub fn read(settings: &Settings) -> Result<Self, ConfigError> {
         let lease = settings.duration_within("lease", LEASES)?;
         let limits = Limits {
@@ -236,14 +221,14 @@ impl HubSettings {
             standby_connections: settings.optional("max_standbys")?.unwrap_or(Limits::default().standby_connections),
             ..Limits::default()
         };
-        // A server has no place among super nodes: it lacks these settings, and they one of its.
+        // A server lacks the settings of super nodes, and a super node lacks `cache_of`.
         let tier = settings.optional("tier")?.unwrap_or_default();
-        let (mut parents, peers) = (settings.hubs_up_to("parent", MAX_PARENTS)?, settings.hubs("sibling")?);
+        let (mut parents, siblings) = (settings.hubs_up_to("parent", MAX_PARENTS)?, settings.hubs("sibling")?);
         parents.extend(settings.hubs_up_to("cache_of", 1)?);
         let rate = settings.text("summary_rate").map(|_| settings.rate_bps("summary_rate")).transpose()?;
         let summary_bits_per_second = rate.unwrap_or(1_000);
         let relay = RelaySettings::read(settings)?;
-        Ok(Self { siblings: peers, parents, tier, summary_bits_per_second, lease, limits, relay })
+        Ok(Self { siblings, parents, tier, summary_bits_per_second, lease, limits, relay })
     }
 }
 
@@ -268,8 +253,8 @@ mod tests {
 
     #[test]
     fn sibling_entries_hold_several_endpoints() {
-        let peers = [("sibling", "udp://a:1,tcp://a:1"), ("sibling", "udp://b:1")];
-        let sizes: Vec<_> = read(HubKind::SuperNode, &peers).unwrap().siblings.iter().map(Vec::len).collect();
+        let flags = [("sibling", "udp://a:1,tcp://a:1"), ("sibling", "udp://b:1")];
+        let sizes: Vec<_> = read(HubKind::SuperNode, &flags).unwrap().siblings.iter().map(Vec::len).collect();
         assert_eq!(sizes, [2, 1]);
     }
 

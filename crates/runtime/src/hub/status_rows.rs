@@ -1,11 +1,10 @@
-//! The machine's words in the words of the local API.
+//! The machine's status in the types of the local API.
 
 use roost_api::{HubConnection, IndexTotals, Relation};
 use roost_core::hub::{self, HubStatus, RemoteHubStatus};
 
 use crate::resolve::EndpointResolver;
 
-/// The sums over the directory and the other hubs.
 pub(super) fn totals(status: &HubStatus) -> IndexTotals {
     use hub::Relation::{Child, Parent};
     IndexTotals {
@@ -25,12 +24,12 @@ pub(super) fn totals(status: &HubStatus) -> IndexTotals {
     }
 }
 
-/// How many other hubs are connected that stand so to this one.
+/// Counts the connected hubs of certain relations.
 pub(super) fn connected(status: &HubStatus, which: fn(hub::Relation) -> bool) -> usize {
     status.hubs.iter().filter(|hub| hub.up.is_some() && which(hub.relation)).count()
 }
 
-/// How another hub stands to this one, and the tier of a child.
+/// The relation to another hub, and the tier of a child.
 pub(super) const fn relation(relation: hub::Relation) -> (Relation, Option<u8>) {
     match relation {
         hub::Relation::Parent => (Relation::Parent, None),
@@ -40,7 +39,7 @@ pub(super) const fn relation(relation: hub::Relation) -> (Relation, Option<u8>) 
     }
 }
 
-/// Another hub, where it is as the configuration says; without the round trip.
+/// Describes another hub with the endpoints of the configuration, but without the round trip.
 pub(super) fn hub_connection(hub: &RemoteHubStatus, redial: &EndpointResolver) -> HubConnection {
     let (relation, tier) = relation(hub.relation);
     let mut endpoints: Vec<String> = hub.addresses.iter().map(|address| redial.name(address)).collect();

@@ -1,5 +1,3 @@
-//! Where a daemon's relay takes in and sends on.
-
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
@@ -9,20 +7,16 @@ use super::MediaSocket;
 use crate::Failure;
 use crate::config::{Kind, Setting};
 
-/// The port of hubs, and that of their relays.
 const HUB_PORT: u16 = 7700;
 const MEDIA_PORT: u16 = 7702;
 
-/// What the setting `media` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MediaAddress {
-    /// At the first address that the daemon listens on; at port 7702 where that has port 7700, else
-    /// at one that the system chooses.
+    /// The first address that the daemon listens at, with port 7702 beside 7700, else with a port that the system
+    /// chooses.
     #[default]
     Auto,
-    /// There is no relay.
     Off,
-    /// Here.
     At(SocketAddr),
 }
 
@@ -42,7 +36,6 @@ impl FromStr for MediaAddress {
 }
 
 impl MediaAddress {
-    /// The setting's row.
     pub fn setting(doc: &'static str) -> Setting {
         let check = |text: &str| text.parse::<Self>().map(drop);
         Setting {
@@ -55,10 +48,10 @@ impl MediaAddress {
         }
     }
 
-    /// Binds the relay's socket, for a daemon that listens there.
+    /// Binds the relay's socket, for a daemon that listens at `listening`.
     ///
     /// # Errors
-    /// When that address cannot be had.
+    /// Fails if the system refuses the address.
     pub fn bind(self, listening: &[Address]) -> Result<Option<MediaSocket>, Failure> {
         let at = match self {
             Self::Off => return Ok(None),
@@ -70,7 +63,7 @@ impl MediaAddress {
     }
 }
 
-/// See [`MediaAddress::Auto`].
+/// The address of [`MediaAddress::Auto`].
 fn beside(listening: &[Address]) -> SocketAddr {
     let first = listening.first().and_then(|address| Some((address.hosts.first()?, address.port)));
     match first {

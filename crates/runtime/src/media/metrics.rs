@@ -1,5 +1,3 @@
-//! What a relay counts.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +10,6 @@ use roost_wire::reflection::DownstreamKind;
 use super::{RelayHandler, RelayMailbox};
 use crate::metrics::{Metrics, follow};
 
-/// The metrics of a relay.
 #[derive(Clone)]
 pub struct MediaMetrics {
     up: IntGauge,
@@ -24,7 +21,7 @@ pub struct MediaMetrics {
     rejected: IntCounterVec,
 }
 
-/// What went through the socket. The relay's thread counts, others read.
+/// The datagrams of the socket. The relay's thread counts them, others read.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
     received: AtomicU64,
@@ -41,7 +38,7 @@ impl Passed {
     }
 }
 
-/// What a relay has at the moment, over all streams.
+/// The present sums over all streams of a relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     streams: u64,
@@ -80,16 +77,14 @@ impl Sums {
         self.skipped += member.statistics.dropped;
         self.nacked += member.statistics.nacked;
         self.repaired += member.statistics.repaired;
-        // What a receiver says may be anything.
+        // A receiver may report any number.
         self.lost = self.lost.saturating_add(member.reported.lost);
     }
 }
 
 impl MediaMetrics {
-    /// Registers them.
-    ///
     /// # Errors
-    /// When one of the names is taken.
+    /// Fails if a name is taken.
     pub fn register(metrics: &Metrics) -> Result<Self, Error> {
         let gauges =
             |name: &str, help: &str, label: &str| metrics.register(IntGaugeVec::new(Opts::new(name, help), &[label])?);
@@ -111,7 +106,7 @@ impl MediaMetrics {
         })
     }
 
-    /// Takes over what a relay has now; one that has stopped has nothing.
+    /// Reads the counts of a relay; a relay that has stopped has none.
     pub async fn update<H: RelayHandler>(&self, media: &RelayMailbox<H>) {
         let sums = media.inspect(|machine, now| Sums::from_relay(machine.relay(), now)).await;
         self.up.set(i64::from(sums.is_some()));

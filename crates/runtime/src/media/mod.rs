@@ -1,7 +1,7 @@
-//! The shell of reflection: a thread and a socket for one of its machines.
+//! The driver of reflection: a thread and a socket for one of its machines.
 //!
-//! Packets wait for nothing that the control plane does, nor that for packets. The daemon reaches the machine
-//! by commands; a [`RelayHandler`] hands them in, and the machine's outputs across.
+//! Packets do not wait for the control plane, nor the control plane for packets. The daemon reaches the machine by
+//! commands; a [`RelayHandler`] hands commands to the machine and its outputs to the daemon.
 
 mod media_address;
 mod metrics;
@@ -26,7 +26,7 @@ use metrics::Passed;
 use relay_driver::{RelayClock, RelayDriver, RelayEnds};
 pub use socket::Socket;
 
-/// A relay has stopped; see [`RelayMailbox::start`].
+/// The relay has stopped; see [`RelayMailbox::start`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the relay of reflected streams has stopped: read the daemon's log, then restart the daemon")]
 pub struct RelayStopped;
@@ -39,15 +39,11 @@ impl From<QueueClosed> for RelayStopped {
 
 /// Hands commands and outputs between a reflection machine and the rest of its daemon. It decides nothing.
 pub trait RelayHandler: Send + 'static {
-    /// The machine.
     type Machine: ReflectionMachine + Send + 'static;
-    /// A command of the daemon.
     type Command: Send + 'static;
 
-    /// The machine's input for a command.
     fn translate(&mut self, command: Self::Command) -> <Self::Machine as ReflectionMachine>::Input;
 
-    /// Acts on an output of the machine.
     fn handle_output(&mut self, output: <Self::Machine as ReflectionMachine>::Output);
 }
 
@@ -59,46 +55,42 @@ enum RelayMessage<H: RelayHandler> {
     Inspect(RelayInspection<H>),
 }
 
-/// Reaches a relay that runs. Clones reach the same one; it stops once all are gone.
+/// The way to a running relay. Clones lead to the same relay, which stops once all are gone.
 pub struct RelayMailbox<H: RelayHandler> {
-    letters: CommandSender<RelayMessage<H>>,
+    commands: CommandSender<RelayMessage<H>>,
     passed: Arc<Passed>,
     clock: RelayClock,
 }
 
 impl<H: RelayHandler> Clone for RelayMailbox<H> {
     fn clone(&self) -> Self {
-        Self { letters: self.letters.clone(), passed: Arc::clone(&self.passed), clock: self.clock }
+        Self { commands: self.commands.clone(), passed: Arc::clone(&self.passed), clock: self.clock }
     }
 }
 
-/// A socket for a relay, bound.
 pub struct MediaSocket {
     socket: Socket,
     address: SocketAddr,
 }
 
 impl MediaSocket {
-    /// Binds a relay's socket.
-    ///
     /// # Errors
-    /// When the address is in use or not this machine's.
+    /// Fails if the address is in use or not this host's.
     pub fn at(address: SocketAddr) -> io::Result<Self> {
         let socket = Socket::bind(address, true)?;
         let address = socket.local_addr()?;
         Ok(Self { socket, address })
     }
 
-    /// Where it is, with the port that it got.
+    /// The bound address, with the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
 impl<H: RelayHandler> RelayMailbox<H> {
-    /// Starts a relay on a thread of its own, with the machine that is made of a secret seed. If its socket fails
-    /// for good, or one of its steps, `gone` is called there with a sentence that says so; commands come to
-    /// nothing from then on.
+    /// Starts a relay on its own thread; `machine` gets a secret seed. If the socket fails for good or the machine
+    /// panics, the thread calls `gone` with a sentence. Later commands do nothing.
     ///
     /// # Errors
     /// When the system gives no thread, timer or randomness.
@@ -110,11 +102,11 @@ impl<H: RelayHandler> RelayMailbox<H> {
     ) -> io::Result<Self> {
         let mut seed = [0; 32];
         crate::random_bytes(&mut seed)?;
-        let (letters, received) = command_queue();
+        let (commands, received) = command_queue();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (passed, clock) = (Arc::<Passed>::default(), RelayClock::start());
         let ends = RelayEnds { machine: machine(seed), handler };
-        let shell = RelayDriver::new(bound.socket, ends, received, (Arc::clone(&passed), clock));
+        let shell = RelayDriver::new(bound.socket, ends, received, Arc::clone(&passed), clock);
         let run = move || {
             let why = match catch_unwind(AssertUnwindSafe(|| runtime.block_on(shell.run()))) {
                 Ok(Ok(())) => return,
@@ -126,43 +118,38 @@ impl<H: RelayHandler> RelayMailbox<H> {
             gone(sentence);
         };
         std::thread::Builder::new().name("media".to_owned()).spawn(run)?;
-        Ok(Self { letters, passed, clock })
+        Ok(Self { commands, passed, clock })
     }
 
-    /// The time of the relay's machine.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// Gives a command, waiting while too many wait already.
-    ///
-    /// # Errors
-    /// [`RelayStopped`].
+    /// Gives the machine a command; waits while too many wait already.
     pub async fn command(&self, command: H::Command) -> Result<(), RelayStopped> {
-        Ok(self.letters.send(RelayMessage::Command(command)).await?)
+        Ok(self.commands.send(RelayMessage::Command(command)).await?)
     }
 
-    /// Whether there is no relay any more.
     pub fn is_stopped(&self) -> bool {
-        self.letters.is_gone()
+        self.commands.is_gone()
     }
 
-    /// Gives a command from where one cannot wait, after all that were given before. A relay that is
-    /// 65,536 such commands behind loses them, and the log says so.
+    /// Gives the machine a command without waiting, after all earlier commands. If 65,536 such commands wait, more are
+    /// dropped and logged.
     pub fn post(&self, command: H::Command) {
-        self.letters.post(RelayMessage::Command(command));
+        self.commands.post(RelayMessage::Command(command));
     }
 
-    /// Looks at the machine; `None` if it is gone.
+    /// Looks at the machine; `None` if the relay has stopped.
     pub async fn inspect<R, F>(&self, look: F) -> Option<R>
     where
         R: Send + 'static,
         F: FnOnce(&H::Machine, Time) -> R + Send + 'static,
     {
         let (answer, receiver) = oneshot::channel();
-        // The requester may have lost interest meanwhile.
+        // The caller may have been dropped.
         let look: RelayInspection<H> = Box::new(move |machine, now| drop(answer.send(look(machine, now))));
-        self.letters.send(RelayMessage::Inspect(look)).await.ok()?;
+        self.commands.send(RelayMessage::Inspect(look)).await.ok()?;
         receiver.await.ok()
     }
 }
@@ -174,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// Stumbles over any command.
+    /// Panics at any command.
     struct Clumsy;
 
     impl RelayHandler for Clumsy {

@@ -15,16 +15,15 @@ use super::socket::Socket;
 use super::{RelayHandler, RelayMessage};
 use crate::command_queue::CommandReceiver;
 
-/// The most letters of one wake.
+/// The most mailbox messages of a wake.
 const BATCH: usize = 64;
-/// The most messages of one wake, about 10 µs each: then what has come in has its turn. Beside that a wake takes
-/// some ten datagrams and the timers that are due.
+/// The most transmits of a wake, about 10 µs each. A wake also takes some ten datagrams and the timers that are due.
 const MAX_MESSAGES: usize = 256;
 
-/// A socket that fails this often, one time right after the other, has failed for good: the system
-/// may be out of memory or a network down for a moment.
+/// After this many failures in a row the socket has failed for good. Fewer may come from a lack of memory or a network
+/// that is down for a moment.
 const MAX_FAILURES: u32 = 50;
-/// The pause after each.
+/// The pause after a failure.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The clock of a relay's machine: it begins with the thread.
@@ -46,14 +45,13 @@ impl RelayClock {
     }
 }
 
-/// A machine, and the way to the rest of its daemon.
+/// A machine and the way to the rest of its daemon.
 pub(super) struct RelayEnds<H: RelayHandler> {
     pub(super) machine: H::Machine,
     pub(super) handler: H,
 }
 
 impl<H: RelayHandler> RelayEnds<H> {
-    /// Hands over all outputs that there are.
     fn drain_outputs(&mut self, now: Time) {
         while let Some(output) = self.machine.poll_output(now) {
             self.handler.handle_output(output);
@@ -61,11 +59,10 @@ impl<H: RelayHandler> RelayEnds<H> {
     }
 }
 
-/// The loop's state on its thread.
 pub(super) struct RelayDriver<H: RelayHandler> {
     socket: Socket,
     ends: RelayEnds<H>,
-    letters: CommandReceiver<RelayMessage<H>>,
+    commands: CommandReceiver<RelayMessage<H>>,
     passed: Arc<Passed>,
     clock: RelayClock,
     /// True while the system has no room for the next datagram.
@@ -80,17 +77,18 @@ impl<H: RelayHandler> RelayDriver<H> {
     pub(super) fn new(
         socket: Socket,
         ends: RelayEnds<H>,
-        letters: CommandReceiver<RelayMessage<H>>,
-        (passed, clock): (Arc<Passed>, RelayClock),
+        commands: CommandReceiver<RelayMessage<H>>,
+        passed: Arc<Passed>,
+        clock: RelayClock,
     ) -> Self {
-        Self { socket, ends, letters, passed, clock, is_full: false, has_more: false, failures: 0 }
+        Self { socket, ends, commands, passed, clock, is_full: false, has_more: false, failures: 0 }
     }
 
-    /// Runs until nobody can give commands any more.
+    /// Runs until all senders of commands are gone.
     pub(super) async fn run(mut self) -> io::Result<()> {
-        // A second handle on the socket, which knows when it is ready.
+        // A second handle on the socket, for readiness.
         let ready = UdpSocket::from_std(self.socket.as_fd().try_clone_to_owned()?.into())?;
-        let mut letters = Vec::with_capacity(BATCH);
+        let mut messages = Vec::with_capacity(BATCH);
         let timer = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(timer);
         loop {
@@ -102,16 +100,16 @@ impl<H: RelayHandler> RelayDriver<H> {
                 readable = ready.readable() => {
                     readable?;
                     // A datagram may be the consequence of a command that was given before.
-                    self.letters.try_recv_many(&mut letters, BATCH);
-                    self.read(&mut letters);
+                    self.commands.try_recv_many(&mut messages, BATCH);
+                    self.read(&mut messages);
                     self.receive(&ready).await?;
                 }
                 writable = ready.writable(), if self.is_full => writable?,
-                count = self.letters.recv_many(&mut letters, BATCH) => {
+                count = self.commands.recv_many(&mut messages, BATCH) => {
                     if count == 0 {
                         return Ok(());
                     }
-                    self.read(&mut letters);
+                    self.read(&mut messages);
                 }
                 () = timer.as_mut(), if due.is_some() => {}
                 () = std::future::ready(()), if self.has_more => {}
@@ -122,7 +120,6 @@ impl<H: RelayHandler> RelayDriver<H> {
         }
     }
 
-    /// Takes a batch of datagrams.
     async fn receive(&mut self, ready: &UdpSocket) -> io::Result<()> {
         let now = self.clock.now();
         let Self { socket, ends, .. } = self;
@@ -138,7 +135,7 @@ impl<H: RelayHandler> RelayDriver<H> {
                 self.passed.receive(count);
                 Ok(())
             }
-            // An earlier datagram came to nobody: no fault of this socket.
+            // An earlier datagram reached no socket, which is no fault of this one.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => Ok(()),
             Err(error) if self.failures >= MAX_FAILURES => Err(error),
             Err(_) => {
@@ -149,18 +146,18 @@ impl<H: RelayHandler> RelayDriver<H> {
         }
     }
 
-    fn read(&mut self, letters: &mut Vec<RelayMessage<H>>) {
+    fn read(&mut self, messages: &mut Vec<RelayMessage<H>>) {
         let now = self.clock.now();
         let RelayEnds { machine, handler } = &mut self.ends;
-        for letter in letters.drain(..) {
-            match letter {
+        for message in messages.drain(..) {
+            match message {
                 RelayMessage::Command(command) => machine.handle_input(now, handler.translate(command)),
                 RelayMessage::Inspect(look) => look(machine, now),
             }
         }
     }
 
-    /// Does what is due, sends what there is, and hands over the outputs.
+    /// Runs the timers that are due, sends, and hands over the outputs.
     fn step(&mut self, ready: &UdpSocket) -> io::Result<()> {
         let now = self.clock.now();
         self.ends.machine.handle_timeout(now);
@@ -175,7 +172,7 @@ impl<H: RelayHandler> RelayDriver<H> {
         Ok(())
     }
 
-    /// Sends until nothing is left, the system has no more room, or the wake has had its part.
+    /// Sends until nothing is left, the system has no room, or [`MAX_MESSAGES`] are sent.
     fn send(&mut self, now: Time) -> io::Result<()> {
         self.has_more = false;
         for _ in 0..MAX_MESSAGES {

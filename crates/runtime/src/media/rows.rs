@@ -1,4 +1,4 @@
-//! What a relay carries, as the local API tells it.
+//! A relay's streams in the types of the local API.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,6 @@ use roost_wire::reflection::DownstreamKind;
 
 use crate::shared::millis;
 
-/// All streams of a relay at this address.
 pub fn streams(relay: &Relay, now: Time, media: SocketAddr) -> Streams {
     Streams {
         schema: SCHEMA,
@@ -20,13 +19,13 @@ pub fn streams(relay: &Relay, now: Time, media: SocketAddr) -> Streams {
     }
 }
 
-/// What a daemon without a relay says.
+/// The answer of a daemon without a relay.
 pub fn none() -> Streams {
     Streams { schema: SCHEMA, media: None, residual_bps: None, streams: Vec::new() }
 }
 
 fn stream(status: &StreamStatus) -> StreamRow {
-    // Any of its names; one that says more is better.
+    // The name that says most.
     let name = status.names.iter().max_by_key(|name| (name.provider.is_some(), name.cell.is_some()));
     StreamRow {
         stream: status.stream.to_string(),

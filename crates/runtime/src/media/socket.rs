@@ -1,10 +1,9 @@
 //! Datagrams in batches, for machines that send to many at once.
 //!
-//! The system hands over several datagrams at once, those of one sender and
-//! size glued together (`UDP_GRO`), and takes a run of packets for a target as
-//! one message, which it, or the network card, cuts (`UDP_SEGMENT`). That is what makes
-//! fan-out fast: most of the time goes into the way through the system, once
-//! for each message. One call for many messages (`sendmmsg`) saves 3 % beside that.
+//! The system hands over several datagrams at once, those of one sender and size glued together (`UDP_GRO`), and takes
+//! a run of packets for a target as one message, which it, or the network card, cuts (`UDP_SEGMENT`). Fan-out is fast
+//! because most of the time goes into the way through the system, once for each message. One call for many messages
+//! (`sendmmsg`) saves 3 % beside that.
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -13,30 +12,31 @@ use std::os::fd::{AsFd, BorrowedFd};
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit as Message, UdpSocketState};
 use roost_reflection::{DatagramPath, SendOutcome, Transmit};
 
-/// Room for what the system glues together, at most an IP packet; and as much more as sets the slots'
-/// first packets apart in a processor's caches, which hold few that are 64 KiB from each other.
+/// Room for an IP packet, into which the system glues datagrams. Two KiB more set the slots' first packets apart in a
+/// processor's caches, which hold few that are 64 KiB from each other.
 const SLOT_BYTES: usize = (64 + 2) * 1024;
-/// Packets after which a batch is sent on before more are received: a target after the
-/// others waits for less than a millisecond, as each message takes about 10 µs.
+/// A batch is sent on after this many packets, before more are received. The last target then waits for less than a
+/// millisecond, as each message takes about 10 µs.
 const BATCH_PACKETS: usize = 64;
-/// Room that is asked of the system for each direction. It grants what it allows; less costs losses under load.
+/// The buffer asked of the system for each direction. It grants what it allows; less costs losses under load.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
-/// `EIO`, `EINVAL` and `EMSGSIZE`, with which the system refuses to cut runs: the device computes no
-/// checksums, or a packet does not fit it.
+/// `EIO`, `EINVAL` and `EMSGSIZE`, with which the system refuses to cut runs: the device computes no checksums, or a
+/// packet does not fit it.
 const REFUSALS: [i32; 3] = [5, 22, 90];
 
-/// A socket that does not wait.
+/// A socket that does not block.
 pub struct Socket {
     socket: UdpSocket,
     io: UdpSocketState,
     slots: [Box<[u8]>; BATCH_SIZE],
     metas: [RecvMeta; BATCH_SIZE],
-    /// How many slots the next receipt offers, so that it brings about a batch.
+    /// The slots that the next receipt offers, so that it brings about a batch.
     offered: usize,
-    /// Whether runs may leave as one message.
+    /// True while runs may leave as one message.
     offload: bool,
-    /// Whether it takes in at all of the host's addresses, so that answers have to say from which they leave.
+    /// True if the socket listens at all of the host's addresses, so that answers must name the address from which they
+    /// leave.
     has_any: bool,
     is_v6: bool,
 }
@@ -45,11 +45,11 @@ impl Socket {
     /// Binds a socket; without `offload` each packet leaves by itself.
     ///
     /// # Errors
-    /// When the address is in use or not this machine's.
+    /// Fails if the address is in use or not this host's.
     pub fn bind(at: SocketAddr, offload: bool) -> io::Result<Self> {
         let socket = UdpSocket::bind(at)?;
         let io = UdpSocketState::new((&socket).into())?;
-        // See the constant.
+        // Smaller buffers only cost losses, see [`SOCKET_BUFFER_BYTES`].
         let _ = io.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_BYTES);
         let _ = io.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_BYTES);
         let slots = std::array::from_fn(|_| vec![0; SLOT_BYTES].into_boxed_slice());
@@ -59,15 +59,15 @@ impl Socket {
         Ok(Self { socket, io, slots, metas, offered: BATCH_SIZE, offload, has_any, is_v6 })
     }
 
-    /// Where it is bound.
+    /// The bound address.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// Fails if the system does not tell it.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Hands the datagrams that are there to `take`, about a batch of them; answers how many there were.
+    /// Hands the received datagrams to `take`, about a batch of them, and returns their number.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if there is none; others as `recvmmsg(2)`.
@@ -83,7 +83,7 @@ impl Socket {
             };
             let mut packets = 0;
             for (slot, meta) in self.slots.iter().zip(&self.metas[..messages]) {
-                // One that is empty counts as well: whoever sends many of them must not keep this loop going.
+                // An empty datagram counts as well: a sender of many must not keep this loop going.
                 let local = meta.dst_ip.filter(|_| self.has_any).map(|ip| ip.to_canonical());
                 let path = DatagramPath { local, ..DatagramPath::from(meta.addr) };
                 let rest = slot[..meta.len].chunks(meta.stride.max(1));
@@ -102,8 +102,8 @@ impl Socket {
         Ok(received)
     }
 
-    /// Sends packets to a target, as one message if both the system and the target's way allow.
-    /// What befalls one target does not befall another.
+    /// Sends packets to a target, as one message if both the system and the path allow. A target that fails does not
+    /// affect another.
     pub fn send(&self, transmit: &Transmit) -> SendOutcome {
         let Transmit { to, from, contents, segment, offload, .. } = transmit;
         let path = DatagramPath { remote: *to, local: *from };

@@ -1,9 +1,8 @@
 //! Metrics in the form that Prometheus reads.
 //!
-//! Names begin with `roost_`, units are base units, counters end in `_total`.
-//! Labels are bounded: transport, service, mode, outcome, traffic class,
-//! reason; never a node or an address. Each subsystem declares its own and
-//! registers it here once.
+//! Names begin with `roost_`, units are base units, counters end in `_total`. Labels are bounded: transport, service,
+//! mode, outcome, traffic class, reason; never a node or an address. Each subsystem registers its own metrics here
+//! once.
 
 mod process;
 mod transport;
@@ -14,17 +13,15 @@ use prometheus::{Encoder, IntCounter, IntGauge, IntGaugeVec, Opts, Registry, Tex
 pub use process::ProcessMetrics;
 pub use transport::{TransportMetrics, refused};
 
-/// The media type of [`Metrics::text`].
 pub const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A daemon's metrics.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     registry: Registry,
 }
 
 impl Metrics {
-    /// The metrics of a daemon, with its version and role in `roost_build_info`.
+    /// Starts the metrics with the daemon's version and role in `roost_build_info`.
     ///
     /// # Errors
     /// Never in practice: the names are sound and used once.
@@ -36,7 +33,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Adds when the daemon's certificate ends, Unix seconds.
+    /// Adds the end of the daemon's certificate, Unix seconds.
     ///
     /// # Errors
     /// Fails if it was added before.
@@ -47,17 +44,13 @@ impl Metrics {
         Ok(())
     }
 
-    /// Adds a metric.
-    ///
     /// # Errors
-    /// When there is one of that name.
+    /// Fails if the name is taken.
     pub fn register<C: Collector + Clone + 'static>(&self, collector: C) -> Result<C, prometheus::Error> {
         self.registry.register(Box::new(collector.clone()))?;
         Ok(collector)
     }
 
-    /// All metrics as text.
-    ///
     /// # Errors
     /// Never in practice: every metric has a name and a value.
     pub fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
@@ -67,7 +60,7 @@ impl Metrics {
     }
 }
 
-/// Where a total is found in what somebody else counts.
+/// Reads a total in another part's counts.
 pub type Total<T> = fn(&T) -> u64;
 
 /// Counters that follow totals which are counted elsewhere.
@@ -77,17 +70,16 @@ pub struct CounterSet<T> {
 }
 
 impl<T> CounterSet<T> {
-    /// Registers a counter for each row: its name, its help, and where its total is.
+    /// Registers a counter for each row: its name, its help, and its total.
     ///
     /// # Errors
-    /// When one of the names is taken.
+    /// Fails if a name is taken.
     pub fn register(metrics: &Metrics, rows: &[(&str, &str, Total<T>)]) -> Result<Self, prometheus::Error> {
         let counter = |name: &str, help: &str| metrics.register(IntCounter::new(name, help)?);
         let rows = rows.iter().map(|(name, help, total)| Ok((counter(name, help)?, *total)));
         Ok(Self { counters: rows.collect::<Result<_, prometheus::Error>>()? })
     }
 
-    /// Brings the counters up to the totals.
     pub fn update(&self, totals: &T) {
         for (counter, total) in &self.counters {
             follow(counter, total(totals));
@@ -95,7 +87,7 @@ impl<T> CounterSet<T> {
     }
 }
 
-/// Brings a counter up to a total that is counted elsewhere.
+/// Raises a counter to a total that is counted elsewhere.
 pub fn follow(counter: &IntCounter, total: u64) {
     counter.inc_by(total.saturating_sub(counter.get()));
 }

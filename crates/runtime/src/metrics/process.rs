@@ -14,10 +14,8 @@ pub struct ProcessMetrics {
 }
 
 impl ProcessMetrics {
-    /// Registers them.
-    ///
     /// # Errors
-    /// Fails if one of the names is taken.
+    /// Fails if a name is taken.
     pub fn register(metrics: &Metrics) -> Result<Self, prometheus::Error> {
         let gauge = |name: &str, help: &str| metrics.register(IntGauge::new(name, help)?);
         let cpu = Gauge::new("process_cpu_seconds_total", "Processor time of the daemon, seconds.")?;
@@ -29,7 +27,7 @@ impl ProcessMetrics {
         })
     }
 
-    /// Reads them anew; what the system does not tell stays as it was.
+    /// Reads the gauges again. A value that the system does not tell stays as it was.
     pub fn update(&self) {
         let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         if let Some(Taken { cpu_ticks, threads, resident_pages }) =
@@ -55,7 +53,7 @@ struct Taken {
 /// Reads `/proc/PID/stat` (proc(5)), whose second field may have spaces.
 fn taken(stat: &str) -> Option<Taken> {
     let (_, rest) = stat.rsplit_once(')')?;
-    // From the third on.
+    // The first of `fields` is the third of the file.
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Taken { cpu_ticks: number(14)? + number(15)?, threads: number(20)?, resident_pages: number(24)? })

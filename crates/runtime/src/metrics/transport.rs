@@ -1,4 +1,4 @@
-//! What went through the sockets, and what the messages were for.
+//! Metrics of the sockets and of the traffic classes.
 
 use prometheus::{IntCounterVec, IntGaugeVec, Opts};
 use roost_core::Traffic;
@@ -8,7 +8,6 @@ use roost_wire::Scheme;
 use super::{Metrics, Total, follow};
 use crate::traffic::TrafficBytes;
 
-/// The metrics of the transports and of the traffic classes.
 #[derive(Clone, Debug)]
 pub struct TransportMetrics {
     by_transport: Vec<(IntCounterVec, Total<SchemeCounters>)>,
@@ -21,7 +20,7 @@ pub struct TransportMetrics {
     class_messages: IntCounterVec,
 }
 
-/// A counter of one transport: its name, its help, and where its total is.
+/// The name, the help and the total of a counter of each transport.
 type TransportCounter = (&'static str, &'static str, Total<SchemeCounters>);
 
 const BY_TRANSPORT: [TransportCounter; 11] = [
@@ -47,10 +46,8 @@ const BY_TRANSPORT: [TransportCounter; 11] = [
 ];
 
 impl TransportMetrics {
-    /// Registers them.
-    ///
     /// # Errors
-    /// When one of the names is taken.
+    /// Fails if a name is taken.
     pub fn register(metrics: &Metrics) -> Result<Self, prometheus::Error> {
         let counter = |name: &str, help: &str, label: &str| {
             metrics.register(IntCounterVec::new(Opts::new(name, help), &[label])?)
@@ -73,7 +70,6 @@ impl TransportMetrics {
         })
     }
 
-    /// Takes over the totals as they are now.
     pub fn update(&self, transport: &Transport, traffic: &TrafficBytes) {
         let counters = transport.counters();
         for scheme in Scheme::ALL {
@@ -125,7 +121,7 @@ impl TransportMetrics {
     }
 }
 
-/// Peers refused over all transports, by reason.
+/// Remotes refused over all transports, by reason.
 pub fn refused(counters: &roost_transport::Counters) -> std::collections::BTreeMap<&'static str, u64> {
     let mut totals = std::collections::BTreeMap::new();
     for (reason, count) in counters.schemes.iter().flat_map(|scheme| &scheme.refused) {

@@ -46,12 +46,12 @@ pub(crate) const OVERHEAD: usize = HEADER + TIME + TAG;
 pub(crate) enum Fault {
     /// Not sealed with the group's key, or changed on the way.
     Forged,
-    /// Its time is further than [`TOLERANCE`] from our clock.
+    /// The packet's time is further than [`TOLERANCE`] from our clock.
     Late,
     Replayed,
     /// Too many packets of unknown senders have come within a second.
     OverUnknownLimit,
-    /// Its sender is new, and [`MAX_SENDERS`] are known already.
+    /// The sender is new, and [`MAX_SENDERS`] are known already.
     OverSenderLimit,
     /// A packet of this daemon, which multicast returns to its sender.
     Own,

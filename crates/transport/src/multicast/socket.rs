@@ -75,14 +75,15 @@ impl Reader {
         let from = if self.loopback { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { from };
         let mut opener = self.opener.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = opener.open(now(), packet).map(Bytes::copy_from_slice);
-        hand_on(opened, (length, from), &self.context.queue, &self.live);
+        hand_on(opened, length, from, &self.context.queue, &self.live);
     }
 }
 
 /// Delivers a packet's message to the event queue, and counts the packet once.
 fn hand_on(
     opened: Result<Bytes, Fault>,
-    (length, from): (usize, IpAddr),
+    length: usize,
+    from: IpAddr,
     queue: &EventQueue,
     live: &LiveMulticastCounters,
 ) {
@@ -114,11 +115,11 @@ mod tests {
     #[test]
     fn each_packet_counts_one_outcome() {
         let (queue, live) = (EventQueue::new(1), LiveMulticastCounters::default());
-        let whence = (80, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let (length, from) = (80, IpAddr::V4(Ipv4Addr::LOCALHOST));
         for opened in
             [Ok(()), Ok(()), Ok(()), Err(Fault::OverUnknownLimit), Err(Fault::OverSenderLimit), Err(Fault::Own)]
         {
-            hand_on(opened.map(|()| Bytes::from_static(b"hello")), whence, &queue, &live);
+            hand_on(opened.map(|()| Bytes::from_static(b"hello")), length, from, &queue, &live);
         }
         let counts =
             [&live.received, &live.dropped, &live.over_unknown_limit, &live.over_sender_limit, &live.received_bytes];

@@ -11,7 +11,7 @@ use super::measures::{DeliveryRate, TransferTime, WindowedBest};
 /// The time beyond the expected one after which a path is suspected. It covers timers, and the 1 ms by which
 /// acknowledgements are delayed.
 const SLACK: Duration = Duration::from_millis(7);
-/// The same for a chunk, before it is sent on another path as well.
+/// As [`SLACK`] for a chunk, before it is sent on another path as well.
 const LATE_SLACK: Duration = Duration::from_millis(4);
 /// The queue that a path may fill beyond its round trip.
 const QUEUE: Duration = Duration::from_millis(10);
@@ -136,8 +136,8 @@ impl PathState {
         self.outstanding == 0 || self.outstanding + bytes <= self.room()
     }
 
-    /// The same for a copy of a chunk that another path has room for as well. Its wait here delays nothing, and it
-    /// leaves the queue when the other copy arrives.
+    /// As [`Self::has_room`] for a copy of a chunk that another path has room for as well. The copy's wait here delays
+    /// nothing, and it leaves the queue when the other copy arrives.
     pub(super) fn has_room_for_copy(&self, bytes: usize) -> bool {
         self.outstanding == 0 || self.outstanding + bytes <= 2 * self.room()
     }

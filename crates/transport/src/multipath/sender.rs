@@ -142,7 +142,7 @@ impl ChunkSender {
                 if class != DeliveryClass::Backup {
                     return;
                 }
-                // It waits for the one path of its class. Less urgent messages may use the others.
+                // The message waits for the one path of its class. Less urgent messages may use the others.
                 from = level + 1;
                 continue;
             };

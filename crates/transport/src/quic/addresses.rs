@@ -31,8 +31,8 @@ impl QuicConnection {
             state.remove_path(now, id);
             Some(quinn_connection)
         })?;
-        let (peer, address) = (&self.identified.remote.name, quinn_connection.remote_address());
-        tracing::info!(peer, %address, why, "a path is given up");
+        let (remote, address) = (&self.identified.remote.name, quinn_connection.remote_address());
+        tracing::info!(remote, %address, why, "a path is given up");
         quinn_connection.close(GIVEN_UP, why.as_bytes());
         Some(quinn_connection)
     }

@@ -42,7 +42,7 @@ mod tests {
     const RTT: Duration = Duration::from_millis(100);
 
     #[test]
-    fn allowance_grows_for_busy_peers() {
+    fn allowance_grows_for_busy_remotes() {
         let now = Instant::now();
         let mut allowance = Allowance::new(now);
         let grown: Vec<u32> = (0..10_000).filter_map(|_| allowance.note_opened(now, RTT)).collect();
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn allowance_stays_for_calm_peers() {
+    fn allowance_stays_for_calm_remotes() {
         let now = Instant::now();
         let mut allowance = Allowance::new(now);
         for turn in 0..1000 {

@@ -16,10 +16,10 @@ use roost_wire::{Channel, Delivery};
 use tokio::sync::{Notify, mpsc};
 
 use super::address_update::{AddressUpdate, NOTICE};
+use super::failure::sentence;
 use super::hello::ConnectionKey;
 use super::path::{PathCommand, drive_path};
 use super::probing::Probing;
-use super::sentence;
 use super::state::{LocalEnd, State, as_sent};
 use crate::connection::{AnyConnection, ConnectionIdentity, ConnectionInfo, LiveConnectionCounters};
 use crate::counters::LiveSchemeCounters;
@@ -48,7 +48,7 @@ pub(crate) struct QuicConnection {
     /// `None` if TLS gives no secret, so that no path can be added.
     pub(super) key: Option<ConnectionKey>,
     state: Mutex<State>,
-    /// One path at a time delivers messages, in the order of the connection.
+    /// A single path at a time delivers messages, in the order of the connection.
     pub(super) turn: tokio::sync::Mutex<()>,
     /// Wakes the task that waits for the deadline.
     clock: Notify,

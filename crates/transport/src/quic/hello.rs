@@ -34,7 +34,7 @@ pub(super) enum Hello {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct HelloAck {
     pub(super) connection: ConnectionNumber,
-    /// The other addresses at which the listener listens at the same port, if there are several.
+    /// Other addresses at which the listener listens at the same port, if there are several.
     pub(super) hosts: Vec<IpAddr>,
 }
 

@@ -10,6 +10,7 @@ mod allowance;
 mod congestion;
 mod connection;
 mod endpoints;
+mod failure;
 mod hello;
 #[cfg(feature = "simulated")]
 mod null_crypto;
@@ -31,7 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use quinn::{Connection, ConnectionError, Endpoint, Incoming};
-use roost_identity::{Refusal, Side};
+use roost_identity::Side;
 use roost_wire::{Congestion, ConnectionId, DialId, RoleSet, Scheme};
 use rustls::pki_types::CertificateDer;
 use tokio::task::AbortHandle;
@@ -40,6 +41,7 @@ use tokio::time::timeout;
 use address_update::AddressUpdate;
 use connection::CLOSED;
 pub(crate) use connection::QuicConnection;
+use failure::{refusal, sentence};
 use hello::{ConnectionKey, Hello, HelloAck, HelloError, receive_hello, receive_hello_ack, send_hello, send_hello_ack};
 use path_manager::PathManager;
 use probing::Probing;
@@ -53,7 +55,7 @@ use crate::dial::{DialRequest, TOO_LATE, unexpected};
 use crate::handshake_limiter::HandshakeLimiter;
 use crate::multipath::PathId;
 use crate::tcp::verified;
-use crate::transport::{Context, given};
+use crate::transport::Context;
 use crate::udp::Bucket;
 
 pub(crate) struct Quic {
@@ -76,6 +78,13 @@ struct QuicShared {
     voices: RwLock<HashMap<SocketAddr, ResetSender>>,
     /// The addresses of listening sockets that have disappeared, so that these sockets are of no use.
     gone: RwLock<Vec<SocketAddr>>,
+}
+
+/// The way of a dial: from an endpoint of ours to an address, with the remote's further hosts.
+struct DialTarget<'a> {
+    endpoint: Endpoint,
+    to: SocketAddr,
+    hosts: &'a [SocketAddr],
 }
 
 enum QuicSide {
@@ -132,7 +141,7 @@ impl Quic {
         };
         let (quinn_connection, probing) = connected?;
         let limit = limits.next_answer(quinn_connection.rtt());
-        match timeout(limit, self.begin((endpoint, to, hosts), quinn_connection, probing, request)).await {
+        match timeout(limit, self.begin(DialTarget { endpoint, to, hosts }, quinn_connection, probing, request)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(format!("the handshake was not done in {} s", limit.as_secs_f32())),
         }
@@ -141,11 +150,12 @@ impl Quic {
     /// Exchanges the greetings after QUIC's own handshake.
     async fn begin(
         &self,
-        (endpoint, to, hosts): (Endpoint, SocketAddr, &[SocketAddr]),
+        target: DialTarget<'_>,
         quinn_connection: Connection,
         probing: Probing,
         request: DialRequest,
     ) -> Result<(), String> {
+        let DialTarget { endpoint, to, hosts } = target;
         let inner = &self.inner;
         send_hello(&quinn_connection, &Hello::Connection).await.map_err(|error| inner.failed(to, &error))?;
         let welcome = receive_hello_ack(&quinn_connection).await.map_err(|error| inner.hello_failure(to, &error))?;
@@ -250,7 +260,7 @@ async fn accept(inner: Arc<QuicShared>, endpoint: Endpoint, busy: Arc<()>) {
             let Some(greeted) = place.hold(greeting).await else { return };
             LiveSchemeCounters::add(&inner.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
             if let Ok(Err(reason)) = greeted {
-                tracing::debug!(peer = %from, reason, "handshake failed");
+                tracing::debug!(remote = %from, reason, "handshake failed");
             }
         });
     }
@@ -386,39 +396,4 @@ fn identify(context: &Context, quinn_connection: &Connection, expect: RoleSet) -
     let shown =
         quinn_connection.peer_identity().and_then(|identity| identity.downcast::<Vec<CertificateDer<'static>>>().ok());
     verified(context, shown.as_deref().map(Vec::as_slice), expect)
-}
-
-/// The refusal that ended a QUIC connection, and the side that refused.
-fn refusal(error: &ConnectionError) -> Option<(Side, Refusal)> {
-    let (side, code, words) = match error {
-        ConnectionError::TransportError(error) => (Side::Local, error.code, &*error.reason),
-        ConnectionError::ConnectionClosed(close) => (Side::Remote, close.error_code, ""),
-        _ => return None,
-    };
-    // An alert is a code of 0x100 and more (RFC 9001, section 4.8).
-    let alert = u64::from(code).checked_sub(0x100).and_then(|alert| u8::try_from(alert).ok())?;
-    // Two refusals share an alert. Our own error says which one it is.
-    let stranger = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer).to_string();
-    if words.contains(&stranger) {
-        return Some((side, Refusal::UnknownAuthority));
-    }
-    Refusal::from_alert(alert).map(|refusal| (side, refusal))
-}
-
-/// The end of a QUIC connection as a sentence for people.
-fn sentence(error: &ConnectionError) -> String {
-    if let Some((side, refusal)) = refusal(error) {
-        return side.sentence(refusal);
-    }
-    match error {
-        ConnectionError::ApplicationClosed(close) if !close.reason.is_empty() => {
-            given(&String::from_utf8_lossy(&close.reason))
-        }
-        ConnectionError::ApplicationClosed(_) => "the remote closed the connection".to_owned(),
-        ConnectionError::TimedOut => "the remote has not been heard for too long".to_owned(),
-        ConnectionError::Reset => "the remote no longer knows the connection".to_owned(),
-        ConnectionError::LocallyClosed => "the remote broke the protocol".to_owned(),
-        // It may contain text from the remote.
-        other => given(&other.to_string()),
-    }
 }

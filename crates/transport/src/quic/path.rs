@@ -1,4 +1,4 @@
-//! One path of a connection: a QUIC connection whose streams carry chunks in both directions.
+//! A path of a connection: a QUIC connection whose streams carry chunks in both directions.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// more attempts until the pause of one is over.
 const MOST_TRIED: usize = 4 * MAX_PATHS;
 
-/// One of our addresses and one of the remote's.
+/// A local and a remote address.
 pub(super) type PathAddresses = (SocketAddr, SocketAddr);
 
 /// A path that should exist, and the attempts to add it.

@@ -27,7 +27,7 @@ const IDLE: Duration = Duration::from_secs(600);
 /// The time for which the remote may delay an acknowledgement. QUIC's default of 25 ms would delay the detection of
 /// every loss at the end of a message by as much.
 const ACK_DELAY: Duration = Duration::from_millis(5);
-/// The same with several paths, where a late chunk is sent on another one.
+/// As [`ACK_DELAY`], with several paths, where a late chunk is sent on another one.
 const PROMPT_ACK_DELAY: Duration = Duration::from_millis(1);
 /// The round trip assumed before a measurement. QUIC's default is a third of a second.
 const INITIAL_RTT: Duration = Duration::from_millis(100);

@@ -17,9 +17,9 @@ use roost_wire::{Channel, Congestion, Delivery};
 
 use self::path::SimulatedPath;
 use super::connection::{CLOSED, GIVEN_UP};
+use super::failure::sentence;
 use super::hello::{Hello, HelloAck};
 use super::probing::Probing;
-use super::sentence;
 use super::settings::DATAGRAM_BUFFER;
 use super::state::{DIRECT_AHEAD, as_sent};
 use crate::config::Limits;
@@ -29,7 +29,7 @@ use crate::simulated::{EndEvent, SimPacket, SimulatedEnd, UDP_BYTES};
 /// The path on which a connection begins.
 const FIRST: u8 = 0;
 
-/// The other end, which has an address for each path.
+/// The address of the remote end for each path.
 const fn remote_address(path: u8) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, path, 1)), 7701)
 }
@@ -75,15 +75,15 @@ impl QuicEnd {
         Self::new(now, congestion, true, 1 + u8::from(several))
     }
 
-    fn new(now: Instant, congestion: Congestion, by_peer: bool, count: u8) -> Self {
+    fn new(now: Instant, congestion: Congestion, is_incoming: bool, count: u8) -> Self {
         let limits = Limits::default();
-        let until = now + if by_peer { limits.incoming_handshake_timeout() } else { limits.first_answer(None) };
+        let until = now + if is_incoming { limits.incoming_handshake_timeout() } else { limits.first_answer(None) };
         Self {
-            endpoint: settings::endpoint(by_peer),
+            endpoint: settings::endpoint(is_incoming),
             paths: BTreeMap::new(),
             count,
             congestion,
-            is_incoming: by_peer,
+            is_incoming,
             phase: QuicEndPhase::Greeting { until },
             loose: VecDeque::new(),
             events: VecDeque::new(),
@@ -267,7 +267,7 @@ impl QuicEnd {
             }
             return self.join(now, number);
         }
-        // The other end runs the same code and keeps to the protocol.
+        // The remote end runs the same code and keeps to the protocol.
         let _ = self.multipath.handle_chunk(&body.into());
     }
 

@@ -19,7 +19,7 @@ use super::*;
 const CONNECTION: ConnectionId = ConnectionId(1);
 const TICKET: Ticket = Ticket(1);
 
-/// One direction of the path. Packets wait for those before them, and are lost by chance, or if more wait than pass in
+/// A direction of the path. Packets wait for those before them, and are lost by chance, or if more wait than pass in
 /// one round trip.
 struct SimulatedWire {
     bits_per_second: u64,
@@ -160,7 +160,7 @@ impl TransferHarness {
             }
             self.drive(side);
         }
-        let machines = self.nodes.iter().filter_map(|peer| peer.poll_deadline().map(|deadline| deadline.at));
+        let machines = self.nodes.iter().filter_map(|node| node.poll_deadline().map(|deadline| deadline.at));
         let ends = self.ends.iter_mut().flatten().filter_map(ConnectionEnd::deadline);
         let wires = self.ways.iter().filter_map(|way| way.wire.front().map(|(at, _)| *at));
         let next = machines.chain(ends).chain(wires).min().expect("something is to happen");

@@ -109,7 +109,7 @@ impl SessionEnd {
                 }
                 flight
             }
-            // The other end repeats itself, so our answer was lost.
+            // The remote end repeats itself, so our answer was lost.
             SessionEndPhase::Greeting(greeting) if is_last && flight < greeting.expected => {
                 let again = greeting.expected.checked_sub(1);
                 return again.into_iter().for_each(|again| self.send_flight(again));

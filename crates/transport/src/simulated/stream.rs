@@ -61,7 +61,7 @@ impl Stream {
             let content = self.sealed.split_to(length);
             self.opened.extend_from_slice(&content);
         }
-        // The other end runs the same code and sends no other frames.
+        // The remote end runs the same code and sends no other frames.
         while let Ok(Some(Frame::Message(message))) = frame::take_frame(&mut self.opened) {
             deliver(message);
         }

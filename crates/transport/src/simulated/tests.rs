@@ -171,7 +171,7 @@ fn datagrams_are_lost_but_over_tcp() {
         }
         pair.messages(0).len()
     };
-    // One packet of QUIC carries several of the datagrams.
+    // A packet of QUIC carries several of the datagrams.
     for kind in [UDP, QUIC, COARSE_QUIC] {
         assert!((30..95).contains(&delivered(kind)), "{kind:?}");
     }
@@ -270,7 +270,7 @@ fn urgent_messages_overtake_bulk() {
         (0..60).for_each(|_| send(&mut pair, 9, of(Service::Image), 16_000));
         pair.run(200 * MS);
         let urgent = [(4, of(Service::Video)), (2, of(Service::Track)), (0, Delivery::CONTROL)];
-        // They are as large as the others, since smaller ones might fit where those do not.
+        // Urgent messages are as large as the others, since smaller ones might fit where those do not.
         urgent.into_iter().for_each(|(mark, delivery)| send(&mut pair, mark, delivery, 16_000));
         pair.run(Duration::from_secs(60));
         let order: Vec<u8> = pair.messages(1).iter().map(|message| message[0]).collect();
@@ -311,7 +311,7 @@ fn steering_datagrams_are_timely_or_lost() {
             assert!(took <= life + 4 * DELAY, "{kind:?}: {number} took {took:?}");
         }
         let count = seen.iter().filter(|came| **came).count();
-        // The other path has delivered what one path lost.
+        // The second path has delivered what the first lost.
         let expected = if kind == MULTIHOMED { 395..=400 } else { 250..=399 };
         assert!(expected.contains(&count), "{kind:?}: {count}");
     }

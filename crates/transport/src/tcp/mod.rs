@@ -210,7 +210,7 @@ impl Listener {
         LiveSchemeCounters::add(&self.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
         if let Ok(Err(error)) = greeted {
             count_refusal(&self.live, from, &error);
-            tracing::debug!(peer = %from, reason = sentence(&error), "handshake failed");
+            tracing::debug!(remote = %from, reason = sentence(&error), "handshake failed");
         }
     }
 

@@ -66,7 +66,7 @@ impl Answers {
 
     /// Takes the answer that was held back for long enough, and the time since it arrived.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<(Vec<u8>, Duration)> {
-        let held = self.held.take_if(|aside| aside.due <= now)?;
+        let held = self.held.take_if(|held| held.due <= now)?;
         self.is_doubtful = true;
         Some((held.answer, now.saturating_duration_since(held.came)))
     }
@@ -121,23 +121,23 @@ impl Handshake {
 
 impl Entry {
     /// Handles an answer with an echo. It ends the trust in answers without one.
-    fn receive_answer(&mut self, answer: &[u8], desk: &mut SessionContext<'_>) -> SessionChange {
+    fn receive_answer(&mut self, answer: &[u8], cx: &mut SessionContext<'_>) -> SessionChange {
         let DtlsPhase::Handshake(handshake) = &mut self.phase else { return SessionChange::Same };
-        if handshake.answers.note_echo() && self.restart_handshake(desk) {
+        if handshake.answers.note_echo() && self.restart_handshake(cx) {
             return SessionChange::Same;
         }
-        self.receive(answer, desk)
+        self.receive(answer, cx)
     }
 
     /// Restarts a handshake that we began, unless the remote has answered with its certificate: the datagrams that made
     /// it fail may have been forged.
-    pub(super) fn restart_handshake(&mut self, desk: &mut SessionContext<'_>) -> bool {
+    pub(super) fn restart_handshake(&mut self, cx: &mut SessionContext<'_>) -> bool {
         let DtlsPhase::Handshake(handshake) = &mut self.phase else { return false };
-        let begins = handshake.restart(desk.now, desk.context.limits.incoming_handshake_timeout());
+        let begins = handshake.restart(cx.now, cx.context.limits.incoming_handshake_timeout());
         if begins {
-            tracing::debug!(peer = %self.route.to, "a handshake begins anew");
-            self.dtls = desk.endpoint.dtls(true, desk.now);
-            self.dtls_deadline = Some(desk.now);
+            tracing::debug!(remote = %self.route.to, "a handshake begins anew");
+            self.dtls = cx.endpoint.dtls(true, cx.now);
+            self.dtls_deadline = Some(cx.now);
             self.late.clear();
         }
         begins
@@ -160,7 +160,7 @@ impl EndpointTurn<'_> {
         match (slot, hello::classify(answer)) {
             (Some(_), DatagramKind::Retry(cookie)) => self.handle_retry(route.to, cookie, Trust::Echoed),
             (Some(slot), DatagramKind::Records { epoch: None }) => {
-                self.run_on_session(slot, |entry, desk| entry.receive_answer(answer, desk));
+                self.run_on_session(slot, |entry, cx| entry.receive_answer(answer, cx));
             }
             _ => LiveSchemeCounters::add(&self.endpoint.live.malformed, 1),
         }
@@ -193,9 +193,9 @@ impl EndpointTurn<'_> {
         let was_misled = trust == Trust::Echoed && handshake.answers.note_echo();
         handshake.greet_again(now, &limits);
         let hello = handshake.hello.clone();
-        self.run_on_session(slot, |entry, desk| {
-            if !was_misled || !entry.restart_handshake(desk) {
-                entry.post(&hello, desk);
+        self.run_on_session(slot, |entry, cx| {
+            if !was_misled || !entry.restart_handshake(cx) {
+                entry.post(&hello, cx);
             }
             SessionChange::Same
         });

@@ -179,8 +179,8 @@ impl UdpEndpoint {
         let mut table = self.lock();
         let mut sent = Err(SendError::NoConnection(connection));
         let mut turning = EndpointTurn::new(self, &mut table);
-        let sooner = turning.run_on_session(slot, |entry, desk| {
-            sent = entry.send(connection, how, message, desk);
+        let sooner = turning.run_on_session(slot, |entry, cx| {
+            sent = entry.send(connection, how, message, cx);
             SessionChange::Same
         });
         let failed = !table.events.is_empty();
@@ -214,8 +214,8 @@ impl UdpEndpoint {
     pub(crate) fn close(self: &Arc<Self>, slot: SessionSlot, connection: ConnectionId, reason: String) {
         let mut table = self.lock();
         let mut turning = EndpointTurn::new(self, &mut table);
-        turning.run_on_session(slot, |entry, desk| {
-            entry.close(connection, reason, desk);
+        turning.run_on_session(slot, |entry, cx| {
+            entry.close(connection, reason, cx);
             SessionChange::Same
         });
         self.send_out(&mut table);

@@ -1,33 +1,26 @@
-//! One session of an endpoint: its DTLS state, phase and counts.
+//! A session of an endpoint: its DTLS state, phase and counts.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use aws_lc_rs::rand;
 use dimpl::{Dtls, Output};
-use roost_wire::{NodeId, Scheme};
+use roost_wire::NodeId;
 
-use super::SEAL_BYTES;
 use super::datagram_queue::{DatagramQueue, Route};
 use super::endpoint::{SessionSlot, UdpEndpoint};
 use super::established::refused;
 use super::handshake::{ConnectedAction, Handshake, PendingDial};
-use super::hello::UdpSessionId;
 use super::migration::MigrationState;
-use super::session::{Packet, RemoteSilent, Session, write_ready, write_reset_token};
-use crate::connection::{ConnectionIdentity, VerifiedRemote, seen_at};
+use super::session::{Packet, RemoteSilent, Session, write_ready};
+use crate::connection::ConnectionIdentity;
 use crate::counters::LiveSchemeCounters;
 use crate::dial::TOO_LATE;
 use crate::event::Event;
-use crate::stateless_reset::reset_token;
 use crate::transport::Context;
 
 /// dimpl returns a deadline even when it has nothing to do. One further away than this means none.
-const IDLE: Duration = Duration::from_secs(60);
-/// Bytes sent to a host that has not proved its address, for each byte received from it, as in QUIC (RFC 9000, section
-/// 8.1).
-const UNPROVED_SHARE: u64 = 3;
+pub(super) const IDLE: Duration = Duration::from_secs(60);
 /// The close code for an end without a refusal.
 pub(super) const NO_REFUSAL: u8 = 0;
 
@@ -47,7 +40,7 @@ pub(super) struct Entry {
     pub(super) is_incoming: bool,
     pub(super) migration: MigrationState,
     /// Plain bytes to put before the next datagram.
-    head: Vec<u8>,
+    pub(super) head: Vec<u8>,
     /// Output of dimpl that arrived while a packet was sealed.
     pub(super) late: VecDeque<DeferredOutput>,
     pub(super) bytes_sent: u64,
@@ -66,7 +59,7 @@ pub(super) enum DeferredOutput {
 
 impl DeferredOutput {
     /// `None` for output that is handled at once.
-    fn from_output(output: &Output<'_>) -> Option<Self> {
+    pub(super) fn from_output(output: &Output<'_>) -> Option<Self> {
         match output {
             Output::PeerCert(der) => Some(Self::Certificate(der.to_vec())),
             Output::Connected => Some(Self::Connected),
@@ -106,14 +99,6 @@ pub(super) struct SessionContext<'a> {
     pub(super) plain: &'a mut Vec<u8>,
     /// The buffer into which dimpl writes its output.
     pub(super) sealed: &'a mut Vec<u8>,
-}
-
-/// The way in which a datagram is added to the outbox.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum DatagramPacking {
-    Alone,
-    /// Together with other records for the same host.
-    Shared,
 }
 
 /// The change of a session that its endpoint must act on.
@@ -158,236 +143,152 @@ impl Entry {
     }
 
     /// Begins the handshake, if we are the client.
-    pub(super) fn start(&mut self, desk: &mut SessionContext<'_>) -> SessionChange {
-        match self.dtls.handle_timeout(desk.now) {
-            Ok(()) => self.run(desk),
+    pub(super) fn start(&mut self, cx: &mut SessionContext<'_>) -> SessionChange {
+        match self.dtls.handle_timeout(cx.now) {
+            Ok(()) => self.run(cx),
             Err(error) => {
-                self.fail(&error.to_string(), desk);
+                self.fail(&error.to_string(), cx);
                 SessionChange::Same
             }
         }
     }
 
     /// Handles a datagram of DTLS records, if it may be useful in this phase.
-    pub(super) fn receive(&mut self, datagram: &[u8], desk: &mut SessionContext<'_>) -> SessionChange {
+    pub(super) fn receive(&mut self, datagram: &[u8], cx: &mut SessionContext<'_>) -> SessionChange {
         self.bytes_received += datagram.len() as u64;
         if let DtlsPhase::Handshake(handshake) = &mut self.phase {
-            if !handshake.admits(datagram, &desk.context.limits) {
-                LiveSchemeCounters::add(&desk.live.malformed, 1);
+            if !handshake.admit(datagram, &cx.context.limits) {
+                LiveSchemeCounters::add(&cx.live.malformed, 1);
                 return SessionChange::Same;
             }
-            if let Err(error) = self.dtls.handle_timeout(desk.now) {
-                self.fail(&error.to_string(), desk);
+            if let Err(error) = self.dtls.handle_timeout(cx.now) {
+                self.fail(&error.to_string(), cx);
                 return SessionChange::Same;
             }
         }
         match self.dtls.handle_packet(datagram) {
-            Ok(()) => self.run(desk),
+            Ok(()) => self.run(cx),
             Err(error) => {
-                self.break_off(&format!("the encryption failed: {error}"), desk);
+                self.break_off(&format!("the encryption failed: {error}"), cx);
                 SessionChange::Same
             }
         }
     }
 
     /// Ends the session after an error of dimpl, unless a handshake that we began can restart.
-    fn break_off(&mut self, reason: &str, desk: &mut SessionContext<'_>) {
-        if !self.restart_handshake(desk) {
-            self.fail(reason, desk);
+    fn break_off(&mut self, reason: &str, cx: &mut SessionContext<'_>) {
+        if !self.restart_handshake(cx) {
+            self.fail(reason, cx);
         }
     }
 
     /// Handles all output of dimpl, the deferred output first.
-    pub(super) fn run(&mut self, desk: &mut SessionContext<'_>) -> SessionChange {
+    pub(super) fn run(&mut self, cx: &mut SessionContext<'_>) -> SessionChange {
         while let Some(late) = self.late.pop_front() {
             match late {
-                DeferredOutput::Certificate(der) => self.judge(&der, desk),
-                DeferredOutput::Connected => self.connected(desk),
+                DeferredOutput::Certificate(der) => self.judge(&der, cx),
+                DeferredOutput::Connected => self.connected(cx),
                 DeferredOutput::Plain(plain) => {
-                    let turn = self.opened(&plain, desk);
+                    let turn = self.opened(&plain, cx);
                     if matches!(turn, SessionChange::Established { .. }) {
                         return turn;
                     }
                 }
-                DeferredOutput::Closed => self.break_off("the remote closed the connection", desk),
+                DeferredOutput::Closed => self.break_off("the remote closed the connection", cx),
             }
         }
-        let mut sealed = std::mem::take(desk.sealed);
+        let mut sealed = std::mem::take(cx.sealed);
         let turn = loop {
             match self.dtls.poll_output(&mut sealed) {
-                Output::Packet(packet) => self.post(packet, desk),
-                Output::PeerCert(der) => self.judge(der, desk),
-                Output::Connected => self.connected(desk),
+                Output::Packet(packet) => self.post(packet, cx),
+                Output::PeerCert(der) => self.judge(der, cx),
+                Output::Connected => self.connected(cx),
                 Output::ApplicationData(plain) => {
-                    let turn = self.opened(plain, desk);
+                    let turn = self.opened(plain, cx);
                     if matches!(turn, SessionChange::Established { .. }) {
                         break turn;
                     }
                 }
-                Output::CloseNotify => self.break_off("the remote closed the connection", desk),
+                Output::CloseNotify => self.break_off("the remote closed the connection", cx),
                 Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
                 Output::Timeout(at) => {
-                    self.dtls_deadline = (at < desk.now + IDLE).then_some(at);
+                    self.dtls_deadline = (at < cx.now + IDLE).then_some(at);
                     break SessionChange::Same;
                 }
                 _ => {}
             }
         };
-        *desk.sealed = sealed;
-        self.come_back(desk.now);
+        *cx.sealed = sealed;
+        self.come_back(cx.now);
         turn
     }
 
     /// Schedules the deferred output to be handled soon.
-    fn come_back(&mut self, now: Instant) {
+    pub(super) fn come_back(&mut self, now: Instant) {
         if !self.late.is_empty() {
             self.dtls_deadline = Some(now);
         }
     }
 
-    fn judge(&mut self, der: &[u8], desk: &mut SessionContext<'_>) {
+    fn judge(&mut self, der: &[u8], cx: &mut SessionContext<'_>) {
         if let DtlsPhase::Handshake(handshake) = &mut self.phase {
-            handshake.judge(der, self.route.to, desk);
-        }
-    }
-
-    /// True if a host that has not proved its address has been sent enough. A genuine one repeats its last flight and
-    /// so allows more.
-    fn is_sent_enough(&self, more: usize) -> bool {
-        let DtlsPhase::Handshake(handshake) = &self.phase else { return false };
-        handshake.is_doubtful() && self.bytes_sent + more as u64 > UNPROVED_SHARE * self.bytes_received
-    }
-
-    /// Puts a datagram of dimpl's own into the outbox. It is alone, because a receiver acknowledges records of a
-    /// handshake only at the beginning of a datagram.
-    pub(super) fn post(&mut self, datagram: &[u8], desk: &mut SessionContext<'_>) {
-        self.post_as(DatagramPacking::Alone, datagram, desk);
-    }
-
-    /// Puts a sealed datagram into the outbox.
-    fn post_as(&mut self, post: DatagramPacking, datagram: &[u8], desk: &mut SessionContext<'_>) {
-        if self.is_sent_enough(datagram.len()) {
-            return;
-        }
-        self.bytes_sent += datagram.len() as u64;
-        self.migration.last_sent = Some(desk.now);
-        let mut behind: &[u8] = &[];
-        if let DtlsPhase::Handshake(handshake) = &mut self.phase {
-            handshake.sent(datagram, desk.now);
-            (self.head, behind) = handshake.around(datagram);
-        }
-        let head = std::mem::take(&mut self.head);
-        let may_share = post == DatagramPacking::Shared && matches!(self.phase, DtlsPhase::Up(_)) && head.is_empty();
-        let most = desk.context.limits.packet() + SEAL_BYTES;
-        let doubtful = self.migration.former.filter(|_| self.migration.is_doubtful);
-        for route in [Some(self.route), doubtful].into_iter().flatten() {
-            let had_room = match may_share {
-                true => desk.outbox.pack(route, datagram, most),
-                false => desk.outbox.push(route, &[&head, datagram, behind]),
-            };
-            if !had_room {
-                LiveSchemeCounters::add(&desk.live.dropped, 1);
-            }
-        }
-    }
-
-    /// Seals the packet in `desk.plain` and puts it into the outbox.
-    pub(super) fn seal(&mut self, desk: &mut SessionContext<'_>) {
-        if let Err(error) = self.dtls.send_application_data(desk.plain) {
-            return self.fail(&format!("the encryption failed: {error}"), desk);
-        }
-        let mut sealed = std::mem::take(desk.sealed);
-        loop {
-            match self.dtls.poll_output(&mut sealed) {
-                Output::Packet(packet) => self.post_as(DatagramPacking::Shared, packet, desk),
-                Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
-                Output::Timeout(at) => {
-                    self.dtls_deadline = (at < desk.now + IDLE).then_some(at);
-                    break;
-                }
-                // This output was there before, and is handled in the next turn.
-                output => self.late.extend(DeferredOutput::from_output(&output)),
-            }
-        }
-        *desk.sealed = sealed;
-        self.come_back(desk.now);
-    }
-
-    /// Seals the packet in `desk.plain` after plain bytes that everybody on the path can read.
-    pub(super) fn seal_after(&mut self, head: Vec<u8>, desk: &mut SessionContext<'_>) {
-        self.head = head;
-        self.seal(desk);
-    }
-
-    pub(super) fn seal_ready(&mut self, desk: &mut SessionContext<'_>) {
-        desk.plain.clear();
-        write_ready(desk.plain);
-        self.seal(desk);
-    }
-
-    /// Accepts the remote that dialed us, and gives it the token that we would send if we forgot the session.
-    pub(super) fn welcome(&mut self, desk: &mut SessionContext<'_>) {
-        self.seal_ready(desk);
-        if let Some(called) = self.migration.accepted_id {
-            desk.plain.clear();
-            write_reset_token(desk.plain, &called, &reset_token(&desk.endpoint.forgotten, &called));
-            self.seal(desk);
+            handshake.judge(der, self.route.to, cx);
         }
     }
 
     /// Both sides have the keys, and we have the remote's certificate.
-    fn connected(&mut self, desk: &mut SessionContext<'_>) {
+    fn connected(&mut self, cx: &mut SessionContext<'_>) {
         let DtlsPhase::Handshake(handshake) = &mut self.phase else { return };
-        match handshake.connected(desk.now) {
+        match handshake.connected(cx.now) {
             ConnectedAction::Wait => {}
             ConnectedAction::Ready => {
-                desk.plain.clear();
-                write_ready(desk.plain);
+                cx.plain.clear();
+                write_ready(cx.plain);
                 // dimpl packs it into the datagram of its last flight.
-                if let Err(error) = self.dtls.send_application_data(desk.plain) {
-                    self.fail(&error.to_string(), desk);
+                if let Err(error) = self.dtls.send_application_data(cx.plain) {
+                    self.fail(&error.to_string(), cx);
                 }
             }
             ConnectedAction::Refuse { code, reason } => {
-                self.fail(&reason, desk);
-                self.farewell(code, &reason, desk);
+                self.fail(&reason, cx);
+                self.farewell(code, &reason, cx);
             }
         }
     }
 
     /// Handles a packet that DTLS has opened.
-    fn opened(&mut self, plain: &[u8], desk: &mut SessionContext<'_>) -> SessionChange {
+    fn opened(&mut self, plain: &[u8], cx: &mut SessionContext<'_>) -> SessionChange {
         let Some(packet) = Packet::parse(plain) else {
-            LiveSchemeCounters::add(&desk.live.malformed, 1);
+            LiveSchemeCounters::add(&cx.live.malformed, 1);
             return SessionChange::Same;
         };
         self.migration.note_heard();
         match &mut self.phase {
             DtlsPhase::Handshake(handshake) => {
                 if let Packet::Close { code, reason } = packet {
-                    self.fail(&refused(code, reason), desk);
+                    self.fail(&refused(code, reason), cx);
                     return SessionChange::Same;
                 }
                 let Some(passed) = handshake.take_passed() else { return SessionChange::Same };
                 if !matches!(packet, Packet::Ready) {
                     handshake.early = Some(plain.to_vec());
                 }
-                self.establish(passed, desk)
+                self.establish(passed, cx)
             }
             DtlsPhase::Up(identified) => {
                 let connection = identified.connection;
-                self.received(connection, packet, desk);
+                self.received(connection, packet, cx);
                 SessionChange::Same
             }
             DtlsPhase::Draining { .. } => {
-                self.drained(packet, desk);
+                self.drained(packet, cx);
                 SessionChange::Same
             }
             DtlsPhase::Closed { farewell, left, .. } => {
                 if *left > 0 && !matches!(packet, Packet::Close { .. }) {
                     *left -= 1;
-                    desk.plain.clone_from(farewell);
-                    self.seal(desk);
+                    cx.plain.clone_from(farewell);
+                    self.seal(cx);
                 }
                 SessionChange::Same
             }
@@ -395,106 +296,70 @@ impl Entry {
         }
     }
 
-    /// Both sides have accepted each other, so the connection comes up.
-    fn establish(&mut self, passed: VerifiedRemote, desk: &mut SessionContext<'_>) -> SessionChange {
-        let DtlsPhase::Handshake(handshake) = &mut self.phase else { return SessionChange::Same };
-        let (dial, late) = match handshake.dial.take() {
-            Some(dial) if dial.request.try_win() => (Some(dial), false),
-            Some(_) => (None, true),
-            None => (None, false),
-        };
-        if late && handshake.client {
-            self.farewell(NO_REFUSAL, TOO_LATE, desk);
-            return SessionChange::Same;
-        }
-        if dial.is_none() && desk.context.registry.len() >= desk.context.limits.connections {
-            LiveSchemeCounters::add(&desk.live.turned_away, 1);
-            self.farewell(NO_REFUSAL, "the remote has no room for another connection", desk);
-            return SessionChange::Same;
-        }
-        let (early, client) = (handshake.early.take(), handshake.client);
-        self.migration.id = handshake.random.and_then(|random| random.first_chunk().copied());
-        let identified = ConnectionIdentity {
-            connection: desk.context.registry.allocate(),
-            remote: passed.remote,
-            certificate_status: passed.certificate_status,
-            address: seen_at(Scheme::Udp, self.route.to),
-            dialled: dial.is_some(),
-            rtt: handshake.rtt(desk.now),
-            since: SystemTime::now(),
-        };
-        desk.context.round_trips.record_rtt(Some(self.route.to.ip()), identified.remote.node, identified.rtt);
-        let limits = &desk.context.limits;
-        self.session = Session::new(limits.packet(), limits.connection_queue_bytes, identified.rtt);
-        self.phase = DtlsPhase::Up(Box::new(identified));
-        if !client {
-            let mut called = UdpSessionId::default();
-            self.migration.accepted_id = rand::fill(&mut called).ok().map(|()| called);
-            self.welcome(desk);
-        }
-        SessionChange::Established { dial, early }
-    }
-
     /// Ends a handshake or a connection that has failed.
-    fn fail(&mut self, reason: &str, desk: &mut SessionContext<'_>) {
+    pub(super) fn fail(&mut self, reason: &str, cx: &mut SessionContext<'_>) {
         if let DtlsPhase::Handshake(handshake) = &mut self.phase {
             match handshake.dial.take() {
                 Some(dial) => dial.report_outcome(Err(reason.to_owned())),
                 None => {
-                    LiveSchemeCounters::add(&desk.live.failed_handshakes, 1);
-                    tracing::debug!(peer = %self.route.to, reason, "handshake failed");
+                    LiveSchemeCounters::add(&cx.live.failed_handshakes, 1);
+                    tracing::debug!(remote = %self.route.to, reason, "handshake failed");
                 }
             }
             self.phase = DtlsPhase::Gone;
         } else {
-            self.end(reason.to_owned(), desk);
+            self.end(reason.to_owned(), cx);
         }
     }
 
     /// Runs the due timers of DTLS and of the session.
-    pub(super) fn handle_timeout(&mut self, desk: &mut SessionContext<'_>) -> SessionChange {
-        let due = |at: Option<Instant>| at.is_some_and(|at| at <= desk.now);
+    pub(super) fn handle_timeout(&mut self, cx: &mut SessionContext<'_>) -> SessionChange {
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= cx.now);
         let mut turn = SessionChange::Same;
         if due(self.dtls_deadline) {
-            match self.dtls.handle_timeout(desk.now) {
-                Ok(()) => turn = self.run(desk),
-                Err(error) => self.fail(&format!("no answer: {error}"), desk),
+            match self.dtls.handle_timeout(cx.now) {
+                Ok(()) => turn = self.run(cx),
+                Err(error) => self.fail(&format!("no answer: {error}"), cx),
             }
         }
         if let DtlsPhase::Handshake(handshake) = &mut self.phase
-            && let Some((answer, held)) = handshake.answers.take_due(desk.now)
+            && let Some((answer, held)) = handshake.answers.take_due(cx.now)
         {
             handshake.answer_was_held(held);
-            return self.receive(&answer, desk);
+            return self.receive(&answer, cx);
         }
+        self.run_phase_timers(cx);
+        turn
+    }
+
+    fn run_phase_timers(&mut self, cx: &mut SessionContext<'_>) {
         match &mut self.phase {
-            DtlsPhase::Handshake(handshake) if handshake.is_idle_effort() => self.fail(TOO_LATE, desk),
-            DtlsPhase::Handshake(handshake) => match handshake.overdue(desk.now) {
+            DtlsPhase::Handshake(handshake) if handshake.is_idle_effort() => self.fail(TOO_LATE, cx),
+            DtlsPhase::Handshake(handshake) => match handshake.overdue(cx.now) {
                 Some(reason) => {
                     let wanted = handshake.dial.as_ref().map(|dial| dial.request.node);
                     wanted
                         .into_iter()
-                        .for_each(|node| desk.context.round_trips.mark_unresponsive(self.route.to.ip(), node));
-                    self.fail(&reason, desk);
+                        .for_each(|node| cx.context.round_trips.mark_unresponsive(self.route.to.ip(), node));
+                    self.fail(&reason, cx);
                 }
-                None if handshake.ready_due(desk.now) => self.seal_ready(desk),
+                None if handshake.take_ready_due(cx.now) => self.seal_ready(cx),
                 None => {}
             },
             DtlsPhase::Up(_) | DtlsPhase::Draining { .. } => {
-                if self.session.handle_timeout(desk.now) == Err(RemoteSilent) {
-                    self.end("the remote no longer acknowledges anything".into(), desk);
+                if self.session.handle_timeout(cx.now) == Err(RemoteSilent) {
+                    self.end("the remote no longer acknowledges anything".into(), cx);
                 }
                 self.migration.is_doubtful = self.session.is_probing();
-                self.pump(desk);
+                self.pump(cx);
                 self.migration.is_doubtful = false;
-                if matches!(self.phase, DtlsPhase::Draining { until, .. } if until <= desk.now) {
-                    self.finish_draining(desk);
+                if matches!(self.phase, DtlsPhase::Draining { until, .. } if until <= cx.now) {
+                    self.finish_draining(cx);
                 }
             }
-            DtlsPhase::Closed { until, .. } if *until <= desk.now => self.phase = DtlsPhase::Gone,
+            DtlsPhase::Closed { until, .. } if *until <= cx.now => self.phase = DtlsPhase::Gone,
             DtlsPhase::Closed { .. } | DtlsPhase::Gone => {}
         }
-        turn
     }
 
     /// The time at which [`Self::handle_timeout`] must be called.

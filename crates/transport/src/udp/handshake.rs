@@ -140,8 +140,8 @@ impl Handshake {
         }
     }
 
-    /// True if a datagram may be useful. An encrypted one is useless before there are keys.
-    pub(super) fn admits(&mut self, datagram: &[u8], limits: &Limits) -> bool {
+    /// Notes a datagram. Returns true if it may be useful; an encrypted one is useless before there are keys.
+    pub(super) fn admit(&mut self, datagram: &[u8], limits: &Limits) -> bool {
         let is_plain = datagram.first().is_some_and(|first| *first < 32);
         let admits = datagram.len() <= most_bytes(limits) && (is_plain || self.has_heard || !self.client);
         self.has_heard |= admits;
@@ -203,12 +203,12 @@ impl Handshake {
         self.until = self.until.max(now + limits.next_answer(rtt));
     }
 
-    pub(super) fn judge(&mut self, der: &[u8], from: SocketAddr, desk: &SessionContext<'_>) {
+    pub(super) fn judge(&mut self, der: &[u8], from: SocketAddr, cx: &SessionContext<'_>) {
         if self.client {
-            self.extend(desk.now, &desk.context.limits);
-            self.rtt = Some(self.rtt(desk.now));
+            self.extend(cx.now, &cx.context.limits);
+            self.rtt = Some(self.rtt(cx.now));
         }
-        let verdict = desk.context.policy.admit(der, self.expect, SystemTime::now());
+        let verdict = cx.context.policy.admit(der, self.expect, SystemTime::now());
         let wanted = self.dial.as_ref().and_then(|dial| dial.request.node);
         self.verdict = Some(match verdict {
             Ok((remote, certificate_status)) if wanted.is_none_or(|node| node == remote.node) => {
@@ -216,8 +216,8 @@ impl Handshake {
             }
             Ok((remote, _)) => Err(RemoteRejection { code: NO_REFUSAL, reason: unexpected(&remote) }),
             Err(refusal) => {
-                desk.live.refuse(from, refusal);
-                tracing::debug!(peer = %from, %refusal, "refused a certificate");
+                cx.live.refuse(from, refusal);
+                tracing::debug!(remote = %from, %refusal, "refused a certificate");
                 Err(RemoteRejection { code: refusal.code(), reason: Side::Local.sentence(refusal) })
             }
         });
@@ -270,8 +270,8 @@ impl Handshake {
         self.client && !self.connected && self.dial.as_ref().is_some_and(|dial| dial.request.is_won())
     }
 
-    /// True if the `Ready` is due again.
-    pub(super) fn ready_due(&mut self, now: Instant) -> bool {
+    /// Returns true if the `Ready` is due again, and schedules the next one.
+    pub(super) fn take_ready_due(&mut self, now: Instant) -> bool {
         let Some((at, interval)) = &mut self.greeting else { return false };
         let due = *at <= now;
         if due {

@@ -113,8 +113,8 @@ impl MigrationState {
         self.introductions.unanswered = 0;
     }
 
-    /// True if a record from this address must be questioned.
-    fn may_have_returned(&mut self, from: SocketAddr, now: Instant) -> bool {
+    /// Notes a record from this address. Returns true if its sender must be questioned.
+    fn question_former(&mut self, from: SocketAddr, now: Instant) -> bool {
         let is_former = self.former.is_some_and(|former| former.to == from);
         let asks = is_former && self.heard && self.asked.is_none_or(|at| at + PAUSE <= now);
         self.asked = if asks { Some(now) } else { self.asked };
@@ -131,56 +131,56 @@ impl MigrationState {
 
 impl Entry {
     /// Identifies us to the remote, which does not know our new address.
-    fn introduce(&mut self, cookie: &[u8; COOKIE], desk: &mut SessionContext<'_>) {
+    fn introduce(&mut self, cookie: &[u8; COOKIE], cx: &mut SessionContext<'_>) {
         let id = self.migration.reset_token.map(|(id, _)| id).or(self.migration.id);
         let Some(id) = id.filter(|_| self.is_busy()) else { return };
         let sent = self.migration.last_sent;
         let recent = RECENT.max(2 * self.session.rtt());
-        let has_sent = sent.is_some_and(|at| desk.now < at + recent);
-        if !has_sent || !self.migration.introductions.try_identify(desk.now, self.session.rtt()) {
+        let has_sent = sent.is_some_and(|at| cx.now < at + recent);
+        if !has_sent || !self.migration.introductions.try_identify(cx.now, self.session.rtt()) {
             return;
         }
-        desk.plain.clear();
-        write_moved(desk.plain, cookie);
-        self.seal_after([&[hello::MOVED][..], &id, cookie].concat(), desk);
+        cx.plain.clear();
+        write_moved(cx.plain, cookie);
+        self.seal_after([&[hello::MOVED][..], &id, cookie].concat(), cx);
         self.session.probe();
-        self.pump(desk);
+        self.pump(cx);
         self.migration.last_sent = sent;
     }
 
     /// Continues the session at the remote's new address, unless the remote has only repeated itself.
-    fn handle_migration(&mut self, from: SocketAddr, desk: &mut SessionContext<'_>) {
+    fn handle_migration(&mut self, from: SocketAddr, cx: &mut SessionContext<'_>) {
         let to = self.route.to;
         if from == to {
-            return self.greet(desk);
+            return self.greet(cx);
         }
         if let DtlsPhase::Up(identified) = &mut self.phase {
             let (connection, address) = (identified.connection, seen_at(Scheme::Udp, to));
             tracing::debug!(connection = connection.0, %from, %to, "the remote has another address");
             identified.address = address.clone();
-            desk.events.push(Event::Moved { connection, address });
+            cx.events.push(Event::Moved { connection, address });
         }
-        self.session.change_path(desk.now, from.ip() != to.ip());
-        self.greet(desk);
+        self.session.change_path(cx.now, from.ip() != to.ip());
+        self.greet(cx);
     }
 
     /// Sends from our new address, so that the remote learns it, and continues there.
-    fn greet(&mut self, desk: &mut SessionContext<'_>) {
+    fn greet(&mut self, cx: &mut SessionContext<'_>) {
         if self.is_busy() {
-            self.seal_ready(desk);
-            self.pump(desk);
+            self.seal_ready(cx);
+            self.pump(cx);
         }
     }
 
     /// Returns true if the system sends from another of our addresses than before.
-    fn note_source(&mut self, source: IpAddr, desk: &mut SessionContext<'_>) -> bool {
+    fn note_source(&mut self, source: IpAddr, cx: &mut SessionContext<'_>) -> bool {
         let before = self.route.from.take().or(self.migration.source);
         self.migration.source = Some(source);
         let is_other = before.is_some_and(|before| before != source);
         if is_other {
             tracing::debug!(to = %self.route.to, %source, "our address is another one");
-            self.session.change_path(desk.now, true);
-            self.greet(desk);
+            self.session.change_path(cx.now, true);
+            self.greet(cx);
         }
         is_other
     }
@@ -199,9 +199,9 @@ impl EndpointTurn<'_> {
     /// Handles a remote's answer that it does not know our address.
     pub(super) fn handle_unknown(&mut self, from: SocketAddr, cookie: &[u8; COOKIE]) {
         let Some(slot) = self.table.established.get(&from).copied() else { return };
-        self.run_on_session(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, cx| {
             if entry.route.to == from {
-                entry.introduce(cookie, desk);
+                entry.introduce(cookie, cx);
             }
             SessionChange::Same
         });
@@ -219,9 +219,9 @@ impl EndpointTurn<'_> {
             return LiveSchemeCounters::add(&self.endpoint.live.malformed, 1);
         };
         let mut is_meant = false;
-        self.run_on_session(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, cx| {
             entry.migration.claim = Some(cookie);
-            let turn = entry.receive(record, desk);
+            let turn = entry.receive(record, cx);
             is_meant = entry.migration.claim.take().is_none();
             turn
         });
@@ -242,10 +242,10 @@ impl EndpointTurn<'_> {
     /// remote gave us.
     pub(super) fn handle_reset(&mut self, from: SocketAddr, said: &[u8; RESET_TOKEN_BYTES]) {
         let Some(slot) = self.table.established.get(&from).copied() else { return };
-        self.run_on_session(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, cx| {
             let left = entry.migration.reset_token.filter(|_| entry.is_busy());
             if left.is_some_and(|(_, token)| verify_slices_are_equal(&token, said).is_ok()) {
-                entry.end("the remote no longer knows the connection".to_owned(), desk);
+                entry.end("the remote no longer knows the connection".to_owned(), cx);
             }
             SessionChange::Same
         });
@@ -255,11 +255,11 @@ impl EndpointTurn<'_> {
     /// there again.
     pub(super) fn receive(&mut self, slot: SessionSlot, datagram: &[u8], route: Route) {
         let mut asks = false;
-        self.run_on_session(slot, |entry, desk| {
+        self.run_on_session(slot, |entry, cx| {
             entry.migration.heard = false;
-            let turn = entry.receive(datagram, desk);
+            let turn = entry.receive(datagram, cx);
             entry.migration.has_spoken |= entry.migration.heard && entry.route.to == route.to;
-            asks = entry.migration.may_have_returned(route.to, desk.now);
+            asks = entry.migration.question_former(route.to, cx.now);
             turn
         });
         if asks {
@@ -283,8 +283,8 @@ impl EndpointTurn<'_> {
                 self.table.forget_address(forgotten.to, slot);
             }
         }
-        self.run_on_session(slot, |entry, desk| {
-            entry.handle_migration(old.to, desk);
+        self.run_on_session(slot, |entry, cx| {
+            entry.handle_migration(old.to, cx);
             SessionChange::Same
         });
     }
@@ -306,8 +306,8 @@ impl UdpEndpoint {
             }
             let Some(source) = *sources.entry(route.to.ip()).or_insert_with(|| source_for(route.to)) else { continue };
             let mut table = self.lock();
-            EndpointTurn::new(self, &mut table).run_on_session(slot, |entry, desk| {
-                is_news |= entry.note_source(source, desk);
+            EndpointTurn::new(self, &mut table).run_on_session(slot, |entry, cx| {
+                is_news |= entry.note_source(source, cx);
                 SessionChange::Same
             });
         }

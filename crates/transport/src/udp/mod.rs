@@ -19,6 +19,7 @@ mod handshake;
 mod hello;
 mod migration;
 mod record_numbers;
+mod sealing;
 pub(crate) mod session;
 mod signing;
 mod table;

@@ -1,4 +1,4 @@
-//! One signing key for all sessions of an identity.
+//! A signing key for all sessions of an identity.
 //!
 //! dimpl parses the private key for each session and keeps the result as long as the session lives, although it signs
 //! only once. From here it gets a handle to a shared key.

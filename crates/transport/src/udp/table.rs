@@ -158,7 +158,7 @@ impl<'a> EndpointTurn<'a> {
             let Some(entry) = self.entry(slot) else { return };
             let DtlsPhase::Handshake(handshake) = &mut entry.phase else { return };
             if !handshake.client && handshake.random == Some(random) {
-                self.run_on_session(slot, |entry, desk| entry.receive(records, desk));
+                self.run_on_session(slot, |entry, cx| entry.receive(records, cx));
                 return;
             }
             // If two remotes dial each other at once, the greater random goes on. A remote that has answered our
@@ -194,7 +194,7 @@ impl<'a> EndpointTurn<'a> {
             // A dial keeps its time limit, however often the remote begins a new handshake.
             (handshake.since, handshake.until) = time.unwrap_or((handshake.since, handshake.until));
         }
-        self.run_on_session(slot, |entry, desk| entry.receive(records, desk));
+        self.run_on_session(slot, |entry, cx| entry.receive(records, cx));
     }
 
     /// Adds a new handshake, and sends its first flight if it is ours.
@@ -220,7 +220,7 @@ impl<'a> EndpointTurn<'a> {
         }
         self.table.entries[slot as usize] = Some(Box::new(entry));
         self.table.handshaking.insert(route.to, slot);
-        self.run_on_session(slot, |entry, desk| entry.start(desk));
+        self.run_on_session(slot, |entry, cx| entry.start(cx));
         self.entry(slot).map(|entry| entry.slot)
     }
 
@@ -280,9 +280,9 @@ impl<'a> EndpointTurn<'a> {
         }
         let at = entry.route.to;
         if let Some(old) = self.table.established.insert(at, entry.slot) {
-            self.run_on_session(old, |old, desk| {
+            self.run_on_session(old, |old, cx| {
                 match old.route.to == at {
-                    true => old.end("the remote has begun anew".into(), desk),
+                    true => old.end("the remote has begun anew".into(), cx),
                     // The old session's remote has moved, and another remote has its former address now.
                     false => old.migration.former = None,
                 }
@@ -336,10 +336,10 @@ impl<'a> EndpointTurn<'a> {
     pub(super) fn fire_timers(&mut self) {
         for _ in 0..TIMERS {
             let Some((at, slot)) = self.table.timers.first().copied().filter(|(at, _)| *at <= self.now) else { return };
-            self.run_on_session(slot, |entry, desk| {
+            self.run_on_session(slot, |entry, cx| {
                 // A deadline that has not changed must not fire again at once.
                 entry.timer = Some(at);
-                entry.handle_timeout(desk)
+                entry.handle_timeout(cx)
             });
         }
     }
@@ -347,9 +347,9 @@ impl<'a> EndpointTurn<'a> {
     /// Sends the packets that acknowledgements and arrivals have allowed.
     pub(super) fn pump_stirred(&mut self) {
         while let Some(slot) = self.table.stirred.pop() {
-            self.run_on_session(slot, |entry, desk| {
+            self.run_on_session(slot, |entry, cx| {
                 if entry.stirred {
-                    entry.pump(desk);
+                    entry.pump(cx);
                 }
                 SessionChange::Same
             });

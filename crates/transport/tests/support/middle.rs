@@ -26,11 +26,10 @@ pub(crate) enum To {
     Hub,
 }
 
-/// A change of the NAT.
 pub(crate) enum NatCommand {
     /// The hub sees the node at another port, and the former one is dead.
     MoveNode,
-    /// The same after this many datagrams have arrived at the node.
+    /// As [`Self::MoveNode`], after this many datagrams have arrived at the node.
     MoveNodeAfter(usize),
     /// Datagrams of the node are held from now on.
     HoldNode,

@@ -43,7 +43,6 @@ impl TestWorld {
         Arc::new(self.group.issue_in_memory(name, role).expect("a certificate"))
     }
 
-    /// A member whose certificate has expired.
     pub(crate) fn expired(&self) -> Arc<Identity> {
         let now = SystemTime::now();
         let hour = Duration::from_secs(3600);
@@ -173,13 +172,13 @@ impl Node {
     /// Dials `other` and returns the numbers of the connection on both sides.
     pub(crate) async fn connect(&mut self, other: &mut Self) -> (ConnectionId, ConnectionId) {
         let dialled = self.dial(vec![other.address()], RoleSet::ALL);
-        let Event::Up { connection, dial, remote: peer, .. } = self.next().await else { panic!("the dial failed") };
-        assert_eq!((dial, peer.node), (Some(dialled), other.identity.node()));
-        let Event::Up { connection: there, dial, remote: peer, .. } = other.next().await else {
+        let Event::Up { connection, dial, remote, .. } = self.next().await else { panic!("the dial failed") };
+        assert_eq!((dial, remote.node), (Some(dialled), other.identity.node()));
+        let Event::Up { connection: there, dial, remote, .. } = other.next().await else {
             panic!("no connection came up")
         };
-        assert_eq!((dial, peer.node), (None, self.identity.node()));
-        assert_eq!(peer.name, self.identity.name());
+        assert_eq!((dial, remote.node), (None, self.identity.node()));
+        assert_eq!(remote.name, self.identity.name());
         (connection, there)
     }
 

@@ -10,7 +10,7 @@ fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-/// An object that came so far and broke off.
+/// Leaves a part of an object that broke off.
 fn leave(room: &mut InboxQuota, from: u8, object: &str, bytes: u64, seconds: u64) {
     assert!(room.enter(node(from), object));
     room.claim(node(from), object, bytes, bytes).unwrap();

@@ -1,4 +1,4 @@
-//! What the daemon itself tells.
+//! Findings from the daemon's status.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,6 @@ use super::{Finding, HubAnswer};
 /// A certificate that ends sooner than this should be renewed.
 const RENEW_BEFORE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
-/// Everything that can be seen in a daemon's status.
 pub(super) fn check(status: &Status, answer: HubAnswer) -> Vec<Finding> {
     let mut findings = vec![
         Finding::ok("daemon", format!("{} ({}) of group {} answers", status.name, status.role, status.group)),
@@ -68,7 +67,7 @@ fn hub(status: &Status, answer: HubAnswer) -> Finding {
     }
 }
 
-/// Whether the super nodes of a super node's configuration are connected.
+/// Checks that the super nodes of a super node's configuration are connected.
 fn hierarchy(status: &Status) -> Option<Finding> {
     if status.hubs.is_empty() {
         return None;
@@ -85,10 +84,10 @@ fn hierarchy(status: &Status) -> Option<Finding> {
     })
 }
 
-/// What to do when a super node cannot be reached and it is not known to be about a certificate or a tier.
+/// The remedy for an unreachable super node, unless its reason names a certificate or a tier.
 const UNREACHED_HUB: &str = "check `parent` and `sibling` in its configuration, that the other super node runs, and that UDP, TCP or QUIC reaches it";
 
-/// What to do about a super node that cannot be reached for this reason.
+/// The remedy for a super node that cannot be reached for this reason.
 fn fix_of_hub(reason: &str) -> &'static str {
     if reason.contains("tier") {
         return "give the parent a greater `tier` than its children, and restart it";
@@ -99,14 +98,14 @@ fn fix_of_hub(reason: &str) -> &'static str {
     }
 }
 
-/// The remedy for a hub that has fallen silent.
+/// The remedy for a hub that does not answer.
 const SILENT: &str =
     "check that the hub runs and that the network reaches it; the node changes to its standby by itself";
 
-/// What to do when it is not known to be about a certificate.
+/// The remedy for an unreachable hub, unless its error names a certificate.
 const UNREACHED: &str = "check `super` in its configuration, that the hub runs, and that UDP, TCP or QUIC reaches it";
 
-/// What to do about an error of a daemon that is not attached.
+/// The remedy for an error of a daemon that is not attached.
 fn suggest_fix(error: &str) -> &'static str {
     let refused = |side: Side| Refusal::ALL.into_iter().find(|refusal| error.contains(&side.sentence(*refusal)));
     match (refused(Side::Remote), refused(Side::Local)) {
@@ -116,7 +115,7 @@ fn suggest_fix(error: &str) -> &'static str {
     }
 }
 
-/// What to do when the hub refuses the daemon's certificate.
+/// The remedy if the hub refuses the daemon's certificate.
 const fn fix_of_ours(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Revoked => {
@@ -139,7 +138,7 @@ const fn fix_of_ours(refusal: Refusal) -> &'static str {
     }
 }
 
-/// What to do when the daemon refuses the hub's certificate.
+/// The remedy if the daemon refuses the hub's certificate.
 const fn fix_of_hubs(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Revoked | Refusal::Expired | Refusal::Malformed => {

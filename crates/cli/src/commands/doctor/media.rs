@@ -36,7 +36,7 @@ fn unanswered(found: String) -> Finding {
     Finding::warn("media port", found, fix)
 }
 
-/// Tells a relay by its answer: it ends what somebody believes to have from it, and it does not send.
+/// True if a relay answers. A relay answers a packet of an unknown stream: it does not send that stream.
 fn answers(media: SocketAddr) -> io::Result<bool> {
     let any: IpAddr = if media.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0))?;
@@ -46,7 +46,7 @@ fn answers(media: SocketAddr) -> io::Result<bool> {
     let question = ControlPacket::KeyFrameRequest.encode(stream, word);
     for wait in WAITS {
         socket.set_read_timeout(Some(wait))?;
-        // A port that is closed says so as an error of the next call.
+        // The error of a closed port comes with the next call.
         if socket.send(&question).is_err() {
             return Ok(false);
         }

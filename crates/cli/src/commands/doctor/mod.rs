@@ -1,4 +1,4 @@
-//! `roost doctor`: looks for what may be wrong and says how to mend it.
+//! `roost doctor`: finds faults and says how to fix them.
 
 mod daemon;
 mod host;
@@ -13,7 +13,7 @@ use roost_terminal::{Finding, Output, Verdict, show};
 use crate::args::DoctorArgs;
 use crate::failure::{Code, Failure, Outcome};
 
-/// The folder of a daemon's identity unless its settings say otherwise.
+/// The default folder of a daemon's identity.
 const IDENTITY: &str = "/etc/roost/identity";
 
 /// The remedy for a daemon that does not answer, of which no more is known.

@@ -1,7 +1,7 @@
-//! `roost join-room`: everyone in it sends, everyone receives.
+//! `roost join-room`: sends to all members of a room and receives from all.
 //!
-//! The daemon says who is in; each member's streams are subscribed to by a task
-//! of its own, so that one that fails or stalls holds up no other.
+//! The daemon reports the members. Each stream has its own task, so that one that fails or stalls does not delay
+//! another.
 
 mod outputs;
 mod stream;
@@ -27,10 +27,10 @@ use outputs::{MemberStream, StreamOutputs};
 use stream::{StreamTask, StreamUpdate};
 use totals::{RoomEvent, RoomTotals, table};
 
-/// How much of what happens to streams waits to be printed.
+/// The most updates of streams that wait to be printed.
 const MAX_TOLD: usize = 256;
 
-/// Stays until it is interrupted, its time is over, or the daemon ends it.
+/// Stays until a signal, the end of the duration, or the daemon's end of the room.
 pub(crate) async fn run(args: &RoomArgs, socket: &Path, output: Output) -> Outcome {
     if let Some(service) = args.services.iter().find(|service| !service.is_stream()) {
         return Err(Failure::usage(format!("{service} is no stream: a room has video and track")));
@@ -56,17 +56,15 @@ pub(crate) async fn run(args: &RoomArgs, socket: &Path, output: Output) -> Outco
     room.leave(hears).await.and(ended)
 }
 
-/// A room from the inside.
 struct Room<'a> {
     args: &'a RoomArgs,
     output: Output,
     client: Client,
     outputs: StreamOutputs,
     seen: KnownNodes,
-    /// Who is in.
     members: BTreeMap<NodeId, Member>,
     known: RoomTotals,
-    /// Where each stream's member is; dropping it ends the stream. As many as the members have streams.
+    /// The sender of each stream's cell; dropping it ends the stream. At most as many as the members have streams.
     running: BTreeMap<MemberStream, watch::Sender<Cell>>,
     tasks: JoinSet<()>,
     told: mpsc::Sender<(MemberStream, StreamUpdate)>,
@@ -100,7 +98,7 @@ impl Room<'_> {
         }
     }
 
-    /// Brings who is in, and their streams, to what a list says.
+    /// Updates the members and their streams to a list.
     fn apply_roster(&mut self, roster: Roster) -> Outcome {
         let listed: BTreeSet<NodeId> = roster.members.iter().map(|member| member.node).collect();
         let gone: Vec<NodeId> = self.members.keys().filter(|node| !listed.contains(node)).copied().collect();
@@ -111,7 +109,7 @@ impl Room<'_> {
             self.show(RoomEvent::Left { node: node.to_string(), name }, Some(line))?;
         }
         for member in roster.members {
-            let line = self.seen.present((member.node, member.name.as_deref()), member.cell, &member.services);
+            let line = self.seen.present(member.node, member.name.as_deref(), member.cell, &member.services);
             let before = self.members.insert(member.node, member.clone());
             let is_remembered = self.known.present(&member);
             match before {
@@ -127,7 +125,7 @@ impl Room<'_> {
         Ok(())
     }
 
-    /// Begins and ends streams, so that those of all who are in come.
+    /// Begins and ends streams, so that those of all present members run.
     fn run_streams(&mut self) {
         let services = &self.args.services;
         let streams = |member: &Member| -> Vec<MemberStream> {
@@ -169,7 +167,6 @@ impl Room<'_> {
         self.tasks.spawn(stream.run(at));
     }
 
-    /// Something has happened to a stream.
     fn handle_update(&mut self, key: MemberStream, told: StreamUpdate) -> Outcome {
         let (node, service, who) = (key.0.to_string(), key.1.name(), self.who(key.0));
         let name = self.name(key.0).map(str::to_owned);
@@ -195,7 +192,6 @@ impl Room<'_> {
         self.show(RoomEvent::Broken { node, name, service, message, again_in_s: again }, None)
     }
 
-    /// The member's name, if the roster has it.
     fn name(&self, node: NodeId) -> Option<&str> {
         self.members.get(&node)?.name.as_deref()
     }
@@ -205,14 +201,14 @@ impl Room<'_> {
         format_node(node, self.name(node))
     }
 
-    /// Says something that scripts hear as JSON.
+    /// Writes a line for people, unless the output is JSON.
     fn say(&self, text: String) {
         if !self.output.is_json() {
             self.output.say(text);
         }
     }
 
-    /// Prints what has happened: as JSON, or the line for people.
+    /// Prints an event: as JSON, or the line for people.
     fn show(&self, happening: RoomEvent<'_>, line: Option<String>) -> Outcome {
         match line {
             _ if self.output.is_json() => totals::print(happening, self.output),
@@ -221,9 +217,9 @@ impl Room<'_> {
         }
     }
 
-    /// Ends all streams and tells what came of everybody.
+    /// Ends all streams and reports the totals of all members.
     async fn leave(mut self, mut hears: mpsc::Receiver<(MemberStream, StreamUpdate)>) -> Outcome {
-        // While they are up the members are known by name.
+        // While the connections are up they tell the members' names.
         let connections = self.client.connections().await.ok();
         self.running.clear();
         let (closed, _) = mpsc::channel(1);

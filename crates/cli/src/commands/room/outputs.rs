@@ -1,4 +1,4 @@
-//! Where the streams of a room's members go: a file or a port for each.
+//! The destinations of a room's streams: a file or a port for each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,26 +9,25 @@ use roost_wire::{NodeId, Service};
 use crate::args::{OutputFormat, RoomArgs};
 use crate::failure::{Failure, Outcome};
 
-/// One stream in a room.
 pub(super) type MemberStream = (NodeId, Service);
 
-/// Gives each stream its place.
+/// Gives each stream its destination.
 pub(super) struct StreamOutputs {
     to: OutputTarget,
     format: TrackFormat,
-    /// The number of each stream, from 0, and how often it had a place.
+    /// The number of each stream, from 0, and how often it had a destination.
     given: BTreeMap<MemberStream, (u16, u32)>,
 }
 
 enum OutputTarget {
     Nowhere,
     Folder(PathBuf),
-    /// How, host and first port.
+    /// The kind of sink, the host and the first port.
     Players(fn(String) -> SinkSpec, String, u16),
 }
 
 impl StreamOutputs {
-    /// The places that the command line names; a folder is made if there is none.
+    /// The destinations that the command line names; a missing folder is made.
     pub(super) fn from_args(args: &RoomArgs) -> Outcome<Self> {
         let to = match (&args.output_dir, &args.output) {
             (Some(folder), _) => {
@@ -50,11 +49,10 @@ impl StreamOutputs {
         self.format
     }
 
-    /// Where a stream goes that begins, perhaps again: to its port as before,
-    /// into a file of its own each time.
+    /// The destination of a stream that begins, perhaps again: its port as before, or a new file each time.
     ///
     /// # Errors
-    /// There is no port left.
+    /// Fails if no port is left.
     pub(super) fn of_stream(&mut self, key: MemberStream) -> Outcome<Option<SinkSpec>> {
         let next = u16::try_from(self.given.len()).unwrap_or(u16::MAX);
         let (number, times) = self.given.entry(key).or_insert((next, 0));

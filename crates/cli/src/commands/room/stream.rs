@@ -1,4 +1,4 @@
-//! One member's stream: asked for, received, and asked for again when it breaks off.
+//! A member's stream: requested, received, and requested again when it breaks off.
 
 use std::time::Duration;
 
@@ -13,23 +13,27 @@ use super::super::output_writer::OutputWriter;
 use super::outputs::MemberStream;
 use crate::failure::{Code, Failure, Outcome};
 
-/// The pause before the stream of a member that has failed is asked for again:
-/// twice as long each time, until it comes.
+/// The pause before the stream of a member that has failed is requested again: twice as long each time, until it comes.
 const PAUSES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30);
 
-/// What happens to a stream.
 pub(super) enum StreamUpdate {
-    /// It begins.
-    Accepted { reflected: bool },
-    /// So much more has come of it, and has not.
-    Came { bytes: u64, lost: u64 },
-    /// It does not come, or no longer; it is asked for again after a pause.
-    Broken { failure: Failure, again: Duration },
-    /// What came could not be written; it ends.
+    Accepted {
+        reflected: bool,
+    },
+    /// The further bytes that came, and the further datagrams that did not.
+    Came {
+        bytes: u64,
+        lost: u64,
+    },
+    /// The stream does not come, or no longer; it is requested again after `again`.
+    Broken {
+        failure: Failure,
+        again: Duration,
+    },
+    /// The data could not be written; the stream ends.
     Unwritable(Failure),
 }
 
-/// What is asked for, and where it goes.
 pub(super) struct StreamTask {
     pub(super) client: Client,
     pub(super) key: MemberStream,
@@ -37,29 +41,28 @@ pub(super) struct StreamTask {
     pub(super) to: Option<SinkSpec>,
     pub(super) format: TrackFormat,
     pub(super) output: Output,
-    /// Who hears of it.
+    /// Receives the updates.
     pub(super) told: mpsc::Sender<(MemberStream, StreamUpdate)>,
 }
 
-/// How an attempt ended.
 enum AttemptEnd {
-    /// It is no longer wanted, or whoever reads it has enough.
+    /// The stream is no longer wanted, or its reader has gone.
     Unwanted,
     Broken(Failure),
     Unwritable(Failure),
 }
 
-/// What one request has brought, as it was told last.
+/// The data of one request, by its last report.
 #[derive(Default)]
 struct StreamProgress {
     bytes: u64,
-    /// Bytes that were told.
+    /// The bytes of earlier updates.
     told: u64,
     lost: u64,
 }
 
 impl StreamTask {
-    /// Receives until the other end of `place` is dropped, which says where the member is.
+    /// Receives until the other end of `place`, which tells the member's cell, is dropped.
     pub(super) async fn run(self, mut place: watch::Receiver<Cell>) {
         let mut pause = *PAUSES.start();
         let keeping = OutputWriter::begin(self.request.service, self.to.as_ref(), self.format, self.output).await;
@@ -86,8 +89,9 @@ impl StreamTask {
                 () = dropped(&mut place) => break true,
             }
         };
-        // A stream in a room has no end of its own: what came is all of it.
-        if let Err(failure) = keeping.close(writable).await {
+        // A stream in a room has no end of its own: the data that came is all of it.
+        let ended = if writable { keeping.finish().await } else { keeping.break_off().await };
+        if let Err(failure) = ended {
             self.send_update(StreamUpdate::Unwritable(failure)).await;
         }
     }
@@ -98,7 +102,7 @@ impl StreamTask {
         brought: &mut StreamProgress,
         place: &mut watch::Receiver<Cell>,
     ) -> AttemptEnd {
-        // It may have moved since the last one.
+        // The member may have moved since the last request.
         let request = ServiceRequest { area: Area::Exact(*place.borrow_and_update()), ..self.request.clone() };
         let mut frames = tokio::select! {
             answer = self.client.request(&request) => match answer {
@@ -132,7 +136,7 @@ impl StreamTask {
         }
     }
 
-    /// Takes an event; gives why nothing more comes after it.
+    /// Handles an event. Returns the failure if nothing more comes after it.
     async fn handle_event(
         &self,
         event: RequestEvent,
@@ -141,7 +145,7 @@ impl StreamTask {
     ) -> Outcome<Option<Failure>> {
         match event {
             RequestEvent::Accepted(accepted) => {
-                // What came before a break is kept, and goes on in the same place.
+                // Data from before a break is kept, and goes on in the same place.
                 if !keeping.is_open() {
                     keeping.open(&accepted).await?;
                 }
@@ -173,12 +177,12 @@ impl StreamTask {
     }
 
     async fn send_update(&self, told: StreamUpdate) {
-        // Whoever has left the room hears no more.
+        // The room's command may have ended.
         let _ = self.told.send((self.key, told)).await;
     }
 }
 
-/// Waits until nobody says any more where the member is.
+/// Waits until the sender of the member's cell is dropped.
 async fn dropped(place: &mut watch::Receiver<Cell>) {
     while place.changed().await.is_ok() {}
 }

@@ -1,4 +1,4 @@
-//! What has come of each member, and how it is told.
+//! The data received from each member, and its output.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,26 +12,41 @@ use super::super::{bytes, seconds};
 use super::outputs::MemberStream;
 use crate::failure::Outcome;
 
-/// The most members of which something is remembered. A room has at most 64 at
-/// a time; of those beyond, who have come and left, nothing is received.
+/// The most members that are remembered. A room has at most 64 at a time; of those beyond, who have come and left,
+/// nothing is received.
 const REMEMBERED: usize = 4_096;
 
-/// Something that happens in a room, as JSON.
+/// An event of a room, as JSON.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum RoomEvent<'a> {
-    /// Somebody has come.
     Joined(&'a Member),
-    /// Somebody is elsewhere, or offers something else.
+    /// A member has another cell or other offers.
     Changed(&'a Member),
-    /// Somebody has left.
-    Left { node: String, name: Option<String> },
-    /// A stream begins.
-    Receiving { node: String, name: Option<String>, service: &'static str, to: Option<String>, reflected: bool },
+    Left {
+        node: String,
+        name: Option<String>,
+    },
+    Receiving {
+        node: String,
+        name: Option<String>,
+        service: &'static str,
+        to: Option<String>,
+        reflected: bool,
+    },
     /// A stream has not begun, or no longer comes.
-    Broken { node: String, name: Option<String>, service: &'static str, message: String, again_in_s: Option<f64> },
-    /// What has come of everybody who was in; the last one.
-    Report { room: &'a str, members: Vec<MemberStreamRow> },
+    Broken {
+        node: String,
+        name: Option<String>,
+        service: &'static str,
+        message: String,
+        again_in_s: Option<f64>,
+    },
+    /// The totals of all members; the last event.
+    Report {
+        room: &'a str,
+        members: Vec<MemberStreamRow>,
+    },
 }
 
 #[derive(Serialize)]
@@ -41,12 +56,11 @@ struct Line<'a> {
     happening: RoomEvent<'a>,
 }
 
-/// Prints it to scripts.
 pub(super) fn print(happening: RoomEvent<'_>, output: Output) -> Outcome {
     Ok(output.json(&Line { schema: SCHEMA, happening })?)
 }
 
-/// One member's stream, or a member without one.
+/// A member's stream, or a member without one.
 #[derive(Serialize)]
 pub(super) struct MemberStreamRow {
     node: String,
@@ -58,14 +72,14 @@ pub(super) struct MemberStreamRow {
     service: Option<&'static str>,
     bytes: u64,
     lost: u64,
-    /// Since when it came, seconds ago; without a stream, since when the member was in.
+    /// Seconds since the stream began; without a stream, since the member entered.
     since_s: f64,
-    /// Whether the member is still in.
+    /// True while the member is in the room.
     present: bool,
     to: Option<String>,
 }
 
-/// Everybody who was in since this node came.
+/// All members since this node entered.
 #[derive(Default)]
 pub(super) struct RoomTotals(BTreeMap<NodeId, MemberTotals>);
 
@@ -77,7 +91,6 @@ struct MemberTotals {
     streams: BTreeMap<Service, StreamTotals>,
 }
 
-/// What has come of a stream.
 #[derive(Default)]
 pub(super) struct StreamTotals {
     pub(super) since: Option<Instant>,
@@ -87,56 +100,55 @@ pub(super) struct StreamTotals {
 }
 
 impl RoomTotals {
-    /// Notes that somebody is in; false if there is no room to remember that.
+    /// Notes that a member is present. Returns false if [`REMEMBERED`] members are known already.
     pub(super) fn present(&mut self, member: &Member) -> bool {
         if self.0.len() >= REMEMBERED && !self.0.contains_key(&member.node) {
             return false;
         }
         let (cell, since, streams) = (member.cell, Instant::now(), BTreeMap::new());
         let new = || MemberTotals { name: None, cell, since, present: true, streams };
-        let guest = self.0.entry(member.node).or_insert_with(new);
-        (guest.cell, guest.present) = (member.cell, true);
-        guest.name = member.name.clone().or_else(|| guest.name.take());
+        let totals = self.0.entry(member.node).or_insert_with(new);
+        (totals.cell, totals.present) = (member.cell, true);
+        totals.name = member.name.clone().or_else(|| totals.name.take());
         true
     }
 
     pub(super) fn gone(&mut self, node: NodeId) {
-        if let Some(guest) = self.0.get_mut(&node) {
-            guest.present = false;
+        if let Some(totals) = self.0.get_mut(&node) {
+            totals.present = false;
         }
     }
 
-    /// The stream of somebody who is or was in.
+    /// The stream of a present or past member.
     pub(super) fn stream(&mut self, (node, service): MemberStream) -> Option<&mut StreamTotals> {
-        self.0.get_mut(&node).map(|guest| guest.streams.entry(service).or_default())
+        self.0.get_mut(&node).map(|totals| totals.streams.entry(service).or_default())
     }
 
-    /// Everybody, with the names of those who are known by one.
+    /// All members, with the names that are known.
     pub(super) fn rows(&self, connections: Option<&Connections>) -> Vec<MemberStreamRow> {
         let name =
             |node| Some(connections?.connections.iter().find(|connection| connection.node == node)?.name.clone());
-        let row = |node: NodeId, guest: &MemberTotals, stream: Option<(&Service, &StreamTotals)>| MemberStreamRow {
+        let row = |node: NodeId, totals: &MemberTotals, stream: Option<(&Service, &StreamTotals)>| MemberStreamRow {
             node: node.to_string(),
             short: format!("{node:?}"),
-            name: name(node).or_else(|| guest.name.clone()),
-            cell: guest.cell.to_string(),
+            name: name(node).or_else(|| totals.name.clone()),
+            cell: totals.cell.to_string(),
             service: stream.map(|(service, _)| service.name()),
             bytes: stream.map_or(0, |(_, came)| came.bytes),
             lost: stream.map_or(0, |(_, came)| came.lost),
-            since_s: stream.and_then(|(_, came)| came.since).unwrap_or(guest.since).elapsed().as_secs_f64(),
-            present: guest.present,
+            since_s: stream.and_then(|(_, came)| came.since).unwrap_or(totals.since).elapsed().as_secs_f64(),
+            present: totals.present,
             to: stream.and_then(|(_, came)| came.to.clone()),
         };
-        let of = |(node, guest): (&NodeId, &MemberTotals)| {
+        let of = |(node, totals): (&NodeId, &MemberTotals)| {
             let streams: Vec<MemberStreamRow> =
-                guest.streams.iter().map(|stream| row(*node, guest, Some(stream))).collect();
-            if streams.is_empty() { vec![row(*node, guest, None)] } else { streams }
+                totals.streams.iter().map(|stream| row(*node, totals, Some(stream))).collect();
+            if streams.is_empty() { vec![row(*node, totals, None)] } else { streams }
         };
         self.0.iter().flat_map(of).collect()
     }
 }
 
-/// The rows for people.
 pub(super) fn table(rows: &[MemberStreamRow]) -> Table {
     let mut table = Table::new(&["NAME", "NODE", "CELL", "SERVICE", ">RECEIVED", ">LOST", "SINCE", "TO"]);
     for row in rows {

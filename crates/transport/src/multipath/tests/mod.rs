@@ -276,7 +276,7 @@ fn urgent_message_overtakes_queue() {
     world.send(Message { priority: 0, ..message(1000, Some(2), 100) });
     world.run_until(sent + 1000 * MS);
     let (at, _) = world.delivered.iter().find(|(_, message)| number(message) == 1000).unwrap();
-    // It waits only for the bytes that the path holds already: two chunks and its window.
+    // The message waits only for the bytes that the path holds already: two chunks and its window.
     assert!(*at - sent < 400 * MS, "{:?}", *at - sent);
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::super::*;
 
-/// One path: bytes per second, delay one way and its jitter, the number of chunks in a thousand that lose a packet, and
+/// A path: bytes per second, delay one way and its jitter, the number of chunks in a thousand that lose a packet, and
 /// the times in which it carries nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Line {

@@ -17,12 +17,12 @@ use super::trains::Trains;
 
 /// The window while the path is explored, as a multiple of the bytes that it holds.
 const STARTUP_GAIN: f64 = 2.0;
-/// The same while the queue of the exploration drains.
+/// As [`STARTUP_GAIN`], while the queue of the exploration drains.
 const DRAIN_GAIN: f64 = 0.5;
-/// The same from then on, each for a round trip. The first step looks for more rate. The second drains the queue of the
-/// first, but no further, since the link would be idle then; on short paths the slack for clumps is larger than this
-/// reduction, and the step only lasts longer. The other steps keep a tenth more than the share under way, so that
-/// senders which fill the queue do not starve this one.
+/// As [`DRAIN_GAIN`], from then on, each for a round trip. The first step looks for more rate. The second drains the
+/// queue of the first, but no further, since the link would be idle then; on short paths the slack for clumps is larger
+/// than this reduction, and the step only lasts longer. The other steps keep a tenth more than the share under way, so
+/// that senders which fill the queue do not starve this one.
 const CYCLE: [f64; 8] = [1.3, 0.95, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08];
 /// The step that drains the queue. It lasts until the queue is gone, but at most this many round trips.
 const DRAINING: usize = 1;

@@ -30,12 +30,12 @@ impl ConnectionIdGenerator for Numbered {
 }
 
 /// The endpoint of one end, with all its QUIC connections.
-pub(super) fn endpoint(by_peer: bool) -> Endpoint {
-    let reset = hmac::Key::new(hmac::HMAC_SHA256, &[u8::from(by_peer); 64]);
+pub(super) fn endpoint(is_incoming: bool) -> Endpoint {
+    let reset = hmac::Key::new(hmac::HMAC_SHA256, &[u8::from(is_incoming); 64]);
     let mut config = EndpointConfig::new(Arc::new(reset));
     // A greased bit would make a packet look like none of QUIC, and tests nothing here.
     config.rng_seed(Some([3; 32])).grease_quic_bit(false).cid_generator(|| Box::new(Numbered(0)));
-    Endpoint::new(Arc::new(config), by_peer.then(|| server(None, false)), false, None)
+    Endpoint::new(Arc::new(config), is_incoming.then(|| server(None, false)), false, None)
 }
 
 pub(super) fn client(path: u8, probing: &Probing, has_several: bool) -> ClientConfig {

@@ -62,7 +62,7 @@ impl Fragments {
     }
 }
 
-/// One message of which parts are missing.
+/// A message of which parts are missing.
 #[derive(Debug)]
 pub(super) struct Assembly {
     pub(super) message: u32,

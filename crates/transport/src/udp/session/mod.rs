@@ -116,7 +116,7 @@ impl Session {
         mut deliver: impl FnMut(Bytes),
     ) -> Result<(), PacketViolation> {
         match packet {
-            // These concern the connection and not its messages.
+            // Packets about the connection and not its messages.
             Packet::Ready | Packet::Close { .. } | Packet::Moved { .. } | Packet::ResetToken { .. } => {}
             Packet::Datagram(message) => deliver(Bytes::copy_from_slice(message)),
             Packet::Fragment(part) => {

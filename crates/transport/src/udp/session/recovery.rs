@@ -75,14 +75,15 @@ impl Rtt {
 pub(super) struct Window {
     packet: usize,
     bytes: usize,
-    threshold: usize,
+    /// The end of slow start; `None` before the first loss.
+    threshold: Option<usize>,
     /// Losses of packets sent before this belong to an event that was handled.
     recovery: Option<Instant>,
 }
 
 impl Window {
     pub(super) fn new(packet: usize) -> Self {
-        Self { packet, bytes: INITIAL_PACKETS * packet, threshold: usize::MAX, recovery: None }
+        Self { packet, bytes: INITIAL_PACKETS * packet, threshold: None, recovery: None }
     }
 
     /// True if another packet may leave with `in_flight` bytes under way.
@@ -95,7 +96,11 @@ impl Window {
         if !full || self.recovery.is_some_and(|start| sent <= start) {
             return;
         }
-        let growth = if self.bytes < self.threshold { size } else { self.packet * size / self.bytes };
+        let growth = if self.threshold.is_none_or(|threshold| self.bytes < threshold) {
+            size
+        } else {
+            self.packet * size / self.bytes
+        };
         self.bytes = (self.bytes + growth).min(MAX_WINDOW);
     }
 
@@ -106,7 +111,7 @@ impl Window {
         }
         self.recovery = Some(now);
         self.bytes = (self.bytes / 2).max(2 * self.packet);
-        self.threshold = self.bytes;
+        self.threshold = Some(self.bytes);
     }
 
     /// Halves the window this many times, but not below that of a new connection. It may soon grow back to what it was
@@ -114,7 +119,7 @@ impl Window {
     #[cfg(any(test, feature = "simulated"))]
     pub(super) fn decay(&mut self, times: u32) {
         let floor = self.bytes.min(INITIAL_PACKETS * self.packet);
-        self.threshold = self.threshold.max(self.bytes * 3 / 4);
+        self.threshold = self.threshold.map(|threshold| threshold.max(self.bytes * 3 / 4));
         self.bytes = self.bytes.checked_shr(times).unwrap_or(0).max(floor);
     }
 }

@@ -133,7 +133,7 @@ impl ReliableSender {
         self.paced = None;
         let probing = self.probes > 0;
         let fresh = self.fresh_level(now);
-        if !probing && !self.may_leave(now, fresh) {
+        if !probing && !self.take_leave(now, fresh) {
             return false;
         }
         let Some((message, part)) = self.next_part(now, probing, fresh) else {
@@ -157,8 +157,8 @@ impl ReliableSender {
         self.messages.len() < MESSAGE_WINDOW as usize
     }
 
-    /// True if window and pacer let the next packet out.
-    fn may_leave(&mut self, now: Instant, fresh: Option<usize>) -> bool {
+    /// Returns true if window and pacer let the next packet out. Otherwise notes the pacer's time.
+    fn take_leave(&mut self, now: Instant, fresh: Option<usize>) -> bool {
         let lost = self.lost.first().map(|(level, ..)| *level);
         let Some(level) = fresh.into_iter().chain(lost).min() else { return false };
         if level == URGENT {

@@ -263,7 +263,7 @@ fn urgent_message_leaves_at_once() {
     pair.send(0, 0, ping.clone()).unwrap();
     assert!(pair.sides[0].poll_packet(pair.now, &mut packet));
     assert!(matches!(Packet::parse(&packet), Some(Packet::Reliable { part, .. }) if part.bytes == &ping[..]));
-    // It need not keep its own order from the message it came into.
+    // The ping need not keep its own order from the message it came into.
     pair.post(1, &packet);
     while !pair.inbox[1].contains(&ping) {
         pair.step().expect("the remote is there");

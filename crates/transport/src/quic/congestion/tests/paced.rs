@@ -20,7 +20,7 @@ const LEAD: Duration = Duration::from_millis(200);
 struct PacedFrameHarness {
     now: Instant,
     ends: [QuicEnd; 2],
-    /// One queue for each side and path.
+    /// A queue for each side and path.
     lanes: [[BottleneckQueue; 2]; 2],
     random: SplitMix64,
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_silent_peer_is_given_up() {
+fn silent_remote_is_given_up() {
     let mut pair = SessionPair::new(WireProfile { loss: 100, ..WireProfile::default() }, 1);
     pair.send(0, 3, message(0, 0, 30)).unwrap();
     let start = pair.now;
@@ -69,7 +69,7 @@ fn forced_probes_keep_silence_limit() {
         });
         let waited = gave_up.expect("it is given up") - start;
         assert!(waited >= Duration::from_secs(10) && waited < Duration::from_secs(11), "{rtt:?}: {waited:?}");
-        // One per turn, a window, and two for each timeout.
+        // A packet per turn, a window, and two for each timeout.
         assert!(sent <= 200 + 10 + 2 * 16, "{rtt:?}: {sent}");
     }
 }
