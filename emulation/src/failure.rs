@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use roost_api::error::plain;
 use roost_emulation::lab::LabError;
-use roost_emulation::topology::LoadError;
+use roost_emulation::ns::LoadError;
 use roost_terminal::{ErrorReport, Output, OutputError};
 
 /// The exit codes, which scripts rely on.

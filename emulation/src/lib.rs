@@ -11,19 +11,19 @@
 //! - [`sim`] runs plans in virtual time: the same machines over the same core.
 //! - [`reproduce`] repeats the published experiments, and judges their claims.
 //! - [`placement`] finds the best hosts for super nodes or the server.
-//! - [`report`] reads and writes results, and shows them.
+//! - [`results`] are the records of a run, and their figures.
+//! - [`report`] shows results.
 //! - [`mod@bench`] measures the emulator itself.
 
 pub mod bench;
 pub mod experiment;
-mod host_facts;
 pub mod lab;
 pub mod netcore;
 pub mod ns;
 pub mod placement;
 pub mod report;
 pub mod reproduce;
+pub mod results;
 pub mod sim;
 pub mod statistics;
 pub mod topology;
-pub mod units;

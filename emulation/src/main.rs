@@ -8,9 +8,10 @@ mod failure;
 
 use std::process::ExitCode;
 
+use roost_terminal::{Output, OutputArgs, generate, usage};
+
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::CommandResult;
-use roost_terminal::{Output, OutputArgs, generate, usage};
 
 const EXIT_CODES: &str = "\
 Exit codes:

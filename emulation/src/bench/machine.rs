@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::host_facts::Processors;
+use crate::experiment::host_facts::Processors;
 use crate::lab::kernel;
 
 /// The carrier's priority, above all threads that are not real-time.

@@ -160,7 +160,7 @@ pub fn run(
 ) -> Result<BenchReport, BenchError> {
     let began = Instant::now();
     let mut report = BenchReport::default();
-    let mut bench = BenchContext { options, stop, facts: crate::host_facts::facts() };
+    let mut bench = BenchContext { options, stop, facts: crate::experiment::host_facts::facts() };
     for case in cases {
         if bench.is_stopped() {
             break;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::topology::Topology;
 use crate::topology::model::{Host, HostIndex, Leg, Net, NetIndex, NetKind, NetMember, Queue, Routing};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 /// Links without common hosts: the sending and the receiving end of link `n`.
 pub(super) const fn ends(link: NetIndex) -> (HostIndex, HostIndex) {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use roost_emulation::topology::{self, LoadError, Topology, describe, expect};
+use roost_emulation::ns::{self, LoadError, expect};
+use roost_emulation::topology::{Topology, describe};
 use roost_terminal::Output;
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ pub(crate) fn run(args: &CheckArgs, output: Output) -> CommandResult {
         let file = args.file.display();
         return Err(Failure::bad_input(format!("{file} is a plan: `emulate run {file} --check` checks it")));
     }
-    let loaded = topology::load(&args.file);
+    let loaded = ns::load(&args.file);
     if let Some(expected) = &args.expect {
         return compare(args, loaded, expected, output);
     }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use clap::ValueEnum;
-use roost_emulation::topology::{Topology, export, file};
+use roost_emulation::ns;
+use roost_emulation::topology::{Topology, file, rspec};
 use roost_terminal::Output;
 
 use crate::failure::{CommandResult, Failure};
@@ -35,9 +36,9 @@ impl ExportFormat {
     pub(crate) fn text(self, topology: &Topology, comment: &str, output: Output) -> CommandResult<String> {
         match self {
             Self::Toml => Ok(file::write(topology, comment)),
-            Self::Ns => export::ns(topology, comment).map_err(|error| Failure::bad_input(error.to_string())),
+            Self::Ns => ns::write(topology, comment).map_err(|error| Failure::bad_input(error.to_string())),
             Self::Rspec => {
-                let request = export::rspec(topology).map_err(|error| Failure::bad_input(error.to_string()))?;
+                let request = rspec::write(topology).map_err(|error| Failure::bad_input(error.to_string()))?;
                 request.lost.iter().for_each(|lost| output.say(format!("Not in the request: {lost}")));
                 Ok(request.text)
             }

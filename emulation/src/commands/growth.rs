@@ -1,13 +1,14 @@
 //! `emulate growth`: the costs of more nodes.
 
+mod figures;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use roost_emulation::report;
 use roost_emulation::sim::growth::hub_memory::{self, HubMemory};
 use roost_emulation::sim::growth::{self, GrowthResult, GrowthSettings, Lookups, Requests};
-use roost_emulation::units::parse_duration;
+use roost_emulation::topology::units::parse_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde_json::json;
 
@@ -66,7 +67,7 @@ pub(crate) fn run(args: &GrowthArgs, output: Output) -> CommandResult {
 
 fn draw(folder: &Path, sizes: &[GrowthResult], states: &[HubMemory], output: Output) -> CommandResult {
     std::fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
-    for (name, svg) in report::growth(sizes, states) {
+    for (name, svg) in figures::growth(sizes, states) {
         let path = folder.join(format!("{name}.svg"));
         std::fs::write(&path, svg).map_err(|error| Failure::file("write", &path, &error))?;
         output.say(format!("Wrote {}", path.display()));

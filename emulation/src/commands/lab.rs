@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use roost_emulation::lab::sandbox::{self, SandboxEntry};
 use roost_emulation::lab::{DeviceBackend, Lab, LabOptions};
+use roost_emulation::ns;
+use roost_emulation::topology::Topology;
 use roost_emulation::topology::model::HostIndex;
-use roost_emulation::topology::{self, Topology};
 use roost_terminal::Output;
 
 use crate::failure::{CommandResult, Failure};
@@ -57,7 +58,7 @@ pub(crate) fn host(topology: &Topology, name: &str) -> CommandResult<HostIndex> 
 }
 
 fn read(path: &Path) -> CommandResult<Topology> {
-    Ok(topology::load(path)?)
+    Ok(ns::load(path)?)
 }
 
 /// `are a, b and 3 more`.

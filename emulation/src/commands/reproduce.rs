@@ -8,7 +8,7 @@ use roost_emulation::experiment;
 use roost_emulation::reproduce::{
     self, ClaimKind, ClaimTally, ReproductionProgress, RunnerError, Store, Study, StudyScale, WrittenReproduction,
 };
-use roost_emulation::units::format_duration;
+use roost_emulation::topology::units::format_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde_json::json;
 

@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use roost_emulation::experiment::{self, Architecture, FinishedRun, Interrupt, NetworkRun, Plan, Prepared, RunError};
 use roost_emulation::lab::sandbox::{self, SandboxEntry};
-use roost_emulation::report::metrics::{Distribution, Metrics};
-use roost_emulation::report::{self, Results, record};
-use roost_emulation::units::{format_duration, parse_length};
+use roost_emulation::report;
+use roost_emulation::results::metrics::{Distribution, Metrics};
+use roost_emulation::results::{self, Results, record};
+use roost_emulation::topology::units::{format_duration, parse_length};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 use serde_json::json;
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
         RunInput::Network(solo) => experiment::run_network(solo, &folder, output, &interrupt)?,
     };
     let finished = figures(finished, output)?;
-    let results = report::read(&finished.folder).map_err(|error| failure(error.into()))?;
+    let results = results::read(&finished.folder).map_err(|error| failure(error.into()))?;
     if output.is_json() || !output.is_quiet() {
         show(&finished, &results, output)?;
     }

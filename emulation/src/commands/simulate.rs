@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use roost_emulation::experiment::{self, Architecture, Plan, Prepared, RunError};
-use roost_emulation::report::{self, metrics};
+use roost_emulation::report;
+use roost_emulation::results::metrics;
 use roost_emulation::sim::{
     self, Detail, ProgressListener, ServiceCounts, SimOutcome as Simulated, SimProgress, SimulateError,
 };
-use roost_emulation::units::{format_duration, parse_length};
+use roost_emulation::topology::units::{format_duration, parse_length};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use roost_emulation::topology::generate::{Forest, LegParameters, Star, Tree, TreeShape};
-use roost_emulation::units::{Rate, UnitError, parse_duration};
+use roost_emulation::topology::units::{Rate, UnitError, parse_duration};
 use roost_terminal::Output;
 
 use super::format::{ExportFormat, write_output};

@@ -12,7 +12,7 @@ use super::programs::{EndedProgram, Programs};
 use super::script::{RunSchedule, ScheduleItem, ScheduledAction};
 use super::traffic::TrafficAgents;
 use crate::lab::Lab;
-use crate::report::record::Record;
+use crate::results::record::Record;
 use crate::topology::model::ProgramAction;
 
 pub(super) struct FaultInjector<'a> {

@@ -22,7 +22,7 @@ use super::plan::{DaemonAction, Plan};
 use super::private::RUN_FOLDER;
 use super::script::DaemonSlot;
 use crate::lab::Lab;
-use crate::report::record;
+use crate::results::record;
 
 /// Folder of the daemons' logs, in the results.
 pub(super) const LOG_FOLDER: &str = "logs";

@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::error::RunError;
-use crate::report::metrics::RequestCounts;
-use crate::report::record::Record;
+use crate::results::metrics::RequestCounts;
+use crate::results::record::Record;
 
 /// The file of raw events, with counters of its records.
 #[derive(Debug)]

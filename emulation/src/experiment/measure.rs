@@ -27,9 +27,9 @@ use super::run_loop::{RunLoop, RunOutcome, deaths};
 use super::sampler::Sampler;
 use super::verdict::{Linktest, Observed, Start, judge};
 use crate::lab::Lab;
-use crate::report::metrics::RequestCounts;
-use crate::report::record::{Record, RunRecord, RunVerdict, SCHEMA};
-use crate::report::{EVENTS_FILE, RUN_FILE};
+use crate::results::metrics::RequestCounts;
+use crate::results::record::{Record, RunRecord, RunVerdict, SCHEMA};
+use crate::results::{EVENTS_FILE, RUN_FILE};
 
 /// The time for packets in flight after the end.
 const SETTLE: Duration = Duration::from_millis(200);

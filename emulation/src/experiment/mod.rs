@@ -14,6 +14,7 @@ mod error;
 mod fault_injector;
 mod final_stats;
 mod fleet;
+pub(crate) mod host_facts;
 mod identities;
 mod interrupt;
 mod job;

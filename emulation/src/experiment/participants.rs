@@ -13,7 +13,7 @@ use super::fleet::Fleet;
 use super::prepare::Prepared;
 use super::requester::{ANSWER, NodeRequester, Phase, RequesterContext};
 use super::workload::Workload;
-use crate::report::record::{PositionRecord, Record};
+use crate::results::record::{PositionRecord, Record};
 
 /// All requesters, and the phase of the run.
 pub(super) struct RequesterTasks {

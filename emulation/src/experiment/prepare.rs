@@ -8,10 +8,11 @@ use super::error::RunError;
 use super::placement::{self, Placement};
 use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
 use super::script::{DaemonSlot, RunSchedule, ScheduleItem, ScheduledAction};
-use crate::topology;
+use crate::ns;
 use crate::topology::generate::GenerateError;
 use crate::topology::model::{Action, Event, HostIndex, NetIndex, Topology, TopologyChange};
 use crate::topology::suggest::did_you_mean;
+use crate::topology::{amend, file};
 
 /// The approximate time before the first request, for the network, its test, and the daemons.
 pub(super) const SET_UP: Duration = Duration::from_secs(10);
@@ -79,7 +80,7 @@ impl Prepared {
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         let has_tiers = plan.architecture != Architecture::ClientServerCaching && placement.tiers() > 1;
         let tiers = if has_tiers { format!(" in {} tiers", placement.tiers()) } else { String::new() };
-        let duration = crate::units::format_duration;
+        let duration = crate::topology::units::format_duration;
         vec![
             ("plan", plan.name.clone()),
             (
@@ -110,7 +111,7 @@ impl Prepared {
 
     /// The text of the network for the results.
     pub fn network_file(&self) -> String {
-        topology::file::write(&self.network, "")
+        file::write(&self.network, "")
     }
 
     /// The topology's file, or the plan's file if it generates one.
@@ -149,7 +150,7 @@ fn network(source: &TopologySource, file: &Path) -> Result<Topology, RunError> {
     match source {
         TopologySource::File(path) => {
             let path = file.parent().unwrap_or(Path::new("")).join(path);
-            topology::load(&path).map_err(|error| RunError::Topology(error.to_string()))
+            ns::load(&path).map_err(|error| RunError::Topology(error.to_string()))
         }
         TopologySource::Star(star) => star.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
         TopologySource::Forest(forest) => forest.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
@@ -162,7 +163,7 @@ fn set_links(plan: &Plan, network: &mut Topology, file: &Path) -> Result<(), Pla
     let mut wrong = PlanErrors::default();
     for (named, changes) in &plan.links {
         match net(network, named, file) {
-            Ok(index) => changes.iter().for_each(|change| topology::amend(network, index, None, *change)),
+            Ok(index) => changes.iter().for_each(|change| amend(network, index, None, *change)),
             Err(error) => wrong.record_error(Err(error)),
         }
     }

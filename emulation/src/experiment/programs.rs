@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::error::RunError;
 use super::redirection;
 use crate::lab::Lab;
-use crate::report::record::{self, ProgramEnd};
+use crate::results::record::{self, ProgramEnd};
 use crate::topology::model::{HostProgram, ProgramAction};
 
 /// The folder of outputs in the results.

@@ -18,7 +18,7 @@ use super::mobility::Mobility;
 use super::placement::PlacedNode;
 use super::plan::TransportChoice;
 use super::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
-use crate::report::record::{Record, RequestOutcome, RequestRecord};
+use crate::results::record::{Record, RequestOutcome, RequestRecord};
 
 /// The longest time for a daemon to list its connections, and to take a position.
 pub(super) const ANSWER: Duration = Duration::from_secs(1);

@@ -18,11 +18,11 @@ use super::plan::{BackendChoice, LabSettings};
 use super::prepare::Prepared;
 use super::private::Private;
 use super::verdict::Linktest;
-use crate::host_facts;
+use crate::experiment::host_facts;
 use crate::lab::{self, Lab, linktest};
-use crate::report::metrics::RequestCounts;
-use crate::report::record::RunRecord;
-use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
+use crate::results::metrics::RequestCounts;
+use crate::results::record::RunRecord;
+use crate::results::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
 use crate::topology;
 
 /// A run that came to its end, or was ended by Ctrl-C.

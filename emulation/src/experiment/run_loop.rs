@@ -16,7 +16,7 @@ use super::participants::RequesterTasks;
 use super::requester::RequesterContext;
 use super::sampler::Sampler;
 use crate::lab::Lab;
-use crate::report::record::Record;
+use crate::results::record::Record;
 
 /// The interval at which daemons are checked.
 const LOOK: Duration = Duration::from_millis(200);

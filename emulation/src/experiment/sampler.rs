@@ -8,11 +8,11 @@ use super::error::RunError;
 use super::fleet::Fleet;
 use super::verdict::{LateSeconds, Observed};
 use super::windows::Windows;
-use crate::host_facts::Processors;
+use crate::experiment::host_facts::Processors;
 use crate::lab::Lab;
 use crate::lab::carrier::{Lateness, ScheduleStart, WireCounts};
-use crate::report::metrics::RequestCounts;
-use crate::report::record::{LinkRecord, SampleRecord};
+use crate::results::metrics::RequestCounts;
+use crate::results::record::{LinkRecord, SampleRecord};
 use crate::topology::model::NetKind;
 
 /// The interval, in seconds, at which daemons' waiting times are read: each reading takes some files of `/proc`

@@ -10,7 +10,7 @@ use super::plan::DaemonAction;
 use crate::topology::model::{
     Action, Event, HostIndex, NetIndex, ProgramAction, Topology, TopologyChange, TrafficAction,
 };
-use crate::units::format_duration;
+use crate::topology::units::format_duration;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ScheduleItem {

@@ -15,9 +15,9 @@ use std::time::Duration;
 use self::threads::{AgentState, Listening, count_tcp, count_udp, listen, send_tcp, send_udp, spawn};
 use super::error::RunError;
 use crate::lab::Lab;
-use crate::report::record;
+use crate::results::record;
 use crate::topology::model::{HostIndex, TrafficAction, TrafficAgent};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 /// The fraction of its packets that a source may skip.
 const SKIPPED: f64 = 0.01;

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use super::windows::Windows;
 use crate::lab::carrier::Lateness;
-use crate::report::record::RunVerdict;
+use crate::results::record::RunVerdict;
 
 /// The limit of the lateness of 99 % of the packets.
 const LATENESS_P99: Duration = Duration::from_millis(1);
@@ -281,7 +281,7 @@ fn lateness_reasons(observed: &Observed) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host_facts::Processors;
+    use crate::experiment::host_facts::Processors;
 
     const fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)

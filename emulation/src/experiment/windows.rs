@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::host_facts::Processors;
+use crate::experiment::host_facts::Processors;
 
 /// The length of a window, seconds.
 const WINDOW: f64 = 10.0;

@@ -55,9 +55,10 @@ use self::namespace::Namespace;
 use self::plan::HostPlan;
 pub use self::tcp::TcpCongestion;
 pub use self::usage::Usage;
-use crate::report::record;
+use crate::netcore::wiring;
+use crate::results::record;
+use crate::topology::addresses;
 use crate::topology::model::{HostIndex, MAX_LAB_HOSTS, NetIndex, Topology, TopologyChange};
-use crate::topology::{addresses, wiring};
 
 #[derive(Clone, Debug, Default)]
 pub struct LabOptions {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::PipeId;
 use crate::topology::model::{Burst, Leg, Queue, TopologyChange};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeConfig {

@@ -14,7 +14,8 @@
 //! 5. **propagation delay and jitter**. Packets keep their order, even when the delay becomes shorter.
 //!
 //! A link is one pipe each way. On a LAN a packet crosses its sender's pipe to the switch, is copied to its
-//! receivers, and crosses a pipe to each of them. A host with several interfaces has several ports.
+//! receivers, and crosses a pipe to each of them. A host with several interfaces has several ports. [`wiring`]
+//! makes the network of a topology, and maps its ports to names.
 //!
 //! # Time
 //! Each stage starts from the exact time of the event before it, however late the caller is. At one instant
@@ -33,7 +34,7 @@
 //! use std::time::Duration;
 //!
 //! use roost_emulation::netcore::{Destination, Network, PipeConfig};
-//! use roost_emulation::units::Rate;
+//! use roost_emulation::topology::units::Rate;
 //! use roost_wire::Time;
 //!
 //! let pipe = PipeConfig { rate: Rate::from_bps(100_000_000), delay: Duration::from_millis(50), ..Default::default() };
@@ -55,6 +56,7 @@ mod pipe;
 mod queue;
 mod timer_queue;
 mod transmitter;
+pub mod wiring;
 
 #[cfg(test)]
 mod tests;
@@ -63,3 +65,6 @@ pub use config::{NetworkLimits, PipeChange, PipeConfig};
 pub use counters::{FlowCounters, PacketCount, PipeCounters};
 pub use network::{Delivery, Destination, Network, PipeId, Port, ScheduleFull, SendOutcome};
 pub use pipe::DropCause;
+
+/// The Ethernet header: two addresses and a type. It counts as part of every packet.
+pub const HEADER_BYTES: usize = 14;

@@ -7,7 +7,7 @@ use roost_wire::random::SplitMix64;
 use super::PacketCount;
 use super::loss::happens;
 use crate::topology::model::{Discipline, Queue, Red};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 /// The packet size that drop probabilities of byte queues refer to, as in dummynet: a smaller packet is dropped
 /// less often.

@@ -2,7 +2,7 @@
 
 use roost_wire::Time;
 
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 /// A transmitter that sends packets one after the other. Its last transmission ends exactly at `end + part
 /// of` nanoseconds, with `part < of`.

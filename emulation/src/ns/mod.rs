@@ -23,7 +23,10 @@ mod assigned;
 mod build;
 mod classes;
 mod events;
+pub mod expect;
+mod export;
 mod firewall;
+mod load;
 mod methods;
 mod naming;
 mod nets;
@@ -45,6 +48,8 @@ use std::fmt;
 
 use crate::topology::Topology;
 use crate::topology::validate::{self, ValidationPolicy};
+pub use export::{ExportError, write};
+pub use load::{LoadError, load, load_text};
 use tcl::completion::{TclCompletion, TclError};
 use tcl::interp::TclInterpreter;
 

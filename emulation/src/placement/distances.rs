@@ -1,10 +1,10 @@
 //! Distances between hosts, with the pipes between them, for a placement.
 
+use crate::netcore::wiring;
 use crate::topology::Topology;
 use crate::topology::model::{HostIndex, Leg, NetIndex, NetKind};
 use crate::topology::routes::{Crossing, HostPaths};
-use crate::topology::wiring;
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 /// No path leads there.
 const NOWHERE: u32 = u32::MAX;

@@ -18,7 +18,7 @@ use roost_wire::object::digest;
 use roost_wire::{Address, Area, Cell, Channel, FlowKind, NodeId, Nonce, RequestId, Scheme, SchemeSet, Service, Time};
 
 use crate::experiment::Plan;
-use crate::lab::carrier::HEADER_BYTES;
+use crate::netcore::HEADER_BYTES;
 
 /// The delay between the two ends, far longer than any other wait here.
 const ONE_WAY: Duration = Duration::from_millis(500);

@@ -2,9 +2,9 @@
 //!
 //! Columns are only ever added. An unknown value is an empty cell.
 
-use super::metrics::{LinkUse, Metrics, NodeUse, Service};
-use super::read::Results;
-use super::record::{PositionRecord, ProgramRecord, RequestRecord, RunRecord, TrafficRecord};
+use crate::results::Results;
+use crate::results::metrics::{LinkUse, Metrics, NodeUse, Service};
+use crate::results::record::{PositionRecord, ProgramRecord, RequestRecord, RunRecord, TrafficRecord};
 
 pub(super) type CsvFile = (&'static str, String);
 
@@ -345,11 +345,11 @@ fn agents(agents: &[TrafficRecord]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::synthetic;
     use super::*;
+    use crate::results::testing;
 
     fn hand() -> (RunRecord, Metrics) {
-        let results = synthetic::by_hand();
+        let results = testing::by_hand();
         let metrics = Metrics::from_results(&results);
         (results.run, metrics)
     }
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn rows_match_heading_width() {
-        let results = synthetic::small().results;
+        let results = testing::small().results;
         for (name, text) in files(&results, &Metrics::from_results(&results)) {
             let counts: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
             assert!(counts.len() > 1 && counts.iter().all(|count| *count == counts[0]), "{name}: {counts:?}");
@@ -380,8 +380,8 @@ mod tests {
 
     #[test]
     fn simulated_run_leaves_cells_empty() {
-        let mut results = synthetic::small().results;
-        results.run.lab.insert("backend".into(), crate::report::record::SIMULATION.into());
+        let mut results = testing::small().results;
+        results.run.lab.insert("backend".into(), crate::results::record::SIMULATION.into());
         let files = files(&results, &Metrics::from_results(&results));
         let text = |name: &str| &files.iter().find(|(file, _)| *file == name).unwrap().1;
         let column = |name: &str, column: &str| {

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::figure::part_name;
-use super::metrics::Metrics;
 use super::text_format::{bytes, count, milliseconds, percent, three};
+use crate::results::metrics::Metrics;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -172,12 +172,12 @@ pub fn measures(metrics: &Metrics) -> Vec<(Measure, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::synthetic;
     use super::*;
+    use crate::results::testing;
 
     #[test]
     fn measure_kinds_and_names_are_unique() {
-        let results = synthetic::SyntheticShape::default().make().results;
+        let results = testing::SyntheticShape::default().make().results;
         let all = measures(&Metrics::from_results(&results));
         let mut kinds: Vec<&MeasureKind> = all.iter().map(|(measure, _)| &measure.kind).collect();
         let mut names: Vec<&str> = all.iter().map(|(measure, _)| measure.name.as_str()).collect();
@@ -191,8 +191,7 @@ mod tests {
 
     #[test]
     fn quantile_of_few_requests_marked() {
-        let results =
-            synthetic::SyntheticShape { requests: 2500, ..synthetic::SyntheticShape::default() }.make().results;
+        let results = testing::SyntheticShape { requests: 2500, ..testing::SyntheticShape::default() }.make().results;
         let all = measures(&Metrics::from_results(&results));
         let few = |service: &str, thousandths| {
             let kind = MeasureKind::Latency(service.into(), thousandths);
@@ -206,7 +205,7 @@ mod tests {
 
     #[test]
     fn measures_are_those_of_the_run() {
-        let results = synthetic::by_hand();
+        let results = testing::by_hand();
         let all = measures(&Metrics::from_results(&results));
         let value = |kind: &MeasureKind| all.iter().find(|(measure, _)| measure.kind == *kind).map(|(_, value)| *value);
         assert_eq!(value(&MeasureKind::Completed), Some(3.0));

@@ -1,9 +1,9 @@
 //! Figures and names in the form for people.
 
-use super::metrics::Distribution;
+use crate::results::metrics::Distribution;
 
 /// Escapes text for HTML and XML, in an element or between double quotes.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -21,7 +21,7 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// A whole number with a narrow space between thousands: `12 345`.
-pub(super) fn count(value: u64) -> String {
+pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -34,7 +34,7 @@ pub(super) fn count(value: u64) -> String {
 }
 
 /// Three significant digits, without trailing zeros of a fraction.
-pub(crate) fn three(value: f64) -> String {
+pub fn three(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
     }
@@ -54,7 +54,7 @@ pub(crate) fn three(value: f64) -> String {
 }
 
 /// A ratio, with enough digits to tell it from 1: `0.998`, `1.39`, `12.4`.
-pub(crate) fn ratio(value: f64) -> String {
+pub fn ratio(value: f64) -> String {
     match value {
         _ if !(0.01..100.0).contains(&value) => three(value),
         _ if value < 0.9995 => format!("{value:.3}"),
@@ -64,7 +64,7 @@ pub(crate) fn ratio(value: f64) -> String {
 }
 
 /// Bytes: `412 kB`, `1.2 MB`.
-pub(crate) fn bytes(value: f64) -> String {
+pub fn bytes(value: f64) -> String {
     let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let unit = units.into_iter().find(|(scale, _)| value >= scale * 0.9995);
     unit.map_or_else(
@@ -74,12 +74,12 @@ pub(crate) fn bytes(value: f64) -> String {
 }
 
 /// Milliseconds: `0.13 ms`, `412 ms`, `1.04 s`.
-pub(crate) fn milliseconds(value: f64) -> String {
+pub fn milliseconds(value: f64) -> String {
     if value >= 999.5 { format!("{} s", three(value / 1e3)) } else { format!("{} ms", three(value)) }
 }
 
 /// A rate in Mbit/s: `12.4 Mbit/s`, `5.76 kbit/s`.
-pub(crate) fn rate(mbit_s: f64) -> String {
+pub fn rate(mbit_s: f64) -> String {
     match mbit_s {
         _ if mbit_s >= 0.9995 => format!("{} Mbit/s", three(mbit_s)),
         _ if mbit_s >= 0.000_999_5 => format!("{} kbit/s", three(mbit_s * 1e3)),
@@ -88,12 +88,12 @@ pub(crate) fn rate(mbit_s: f64) -> String {
 }
 
 /// A moment or a short length: `0 s` up to a hundredth.
-pub(super) fn moment(seconds: f64) -> String {
+pub fn moment(seconds: f64) -> String {
     format!("{} s", three(if seconds < 0.01 { 0.0 } else { seconds }))
 }
 
 /// Seconds: `60 s`, `15 min`, `1 h 20 min`.
-pub(super) fn seconds(value: f64) -> String {
+pub fn seconds(value: f64) -> String {
     let whole = value.round() as u64;
     match whole {
         _ if value < 120.0 => moment(value),
@@ -104,23 +104,23 @@ pub(super) fn seconds(value: f64) -> String {
 }
 
 /// A fraction as percent: `94.7 %`.
-pub(crate) fn percent(part: f64) -> String {
+pub fn percent(part: f64) -> String {
     format!("{} %", three(part * 100.0))
 }
 
 /// The value as formatted by `write`, or a dash.
-pub(super) fn or_dash(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
+pub fn or_dash(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
     value.filter(|value| value.is_finite()).map_or_else(|| "–".to_owned(), write)
 }
 
 /// A quantile of latencies, in brackets where so few lie beyond it that it is a guess.
-pub(super) fn quantile(latency: &Distribution, thousandths: u32) -> String {
+pub fn quantile(latency: &Distribution, thousandths: u32) -> String {
     let text = or_dash(latency.quantile(thousandths), milliseconds);
     if latency.count == 0 || latency.is_quantile_reliable(thousandths) { text } else { format!("({text})") }
 }
 
 /// The latency of the slowest: the 99th percentile, or the maximum of too few for it.
-pub(super) fn slowest(latency: &Distribution) -> String {
+pub fn slowest(latency: &Distribution) -> String {
     if latency.is_quantile_reliable(990) {
         return format!("99 % within {}", or_dash(latency.p99, milliseconds));
     }
@@ -128,12 +128,12 @@ pub(super) fn slowest(latency: &Distribution) -> String {
 }
 
 /// `1 request`, `2 requests`.
-pub(crate) fn counted(value: u64, one: &str) -> String {
+pub fn counted(value: u64, one: &str) -> String {
     format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
 /// Ties numbers to their units, so that no line ends between `8` and `kB`.
-pub(super) fn tied(text: &str) -> String {
+pub fn tied(text: &str) -> String {
     let mut before = ' ';
     let mut tie = |letter: char| {
         let tied = if letter == ' ' && before.is_ascii_digit() { '\u{a0}' } else { letter };
@@ -144,7 +144,7 @@ pub(super) fn tied(text: &str) -> String {
 }
 
 /// Puts the first letter of a name in upper case.
-pub(crate) fn capital(name: &str) -> String {
+pub fn capital(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

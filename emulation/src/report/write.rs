@@ -6,11 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::measure::measures;
-use super::metrics::Metrics;
-use super::read::{ReadError, read};
-use super::record::RunRecord;
 use super::text_format::{bytes, count, or_dash, percent, quantile, slowest};
 use super::{csv, figure, page};
+use crate::results::metrics::Metrics;
+use crate::results::record::RunRecord;
+use crate::results::{ReadError, read};
 
 #[derive(Clone, Debug)]
 pub struct WrittenReport {
@@ -132,14 +132,14 @@ pub(super) fn put(path: &Path, text: &str) -> Result<PathBuf, WriteError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{ProgramEnd, ProgramRecord, TrafficRecord};
-    use super::super::synthetic;
     use super::*;
+    use crate::results::record::{ProgramEnd, ProgramRecord, TrafficRecord};
+    use crate::results::testing;
 
     #[test]
     fn report_has_page_figures_and_tables() {
         let folder = tempfile::tempdir().unwrap();
-        synthetic::small().write(folder.path());
+        testing::small().write(folder.path());
         let written = write(folder.path()).unwrap();
         assert!(written.files.iter().all(|file| file.is_file()));
         let has = |name: &str| written.files.iter().any(|file| file.ends_with(name));
@@ -158,7 +158,7 @@ mod tests {
     fn hostile_names_are_escaped() {
         let folder = tempfile::tempdir().unwrap();
         let hostile = "\"><script>alert('1')</script>";
-        let mut run = synthetic::small();
+        let mut run = testing::small();
         let results = &mut run.results;
         results.run.name = hostile.into();
         results.run.topology = hostile.into();
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn untrusted_run_warns_first() {
-        let mut run = synthetic::small();
+        let mut run = testing::small();
         run.results.run.verdict.valid = false;
         run.results.run.verdict.reasons = vec!["Packets were late.".into()];
         let text = page::of_run(&run.results, &Metrics::from_results(&run.results));
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn empty_run_still_has_page() {
-        let mut run = synthetic::small();
+        let mut run = testing::small();
         let results = &mut run.results;
         results.requests.clear();
         results.samples.clear();
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn hub_shown_by_host_and_role() {
-        let mut run = synthetic::small();
+        let mut run = testing::small();
         let results = &mut run.results;
         let mut span = results.nodes.remove("hub").unwrap();
         (span.first.node, span.last.node) = ("n1-hub".into(), "n1-hub".into());
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn programs_and_traffic_agents_are_told() {
-        let mut run = synthetic::small();
+        let mut run = testing::small();
         run.results.programs.push(ProgramRecord {
             t: 1.0,
             program: "ask".into(),
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn write_error_names_folder() {
         let folder = tempfile::tempdir().unwrap();
-        synthetic::small().write(folder.path());
+        testing::small().write(folder.path());
         fs::write(folder.path().join("figures"), "in the way").unwrap();
         let error = write(folder.path()).unwrap_err().to_string();
         assert!(error.starts_with("cannot write ") && error.contains("figures"), "{error}");

@@ -24,9 +24,9 @@ use roost_wire::{Role, Service};
 
 use crate::experiment::Prepared;
 use crate::placement::LatencyBounds;
-use crate::report::Results;
-use crate::report::metrics::{Metrics, per_service};
-use crate::report::record::{RequestOutcome, RequestRecord};
+use crate::results::Results;
+use crate::results::metrics::{Metrics, per_service};
+use crate::results::record::{RequestOutcome, RequestRecord};
 use crate::sim::TrafficBreakdown;
 use crate::statistics::{mean, quantile};
 

@@ -14,7 +14,7 @@ use super::TrafficBreakdown;
 use super::event_queue::SimEventQueue;
 use super::fingerprint::RunFingerprint;
 use super::network::{AddressedPacket, SimArrival, SimNetwork};
-use crate::lab::carrier::HEADER_BYTES;
+use crate::netcore::HEADER_BYTES;
 use crate::topology::model::HostIndex;
 
 /// The index of a machine among all machines.

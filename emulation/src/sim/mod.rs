@@ -52,9 +52,9 @@ pub use record::{ProgressListener, ServiceCounts, SimProgress};
 pub use roost_transport::simulated::Detail;
 
 use crate::experiment::{Prepared, RunError};
-use crate::report;
+use crate::netcore::wiring::WiringError;
+use crate::results;
 use crate::topology::addresses::AddressError;
-use crate::topology::wiring::WiringError;
 use record::Recorder;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -168,7 +168,7 @@ pub fn simulate(prepared: &Prepared, detail: Detail) -> Result<SimOutcome, Simul
 pub fn simulate_with_results(
     prepared: &Prepared,
     detail: Detail,
-) -> Result<(SimOutcome, report::Results), SimulateError> {
+) -> Result<(SimOutcome, results::Results), SimulateError> {
     record::simulate_to_memory(prepared, detail)
 }
 

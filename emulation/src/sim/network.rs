@@ -8,13 +8,13 @@ use std::time::Duration;
 use roost_wire::Time;
 
 use super::fingerprint::RunFingerprint;
-use crate::lab::carrier::HEADER_BYTES;
+use crate::netcore::HEADER_BYTES;
+use crate::netcore::wiring::{self, Wiring, WiringError};
 use crate::netcore::{Destination, Network, Port};
-use crate::report::record;
+use crate::results::record;
 use crate::topology::addresses::{self, AddressError};
 use crate::topology::model::{HostIndex, Topology};
 use crate::topology::routes::{self, HostRoute};
-use crate::topology::wiring::{self, Wiring, WiringError};
 
 /// Time of a packet between two programs of one host.
 const LOOPBACK: Duration = Duration::from_micros(20);

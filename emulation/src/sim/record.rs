@@ -11,12 +11,12 @@ use serde::Serialize;
 use super::world::{MachineRole, SimWorld};
 use super::{Detail, SimulateError, Violation};
 use crate::experiment::{Prepared, RunError, since};
-use crate::report::metrics::Distribution;
-use crate::report::record::{
+use crate::results::metrics::Distribution;
+use crate::results::record::{
     LinkRecord, NodeRecord, PositionRecord, Record, RequestOutcome, RequestRecord, RunRecord, RunVerdict, SCHEMA,
     SIMULATION, SampleRecord,
 };
-use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
+use crate::results::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
 use crate::topology::model::NetKind;
 use crate::topology::{self, Topology};
 

@@ -13,7 +13,7 @@ use crate::experiment::plan::TransportChoice;
 use crate::experiment::requester::{name_of, outcome_of};
 use crate::experiment::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
 use crate::experiment::{PlacedNode, Placement};
-use crate::report::record::{RequestOutcome, RequestRecord};
+use crate::results::record::{RequestOutcome, RequestRecord};
 
 pub(super) struct SimRequestContext<'a> {
     pub(super) placement: &'a Placement,

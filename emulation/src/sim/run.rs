@@ -16,7 +16,7 @@ use crate::experiment::Prepared;
 use crate::experiment::mobility::Mobility;
 use crate::experiment::plan::{DaemonAction, FaultKind};
 use crate::experiment::workload::Workload;
-use crate::report::record;
+use crate::results::record;
 
 /// The longest time until all nodes have a home.
 const READY: Duration = Duration::from_secs(120);

@@ -9,7 +9,7 @@ use super::model::{
     Action, Discipline, Event, HostProgram, NetIndex, ProgramAction, Queue, Routing, Topology, TopologyChange,
     TrafficAction, TrafficAgent,
 };
-use crate::units::{Rate, format_duration};
+use crate::topology::units::{Rate, format_duration};
 
 /// Facts of an NS file that only Emulab's listings show.
 #[derive(Clone, Debug, Default, PartialEq)]

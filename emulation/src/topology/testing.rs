@@ -8,7 +8,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 
 use super::model::*;
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 pub(crate) fn address(text: &str) -> Ipv4Addr {
     text.parse().unwrap()

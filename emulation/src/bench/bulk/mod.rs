@@ -157,7 +157,7 @@ pub fn run(
     watch: &mut dyn FnMut(&BulkCase),
 ) -> Result<BulkReport, BenchError> {
     let begun = BenchStart::now();
-    let mut bench = BenchContext { options, stop, facts: crate::host_facts::facts() };
+    let mut bench = BenchContext { options, stop, facts: crate::experiment::host_facts::facts() };
     let members = Members::new().map_err(system("make the certificates of a group"))?;
     let needs_udt4 = cells.iter().any(|cell| cell.senders().any(|sender| sender == BulkSender::Udt4));
     let tools = Tools { members, udt4: needs_udt4.then(Udt4::compile) };

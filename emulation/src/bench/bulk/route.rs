@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::topology::Topology;
 use crate::topology::model::{Host, Leg, Net, NetKind, NetMember, Queue, Routing};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 /// The least size of a queue, bytes: some thirty packets.
 const LEAST_QUEUE: u32 = 45_000;

@@ -117,7 +117,7 @@ pub fn run(
 ) -> Result<CapacityReport, BenchError> {
     let begun = BenchStart::now();
     sandbox::expect_inside()?;
-    let mut bench = BenchContext { options, stop, facts: crate::host_facts::facts() };
+    let mut bench = BenchContext { options, stop, facts: crate::experiment::host_facts::facts() };
     let mut report = CapacityReport::default();
     for case in cases {
         watch(case);

@@ -13,7 +13,7 @@ use super::ServePolicy;
 use crate::bench::networks;
 use crate::bench::testbed::TestbedRole;
 use crate::topology::Topology;
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 /// The delay between any two hosts: far-apart super nodes do not balance their nodes among them.
 const ONE_WAY: Duration = Duration::from_millis(10);

@@ -10,7 +10,7 @@ use crate::bench::program::{PING, SHELL, ToolError, ToolProcess};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, is_realtime, machine, networks};
 use crate::lab::Lab;
 use crate::topology::model::Queue;
-use crate::units::{Rate, format_duration};
+use crate::topology::units::{Rate, format_duration};
 
 const DELAYS_MS: [u64; 5] = [1, 20, 50, 100, 600];
 const RATE: Rate = Rate::from_bps(100_000_000);

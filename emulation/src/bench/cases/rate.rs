@@ -10,7 +10,7 @@ use crate::bench::probe::{self, HEADERS, Priority, ProbeFlow};
 use crate::bench::program::ToolError;
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, analysis, networks};
 use crate::lab::Lab;
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 /// One way; the round trip is 10 ms.
 const DELAY: Duration = Duration::from_millis(5);

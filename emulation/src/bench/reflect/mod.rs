@@ -140,7 +140,7 @@ pub fn run(
             }
         }
     }
-    let mut facts = crate::host_facts::facts();
+    let mut facts = crate::experiment::host_facts::facts();
     facts.insert("backend".to_owned(), "a veth pair alone".to_owned());
     facts.insert("realtime".to_owned(), "not asked for".to_owned());
     report.end(&begun, facts);

@@ -147,7 +147,7 @@ pub fn run(
 ) -> Result<SubscriptionReport, BenchError> {
     let begun = BenchStart::now();
     sandbox::expect_inside()?;
-    let mut bench = BenchContext { options, stop, facts: crate::host_facts::facts() };
+    let mut bench = BenchContext { options, stop, facts: crate::experiment::host_facts::facts() };
     let mut report = SubscriptionReport::default();
     for case in cases {
         watch(case);

@@ -14,6 +14,7 @@
 //! Both ends, and the carrier of the lab, share the processors.
 
 mod end;
+pub mod figures;
 mod frame;
 mod kernel;
 mod network;
@@ -168,7 +169,7 @@ pub fn run(
     watch: &mut dyn FnMut(&TransportCase),
 ) -> Result<TransportReport, BenchError> {
     let begun = BenchStart::now();
-    let mut bench = BenchContext { options, stop, facts: crate::host_facts::facts() };
+    let mut bench = BenchContext { options, stop, facts: crate::experiment::host_facts::facts() };
     let mut report = TransportReport::default();
     let without_mptcp = kernel::mptcp_is_missing();
     report.notes.extend(without_mptcp.clone().filter(|_| cells.iter().any(TransportCase::is_mptcp)));

@@ -6,7 +6,7 @@ use super::Condition;
 use crate::bench::networks;
 use crate::topology::Topology;
 use crate::topology::model::{Action, Event, HostIndex, Leg, Queue, TopologyChange};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 pub(super) const SENDER: HostIndex = 0;
 pub(super) const RECEIVER: HostIndex = 1;

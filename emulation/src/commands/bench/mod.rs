@@ -14,7 +14,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use roost_emulation::bench::{self, BenchCase, BenchError, BenchOptions, BenchReport, BenchRow, BenchVerdict};
 use roost_emulation::lab::DeviceBackend;
 use roost_emulation::lab::sandbox::{self, SandboxEntry};
-use roost_emulation::units::parse_duration;
+use roost_emulation::topology::units::parse_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde_json::json;
 

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use roost_emulation::bench::transport::figures;
 use roost_emulation::bench::transport::{
     self, BenchTransport, Condition, FrameWorkload, TransportCase, TransportReport, TransportRow,
 };
 use roost_emulation::lab::sandbox::{self, SandboxEntry};
-use roost_emulation::report as figures;
 use roost_terminal::{Output, Steps, Table};
 
 use super::measured::{NetworkArgs, all_measured, show_measured, stepping};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roost_emulation::topology::Topology;
 use roost_emulation::topology::model::{HostIndex, NetIndex, Queue, TopologyChange};
-use roost_emulation::units::{Rate, parse_duration};
+use roost_emulation::topology::units::{Rate, parse_duration};
 
 /// The built-in commands, which precede hosts of the same name.
 pub(super) const COMMANDS: [&str; 10] =
@@ -250,7 +250,7 @@ delay = "5ms"
 "#;
 
     fn topology() -> Topology {
-        roost_emulation::topology::parse(Path::new("x.toml"), TEXT).unwrap()
+        roost_emulation::ns::load_text(Path::new("x.toml"), TEXT).unwrap()
     }
 
     fn read(line: &str) -> ShellCommand {

@@ -1,10 +1,10 @@
 //! Displays of `emulate shell`.
 
 use roost_emulation::lab::Lab;
-use roost_emulation::report::record;
+use roost_emulation::results::record;
 use roost_emulation::topology::emulab;
 use roost_emulation::topology::model::{Action, Leg, Net, NetIndex, NetKind, NetMember, Topology, TopologyChange};
-use roost_emulation::units::format_duration;
+use roost_emulation::topology::units::format_duration;
 use roost_terminal::{Output, SCHEMA, Table};
 use serde_json::json;
 

@@ -1,5 +1,6 @@
 use super::*;
-use crate::topology::{self, generate::Forest};
+use crate::ns;
+use crate::topology::generate::Forest;
 
 const TREE: &str = r#"
 name = "tree"
@@ -31,7 +32,7 @@ between = ["high", "server"]
 const PLAN: &str = "topology = 't.toml'\narchitecture = 'super-node'\nduration = '1s'\n";
 
 fn placed(plan: &str, topology: &str) -> Result<Placement, PlanError> {
-    let topology = topology::parse(Path::new("t.toml"), topology).unwrap();
+    let topology = ns::load_text(Path::new("t.toml"), topology).unwrap();
     let file = Path::new("p.toml");
     place(&Plan::parse(plan, file).unwrap(), &topology, file)
 }

@@ -9,7 +9,7 @@ use super::file::{DurationText, MAX_FAULTS, Moment, PlanLines};
 use super::source::RateText;
 use super::{Named, PlanError};
 use crate::topology::model::TopologyChange;
-use crate::units::format_duration;
+use crate::topology::units::format_duration;
 
 /// A fault of a daemon or a net.
 #[derive(Clone, Debug, PartialEq)]

@@ -17,8 +17,8 @@ use super::{
     TopologySource, TransportChoice, unit_text,
 };
 use crate::lab::TcpCongestion;
+use crate::topology::units;
 use crate::topology::{generate, suggest};
-use crate::units;
 
 const MAX_LENGTH: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(super) const MAX_FAULTS: usize = 65_536;

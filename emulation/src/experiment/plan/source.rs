@@ -9,7 +9,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use super::file::DurationText;
 use super::unit_text;
 use crate::topology::generate::{Forest, GenerateError, LegParameters, Star, Tree, TreeShape};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum TopologySource {

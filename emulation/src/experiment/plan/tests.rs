@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::topology::model::TopologyChange;
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 const LEAST: &str = "topology = 'star.toml'\narchitecture = 'super-node'\nduration = '60s'\n";
 

@@ -6,10 +6,10 @@ use roost_wire::Role;
 
 use super::{BackendChoice, Fault, FaultKind, Locality, Mix, Named, Participation, Plan, TopologySource};
 use crate::experiment::placement::Placement;
-use crate::report::TOPOLOGY_FILE;
+use crate::results::TOPOLOGY_FILE;
 use crate::topology::generate::{Forest, LegParameters, Star, TreeShape};
 use crate::topology::model::{Topology, TopologyChange};
-use crate::units::format_duration;
+use crate::topology::units::format_duration;
 
 /// Writes the plan with every choice filled in. A topology file is replaced by the one in the results.
 pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> String {

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::topology::wiring::WiringError;
+use crate::netcore::wiring::WiringError;
 
 /// Frames cannot be carried, or a change was not made.
 #[derive(Debug, thiserror::Error)]

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// The Ethernet header: two addresses and a type. It counts as part of every packet.
-pub const HEADER_BYTES: usize = 14;
+use crate::netcore::HEADER_BYTES;
+
 /// The longest frame that is carried: 1500 bytes of payload, the header, and two VLAN tags.
 pub const MAX_FRAME_BYTES: usize = 1522;
 

@@ -60,15 +60,15 @@ use self::counts::{AtomicWireCounts, KernelLosses};
 pub use self::counts::{DeviceStatistics, WireCounts};
 pub use self::error::CarrierError;
 use self::error::system;
-pub use self::frame::{CarrierFrame, HEADER_BYTES, MAX_FRAME_BYTES, Mac};
+pub use self::frame::{CarrierFrame, MAX_FRAME_BYTES, Mac};
 use self::lateness::Histogram;
 pub use self::lateness::Lateness;
 use self::switch::{Switch, SwitchPort};
 use self::worker::{CarrierCommand, CarrierWorker, Core};
-use crate::netcore::{Network, PipeId, Port};
-use crate::report::record;
+use crate::netcore::wiring::{Wiring, WiringError};
+use crate::netcore::{HEADER_BYTES, Network, PipeId, Port};
+use crate::results::record;
 use crate::topology::model::{HostIndex, NetIndex, TopologyChange};
-use crate::topology::wiring::{Wiring, WiringError};
 
 /// The time before a due time at which the thread stops sleeping and polls: about the time that waking up
 /// takes. Measured with 93 hosts and 90 streams on two processors, half the frames were 19 us late without it
@@ -248,7 +248,7 @@ impl Carrier {
         BTreeMap::from([
             ("realtime".to_owned(), self.realtime.clone()),
             ("exact_timers".to_owned(), if exact { "yes" } else { "no, up to 50 us late" }.to_owned()),
-            ("spin".to_owned(), crate::units::format_duration(SPIN)),
+            ("spin".to_owned(), crate::topology::units::format_duration(SPIN)),
             ("frame_overhead".to_owned(), format!("{HEADER_BYTES} bytes: IP packets are counted as Ethernet frames")),
         ])
     }

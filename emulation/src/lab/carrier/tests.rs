@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::frame::{self, testing};
 use super::*;
+use crate::netcore::wiring;
 use crate::topology::model::{Action, Event, Host, Leg, Net, NetKind, NetMember, Queue, Topology};
-use crate::topology::wiring;
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -17,8 +17,8 @@ use super::frame::{CarrierFrame, FramePool};
 use super::switch::{FrameRefusal, Switch, SwitchDecision};
 use super::unread::UnreadSince;
 use crate::lab::kernel;
+use crate::netcore::wiring::Wiring;
 use crate::netcore::{Delivery, Destination, Network, Port};
-use crate::topology::wiring::Wiring;
 
 /// Frames read from one wire before the other wires and due frames get their turn.
 const FRAMES_PER_VISIT: usize = 16;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::netcore::PipeConfig;
+use crate::netcore::wiring::direction;
 use crate::topology::model::{Burst, Net, NetKind};
-use crate::topology::wiring::direction;
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 /// The path of a packet from one member of a link or LAN to another: one pipe on a link, two on a LAN.
 #[derive(Clone, Debug)]

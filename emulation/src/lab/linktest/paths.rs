@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::expect::ExpectedPath;
 use crate::topology::model::Net;
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 /// The indices of the sending and the receiving member.
 pub(super) type MemberPair = (usize, usize);

@@ -193,8 +193,8 @@ fn flood(path: &ExpectedPath, size: LinktestVolume) -> (Result<LinktestFlow, &'s
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::units::Rate;
     use crate::topology::{addresses, testing};
-    use crate::units::Rate;
 
     fn topology(change: impl Fn(&mut crate::topology::model::Leg)) -> Topology {
         let mut topology = addresses::assign(&testing::nets(2, &[&[0, 1]])).unwrap();

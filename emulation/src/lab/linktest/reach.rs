@@ -251,7 +251,7 @@ mod tests {
     fn slow_link_reduces_tried_pairs() {
         let mut topology = routed(40, &[&(0..20).collect::<Vec<_>>(), &[0, 20], &(20..40).collect::<Vec<_>>()]);
         for member in &mut topology.nets[1].members {
-            member.to_net.rate = crate::units::Rate::from_bps(56_000);
+            member.to_net.rate = crate::topology::units::Rate::from_bps(56_000);
         }
         let (all, chosen) = chosen(&topology, &LinktestOptions::default());
         let (flows, _) = flows(&topology, &chosen);

@@ -7,11 +7,11 @@ use roost_wire::Time;
 
 use super::flow::LinktestArrival;
 use super::*;
+use crate::netcore::wiring::{self, Wiring};
 use crate::netcore::{Destination, Network};
 use crate::topology::model::{Burst, Leg, NetKind, Routing};
-use crate::topology::wiring::{self, Wiring};
+use crate::topology::units::Rate;
 use crate::topology::{addresses, testing};
-use crate::units::Rate;
 
 /// The model of a topology as a carrier of probes. Its receivers are 50 µs late, like those of a real machine.
 struct Model {

@@ -14,7 +14,7 @@ use roost_wire::Time;
 
 use super::{Destination, DropCause, Network, PipeChange, PipeConfig, PipeId, Port, SendOutcome};
 use crate::topology::model::{Discipline, Queue, TopologyChange};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 fn at_ms(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)

@@ -16,8 +16,8 @@ use crate::topology::emulab::EmulabFacts;
 use crate::topology::model::{
     self, Discipline, Host, HostIndex, Leg, ManualRoute, NetIndex, NetKind, Queue, Red, RouteTarget, Routing, Topology,
 };
+use crate::topology::units::Rate;
 use crate::topology::validate::TopologyLines;
-use crate::units::Rate;
 
 /// The topology's indices of the file's objects.
 struct NsIndexMap {

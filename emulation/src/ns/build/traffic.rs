@@ -9,8 +9,8 @@ use crate::ns::traffic::{PACKET_BYTES, RATE, is_full_tcp};
 use crate::ns::units;
 use crate::topology::emulab::EmulabEvent;
 use crate::topology::model::{Topology, TrafficAgent};
+use crate::topology::units::Rate;
 use crate::topology::validate::TopologyLines;
-use crate::units::Rate;
 
 /// Adds every agent on a node; returns the rows by which Emulab sets up the sources at time 0.
 pub(super) fn add(

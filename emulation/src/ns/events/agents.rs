@@ -8,7 +8,7 @@ use crate::ns::tcl::{number, short};
 use crate::ns::units;
 use crate::topology::emulab::EmulabEvent;
 use crate::topology::model::{ProgramAction, TrafficAction};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 impl TclInterpreter {
     pub(super) fn program_event(

@@ -6,7 +6,7 @@ use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::short;
 use crate::ns::units;
 use crate::topology::model::TopologyChange;
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 /// The name of a LAN that no variable has named.
 const UNNAMED_LAN: &str = "tblan-lan";

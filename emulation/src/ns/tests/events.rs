@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::topology::model::{Action, Discipline, Queue, Red, TopologyChange};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 const LINK: &str = "set l [$ns duplex-link $a $b 10Mb 20ms RED]\n";
 

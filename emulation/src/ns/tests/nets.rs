@@ -210,7 +210,7 @@ fn crossed_thresholds_survive_round_trip() {
     );
     assert!(warned(&of, "the lower threshold, 30, is not below the upper one, 15"));
     let text = crate::topology::file::write(&of, "");
-    let read = crate::topology::parse(std::path::Path::new("back.toml"), &text).unwrap();
+    let read = crate::ns::load_text(std::path::Path::new("back.toml"), &text).unwrap();
     assert_eq!(read.nets, of.nets);
 }
 

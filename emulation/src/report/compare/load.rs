@@ -6,11 +6,11 @@ use super::ComparisonSide;
 use super::differences::RunFacts;
 use crate::report::comparability;
 use crate::report::measure::{Measure, measures};
-use crate::report::metrics::Metrics;
-use crate::report::read::{Results, read};
-use crate::report::record::RunRecord;
 use crate::report::sweep::runs;
 use crate::report::write::WriteError;
+use crate::results::metrics::Metrics;
+use crate::results::record::RunRecord;
+use crate::results::{Results, read};
 
 /// The most runs of a side whose records are kept.
 const KEPT: usize = 50;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::ComparisonRow;
 use crate::report::measure::{MeasureKind, QUANTILES};
-use crate::report::metrics::Metrics;
-use crate::report::read::Results;
-use crate::report::record::{RequestOutcome, RequestRecord};
+use crate::results::Results;
+use crate::results::metrics::Metrics;
+use crate::results::record::{RequestOutcome, RequestRecord};
 use crate::statistics::{RatioInterval, blocks, latencies};
 
 /// A fixed seed, so that the draws are the same each time.

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::report::measure::MeasureKind;
-use crate::report::record::RequestOutcome;
-use crate::report::synthetic::SyntheticShape;
+use crate::results::record::RequestOutcome;
+use crate::results::testing::SyntheticShape;
 use crate::statistics::Method;
 
 fn side(shapes: impl IntoIterator<Item = SyntheticShape>) -> LoadedSide {

@@ -10,16 +10,16 @@ const MAX_NAMES: f64 = 180.0;
 /// The height of a row of the key.
 pub(super) const KEY: f64 = 24.0;
 
-pub(crate) struct FigureBar {
-    pub(crate) name: String,
+pub struct FigureBar {
+    pub name: String,
     /// Its parts from the left: length and ink.
-    pub(crate) parts: Vec<(f64, Ink)>,
+    pub parts: Vec<(f64, Ink)>,
     /// The value as text.
-    pub(crate) value: String,
+    pub value: String,
 }
 
 /// Draws the bars below each other; `key` names the inks of their parts, if there are several.
-pub(crate) fn bars(bars: &[FigureBar], key: &[(String, Ink)]) -> Sheet {
+pub fn bars(bars: &[FigureBar], key: &[(String, Ink)]) -> Sheet {
     let top = if key.is_empty() { 4.0 } else { KEY + 4.0 };
     let height = top + bars.len() as f64 * ROW + 2.0;
     let widest = |text: fn(&FigureBar) -> &str| bars.iter().map(|bar| width_of(text(bar), WORDS)).fold(0.0, f64::max);

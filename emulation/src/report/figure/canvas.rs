@@ -64,7 +64,7 @@ pub(super) struct Canvas<'a> {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Sheet {
+pub struct Sheet {
     height: f64,
     body: String,
 }
@@ -156,7 +156,7 @@ impl Canvas<'_> {
 
 impl Sheet {
     /// The sheet for a page that has its own title.
-    pub(crate) fn inline(&self, title: &str) -> String {
+    pub fn inline(&self, title: &str) -> String {
         format!(
             "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>",
             units(WIDTH),
@@ -167,7 +167,7 @@ impl Sheet {
     }
 
     /// A file with a title that turns dark if the viewer asks for it.
-    pub(crate) fn standing(&self, title: &str) -> String {
+    pub fn standing(&self, title: &str) -> String {
         let lines = wrapped(&tied(title), TITLE_SIZE, WIDTH);
         let top = lines.len() as f64 * TITLE_LINE + 8.0;
         let heading = Canvas::sheet(top, |canvas| {

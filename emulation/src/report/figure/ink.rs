@@ -10,7 +10,7 @@ use plotters::style::RGBColor;
 
 /// The inks, by meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ink {
+pub enum Ink {
     /// The main text.
     Text,
     /// Text of axes.
@@ -54,15 +54,15 @@ impl Ink {
     ];
 
     /// The inks for kinds that colour tells apart, in this order.
-    pub(crate) const KINDS: [Self; 7] =
+    pub const KINDS: [Self; 7] =
         [Self::Blue, Self::Vermilion, Self::Green, Self::Purple, Self::Amber, Self::Sky, Self::Brown];
 
-    pub(crate) fn kind(n: usize) -> Self {
+    pub fn kind(n: usize) -> Self {
         Self::KINDS[n % Self::KINDS.len()]
     }
 
     /// The ink of a service, the same in all figures.
-    pub(crate) fn service(name: &str) -> Self {
+    pub fn service(name: &str) -> Self {
         match name {
             "video" => Self::Blue,
             "track" => Self::Vermilion,
@@ -99,13 +99,13 @@ impl Ink {
     }
 
     /// As in a style sheet.
-    pub(crate) fn hex(self) -> String {
+    pub fn hex(self) -> String {
         format!("#{:06X}", self.values()[0])
     }
 }
 
 /// The rules that adapt figures, drawn for white, to a dark page.
-pub(crate) fn dark_rules() -> String {
+pub fn dark_rules() -> String {
     let mut rules = String::new();
     for ink in Ink::ALL {
         let [light, dark] = ink.values();

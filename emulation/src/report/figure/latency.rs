@@ -5,8 +5,8 @@ use super::canvas::{Canvas, Sheet, WIDTH};
 use super::ink::Ink;
 use super::plot_area::PlotArea;
 use super::scale::AxisScale;
-use crate::report::metrics::Service;
 use crate::report::text_format::{milliseconds, quantile};
+use crate::results::metrics::Service;
 
 /// The most points of a curve: more are not visible.
 const POINTS: usize = 300;

@@ -11,21 +11,21 @@ const APART: f64 = 15.0;
 const DOT: f64 = 3.4;
 
 #[derive(Clone, Debug)]
-pub(crate) struct PlotLine {
+pub struct PlotLine {
     /// The name, shown at its end.
-    pub(crate) name: String,
+    pub name: String,
     /// Position, value, and the half-width of the value's interval.
-    pub(crate) points: Vec<(f64, f64, Option<f64>)>,
+    pub points: Vec<(f64, f64, Option<f64>)>,
     /// True for a bound, drawn in dashes, in place of measured values.
-    pub(crate) is_bound: bool,
+    pub is_bound: bool,
 }
 
 impl PlotLine {
-    pub(crate) fn new(name: &str, points: Vec<(f64, f64, Option<f64>)>) -> Self {
+    pub fn new(name: &str, points: Vec<(f64, f64, Option<f64>)>) -> Self {
         Self { name: name.to_owned(), points, is_bound: false }
     }
 
-    pub(crate) fn dashed(self) -> Self {
+    pub fn dashed(self) -> Self {
         Self { is_bound: true, ..self }
     }
 
@@ -35,25 +35,20 @@ impl PlotLine {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LineAxes<'a> {
+pub struct LineAxes<'a> {
     /// The name of the horizontal axis.
-    pub(crate) title: &'a str,
-    pub(crate) most: f64,
+    pub title: &'a str,
+    pub most: f64,
 }
 
 impl<'a> LineAxes<'a> {
-    pub(crate) const fn with_title(title: &'a str) -> Self {
+    pub const fn with_title(title: &'a str) -> Self {
         Self { title, most: f64::INFINITY }
     }
 }
 
 /// Draws the lines over these places; `show` formats a value.
-pub(crate) fn lines(
-    lines: &[PlotLine],
-    places: &[(f64, String)],
-    along: LineAxes<'_>,
-    show: impl Fn(f64) -> String,
-) -> Sheet {
+pub fn lines(lines: &[PlotLine], places: &[(f64, String)], along: LineAxes<'_>, show: impl Fn(f64) -> String) -> Sheet {
     let tops = lines.iter().flat_map(|line| &line.points).map(|(_, value, half)| value + half.unwrap_or(0.0));
     let highest = tops.fold(0.0, f64::max).min(along.most);
     let (top, bottom) = (14.0, 226.0);

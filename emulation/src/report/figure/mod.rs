@@ -13,14 +13,14 @@ mod time;
 
 use std::collections::BTreeSet;
 
-pub(crate) use self::bars::{FigureBar, bars};
-pub(crate) use self::canvas::Sheet;
+pub use self::bars::{FigureBar, bars};
+pub use self::canvas::Sheet;
 pub(super) use self::forest::forest;
-pub(crate) use self::ink::{Ink, dark_rules};
-pub(crate) use self::lines::{LineAxes, PlotLine, lines};
-use super::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
-use super::read::Results;
+pub use self::ink::{Ink, dark_rules};
+pub use self::lines::{LineAxes, PlotLine, lines};
 use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
+use crate::results::Results;
+use crate::results::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
 
 /// The most links, and the most daemons, that are shown.
 const LINKS: usize = 12;
@@ -41,14 +41,14 @@ const PARTS: [(&str, &str); 10] = [
 ];
 
 #[derive(Clone, Debug)]
-pub(crate) struct Figure {
+pub struct Figure {
     /// The name of its file, without extension.
-    pub(crate) name: String,
+    pub name: String,
     /// The finding, as a sentence.
-    pub(crate) title: String,
+    pub title: String,
     /// The explanation, as a sentence.
-    pub(crate) caption: String,
-    pub(crate) sheet: Sheet,
+    pub caption: String,
+    pub sheet: Sheet,
 }
 
 /// The figures of a run for which its records suffice.

@@ -4,9 +4,9 @@ use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH};
 use super::ink::Ink;
 use super::plot_area::PlotArea;
 use super::scale::AxisScale;
-use crate::report::metrics::Second;
-use crate::report::read::Incident;
 use crate::report::text_format::three;
+use crate::results::Incident;
+use crate::results::metrics::Second;
 
 const FIELD: f64 = 62.0;
 /// The space above it, with its name.

@@ -4,12 +4,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::{Page, programs, tables};
 use crate::report::figure;
-use crate::report::metrics::{Metrics, Service};
-use crate::report::read::{PLAN_FILE, Results, TOPOLOGY_FILE};
-use crate::report::record::RunRecord;
 use crate::report::text_format::{
     bytes, count, counted, milliseconds, moment, or_dash, percent, quantile, rate, seconds, slowest,
 };
+use crate::results::metrics::{Metrics, Service};
+use crate::results::record::RunRecord;
+use crate::results::{PLAN_FILE, Results, TOPOLOGY_FILE};
 
 pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String {
     let run = &results.run;

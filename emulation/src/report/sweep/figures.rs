@@ -150,7 +150,7 @@ mod tests {
 
     use super::super::RunSummary;
     use super::*;
-    use crate::report::synthetic::SyntheticShape;
+    use crate::results::testing::SyntheticShape;
 
     /// The title for the services completed by two architectures, with one value for each seed.
     fn title(completed: [&[f64]; 2]) -> String {

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::report::read::RUN_FILE;
 use crate::report::write::WriteError;
+use crate::results::RUN_FILE;
 
 /// The deepest level below a folder that is searched.
 const MAX_DEPTH: usize = 5;
@@ -97,8 +97,8 @@ fn matches(name: &str, pattern: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::synthetic::small;
     use super::*;
+    use crate::results::testing::small;
 
     fn names(folder: &Path) -> Vec<String> {
         let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();

@@ -12,12 +12,12 @@ use self::axes::{Axes, AxisPlace};
 pub use self::find::runs;
 use super::comparability::{FactMap, NETWORK, decided, kind, platform_differences, unusable};
 use super::measure::{Measure, measures};
-use super::metrics::Metrics;
 use super::page;
-use super::read::{Results, read};
-use super::record::RunRecord;
 use super::text_format::percent;
 use super::write::{WriteError, WrittenReport, put};
+use crate::results::metrics::Metrics;
+use crate::results::record::RunRecord;
+use crate::results::{Results, read};
 use crate::statistics::mean_and_half_width;
 
 /// One run of several: its facts and its measures, without its records.
@@ -277,8 +277,8 @@ pub(super) fn with_half(measure: &Measure, mean: f64, half: Option<f64>) -> Stri
 mod tests {
     use std::fs;
 
-    use super::super::synthetic::SyntheticShape;
     use super::*;
+    use crate::results::testing::SyntheticShape;
 
     /// Two architectures at two sizes, three seeds each.
     fn sweep(folder: &Path) {

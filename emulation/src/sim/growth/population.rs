@@ -11,7 +11,7 @@ use roost_wire::{Area, Cell, NodeId, Service, Time};
 
 use super::{HubContents, Lookups, MOVE_EVERY, Requests};
 use crate::experiment::{PlacedNode, Placement, Prepared};
-use crate::report::metrics::Distribution;
+use crate::results::metrics::Distribution;
 use crate::sim::SimulateError;
 use crate::sim::connections::MachineId;
 use crate::sim::event_queue::SimEventQueue;

@@ -14,7 +14,7 @@ use crate::topology::emulab::{self, EmulabEvent};
 use crate::topology::model::{
     Discipline, Host, HostProgram, Leg, Net, NetKind, NetMember, Note, Queue, Topology, TrafficAgent,
 };
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 /// The version of the object; fields are only ever added.
 const SCHEMA: u32 = 1;

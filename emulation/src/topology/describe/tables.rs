@@ -8,7 +8,7 @@ use crate::topology::file::compress;
 use crate::topology::model::{
     Burst, Discipline, Host, HostProgram, Leg, Net, NetKind, Note, Queue, Routing, Topology, TrafficAgent,
 };
-use crate::units::format_duration;
+use crate::topology::units::format_duration;
 
 pub struct Section {
     /// The heading, with the number of entries.

@@ -9,7 +9,7 @@ use ::toml::de::{DeTable, DeValue};
 
 use crate::topology::model::Note;
 use crate::topology::suggest::did_you_mean;
-use crate::units::{Rate, UnitError, parse_duration};
+use crate::topology::units::{Rate, UnitError, parse_duration};
 
 /// The text being read, and its mistakes so far.
 pub(crate) struct SourceText {
@@ -169,7 +169,7 @@ impl<'t> Fields<'t> {
         let within = |text: &str| {
             let duration = parse_duration(text).map_err(|error: UnitError| error.to_string())?;
             if duration > most {
-                return Err(format!("`{text}` is longer than {}", crate::units::format_duration(most)));
+                return Err(format!("`{text}` is longer than {}", crate::topology::units::format_duration(most)));
             }
             Ok(duration)
         };

@@ -25,8 +25,8 @@ use super::suggest::did_you_mean;
 use super::validate::{self, TopologyLines, ValidationPolicy};
 
 pub(super) use self::names::compress;
-pub use self::write::write;
-pub(super) use self::write::{most_common, whole_of};
+
+pub use self::write::{most_common, whole_of, write};
 
 const KEYS: [&str; 12] = [
     "name",

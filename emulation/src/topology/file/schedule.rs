@@ -10,7 +10,7 @@ use crate::topology::model::{
     Action, Event, HostIndex, HostProgram, MAX_EVENTS, MAX_PROGRAMS, ProgramAction, TopologyChange, TrafficAction,
     TrafficAgent,
 };
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 const OF_PROGRAM: [&str; 8] = ["name", "host", "command", "folder", "timeout", "exit", "start", "start_command"];
 const OF_TRAFFIC: [&str; 9] = ["name", "host", "role", "protocol", "port", "target", "packet", "rate", "interval"];

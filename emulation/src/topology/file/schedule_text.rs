@@ -9,7 +9,7 @@ use crate::topology::model::{
     Action, Event, HostProgram, ManualRoute, ProgramAction, RouteTarget, Topology, TopologyChange, TrafficAction,
     TrafficAgent,
 };
-use crate::units::format_duration;
+use crate::topology::units::format_duration;
 
 pub(super) fn programs(topology: &Topology) -> Vec<Stanza> {
     let stanza = |program: &HostProgram| {

@@ -6,7 +6,7 @@ use ::toml::de::DeValue;
 
 use super::fields::{Fields, Located};
 use crate::topology::model::{Burst, Discipline, Leg, MAX_DELAY, Queue, Red};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 pub(super) const KEYS: [&str; 6] = ["rate", "delay", "loss", "jitter", "burst", "queue"];
 const BURST_KEYS: [&str; 3] = ["enter", "leave", "loss"];

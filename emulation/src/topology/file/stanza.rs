@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::shape::LegOverrides;
 use crate::topology::model::{Burst, Discipline, Queue, Red};
-use crate::units::format_duration;
+use crate::topology::units::format_duration;
 
 /// A heading and its keys with their values, as text.
 #[derive(Clone, Debug, PartialEq)]

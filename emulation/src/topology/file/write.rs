@@ -218,7 +218,7 @@ fn base(net: &Net) -> ((Leg, Leg), bool) {
 }
 
 /// The most frequent item; the first of equals.
-pub(crate) fn most_common<T: PartialEq>(items: impl Iterator<Item = T>) -> Option<T> {
+pub fn most_common<T: PartialEq>(items: impl Iterator<Item = T>) -> Option<T> {
     let mut counted: Vec<(T, usize)> = Vec::new();
     for item in items {
         match counted.iter_mut().find(|(other, _)| *other == item) {
@@ -241,7 +241,7 @@ fn read_back<'a>(net: &'a Net, (up, down): &'a (Leg, Leg)) -> impl Iterator<Item
 
 /// The direction that [`Leg::halves`] would split into these legs, as nearly as there is one, with the loss of
 /// the fewest digits.
-pub(crate) fn whole_of(to_net: &Leg, from_net: &Leg) -> Leg {
+pub fn whole_of(to_net: &Leg, from_net: &Leg) -> Leg {
     let joined = to_net.joined(from_net);
     let rounded = (0..17).filter_map(|digits| format!("{:.digits$e}", joined.loss).parse::<f64>().ok());
     let exact = |loss: &f64| {

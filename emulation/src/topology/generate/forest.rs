@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{GenerateError, LegParameters, in_range, lan, share, shifted};
 use crate::topology::model::{Host, HostIndex, Net, NetMember, Routing, Topology};
-use crate::units::format_duration;
+use crate::topology::units::format_duration;
 
 /// The tiers of super nodes in a forest: homes, middles, roots.
 pub const FOREST_TIERS: usize = 3;

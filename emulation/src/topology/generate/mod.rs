@@ -7,7 +7,7 @@ mod tree;
 use std::time::Duration;
 
 use super::model::{HostIndex, Leg, MAX_HOSTS, Net, NetKind, NetMember};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 pub use forest::{FOREST_TIERS, Forest};
 pub use star::Star;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{GenerateError, LegParameters, in_range, lan};
 use crate::topology::model::{Host, Routing, Topology};
-use crate::units::{Rate, format_duration};
+use crate::topology::units::{Rate, format_duration};
 
 /// Hosts in a row of the grid.
 const ROW: usize = 10;

@@ -2,7 +2,7 @@
 
 use super::{GenerateError, LegParameters, in_range, lan, share, shifted};
 use crate::topology::model::{Host, HostIndex, Net, NetMember, Routing, Topology};
-use crate::units::format_duration;
+use crate::topology::units::format_duration;
 
 /// The number of hosts of each class, without the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Leg {

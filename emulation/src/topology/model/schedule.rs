@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Burst, HostIndex, NetIndex, Queue};
-use crate::units::Rate;
+use crate::topology::units::Rate;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
@@ -64,6 +64,19 @@ pub enum TopologyChange {
     Burst(Option<Burst>),
     Jitter(Duration),
     Queue(Queue),
+}
+
+impl TopologyChange {
+    /// Splits a host-to-host value of a LAN into those of the sender's leg and the receiver's.
+    pub fn halves(self) -> [Self; 2] {
+        match self {
+            Self::Delay(delay) => [Self::Delay(delay - delay / 2), Self::Delay(delay / 2)],
+            Self::Jitter(jitter) => [Self::Jitter(jitter), Self::Jitter(Duration::ZERO)],
+            Self::Loss(loss) => [Self::Loss(1.0 - (1.0 - loss).max(0.0).sqrt()); 2],
+            Self::Burst(burst) => [Self::Burst(burst), Self::Burst(None)],
+            Self::Up | Self::Down | Self::Rate(_) | Self::Queue(_) => [self; 2],
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
