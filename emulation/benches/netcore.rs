@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use roost_emulation::netcore::{Destination, Network, PipeConfig, Port};
-use roost_emulation::topology::units::Rate;
+use roost_topology::units::Rate;
 use roost_wire::Time;
 use roost_wire::random::SplitMix64;
 

@@ -1,7 +1,6 @@
 //! Emulab-style experiments on one machine: a network is described, hosts are placed on it, the real programs
 //! run there, and their behaviour is measured.
 //!
-//! - [`topology`] is the description: the network and its schedule.
 //! - [`ns`] reads Emulab's NS files into the same description.
 //! - [`netcore`] carries packets: one link model in exact nanoseconds, without a clock, so that wall clock and
 //!   virtual time drive the same code.
@@ -11,7 +10,6 @@
 //! - [`sim`] runs plans in virtual time: the same machines over the same core.
 //! - [`reproduce`] repeats the published experiments, and judges their claims.
 //! - [`placement`] finds the best hosts for super nodes or the server.
-//! - [`results`] are the records of a run, and their figures.
 //! - [`report`] shows results.
 //! - [`mod@bench`] measures the emulator itself.
 
@@ -23,7 +21,4 @@ pub mod ns;
 pub mod placement;
 pub mod report;
 pub mod reproduce;
-pub mod results;
 pub mod sim;
-pub mod statistics;
-pub mod topology;

@@ -3,12 +3,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use bytes::{Bytes, BytesMut};
 use roost_api::Frames;
 use roost_core::hub::{Hub, HubConfig, HubKind};
 use roost_core::machine::{Input, Machine};
 use roost_emulation::ns::{self, NsLimits};
-use roost_emulation::topology::describe::describe;
+use roost_topology::describe::describe;
 use roost_reflection::control::ControlPacket;
 use roost_reflection::relay::RelayConfig;
 use roost_reflection::{
@@ -16,11 +15,13 @@ use roost_reflection::{
     Subscriber,
 };
 use roost_services::{image, sensor, track, video};
+use roost_wire::messages::Message;
+use roost_wire::{Address, Cell, ConnectionId, Endpoint, NodeId, RemoteIdentity, Role, Scheme, Time};
+
+use bytes::{Bytes, BytesMut};
 pub use roost_transport::fuzzing::{
     multicast_packets, multipath_chunks, quic_messages, tcp_frames, udp_datagram, udp_session,
 };
-use roost_wire::messages::Message;
-use roost_wire::{Address, Cell, ConnectionId, Endpoint, NodeId, RemoteIdentity, Role, Scheme, Time};
 
 /// A parser under test: must return, whatever the bytes.
 pub type Target = fn(&[u8]);

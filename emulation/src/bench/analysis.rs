@@ -1,6 +1,6 @@
 //! Figures from arrivals: pure functions.
 
-use crate::statistics::{mean, quantile};
+use roost_statistics::{mean, quantile};
 
 /// The spread of a set of values.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,11 +5,12 @@
 
 use std::time::{Duration, SystemTime};
 
+use roost_topology::model::HostIndex;
+
 use super::probe::HEADERS;
 use super::program::{self, ToolError, ToolProcess};
 use super::{BenchContext, BenchError};
 use crate::lab::Lab;
-use crate::topology::model::HostIndex;
 
 /// The first four bytes of a file with times in nanoseconds, in the machine's byte order, in which `tcpdump`
 /// writes.

@@ -34,8 +34,9 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use roost_topology::Topology;
+
 use crate::lab::{DeviceBackend, Lab, LabError};
-use crate::topology::Topology;
 use machine::ProcessorSnapshot;
 pub use measured::Measured;
 pub use row::{BenchReport, BenchRow, BenchVerdict, StretchTarget};
@@ -124,7 +125,6 @@ impl Default for BenchOptions {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum BenchError {
     /// The lab could not be made, or broke.
     #[error(transparent)]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::topology::Topology;
-use crate::topology::model::{Host, HostIndex, Leg, Net, NetIndex, NetKind, NetMember, Queue, Routing};
-use crate::topology::units::Rate;
+use roost_topology::Topology;
+use roost_topology::model::{Host, HostIndex, Leg, Net, NetIndex, NetKind, NetMember, Queue, Routing};
+use roost_topology::units::Rate;
 
 /// Links without common hosts: the sending and the receiving end of link `n`.
 pub(super) const fn ends(link: NetIndex) -> (HostIndex, HostIndex) {
@@ -88,6 +88,6 @@ mod tests {
 
     #[test]
     fn large_star_has_enough_addresses() {
-        assert!(crate::topology::addresses::assign(&star(501)).is_ok());
+        assert!(roost_topology::addresses::assign(&star(501)).is_ok());
     }
 }

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use roost_api::State;
+use roost_topology::Topology;
+use roost_topology::model::HostIndex;
 use roost_wire::Cell;
 use tempfile::TempDir;
 
 use super::BenchContext;
 use crate::experiment::{Binaries, Daemon, Launch, Role, RunError, issue, make_group};
 use crate::lab::Lab;
-use crate::topology::Topology;
-use crate::topology::model::HostIndex;
 
 const HUB_PORT: u16 = 7700;
 /// The longest time until the daemons serve: a base, and an addition for each.

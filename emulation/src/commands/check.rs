@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use roost_emulation::ns::{self, LoadError, expect};
-use roost_emulation::topology::{Topology, describe};
 use roost_terminal::Output;
+use roost_topology::{Topology, describe};
 use serde_json::{Value, json};
 
 use crate::failure::{CommandResult, Failure};

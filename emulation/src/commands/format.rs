@@ -4,8 +4,8 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use roost_emulation::ns;
-use roost_emulation::topology::{Topology, file, rspec};
 use roost_terminal::Output;
+use roost_topology::{Topology, file, rspec};
 
 use crate::failure::{CommandResult, Failure};
 

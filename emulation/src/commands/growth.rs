@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::Args;
 use roost_emulation::sim::growth::hub_memory::{self, HubMemory};
 use roost_emulation::sim::growth::{self, GrowthResult, GrowthSettings, Lookups, Requests};
-use roost_emulation::topology::units::parse_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
+use roost_topology::units::parse_duration;
 use serde_json::json;
 
 use crate::failure::{CommandResult, Failure};

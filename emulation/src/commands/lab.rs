@@ -6,9 +6,9 @@ use clap::Args;
 use roost_emulation::lab::sandbox::{self, SandboxEntry};
 use roost_emulation::lab::{DeviceBackend, Lab, LabOptions};
 use roost_emulation::ns;
-use roost_emulation::topology::Topology;
-use roost_emulation::topology::model::HostIndex;
 use roost_terminal::Output;
+use roost_topology::Topology;
+use roost_topology::model::HostIndex;
 
 use crate::failure::{CommandResult, Failure};
 

@@ -8,8 +8,8 @@ use roost_emulation::lab::linktest::criteria::DELAY_ERROR_MS;
 use roost_emulation::lab::linktest::{
     self, LinktestKind, LinktestMeasurement, LinktestOptions, LinktestOutcome as Ending, LinktestReport,
 };
-use roost_emulation::topology::Topology;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
+use roost_topology::Topology;
 use serde_json::json;
 
 use super::interrupt::{self, Interrupted};

@@ -7,8 +7,8 @@ use roost_emulation::experiment::plan::{HubSelection, Mix, Participation as Shar
 use roost_emulation::experiment::{Architecture, Plan, Prepared, RunError, classes_that_ask};
 use roost_emulation::ns;
 use roost_emulation::placement::{HubsToPlace, LinkForecast, PlacementAdvice, PlacementChoice, PlacementError, advise};
-use roost_emulation::topology::Topology;
 use roost_terminal::{Output, SCHEMA, Table};
+use roost_topology::Topology;
 use serde::Serialize;
 
 use crate::failure::{CommandResult, Failure};

@@ -8,8 +8,8 @@ use roost_emulation::experiment;
 use roost_emulation::reproduce::{
     self, ClaimKind, ClaimTally, ReproductionProgress, RunnerError, Store, Study, StudyScale, WrittenReproduction,
 };
-use roost_emulation::topology::units::format_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
+use roost_topology::units::format_duration;
 use serde_json::json;
 
 use super::interrupt;

@@ -8,10 +8,10 @@ use clap::Args;
 use roost_emulation::experiment::{self, Architecture, FinishedRun, Interrupt, NetworkRun, Plan, Prepared, RunError};
 use roost_emulation::lab::sandbox::{self, SandboxEntry};
 use roost_emulation::report;
-use roost_emulation::results::metrics::{Distribution, Metrics};
-use roost_emulation::results::{self, Results, record};
-use roost_emulation::topology::units::{format_duration, parse_length};
+use roost_results::metrics::{Distribution, Metrics};
+use roost_results::{Results, record};
 use roost_terminal::{Output, SCHEMA, Table};
+use roost_topology::units::{format_duration, parse_length};
 use serde::Serialize;
 use serde_json::json;
 
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
         RunInput::Network(solo) => experiment::run_network(solo, &folder, output, &interrupt)?,
     };
     let finished = figures(finished, output)?;
-    let results = results::read(&finished.folder).map_err(|error| failure(error.into()))?;
+    let results = roost_results::read(&finished.folder).map_err(|error| failure(error.into()))?;
     if output.is_json() || !output.is_quiet() {
         show(&finished, &results, output)?;
     }

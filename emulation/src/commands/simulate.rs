@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use roost_emulation::experiment::{self, Architecture, Plan, Prepared, RunError};
 use roost_emulation::report;
-use roost_emulation::results::metrics;
 use roost_emulation::sim::{
     self, Detail, ProgressListener, ServiceCounts, SimOutcome as Simulated, SimProgress, SimulateError,
 };
-use roost_emulation::topology::units::{format_duration, parse_length};
+use roost_results::metrics;
 use roost_terminal::{Output, SCHEMA, Table};
+use roost_topology::units::{format_duration, parse_length};
 use serde::Serialize;
 
 use crate::failure::{CommandResult, Failure};
@@ -264,7 +264,6 @@ impl ProgressLog {
                 let part = now.as_secs_f64() / all.as_secs_f64().max(1e-9);
                 format!("{of}{seconds} s: {:.0} % of {} simulated", part * 100.0, format_duration(all))
             }
-            _ => return None,
         })
     }
 }

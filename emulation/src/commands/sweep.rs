@@ -8,12 +8,12 @@ use clap::Args;
 use roost_emulation::experiment::{self, Interrupt, Plan, Prepared, RunError, SweepRun};
 use roost_emulation::lab::sandbox;
 use roost_emulation::report;
-use roost_emulation::results::metrics::Metrics;
-use roost_emulation::results::record::SIMULATION;
-use roost_emulation::results::{self, PLAN_FILE, Results, TOPOLOGY_FILE};
 use roost_emulation::sim;
-use roost_emulation::topology::units::format_duration;
+use roost_results::metrics::Metrics;
+use roost_results::record::SIMULATION;
+use roost_results::{PLAN_FILE, Results, TOPOLOGY_FILE};
 use roost_terminal::{Output, SCHEMA, Table};
+use roost_topology::units::format_duration;
 use serde::Serialize;
 use serde_json::json;
 
@@ -162,7 +162,7 @@ fn state(folder: &Path, prepared: &Prepared, how: RunMode, programs: &mut Hashes
     if read(TOPOLOGY_FILE).is_some_and(|topology| topology != prepared.network_file()) {
         return other("a run on another network");
     }
-    let Ok(Results { run, .. }) = results::read(folder) else { return Ok(RunFolderState::Open) };
+    let Ok(Results { run, .. }) = roost_results::read(folder) else { return Ok(RunFolderState::Open) };
     if run.interrupted {
         return Ok(RunFolderState::Open);
     }
@@ -281,7 +281,7 @@ struct SweepJson<'a> {
 /// Shows all runs; returns the reasons to distrust some.
 fn show(tasks: &[SweepTask], output: Output) -> CommandResult<Vec<String>> {
     // Runs that did not start are reported separately.
-    let all = tasks.iter().filter_map(|task| Some((task, results::read(&task.folder).ok()?)));
+    let all = tasks.iter().filter_map(|task| Some((task, roost_results::read(&task.folder).ok()?)));
     let all: Vec<(&SweepTask, Results)> = all.collect();
     let rows: Vec<SweepRow<'_>> = all.iter().map(|(task, results)| row(task, results)).collect();
     let (invalid, count) = (rows.iter().filter(|row| !row.valid).count(), rows.len());

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use roost_emulation::topology::generate::{Forest, LegParameters, Star, Tree, TreeShape};
-use roost_emulation::topology::units::{Rate, UnitError, parse_duration};
 use roost_terminal::Output;
+use roost_topology::generate::{Forest, LegParameters, Star, Tree, TreeShape};
+use roost_topology::units::{Rate, UnitError, parse_duration};
 
 use super::format::{ExportFormat, write_output};
 use crate::failure::{CommandResult, Failure};

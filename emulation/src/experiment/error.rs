@@ -8,7 +8,6 @@ use crate::lab::LabError;
 
 /// An experiment did not run, or not to its end. Measurements up to then are in the results folder.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum RunError {
     /// The plan, or something it names, is wrong. Nothing was started.
     #[error(transparent)]

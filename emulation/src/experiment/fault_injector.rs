@@ -4,6 +4,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use roost_results::record::Record;
+use roost_topology::model::ProgramAction;
+
 use super::error::RunError;
 use super::final_stats::AHEAD;
 use super::fleet::Fleet;
@@ -12,8 +15,6 @@ use super::programs::{EndedProgram, Programs};
 use super::script::{RunSchedule, ScheduleItem, ScheduledAction};
 use super::traffic::TrafficAgents;
 use crate::lab::Lab;
-use crate::results::record::Record;
-use crate::topology::model::ProgramAction;
 
 pub(super) struct FaultInjector<'a> {
     lab: &'a Lab,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use roost_api::{State, Status};
+use roost_results::record;
 use roost_wire::NodeId;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -22,7 +23,6 @@ use super::plan::{DaemonAction, Plan};
 use super::private::RUN_FOLDER;
 use super::script::DaemonSlot;
 use crate::lab::Lab;
-use crate::results::record;
 
 /// Folder of the daemons' logs, in the results.
 pub(super) const LOG_FOLDER: &str = "logs";

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use roost_topology::model::{Action, ProgramAction, Topology, TrafficAction};
+
 use super::error::RunError;
 use super::plan::LabSettings;
 use super::prepare::{Prepared, SET_UP};
 use super::script::RunSchedule;
 use crate::ns;
-use crate::topology::model::{Action, ProgramAction, Topology, TrafficAction};
 
 /// A network that runs by itself: its programs, its traffic, its schedule.
 #[derive(Clone, Debug)]

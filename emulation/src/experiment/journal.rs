@@ -8,11 +8,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use roost_results::metrics::RequestCounts;
+use roost_results::record::Record;
 use tokio::sync::Notify;
 
 use super::error::RunError;
-use crate::results::metrics::RequestCounts;
-use crate::results::record::Record;
 
 /// The file of raw events, with counters of its records.
 #[derive(Debug)]

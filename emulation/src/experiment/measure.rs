@@ -8,6 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use roost_results::metrics::RequestCounts;
+use roost_results::record::{Record, RunRecord, RunVerdict, SCHEMA};
+use roost_results::{EVENTS_FILE, RUN_FILE};
 use roost_wire::NodeId;
 use roost_wire::messages::ReflectionPolicy;
 
@@ -27,9 +30,6 @@ use super::run_loop::{RunLoop, RunOutcome, deaths};
 use super::sampler::Sampler;
 use super::verdict::{Linktest, Observed, Start, judge};
 use crate::lab::Lab;
-use crate::results::metrics::RequestCounts;
-use crate::results::record::{Record, RunRecord, RunVerdict, SCHEMA};
-use crate::results::{EVENTS_FILE, RUN_FILE};
 
 /// The time for packets in flight after the end.
 const SETTLE: Duration = Duration::from_millis(200);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use roost_api::{Client, ClientError};
+use roost_results::record::{PositionRecord, Record};
 use roost_wire::Cell;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -13,7 +14,6 @@ use super::fleet::Fleet;
 use super::prepare::Prepared;
 use super::requester::{ANSWER, NodeRequester, Phase, RequesterContext};
 use super::workload::Workload;
-use crate::results::record::{PositionRecord, Record};
 
 /// All requesters, and the phase of the run.
 pub(super) struct RequesterTasks {

@@ -41,7 +41,7 @@ impl Prepared {
         let Plan { drain, timeout, stream, .. } = self.plan;
         let longest = timeout + stream;
         let cuts = drain < longest;
-        let duration = crate::topology::units::format_duration;
+        let duration = roost_topology::units::format_duration;
         let cut = || {
             format!(
                 "{}: a drain of {} cuts requests off that may take {} (time-out and stream): make it that long",

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use roost_topology::generate::GenerateError;
+use roost_topology::model::{Action, Event, HostIndex, NetIndex, Topology, TopologyChange};
+use roost_topology::suggest::did_you_mean;
+use roost_topology::{amend, file};
+
 use super::error::RunError;
 use super::placement::{self, Placement};
 use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
 use super::script::{DaemonSlot, RunSchedule, ScheduleItem, ScheduledAction};
 use crate::ns;
-use crate::topology::generate::GenerateError;
-use crate::topology::model::{Action, Event, HostIndex, NetIndex, Topology, TopologyChange};
-use crate::topology::suggest::did_you_mean;
-use crate::topology::{amend, file};
 
 /// The approximate time before the first request, for the network, its test, and the daemons.
 pub(super) const SET_UP: Duration = Duration::from_secs(10);
@@ -80,7 +81,7 @@ impl Prepared {
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         let has_tiers = plan.architecture != Architecture::ClientServerCaching && placement.tiers() > 1;
         let tiers = if has_tiers { format!(" in {} tiers", placement.tiers()) } else { String::new() };
-        let duration = crate::topology::units::format_duration;
+        let duration = roost_topology::units::format_duration;
         vec![
             ("plan", plan.name.clone()),
             (

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use roost_api::error::{Code, Error};
 use roost_api::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestStream, TransferSummary};
+use roost_results::record::{Record, RequestOutcome, RequestRecord};
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::{Area, NodeId, SchemeSet, Time};
 use tokio::sync::watch;
@@ -18,7 +19,6 @@ use super::mobility::Mobility;
 use super::placement::PlacedNode;
 use super::plan::TransportChoice;
 use super::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
-use crate::results::record::{Record, RequestOutcome, RequestRecord};
 
 /// The longest time for a daemon to list its connections, and to take a position.
 pub(super) const ANSWER: Duration = Duration::from_secs(1);

@@ -5,6 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use roost_results::metrics::RequestCounts;
+use roost_results::record::RunRecord;
+use roost_results::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
 use roost_terminal::{Output, Steps};
 
 use super::bar::RunProgressBar;
@@ -20,10 +23,6 @@ use super::private::Private;
 use super::verdict::Linktest;
 use crate::experiment::host_facts;
 use crate::lab::{self, Lab, linktest};
-use crate::results::metrics::RequestCounts;
-use crate::results::record::RunRecord;
-use crate::results::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
-use crate::topology;
 
 /// A run that came to its end, or was ended by Ctrl-C.
 #[derive(Clone, Debug)]
@@ -74,7 +73,7 @@ fn carry_out(job: &RunSpec<'_>, folder: &Path, output: Output, interrupt: &Inter
     if let Some(prepared) = job.plan {
         write(PLAN_FILE, &prepared.effective())?;
     }
-    write(TOPOLOGY_FILE, &topology::file::write(job.network, ""))?;
+    write(TOPOLOGY_FILE, &roost_topology::file::write(job.network, ""))?;
     let failed = |error| RunError::Failed(format!("cannot start the run: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let session = RunSession { job, output, interrupt: interrupt.clone() };

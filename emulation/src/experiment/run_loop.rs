@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use roost_results::record::Record;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
@@ -16,7 +17,6 @@ use super::participants::RequesterTasks;
 use super::requester::RequesterContext;
 use super::sampler::Sampler;
 use crate::lab::Lab;
-use crate::results::record::Record;
 
 /// The interval at which daemons are checked.
 const LOOK: Duration = Duration::from_millis(200);

@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use roost_results::metrics::RequestCounts;
+use roost_results::record::{LinkRecord, SampleRecord};
+use roost_topology::model::NetKind;
+
 use super::error::RunError;
 use super::fleet::Fleet;
 use super::verdict::{LateSeconds, Observed};
@@ -11,9 +15,6 @@ use super::windows::Windows;
 use crate::experiment::host_facts::Processors;
 use crate::lab::Lab;
 use crate::lab::carrier::{Lateness, ScheduleStart, WireCounts};
-use crate::results::metrics::RequestCounts;
-use crate::results::record::{LinkRecord, SampleRecord};
-use crate::topology::model::NetKind;
 
 /// The interval, in seconds, at which daemons' waiting times are read: each reading takes some files of `/proc`
 /// for each of their threads.

@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::plan::DaemonAction;
-use crate::topology::model::{
+use roost_topology::model::{
     Action, Event, HostIndex, NetIndex, ProgramAction, Topology, TopologyChange, TrafficAction,
 };
-use crate::topology::units::format_duration;
+use roost_topology::units::format_duration;
+
+use super::plan::DaemonAction;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ScheduleItem {

@@ -8,7 +8,6 @@ use super::carrier::CarrierError;
 ///
 /// Nothing is left behind: hosts made before the error are removed.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum LabError {
     /// The system lacks something, or denies it to this user; the message says what, and what to do.
     #[error("{0}")]

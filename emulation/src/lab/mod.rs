@@ -43,6 +43,9 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use roost_results::record;
+use roost_topology::addresses;
+use roost_topology::model::{HostIndex, MAX_LAB_HOSTS, NetIndex, Topology, TopologyChange};
 use roost_wire::Time;
 use rustix::thread::UnshareFlags;
 
@@ -56,9 +59,6 @@ use self::plan::HostPlan;
 pub use self::tcp::TcpCongestion;
 pub use self::usage::Usage;
 use crate::netcore::wiring;
-use crate::results::record;
-use crate::topology::addresses;
-use crate::topology::model::{HostIndex, MAX_LAB_HOSTS, NetIndex, Topology, TopologyChange};
 
 #[derive(Clone, Debug, Default)]
 pub struct LabOptions {

@@ -10,10 +10,9 @@ use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt;
 
+use roost_topology::Topology;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use tempfile::NamedTempFile;
-
-use crate::topology::Topology;
 
 const HOSTS: &str = "/etc/hosts";
 const RESOLVER: &str = "/etc/resolv.conf";
@@ -118,9 +117,10 @@ fn files_only(machine: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use roost_topology::addresses;
+    use roost_topology::testing;
+
     use super::*;
-    use crate::topology::addresses;
-    use crate::topology::testing;
 
     #[test]
     fn lab_name_overrides_machine_hosts() {

@@ -2,10 +2,11 @@
 
 use std::net::Ipv4Addr;
 
+use roost_topology::model::{Net, NetIndex, Routing, Topology};
+use roost_topology::routes;
+
 use super::carrier::Mac;
 use super::netlink::NetlinkRequest;
-use crate::topology::model::{Net, NetIndex, Routing, Topology};
-use crate::topology::routes;
 
 /// The index of a host's first interface. A namespace may come with devices of its own, `lo` and fallback
 /// tunnels, which have low indices.
@@ -144,8 +145,9 @@ pub(crate) fn warning(nets: &[Net]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use roost_topology::{addresses, testing};
+
     use super::*;
-    use crate::topology::{addresses, testing};
 
     fn neighbours(plan: &HostPlan) -> usize {
         plan.routes.iter().filter(|request| matches!(request, NetlinkRequest::Remote { .. })).count()

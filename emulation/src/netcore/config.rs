@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use roost_topology::model::{Burst, Leg, Queue, TopologyChange};
+use roost_topology::units::Rate;
+
 use super::PipeId;
-use crate::topology::model::{Burst, Leg, Queue, TopologyChange};
-use crate::topology::units::Rate;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeConfig {

@@ -1,9 +1,9 @@
 //! Random draws, and the two ways of losing packets.
 
+use roost_topology::model::Burst;
 use roost_wire::random::SplitMix64;
 
 use super::PipeConfig;
-use crate::topology::model::Burst;
 
 /// Returns true with this probability. A probability of 0 or less draws no random number.
 pub(super) fn happens(random: &mut SplitMix64, probability: f64) -> bool {

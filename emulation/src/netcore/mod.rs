@@ -34,7 +34,7 @@
 //! use std::time::Duration;
 //!
 //! use roost_emulation::netcore::{Destination, Network, PipeConfig};
-//! use roost_emulation::topology::units::Rate;
+//! use roost_topology::units::Rate;
 //! use roost_wire::Time;
 //!
 //! let pipe = PipeConfig { rate: Rate::from_bps(100_000_000), delay: Duration::from_millis(50), ..Default::default() };

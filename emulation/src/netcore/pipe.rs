@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use roost_topology::model::TopologyChange;
 use roost_wire::Time;
 
 use super::counters::{FlowCounters, PacketCount, PipeCounters};
@@ -11,7 +12,6 @@ use super::queue::{self, EarlyDetection, QueueArrival};
 use super::timer_queue::AgendaKey;
 use super::transmitter::Transmitter;
 use super::{Destination, PipeConfig};
-use crate::topology::model::TopologyChange;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropCause {

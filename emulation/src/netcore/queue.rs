@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use roost_topology::model::{Discipline, Queue, Red};
+use roost_topology::units::Rate;
 use roost_wire::random::SplitMix64;
 
 use super::PacketCount;
 use super::loss::happens;
-use crate::topology::model::{Discipline, Queue, Red};
-use crate::topology::units::Rate;
 
 /// The packet size that drop probabilities of byte queues refer to, as in dummynet: a smaller packet is dropped
 /// less often.

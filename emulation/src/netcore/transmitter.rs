@@ -1,8 +1,7 @@
 //! The ends of transmissions, exact to a fraction of a nanosecond.
 
+use roost_topology::units::Rate;
 use roost_wire::Time;
-
-use crate::topology::units::Rate;
 
 /// A transmitter that sends packets one after the other. Its last transmission ends exactly at `end + part
 /// of` nanoseconds, with `part < of`.

@@ -18,11 +18,11 @@
 
 use std::time::Duration;
 
+use roost_results::record;
+use roost_topology::model::{Action, Event, HostIndex, Leg, Net, NetIndex, NetKind, Topology, TopologyChange};
 use roost_wire::Time;
 
 use super::{Network, PipeChange, PipeConfig, PipeCounters, PipeId, Port, ScheduleFull};
-use crate::results::record;
-use crate::topology::model::{Action, Event, HostIndex, Leg, Net, NetIndex, NetKind, Topology, TopologyChange};
 
 #[cfg(test)]
 mod tests;

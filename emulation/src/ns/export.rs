@@ -10,19 +10,19 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use self::names::NsNames;
-use self::words::{bandwidth, change_words, delay, loss, variable, word};
-use crate::ns::load::{LoadError, load_text};
-use crate::topology::addresses::assign;
-use crate::topology::file::{extras, most_common, whole_of};
-use crate::topology::model::{
+use roost_topology::addresses::assign;
+use roost_topology::file::{extras, most_common, whole_of};
+use roost_topology::model::{
     Action, Discipline, Event, HostIndex, Leg, ManualRoute, Net, NetIndex, NetKind, NetMember, ProgramAction, Queue,
     Red, RouteTarget, Routing, Topology,
 };
 
+use self::names::NsNames;
+use self::words::{bandwidth, change_words, delay, loss, variable, word};
+use crate::ns::load::{LoadError, load_text};
+
 /// The reason why a topology cannot be an NS file.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ExportError {
     /// The reader refuses the written file: a name is a command of Tcl, for instance.
     #[error("NS has no words for this topology: {0}")]

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use roost_topology::file::{self, extras};
+use roost_topology::model::{Note, Topology};
+
 use super::{NsLimits, parse};
-use crate::topology::file::{self, extras};
-use crate::topology::model::{Note, Topology};
 
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 16 << 20;
@@ -14,7 +15,6 @@ const MAX_FILE: u64 = 16 << 20;
 const MAX_TOLD: usize = 20;
 
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum LoadError {
     #[error("cannot read {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
@@ -31,8 +31,8 @@ pub enum LoadError {
 /// Reads the topology in a file: `.toml` is our own format, `.ns` and `.tcl` Emulab's; with any other name the
 /// content decides.
 ///
-/// Names, members, addresses and reachability have been [checked](crate::topology::validate); doubtful parts are in the
-/// topology's notes. Addresses that the file does not give are left open, for [`crate::topology::addresses::assign`].
+/// Names, members, addresses and reachability have been [checked](roost_topology::validate); doubtful parts are in the
+/// topology's notes. Addresses that the file does not give are left open, for [`roost_topology::addresses::assign`].
 ///
 /// # Errors
 /// When the file cannot be read, or is wrong: each mistake with its line.

@@ -46,8 +46,9 @@ mod tests;
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::topology::Topology;
-use crate::topology::validate::{self, ValidationPolicy};
+use roost_topology::Topology;
+use roost_topology::validate::{self, ValidationPolicy};
+
 pub use export::{ExportError, write};
 pub use load::{LoadError, load, load_text};
 use tcl::completion::{TclCompletion, TclError};
@@ -73,7 +74,6 @@ impl Default for NsLimits {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct NsError {
     pub file: String,
     /// The line of the failing command, from 1; 0 if no single line is at fault.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use roost_topology::model::{MAX_MEMBERS, MAX_NETS};
+
 use super::methods::arity;
 use super::state::{NsLeg, NsMember, NsNet, NsObjectId, NsObjectKind, NsQueue};
 use super::tcl::completion::{TclCompletion, TclResult, fail};
@@ -9,7 +11,6 @@ use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
 use super::units::{self, Bandwidth};
-use crate::topology::model::{MAX_MEMBERS, MAX_NETS};
 
 struct NetSpec {
     lan: bool,

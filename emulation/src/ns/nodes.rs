@@ -1,5 +1,8 @@
 //! Methods of nodes, and programs on them.
 
+use roost_topology::emulab;
+use roost_topology::model::{HostProgram, MAX_PROGRAMS};
+
 use super::methods::{arity, named};
 use super::state::{NsObjectId, NsObjectKind};
 use super::tcl::completion::{TclCompletion, TclResult};
@@ -7,8 +10,6 @@ use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
 use super::units;
-use crate::topology::emulab;
-use crate::topology::model::{HostProgram, MAX_PROGRAMS};
 
 impl TclInterpreter {
     pub(crate) fn node_method(&mut self, id: NsObjectId, method: &str, arguments: &[TclValue]) -> TclResult {

@@ -1,12 +1,13 @@
 //! Groups, sequences and timelines of events.
 
+use roost_topology::model::MAX_EVENTS;
+
 use super::methods::arity;
 use super::state::{NsObjectId, NsObjectKind};
 use super::tcl::completion::{TclCompletion, TclResult};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
-use crate::topology::model::MAX_EVENTS;
 
 impl TclInterpreter {
     pub(crate) fn event_group(&mut self, arguments: &[TclValue]) -> TclResult {

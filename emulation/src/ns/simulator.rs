@@ -1,5 +1,7 @@
 //! `$ns`: nodes, links, LANs, events, and the network that they form.
 
+use roost_topology::model::{MAX_EVENTS, MAX_LAB_HOSTS};
+
 use super::methods::arity;
 use super::state::{NsNode, NsObjectKind};
 use super::tcl::completion::{TclCompletion, TclResult};
@@ -7,7 +9,6 @@ use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
 use super::units;
-use crate::topology::model::{MAX_EVENTS, MAX_LAB_HOSTS};
 
 impl TclInterpreter {
     pub(crate) fn simulator(&mut self, method: &str, arguments: &[TclValue]) -> TclResult {

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use roost_topology::model::{Note, Notes, Topology};
+use roost_topology::validate::TopologyLines;
+
 use super::events::NsEvent;
 use super::tcl::completion::{TclCompletion, fail};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::table::Table;
 use super::tcl::value::TclValue;
-use crate::topology::model::{Note, Notes, Topology};
-use crate::topology::validate::TopologyLines;
 
 const MAX_NOTES: usize = 1000;
 const MAX_OBJECTS: usize = 400_000;

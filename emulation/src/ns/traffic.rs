@@ -1,11 +1,12 @@
 //! Agents and applications: the traffic between nodes.
 
+use roost_topology::suggest::did_you_mean;
+
 use super::methods::arity;
 use super::state::{Application, NsAgent, NsObjectId, NsObjectKind};
 use super::tcl::completion::{TclCompletion, TclResult, fail};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::value::TclValue;
-use crate::topology::suggest::did_you_mean;
 
 const AGENTS: [&str; 9] = [
     "Agent/UDP",

@@ -3,9 +3,10 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use roost_topology::model::{MAX_DELAY, Queue, Red};
+
 use super::tcl::number;
 use super::tcl::short;
-use crate::topology::model::{MAX_DELAY, Queue, Red};
 
 /// The slowest rate of a link, kbit/s.
 const SLOWEST: u64 = 10;

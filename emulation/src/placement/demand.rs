@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use roost_core::node;
+use roost_topology::model::HostIndex;
 use roost_wire::Service;
 
 use crate::experiment::{PlacedNode, Plan};
-use crate::topology::model::HostIndex;
 
 /// The most pairs of nodes that are treated singly. Beyond it each node's targets are sampled in even steps:
 /// requests are spread evenly, so the sample is representative.

@@ -1,10 +1,11 @@
 //! Distances between hosts, with the pipes between them, for a placement.
 
+use roost_topology::Topology;
+use roost_topology::model::{HostIndex, Leg, NetIndex, NetKind};
+use roost_topology::routes::{Crossing, HostPaths};
+use roost_topology::units::Rate;
+
 use crate::netcore::wiring;
-use crate::topology::Topology;
-use crate::topology::model::{HostIndex, Leg, NetIndex, NetKind};
-use crate::topology::routes::{Crossing, HostPaths};
-use crate::topology::units::Rate;
 
 /// No path leads there.
 const NOWHERE: u32 = u32::MAX;

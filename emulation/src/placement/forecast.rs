@@ -1,12 +1,12 @@
 //! The costs of a placement: latencies, bytes, and loads of links.
 
+use roost_topology::model::HostIndex;
 use roost_wire::Service;
 
 use super::demand::{Demand, DemandPair};
 use super::distances::{HostDistances, NetDirection, PathCost};
 use super::request_costs::{RelayedData, RequestCosts, RequestFlow};
 use super::search::PlacementCost;
-use crate::topology::model::HostIndex;
 
 /// The size of a data packet that passes through the pipes of a path, bytes.
 const PACKET: f64 = 1500.0;

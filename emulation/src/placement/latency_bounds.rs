@@ -4,12 +4,12 @@
 //! requester; with a server all of it returns the way it came. Packets do not queue, only links take time, and
 //! messages have their real sizes.
 
+use roost_topology::model::HostIndex;
 use roost_wire::Service;
 
 use super::distances::HostDistances;
 use super::request_costs::RequestCosts;
 use crate::experiment::{PlacedNode, Prepared};
-use crate::topology::model::HostIndex;
 
 /// The bytes of a full frame, such as the first of an object's data.
 const FRAME_BYTES: f64 = 1514.0;

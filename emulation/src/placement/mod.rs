@@ -23,6 +23,8 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+use roost_topology::model::HostIndex;
+use roost_topology::suggest::did_you_mean;
 use roost_wire::Service;
 use serde::Serialize;
 
@@ -34,8 +36,6 @@ use self::request_costs::RequestCosts;
 use self::search::search;
 use crate::experiment::plan::TransportChoice;
 use crate::experiment::{Architecture, Plan, Prepared};
-use crate::topology::model::HostIndex;
-use crate::topology::suggest::did_you_mean;
 
 /// The most super nodes that can be placed: roots form a full mesh.
 pub const MAX_SUPER_NODES: usize = 64;
@@ -49,7 +49,6 @@ pub enum HubsToPlace {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum PlacementError {
     /// The plan has no hubs to place.
     #[error("multicast alone needs no super nodes: choose a plan with super-node or client-server")]

@@ -7,7 +7,7 @@
 //! the best (Arya et al. 2004), and on real networks mostly within some per cent. Both go through hosts in
 //! their order, and effort is counted and not timed, so a result repeats.
 
-use crate::topology::model::HostIndex;
+use roost_topology::model::HostIndex;
 
 /// The most effort for evaluating all choices, in the caller's units.
 const EXACT: f64 = 2e8;

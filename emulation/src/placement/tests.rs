@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::*;
-use crate::results;
 use crate::sim::{Detail, simulate_into};
 
 const STAR: &str = "topology = { star = { nodes = 11 } }\narchitecture = 'super-node'\nduration = '5m'\n";
@@ -38,7 +37,7 @@ fn simulated(text: &str) -> SimulatedMeans {
     let results = folder.path().join("out");
     let outcome = simulate_into(&prepared(text), Detail::Message, &results).unwrap();
     assert_eq!(outcome.violations, []);
-    let results = results::read(&results).unwrap();
+    let results = roost_results::read(&results).unwrap();
     let offered = results.links.iter().filter(|link| link.direction == "to-net").map(|link| link.bytes_in).sum::<u64>();
     let median = |(name, one): (&String, &crate::sim::ServiceCounts)| (name.clone(), one.p50_ms.unwrap());
     SimulatedMeans {

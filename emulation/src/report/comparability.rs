@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use roost_results::record::RunRecord;
+
 use super::write::distrust_reasons;
-use crate::results::record::RunRecord;
 
 /// Settings that differ between repetitions, or do not affect the run.
 const IGNORED: [&str; 4] = ["seed", "seeds", "name", "output"];
@@ -116,8 +117,9 @@ pub(super) fn unusable(run: &RunRecord) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use roost_results::testing::SyntheticShape;
+
     use super::*;
-    use crate::results::testing::SyntheticShape;
 
     #[test]
     fn repetitions_differ_in_their_seed_only() {

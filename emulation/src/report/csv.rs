@@ -2,9 +2,9 @@
 //!
 //! Columns are only ever added. An unknown value is an empty cell.
 
-use crate::results::Results;
-use crate::results::metrics::{LinkUse, Metrics, NodeUse, Service};
-use crate::results::record::{PositionRecord, ProgramRecord, RequestRecord, RunRecord, TrafficRecord};
+use roost_results::Results;
+use roost_results::metrics::{LinkUse, Metrics, NodeUse, Service};
+use roost_results::record::{PositionRecord, ProgramRecord, RequestRecord, RunRecord, TrafficRecord};
 
 pub(super) type CsvFile = (&'static str, String);
 
@@ -345,8 +345,9 @@ fn agents(agents: &[TrafficRecord]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use roost_results::testing;
+
     use super::*;
-    use crate::results::testing;
 
     fn hand() -> (RunRecord, Metrics) {
         let results = testing::by_hand();
@@ -381,7 +382,7 @@ mod tests {
     #[test]
     fn simulated_run_leaves_cells_empty() {
         let mut results = testing::small().results;
-        results.run.lab.insert("backend".into(), crate::results::record::SIMULATION.into());
+        results.run.lab.insert("backend".into(), roost_results::record::SIMULATION.into());
         let files = files(&results, &Metrics::from_results(&results));
         let text = |name: &str| &files.iter().find(|(file, _)| *file == name).unwrap().1;
         let column = |name: &str, column: &str| {

@@ -1,14 +1,13 @@
 //! Measures that are compared between runs, each under one name.
 
+use roost_results::metrics::Metrics;
 use serde::Serialize;
 
 use super::figure::part_name;
 use super::text_format::{bytes, count, milliseconds, percent, three};
-use crate::results::metrics::Metrics;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum MeasureUnit {
     Count,
     Part,
@@ -18,7 +17,6 @@ pub enum MeasureUnit {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum MeasureDirection {
     Higher,
     Lower,
@@ -28,7 +26,6 @@ pub enum MeasureDirection {
 
 /// The subject of a measure, which decides how an interval can be found for it in a single run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum MeasureKind {
     Completed,
     /// Completed services as a part of those that could be completed.
@@ -172,8 +169,9 @@ pub fn measures(metrics: &Metrics) -> Vec<(Measure, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use roost_results::testing;
+
     use super::*;
-    use crate::results::testing;
 
     #[test]
     fn measure_kinds_and_names_are_unique() {

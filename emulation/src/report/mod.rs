@@ -1,6 +1,6 @@
 //! Presentation of results: tables, figures and pages.
 //!
-//! Everything is made from the files of a run ([`crate::results`]), and can be written again at any time.
+//! Everything is made from the files of a run ([`roost_results`]), and can be written again at any time.
 
 mod comparability;
 mod compare;

@@ -1,6 +1,6 @@
 //! Figures and names in the form for people.
 
-use crate::results::metrics::Distribution;
+use roost_results::metrics::Distribution;
 
 /// Escapes text for HTML and XML, in an element or between double quotes.
 pub fn escape(text: &str) -> String {

@@ -5,12 +5,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use roost_results::metrics::Metrics;
+use roost_results::record::RunRecord;
+use roost_results::{ReadError, read};
+
 use super::measure::measures;
 use super::text_format::{bytes, count, or_dash, percent, quantile, slowest};
 use super::{csv, figure, page};
-use crate::results::metrics::Metrics;
-use crate::results::record::RunRecord;
-use crate::results::{ReadError, read};
 
 #[derive(Clone, Debug)]
 pub struct WrittenReport {
@@ -29,7 +30,6 @@ pub struct WrittenReport {
 
 /// A report was not written, or only in part.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum WriteError {
     /// The run could not be read; nothing was written.
     #[error(transparent)]
@@ -132,9 +132,10 @@ pub(super) fn put(path: &Path, text: &str) -> Result<PathBuf, WriteError> {
 
 #[cfg(test)]
 mod tests {
+    use roost_results::record::{ProgramEnd, ProgramRecord, TrafficRecord};
+    use roost_results::testing;
+
     use super::*;
-    use crate::results::record::{ProgramEnd, ProgramRecord, TrafficRecord};
-    use crate::results::testing;
 
     #[test]
     fn report_has_page_figures_and_tables() {

@@ -31,7 +31,6 @@ pub struct Claim {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum PaperStatement {
     /// A figure, as a range of its printed precision: an exact one has equal ends.
     Figure {

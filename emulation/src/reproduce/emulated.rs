@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use roost_results::record::RunVerdict;
+
 use super::measures::{self, Measures};
 use super::process;
 use crate::experiment::Prepared;
-use crate::results;
-use crate::results::record::RunVerdict;
 
 /// Runs a plan with a seed; the records go to `folder`, which must not exist.
 ///
@@ -26,7 +26,7 @@ pub(super) fn run(
         ["run".as_ref(), plan.as_os_str(), "-o".as_ref(), folder.as_os_str(), "--seed".as_ref(), OsStr::new(&seed)];
     let ended = process::run(&words, interrupt).map_err(|error| format!("cannot run emulate run: {error}"))?;
     let Some(ended) = ended else { return Ok(None) };
-    let results = results::read(folder).map_err(|error| {
+    let results = roost_results::read(folder).map_err(|error| {
         format!("emulate run {} left no records: {} ({error})", plan.display(), ended.stderr.trim())
     })?;
     Ok(Some((measures::compute_measures(prepared, &results, None), results.run.verdict)))

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use roost_statistics::{mean_and_half_width, paired, wilson};
+
 use super::claim::{MeasureKey, StudyValues};
 use super::study::StudyUnit;
 use crate::report::text_format::capital;
-use crate::statistics::{mean_and_half_width, paired, wilson};
 
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum Estimator {
     Mean(MeasureKey),
     /// The first over the second, seed by seed: the geometric mean.

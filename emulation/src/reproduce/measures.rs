@@ -20,15 +20,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use roost_results::Results;
+use roost_results::metrics::{Metrics, per_service};
+use roost_results::record::{RequestOutcome, RequestRecord};
+use roost_statistics::{mean, quantile};
 use roost_wire::{Role, Service};
 
 use crate::experiment::Prepared;
 use crate::placement::LatencyBounds;
-use crate::results::Results;
-use crate::results::metrics::{Metrics, per_service};
-use crate::results::record::{RequestOutcome, RequestRecord};
 use crate::sim::TrafficBreakdown;
-use crate::statistics::{mean, quantile};
 
 /// The greatest cost of headers of a control message, with the packet that acknowledges it: Ethernet, IP, UDP
 /// and DTLS twice.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use roost_statistics::mean_and_half_width;
 use serde_json::json;
 
 use super::claim::{MeasureKey, StudyValues};
@@ -12,7 +13,6 @@ use super::{Store, StoreError, StudyResults, StudyRun, WrittenReproduction, cata
 use crate::report::figure::{Figure, FigureBar, Ink, LineAxes, PlotLine, Sheet, bars, lines};
 use crate::report::page::{Page, Rows};
 use crate::report::text_format::{capital, counted};
-use crate::statistics::mean_and_half_width;
 
 const SCHEMA: u32 = 2;
 

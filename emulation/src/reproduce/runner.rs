@@ -15,7 +15,6 @@ use crate::experiment::RunError;
 
 /// Some runs were not made. The others are kept.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum RunnerError {
     /// Ctrl-C.
     #[error("interrupted; the same command goes on with the runs that are missing")]

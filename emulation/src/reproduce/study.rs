@@ -4,7 +4,6 @@ use super::claim::{Claim, MeasureKey};
 use super::estimate::Estimator;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum Paper {
     /// Sproull, Lockwood and Meier 2007: the overlay.
     Sproull,
@@ -89,7 +88,6 @@ pub struct StudyPoint {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum RunMethod {
     /// In virtual time, from this plan, with the seed of the run.
     Virtual {

@@ -15,7 +15,6 @@ use super::tasks::{StudyTask, Work};
 use super::{emulated, measures};
 use crate::experiment::RunError;
 use crate::lab::kernel;
-use crate::results;
 use crate::sim::growth;
 use crate::sim::{self, Detail, SimOutcome, SimulateError};
 
@@ -92,7 +91,7 @@ fn simulate(task: &StudyTask) -> Result<StoredRun, SimulateError> {
         None => sim::simulate_with_results(prepared, Detail::default()),
         Some(folder) => recorded(folder, |part| {
             let outcome = sim::simulate_into(prepared, Detail::default(), part)?;
-            let results = results::read(part).map_err(|error| RunError::Failed(error.to_string()))?;
+            let results = roost_results::read(part).map_err(|error| RunError::Failed(error.to_string()))?;
             Ok::<_, SimulateError>((outcome, results))
         }),
     };

@@ -47,14 +47,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use roost_topology::addresses::AddressError;
+
 pub use invariants::Violation;
 pub use record::{ProgressListener, ServiceCounts, SimProgress};
 pub use roost_transport::simulated::Detail;
 
 use crate::experiment::{Prepared, RunError};
 use crate::netcore::wiring::WiringError;
-use crate::results;
-use crate::topology::addresses::AddressError;
 use record::Recorder;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -135,7 +135,6 @@ impl SimOutcome {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum SimulateError {
     #[error(transparent)]
     Addresses(#[from] AddressError),
@@ -168,7 +167,7 @@ pub fn simulate(prepared: &Prepared, detail: Detail) -> Result<SimOutcome, Simul
 pub fn simulate_with_results(
     prepared: &Prepared,
     detail: Detail,
-) -> Result<(SimOutcome, results::Results), SimulateError> {
+) -> Result<(SimOutcome, roost_results::Results), SimulateError> {
     record::simulate_to_memory(prepared, detail)
 }
 

@@ -5,16 +5,16 @@ use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use roost_results::record;
+use roost_topology::addresses::{self, AddressError};
+use roost_topology::model::{HostIndex, Topology};
+use roost_topology::routes::{self, HostRoute};
 use roost_wire::Time;
 
 use super::fingerprint::RunFingerprint;
 use crate::netcore::HEADER_BYTES;
 use crate::netcore::wiring::{self, Wiring, WiringError};
 use crate::netcore::{Destination, Network, Port};
-use crate::results::record;
-use crate::topology::addresses::{self, AddressError};
-use crate::topology::model::{HostIndex, Topology};
-use crate::topology::routes::{self, HostRoute};
 
 /// Time of a packet between two programs of one host.
 const LOOPBACK: Duration = Duration::from_micros(20);
@@ -202,8 +202,9 @@ impl<P: Clone> SimNetwork<P> {
 
 #[cfg(test)]
 mod tests {
+    use roost_topology::generate::{Star, Tree, TreeShape};
+
     use super::*;
-    use crate::topology::generate::{Star, Tree, TreeShape};
 
     fn arrives(topology: &Topology, from: &str, to: &str) -> Option<Duration> {
         let mut wire = SimNetwork::new(topology, 1).unwrap();

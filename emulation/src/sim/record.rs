@@ -6,19 +6,19 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use roost_results::metrics::Distribution;
+use roost_results::record::{
+    LinkRecord, NodeRecord, PositionRecord, Record, RequestOutcome, RequestRecord, RunRecord, RunVerdict, SCHEMA,
+    SIMULATION, SampleRecord,
+};
+use roost_results::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
+use roost_topology::Topology;
+use roost_topology::model::NetKind;
 use serde::Serialize;
 
 use super::world::{MachineRole, SimWorld};
 use super::{Detail, SimulateError, Violation};
 use crate::experiment::{Prepared, RunError, since};
-use crate::results::metrics::Distribution;
-use crate::results::record::{
-    LinkRecord, NodeRecord, PositionRecord, Record, RequestOutcome, RequestRecord, RunRecord, RunVerdict, SCHEMA,
-    SIMULATION, SampleRecord,
-};
-use crate::results::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
-use crate::topology::model::NetKind;
-use crate::topology::{self, Topology};
 
 /// The outcome of the requests for one service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -38,7 +38,6 @@ pub struct ServiceCounts {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum SimProgress {
     Joining {
         joined: usize,
@@ -245,7 +244,7 @@ pub(super) fn simulate_to_folder(
         fs::write(&path, text).map_err(failed(&path))
     };
     put(PLAN_FILE, &prepared.effective())?;
-    put(TOPOLOGY_FILE, &topology::file::write(&prepared.network, ""))?;
+    put(TOPOLOGY_FILE, &roost_topology::file::write(&prepared.network, ""))?;
     let events = folder.join(EVENTS_FILE);
     let mut recorder = Recorder::create(&prepared.topology, &events).map_err(failed(&events))?.telling(tell);
     let outcome = super::run::run(prepared, detail, &mut recorder)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use roost_api::error::Code;
 use roost_core::node::{NodeEvent, RequestSummary, Ticket};
+use roost_results::record::{RequestOutcome, RequestRecord};
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::{Area, NodeId, Scheme, SchemeSet, Time};
 
@@ -13,7 +14,6 @@ use crate::experiment::plan::TransportChoice;
 use crate::experiment::requester::{name_of, outcome_of};
 use crate::experiment::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
 use crate::experiment::{PlacedNode, Placement};
-use crate::results::record::{RequestOutcome, RequestRecord};
 
 pub(super) struct SimRequestContext<'a> {
     pub(super) placement: &'a Placement,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
+use roost_results::record;
 use roost_wire::{Cell, NodeId, Scheme, Time};
 
 use super::connections::MachineId;
@@ -16,7 +17,6 @@ use crate::experiment::Prepared;
 use crate::experiment::mobility::Mobility;
 use crate::experiment::plan::{DaemonAction, FaultKind};
 use crate::experiment::workload::Workload;
-use crate::results::record;
 
 /// The longest time until all nodes have a home.
 const READY: Duration = Duration::from_secs(120);

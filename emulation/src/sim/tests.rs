@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
+use roost_results::record;
+use roost_topology::model::{Host, Net, NetMember};
 use roost_wire::Cell;
 
 use super::*;
 use crate::experiment::{PlacedNode, Targets};
-use crate::results;
-use crate::results::record;
-use crate::topology::model::{Host, Net, NetMember};
 
 const STAR: &str = "
 topology = { star = { nodes = 6, delay = '10ms', server_delay = '20ms' } }
@@ -31,11 +30,11 @@ fn simulated(text: &str) -> SimOutcome {
 }
 
 /// Simulates a plan into a folder, and reads the results.
-fn records(text: &str) -> results::Results {
+fn records(text: &str) -> roost_results::Results {
     let folder = tempfile::tempdir().unwrap();
     let results = folder.path().join("out");
     assert_eq!(simulate_into(&prepared(text), Detail::Packet, &results).unwrap().violations, []);
-    results::read(&results).unwrap()
+    roost_results::read(&results).unwrap()
 }
 
 #[test]
@@ -129,7 +128,7 @@ fn simulated_records_read_like_emulated() {
         let dropped = link.dropped_queue + link.dropped_loss + link.dropped_down;
         assert_eq!(link.packets_in, link.packets_out + dropped + link.in_flight, "{link:?}");
     }
-    let metrics = results::metrics::Metrics::from_results(&results);
+    let metrics = roost_results::metrics::Metrics::from_results(&results);
     assert_eq!(metrics.requests.completed as usize, results.requests.len());
     assert!(metrics.traffic.offered_bytes.unwrap() > 100_000);
 }
@@ -176,7 +175,7 @@ fn killed_node_requests_after_restart() {
 }
 
 /// The number of requests in a time span, and of those completed.
-fn from_to(results: &results::Results, from: f64, to: f64) -> (usize, usize) {
+fn from_to(results: &roost_results::Results, from: f64, to: f64) -> (usize, usize) {
     let within = results.requests.iter().filter(|request| request.t >= from && request.t < to);
     let is_completed = |request: &&record::RequestRecord| request.outcome == record::RequestOutcome::Completed;
     (within.clone().filter(is_completed).count(), within.count())
@@ -244,14 +243,14 @@ fn warm_up_keeps_only_connections() {
     let cold = records(STAR);
     let warm = records(&format!("{STAR}warm_up = '30s'\n"));
     assert_eq!((warm.run.warm_up_s, cold.run.warm_up_s), (30.0, 0.0));
-    let asked = |results: &results::Results| {
+    let asked = |results: &roost_results::Results| {
         let first = |node: &str| results.requests.iter().find(|request| request.node == node).unwrap().clone();
         ["node2", "node5"].map(first).map(|request| (request.service, request.target))
     };
     assert_eq!(asked(&warm), asked(&cold));
     assert!(warm.requests.iter().all(|request| request.t >= 0.0 && request.t <= 20.0));
     // No request needs a handshake any more.
-    let slowest = |results: &results::Results| {
+    let slowest = |results: &roost_results::Results| {
         let tracks = results.requests.iter().filter(|request| request.service == "track");
         tracks.filter_map(|request| request.first_byte_ms).fold(0.0, f64::max)
     };

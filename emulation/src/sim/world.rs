@@ -9,6 +9,7 @@ use std::time::Duration;
 use roost_core::hub::{self, Hub, HubKind, OverflowPolicy, ReflectionConfig};
 use roost_core::node::{Node, NodeCommand, NodeConfig, NodeEvent, SessionId, Ticket};
 use roost_core::{Traffic, Transmit};
+use roost_topology::model::HostIndex;
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::random::{RootSecret, SplitMix64};
 use roost_wire::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet, Time};
@@ -24,7 +25,6 @@ use super::network::SimNetwork;
 use super::{Detail, SimulateError, TrafficBreakdown};
 use crate::experiment::workload::generator;
 use crate::experiment::{Architecture, Prepared};
-use crate::topology::model::HostIndex;
 use frozen::Frozen;
 
 /// The ports of hubs and of nodes, which share hosts; QUIC has the next one, media the one after.

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use roost_emulation::results::record::{RequestOutcome, RequestRecord};
-use roost_emulation::results::{self, Results};
+use roost_results::Results;
+use roost_results::record::{RequestOutcome, RequestRecord};
 use serde_json::Value;
 
 const PLAN: &str = "
@@ -235,13 +235,13 @@ fn emulation_and_simulation_agree() {
         let folder = folder_with(&format!("transport = '{transport}'\n{BUSY}"));
         let output = emulate(folder.path(), &["simulate", "trial.toml", "-o", "virtual"]);
         assert!(output.status.success(), "{}", said(&output));
-        let simulated = results::read(&folder.path().join("virtual")).unwrap();
+        let simulated = roost_results::read(&folder.path().join("virtual")).unwrap();
         let mut heard = Vec::new();
         let agrees = (0..ATTEMPTS).any(|attempt| {
             let real = format!("real{attempt}");
             let output = emulate(folder.path(), &["run", "trial.toml", "-o", &real]);
             assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
-            let emulated = results::read(&folder.path().join(real)).unwrap();
+            let emulated = roost_results::read(&folder.path().join(real)).unwrap();
             let (differences, verdict) = (differences(&emulated, &simulated), &emulated.run.verdict);
             let is_near = differences.is_empty();
             heard.push(format!("{differences:?}; emulation says of its run: {:?}", verdict.reasons));

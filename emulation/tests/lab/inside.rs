@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use roost_emulation::lab::sandbox::{self, SandboxEntry};
 use roost_emulation::lab::{DeviceBackend, Lab, LabOptions, TcpCongestion, Usage};
-use roost_emulation::topology::Topology;
-use roost_emulation::topology::model::HostIndex;
+use roost_topology::Topology;
+use roost_topology::model::HostIndex;
 
 use crate::topologies;
 

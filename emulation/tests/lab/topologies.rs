@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_emulation::topology::model::{Host, Leg, Net, NetKind, NetMember, Routing, Topology};
+use roost_topology::model::{Host, Leg, Net, NetKind, NetMember, Routing, Topology};
 
 /// Unconnected hosts of these names, with computed routes.
 pub(crate) fn hosts(names: &[&str]) -> Topology {

@@ -12,8 +12,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
-use roost_emulation::results::record::{ProgramEnd, RequestOutcome, RequestRecord};
-use roost_emulation::results::{self, Results};
+use roost_results::Results;
+use roost_results::record::{ProgramEnd, RequestOutcome, RequestRecord};
 
 /// The longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -55,7 +55,7 @@ impl RunFixture {
         let output = self.command().output().unwrap();
         assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
         assert!(String::from_utf8_lossy(&output.stdout).contains("services completed by"), "{}", said(&output));
-        results::read(&self.results()).unwrap()
+        roost_results::read(&self.results()).unwrap()
     }
 
     /// Starts it and waits until requests have ended.
@@ -324,7 +324,7 @@ fn dead_daemon_is_reported_run_continues() {
     signal("-KILL", victim);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
-    let results = results::read(&trial.results()).unwrap();
+    let results = roost_results::read(&trial.results()).unwrap();
     let died: Vec<_> = results.incidents.iter().filter(|incident| incident.object == "node3").collect();
     assert!(died.len() == 1 && died[0].what.starts_with("died: it ended (signal: 9"), "{died:?}");
     assert!(results.run.verdict.reasons.iter().any(|reason| reason.starts_with("node3 died after ")));
@@ -344,7 +344,7 @@ fn interrupted_run_keeps_measurements() {
     signal("-INT", child.id());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
-    let results = results::read(&trial.results()).unwrap();
+    let results = roost_results::read(&trial.results()).unwrap();
     assert!(results.run.interrupted && results.run.ran_s < results.run.duration_s);
     assert!(
         !completed(&results).is_empty() && !results.links.is_empty() && trial.results().join("index.html").exists()
@@ -485,7 +485,7 @@ fn network_runs_scheduled_programs_and_traffic() {
     let trial = RunFixture::from_plan(NETWORK);
     let output = trial.command().arg("--no-linktest").output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
-    let results = results::read(&trial.results()).unwrap();
+    let results = roost_results::read(&trial.results()).unwrap();
     let ended = |name: &str| results.programs.iter().find(|program| program.program == name).unwrap();
     assert!(results.programs.len() == 5 && results.programs.iter().all(|program| program.as_expected), "{results:?}");
     assert_eq!((ended("greet").code, ended("greet").end), (Some(3), ProgramEnd::Exited));
@@ -569,7 +569,7 @@ fn sweep_resumes_incomplete_runs() {
     assert!(said(&output).contains("2 of 2: seed-2"), "{}", said(&output));
     let run = |seed: &str| trial.results().join(seed).join("run.json");
     let first = fs::read(run("seed-1")).unwrap();
-    assert_eq!(results::read(&trial.results().join("seed-2")).unwrap().run.varied["seed"], "2");
+    assert_eq!(roost_results::read(&trial.results().join("seed-2")).unwrap().run.varied["seed"], "2");
     // As after a run that broke off.
     fs::remove_file(run("seed-2")).unwrap();
     let output = sweep();

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use roost_topology::model::HostIndex;
 use roost_wire::Congestion;
 
 use self::arrivals::ByteArrivals;
@@ -34,7 +35,6 @@ use super::probe::{self, Priority};
 use super::transport::Members;
 use super::{BenchContext, BenchError, BenchOptions, system};
 use crate::lab::Lab;
-use crate::topology::model::HostIndex;
 
 const SENDING: HostIndex = 0;
 const RECEIVING: HostIndex = 1;

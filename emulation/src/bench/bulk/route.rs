@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::topology::Topology;
-use crate::topology::model::{Host, Leg, Net, NetKind, NetMember, Queue, Routing};
-use crate::topology::units::Rate;
+use roost_topology::Topology;
+use roost_topology::model::{Host, Leg, Net, NetKind, NetMember, Queue, Routing};
+use roost_topology::units::Rate;
 
 /// The least size of a queue, bytes: some thirty packets.
 const LEAST_QUEUE: u32 = 45_000;

@@ -7,13 +7,13 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use roost_reflection::packet::OVERHEAD_BYTES;
+use roost_topology::Topology;
+use roost_topology::units::Rate;
 use roost_wire::{Cell, FlowKind, Service};
 
 use super::ServePolicy;
 use crate::bench::networks;
 use crate::bench::testbed::TestbedRole;
-use crate::topology::Topology;
-use crate::topology::units::Rate;
 
 /// The delay between any two hosts: far-apart super nodes do not balance their nodes among them.
 const ONE_WAY: Duration = Duration::from_millis(10);

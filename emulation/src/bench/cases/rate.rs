@@ -4,13 +4,14 @@
 
 use std::time::{Duration, Instant};
 
+use roost_topology::units::Rate;
+
 use crate::bench::capture::{self, Capture};
 use crate::bench::iperf::{self, IperfResult};
 use crate::bench::probe::{self, HEADERS, Priority, ProbeFlow};
 use crate::bench::program::ToolError;
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, analysis, networks};
 use crate::lab::Lab;
-use crate::topology::units::Rate;
 
 /// One way; the round trip is 10 ms.
 const DELAY: Duration = Duration::from_millis(5);

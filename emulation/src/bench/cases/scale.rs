@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use roost_topology::Topology;
+use roost_topology::generate::{Tree, TreeShape};
+use roost_topology::model::HostIndex;
 use roost_wire::random::SplitMix64;
 
 use crate::bench::probe::{self, PacketTimes, Priority, ProbeFlow};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, machine};
 use crate::lab::LabError;
 use crate::lab::carrier::Lateness;
-use crate::topology::Topology;
-use crate::topology::generate::{Tree, TreeShape};
-use crate::topology::model::HostIndex;
 
 /// Nodes of the hierarchy; with its server it has 93 hosts.
 const NODES: usize = 92;

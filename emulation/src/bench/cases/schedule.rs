@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use roost_topology::Topology;
+use roost_topology::model::{Action, Event, Leg, TopologyChange};
+
 use crate::bench::analysis::StateChange;
 use crate::bench::capture::{self, Capture};
 use crate::bench::probe::{self, HEADERS, PacketTimes, Priority, ProbeFlow};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, networks};
 use crate::lab::Lab;
-use crate::topology::Topology;
-use crate::topology::model::{Action, Event, Leg, TopologyChange};
 
 /// The events of each round, after its beginning.
 const ROUND: Duration = Duration::from_secs(1);

@@ -18,6 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use roost_api::{Client, Frame, RequestEvent};
+use roost_topology::model::HostIndex;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::{Area, Cell, Service};
 use tokio::task::JoinHandle;
@@ -29,7 +30,6 @@ use super::testbed::{Testbed, TestbedRole, interrupted};
 use super::{BenchContext, BenchError, BenchOptions, networks};
 use crate::experiment::Daemon;
 use crate::lab::{Lab, sandbox};
-use crate::topology::model::HostIndex;
 
 /// The provider's super node, and that of the receivers.
 const HUBS: [HostIndex; 2] = [0, 1];

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use roost_topology::Topology;
+use roost_topology::model::{Action, Event, HostIndex, Leg, Queue, TopologyChange};
+use roost_topology::units::Rate;
+
 use super::Condition;
 use crate::bench::networks;
-use crate::topology::Topology;
-use crate::topology::model::{Action, Event, HostIndex, Leg, Queue, TopologyChange};
-use crate::topology::units::Rate;
 
 pub(super) const SENDER: HostIndex = 0;
 pub(super) const RECEIVER: HostIndex = 1;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use roost_emulation::topology::Topology;
-use roost_emulation::topology::model::{HostIndex, NetIndex, Queue, TopologyChange};
-use roost_emulation::topology::units::{Rate, parse_duration};
+use roost_topology::Topology;
+use roost_topology::model::{HostIndex, NetIndex, Queue, TopologyChange};
+use roost_topology::units::{Rate, parse_duration};
 
 /// The built-in commands, which precede hosts of the same name.
 pub(super) const COMMANDS: [&str; 10] =
@@ -135,7 +135,7 @@ fn change(words: &[&str], topology: &Topology) -> Result<NetChange, String> {
 }
 
 fn between(topology: &Topology, a: HostIndex, b: HostIndex) -> Result<NetIndex, String> {
-    use roost_emulation::topology::model::NetKind;
+    use roost_topology::model::NetKind;
     let [name_a, name_b] = [a, b].map(|host| topology.hosts[host].name.as_str());
     let joins =
         |net: &NetIndex| [a, b].iter().all(|host| topology.nets[*net].members.iter().any(|it| it.host == *host));

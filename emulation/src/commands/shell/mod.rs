@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use roost_emulation::lab::Lab;
-use roost_emulation::topology::model::{Action, Event, HostIndex};
-use roost_emulation::topology::{Topology, amend};
 use roost_terminal::{Output, usage};
+use roost_topology::model::{Action, Event, HostIndex};
+use roost_topology::{Topology, amend};
 
 use super::interrupt::{self, Interrupted};
 use super::lab::{self, LabArgs};

@@ -1,11 +1,11 @@
 //! Displays of `emulate shell`.
 
 use roost_emulation::lab::Lab;
-use roost_emulation::results::record;
-use roost_emulation::topology::emulab;
-use roost_emulation::topology::model::{Action, Leg, Net, NetIndex, NetKind, NetMember, Topology, TopologyChange};
-use roost_emulation::topology::units::format_duration;
+use roost_results::record;
 use roost_terminal::{Output, SCHEMA, Table};
+use roost_topology::emulab;
+use roost_topology::model::{Action, Leg, Net, NetIndex, NetKind, NetMember, Topology, TopologyChange};
+use roost_topology::units::format_duration;
 use serde_json::json;
 
 use super::line::NetChange;

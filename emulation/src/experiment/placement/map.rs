@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use crate::topology::model::{HostIndex, NetIndex, NetMember, Routing, Topology};
+use roost_topology::model::{HostIndex, NetIndex, NetMember, Routing, Topology};
 
 /// The round trip by the delays of legs alone, then the hops of that path.
 pub(super) type Distance = (Duration, u32);

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use roost_core::node::MAX_HUBS;
+use roost_topology::model::{Host, HostIndex, Routing, Topology};
+use roost_topology::suggest::did_you_mean;
 use roost_wire::{Cell, Role};
 
 use super::plan::{Architecture, HubSelection, Locality, Mix, Named, Participation, Plan, PlanError, SuperNodes};
-use crate::topology::model::{Host, HostIndex, Routing, Topology};
-use crate::topology::suggest::did_you_mean;
 use map::DistanceMap;
 pub use targets::Targets;
 

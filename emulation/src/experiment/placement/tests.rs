@@ -1,6 +1,7 @@
+use roost_topology::generate::Forest;
+
 use super::*;
 use crate::ns;
-use crate::topology::generate::Forest;
 
 const TREE: &str = r#"
 name = "tree"

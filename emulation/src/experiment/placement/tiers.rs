@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use roost_topology::model::HostIndex;
+
 use super::{
     Architecture, HEIGHT, HubSelection, MAX_HUBS, Named, PlacedHub, PlacedNode, Placer, PlanError, Role, SuperNodes,
     class_of,
 };
-use crate::topology::model::HostIndex;
 
 /// The parents of a hub: the first, and a standby.
 const PARENTS: usize = 2;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use roost_topology::model::TopologyChange;
+use roost_topology::units::format_duration;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::file::{DurationText, MAX_FAULTS, Moment, PlanLines};
 use super::source::RateText;
 use super::{Named, PlanError};
-use crate::topology::model::TopologyChange;
-use crate::topology::units::format_duration;
 
 /// A fault of a daemon or a net.
 #[derive(Clone, Debug, PartialEq)]

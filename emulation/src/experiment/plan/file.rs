@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
+use roost_topology::units;
+use roost_topology::{generate, suggest};
 use roost_wire::Scheme;
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
@@ -17,8 +19,6 @@ use super::{
     TopologySource, TransportChoice, unit_text,
 };
 use crate::lab::TcpCongestion;
-use crate::topology::units;
-use crate::topology::{generate, suggest};
 
 const MAX_LENGTH: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(super) const MAX_FAULTS: usize = 65_536;

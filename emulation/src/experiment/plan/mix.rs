@@ -3,12 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use roost_topology::suggest;
 use roost_wire::Service;
 use roost_wire::random::SplitMix64;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
-
-use crate::topology::suggest;
 
 /// Weights are integers in thousandths of a percent, so that a draw is exact.
 const WHOLE: u64 = 100_000;

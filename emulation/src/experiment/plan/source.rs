@@ -3,13 +3,13 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use roost_topology::generate::{Forest, GenerateError, LegParameters, Star, Tree, TreeShape};
+use roost_topology::units::Rate;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use super::file::DurationText;
 use super::unit_text;
-use crate::topology::generate::{Forest, GenerateError, LegParameters, Star, Tree, TreeShape};
-use crate::topology::units::Rate;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum TopologySource {

@@ -1,8 +1,9 @@
 use std::path::PathBuf;
 
+use roost_topology::model::TopologyChange;
+use roost_topology::units::Rate;
+
 use super::*;
-use crate::topology::model::TopologyChange;
-use crate::topology::units::Rate;
 
 const LEAST: &str = "topology = 'star.toml'\narchitecture = 'super-node'\nduration = '60s'\n";
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use roost_results::TOPOLOGY_FILE;
+use roost_topology::generate::{Forest, LegParameters, Star, TreeShape};
+use roost_topology::model::{Topology, TopologyChange};
+use roost_topology::units::format_duration;
 use roost_wire::Role;
 
 use super::{BackendChoice, Fault, FaultKind, Locality, Mix, Named, Participation, Plan, TopologySource};
 use crate::experiment::placement::Placement;
-use crate::results::TOPOLOGY_FILE;
-use crate::topology::generate::{Forest, LegParameters, Star, TreeShape};
-use crate::topology::model::{Topology, TopologyChange};
-use crate::topology::units::format_duration;
 
 /// Writes the plan with every choice filled in. A topology file is replaced by the one in the results.
 pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> String {

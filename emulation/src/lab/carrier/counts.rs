@@ -14,7 +14,6 @@ const MAX_DEVICE_BYTES: usize = 64 * 1024;
 
 /// Frames of one wire since the carrier started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct WireCounts {
     pub read: u64,
     pub written: u64,

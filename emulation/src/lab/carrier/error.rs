@@ -6,7 +6,6 @@ use crate::netcore::wiring::WiringError;
 
 /// Frames cannot be carried, or a change was not made.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum CarrierError {
     #[error("the carrier of packets cannot {what}: {error}")]
     System { what: &'static str, error: std::io::Error },

@@ -54,6 +54,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use roost_results::record;
+use roost_topology::model::{HostIndex, NetIndex, TopologyChange};
 use roost_wire::Time;
 
 use self::counts::{AtomicWireCounts, KernelLosses};
@@ -67,8 +69,6 @@ use self::switch::{Switch, SwitchPort};
 use self::worker::{CarrierCommand, CarrierWorker, Core};
 use crate::netcore::wiring::{Wiring, WiringError};
 use crate::netcore::{HEADER_BYTES, Network, PipeId, Port};
-use crate::results::record;
-use crate::topology::model::{HostIndex, NetIndex, TopologyChange};
 
 /// The time before a due time at which the thread stops sleeping and polls: about the time that waking up
 /// takes. Measured with 93 hosts and 90 streams on two processors, half the frames were 19 us late without it
@@ -248,7 +248,7 @@ impl Carrier {
         BTreeMap::from([
             ("realtime".to_owned(), self.realtime.clone()),
             ("exact_timers".to_owned(), if exact { "yes" } else { "no, up to 50 us late" }.to_owned()),
-            ("spin".to_owned(), crate::topology::units::format_duration(SPIN)),
+            ("spin".to_owned(), roost_topology::units::format_duration(SPIN)),
             ("frame_overhead".to_owned(), format!("{HEADER_BYTES} bytes: IP packets are counted as Ethernet frames")),
         ])
     }

@@ -2,9 +2,10 @@
 
 use std::net::Ipv4Addr;
 
+use roost_topology::model::NetIndex;
+
 use super::frame::{self, ARP_FRAME_BYTES, CarrierFrameKind, Mac};
 use crate::netcore::{Destination, Port};
-use crate::topology::model::NetIndex;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameRefusal {

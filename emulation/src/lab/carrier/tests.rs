@@ -6,11 +6,12 @@ use std::net::Ipv4Addr;
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
+use roost_topology::model::{Action, Event, Host, Leg, Net, NetKind, NetMember, Queue, Topology};
+use roost_topology::units::Rate;
+
 use super::frame::{self, testing};
 use super::*;
 use crate::netcore::wiring;
-use crate::topology::model::{Action, Event, Host, Leg, Net, NetKind, NetMember, Queue, Topology};
-use crate::topology::units::Rate;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

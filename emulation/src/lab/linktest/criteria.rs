@@ -5,7 +5,7 @@
 //! Emulab adds to the round trip the measured delay of its delay nodes (0.333 ms less 0.25 %), the probe's own
 //! transmission times, which are known, are added here.
 
-use crate::statistics::{mean, two_sided, variance};
+use roost_statistics::{mean, two_sided, variance};
 
 /// An error of the mean delay in this range, milliseconds one way, is tolerated even if it is significant: half
 /// of Emulab's −0.5 and +3.5 ms.

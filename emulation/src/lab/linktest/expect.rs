@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use roost_topology::model::{Burst, Net, NetKind};
+use roost_topology::units::Rate;
+
 use crate::netcore::PipeConfig;
 use crate::netcore::wiring::direction;
-use crate::topology::model::{Burst, Net, NetKind};
-use crate::topology::units::Rate;
 
 /// The path of a packet from one member of a link or LAN to another: one pipe on a link, two on a LAN.
 #[derive(Clone, Debug)]
@@ -78,7 +79,7 @@ impl ExpectedPath {
 
     /// True if a queue drops packets before it is full.
     pub(super) fn drops_early(&self) -> bool {
-        use crate::topology::model::Discipline::Red;
+        use roost_topology::model::Discipline::Red;
         self.stages.iter().any(|stage| !stage.rate.is_unlimited() && matches!(stage.queue.discipline, Red(_)))
     }
 
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn byte_queue_converts_to_packets() {
-        use crate::topology::model::{Discipline, Queue};
+        use roost_topology::model::{Discipline, Queue};
         let rate = Rate::from_bps(1_000);
         let queue = Queue { limit: 3_000, in_bytes: true, discipline: Discipline::DropTail };
         let path = path(vec![PipeConfig { rate, queue, ..stage(0.0, None) }, PipeConfig { rate, ..stage(0.0, None) }]);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::topology::model::{HostIndex, NetIndex};
+use roost_topology::model::{HostIndex, NetIndex};
 
 /// Bytes that Ethernet, IPv4 and UDP add to a payload.
 pub(super) const OVERHEAD: u32 = 14 + 20 + 8;

@@ -27,7 +27,7 @@ use plan::PathTest;
 pub use report::{LinktestKind, LinktestMeasurement, LinktestOutcome, LinktestReport, LinktestSummary, Reachability};
 pub use wire::run;
 
-use crate::topology::model::{Net, NetIndex, Topology};
+use roost_topology::model::{Net, NetIndex, Topology};
 
 /// Measurements of a path before it has failed.
 pub const ATTEMPTS: i32 = 3;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use roost_topology::model::Net;
+use roost_topology::units::Rate;
+
 use super::expect::ExpectedPath;
-use crate::topology::model::Net;
-use crate::topology::units::Rate;
 
 /// The indices of the sending and the receiving member.
 pub(super) type MemberPair = (usize, usize);
@@ -97,8 +98,9 @@ impl UncoveredLegs {
 
 #[cfg(test)]
 mod tests {
+    use roost_topology::testing;
+
     use super::*;
-    use crate::topology::testing;
 
     fn lan(rates: &[(u64, u64)]) -> Net {
         let members: Vec<usize> = (0..rates.len()).collect();
@@ -155,7 +157,7 @@ mod tests {
     #[test]
     fn a_link_is_measured_both_ways() {
         let mut net = lan(&[(7, 100), (100, 3)]);
-        net.kind = crate::topology::model::NetKind::Link;
+        net.kind = roost_topology::model::NetKind::Link;
         assert_eq!(rates(&net).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([(0, 1), (1, 0)]));
     }
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use roost_topology::model::{NetIndex, Topology};
+
 use super::LinktestOptions;
 use super::criteria::{self, CriterionResult};
 use super::expect::ExpectedPath;
 use super::flow::{LARGEST_FRAME, LinktestFlow, LinktestTrace, OVERHEAD, SMALLEST_FRAME};
 use super::report::{LinktestKind, NO_LIMIT};
-use crate::topology::model::{NetIndex, Topology};
 
 /// Emulab's ping: 56 bytes of payload.
 const PING_FRAME: u32 = OVERHEAD + 56;
@@ -192,11 +193,12 @@ fn flood(path: &ExpectedPath, size: LinktestVolume) -> (Result<LinktestFlow, &'s
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::topology::units::Rate;
-    use crate::topology::{addresses, testing};
+    use roost_topology::units::Rate;
+    use roost_topology::{addresses, testing};
 
-    fn topology(change: impl Fn(&mut crate::topology::model::Leg)) -> Topology {
+    use super::*;
+
+    fn topology(change: impl Fn(&mut roost_topology::model::Leg)) -> Topology {
         let mut topology = addresses::assign(&testing::nets(2, &[&[0, 1]])).unwrap();
         for member in &mut topology.nets[0].members {
             change(&mut member.to_net);
@@ -205,7 +207,7 @@ mod tests {
         topology
     }
 
-    fn planned(test: LinktestKind, change: impl Fn(&mut crate::topology::model::Leg)) -> PathTest {
+    fn planned(test: LinktestKind, change: impl Fn(&mut roost_topology::model::Leg)) -> PathTest {
         job(&topology(change), test, 0, (0, 1), &LinktestOptions::default()).unwrap()
     }
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use roost_topology::model::{HostIndex, Net, NetIndex, Routing, Topology};
+
 use super::LinktestOptions;
 use super::expect::ExpectedPath;
 use super::flow::{LinktestFlow, LinktestTrace, SMALLEST_FRAME};
 use super::report::Reachability;
-use crate::topology::model::{HostIndex, Net, NetIndex, Routing, Topology};
 
 pub(super) const ATTEMPTS: u32 = 4;
 /// Probes a second at the most.
@@ -193,8 +194,9 @@ pub(super) fn unanswered(pairs: &[ReachPair], traces: &[LinktestTrace]) -> Vec<R
 
 #[cfg(test)]
 mod tests {
+    use roost_topology::{addresses, testing};
+
     use super::*;
-    use crate::topology::{addresses, testing};
 
     fn routed(hosts: usize, nets: &[&[usize]]) -> Topology {
         let topology = Topology { routing: Routing::Static, ..testing::nets(hosts, nets) };
@@ -251,7 +253,7 @@ mod tests {
     fn slow_link_reduces_tried_pairs() {
         let mut topology = routed(40, &[&(0..20).collect::<Vec<_>>(), &[0, 20], &(20..40).collect::<Vec<_>>()]);
         for member in &mut topology.nets[1].members {
-            member.to_net.rate = crate::topology::units::Rate::from_bps(56_000);
+            member.to_net.rate = roost_topology::units::Rate::from_bps(56_000);
         }
         let (all, chosen) = chosen(&topology, &LinktestOptions::default());
         let (flows, _) = flows(&topology, &chosen);

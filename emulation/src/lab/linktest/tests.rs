@@ -3,15 +3,15 @@
 
 use std::convert::Infallible;
 
+use roost_topology::model::{Burst, Leg, NetKind, Routing};
+use roost_topology::units::Rate;
+use roost_topology::{addresses, testing};
 use roost_wire::Time;
 
 use super::flow::LinktestArrival;
 use super::*;
 use crate::netcore::wiring::{self, Wiring};
 use crate::netcore::{Destination, Network};
-use crate::topology::model::{Burst, Leg, NetKind, Routing};
-use crate::topology::units::Rate;
-use crate::topology::{addresses, testing};
 
 /// The model of a topology as a carrier of probes. Its receivers are 50 µs late, like those of a real machine.
 struct Model {
@@ -143,7 +143,7 @@ fn loss_after_bottleneck_keeps_rate() {
 
 #[test]
 fn early_drop_keeps_measured_rate() {
-    use crate::topology::model::{Discipline, Queue, Red};
+    use roost_topology::model::{Discipline, Queue, Red};
     let red = Queue { discipline: Discipline::Red(Red::DEFAULT), ..Queue::DEFAULT };
     let red = Leg { queue: red, ..leg(2, 10, 0.0) };
     assert_passes(&link(red.clone(), red), &LinktestOptions::default());

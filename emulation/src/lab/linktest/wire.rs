@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use roost_topology::Topology;
+
 use super::flow::{LinktestFlow, LinktestTrace};
 use super::probe::{self, Prober};
 use super::{LinktestOptions, LinktestReport, ProbeCarrier, measure};
 use crate::lab::{Lab, LabError};
-use crate::topology::Topology;
 
 /// The carrier's priority. Both threads sleep most of the time.
 const PRIORITY: u8 = 1;

@@ -1,7 +1,8 @@
 //! Changes of a pipe with packets inside.
 
+use roost_topology::model::Burst;
+
 use super::*;
-use crate::topology::model::Burst;
 
 #[test]
 fn down_pipe_refuses_but_still_delivers() {

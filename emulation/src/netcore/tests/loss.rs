@@ -1,8 +1,9 @@
 //! Random loss: its amount, and its repeatability.
 
+use roost_topology::model::Burst;
+
 use super::*;
 use crate::netcore::loss::{LossState, PipeRng};
-use crate::topology::model::Burst;
 
 /// One entry for each of `count` packets: true if the pipe loses it.
 fn lost(config: &PipeConfig, seed: u64, count: u32) -> Vec<bool> {

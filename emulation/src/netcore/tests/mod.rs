@@ -10,11 +10,11 @@ mod timing;
 
 use std::time::Duration;
 
+use roost_topology::model::{Discipline, Queue, TopologyChange};
+use roost_topology::units::Rate;
 use roost_wire::Time;
 
 use super::{Destination, DropCause, Network, PipeChange, PipeConfig, PipeId, Port, SendOutcome};
-use crate::topology::model::{Discipline, Queue, TopologyChange};
-use crate::topology::units::Rate;
 
 fn at_ms(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)

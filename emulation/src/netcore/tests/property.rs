@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use roost_topology::model::{Burst, Red};
 
 use super::*;
 use crate::netcore::{Delivery, PipeCounters};
-use crate::topology::model::{Burst, Red};
 
 /// A link, or a LAN of some members.
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
 //! Queues: waiting packets and drops.
 
+use roost_topology::model::Red;
+
 use super::*;
 use crate::netcore::PacketCount;
-use crate::topology::model::Red;
 
 #[test]
 fn full_queue_drops_next_packet() {

@@ -1,12 +1,12 @@
 //! Tests of the pipes that a description gets.
 
 use proptest::prelude::*;
+use roost_topology::model::{Burst, Queue};
+use roost_topology::units::Rate;
+use roost_topology::{addresses, amend, testing};
 
 use super::*;
 use crate::netcore::Destination;
-use crate::topology::model::{Burst, Queue};
-use crate::topology::units::Rate;
-use crate::topology::{addresses, amend, testing};
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

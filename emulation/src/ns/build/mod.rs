@@ -6,18 +6,19 @@ mod traffic;
 
 use std::collections::{BTreeSet, HashMap};
 
+use roost_topology::emulab::EmulabFacts;
+use roost_topology::model::{
+    self, Discipline, Host, HostIndex, Leg, ManualRoute, NetIndex, NetKind, Queue, Red, RouteTarget, Routing, Topology,
+};
+use roost_topology::units::Rate;
+use roost_topology::validate::TopologyLines;
+
 use super::nodes::PLAIN;
 use super::state::{NsLeg, NsMember, NsObject, NsObjectId, NsObjectKind, NsState};
 use super::tcl::completion::{TclCompletion, TclError};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::value::TclValue;
 use super::units;
-use crate::topology::emulab::EmulabFacts;
-use crate::topology::model::{
-    self, Discipline, Host, HostIndex, Leg, ManualRoute, NetIndex, NetKind, Queue, Red, RouteTarget, Routing, Topology,
-};
-use crate::topology::units::Rate;
-use crate::topology::validate::TopologyLines;
 
 /// The topology's indices of the file's objects.
 struct NsIndexMap {

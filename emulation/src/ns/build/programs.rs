@@ -1,12 +1,13 @@
 //! Programs of a topology.
 
+use roost_topology::emulab;
+use roost_topology::model::{HostIndex, HostProgram, Topology};
+use roost_topology::validate::TopologyLines;
+
 use super::{NsIndexMap, PLAIN, refuse, variable};
 use crate::ns::state::{NsObject, NsObjectKind, NsState};
 use crate::ns::tcl::completion::TclCompletion;
 use crate::ns::units;
-use crate::topology::emulab;
-use crate::topology::model::{HostIndex, HostProgram, Topology};
-use crate::topology::validate::TopologyLines;
 
 /// Adds the programs of the file's hosts; returns the names of those on Emulab's own server.
 pub(super) fn add(

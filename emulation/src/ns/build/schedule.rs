@@ -6,14 +6,15 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use roost_topology::emulab::{self, EmulabEvent};
+use roost_topology::model::{
+    Action, Discipline, Event, HostIndex, MAX_EVENTS, NetIndex, ProgramAction, Queue, Red, Topology, TopologyChange,
+};
+
 use super::{NsIndexMap, queue_of};
 use crate::ns::events::{Effect, NsEvent, QueueParameter};
 use crate::ns::state::{NsObjectId, NsObjectKind, NsState};
 use crate::ns::tcl::completion::TclCompletion;
-use crate::topology::emulab::{self, EmulabEvent};
-use crate::topology::model::{
-    Action, Discipline, Event, HostIndex, MAX_EVENTS, NetIndex, ProgramAction, Queue, Red, Topology, TopologyChange,
-};
 
 /// The deepest nesting of sequences and timelines that start each other.
 const MAX_NESTING: usize = 16;

@@ -1,5 +1,10 @@
 //! Traffic agents of a topology, and the events that set them up.
 
+use roost_topology::emulab::EmulabEvent;
+use roost_topology::model::{Topology, TrafficAgent};
+use roost_topology::units::Rate;
+use roost_topology::validate::TopologyLines;
+
 use super::{NsIndexMap, refuse, variable};
 use crate::ns::state::{NsAgent, NsObject, NsObjectId, NsObjectKind, NsState};
 use crate::ns::tcl::completion::TclCompletion;
@@ -7,10 +12,6 @@ use crate::ns::tcl::number;
 use crate::ns::tcl::value::TclValue;
 use crate::ns::traffic::{PACKET_BYTES, RATE, is_full_tcp};
 use crate::ns::units;
-use crate::topology::emulab::EmulabEvent;
-use crate::topology::model::{Topology, TrafficAgent};
-use crate::topology::units::Rate;
-use crate::topology::validate::TopologyLines;
 
 /// Adds every agent on a node; returns the rows by which Emulab sets up the sources at time 0.
 pub(super) fn add(

@@ -1,14 +1,15 @@
 //! Events of programs and traffic agents.
 
+use roost_topology::emulab::EmulabEvent;
+use roost_topology::model::{ProgramAction, TrafficAction};
+use roost_topology::units::Rate;
+
 use super::{Effect, NsEvent, NsEventDraft, TclCompletion, TclInterpreter};
 use crate::ns::methods::named;
 use crate::ns::state::{NsObjectId, NsObjectKind};
 use crate::ns::tcl::value::TclValue;
 use crate::ns::tcl::{number, short};
 use crate::ns::units;
-use crate::topology::emulab::EmulabEvent;
-use crate::topology::model::{ProgramAction, TrafficAction};
-use crate::topology::units::Rate;
 
 impl TclInterpreter {
     pub(super) fn program_event(

@@ -4,13 +4,14 @@ mod agents;
 mod nets;
 mod others;
 
+use roost_topology::emulab::EmulabEvent;
+use roost_topology::model::{ProgramAction, TopologyChange, TrafficAction};
+
 use super::state::{NsObjectId, NsObjectKind};
 use super::tcl::completion::{TclCompletion, fail};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
-use crate::topology::emulab::EmulabEvent;
-use crate::topology::model::{ProgramAction, TopologyChange, TrafficAction};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NsEvent {

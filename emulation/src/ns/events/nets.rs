@@ -1,12 +1,13 @@
 //! Events of links, LANs and their queues.
 
+use roost_topology::model::TopologyChange;
+use roost_topology::units::Rate;
+
 use super::{Effect, NsEvent, NsEventDraft, QueueParameter, TclCompletion, TclInterpreter};
 use crate::ns::state::{NsObjectId, NsObjectKind};
 use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::short;
 use crate::ns::units;
-use crate::topology::model::TopologyChange;
-use crate::topology::units::Rate;
 
 /// The name of a LAN that no variable has named.
 const UNNAMED_LAN: &str = "tblan-lan";
@@ -115,7 +116,7 @@ impl TclInterpreter {
                     "q_weight_" => "Q_WEIGHT",
                     other => {
                         self.warn(format!("events do not change \"{}\" of a queue", short(other)));
-                        return Ok(NsEventDraft::without_effect(crate::topology::emulab::EmulabEvent {
+                        return Ok(NsEventDraft::without_effect(roost_topology::emulab::EmulabEvent {
                             object,
                             ..wanted.row("LINK", "MODIFY", "")
                         }));

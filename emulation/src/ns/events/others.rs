@@ -1,9 +1,10 @@
 //! Events of nodes, lists of events, and the simulator.
 
+use roost_topology::emulab::EmulabEvent;
+
 use super::{Effect, NsEvent, NsEventDraft, TclCompletion};
 use crate::ns::methods::named;
 use crate::ns::tcl::value::TclValue;
-use crate::topology::emulab::EmulabEvent;
 
 pub(super) fn list_event(wanted: &NsEventDraft<'_>, kind: &str) -> Result<NsEvent, TclCompletion> {
     match wanted.verb {

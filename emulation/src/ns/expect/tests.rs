@@ -1,9 +1,9 @@
 //! Tests of differences between listings.
 
+use roost_topology::model::Note;
 use serde_json::json;
 
 use super::*;
-use crate::topology::model::Note;
 
 fn listing() -> Value {
     let leg = json!({"bw_kbps": 1000, "delay_ms": 0.5, "loss": 0.005012563});

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::topology::model::Topology;
+use roost_topology::model::Topology;
 
 /// The longest name in an NS file.
 const MAX_NAME: usize = 60;

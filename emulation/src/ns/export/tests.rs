@@ -1,11 +1,11 @@
 use proptest::prelude::*;
+use roost_topology::emulab::EmulabFacts;
+use roost_topology::file;
+use roost_topology::generate::{Star, Tree, TreeShape};
+use roost_topology::model::Notes;
+use roost_topology::testing;
 
 use super::*;
-use crate::topology::emulab::EmulabFacts;
-use crate::topology::file;
-use crate::topology::generate::{Star, Tree, TreeShape};
-use crate::topology::model::Notes;
-use crate::topology::testing;
 
 /// The topology without remarks on how and where it was written.
 fn essence(mut topology: Topology) -> Topology {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::topology::model::{MAX_DELAY, TopologyChange};
-use crate::topology::units::Rate;
+use roost_topology::model::{MAX_DELAY, TopologyChange};
+use roost_topology::units::Rate;
 
 pub(super) fn change_words(change: TopologyChange) -> Option<String> {
     Some(match change {

@@ -1,9 +1,10 @@
 //! `tb-` commands that are understood and have no effect here.
 
+use roost_topology::suggest;
+
 use super::{TclCompletion, TclInterpreter, TclResult, TclValue, fail, short};
 use crate::ns::state::NsObjectKind;
 use crate::ns::tcl::number;
-use crate::topology::suggest;
 
 use Argument::{
     Host, Lan, Link, Net, NetOr, Node, Number, Object, OneOf, Optional, Rate, Rest, Switch, Tarfiles, Truth, Word,

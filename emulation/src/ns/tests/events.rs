@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use roost_topology::model::{Action, Discipline, Queue, Red, TopologyChange};
+use roost_topology::units::Rate;
+
 use super::*;
-use crate::topology::model::{Action, Discipline, Queue, Red, TopologyChange};
-use crate::topology::units::Rate;
 
 const LINK: &str = "set l [$ns duplex-link $a $b 10Mb 20ms RED]\n";
 
@@ -13,7 +14,7 @@ fn scheduled(events: &str) -> Topology {
 }
 
 fn changes(of: &Topology) -> Vec<(f64, Option<usize>, TopologyChange)> {
-    let change = |event: &crate::topology::model::Event| match event.action {
+    let change = |event: &roost_topology::model::Event| match event.action {
         Action::Net { net: 0, from, change } => Some((event.at.as_secs_f64(), from, change)),
         _ => None,
     };
@@ -264,7 +265,7 @@ fn all_programs_are_a_group() {
          $ns at 6 \"__all_programs start\"",
     );
     let stops: Vec<_> = of.events.iter().filter(|event| event.at.as_secs() == 5).map(|event| &event.action).collect();
-    let stop = |program| Action::Program { program, what: crate::topology::model::ProgramAction::Stop };
+    let stop = |program| Action::Program { program, what: roost_topology::model::ProgramAction::Stop };
     assert_eq!(stops, [&stop(0), &stop(1)]);
     assert_eq!(rows(&of)[1..], ["5 __all_programs * PROGRAM STOP", "6 __all_programs * PROGRAM START"]);
 }

@@ -7,9 +7,10 @@ mod programs;
 mod refusals;
 mod storage;
 
+use roost_topology::emulab::EmulabEvent;
+use roost_topology::model::{Leg, Net, Topology};
+
 use super::{NsError, NsLimits, parse};
-use crate::topology::emulab::EmulabEvent;
-use crate::topology::model::{Leg, Net, Topology};
 
 /// Reads a description wrapped in a Simulator and its run.
 fn read(description: &str) -> Result<Topology, NsError> {

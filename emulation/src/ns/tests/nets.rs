@@ -1,7 +1,8 @@
 //! Links, LANs, their legs, queues and addresses.
 
+use roost_topology::model::{Discipline, NetKind, Queue, Red, RouteTarget, Routing};
+
 use super::*;
-use crate::topology::model::{Discipline, NetKind, Queue, Red, RouteTarget, Routing};
 
 #[test]
 fn link_values_are_split_over_legs() {
@@ -209,7 +210,7 @@ fn crossed_thresholds_survive_round_trip() {
         "$ns duplex-link $a $b 1Mb 0ms RED\nset q [[$ns link $a $b] queue]\n$q set thresh_ 30\n$ns rtproto Static",
     );
     assert!(warned(&of, "the lower threshold, 30, is not below the upper one, 15"));
-    let text = crate::topology::file::write(&of, "");
+    let text = roost_topology::file::write(&of, "");
     let read = crate::ns::load_text(std::path::Path::new("back.toml"), &text).unwrap();
     assert_eq!(read.nets, of.nets);
 }

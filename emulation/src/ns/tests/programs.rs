@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use roost_topology::emulab;
+use roost_topology::model::{Action, HostProgram, ProgramAction, TrafficAction};
+
 use super::*;
-use crate::topology::emulab;
-use crate::topology::model::{Action, HostProgram, ProgramAction, TrafficAction};
 
 #[test]
 fn start_command_kept_plain_listed_wrapped() {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use roost_results::record::RunRecord;
 use serde::Serialize;
 
 use crate::report::comparability::{platform_facts, settings};
-use crate::results::record::RunRecord;
 
 const HUBS: [&str; 3] = ["server", "caches", "super_nodes"];
 /// Facts of the run itself, for plans that do not state them.
@@ -80,8 +80,9 @@ fn between(prefix: &str, a: &BTreeMap<String, String>, b: &BTreeMap<String, Stri
 
 #[cfg(test)]
 mod tests {
+    use roost_results::testing::SyntheticShape;
+
     use super::*;
-    use crate::results::testing::SyntheticShape;
 
     fn names(a: &SyntheticShape, plan_a: Option<&str>, b: &SyntheticShape, plan_b: Option<&str>) -> Vec<String> {
         let (a, b) = (a.make().results.run, b.make().results.run);

@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use roost_results::metrics::Metrics;
+use roost_results::record::RunRecord;
+use roost_results::{Results, read};
+
 use super::ComparisonSide;
 use super::differences::RunFacts;
 use crate::report::comparability;
 use crate::report::measure::{Measure, measures};
 use crate::report::sweep::runs;
 use crate::report::write::WriteError;
-use crate::results::metrics::Metrics;
-use crate::results::record::RunRecord;
-use crate::results::{Results, read};
 
 /// The most runs of a side whose records are kept.
 const KEPT: usize = 50;

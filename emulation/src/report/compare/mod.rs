@@ -8,6 +8,7 @@ mod warnings;
 
 use std::path::{Path, PathBuf};
 
+use roost_statistics::{RatioInterval, mean, paired, welch};
 use serde::Serialize;
 
 pub use self::differences::Difference;
@@ -17,7 +18,6 @@ use super::measure::{Measure, MeasureDirection};
 use super::page;
 use super::text_format::ratio;
 use super::write::{WriteError, put};
-use crate::statistics::{RatioInterval, mean, paired, welch};
 
 /// Compares the run, or the runs, in folder `b` with those in folder `a`.
 ///
@@ -138,7 +138,6 @@ impl ComparisonRow {
 
 /// Verdict of an interval on a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ComparisonFinding {
     Better,
     Worse,

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use roost_results::Results;
+use roost_results::metrics::Metrics;
+use roost_results::record::{RequestOutcome, RequestRecord};
+use roost_statistics::{RatioInterval, blocks, latencies};
+
 use super::ComparisonRow;
 use crate::report::measure::{MeasureKind, QUANTILES};
-use crate::results::Results;
-use crate::results::metrics::Metrics;
-use crate::results::record::{RequestOutcome, RequestRecord};
-use crate::statistics::{RatioInterval, blocks, latencies};
 
 /// A fixed seed, so that the draws are the same each time.
 const SEED: u64 = 1;

@@ -1,10 +1,11 @@
 //! Comparisons of synthetic runs.
 
+use roost_results::record::RequestOutcome;
+use roost_results::testing::SyntheticShape;
+use roost_statistics::Method;
+
 use super::*;
 use crate::report::measure::MeasureKind;
-use crate::results::record::RequestOutcome;
-use crate::results::testing::SyntheticShape;
-use crate::statistics::Method;
 
 fn side(shapes: impl IntoIterator<Item = SyntheticShape>) -> LoadedSide {
     let mut loading = LoadedSide { folder: "side".into(), runs: Vec::new() };

@@ -1,12 +1,13 @@
 //! Vertical columns: one for each node, or for each bucket of lateness.
 
+use roost_results::metrics::NodeUse;
+use roost_results::record::RunVerdict;
+
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, width_of};
 use super::ink::Ink;
 use super::plot_area::PlotArea;
 use super::scale::AxisScale;
 use crate::report::text_format::{percent, three};
-use crate::results::metrics::NodeUse;
-use crate::results::record::RunVerdict;
 
 /// Completed services of each node, most first, in the ink of its class.
 pub(super) fn nodes(nodes: &[&NodeUse], ink: impl Fn(&NodeUse) -> Ink, key: &[(String, Ink)]) -> Sheet {

@@ -1,12 +1,13 @@
 //! Latencies of services: the fraction that had begun, or ended, by each time.
 
+use roost_results::metrics::Service;
+
 use super::bars::{KEY, draw_key};
 use super::canvas::{Canvas, Sheet, WIDTH};
 use super::ink::Ink;
 use super::plot_area::PlotArea;
 use super::scale::AxisScale;
 use crate::report::text_format::{milliseconds, quantile};
-use crate::results::metrics::Service;
 
 /// The most points of a curve: more are not visible.
 const POINTS: usize = 300;

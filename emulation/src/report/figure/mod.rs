@@ -13,14 +13,15 @@ mod time;
 
 use std::collections::BTreeSet;
 
+use roost_results::Results;
+use roost_results::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
+
 pub use self::bars::{FigureBar, bars};
 pub use self::canvas::Sheet;
 pub(super) use self::forest::forest;
 pub use self::ink::{Ink, dark_rules};
 pub use self::lines::{LineAxes, PlotLine, lines};
 use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
-use crate::results::Results;
-use crate::results::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
 
 /// The most links, and the most daemons, that are shown.
 const LINKS: usize = 12;

@@ -1,12 +1,13 @@
 //! The course of a run: panels above each other along one axis of time.
 
+use roost_results::Incident;
+use roost_results::metrics::Second;
+
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH};
 use super::ink::Ink;
 use super::plot_area::PlotArea;
 use super::scale::AxisScale;
 use crate::report::text_format::three;
-use crate::results::Incident;
-use crate::results::metrics::Second;
 
 const FIELD: f64 = 62.0;
 /// The space above it, with its name.

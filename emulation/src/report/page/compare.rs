@@ -7,7 +7,6 @@ use crate::report::compare::{Comparison, ComparisonFinding, ComparisonRow, Compa
 use crate::report::figure::{Figure, forest};
 use crate::report::measure::MeasureKind;
 use crate::report::text_format::{capital, counted, ratio};
-use crate::statistics::Method;
 
 pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {
     let mut page = Page::default();
@@ -149,15 +148,4 @@ fn methods(page: &mut Page, comparison: &Comparison) {
          does so by chance. Values of several runs are geometric means, as ratios are of them.",
     );
     page.markup("</div>");
-}
-
-impl Method {
-    pub(in crate::report) const fn word(self) -> &'static str {
-        match self {
-            Self::PairedBySeed => "pairs of seeds",
-            Self::Welch => "seeds",
-            Self::Requests => "requests",
-            Self::TimeBlocks => "blocks of 10 s",
-        }
-    }
 }

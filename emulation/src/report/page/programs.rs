@@ -1,9 +1,10 @@
 //! Tables of the topology's own programs and traffic agents.
 
+use roost_results::Results;
+use roost_results::record::{ProgramRecord, TrafficRecord};
+
 use super::{Page, Rows};
 use crate::report::text_format::{bytes, count, moment, or_dash, rate, seconds};
-use crate::results::Results;
-use crate::results::record::{ProgramRecord, TrafficRecord};
 
 /// The most rows of a table; the records have all of them.
 const MOST: usize = 200;

@@ -2,14 +2,15 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use roost_results::metrics::{Metrics, Service};
+use roost_results::record::RunRecord;
+use roost_results::{PLAN_FILE, Results, TOPOLOGY_FILE};
+
 use super::{Page, programs, tables};
 use crate::report::figure;
 use crate::report::text_format::{
     bytes, count, counted, milliseconds, moment, or_dash, percent, quantile, rate, seconds, slowest,
 };
-use crate::results::metrics::{Metrics, Service};
-use crate::results::record::RunRecord;
-use crate::results::{PLAN_FILE, Results, TOPOLOGY_FILE};
 
 pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String {
     let run = &results.run;

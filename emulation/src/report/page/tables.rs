@@ -1,10 +1,11 @@
 //! The tables of a run's page.
 
+use roost_results::Results;
+use roost_results::metrics::{Metrics, NodeUse, RequestCounts, Service};
+
 use super::{FEW, Page, Rows};
 use crate::report::figure::{daemon_name, direction, part_name};
 use crate::report::text_format::{bytes, count, milliseconds, or_dash, percent, quantile, rate, seconds};
-use crate::results::Results;
-use crate::results::metrics::{Metrics, NodeUse, RequestCounts, Service};
 
 /// A longer table is folded.
 const OPEN: usize = 15;

@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+use roost_results::record::RunRecord;
+use roost_topology::units::{Rate, parse_duration};
+
 use super::RunSummary;
 use crate::report::text_format::three;
-use crate::results::record::RunRecord;
-use crate::topology::units::{Rate, parse_duration};
 
 /// Settings that runs usually state themselves: they make lines only if runs that state the same differ in
 /// them.
@@ -238,8 +239,9 @@ fn number(text: &str) -> Option<(f64, &'static str)> {
 
 #[cfg(test)]
 mod tests {
+    use roost_results::testing::SyntheticShape;
+
     use super::*;
-    use crate::results::testing::SyntheticShape;
 
     fn run(architecture: &'static str, nodes: u32, decided: &[(&str, &str)]) -> RunSummary {
         let mut results = SyntheticShape { architecture, nodes, ..SyntheticShape::default() }.make().results;

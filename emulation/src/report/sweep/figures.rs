@@ -3,11 +3,12 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use roost_statistics::welch;
+
 use super::{Mean, Overview, SeedGroup, axes, union, with_half};
 use crate::report::figure::{self, Figure, FigureBar, Ink, LineAxes, PlotLine};
 use crate::report::measure::{Measure, MeasureKind};
 use crate::report::text_format::{capital, three};
-use crate::statistics::welch;
 
 /// Ratios of means with a smaller logarithm are no difference for a title.
 const ALIKE: f64 = 0.005;
@@ -148,9 +149,10 @@ fn file_safe(name: &str) -> String {
 mod tests {
     use std::path::PathBuf;
 
+    use roost_results::testing::SyntheticShape;
+
     use super::super::RunSummary;
     use super::*;
-    use crate::results::testing::SyntheticShape;
 
     /// The title for the services completed by two architectures, with one value for each seed.
     fn title(completed: [&[f64]; 2]) -> String {

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use roost_results::RUN_FILE;
+
 use crate::report::write::WriteError;
-use crate::results::RUN_FILE;
 
 /// The deepest level below a folder that is searched.
 const MAX_DEPTH: usize = 5;
@@ -97,8 +98,9 @@ fn matches(name: &str, pattern: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use roost_results::testing::small;
+
     use super::*;
-    use crate::results::testing::small;
 
     fn names(folder: &Path) -> Vec<String> {
         let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();

@@ -8,6 +8,11 @@ mod find;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use roost_results::metrics::Metrics;
+use roost_results::record::RunRecord;
+use roost_results::{Results, read};
+use roost_statistics::mean_and_half_width;
+
 use self::axes::{Axes, AxisPlace};
 pub use self::find::runs;
 use super::comparability::{FactMap, NETWORK, decided, kind, platform_differences, unusable};
@@ -15,10 +20,6 @@ use super::measure::{Measure, measures};
 use super::page;
 use super::text_format::percent;
 use super::write::{WriteError, WrittenReport, put};
-use crate::results::metrics::Metrics;
-use crate::results::record::RunRecord;
-use crate::results::{Results, read};
-use crate::statistics::mean_and_half_width;
 
 /// One run of several: its facts and its measures, without its records.
 #[derive(Clone, Debug)]
@@ -277,8 +278,9 @@ pub(super) fn with_half(measure: &Measure, mean: f64, half: Option<f64>) -> Stri
 mod tests {
     use std::fs;
 
+    use roost_results::testing::SyntheticShape;
+
     use super::*;
-    use crate::results::testing::SyntheticShape;
 
     /// Two architectures at two sizes, three seeds each.
     fn sweep(folder: &Path) {

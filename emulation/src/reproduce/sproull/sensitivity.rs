@@ -1,11 +1,12 @@
 //! The sensitivity to values that the paper leaves out.
 
+use roost_topology::file;
+use roost_topology::generate::{Tree, TreeShape};
+use roost_topology::model::Topology;
+
 use super::{CLIENT_SERVER, ONE, Ratio, plan};
 use crate::reproduce::claim::{Band, Claim, PaperStatement, PreferredAmount};
 use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
-use crate::topology::file;
-use crate::topology::generate::{Tree, TreeShape};
-use crate::topology::model::Topology;
 
 const SIDES: [(&str, &str); 2] = [("client-server", CLIENT_SERVER), ("super-node", ONE)];
 const NODES: usize = 54;

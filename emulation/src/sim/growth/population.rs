@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use roost_core::Traffic;
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
+use roost_results::metrics::Distribution;
+use roost_topology::generate::{Forest, LegParameters};
+use roost_topology::model::{HostIndex, Net, Topology};
 use roost_wire::messages::ServiceRequest;
 use roost_wire::random::SplitMix64;
 use roost_wire::{Area, Cell, NodeId, Service, Time};
 
 use super::{HubContents, Lookups, MOVE_EVERY, Requests};
 use crate::experiment::{PlacedNode, Placement, Prepared};
-use crate::results::metrics::Distribution;
 use crate::sim::SimulateError;
 use crate::sim::connections::MachineId;
 use crate::sim::event_queue::SimEventQueue;
 use crate::sim::world::{MachineRole, SimWorld};
-use crate::topology::generate::{Forest, LegParameters};
-use crate::topology::model::{HostIndex, Net, Topology};
 
 /// The longest time until all nodes have a home, beyond a millisecond for each.
 const READY: Duration = Duration::from_secs(120);
