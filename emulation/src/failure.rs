@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use roost_api::error::plain;
-use roost_emulation::lab::LabError;
-use roost_emulation::ns::LoadError;
+use roost_lab::LabError;
+use roost_ns::LoadError;
 use roost_terminal::{ErrorReport, Output, OutputError};
 
 /// The exit codes, which scripts rely on.

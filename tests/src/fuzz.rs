@@ -6,8 +6,7 @@ use std::time::{Duration, SystemTime};
 use roost_api::Frames;
 use roost_core::hub::{Hub, HubConfig, HubKind};
 use roost_core::machine::{Input, Machine};
-use roost_emulation::ns::{self, NsLimits};
-use roost_topology::describe::describe;
+use roost_ns::NsLimits;
 use roost_reflection::control::ControlPacket;
 use roost_reflection::relay::RelayConfig;
 use roost_reflection::{
@@ -15,6 +14,7 @@ use roost_reflection::{
     Subscriber,
 };
 use roost_services::{image, sensor, track, video};
+use roost_topology::describe::describe;
 use roost_wire::messages::Message;
 use roost_wire::{Address, Cell, ConnectionId, Endpoint, NodeId, RemoteIdentity, Role, Scheme, Time};
 
@@ -206,7 +206,7 @@ pub fn ns_file(bytes: &[u8]) {
     let limits = NsLimits { steps: 5000, value_bytes: 10_000, variables: 1000, ..NsLimits::default() };
     let text = String::from_utf8_lossy(bytes);
     for source in [text.to_string(), format!("{BEGINNING}{text}\n$ns run\n")] {
-        if let Ok(topology) = ns::parse("fuzz.ns", &source, &limits) {
+        if let Ok(topology) = roost_ns::parse("fuzz.ns", &source, &limits) {
             let _ = describe(&topology, "fuzz.ns");
         }
     }

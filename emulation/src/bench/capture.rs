@@ -5,12 +5,12 @@
 
 use std::time::{Duration, SystemTime};
 
+use roost_lab::Lab;
 use roost_topology::model::HostIndex;
 
 use super::probe::HEADERS;
 use super::program::{self, ToolError, ToolProcess};
 use super::{BenchContext, BenchError};
-use crate::lab::Lab;
 
 /// The first four bytes of a file with times in nanoseconds, in the machine's byte order, in which `tcpdump`
 /// writes.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use roost_lab::Lab;
 use roost_topology::model::HostIndex;
 use serde_json::Value;
 
 use super::BenchContext;
 use super::program::{IPERF3, ToolError, ToolProcess, listens};
-use crate::lab::Lab;
 
 pub(super) const PORT: u16 = 5201;
 /// The extra time that it may take: its control connection crosses the same link, behind the queue.

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use roost_lab::kernel;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::experiment::host_facts::Processors;
-use crate::lab::kernel;
 
 /// The carrier's priority, above all threads that are not real-time.
 pub(super) const PRIORITY: u8 = 1;

@@ -34,9 +34,9 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use roost_lab::{DeviceBackend, Lab, LabError};
 use roost_topology::Topology;
 
-use crate::lab::{DeviceBackend, Lab, LabError};
 use machine::ProcessorSnapshot;
 pub use measured::Measured;
 pub use row::{BenchReport, BenchRow, BenchVerdict, StretchTarget};
@@ -144,7 +144,7 @@ struct BenchContext<'a> {
     facts: BTreeMap<String, String>,
 }
 
-/// Measures each of `cases`, in their order, [inside a sandbox](crate::lab::sandbox::enter).
+/// Measures each of `cases`, in their order, [inside a sandbox](roost_lab::sandbox::enter).
 ///
 /// `watch` is called with each case that begins. When `stop` is set it ends within about a second, and the
 /// report has the complete cases.
@@ -203,7 +203,7 @@ impl BenchContext<'_> {
 
     fn lab_with_seed(&mut self, topology: &Topology, seed: u64) -> Result<Lab, BenchError> {
         let BenchOptions { backend, realtime, .. } = *self.options;
-        let lab = Lab::start(topology, &crate::lab::LabOptions { seed, backend, realtime, ..Default::default() })?;
+        let lab = Lab::start(topology, &roost_lab::LabOptions { seed, backend, realtime, ..Default::default() })?;
         // Facts that all labs of this bench share; the number of interfaces differs.
         for name in ["backend", "realtime", "tcp", "exact_timers", "frame_overhead"] {
             if let Some(fact) = lab.facts().get(name) {

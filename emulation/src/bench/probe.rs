@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use roost_lab::{Lab, LabError, kernel};
 use roost_topology::model::HostIndex;
 use roost_wire::random::SplitMix64;
 use rustix::net::sockopt;
 
 use super::{BenchContext, BenchError, is_realtime, machine, system};
-use crate::lab::{Lab, LabError, kernel};
 
 /// Bytes of a frame besides its payload: Ethernet, IP and UDP headers.
 pub(super) const HEADERS: u32 = 14 + 20 + 8;

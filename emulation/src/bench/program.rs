@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use roost_lab::{Lab, LabError};
 use roost_topology::model::HostIndex;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::os::unix::process::CommandExt;
 
 use super::BenchError;
-use crate::lab::{Lab, LabError};
 
 /// The interval at which a program's end is checked, rare enough not to affect the measurement.
 const LOOK: Duration = Duration::from_millis(20);

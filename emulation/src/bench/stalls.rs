@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use roost_lab::kernel;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::machine::PRIORITY;
-use crate::lab::kernel;
 
 /// The interval at which each processor is checked.
 const LOOK: Duration = Duration::from_millis(1);

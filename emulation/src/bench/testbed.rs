@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use roost_api::State;
+use roost_lab::Lab;
 use roost_topology::Topology;
 use roost_topology::model::HostIndex;
 use roost_wire::Cell;
@@ -13,7 +14,6 @@ use tempfile::TempDir;
 
 use super::BenchContext;
 use crate::experiment::{Binaries, Daemon, Launch, Role, RunError, issue, make_group};
-use crate::lab::Lab;
 
 const HUB_PORT: u16 = 7700;
 /// The longest time until the daemons serve: a base, and an addition for each.

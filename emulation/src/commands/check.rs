@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use roost_emulation::ns::{self, LoadError, expect};
+use roost_ns::{LoadError, expect};
 use roost_terminal::Output;
 use roost_topology::{Topology, describe};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &CheckArgs, output: Output) -> CommandResult {
         let file = args.file.display();
         return Err(Failure::bad_input(format!("{file} is a plan: `emulate run {file} --check` checks it")));
     }
-    let loaded = ns::load(&args.file);
+    let loaded = roost_ns::load(&args.file);
     if let Some(expected) = &args.expect {
         return compare(args, loaded, expected, output);
     }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use roost_emulation::ns;
 use roost_terminal::Output;
 
 use super::format::{ExportFormat, write_output};
@@ -24,7 +23,7 @@ pub(crate) struct ConvertArgs {
 
 /// Reads a topology and writes it in another format.
 pub(crate) fn run(args: &ConvertArgs, output: Output) -> CommandResult {
-    let topology = ns::load(&args.file).map_err(|error| Failure::bad_input(error.to_string()))?;
+    let topology = roost_ns::load(&args.file).map_err(|error| Failure::bad_input(error.to_string()))?;
     let file = args.output.as_deref();
     let Some(format) = args.to.or_else(|| file.and_then(ExportFormat::from_path)) else {
         return Err(Failure::bad_input("the output's name does not tell its format: add --to"));

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use roost_emulation::lab::Lab;
+use roost_lab::Lab;
 use roost_terminal::Output;
 
 use super::interrupt::{self, Interrupted};

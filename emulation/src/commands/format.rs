@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use clap::ValueEnum;
-use roost_emulation::ns;
 use roost_terminal::Output;
 use roost_topology::{Topology, file, rspec};
 
@@ -36,7 +35,7 @@ impl ExportFormat {
     pub(crate) fn text(self, topology: &Topology, comment: &str, output: Output) -> CommandResult<String> {
         match self {
             Self::Toml => Ok(file::write(topology, comment)),
-            Self::Ns => ns::write(topology, comment).map_err(|error| Failure::bad_input(error.to_string())),
+            Self::Ns => roost_ns::write(topology, comment).map_err(|error| Failure::bad_input(error.to_string())),
             Self::Rspec => {
                 let request = rspec::write(topology).map_err(|error| Failure::bad_input(error.to_string()))?;
                 request.lost.iter().for_each(|lost| output.say(format!("Not in the request: {lost}")));

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use roost_emulation::lab::sandbox::{self, SandboxEntry};
-use roost_emulation::lab::{DeviceBackend, Lab, LabOptions};
-use roost_emulation::ns;
+use roost_lab::sandbox::{self, SandboxEntry};
+use roost_lab::{DeviceBackend, Lab, LabOptions};
 use roost_terminal::Output;
 use roost_topology::Topology;
 use roost_topology::model::HostIndex;
@@ -58,7 +57,7 @@ pub(crate) fn host(topology: &Topology, name: &str) -> CommandResult<HostIndex> 
 }
 
 fn read(path: &Path) -> CommandResult<Topology> {
-    Ok(ns::load(path)?)
+    Ok(roost_ns::load(path)?)
 }
 
 /// `are a, b and 3 more`.

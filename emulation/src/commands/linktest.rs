@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use roost_emulation::lab::Lab;
-use roost_emulation::lab::linktest::criteria::DELAY_ERROR_MS;
-use roost_emulation::lab::linktest::{
+use roost_lab::Lab;
+use roost_lab::linktest::criteria::DELAY_ERROR_MS;
+use roost_lab::linktest::{
     self, LinktestKind, LinktestMeasurement, LinktestOptions, LinktestOutcome as Ending, LinktestReport,
 };
 use roost_terminal::{Output, SCHEMA, Steps, Table};

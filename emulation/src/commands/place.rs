@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 use roost_emulation::experiment::plan::{HubSelection, Mix, Participation as Share, SuperNodes};
 use roost_emulation::experiment::{Architecture, Plan, Prepared, RunError, classes_that_ask};
-use roost_emulation::ns;
 use roost_emulation::placement::{HubsToPlace, LinkForecast, PlacementAdvice, PlacementChoice, PlacementError, advise};
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_topology::Topology;
@@ -56,7 +55,7 @@ pub(crate) fn run(args: &PlaceArgs, output: Output) -> CommandResult {
 fn prepare(args: &PlaceArgs) -> CommandResult<(Prepared, HubsToPlace)> {
     let own = Plan::text(&args.file).map_err(RunError::from)?;
     let is_plan = super::run::names_a_topology(&own);
-    let network = if is_plan { Prepared::from_text(&own, &args.file)?.network } else { ns::load(&args.file)? };
+    let network = if is_plan { Prepared::from_text(&own, &args.file)?.network } else { roost_ns::load(&args.file)? };
     let workload = args.plan.as_ref().or(Some(&args.file).filter(|_| is_plan));
     let text = workload.map_or(Ok(PUBLISHED.to_owned()), |file| Plan::text(file)).map_err(RunError::from)?;
     let file = workload.unwrap_or(&args.file);

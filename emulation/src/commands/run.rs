@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use roost_emulation::experiment::{self, Architecture, FinishedRun, Interrupt, NetworkRun, Plan, Prepared, RunError};
-use roost_emulation::lab::sandbox::{self, SandboxEntry};
+use roost_emulation::experiment::{self, Architecture, FinishedRun, NetworkRun, Plan, Prepared, RunError};
 use roost_emulation::report;
+use roost_lab::Interrupt;
+use roost_lab::sandbox::{self, SandboxEntry};
 use roost_results::metrics::{Distribution, Metrics};
 use roost_results::{Results, record};
 use roost_terminal::{Output, SCHEMA, Table};

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use roost_emulation::experiment::{self, Interrupt, Plan, Prepared, RunError, SweepRun};
-use roost_emulation::lab::sandbox;
+use roost_emulation::experiment::{self, Plan, Prepared, RunError, SweepRun};
 use roost_emulation::report;
 use roost_emulation::sim;
+use roost_lab::Interrupt;
+use roost_lab::sandbox;
 use roost_results::metrics::Metrics;
 use roost_results::record::SIMULATION;
 use roost_results::{PLAN_FILE, Results, TOPOLOGY_FILE};

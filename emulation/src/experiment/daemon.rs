@@ -9,11 +9,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use roost_api::{Client, Status};
+use roost_lab::{Lab, Usage};
 use roost_topology::model::HostIndex;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::error::RunError;
-use crate::lab::{Lab, Usage};
 
 /// The longest time for a daemon's answer about its own state.
 const ANSWER: Duration = Duration::from_secs(5);

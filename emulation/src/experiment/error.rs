@@ -3,8 +3,9 @@
 use std::io;
 use std::path::Path;
 
+use roost_lab::{Interrupt, LabError};
+
 use super::plan::PlanError;
-use crate::lab::LabError;
 
 /// An experiment did not run, or not to its end. Measurements up to then are in the results folder.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,11 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// Ends a run whose user asked for its end.
+    pub(super) fn check(interrupt: &Interrupt) -> Result<(), Self> {
+        if interrupt.is_set() { Err(Self::Interrupted) } else { Ok(()) }
+    }
+
     /// An error in writing a run's records.
     pub(crate) fn records(path: &Path, error: &io::Error) -> Self {
         match Self::file("write", path, error) {

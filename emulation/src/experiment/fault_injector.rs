@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use roost_lab::Lab;
 use roost_results::record::Record;
 use roost_topology::model::ProgramAction;
 
@@ -14,7 +15,6 @@ use super::journal::Journal;
 use super::programs::{EndedProgram, Programs};
 use super::script::{RunSchedule, ScheduleItem, ScheduledAction};
 use super::traffic::TrafficAgents;
-use crate::lab::Lab;
 
 pub(super) struct FaultInjector<'a> {
     lab: &'a Lab,

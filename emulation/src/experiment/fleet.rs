@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use roost_api::{State, Status};
+use roost_lab::Interrupt;
+use roost_lab::Lab;
 use roost_results::record;
 use roost_wire::NodeId;
 use tokio::sync::{Semaphore, watch};
@@ -16,13 +18,11 @@ use super::daemon::{Daemon, Launch, Role};
 use super::error::RunError;
 use super::final_stats::FinalStats;
 use super::identities;
-use super::interrupt::Interrupt;
 use super::launch::{LaunchBuilder, identity};
 use super::placement::Placement;
 use super::plan::{DaemonAction, Plan};
 use super::private::RUN_FOLDER;
 use super::script::DaemonSlot;
-use crate::lab::Lab;
 
 /// Folder of the daemons' logs, in the results.
 pub(super) const LOG_FOLDER: &str = "logs";
@@ -111,7 +111,7 @@ impl Fleet {
             launches.push(builder.node(index)?);
         }
         for launch in &launches {
-            interrupt.check()?;
+            RunError::check(interrupt)?;
             identities::issue(binaries, &group, &launch.name, launch.certified.name(), &identity(&launch.name))?;
             step();
         }

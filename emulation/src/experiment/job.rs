@@ -10,7 +10,6 @@ use super::error::RunError;
 use super::plan::LabSettings;
 use super::prepare::{Prepared, SET_UP};
 use super::script::RunSchedule;
-use crate::ns;
 
 /// A network that runs by itself: its programs, its traffic, its schedule.
 #[derive(Clone, Debug)]
@@ -32,7 +31,7 @@ impl NetworkRun {
     /// # Errors
     /// When the topology is wrong.
     pub fn load(path: &Path) -> Result<Self, RunError> {
-        let topology = ns::load(path).map_err(|error| RunError::Topology(error.to_string()))?;
+        let topology = roost_ns::load(path).map_err(|error| RunError::Topology(error.to_string()))?;
         let (file, lab) = (path.to_owned(), LabSettings::default());
         Ok(Self { file, topology, seed: 1, length: None, linktest: true, lab })
     }
@@ -157,7 +156,7 @@ mod tests {
 
     fn check(events: &str, length: Option<Duration>) -> Result<(), String> {
         let file = PathBuf::from("pair.toml");
-        let topology = ns::load_text(&file, &format!("{PAIR}{events}")).unwrap();
+        let topology = roost_ns::load_text(&file, &format!("{PAIR}{events}")).unwrap();
         let (seed, linktest, lab) = (1, false, LabSettings::default());
         NetworkRun { file, topology, seed, length, linktest, lab }.check().map_err(|error| error.to_string())
     }

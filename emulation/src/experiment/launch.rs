@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use roost_lab::Lab;
 use roost_topology::model::{HostIndex, Net};
 use roost_wire::address::MAX_HOSTS;
 use roost_wire::{Scheme, Service};
@@ -14,7 +15,6 @@ use super::fleet::{LEAVE_TIMEOUT, LOG_FOLDER};
 use super::placement::{PlacedHub, PlacedNode, Placement};
 use super::plan::Plan;
 use super::private::RUN_FOLDER;
-use crate::lab::Lab;
 
 /// The ports of a hub: one for UDP and TCP, one for QUIC.
 const PORT: u16 = 7700;

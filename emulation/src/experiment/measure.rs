@@ -8,6 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use roost_lab::Interrupt;
+use roost_lab::Lab;
 use roost_results::metrics::RequestCounts;
 use roost_results::record::{Record, RunRecord, RunVerdict, SCHEMA};
 use roost_results::{EVENTS_FILE, RUN_FILE};
@@ -18,7 +20,6 @@ use super::bar::RunProgressBar;
 use super::error::RunError;
 use super::fault_injector::FaultInjector;
 use super::fleet::{EndedDaemon, Fleet, ReadyFleet};
-use super::interrupt::Interrupt;
 use super::job::RunSpec;
 use super::journal::Journal;
 use super::mobility::Mobility;
@@ -29,7 +30,6 @@ use super::run::write;
 use super::run_loop::{RunLoop, RunOutcome, deaths};
 use super::sampler::Sampler;
 use super::verdict::{Linktest, Observed, Start, judge};
-use crate::lab::Lab;
 
 /// The time for packets in flight after the end.
 const SETTLE: Duration = Duration::from_millis(200);

@@ -13,7 +13,6 @@ use super::error::RunError;
 use super::placement::{self, Placement};
 use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
 use super::script::{DaemonSlot, RunSchedule, ScheduleItem, ScheduledAction};
-use crate::ns;
 
 /// The approximate time before the first request, for the network, its test, and the daemons.
 pub(super) const SET_UP: Duration = Duration::from_secs(10);
@@ -151,7 +150,7 @@ fn network(source: &TopologySource, file: &Path) -> Result<Topology, RunError> {
     match source {
         TopologySource::File(path) => {
             let path = file.parent().unwrap_or(Path::new("")).join(path);
-            ns::load(&path).map_err(|error| RunError::Topology(error.to_string()))
+            roost_ns::load(&path).map_err(|error| RunError::Topology(error.to_string()))
         }
         TopologySource::Star(star) => star.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
         TopologySource::Forest(forest) => forest.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),

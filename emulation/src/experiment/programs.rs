@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use roost_lab::Lab;
 use roost_results::record::{self, ProgramEnd};
 use roost_topology::model::{HostProgram, ProgramAction};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::error::RunError;
 use super::redirection;
-use crate::lab::Lab;
 
 /// The folder of outputs in the results.
 const FOLDER: &str = "programs";

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use roost_lab::Interrupt;
+use roost_lab::{Lab, linktest};
 use roost_results::metrics::RequestCounts;
 use roost_results::record::RunRecord;
 use roost_results::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
@@ -14,7 +16,6 @@ use super::bar::RunProgressBar;
 use super::binaries::{self, Binaries};
 use super::error::RunError;
 use super::fleet::{Fleet, LOG_FOLDER, ReadyFleet};
-use super::interrupt::Interrupt;
 use super::job::{NetworkRun, RunSpec};
 use super::measure::{PreRunFacts, RunRecorder};
 use super::plan::{BackendChoice, LabSettings};
@@ -22,7 +23,6 @@ use super::prepare::Prepared;
 use super::private::Private;
 use super::verdict::Linktest;
 use crate::experiment::host_facts;
-use crate::lab::{self, Lab, linktest};
 
 /// A run that came to its end, or was ended by Ctrl-C.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct FinishedRun {
     pub tally: RequestCounts,
 }
 
-/// Runs a plan, inside a [sandbox](lab::sandbox). Its results go to `folder`, which must be empty or not exist;
+/// Runs a plan, inside a [sandbox](roost_lab::sandbox). Its results go to `folder`, which must be empty or not exist;
 /// `varied` holds the values of a sweep.
 ///
 /// The folder is the process's working folder during the run, because the paths of Unix sockets must be short.
@@ -126,7 +126,7 @@ struct RunSession<'a> {
 impl RunSession<'_> {
     async fn run(&self) -> Result<(RunRecord, RequestCounts), RunError> {
         let (machine, binaries) = (host_facts::facts(), self.binaries()?);
-        self.interrupt.check()?;
+        RunError::check(&self.interrupt)?;
         let daemons = self.job.plan.map_or(0, |prepared| {
             let placement = &prepared.placement;
             placement.nodes.len() + placement.hubs.len()
@@ -177,7 +177,7 @@ impl RunSession<'_> {
         steps.say("testing the links");
         let options = linktest::LinktestOptions { quick: true, ..linktest::LinktestOptions::default() };
         let report = linktest::run(lab, lab.topology(), &options, self.interrupt.flag(), &mut |_| {})?;
-        self.interrupt.check()?;
+        RunError::check(&self.interrupt)?;
         let nets: BTreeSet<&str> = report.failures().map(|failure| failure.net.as_str()).collect();
         let routes = usize::from(report.reach.as_ref().is_some_and(|reach| reach.failed > 0));
         let (failed, lines) = (nets.len() + routes, report.lines());
@@ -190,13 +190,13 @@ impl RunSession<'_> {
     }
 }
 
-fn options(lab: &LabSettings, seed: u64) -> lab::LabOptions {
+fn options(lab: &LabSettings, seed: u64) -> roost_lab::LabOptions {
     let backend = match lab.backend {
-        BackendChoice::Auto => lab::DeviceBackend::Auto,
-        BackendChoice::Tap => lab::DeviceBackend::Tap,
-        BackendChoice::Veth => lab::DeviceBackend::Veth,
+        BackendChoice::Auto => roost_lab::DeviceBackend::Auto,
+        BackendChoice::Tap => roost_lab::DeviceBackend::Tap,
+        BackendChoice::Veth => roost_lab::DeviceBackend::Veth,
     };
-    lab::LabOptions { seed, backend, realtime: lab.realtime, tcp: lab.tcp.clone() }
+    roost_lab::LabOptions { seed, backend, realtime: lab.realtime, tcp: lab.tcp.clone() }
 }
 
 /// Restores the working folder when it is dropped.

@@ -4,6 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use roost_lab::Interrupt;
+use roost_lab::Lab;
 use roost_results::record::Record;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
@@ -11,12 +13,10 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 use super::error::RunError;
 use super::fault_injector::{FaultInjector, ScheduleResult};
 use super::fleet::{EndedDaemon, Fleet};
-use super::interrupt::Interrupt;
 use super::job::RunSpec;
 use super::participants::RequesterTasks;
 use super::requester::RequesterContext;
 use super::sampler::Sampler;
-use crate::lab::Lab;
 
 /// The interval at which daemons are checked.
 const LOOK: Duration = Duration::from_millis(200);

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use roost_lab::Lab;
+use roost_lab::carrier::{Lateness, ScheduleStart, WireCounts};
 use roost_results::metrics::RequestCounts;
 use roost_results::record::{LinkRecord, SampleRecord};
 use roost_topology::model::NetKind;
@@ -13,8 +15,6 @@ use super::fleet::Fleet;
 use super::verdict::{LateSeconds, Observed};
 use super::windows::Windows;
 use crate::experiment::host_facts::Processors;
-use crate::lab::Lab;
-use crate::lab::carrier::{Lateness, ScheduleStart, WireCounts};
 
 /// The interval, in seconds, at which daemons' waiting times are read: each reading takes some files of `/proc`
 /// for each of their threads.

@@ -12,13 +12,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use roost_lab::Lab;
 use roost_results::record;
 use roost_topology::model::{HostIndex, TrafficAction, TrafficAgent};
 use roost_topology::units::Rate;
 
 use self::threads::{AgentState, Listening, count_tcp, count_udp, listen, send_tcp, send_udp, spawn};
 use super::error::RunError;
-use crate::lab::Lab;
 
 /// The fraction of its packets that a source may skip.
 const SKIPPED: f64 = 0.01;

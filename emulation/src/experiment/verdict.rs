@@ -25,10 +25,10 @@
 
 use std::time::Duration;
 
+use roost_lab::carrier::Lateness;
 use roost_results::record::RunVerdict;
 
 use super::windows::Windows;
-use crate::lab::carrier::Lateness;
 
 /// The limit of the lateness of 99 % of the packets.
 const LATENESS_P99: Duration = Duration::from_millis(1);

@@ -1,11 +1,10 @@
 //! Distances between hosts, with the pipes between them, for a placement.
 
+use roost_netcore::wiring;
 use roost_topology::Topology;
 use roost_topology::model::{HostIndex, Leg, NetIndex, NetKind};
 use roost_topology::routes::{Crossing, HostPaths};
 use roost_topology::units::Rate;
-
-use crate::netcore::wiring;
 
 /// No path leads there.
 const NOWHERE: u32 = u32::MAX;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_core::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, SendBudget, StreamSender};
+use roost_netcore::HEADER_BYTES;
 use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent};
 use roost_wire::messages::{
     Accept, FlowDescription, FlowMessage, HubHop, Message, Request, RequestMessage, Route, RouteDirection,
@@ -18,7 +19,6 @@ use roost_wire::object::digest;
 use roost_wire::{Address, Area, Cell, Channel, FlowKind, NodeId, Nonce, RequestId, Scheme, SchemeSet, Service, Time};
 
 use crate::experiment::Plan;
-use crate::netcore::HEADER_BYTES;
 
 /// The delay between the two ends, far longer than any other wait here.
 const ONE_WAY: Duration = Duration::from_millis(500);

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use roost_lab::kernel;
+
 use super::bench::{self, StudyBenchResult};
 use super::store::StoredRun;
 use super::tasks::{StudyTask, Work};
 use super::{emulated, measures};
 use crate::experiment::RunError;
-use crate::lab::kernel;
 use crate::sim::growth;
 use crate::sim::{self, Detail, SimOutcome, SimulateError};
 

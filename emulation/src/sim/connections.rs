@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_netcore::HEADER_BYTES;
 use roost_topology::model::HostIndex;
 use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent, multicast_bytes};
 use roost_wire::RemoteIdentity as Remote;
@@ -15,7 +16,6 @@ use super::TrafficBreakdown;
 use super::event_queue::SimEventQueue;
 use super::fingerprint::RunFingerprint;
 use super::network::{AddressedPacket, SimArrival, SimNetwork};
-use crate::netcore::HEADER_BYTES;
 
 /// The index of a machine among all machines.
 pub(super) type MachineId = usize;

@@ -1,7 +1,7 @@
 //! Simulation: a plan in virtual time.
 //!
 //! It runs the machines of the daemons over the transport's connections and the same
-//! [`netcore`](crate::netcore) that carries packets in emulation, without waiting. A run is faster than real
+//! [`netcore`](roost_netcore) that carries packets in emulation, without waiting. A run is faster than real
 //! time, repeats exactly from its seed, and is checked after every step.
 //!
 //! | file | its part |
@@ -47,6 +47,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use roost_netcore::wiring::WiringError;
 use roost_topology::addresses::AddressError;
 
 pub use invariants::Violation;
@@ -54,7 +55,6 @@ pub use record::{ProgressListener, ServiceCounts, SimProgress};
 pub use roost_transport::simulated::Detail;
 
 use crate::experiment::{Prepared, RunError};
-use crate::netcore::wiring::WiringError;
 use record::Recorder;
 
 #[derive(Clone, Debug, PartialEq)]

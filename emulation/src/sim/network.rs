@@ -5,6 +5,9 @@ use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use roost_netcore::HEADER_BYTES;
+use roost_netcore::wiring::{self, Wiring, WiringError};
+use roost_netcore::{Destination, Network, Port};
 use roost_results::record;
 use roost_topology::addresses::{self, AddressError};
 use roost_topology::model::{HostIndex, Topology};
@@ -12,9 +15,6 @@ use roost_topology::routes::{self, HostRoute};
 use roost_wire::Time;
 
 use super::fingerprint::RunFingerprint;
-use crate::netcore::HEADER_BYTES;
-use crate::netcore::wiring::{self, Wiring, WiringError};
-use crate::netcore::{Destination, Network, Port};
 
 /// Time of a packet between two programs of one host.
 const LOOPBACK: Duration = Duration::from_micros(20);

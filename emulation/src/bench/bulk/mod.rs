@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use roost_lab::Lab;
 use roost_topology::model::HostIndex;
 use roost_wire::Congestion;
 
@@ -34,7 +35,6 @@ use super::measured::{BenchStart, Measured};
 use super::probe::{self, Priority};
 use super::transport::Members;
 use super::{BenchContext, BenchError, BenchOptions, system};
-use crate::lab::Lab;
 
 const SENDING: HostIndex = 0;
 const RECEIVING: HostIndex = 1;
@@ -141,7 +141,7 @@ impl BulkCase {
 pub type BulkReport = Measured<BulkRow>;
 
 /// Measures each of `cells`, in their order and each with `seeds` seeds, for `seconds` or for the default of
-/// its path, [inside a sandbox](crate::lab::sandbox::enter).
+/// its path, [inside a sandbox](roost_lab::sandbox::enter).
 ///
 /// `watch` is called with each run that begins. When `stop` is set it ends within a second or so, with the
 /// complete rows.

@@ -17,11 +17,12 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use roost_lab::sandbox;
+
 pub use self::model::STREAMS;
 pub use self::row::{CapacityRow, CapacitySample, LOST};
 use super::measured::{BenchStart, Measured};
 use super::{BenchContext, BenchError, BenchOptions};
-use crate::lab::sandbox;
 
 /// The most super nodes: as many as in the printed figures.
 pub const MAX_HUBS: usize = 16;
@@ -102,7 +103,7 @@ pub fn duration(cases: &[CapacityCase], settings: CapacitySettings) -> Duration 
     cases.iter().map(|case| search::duration(*case, settings)).sum()
 }
 
-/// Measures each of `cases`, in their order, [inside a sandbox](crate::lab::sandbox::enter).
+/// Measures each of `cases`, in their order, [inside a sandbox](roost_lab::sandbox::enter).
 ///
 /// `watch` is called with each case that begins. When `stop` is set it ends soon, with the complete cases.
 ///

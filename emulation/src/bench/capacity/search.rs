@@ -4,6 +4,7 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
+use roost_lab::Lab;
 use roost_wire::NodeId;
 
 use super::listener::{SubscriberClient, now_ms};
@@ -11,7 +12,6 @@ use super::{CapacityCase, CapacityMode, CapacitySample, CapacitySettings, model,
 use crate::bench::BenchContext;
 use crate::bench::testbed::{Testbed, TestbedRole, interrupted};
 use crate::experiment::Daemon;
-use crate::lab::Lab;
 
 const SPARE: usize = 2;
 /// The interval at which members join a room.

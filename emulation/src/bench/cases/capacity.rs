@@ -3,11 +3,11 @@
 use std::fs;
 use std::time::Duration;
 
+use roost_lab::{Lab, LabError};
 use roost_topology::model::{HostIndex, Leg};
 
 use crate::bench::probe::{self, HEADERS, ProbeFlow};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, flood, iperf, networks, system};
-use crate::lab::{Lab, LabError};
 
 const LENGTH: Duration = Duration::from_secs(5);
 const SMALLEST: u32 = 64;

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use roost_lab::Lab;
 use roost_topology::model::Queue;
 use roost_topology::units::{Rate, format_duration};
 
@@ -11,7 +12,6 @@ use crate::bench::capture::{self, Capture};
 use crate::bench::probe::{self, HEADERS, PacketTimes, Priority, ProbeFlow};
 use crate::bench::program::{PING, SHELL, ToolError, ToolProcess};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, is_realtime, machine, networks};
-use crate::lab::Lab;
 
 const DELAYS_MS: [u64; 5] = [1, 20, 50, 100, 600];
 const RATE: Rate = Rate::from_bps(100_000_000);

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use roost_lab::Lab;
 use roost_topology::model::Leg;
 
 use crate::bench::probe::{self, HEADERS, PacketTimes, Priority, ProbeFlow};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, analysis, iperf, networks};
-use crate::lab::Lab;
 
 /// Loss, and packets per second: the rarer a loss, the more packets are needed.
 const LINKS: [(f64, u32); 6] =

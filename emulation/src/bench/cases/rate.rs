@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use roost_lab::Lab;
 use roost_topology::units::Rate;
 
 use crate::bench::capture::{self, Capture};
@@ -11,7 +12,6 @@ use crate::bench::iperf::{self, IperfResult};
 use crate::bench::probe::{self, HEADERS, Priority, ProbeFlow};
 use crate::bench::program::ToolError;
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, analysis, networks};
-use crate::lab::Lab;
 
 /// One way; the round trip is 10 ms.
 const DELAY: Duration = Duration::from_millis(5);

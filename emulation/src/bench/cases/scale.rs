@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use roost_lab::LabError;
+use roost_lab::carrier::Lateness;
 use roost_topology::Topology;
 use roost_topology::generate::{Tree, TreeShape};
 use roost_topology::model::HostIndex;
@@ -9,8 +11,6 @@ use roost_wire::random::SplitMix64;
 
 use crate::bench::probe::{self, PacketTimes, Priority, ProbeFlow};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, machine};
-use crate::lab::LabError;
-use crate::lab::carrier::Lateness;
 
 /// Nodes of the hierarchy; with its server it has 93 hosts.
 const NODES: usize = 92;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use roost_lab::Lab;
 use roost_topology::Topology;
 use roost_topology::model::{Action, Event, Leg, TopologyChange};
 
@@ -9,7 +10,6 @@ use crate::bench::analysis::StateChange;
 use crate::bench::capture::{self, Capture};
 use crate::bench::probe::{self, HEADERS, PacketTimes, Priority, ProbeFlow};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, networks};
-use crate::lab::Lab;
 
 /// The events of each round, after its beginning.
 const ROUND: Duration = Duration::from_secs(1);

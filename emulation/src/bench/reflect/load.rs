@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
+use roost_lab::kernel;
 use roost_reflection::packet::{OVERHEAD_BYTES, TAG_BYTES};
 use roost_reflection::{Epoch, Flags, Header, Hop, StreamId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,7 +18,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
 use super::pair::{FAR, NEAR, VethPair};
-use crate::lab::kernel;
 
 /// The port of the reflector; those of the sinks begin here as well.
 pub(super) const PORT: u16 = 7000;

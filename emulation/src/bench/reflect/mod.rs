@@ -19,13 +19,14 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use roost_lab::sandbox;
+
 use self::load::{FIRST_SINK, Load, PORT, TrialResult};
 use self::pair::{FAR, NEAR, VethPair};
 use self::reference::ReferenceProgram;
 pub use self::row::{ReflectRow, Video};
 use super::BenchError;
 use super::measured::{BenchStart, Measured};
-use crate::lab::sandbox;
 
 /// The fraction of losses that is tolerated.
 const LOST: f64 = 0.001;
@@ -108,7 +109,7 @@ impl fmt::Display for ReflectCase {
 pub type ReflectReport = Measured<ReflectRow>;
 
 /// Measures each of `cells` in their order, each in up to nine trials of `time`, [inside a
-/// sandbox](crate::lab::sandbox::enter).
+/// sandbox](roost_lab::sandbox::enter).
 ///
 /// `watch` is called with each cell that begins. When `stop` is set it ends after the trial.
 ///

@@ -5,12 +5,11 @@ use std::net::Ipv4Addr;
 use std::process::{Child, Command};
 use std::thread;
 
+use roost_lab::LOOPBACK;
+use roost_lab::namespace::{self, Namespace};
+use roost_lab::netlink::{Netlink, NetlinkRequest};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-
-use crate::lab::namespace::{self, Namespace};
-use crate::lab::netlink::{Netlink, NetlinkRequest};
-use crate::lab::plan::LOOPBACK;
 
 pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);

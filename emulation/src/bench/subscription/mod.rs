@@ -18,6 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use roost_api::{Client, Frame, RequestEvent};
+use roost_lab::{Lab, sandbox};
 use roost_topology::model::HostIndex;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::{Area, Cell, Service};
@@ -29,7 +30,6 @@ use super::measured::{BenchStart, Measured};
 use super::testbed::{Testbed, TestbedRole, interrupted};
 use super::{BenchContext, BenchError, BenchOptions, networks};
 use crate::experiment::Daemon;
-use crate::lab::{Lab, sandbox};
 
 /// The provider's super node, and that of the receivers.
 const HUBS: [HostIndex; 2] = [0, 1];
@@ -133,7 +133,7 @@ impl FromStr for SubscriptionCase {
 pub type SubscriptionReport = Measured<SubscriptionRow>;
 
 /// Measures each of `cases`, in their order, each with daemons of its own, [inside a
-/// sandbox](crate::lab::sandbox::enter).
+/// sandbox](roost_lab::sandbox::enter).
 ///
 /// `watch` is called with each case that begins. When `stop` is set it ends soon, with the complete cases.
 ///

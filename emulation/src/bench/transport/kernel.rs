@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
+use roost_lab::Lab;
 use roost_topology::model::HostIndex;
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, listen, socket_with};
@@ -16,7 +17,6 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto
 use super::end::{FrameEndpoint, PATIENCE};
 use super::network::{RECEIVER, SENDER};
 use super::{BenchTransport, PORT};
-use crate::lab::Lab;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;

@@ -32,6 +32,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use roost_lab::{Lab, LabError};
+
 use self::end::{FrameExchange, PATIENCE};
 use self::kernel::KernelStream;
 use self::network::{RECEIVER, SENDER};
@@ -42,7 +44,6 @@ pub use self::row::TransportRow;
 use self::tally::TransportRun;
 use super::measured::{BenchStart, Measured};
 use super::{BenchContext, BenchError, BenchOptions, stalls, system};
-use crate::lab::{Lab, LabError};
 
 const PORT: u16 = 7000;
 /// The time for which the network goes on changing after the last frame was begun.
@@ -153,7 +154,7 @@ impl fmt::Display for TransportCase {
 pub type TransportReport = Measured<TransportRow>;
 
 /// Measures each of `cells`, in their order and each in `runs` runs of `time`, [inside a
-/// sandbox](crate::lab::sandbox::enter).
+/// sandbox](roost_lab::sandbox::enter).
 ///
 /// `watch` is called with each run that begins. When `stop` is set it ends within a second or so, with the
 /// complete rows.

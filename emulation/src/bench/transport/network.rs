@@ -23,7 +23,7 @@ const CYCLE: Duration = Duration::from_secs(6);
 const DOWN_AT: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
 const DOWN_FOR: Duration = Duration::from_secs(2);
 
-/// The network of a condition that holds for `time` after [the beginning](crate::lab::Lab::begin).
+/// The network of a condition that holds for `time` after [the beginning](roost_lab::Lab::begin).
 pub(super) fn for_condition(condition: Condition, time: Duration) -> Topology {
     let queue = Queue { limit: QUEUE_BYTES, in_bytes: true, ..Queue::DEFAULT };
     let link = |loss| Leg { rate: RATE, loss, queue, ..Leg::default() };

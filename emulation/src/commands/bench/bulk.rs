@@ -2,7 +2,7 @@
 
 use clap::Args;
 use roost_emulation::bench::bulk::{self, BulkCase, BulkReport, BulkRow, BulkSender, PathProfile};
-use roost_emulation::lab::sandbox::{self, SandboxEntry};
+use roost_lab::sandbox::{self, SandboxEntry};
 use roost_terminal::{Output, Steps, Table};
 
 use super::measured::{NetworkArgs, all_measured, show_measured, stepping};

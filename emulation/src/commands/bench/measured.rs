@@ -2,7 +2,7 @@
 
 use clap::Args;
 use roost_emulation::bench::{BenchOptions, Measured};
-use roost_emulation::lab::DeviceBackend;
+use roost_lab::DeviceBackend;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde::Serialize;
 use serde_json::json;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use roost_emulation::bench::{self, BenchCase, BenchError, BenchOptions, BenchReport, BenchRow, BenchVerdict};
-use roost_emulation::lab::DeviceBackend;
-use roost_emulation::lab::sandbox::{self, SandboxEntry};
+use roost_lab::DeviceBackend;
+use roost_lab::sandbox::{self, SandboxEntry};
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use roost_topology::units::parse_duration;
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use roost_emulation::bench::reflect::{self, Implementation, ReflectCase, ReflectReport, ReflectRow};
-use roost_emulation::lab::sandbox::{self, SandboxEntry};
+use roost_lab::sandbox::{self, SandboxEntry};
 use roost_terminal::{Output, Steps, Table};
 
 use super::capacity::{self, CapacityArgs};

@@ -8,7 +8,7 @@ use roost_emulation::bench::transport::figures;
 use roost_emulation::bench::transport::{
     self, BenchTransport, Condition, FrameWorkload, TransportCase, TransportReport, TransportRow,
 };
-use roost_emulation::lab::sandbox::{self, SandboxEntry};
+use roost_lab::sandbox::{self, SandboxEntry};
 use roost_terminal::{Output, Steps, Table};
 
 use super::measured::{NetworkArgs, all_measured, show_measured, stepping};

@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use roost_emulation::lab::linktest::{self, LinktestKind, LinktestReport};
-use roost_emulation::lab::{DeviceBackend, Lab, LabError, LabOptions};
-use roost_emulation::ns;
+use roost_lab::linktest::{self, LinktestKind, LinktestReport};
+use roost_lab::{DeviceBackend, Lab, LabError, LabOptions};
 use roost_terminal::Finding;
 
 /// Two hosts, 1 ms apart.
@@ -61,7 +60,7 @@ struct LabObservation {
 }
 
 fn try_one(backend: DeviceBackend) -> LabAttempt {
-    let topology = ns::load_text(Path::new("doctor.toml"), NETWORK).map_err(|error| error.to_string())?;
+    let topology = roost_ns::load_text(Path::new("doctor.toml"), NETWORK).map_err(|error| error.to_string())?;
     let options = LabOptions { backend, realtime: true, ..LabOptions::default() };
     let lab = Lab::start(&topology, &options).map_err(|error| error.to_string())?;
     let (realtime, buffer) = (lab.facts()["realtime"].clone(), lab.facts().get("receive_buffer").cloned());

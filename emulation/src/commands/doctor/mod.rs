@@ -4,7 +4,7 @@ mod labs;
 mod machine;
 
 use clap::Args;
-use roost_emulation::lab::sandbox::{self, SandboxEntry};
+use roost_lab::sandbox::{self, SandboxEntry};
 use roost_terminal::{Finding, Output, Verdict, show};
 
 use crate::failure::{CommandResult, Failure, FailureCode};

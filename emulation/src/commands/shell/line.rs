@@ -250,7 +250,7 @@ delay = "5ms"
 "#;
 
     fn topology() -> Topology {
-        roost_emulation::ns::load_text(Path::new("x.toml"), TEXT).unwrap()
+        roost_ns::load_text(Path::new("x.toml"), TEXT).unwrap()
     }
 
     fn read(line: &str) -> ShellCommand {

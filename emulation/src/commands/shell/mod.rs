@@ -7,7 +7,7 @@ mod show;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use roost_emulation::lab::Lab;
+use roost_lab::Lab;
 use roost_terminal::{Output, usage};
 use roost_topology::model::{Action, Event, HostIndex};
 use roost_topology::{Topology, amend};

@@ -1,6 +1,6 @@
 //! Displays of `emulate shell`.
 
-use roost_emulation::lab::Lab;
+use roost_lab::Lab;
 use roost_results::record;
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_topology::emulab;

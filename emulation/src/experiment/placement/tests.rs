@@ -1,7 +1,6 @@
 use roost_topology::generate::Forest;
 
 use super::*;
-use crate::ns;
 
 const TREE: &str = r#"
 name = "tree"
@@ -33,7 +32,7 @@ between = ["high", "server"]
 const PLAN: &str = "topology = 't.toml'\narchitecture = 'super-node'\nduration = '1s'\n";
 
 fn placed(plan: &str, topology: &str) -> Result<Placement, PlanError> {
-    let topology = ns::load_text(Path::new("t.toml"), topology).unwrap();
+    let topology = roost_ns::load_text(Path::new("t.toml"), topology).unwrap();
     let file = Path::new("p.toml");
     place(&Plan::parse(plan, file).unwrap(), &topology, file)
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
+use roost_lab::TcpCongestion;
 use roost_topology::units;
 use roost_topology::{generate, suggest};
 use roost_wire::Scheme;
@@ -18,7 +19,6 @@ use super::{
     MAX_SPEED, MAX_TIERS, MIN_SPEED, Movement, Named, Participation, Plan, PlanError, PlanErrors, SuperNodes,
     TopologySource, TransportChoice, unit_text,
 };
-use crate::lab::TcpCongestion;
 
 const MAX_LENGTH: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(super) const MAX_FAULTS: usize = 65_536;

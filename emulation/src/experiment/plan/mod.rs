@@ -33,12 +33,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use roost_core::node::Discovery;
+use roost_lab::TcpCongestion;
 use roost_topology::model::TopologyChange;
 use roost_topology::suggest;
 use roost_wire::messages::ReflectionPolicy;
 use roost_wire::{Role, Scheme};
-
-use crate::lab::TcpCongestion;
 
 pub use error::PlanError;
 pub(in crate::experiment) use error::PlanErrors;

@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use roost_lab::{Lab, LabError};
 use roost_topology::model::HostIndex;
 
 use crate::experiment::error::RunError;
-use crate::lab::{Lab, LabError};
 
 /// The interval at which a waiting thread checks whether to end.
 const LOOK: Duration = Duration::from_millis(100);
