@@ -1,4 +1,4 @@
-//! Reading of Emulab's NS files.
+//! Emulab's NS files, read into descriptions of networks and written from them.
 //!
 //! An NS file is a Tcl program that makes objects: `set n1 [$ns node]`. It is run here by an evaluator of our
 //! own (`tcl`) without access to anything outside the file. The result is that of Emulab's parser: the same
@@ -7,8 +7,12 @@
 //! Sources: Emulab's tutorial and its reference of NS extensions, ns-2's manual, and the behaviour of Emulab's
 //! own parser where these are silent.
 //!
+//! [`NsLimits`] bound the time and the memory that a file can take. [`load()`] reads a file of either format, this one
+//! or our own. [`write()`] makes an NS file and reads it back, so that an export never loses a host or a link.
+//! [`expect`] compares a description with the listing of another parser.
+//!
 //! ```
-//! use roost_ns::{self, NsLimits};
+//! use roost_ns::{self as ns, NsLimits};
 //!
 //! let source = "set ns [new Simulator]\n set a [$ns node]\n set b [$ns node]\n\
 //!     set link0 [$ns duplex-link $a $b 10Mb 40ms DropTail]\n $ns run\n";

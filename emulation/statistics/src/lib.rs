@@ -1,4 +1,7 @@
 //! Statistics: pure functions, with the source of each formula.
+//!
+//! A function returns `None` where it has too few values. Bootstraps draw from a seed of the caller, so that
+//! the same values give the same interval.
 #![allow(missing_docs, reason = "only crates of `emulation` import this one")]
 
 mod bootstrap;

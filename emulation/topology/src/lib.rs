@@ -1,4 +1,7 @@
-//! The description of a network and its schedule.
+//! The description of a network and its schedule: values alone, without a network that carries packets.
+//!
+//! Readers report every mistake of a file at once, each with its line. What has been read is valid: names are unique,
+//! members exist, and all hosts can be reached. A lab takes at most [`model::MAX_LAB_HOSTS`] hosts.
 //!
 //! - [`model`] is the description itself; both formats are read into it.
 //! - [`mod@file`] is our own format, and [`validate`] checks what a file says.
