@@ -34,7 +34,7 @@ impl Capture {
     pub(super) fn start(lab: &Lab, host: HostIndex, filter: &str) -> Result<Self, ToolError> {
         let interface = ["-i", "eth0", "-Q", "in"];
         let format = ["-w", "-", "-s", KEPT, "-B", "16384", "--time-stamp-precision=nano"];
-        // It keeps its user: in a user namespace there is no other.
+        // The capture keeps its user: in a user namespace there is no other.
         let user = ["-Z", "root", "-n"];
         let words: Vec<&str> = [&interface[..], &format, &user, &[filter]].concat();
         let mut program = ToolProcess::start(lab, host, program::TCPDUMP, &words)?;

@@ -34,7 +34,7 @@ pub(super) fn between_two(directions: impl IntoIterator<Item = Leg>) -> Topology
     Topology { name: "bench".to_owned(), hosts, nets: nets.collect(), routing: Routing::None, ..Topology::default() }
 }
 
-/// One direction of a link: its rate, delay, and queue in packets.
+/// A direction of a link: its rate, delay, and queue in packets.
 pub(super) fn direction(rate: Rate, delay: Duration, packets: u32) -> Leg {
     Leg { rate, delay, queue: Queue { limit: packets, ..Queue::DEFAULT }, ..Leg::default() }
 }

@@ -150,7 +150,7 @@ impl Drop for ToolProcess {
 }
 
 impl ToolOutput {
-    /// Its output as text, if it succeeded.
+    /// The output as text, if the program succeeded.
     pub(super) fn text(self, tool: Tool) -> Result<String, ToolError> {
         match self.success {
             true => Ok(String::from_utf8_lossy(&self.output).into_owned()),

@@ -11,7 +11,7 @@ use super::BenchCase;
 pub enum BenchVerdict {
     Met,
     Missed,
-    /// It could not be measured, which never counts as met.
+    /// Not measurable here, which never counts as met.
     NotMeasured,
     /// There is no target: the value is only shown.
     Shown,

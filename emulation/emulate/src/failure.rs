@@ -59,7 +59,7 @@ impl FailureCode {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// One sentence that says what is wrong and what to do.
+    /// A sentence that says what is wrong and what to do.
     #[error("{message}")]
     Message { code: FailureCode, message: String },
     /// A program that was run, or this one inside its sandbox, ended with this code and has reported the error

@@ -1,4 +1,4 @@
-//! The other programs of Roost, which are installed in the folder of this one.
+//! Roost's further programs, which are installed in the folder of this one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

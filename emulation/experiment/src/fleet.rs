@@ -338,7 +338,7 @@ impl FleetDaemon {
 
     /// Starts the daemon again; its node requests once it is attached.
     fn start_again(&mut self, lab: &Lab) -> Result<(), RunError> {
-        // These belong to the process before.
+        // Such figures belong to the process before.
         self.final_stats = None;
         self.daemon.start(lab)?;
         let (socket, alive) = (self.socket(), self.alive.clone());

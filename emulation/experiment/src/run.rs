@@ -1,4 +1,4 @@
-//! One run, from an empty folder to its records.
+//! A run, from an empty folder to its records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -46,7 +46,7 @@ pub(super) struct RunOutcome {
     /// Time until the last requests ended, seconds.
     pub(super) drain_s: f64,
     pub(super) interrupted: bool,
-    /// One sentence for each daemon that died without the plan's doing.
+    /// A sentence for each daemon that died without the plan's doing.
     pub(super) losses: Vec<String>,
     pub(super) schedule_result: ScheduleResult,
 }

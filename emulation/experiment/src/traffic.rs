@@ -161,7 +161,7 @@ impl AgentThread {
 
     fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // Its counters are valid even if it panicked.
+            // The counters are valid even if the thread panicked.
             let _ = thread.join();
         }
     }

@@ -66,7 +66,7 @@ impl LateSeconds {
 
 #[derive(Debug, Default)]
 pub(super) struct Linktest {
-    /// One line for each link or LAN.
+    /// A line for each link or LAN.
     pub(super) lines: Vec<String>,
     /// The number of links and LANs that do not match their description.
     pub(super) failed: usize,
@@ -105,7 +105,7 @@ pub(super) struct Observed {
     pub(super) windows: Windows,
     /// The result of linktest, unless it was left out.
     pub(super) linktest: Option<Linktest>,
-    /// One sentence for each daemon that died without the plan's doing or gave no final counters, and for each
+    /// A sentence for each daemon that died without the plan's doing or gave no final counters, and for each
     /// traffic agent that failed.
     pub(super) losses: Vec<String>,
 }

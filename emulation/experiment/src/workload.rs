@@ -72,9 +72,9 @@ pub enum WorkloadStep {
 /// The end of a request, as far as the next one depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestEnding {
-    /// It was completed or timed out: the next one follows at once.
+    /// Completed or timed out: the next request follows at once.
     Finished,
-    /// It was declined. The paper has no such case. The node pauses, since after an immediate decline it would
+    /// Declined. The paper has no such case. The node pauses, since after an immediate decline it would
     /// otherwise request in a tight loop.
     Declined,
 }

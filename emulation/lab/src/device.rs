@@ -144,7 +144,7 @@ impl Device {
 
 #[derive(Debug)]
 pub(crate) struct CarrierEnd {
-    /// One read or write moves one frame.
+    /// Each read or write moves one frame.
     pub(crate) fd: OwnedFd,
     pub(crate) statistics: DeviceStatistics,
 }

@@ -114,7 +114,7 @@ fn be_outer() -> Result<ExitCode, LabError> {
     if let Some(terminal) = terminal {
         terminal.lend(init);
     }
-    // It may begin now. If it has ended already, the loop below notices.
+    // The worker may begin now. If it has ended already, the loop below notices.
     let _ = rustix::io::write(&held, &[0]);
     let code = wait_outside(init, &signals, &held, terminal);
     if let Some(terminal) = terminal {
@@ -133,7 +133,7 @@ fn be_init(lifeline: i32) -> Result<ExitCode, LabError> {
     // This also ends a stopped process, which cannot watch its lifeline.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| LabError::kernel("ask to end with the parent", error))?;
-    // It must not begin before it has the terminal, if there is one.
+    // The worker must not begin before it has the terminal, if there is one.
     if !rustix::io::read(&lifeline, &mut [0; 1]).is_ok_and(|count| count == 1) {
         return Ok(ExitCode::from(KILLED));
     }
@@ -247,7 +247,7 @@ fn wait_inside(worker: &Child, signals: &Signals, lifeline: &OwnedFd) -> Result<
 enum ChildState {
     None,
     Stopped,
-    /// It has ended, with this exit code.
+    /// Ended, with this exit code.
     Ended(u8),
 }
 

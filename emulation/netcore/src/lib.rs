@@ -1,4 +1,4 @@
-//! One link model in exact nanoseconds, without a clock.
+//! The link model in exact nanoseconds, without a clock.
 //!
 //! A [`Network`] is pipes, joined into links and LANs. Packets go in at a [`Port`] and come out of others. The
 //! caller passes the time, so that wall clock and virtual time drive the same code, and the same calls with the

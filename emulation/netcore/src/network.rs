@@ -21,13 +21,13 @@ impl Port {
     }
 }
 
-/// One direction of a link, or of a member of a LAN.
+/// A direction of a link, or of a member of a LAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PipeId(u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
-    /// One member of the same link or LAN.
+    /// A member of the same link or LAN.
     Port(Port),
     /// All members but the sender: multicast and broadcast.
     Others,
@@ -79,7 +79,7 @@ pub struct Network<P> {
 struct Attachment {
     to_net: PipeId,
     from_net: PipeId,
-    /// The other port of a link; `None` on a LAN.
+    /// The opposite port of a link; `None` on a LAN.
     other_end: Option<Port>,
     /// The LAN, if `other_end` is `None`.
     lan: usize,

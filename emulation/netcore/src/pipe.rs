@@ -1,4 +1,4 @@
-//! One direction: packets arrive, wait, are transmitted and propagate.
+//! A direction: packets arrive, wait, are transmitted and propagate.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub enum DropCause {
     Queue,
     Loss,
     Down,
-    /// One of the network's [`Limits`](super::NetworkLimits).
+    /// A limit of the network: [`Limits`](super::NetworkLimits).
     Limit,
 }
 

@@ -56,7 +56,7 @@ pub(super) struct RequestFlow {
     /// The bytes before a latency ends, by round trip, on a new connection and on one that has carried such an
     /// object already. For a stream these are its first packets, in one round.
     pub(super) rounds: [Vec<f64>; 2],
-    /// The same behind a server that relays; empty without one.
+    /// As above, behind a server that relays; empty without one.
     pub(super) onward: [RelayedData; 2],
 }
 
@@ -75,7 +75,7 @@ impl RequestCosts {
         let control = plan.transport.preference()[0];
         let datagram = |message: &Message| ConnectionPair::connected(control).exchange(message);
         let reply_to = if relayed { Vec::new() } else { addresses() };
-        // One service stands for all: they differ by a byte or two.
+        // A single service stands for all: they differ by a byte or two.
         let (service, nonce) = (Service::Video, Nonce::from_u64(u64::MAX));
         let (id, deadline_ms, cell) = (RequestId(1000), millis(plan.timeout), Cell::new(30, 90));
         let is_stream = service.is_stream();
@@ -176,7 +176,7 @@ struct ReceivedObject {
     bytes: BytesBothWays,
     /// Bytes that came with each round trip.
     rounds: Vec<f64>,
-    /// Its messages, and the time until each was whole.
+    /// The messages, and the time until each was whole.
     messages: Vec<(Duration, Bytes)>,
 }
 

@@ -65,7 +65,7 @@ fn whole(value: Option<u64>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// One figure for each row: its name, its object, its value and unit.
+/// A figure for each row: its name, its object, its value and unit.
 fn summary(run: &RunRecord, metrics: &Metrics) -> String {
     let mut csv = Csv::new("metric,of,value,unit");
     let mut row = |metric: &str, of: &str, value: String, unit: &str| {
@@ -162,7 +162,7 @@ fn service_cells(service: &Service) -> [String; 22] {
     ]
 }
 
-/// One request for each row, in the order in which they ended.
+/// A request for each row, in the order in which they ended.
 fn requests(requests: &[RequestRecord]) -> String {
     let mut csv = Csv::new(
         "t_s,node,class,service,target,provider,outcome,error,first_contact,latency_ms,first_byte_ms,elapsed_ms,\

@@ -151,7 +151,7 @@ mod tests {
         let names: Vec<String> =
             fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         assert!(names.iter().all(|name| !name.starts_with('.')) && names.contains(&"events.jsonl".to_owned()));
-        // It can be written again.
+        // A report can be written again.
         assert_eq!(write(folder.path()).unwrap().files, written.files);
     }
 

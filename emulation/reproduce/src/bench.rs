@@ -49,7 +49,7 @@ pub(super) fn run(
         .collect();
     let ended = process::run(&words, interrupt).map_err(|error| format!("cannot run emulate bench: {error}"))?;
     let Some(EmulateOutput { status, stdout: printed, stderr: said }) = ended else { return Ok(None) };
-    // One line of figures, and perhaps one of an error.
+    // A line of figures, and perhaps one of an error.
     let value: Option<Value> = printed.lines().next().and_then(|line| serde_json::from_str(line).ok());
     let list = |name: &str| value.as_ref().and_then(|value| value[name].as_array()).cloned().unwrap_or_default();
     let rows = list("rows");

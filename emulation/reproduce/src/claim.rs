@@ -10,10 +10,10 @@ use super::estimate::{Estimate, Estimator};
 use super::study::StudyUnit;
 use super::verdict::{Amount, ClaimKind, ClaimVerdict, Judgement};
 
-/// One statement, of a paper or our own.
+/// A statement, of a paper or our own.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Its name, after the figure or table of its source.
+    /// The name, after the figure or table of its source.
     pub id: String,
     pub figure: &'static str,
     /// The statement, with the substitutes for parts of the paper's setup.
@@ -86,7 +86,7 @@ pub enum Band {
 }
 
 impl Band {
-    /// Its least and its greatest value; no measured value is negative.
+    /// The least and the greatest value; no measured value is negative.
     const fn ends(self) -> (f64, f64) {
         match self {
             Self::Above(low) => (low, f64::INFINITY),

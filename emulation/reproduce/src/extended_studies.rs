@@ -71,7 +71,7 @@ fn lossy(loss: f64) -> String {
     nets.map(|net| format!("[[faults]]\nat = \"0s\"\nchange = \"{net}\"\nloss = {loss}\n")).collect()
 }
 
-/// One of three super nodes dies in mid-run and does not come back.
+/// A super node of three dies in mid-run and does not come back.
 fn failure(scale: StudyScale) -> Study {
     let killed = "[[faults]]\nat = \"60s\"\nkill = \"x45-1\"\nhub = true\n";
     let cases = [

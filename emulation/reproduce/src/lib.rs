@@ -118,7 +118,7 @@ pub struct ReproductionProgress<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct StudyResults<'a> {
     pub study: &'a Study,
-    /// Its index among all, which its runs refer to.
+    /// The index among all studies, which runs refer to.
     index: usize,
     runs: &'a [StudyRun],
 }
@@ -133,7 +133,7 @@ impl<'a> StudyResults<'a> {
         self.runs.iter().filter(move |run| run.study == self.index)
     }
 
-    /// Its claims, each judged by the runs.
+    /// The claims, each judged by the runs.
     pub fn judgements(&self) -> Vec<Judgement> {
         self.study.claims.iter().map(|claim| claim.judge(self)).collect()
     }

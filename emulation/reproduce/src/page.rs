@@ -296,7 +296,7 @@ fn figures(found: StudyResults<'_>, judged: &[Judgement]) -> Vec<Figure> {
     if !is_one_command {
         return study.plots.iter().filter_map(|plot| figure(found, plot, judged)).collect();
     }
-    // One position and many measures: those of one figure are side by side.
+    // A position with many measures: those of one figure are side by side.
     let mut names: Vec<&str> = study.plots.iter().map(|plot| plot.figure).collect();
     names.dedup();
     names.into_iter().filter_map(|name| beside(found, name, judged)).collect()
@@ -472,7 +472,7 @@ fn runs(page: &mut Page, found: StudyResults<'_>) {
 }
 
 impl Study {
-    /// Its lines, in the order of its points.
+    /// The lines, in the order of its points.
     fn series(&self) -> Vec<&str> {
         let mut series: Vec<&str> = Vec::new();
         for point in &self.points {

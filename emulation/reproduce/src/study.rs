@@ -32,7 +32,7 @@ impl Paper {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StudyScale {
-    /// The same figures in minutes: shorter runs, fewer seeds and positions.
+    /// All figures in minutes: shorter runs, fewer seeds and positions.
     pub is_quick: bool,
     /// Seeds of each position along a figure; they count from 1.
     pub seeds: u64,
@@ -55,10 +55,10 @@ impl StudyScale {
     }
 }
 
-/// One experiment of a paper, or one beyond it.
+/// An experiment of a paper, or one beyond it.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Its name on the command line, and that of its folder.
+    /// The name on the command line, and that of the folder.
     pub id: &'static str,
     pub paper: Paper,
     pub title: &'static str,
@@ -74,7 +74,7 @@ pub struct Study {
     pub claims: Vec<Claim>,
 }
 
-/// One position of one line: runs that differ only in their seed.
+/// A position of a line: runs that differ only in their seed.
 #[derive(Clone, Debug)]
 pub struct StudyPoint {
     pub series: String,
@@ -179,7 +179,7 @@ impl StudyPoint {
         Self { place: self.x.max(f64::MIN_POSITIVE).log10(), ..self }
     }
 
-    /// Its name in the study, which is also its folder's.
+    /// The name in the study, which is also the folder's.
     pub fn folder(&self) -> String {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
         format!("{}_{}", self.series, self.name).chars().map(plain).collect()

@@ -92,7 +92,7 @@ impl StudyTask {
         match &self.work {
             // A repetition would give the same, valid or not.
             Work::Simulate { records, .. } => records.as_ref().is_none_or(|folder| has(folder)),
-            // It leaves no records.
+            // This run leaves no records.
             Work::Growth { .. } => true,
             Work::Emulate { records, keeps, .. } => kept.is_whole() && (!keeps || has(records)),
             Work::Bench { .. } => kept.is_whole(),

@@ -48,7 +48,7 @@ pub struct Judgement {
     pub paper: &'static str,
     pub ours: Option<f64>,
     pub unit: &'static str,
-    /// Its 95 % confidence interval; `None` for a single run.
+    /// The 95 % confidence interval; `None` for a single run.
     pub interval: Option<(f64, f64)>,
     pub verdict: ClaimVerdict,
     /// The amount, if a figure's statement holds and is not equal.
@@ -146,7 +146,7 @@ impl ClaimTally {
         *of += 1;
     }
 
-    /// One sentence for each kind that occurs.
+    /// A sentence for each kind that occurs.
     pub fn sentences(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.figures > 0 {

@@ -97,7 +97,7 @@ fn simulate(task: &StudyTask) -> Result<StoredRun, SimulateError> {
         }),
     };
     let (outcome, results) = match made {
-        // That no node attaches at this distance is the expected result, and no fault of the run.
+        // No node attaches at this distance: this is the expected result, and no fault of the run.
         Err(SimulateError::NotReady(_)) => return Ok(StoredRun::new(task.made_of.clone(), measures::empty_measures())),
         made => made?,
     };

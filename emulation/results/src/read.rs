@@ -56,7 +56,7 @@ pub struct Incident {
     pub t: f64,
     /// The host, link or program.
     pub object: String,
-    /// One sentence.
+    /// A sentence.
     pub what: String,
 }
 
@@ -64,7 +64,7 @@ pub struct Incident {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeSpan {
     pub first: NodeRecord,
-    /// Its last record; equal to the first if there is only one.
+    /// The last record; equal to the first if there is only one.
     pub last: NodeRecord,
 }
 
@@ -74,7 +74,7 @@ pub enum ReadError {
     /// The folder or one of its files cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// It is not the folder of a run.
+    /// Not the folder of a run.
     #[error("{} has no {RUN_FILE}: name the folder that `emulate run` wrote", folder.display())]
     NotARun { folder: PathBuf },
     #[error("{}, line {line}: {problem}", path.display())]

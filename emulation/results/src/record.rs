@@ -18,7 +18,7 @@ pub enum Record {
         t: f64,
         /// The host, link or program.
         object: String,
-        /// One sentence.
+        /// A sentence.
         what: String,
     },
     Sample(SampleRecord),
@@ -208,7 +208,7 @@ pub struct ProgramRecord {
     /// The command for `sh`.
     pub command: String,
     pub elapsed_s: f64,
-    /// Its exit code, or 128 plus the number of the signal that ended it.
+    /// The exit code, or 128 plus the number of the signal that ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
     pub end: ProgramEnd,
@@ -222,9 +222,9 @@ pub struct ProgramRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProgramEnd {
-    /// It exited by itself, or by a foreign signal.
+    /// Exited by itself, or by a foreign signal.
     Exited,
-    /// Its time was up.
+    /// Stopped, since its time was up.
     TimedOut,
     Stopped,
     Cut,

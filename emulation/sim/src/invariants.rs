@@ -99,7 +99,7 @@ impl InvariantChecker {
 
     pub(super) fn died(&mut self, now: Time, machine: MachineId) {
         self.fell_silent(now, machine);
-        // Its requests died with it, and so did the versions it confirmed as a hub.
+        // The machine's requests died with it, and so did the versions it confirmed as a hub.
         self.given_up.retain(|(of, _)| *of != machine);
         self.held.retain(|(hub, _), _| *hub != machine);
     }

@@ -99,7 +99,7 @@ impl Machine {
         }
     }
 
-    /// Its deadline has come.
+    /// The machine's deadline has come.
     pub(super) fn wake(&mut self, now: Time) {
         let is_due = |deadline: Option<Deadline>| deadline.is_some_and(|deadline| deadline.at <= now);
         match &mut self.inner {
@@ -182,7 +182,7 @@ impl Machine {
                     true => self.publish(now, session, request.service),
                     false => self.open(now, session, request.service, request.duration.unwrap_or_default()),
                 }
-                // Its consequences come next.
+                // The consequences come next.
                 Some(MachineOutput::Tick(session, now))
             }
             NodeEvent::CloseSource { session, .. } => {

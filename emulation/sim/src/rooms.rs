@@ -161,7 +161,7 @@ fn room_sends_one_copy_per_member() {
     room.run(10 * SECOND);
     for (before, after) in before.into_iter().zip(room.sent()) {
         let bits_per_second = (after - before) * 8 / 10;
-        // One copy, and reports of five.
+        // A single copy, and reports of five.
         assert!((700_000..900_000).contains(&bits_per_second), "{bits_per_second} bit/s");
     }
 }

@@ -170,7 +170,7 @@ fn killed_node_requests_after_restart() {
     let own = || results.requests.iter().filter(|request| request.node == "node3");
     assert!(own().all(|request| request.t <= 5.0 || request.t >= 9.0));
     assert!(own().any(|request| request.t >= 9.0 && request.outcome == record::RequestOutcome::Completed));
-    // Its record is used in vain meanwhile: the lease lasts a minute.
+    // The record is used in vain meanwhile: the lease lasts a minute.
     assert!(results.requests.iter().any(|request| request.target == "node3" && request.t > 4.0));
 }
 
@@ -329,7 +329,7 @@ fn crowded_lan_violates_nothing() {
     assert!(requested > 200 && ended == requested, "{ended} of {requested}");
 }
 
-/// The same plan on two parallel LANs, of which the second falls silent for a while.
+/// A plan on two parallel LANs, of which the second falls silent for a while.
 #[test]
 fn silent_net_fails_over_to_other() {
     let text =

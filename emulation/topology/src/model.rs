@@ -96,9 +96,9 @@ pub struct Note {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
-    /// Its name: letters, digits, `-`, `_` and `.`; at most 63 characters.
+    /// The name: letters, digits, `-`, `_` and `.`; at most 63 characters.
     pub name: String,
-    /// Its class, which workloads and plans refer to: `low`, `tactical`, `x45`, `server`.
+    /// The class, which workloads and plans refer to: `low`, `tactical`, `x45`, `server`.
     pub class: Option<String>,
     /// The cell of the grid on which it stands.
     pub cell: Option<(i32, i32)>,

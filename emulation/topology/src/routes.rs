@@ -14,7 +14,7 @@ use super::model::{HostIndex, Net, NetIndex, RouteTarget, Routing, Topology};
 
 pub use host_paths::{Crossing, HostPaths};
 
-/// One line of a host's routing table.
+/// A line of a host's routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostRoute {
     pub destination: Ipv4Addr,

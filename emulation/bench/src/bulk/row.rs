@@ -8,7 +8,7 @@ use super::arrivals::{ByteArrivals, jain};
 use super::{BulkCase, LATER, SETTLED};
 use crate::probe::PacketTimes;
 
-/// One sender over one path, or two that share it: means over all seeds.
+/// A sender over a path, or two that share it: means over all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BulkRow {
     pub path: &'static str,

@@ -47,7 +47,7 @@ impl Udt4 {
     }
 
     pub(super) fn send(&self, flow: &BulkFlow<'_>, to: Ipv4Addr) -> io::Result<()> {
-        // Its receiver needs a moment to listen; it retries only every quarter of a second.
+        // The receiver needs a moment to listen; the sender retries only every quarter of a second.
         thread::sleep(LOOK);
         let mut child = Udt4Process::start(&self.path(), &["send", &to.to_string(), &flow.port.to_string()])?;
         child.wait(flow)
@@ -91,7 +91,7 @@ impl Udt4Process {
 
 impl Drop for Udt4Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -57,7 +57,7 @@ pub(super) fn network(hubs: usize, nodes: usize, streams: f64) -> Topology {
 pub(super) fn hub(policy: ServePolicy, streams: f64) -> TestbedRole {
     let uplink = format!("{}bit/s", (streams * stream_bps()[0]) as u64);
     let settings = match policy {
-        // Its capacity is not configured: the link sets it.
+        // No capacity is configured: the link sets it.
         ServePolicy::Count => ["--media-subscribers", ALL_SUBSCRIBERS],
         ServePolicy::Residual => ["--media-uplink", &uplink],
     };

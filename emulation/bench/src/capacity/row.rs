@@ -42,7 +42,7 @@ pub struct CapacityRow {
     pub balanced: usize,
     /// The largest measured number that receives everything.
     pub most: CapacitySample,
-    /// One more, which does not.
+    /// The next number, which is too many.
     pub beyond: CapacitySample,
 }
 

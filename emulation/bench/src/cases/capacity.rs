@@ -69,7 +69,7 @@ fn packets_of_iperf(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, Ben
         return Ok(BenchRow::unmeasured(BenchCase::Capacity, what, "", failed.reason()?));
     }
     let (packets, overruns) = (arrived(lab, to)? - before, lab.overruns()?);
-    // It sends for whole seconds.
+    // `iperf3` sends for whole seconds.
     let pace = packets as f64 / length.as_secs().max(1) as f64;
     let row = BenchRow::shown(BenchCase::Capacity, what, format!("{:.0} k/s, overruns {overruns}", pace / 1e3));
     Ok(row.with("packets_per_s", pace).with("overruns", overruns as f64))

@@ -85,7 +85,7 @@ fn judged(what: String, loss: f64, sent: u64, lost: u64) -> BenchRow {
         .with("lost", lost as f64)
 }
 
-/// One of the links, measured by the independent program `iperf3`.
+/// A link, measured by the independent program `iperf3`.
 fn second_look(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchError> {
     let (loss, _) = LINKS[SECOND_LOOK];
     let what = format!("loss of {loss}, by iperf3");

@@ -13,7 +13,7 @@ use crate::probe::{self, HEADERS, Priority, ProbeFlow};
 use crate::program::ToolError;
 use crate::{BenchCase, BenchContext, BenchError, BenchRow, analysis, networks};
 
-/// One way; the round trip is 10 ms.
+/// In each direction; the round trip is 10 ms.
 const DELAY: Duration = Duration::from_millis(5);
 /// The load, relative to the rate.
 const OFFERED: f64 = 1.2;
@@ -49,7 +49,7 @@ struct RateStep {
 /// The role of TCP at a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TcpJudgement {
-    /// It is not measured: at the lowest rates it takes minutes to settle.
+    /// Not measured: at the lowest rates TCP takes minutes to settle.
     No,
     /// Judged by a fraction of the possible rate.
     Judged,
@@ -206,7 +206,7 @@ fn measure_udp(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<R
 fn by_seconds(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<RateObservation, ToolError> {
     let (length, received) = (bench.length(LENGTH), offer(bench, lab, step)?);
     let bits = received.packets as f64 * f64::from(step.frame_bytes()) * 8.0;
-    // It sends for whole seconds.
+    // `iperf3` sends for whole seconds.
     let offered = bits / length.as_secs().max(1) as f64;
     if offered < step.rate.bps() as f64 * ENOUGH {
         let offered = Rate::from_bps((offered / 1e6) as u64 * 1_000_000);

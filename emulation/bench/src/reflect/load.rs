@@ -1,4 +1,4 @@
-//! One trial: a generator, a reflector, and sinks that count.
+//! A trial: a generator, a reflector, and sinks that count.
 
 use std::io::{self, Read as _};
 use std::net::{SocketAddr, UdpSocket};
@@ -134,7 +134,7 @@ impl ReflectorProcess {
 
 impl Drop for ReflectorProcess {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The reflector may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

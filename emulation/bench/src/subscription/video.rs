@@ -26,7 +26,7 @@ const KEY_UNITS: [u8; 15] = [0, 0, 1, 0x67, 0, 0, 0, 1, 0x68, 0, 0, 0, 1, 0x65, 
 const OTHER_UNITS: [u8; 5] = [0, 0, 1, 0x41, 0];
 /// The header of a packet of the elementary stream, without time stamps.
 const ELEMENTARY: [u8; 9] = [0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0];
-/// One programme, whose table has one stream, of H.264. Nobody here verifies the checksum.
+/// A single programme, whose table has one stream, of H.264. Nobody here verifies the checksum.
 const PROGRAMMES: [u8; 17] = [0, 0x00, 0xb0, 13, 0, 1, 0xc1, 0, 0, 0, 1, 0xe1, 0x00, 0, 0, 0, 0];
 const STREAMS: [u8; 22] =
     [0, 0x02, 0xb0, 18, 0, 1, 0xc1, 0, 0, 0xe1, 0x01, 0xf0, 0, 0x1b, 0xe1, 0x01, 0xf0, 0, 0, 0, 0, 0];
@@ -52,7 +52,7 @@ fn datagram(number: u64) -> Vec<u8> {
     if place == 0 {
         put(&mut out, 0, true, &[], &PROGRAMMES);
         put(&mut out, TABLE_PID, true, &[], &STREAMS);
-        // Its adaptation field marks a random access point.
+        // The adaptation field marks a random access point.
         put(&mut out, VIDEO_PID, true, &[1, 0x40], &[&ELEMENTARY[..], &KEY_UNITS].concat());
     } else if place >= KEY_DATAGRAMS && place.is_multiple_of(FRAME_DATAGRAMS) {
         put(&mut out, VIDEO_PID, true, &[], &[&ELEMENTARY[..], &OTHER_UNITS].concat());

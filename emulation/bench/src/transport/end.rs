@@ -16,7 +16,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 /// The time from readiness to the first frame.
 const LEAD: Duration = Duration::from_millis(20);
 
-/// One end of a connection that keeps the boundaries and the order of frames.
+/// An end of a connection that keeps the boundaries and the order of frames.
 pub(super) trait FrameEndpoint {
     /// Sends a frame; blocks while there is no room for it.
     fn send(&mut self, frame: Bytes) -> io::Result<()>;

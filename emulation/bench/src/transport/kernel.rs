@@ -133,7 +133,7 @@ impl KernelStream {
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.stream.shutdown(std::net::Shutdown::Write)?;
         self.stream.set_read_timeout(Some(PATIENCE))?;
-        // The other end closes, or has stopped answering.
+        // The remote end closes, or has stopped answering.
         let _ = self.stream.read(&mut self.buffer);
         Ok(())
     }

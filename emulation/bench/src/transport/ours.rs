@@ -41,7 +41,7 @@ impl Members {
     }
 }
 
-/// One end of a connection of ours.
+/// An end of a connection of ours.
 pub(super) struct OverlayEndpoint {
     runtime: Runtime,
     transport: roost_transport::Transport,

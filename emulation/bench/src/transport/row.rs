@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use super::tally::TransportRun;
 use super::{BenchTransport, Condition, FrameWorkload, TransportCase, network};
 
-/// One transport under one condition with one workload, over all its runs. Figures that a workload lacks are
+/// A transport under one condition with one workload, over all its runs. Figures that a workload lacks are
 /// `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TransportRow {

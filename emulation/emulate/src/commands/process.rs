@@ -39,7 +39,7 @@ impl LabProgram {
         Self::spawn(lab, host, shell(line))
     }
 
-    /// The same without input.
+    /// As above, without input.
     pub(crate) fn start_without_input(lab: &Lab, host: HostIndex, line: &str) -> CommandResult<Self> {
         let mut command = shell(line);
         command.stdin(Stdio::null());

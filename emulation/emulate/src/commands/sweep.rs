@@ -127,7 +127,7 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> CommandResult {
 fn tasks(args: &SweepArgs) -> CommandResult<(PathBuf, Vec<SweepTask>)> {
     let text = Plan::text(&args.plan).map_err(RunError::from)?;
     let cells = roost_experiment::sweep_runs(&text, &args.plan).map_err(RunError::from)?;
-    // Its default is the plan's name, which a sweep does not vary.
+    // The default is the plan's name, which a sweep does not vary.
     let name = Prepared::from_text(&text, &args.plan)?.plan.name;
     let all = args.output.clone().unwrap_or_else(|| Path::new("results").join(name));
     let (mut tasks, mut programs) = (Vec::with_capacity(cells.len()), Hashes::new());
@@ -166,7 +166,7 @@ fn state(folder: &Path, prepared: &Prepared, how: RunMode, programs: &mut Hashes
         return Ok(RunFolderState::Open);
     }
     if how == RunMode::Simulated {
-        // It had no programs but this one.
+        // The run had no programs but this one.
         let is_simulated = run.binaries.is_empty() && run.lab.get("backend").is_some_and(|how| how == SIMULATION);
         return match is_simulated {
             false => other("a run with the real daemons"),
@@ -193,7 +193,7 @@ fn run_all(open: &[&SweepTask], how: RunMode, output: Output, interrupt: &Interr
         }
         output.say(format!("{} of {}: {}", index + 1, open.len(), task.cell.name));
         if task.folder.exists() {
-            // It broke off, or is not valid: its content is useless.
+            // The run broke off, or is not valid: its content is useless.
             std::fs::remove_dir_all(&task.folder).map_err(|error| Failure::file("remove", &task.folder, &error))?;
         }
         if how == RunMode::Simulated {
@@ -206,7 +206,7 @@ fn run_all(open: &[&SweepTask], how: RunMode, output: Output, interrupt: &Interr
                     return Err(interrupted());
                 }
             }
-            // The other runs may succeed.
+            // Further runs may succeed.
             Err(RunError::Failed(message)) => failures.push(format!("{}: {message}", task.cell.name)),
             Err(RunError::Records(message)) => return Err(full(&task.cell.name, &message)),
             Err(error) => return Err(error.into()),

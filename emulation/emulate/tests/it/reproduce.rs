@@ -29,7 +29,7 @@ fn study_runs_once_and_repeats_identically() {
     assert!(page.contains("Not on this page, or only in part: sproull-fig4,") && page.contains("erum-migration"));
     assert!(folder.path().join("out/figures/sproull-overhead-overhead-each.svg").is_file());
 
-    // One run that broke off, and one that is missing.
+    // A run broke off, and another is missing.
     let runs = folder.path().join("out/runs/sproull-overhead");
     let (cut, gone) = (runs.join("1-super-node_track/seed-1.json"), runs.join("1-super-node_sensor/seed-1.json"));
     let text = fs::read_to_string(&cut).unwrap();
@@ -49,7 +49,7 @@ fn study_runs_once_and_repeats_identically() {
     assert_eq!((&video["id"], &video["paper"]), (&Value::from("sproull-table3-video"), &Value::from("48 kB")));
     assert_eq!((&json["counts"]["figures"], &json["counts"]["better"]), (&Value::from(4), &Value::from(4)));
     assert_eq!((&json["counts"]["equal"], &json["counts"]["ours"]), (&Value::from(0), &Value::from(0)));
-    // One seed in virtual time gives one figure, and so does its result.
+    // A seed in virtual time gives one figure, and so does its result.
     let kept = fs::read_to_string(runs.join("1-super-node_video/seed-1.json")).unwrap();
     let kept: Value = serde_json::from_str(&kept).unwrap();
     let (ours, of_run) = (video["ours"].as_f64().unwrap(), kept["measures"]["overhead.each"].as_f64().unwrap());

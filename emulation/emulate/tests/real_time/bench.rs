@@ -44,7 +44,7 @@ fn measurement_ends_with_verdict() {
 #[test]
 fn missing_programs_leave_row_unmeasured() {
     let _turn = crate::turn();
-    // They are looked for in the system's folders of programs as well, but ping is not there.
+    // Programs are looked for in the system's folders of programs as well, but ping is not there.
     let output = emulate(&SHORT, Some("/nowhere"));
     let report = report(&output);
     let ping = &report["bench"]["rows"][7];

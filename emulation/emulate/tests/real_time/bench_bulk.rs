@@ -65,7 +65,7 @@ fn who_interrupts_leaves_nothing_behind() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
-    // One line reports the measurement, and one the interrupt.
+    // A line reports the measurement, and another the interrupt.
     let text = String::from_utf8_lossy(&output.stdout);
     let report: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     assert_eq!(report["rows"], Value::Array(Vec::new()), "{report}");

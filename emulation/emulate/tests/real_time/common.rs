@@ -120,7 +120,7 @@ impl TestTerminal {
 
 impl Drop for TestTerminal {
     fn drop(&mut self) {
-        // It has ended already unless the test failed.
+        // The program has ended already unless the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -68,7 +68,7 @@ impl RunFixture {
                 return child;
             }
             if child.try_wait().unwrap().is_some() || Instant::now() > deadline {
-                // It may have ended by itself.
+                // The process may have ended by itself.
                 let _ = child.kill();
                 let mut text = String::new();
                 child.stderr.take().unwrap().read_to_string(&mut text).unwrap();

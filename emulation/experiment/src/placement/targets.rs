@@ -27,7 +27,7 @@ impl Targets {
         self.len() == 0
     }
 
-    /// One of them, by its number below [`Self::len`].
+    /// A target, by its number below [`Self::len`].
     pub fn get(&self, number: usize) -> usize {
         match self {
             Self::Others { own, .. } => number + usize::from(number >= *own),

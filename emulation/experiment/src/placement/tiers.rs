@@ -102,7 +102,7 @@ impl Placer<'_> {
 
     /// Gives every node the hubs of the lowest tier, nearest first; with caches also the server.
     pub(super) fn choose_hubs(&self, nodes: &mut [PlacedNode], hubs: &[PlacedHub]) -> Result<(), PlanError> {
-        // They are the last ones.
+        // Hosts of this tier are the last.
         let is_asked = |hub: &PlacedHub| hub.tier == 0 || self.plan.architecture.hub_role() == Role::Server;
         let first = hubs.iter().position(is_asked).unwrap_or(0);
         let from: Vec<HostIndex> = nodes.iter().map(|node| node.host).collect();

@@ -10,7 +10,7 @@ pub struct PlanError {
     /// The line, from 1; 0 if it is unknown.
     pub line: usize,
     pub message: String,
-    /// The other mistakes, in the order of the file.
+    /// Further mistakes, in the order of the file.
     pub others: Vec<Self>,
 }
 

@@ -32,14 +32,14 @@ pub enum FaultKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DaemonAction {
-    /// It is killed (SIGKILL): it sends no farewell.
+    /// Killed (SIGKILL): the daemon sends no farewell.
     Kill,
-    /// It leaves (SIGTERM).
+    /// Told to leave (SIGTERM).
     Stop,
     Start,
-    /// It is frozen (SIGSTOP): it closes nothing, and receives nothing for now.
+    /// Frozen (SIGSTOP): the daemon closes nothing, and receives nothing for now.
     Freeze,
-    /// It continues (SIGCONT).
+    /// Continued (SIGCONT).
     Thaw,
 }
 

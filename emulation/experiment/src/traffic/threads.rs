@@ -216,7 +216,7 @@ pub(super) fn count_tcp(shared: &Arc<AgentState>, listener: &TcpListener) {
         }
     }
     for reader in readers {
-        // Its counters stay valid.
+        // The counters stay valid.
         let _ = reader.join();
     }
 }
@@ -247,7 +247,7 @@ mod tests {
         let mut sent = 0_u32;
         send_once(&shared, |_| {
             sent += 1;
-            // It stands still for longer than it may fall behind; then it is stopped.
+            // The agent stands still for longer than it may fall behind; then it is stopped.
             thread::sleep(MAX_LAG + Duration::from_millis(100));
             shared.sends.store(false, Relaxed);
             true

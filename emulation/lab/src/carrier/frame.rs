@@ -57,7 +57,7 @@ pub struct CarrierFrame {
 }
 
 impl CarrierFrame {
-    /// Its bytes, header first.
+    /// The frame's bytes, header first.
     pub fn bytes(&self) -> &[u8] {
         // Never longer than its buffer: `FramePool` makes both.
         self.buffer.get(..usize::from(self.bytes)).unwrap_or_default()

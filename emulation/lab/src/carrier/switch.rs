@@ -15,7 +15,7 @@ pub(super) enum FrameRefusal {
     Announcement,
     /// The address it is for, or asks about, is not on the net.
     Unknown,
-    /// It is no Ethernet frame, or longer than one.
+    /// Not an Ethernet frame, or longer than one.
     Malformed,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct SwitchPort {
     pub(super) net: NetIndex,
     pub(super) port: Port,
     pub(super) address: Ipv4Addr,
-    /// The other end of a link; `None` on a LAN.
+    /// The opposite end of a link; `None` on a LAN.
     pub(super) other_end: Option<Port>,
 }
 

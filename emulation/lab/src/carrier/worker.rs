@@ -74,7 +74,7 @@ pub(super) struct CarrierWorker {
     ending: Option<Time>,
 }
 
-/// One poll must report every wire that has frames: [`UnreadSince`] takes a wire that is not reported for
+/// Each poll must report every wire that has frames: [`UnreadSince`] takes a wire that is not reported for
 /// empty.
 fn room_for_events(wires: usize) -> Vec<Event> {
     Vec::with_capacity(wires + 1)
@@ -106,7 +106,7 @@ impl CarrierWorker {
             if self.has_ended(written) {
                 return Ok(());
             }
-            // It sleeps only after a poll that found nothing: later frames wake it, and no earlier ones wait.
+            // The worker sleeps only after a poll that found nothing: later frames wake it, and no earlier ones wait.
             let is_idle = written == 0 && events.is_empty();
             let timeout = if is_idle { self.until_next() } else { Some(Duration::ZERO) };
             self.poll.wait(&mut events, timeout)?;
@@ -156,7 +156,7 @@ impl CarrierWorker {
         let since = self.unread.since(wire);
         for frames in 0..FRAMES_PER_VISIT {
             match read(&self.shared.wires[wire], self.pool.space()) {
-                // The other end is closed.
+                // The sender is gone.
                 Ok(0) => return self.give_up(wire),
                 Ok(bytes) => self.accept(wire, bytes, since),
                 // The poll reported an error that reading does not clear.
@@ -267,7 +267,7 @@ impl Poll {
     }
 
     fn forget(&self, wire: impl AsFd) {
-        // It was added before; if this fails, it is reported once more.
+        // The wire was added before; if this fails, it is reported once more.
         let _ = epoll::delete(&self.epoll, wire);
     }
 }

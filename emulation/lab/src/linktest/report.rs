@@ -17,7 +17,7 @@ const MOST_NAMED: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinktestKind {
-    /// One-way delay, milliseconds.
+    /// Delay of one direction, milliseconds.
     Delay,
     /// Rate, bits per second of frames.
     Rate,
@@ -60,7 +60,7 @@ pub enum LinktestOutcome {
     Passed,
     /// The path does not match its description.
     Failed,
-    /// It cannot be measured; `why` gives the reason.
+    /// Not measurable; `why` gives the reason.
     Skipped,
 }
 
@@ -191,7 +191,7 @@ impl LinktestReport {
         summaries
     }
 
-    /// One line for every link or LAN, and one for the routes, for a record.
+    /// A line for every link or LAN, and one for the routes, for a record.
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<(&str, String, bool)> = Vec::new();
         for summary in self.summaries() {

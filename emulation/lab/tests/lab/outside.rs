@@ -89,7 +89,7 @@ pub(crate) fn terminal_key_reaches_inside_once() {
 }
 
 pub(crate) fn background_job_can_come_to_foreground() {
-    // It reads, and so stops in the background like any job.
+    // The program reads, and so stops in the background like any job.
     let script = "\"$0\" inside read & for i in $(seq 300); do [ -n \"$(jobs -s)\" ] && break; sleep 0.1; done; \
                   [ -n \"$(jobs -s)\" ] && echo ready && fg";
     let mut terminal = Command::new("script");
@@ -152,7 +152,7 @@ pub(crate) fn killing_any_process_ends_all() {
         assert_eq!(code, if place == 0 { None } else { Some(128 + 9) }, "{who}");
         let remaining = processes::remaining_in(&networks.into_iter().collect(), PATIENCE);
         assert!(remaining.is_empty(), "after {who} was killed: {remaining:?}");
-        // The same works again at once.
+        // A second sandbox works at once.
         expect_success(itself(&["inside", "ping_takes_twice_link_delay"]));
     }
 }

@@ -5,7 +5,7 @@ use roost_topology::model::Burst;
 use super::*;
 use crate::loss::{LossState, PipeRng};
 
-/// One entry for each of `count` packets: true if the pipe loses it.
+/// An entry for each of `count` packets: true if the pipe loses it.
 fn lost(config: &PipeConfig, seed: u64, count: u32) -> Vec<bool> {
     let (mut losses, mut streams) = (LossState::default(), PipeRng::new(seed, 0));
     (0..count).map(|_| losses.strike(config, &mut streams)).collect()

@@ -100,7 +100,7 @@ impl<'a> Described<'a> {
             tcp: proto == "tcp",
             port: self.agent.port,
             target,
-            // Its syntax was checked when it was set.
+            // The syntax was checked when the value was set.
             packet_bytes: number::prefix(size).map_or(0, |(bytes, _)| bytes as u32),
             rate: Rate::from_bps(rate * 1000),
             interval: text("interval_").parse().ok().filter(|seconds| *seconds > 0.0),
@@ -139,7 +139,7 @@ impl<'a> Described<'a> {
 fn kbps(rate: Option<&TclValue>) -> Option<u64> {
     match rate.map_or(RATE, TclValue::as_str) {
         "" | "0" => None,
-        // Its syntax was checked when it was set.
+        // The syntax was checked when the value was set.
         rate => units::bandwidth(rate).map(units::Bandwidth::kbps).ok(),
     }
 }

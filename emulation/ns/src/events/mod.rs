@@ -16,7 +16,7 @@ use super::tcl::value::TclValue;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NsEvent {
     pub row: EmulabEvent,
-    /// Its actions: one, or the same for each member of a group.
+    /// The actions: one, or the same for each member of a group.
     pub effects: Vec<Effect>,
 }
 

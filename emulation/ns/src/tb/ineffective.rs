@@ -196,7 +196,7 @@ fn check(interp: &mut TclInterpreter, name: &str, kind: Argument, word: &TclValu
 /// Words that Tcl takes for true or false.
 const TRUTHS: [&str; 6] = ["true", "false", "yes", "no", "on", "off"];
 
-/// One argument may hold all the words. Like Emulab without reading the archives, this checks only the first
+/// A single argument may hold all the words. Like Emulab without reading the archives, this checks only the first
 /// folder.
 fn tarfiles(interp: &mut TclInterpreter, name: &str, words: &[TclValue]) -> Result<(), TclCompletion> {
     let words: Vec<&str> = match words {

@@ -203,7 +203,7 @@ fn tb_set_link_simplex_params(interp: &mut TclInterpreter, words: &[TclValue]) -
     Ok(TclValue::default())
 }
 
-/// One member's legs of a LAN, each with the values given.
+/// A member's legs of a LAN, each with the values given.
 fn tb_set_lan_simplex_params(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     arity(&words[1..], 8, 8, "tb-set-lan-simplex-params lan node todelay tobw toloss fromdelay frombw fromloss")?;
     let (lan, node) = (interp.lan_named(&words[1])?, interp.node_named(&words[2])?);

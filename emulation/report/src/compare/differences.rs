@@ -11,12 +11,12 @@ const HUBS: [&str; 3] = ["server", "caches", "super_nodes"];
 /// Facts of the run itself, for plans that do not state them.
 const FACTS: [&str; 4] = ["architecture", "topology", "transport", "duration"];
 
-/// One respect in which the plans of two sides differ.
+/// A respect in which the plans of two sides differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The setting, `workload.idle`.
     pub setting: String,
-    /// Its value on side A; `None` if it is not set.
+    /// The value on side A; `None` if it is not set.
     pub a: Option<String>,
     pub b: Option<String>,
 }

@@ -24,7 +24,7 @@ pub(super) struct LoadedRun {
     pub(super) measures: Vec<(Measure, f64)>,
     /// The facts that it shares with its repetitions.
     pub(super) kind: comparability::FactMap,
-    /// Its records, for the first runs of a side.
+    /// The records, for the first runs of a side.
     pub(super) records: Option<(Results, Metrics)>,
 }
 

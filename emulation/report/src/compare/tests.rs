@@ -58,7 +58,7 @@ fn only_equal_seeds_are_paired() {
     let row = find(&same, &MeasureKind::Latency("track".into(), 500));
     let interval = row.interval.unwrap();
     assert_eq!((row.finding(), interval.method), (ComparisonFinding::Better, Method::PairedBySeed));
-    // The same requests in half the time: there is no random difference.
+    // All requests take half the time: there is no random difference.
     assert!((interval.ratio - 0.5).abs() < 1e-3 && interval.high - interval.low < 0.01);
     let other = comparison(&a, &side((5..=8).map(|seed| shape(seed, 0.5))));
     let interval = find(&other, &MeasureKind::Latency("track".into(), 500)).interval.unwrap();
@@ -93,7 +93,7 @@ fn topologies_are_compared_each_with_itself() {
     }
     assert_eq!((compared.a.name.as_str(), compared.b.name.as_str()), ("client-server", "super-node"));
     assert!(compared.warnings.iter().any(|said| said.contains("Only side B has runs of tree-11")));
-    // The other way round they are of several kinds, and their pairing is ambiguous.
+    // In reverse the runs are of several kinds, and their pairing is ambiguous.
     let mixed = compare_sides(&a, &both("super-node", 1.0, &["tree-11"]));
     let error = mixed.unwrap_err().to_string();
     assert!(error.contains("side A are not of one kind") && error.contains("topology"), "{error}");

@@ -11,7 +11,7 @@ use crate::text_format::{counted, percent};
 /// The largest difference in success rates before latencies are doubtful.
 const UNLIKE_SUCCESS: f64 = 0.03;
 
-/// One sentence each.
+/// A sentence each.
 pub(super) fn warnings(
     a: &LoadedSide,
     b: &LoadedSide,

@@ -12,7 +12,7 @@ pub(super) const KEY: f64 = 24.0;
 
 pub struct FigureBar {
     pub name: String,
-    /// Its parts from the left: length and ink.
+    /// The parts from the left: length and ink.
     pub parts: Vec<(f64, Ink)>,
     /// The value as text.
     pub value: String,

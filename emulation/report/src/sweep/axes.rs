@@ -302,7 +302,7 @@ mod tests {
         assert_eq!((axes_of.x_title.as_str(), axes_of.at("none").as_str()), ("faults", ", faults none"));
         assert_eq!(runs.each_ref().map(|run| axes_of.place(run).2.name), ["kill hub at 30s", "none"]);
         assert_eq!(axes_of.place(&runs[0]).1, axes_of.place(&runs[1]).1, "one line");
-        // The same fault at another time is a number along the axis.
+        // A fault at another time is a number along the axis.
         let mut runs = ["30s", "40s"].map(|at| run("super-node", 10, &[("faults.1.at", at), ("faults.1.kill", "hub")]));
         join_faults(&mut runs);
         let axes_of = axes(&runs);

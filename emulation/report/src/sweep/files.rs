@@ -3,7 +3,7 @@
 use super::{Overview, RunSummary};
 use crate::csv::{Csv, number};
 
-/// One figure of one run for each row.
+/// A figure of a run for each row.
 pub(super) fn runs(points: &[RunSummary]) -> String {
     let mut csv =
         Csv::new("folder,topology,nodes,architecture,transport,varied,seed,valid,measure,value,unit,in_means,few");
@@ -31,7 +31,7 @@ pub(super) fn runs(points: &[RunSummary]) -> String {
     csv.0
 }
 
-/// One figure of one cell for each row: its mean over the seeds and the half-width of its 95 % interval. `runs`
+/// A figure of a cell for each row: its mean over the seeds and the half-width of its 95 % interval. `runs`
 /// is the number of runs that have it.
 pub(super) fn cells(overview: &Overview<'_>) -> String {
     let mut csv = Csv::new("family,series,x,x_is,runs,measure,mean,half_width,unit,few");

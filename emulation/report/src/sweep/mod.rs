@@ -21,7 +21,7 @@ use super::page;
 use super::text_format::percent;
 use super::write::{WriteError, WrittenReport, put};
 
-/// One run of several: its facts and its measures, without its records.
+/// A run of several: its facts and its measures, without its records.
 #[derive(Clone, Debug)]
 pub(super) struct RunSummary {
     /// The path below the folder of all runs.

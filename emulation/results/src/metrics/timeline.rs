@@ -7,7 +7,7 @@ use crate::record::SampleRecord;
 /// Figures of the time between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Second {
-    /// Its end, seconds.
+    /// The end of the second, in seconds of the run.
     pub t: f64,
     /// Seconds.
     pub length: f64,

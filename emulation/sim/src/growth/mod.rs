@@ -168,7 +168,7 @@ fn forest(nodes: usize, seed: u64) -> Result<Prepared, SimulateError> {
 /// The traffic on the uplinks of each tier while nodes move.
 fn quiet(crowd: &mut Population<'_>, length: Duration) -> [Uplink; 3] {
     crowd.moves(true);
-    // One round of moves passes first, so that all nodes move during the measurement.
+    // A round of moves passes first, so that all nodes move during the measurement.
     crowd.go_on(MOVE_EVERY);
     crowd.world.between_hubs.clear();
     let before = crowd.legs();

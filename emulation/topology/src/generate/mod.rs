@@ -55,7 +55,7 @@ fn lan(name: String, members: Vec<NetMember>) -> Net {
 }
 
 fn in_range(what: &'static str, nodes: usize, least: usize) -> Result<(), GenerateError> {
-    // One host is left for the server.
+    // A host is left for the server.
     let most = MAX_HOSTS - 1;
     match (least..=most).contains(&nodes) {
         true => Ok(()),

@@ -3,7 +3,7 @@
 use super::super::model::{HostIndex, NetIndex, Routing, Topology};
 use super::RouteGraph;
 
-/// One crossing of a link or LAN.
+/// A crossing of a link or LAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossing {
     pub net: NetIndex,

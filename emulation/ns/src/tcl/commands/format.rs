@@ -7,7 +7,7 @@ use crate::tcl::value::TclValue;
 
 const MAX_WIDTH: usize = 1000;
 
-/// One conversion specification, `%…`.
+/// A conversion specification, `%…`.
 #[derive(Default)]
 struct FormatSpec {
     left: bool,

@@ -68,7 +68,7 @@ fn source(_: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, usize::MAX, "source fileName")?;
     let name = words[1].as_str();
     match name.rsplit('/').next() {
-        // Its commands are built in.
+        // The package's commands are built in.
         Some("tb_compat.tcl" | "nstb_compat.tcl") => Ok(TclValue::default()),
         _ => Err(TclCompletion::refuse(format!("\"source {name}\": a topology is one file, and no other is read"))),
     }
