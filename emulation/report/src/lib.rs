@@ -2,7 +2,7 @@
 //!
 //! Everything is made from the files of a run ([`roost_results`]), and can be written again at any time.
 //!
-//! [`write`] makes the page of a run, [`combine`] that of many, [`compare`] holds runs against one another. Figures are
+//! [`write()`] makes the page of a run, [`combine`] that of many, [`compare()`] holds runs against one another. Figures are
 //! SVG ([`figure`]), and pages need no other file. A page says what its numbers cannot show: a run that is not valid, or
 //! groups that are too few.
 #![allow(missing_docs, reason = "only crates of `emulation` import this one")]
