@@ -3,12 +3,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use bytes::{Bytes, BytesMut};
 use roost_api::Frames;
 use roost_core::hub::{Hub, HubConfig, HubKind};
 use roost_core::machine::{Input, Machine};
-use roost_emulation::ns::{self, NsLimits};
-use roost_emulation::topology::describe::describe;
+use roost_ns::NsLimits;
 use roost_reflection::control::ControlPacket;
 use roost_reflection::relay::RelayConfig;
 use roost_reflection::{
@@ -16,11 +14,14 @@ use roost_reflection::{
     Subscriber,
 };
 use roost_services::{image, sensor, track, video};
+use roost_topology::describe::describe;
+use roost_wire::messages::Message;
+use roost_wire::{Address, Cell, ConnectionId, Endpoint, NodeId, RemoteIdentity, Role, Scheme, Time};
+
+use bytes::{Bytes, BytesMut};
 pub use roost_transport::fuzzing::{
     multicast_packets, multipath_chunks, quic_messages, tcp_frames, udp_datagram, udp_session,
 };
-use roost_wire::messages::Message;
-use roost_wire::{Address, Cell, ConnectionId, Endpoint, NodeId, RemoteIdentity, Role, Scheme, Time};
 
 /// A parser under test: must return, whatever the bytes.
 pub type Target = fn(&[u8]);
@@ -206,7 +207,7 @@ pub fn ns_file(bytes: &[u8]) {
     let limits = NsLimits { steps: 5000, value_bytes: 10_000, variables: 1000, ..NsLimits::default() };
     let text = String::from_utf8_lossy(bytes);
     for source in [text.to_string(), format!("{NS_BEGINNING}{text}\n$ns run\n")] {
-        if let Ok(topology) = ns::parse("fuzz.ns", &source, &limits) {
+        if let Ok(topology) = roost_ns::parse("fuzz.ns", &source, &limits) {
             let _ = describe(&topology, "fuzz.ns");
         }
     }

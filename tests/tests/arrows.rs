@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 27] = [
     ("roost-wire", &[]),
     ("roost-core", &["roost-wire"]),
     ("roost-identity", &["roost-wire"]),
@@ -50,20 +50,95 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ),
     ("roost-supernode", &["roost-runtime", "roost-wire", "roost-core", "roost-reflection"]),
     ("roost-cs-server", &["roost-runtime", "roost-core"]),
-    // Emulation starts the real binaries and shares their words only; simulation
-    // runs the machines over the transport's connections in virtual time, and `emulate
-    // bench transport` measures the transport itself, whose two ends need identities;
-    // `emulate bench reflect` makes the packets that a reflector is measured with.
+    // Emulation. Statistics, records and descriptions are below everything that runs. Its
+    // crates start the real binaries and share their words only, or drive the machines over
+    // the transport's connections in virtual time.
+    ("roost-statistics", &["roost-wire"]),
+    ("roost-results", &["roost-wire", "roost-statistics"]),
+    ("roost-topology", &["roost-terminal"]),
+    ("roost-ns", &["roost-topology"]),
+    ("roost-netcore", &["roost-wire", "roost-topology", "roost-results"]),
+    ("roost-lab", &["roost-wire", "roost-statistics", "roost-results", "roost-topology", "roost-netcore"]),
     (
-        "roost-emulation",
+        "roost-experiment",
         &[
             "roost-wire",
             "roost-core",
-            "roost-identity",
+            "roost-api",
+            "roost-terminal",
+            "roost-results",
+            "roost-topology",
+            "roost-ns",
+            "roost-lab",
+        ],
+    ),
+    // Simulates the plans of experiments.
+    (
+        "roost-sim",
+        &[
+            "roost-wire",
+            "roost-core",
             "roost-api",
             "roost-reflection",
-            "roost-terminal",
             "roost-transport",
+            "roost-results",
+            "roost-topology",
+            "roost-netcore",
+            "roost-experiment",
+        ],
+    ),
+    (
+        "roost-placement",
+        &["roost-wire", "roost-core", "roost-transport", "roost-topology", "roost-netcore", "roost-experiment"],
+    ),
+    ("roost-report", &["roost-statistics", "roost-results", "roost-topology"]),
+    // `emulate bench transport` measures the transport itself, whose two ends need identities;
+    // `emulate bench reflect` makes the packets that a reflector is measured with.
+    (
+        "roost-bench",
+        &[
+            "roost-wire",
+            "roost-api",
+            "roost-identity",
+            "roost-reflection",
+            "roost-transport",
+            "roost-statistics",
+            "roost-topology",
+            "roost-lab",
+            "roost-experiment",
+            "roost-report",
+        ],
+    ),
+    (
+        "roost-reproduce",
+        &[
+            "roost-wire",
+            "roost-statistics",
+            "roost-results",
+            "roost-topology",
+            "roost-lab",
+            "roost-experiment",
+            "roost-sim",
+            "roost-placement",
+            "roost-report",
+        ],
+    ),
+    (
+        "roost-emulate",
+        &[
+            "roost-wire",
+            "roost-api",
+            "roost-terminal",
+            "roost-results",
+            "roost-topology",
+            "roost-ns",
+            "roost-lab",
+            "roost-experiment",
+            "roost-sim",
+            "roost-placement",
+            "roost-report",
+            "roost-bench",
+            "roost-reproduce",
         ],
     ),
     // Tests may look everywhere.
@@ -101,6 +176,17 @@ fn crates_import_only_along_the_arrows() {
 }
 
 #[test]
+fn every_arrow_goes_to_a_row_above() {
+    let mut above = BTreeSet::new();
+    for (name, may) in ARROWS {
+        for import in may.iter().filter(|import| **import != "*") {
+            assert!(above.contains(import), "{import} must stand above {name}");
+        }
+        above.insert(name);
+    }
+}
+
+#[test]
 fn protocol_libraries_have_one_owner() {
     let owners = BTreeMap::from(OWNED_LIBRARIES);
     for package in workspace_packages() {
@@ -118,6 +204,7 @@ fn core_has_no_runtime_dependency() {
         ("roost-wire", BTreeSet::from(["bytes", "minicbor", "serde", "sha2", "thiserror"])),
         // foca has neither clock nor sockets, and takes its chance through rand_core.
         ("roost-core", BTreeSet::from(["roost-wire", "bytes", "foca", "minicbor", "rand_core", "sha2", "thiserror"])),
+        ("roost-netcore", BTreeSet::from(["roost-wire", "roost-results", "roost-topology", "thiserror"])),
     ];
     for (name, allowed) in pure {
         let package = workspace_packages().into_iter().find(|package| package.name == name).unwrap();

@@ -1,0 +1,396 @@
+//! Measures a reflected stream at its receivers, with the real daemons: the time until a picture, the
+//! interruption when a super node leaves, and the load of the provider's uplink for all of them together.
+//!
+//! Two super nodes, a provider at the one and the receivers at the other, share one LAN. The stream has 1.3
+//! Mbit/s with a key frame every two seconds, and every datagram has a number. Receivers read through the local
+//! API, like `roost subscribe`; the daemons' processor time is part of all figures.
+
+mod row;
+mod video;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use roost_api::{Client, Frame, RequestEvent};
+use roost_experiment::Daemon;
+use roost_lab::{Lab, sandbox};
+use roost_topology::model::HostIndex;
+use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
+use roost_wire::{Area, Cell, Service};
+use tokio::task::JoinHandle;
+
+pub use self::row::SubscriptionRow;
+use self::video::VideoArrivals;
+use super::measured::{BenchStart, Measured};
+use super::testbed::{Testbed, TestbedRole, interrupted};
+use super::{BenchContext, BenchError, BenchOptions, networks};
+
+/// The provider's super node, and that of the receivers.
+const HUBS: [HostIndex; 2] = [0, 1];
+const PROVIDER: HostIndex = 2;
+/// The provider's cell; the others are elsewhere.
+const PROVIDER_CELL: Cell = Cell::new(2, 1);
+const FIRST_WATCHER: HostIndex = 3;
+/// Delay between any two hosts.
+const ONE_WAY: Duration = Duration::from_millis(20);
+/// The longest wait for an expected event.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(20);
+/// The time of a stream before and after an event.
+const STEADY: Duration = Duration::from_secs(4);
+/// The longest time for a super node to leave.
+const LEAVE: Duration = Duration::from_secs(12);
+/// The length of a request: longer than any case.
+const WATCH: Duration = Duration::from_secs(600);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubscriptionCase {
+    JoinFirst,
+    /// A subscriber joins at a super node that already reflects the stream.
+    JoinReflected,
+    JoinAgain,
+    LeaveSubscribers,
+    LeaveProviders,
+    Uplink1,
+    Uplink4,
+    Uplink8,
+    /// Four receivers, each with a stream of its own.
+    Direct4,
+    /// Eight receivers, each with a stream of its own.
+    Direct8,
+}
+
+impl SubscriptionCase {
+    pub const ALL: [Self; 10] = [
+        Self::JoinFirst,
+        Self::JoinReflected,
+        Self::JoinAgain,
+        Self::LeaveSubscribers,
+        Self::LeaveProviders,
+        Self::Uplink1,
+        Self::Uplink4,
+        Self::Uplink8,
+        Self::Direct4,
+        Self::Direct8,
+    ];
+
+    /// The name on command lines, in tables and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::JoinFirst => "join-first",
+            Self::JoinReflected => "join-reflected",
+            Self::JoinAgain => "join-again",
+            Self::LeaveSubscribers => "leave-subscribers",
+            Self::LeaveProviders => "leave-providers",
+            Self::Uplink1 => "uplink-1",
+            Self::Uplink4 => "uplink-4",
+            Self::Uplink8 => "uplink-8",
+            Self::Direct4 => "direct-4",
+            Self::Direct8 => "direct-8",
+        }
+    }
+
+    const fn subscribers(self) -> usize {
+        match self {
+            Self::JoinFirst | Self::Uplink1 => 1,
+            Self::JoinReflected | Self::JoinAgain | Self::LeaveSubscribers | Self::LeaveProviders => 2,
+            Self::Uplink4 | Self::Direct4 => 4,
+            Self::Uplink8 | Self::Direct8 => 8,
+        }
+    }
+
+    const fn reflection(self) -> ReflectionPolicy {
+        match self {
+            Self::Direct4 | Self::Direct8 => ReflectionPolicy::Never,
+            _ => ReflectionPolicy::Always,
+        }
+    }
+}
+
+impl fmt::Display for SubscriptionCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for SubscriptionCase {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|case| case.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("`{text}` is nothing that can be measured: write {names}")
+        })
+    }
+}
+
+pub type SubscriptionReport = Measured<SubscriptionRow>;
+
+/// Measures each of `cases`, in their order, each with daemons of its own, [inside a
+/// sandbox](roost_lab::sandbox::enter).
+///
+/// `watch` is called with each case that begins. When `stop` is set it ends soon, with the complete cases.
+///
+/// # Errors
+/// When this is no sandbox. A case that fails is no error: a note reports it.
+pub fn run(
+    cases: &[SubscriptionCase],
+    options: &BenchOptions,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(&SubscriptionCase),
+) -> Result<SubscriptionReport, BenchError> {
+    let begun = BenchStart::now();
+    sandbox::expect_inside()?;
+    let mut bench = BenchContext { options, stop, facts: roost_experiment::host_facts::facts() };
+    let mut report = SubscriptionReport::default();
+    for case in cases {
+        watch(case);
+        let measured = measure(&mut bench, *case);
+        if bench.is_stopped() {
+            break;
+        }
+        match measured {
+            Ok(row) => report.rows.push(row),
+            Err(why) => {
+                report.unmeasured += 1;
+                report.notes.push(format!("{case}: not measured: {why}"));
+            }
+        }
+    }
+    report.end(&begun, bench.facts);
+    Ok(report)
+}
+
+/// Runs one case from its daemons' start to their end; a failure is a sentence.
+fn measure(bench: &mut BenchContext<'_>, case: SubscriptionCase) -> Result<SubscriptionRow, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
+    let parts = parts(case.subscribers());
+    let mut stage = Testbed::make(bench, &networks::lan(parts.len(), ONE_WAY), &parts)?;
+    let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    let Testbed { daemons, lab, .. } = &mut stage;
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| lab.run_in(PROVIDER, || video::send(&over, &sent)));
+        let mut scene = SubscriptionScene { daemons, lab, sent: &sent, reflect: case.reflection() };
+        let seen = runtime.block_on(async {
+            tokio::select! {
+                seen = scene.play(case) => seen,
+                () = interrupted(bench) => Err("it was interrupted".to_owned()),
+            }
+        });
+        over.store(true, Relaxed);
+        let sending = sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let sending =
+            sending.map_err(|error| error.to_string()).and_then(|sent| sent.map_err(|error| error.to_string()));
+        let row = seen?;
+        sending.map(|()| row)
+    })
+}
+
+/// Two super nodes, a provider at the one, receivers at the other.
+fn parts(watchers: usize) -> Vec<TestbedRole> {
+    let source = format!("udp://{}:{}", Ipv4Addr::LOCALHOST, video::PORT);
+    let settings = ["--services", "video", "--sources-video", &source].map(OsString::from).to_vec();
+    let provider = TestbedRole::Node { hubs: HUBS.to_vec(), cell: PROVIDER_CELL, settings };
+    let watcher = || TestbedRole::Node { hubs: vec![HUBS[1], HUBS[0]], cell: Cell::new(0, 0), settings: Vec::new() };
+    let hubs = HUBS.map(|_| TestbedRole::Hub(Vec::new()));
+    hubs.into_iter().chain([provider]).chain((0..watchers).map(|_| watcher())).collect()
+}
+
+struct SubscriptionScene<'a> {
+    daemons: &'a mut [Daemon],
+    lab: &'a Lab,
+    /// Datagrams that were sent to the provider's source.
+    sent: &'a AtomicU64,
+    reflect: ReflectionPolicy,
+}
+
+impl SubscriptionScene<'_> {
+    async fn play(&mut self, case: SubscriptionCase) -> Result<SubscriptionRow, String> {
+        Testbed::start(self.daemons, self.lab).await?;
+        match case {
+            SubscriptionCase::JoinFirst => self.join(case, 0).await,
+            SubscriptionCase::JoinReflected => {
+                let _other = self.watching(1).await?;
+                self.join(case, 0).await
+            }
+            SubscriptionCase::JoinAgain => {
+                let _other = self.watching(1).await?;
+                drop(self.watching(0).await?);
+                tokio::time::sleep(STEADY / 2).await;
+                self.join(case, 0).await
+            }
+            SubscriptionCase::LeaveSubscribers => self.leave(case, HUBS[1]).await,
+            SubscriptionCase::LeaveProviders => self.leave(case, HUBS[0]).await,
+            SubscriptionCase::Uplink1
+            | SubscriptionCase::Uplink4
+            | SubscriptionCase::Uplink8
+            | SubscriptionCase::Direct4
+            | SubscriptionCase::Direct8 => self.uplink(case).await,
+        }
+    }
+
+    fn ask(&self, watcher: usize) -> StreamSubscriber {
+        StreamSubscriber::ask(&self.daemons[FIRST_WATCHER + watcher], self.reflect)
+    }
+
+    /// Subscribes, and waits until the stream has arrived for a while.
+    async fn watching(&self, watcher: usize) -> Result<StreamSubscriber, String> {
+        let mut watcher = self.ask(watcher);
+        watcher.until("a picture", |arrivals| arrivals.first_picture()).await?;
+        tokio::time::sleep(STEADY / 2).await;
+        Ok(watcher)
+    }
+
+    async fn join(&self, case: SubscriptionCase, watcher: usize) -> Result<SubscriptionRow, String> {
+        let mut watcher = self.ask(watcher);
+        let at = watcher.until("a picture", |arrivals| arrivals.first_picture()).await?;
+        Ok(SubscriptionRow::joined(case, at - watcher.asked))
+    }
+
+    /// Subscribes all receivers, and waits until each has a picture.
+    async fn all_watching(&self, case: SubscriptionCase) -> Result<Vec<StreamSubscriber>, String> {
+        let mut all = Vec::new();
+        for watcher in 0..case.subscribers() {
+            all.push(self.watching(watcher).await?);
+        }
+        Ok(all)
+    }
+
+    async fn leave(&mut self, case: SubscriptionCase, hub: usize) -> Result<SubscriptionRow, String> {
+        let watchers = self.all_watching(case).await?;
+        let before = Instant::now();
+        tokio::time::sleep(STEADY).await;
+        let left = Instant::now();
+        self.daemons[hub].leave();
+        while self.daemons[hub].is_running() {
+            if left.elapsed() > LEAVE {
+                return Err(format!("the super node has not left after {} s", LEAVE.as_secs()));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        tokio::time::sleep(STEADY).await;
+        let end = Instant::now();
+        let (mut gaps, mut counts) = ([Duration::ZERO; 2], (0, 0));
+        for watcher in watchers {
+            let all = watcher.arrivals()?;
+            let [steady, moved] = [all.between(before, left), all.between(left, end)];
+            let last = moved.last().unwrap_or(left);
+            gaps = [gaps[0].max(steady.longest_gap()), gaps[1].max(moved.longest_gap()).max(end - last)];
+            let (lost, twice) = all.between(before, end).lost_and_duplicated();
+            counts = (counts.0 + lost, counts.1 + twice);
+        }
+        Ok(SubscriptionRow::moved(case, gaps, counts))
+    }
+
+    async fn uplink(&self, case: SubscriptionCase) -> Result<SubscriptionRow, String> {
+        let watchers = self.all_watching(case).await?;
+        let before = (self.uplink_bytes()?, self.sent.load(Relaxed));
+        tokio::time::sleep(STEADY).await;
+        let after = (self.uplink_bytes()?, self.sent.load(Relaxed));
+        for watcher in watchers {
+            // A stream that has ended would cost nothing.
+            watcher.arrivals()?;
+        }
+        let payload = (after.1 - before.1).max(1) * video::DATAGRAM_BYTES as u64;
+        Ok(SubscriptionRow::sent(case, (after.0 - before.0) as f64 / payload as f64))
+    }
+
+    /// Bytes of whole frames that the provider's host has sent.
+    fn uplink_bytes(&self) -> Result<u64, String> {
+        let links = self.lab.counters().map_err(|error| error.to_string())?;
+        let host = &self.lab.topology().hosts[PROVIDER].name;
+        Ok(links.iter().filter(|link| link.host == *host && link.direction == "to-net").map(|link| link.bytes_in).sum())
+    }
+}
+
+/// A request with its arrivals. Dropping it ends the request.
+struct StreamSubscriber {
+    asked: Instant,
+    name: String,
+    arrivals: Arc<Mutex<VideoArrivals>>,
+    task: JoinHandle<String>,
+}
+
+impl StreamSubscriber {
+    fn ask(daemon: &Daemon, reflect: ReflectionPolicy) -> Self {
+        let arrivals = Arc::new(Mutex::new(VideoArrivals::default()));
+        let (socket, noted) = (daemon.launch.socket.clone(), Arc::clone(&arrivals));
+        let asked = Instant::now();
+        let task = tokio::spawn(async move {
+            let took = async {
+                let request = ServiceRequest {
+                    duration: Some(WATCH),
+                    reflect,
+                    ..ServiceRequest::new(Service::Video, Area::Exact(PROVIDER_CELL))
+                };
+                let mut stream = Client::connect(socket).await?.request(&request).await?;
+                while let Some(frame) = stream.next().await? {
+                    match frame {
+                        Frame::Data(data) => {
+                            noted
+                                .lock()
+                                .unwrap_or_else(PoisonError::into_inner)
+                                .record_datagrams(Instant::now(), &data);
+                        }
+                        Frame::Event(RequestEvent::Failed { error, .. }) => return Ok(error.to_string()),
+                        Frame::Event(_) => {}
+                    }
+                }
+                Ok::<_, roost_api::ClientError>("it ended".to_owned())
+            };
+            took.await.unwrap_or_else(|error| error.to_string())
+        });
+        Self { asked, name: daemon.launch.name.clone(), arrivals, task }
+    }
+
+    /// Waits until `look` finds its result among the arrivals.
+    async fn until<T>(&mut self, what: &str, look: impl Fn(&VideoArrivals) -> Option<T>) -> Result<T, String> {
+        loop {
+            if let Some(seen) = look(&self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)) {
+                return Ok(seen);
+            }
+            if self.task.is_finished() {
+                let why = (&mut self.task).await.unwrap_or_else(|error| error.to_string());
+                return Err(format!("{} has lost its stream: {why}", self.name));
+            }
+            if self.asked.elapsed() > PATIENCE {
+                return Err(format!("{} has not got {what} after {} s", self.name, PATIENCE.as_secs()));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// The arrivals so far; an error once the stream has ended.
+    fn arrivals(&self) -> Result<VideoArrivals, String> {
+        if self.task.is_finished() {
+            return Err(format!("{} has lost its stream", self.name));
+        }
+        Ok(self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+impl Drop for StreamSubscriber {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_names_round_trip() {
+        for case in SubscriptionCase::ALL {
+            assert_eq!(case.to_string().parse(), Ok(case));
+        }
+        assert!("watch".parse::<SubscriptionCase>().unwrap_err().contains("join-first, join-reflected"));
+    }
+}

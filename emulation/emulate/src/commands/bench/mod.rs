@@ -1,0 +1,379 @@
+//! `emulate bench`: measures the emulator itself on this machine, and our transports.
+
+mod bulk;
+mod capacity;
+mod measured;
+mod reflect;
+mod subscription;
+mod transport;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use roost_bench::{BenchCase, BenchError, BenchOptions, BenchReport, BenchRow, BenchVerdict};
+use roost_lab::DeviceBackend;
+use roost_lab::sandbox::{self, SandboxEntry};
+use roost_terminal::{Output, SCHEMA, Steps, Table};
+use roost_topology::units::parse_duration;
+use serde_json::json;
+
+use self::bulk::BulkArgs;
+use self::reflect::ReflectArgs;
+use self::subscription::SubscriptionArgs;
+use self::transport::TransportArgs;
+use super::interrupt;
+use crate::failure::{CommandResult, Failure, FailureCode};
+
+/// The fraction of all processors from which on other load is mentioned.
+const BUSY: f64 = 0.05;
+
+/// `emulate bench`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    other: Option<BenchSubcommand>,
+    /// What to measure; all of it if nothing is named
+    #[arg(value_name = "CASE", value_enum)]
+    cases: Vec<CaseChoice>,
+    /// The duration of each measurement, instead of the default (4 to 12 s)
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    length: Option<Duration>,
+    /// The shell command that keeps the processors busy in `busy`, such as a build
+    #[arg(long, value_name = "COMMAND")]
+    beside: Option<String>,
+    /// Print the table as Markdown, for a page
+    #[arg(long)]
+    markdown: bool,
+    /// The seed of losses and of probe times
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
+    seed: u64,
+    /// How packets get to the core: auto, tap or veth
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
+    backend: DeviceBackend,
+    /// Never ask for real-time priority
+    #[arg(long, help_heading = "Network")]
+    no_realtime: bool,
+}
+
+/// What is measured on the emulator, not of it.
+#[derive(Debug, Subcommand)]
+enum BenchSubcommand {
+    /// Measure our transports over two links, beside the kernel's TCP and MPTCP
+    ///
+    /// Two hosts have two links of 100 Mbit/s. Both stay up, or the first loses 1 % of its packets,
+    /// or each is down for 2 s after 4 s, in turn and in silence. Frames are due at a steady rate
+    /// (paced), or are as many as there is room for (throughput), or wait for the answer to the one
+    /// before (ping-pong). A paced frame is late if it comes more than 10 ms after it was due, or
+    /// never; all transports have to keep the order of frames. Rows are of all runs: the mean of
+    /// their rates, the part of all frames, the longest of all; C is what both links carry while up.
+    #[command(before_help = "Examples:
+  emulate bench transport                                 72 rows of three runs of 20 s each
+  emulate bench transport --workload paced --transport quic,kernel-mptcp
+  emulate bench transport --condition failures --seconds 6 --runs 1 --json
+")]
+    Transport(TransportArgs),
+    /// Measure how an object fills long and lossy paths, beside the kernel's TCP and UDT4
+    ///
+    /// Two hosts have one path with a queue that holds what the link does in a round trip. An
+    /// endless object goes over it for as long as is asked, from before the handshake on: over
+    /// quic:// with each of its congestion controls, over TCP with cubic and BBR, over UDT4 if g++
+    /// and libudt-dev are there. Of two that share a path the later begins after 5 s; JAIN is 1 if
+    /// both have the same from 12 s on. ELSEWHERE is what others measured of the same.
+    #[command(before_help = "Examples:
+  emulate bench bulk                                  48 rows of 16 to 45 s: 27 minutes
+  emulate bench bulk --path thin,satellite --sender rate,tcp-bbr --seeds 3
+  emulate bench bulk --path shared --sender rate --json
+")]
+    Bulk(BulkArgs),
+    /// Measure how one copy of a stream becomes many, beside what a page of C does
+    ///
+    /// A generator's datagrams go to so many targets: by a super node's data path (ours), by the
+    /// same of packets with the headers and lengths of sealed ones, which it reads and keeps for
+    /// joiners (ours-sealed; nobody seals or opens anything here), and by the same with each packet
+    /// by itself; and, if gcc is there, in C by packets of one size as one
+    /// message (c-gso), by many in a call (c-sendmmsg), one by one (c-naive). kpps is what arrives at
+    /// the highest rate with at most 1 in 1000 lost; delays and losses are at 0.7 of that. The
+    /// reflector has a processor, generator and targets another.
+    ///
+    /// With --capacity it is measured how many a mesh of super nodes serves, with the real daemons
+    /// in the lab. The link of each super node carries L streams; a stream is a track of 40 kbit/s.
+    /// In a room everyone sends and everyone receives: members are served by their homes only,
+    /// whatever their links carry (count), or by whom has room left (residual). Of a track there is
+    /// one stream for all. MEASURED is the most for whom nobody loses 1 % of any stream, ONE MORE
+    /// what became of one more; SENT are the streams that the busiest link took. TABLE 3, and 2 with
+    /// one that only receives, are what Erum printed; COUNTED is what is expected if all are split
+    /// by their number (there equation 4), BALANCED if all super nodes send alike.
+    #[command(before_help = "Examples:
+  emulate bench reflect                                36 rows, in four minutes
+  emulate bench reflect --implementation ours,c-gso --targets 10,50 --bytes 1440
+  emulate bench reflect --targets 100 --trial 2000 --json
+  emulate bench reflect --offload off                  as with a card that cannot cut messages
+  emulate bench reflect --capacity                     35 rows, in half an hour
+  emulate bench reflect --capacity --mesh 1,2,4 --mode residual
+")]
+    Reflect(ReflectArgs),
+    /// Measure what a receiver of a reflected stream sees, with the real daemons
+    ///
+    /// Two super nodes, a provider at the one and receivers at the other are 20 ms from one another.
+    /// The provider's video has 1.3 Mbit/s and a key frame every two seconds. PICTURE is the time
+    /// from the request to the first whole key frame: of the first receiver, of one whose super node
+    /// carries the stream, of one that has watched it before; to be met is a round trip and 20 ms. GAP
+    /// is the longest time between two datagrams, BEFORE and while the receivers' or the
+    /// provider's super node leaves; LOST and TWICE are datagrams; to be met are 25 ms, 0 and 0. COPIES
+    /// are bytes on the provider's link for each byte of the stream, of one that super nodes reflect
+    /// and of one for each receiver; to be met is one copy, 1.25 with headers and control.
+    #[command(before_help = "Examples:
+  emulate bench subscription                                  10 rows, in four minutes
+  emulate bench subscription --case join-reflected,leave-subscribers
+  emulate bench subscription --case uplink-8 --json
+")]
+    Subscription(SubscriptionArgs),
+}
+
+/// See [`BenchArgs::cases`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum CaseChoice {
+    /// All of these
+    All,
+    /// One-way delays of 1 to 600 ms, by probes and by ping
+    Delay,
+    /// The same beside programs that keep all processors busy
+    Busy,
+    /// Rates of 56 kbit/s to 1 Gbit/s, and what TCP makes of them, by iperf3 and tcpdump
+    Rate,
+    /// Losses of 0.0001 to 0.5, and whether a seed repeats them
+    Loss,
+    /// The times of scheduled changes, by probes and by tcpdump
+    Schedule,
+    /// How much goes through one link, by iperf3
+    Capacity,
+    /// How late packets are with 93 hosts and 90 streams
+    Scale,
+    /// How long 11 to 501 hosts take to come and to go
+    Setup,
+    /// What 100 hosts cost that do nothing
+    Idle,
+}
+
+impl CaseChoice {
+    fn cases(self) -> Vec<BenchCase> {
+        vec![match self {
+            Self::All => return BenchCase::ALL.to_vec(),
+            Self::Delay => BenchCase::Delay,
+            Self::Busy => BenchCase::Busy,
+            Self::Rate => BenchCase::Rate,
+            Self::Loss => BenchCase::Loss,
+            Self::Schedule => BenchCase::Schedule,
+            Self::Capacity => BenchCase::Capacity,
+            Self::Scale => BenchCase::Scale,
+            Self::Setup => BenchCase::Setup,
+            Self::Idle => BenchCase::Idle,
+        }]
+    }
+}
+
+/// Measures, and prints results beside their targets.
+pub(crate) fn run(args: &BenchArgs, output: Output) -> CommandResult {
+    match &args.other {
+        Some(BenchSubcommand::Transport(args)) => return transport::run(args, output),
+        Some(BenchSubcommand::Bulk(args)) => return bulk::run(args, output),
+        Some(BenchSubcommand::Reflect(args)) => return reflect::run(args, output),
+        Some(BenchSubcommand::Subscription(args)) => return subscription::run(args, output),
+        None => {}
+    }
+    if let SandboxEntry::Done(code) = sandbox::enter()? {
+        return Err(Failure::ProgramExit(code));
+    }
+    let interrupted = interrupt::catch_sigint()?;
+    let cases = args.chosen();
+    let steps = Steps::start(output, "bench", cases.len());
+    let mut begun = 0;
+    let mut watch = |case: BenchCase| {
+        steps.say(format!("bench: {case}"));
+        if begun > 0 {
+            steps.advance();
+        }
+        begun += 1;
+    };
+    let report = roost_bench::run(&cases, &args.options(), interrupted.flag(), &mut watch)?;
+    drop(steps);
+    show(&report, args.markdown, output)?;
+    interrupted.check()?;
+    verdict(&report)
+}
+
+impl BenchArgs {
+    /// The named cases, each once, in the order of measurement.
+    fn chosen(&self) -> Vec<BenchCase> {
+        let named: Vec<BenchCase> = self.cases.iter().flat_map(|what| what.cases()).collect();
+        BenchCase::ALL.into_iter().filter(|case| named.is_empty() || named.contains(case)).collect()
+    }
+
+    fn options(&self) -> BenchOptions {
+        BenchOptions {
+            seed: self.seed,
+            backend: self.backend,
+            realtime: !self.no_realtime,
+            length: self.length,
+            load_command: self.beside.clone(),
+        }
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Lab(error) => error.into(),
+            other => Self::failed(other.to_string()),
+        }
+    }
+}
+
+const HEADINGS: [&str; 6] = ["CASE", "WHAT", "TARGET", "AIM", "SEEN", "RESULT"];
+
+fn show(report: &BenchReport, as_markdown: bool, output: Output) -> CommandResult {
+    if output.is_json() {
+        let passed = report.count(BenchVerdict::Missed) + report.count(BenchVerdict::NotMeasured) == 0;
+        return Ok(output.json(&json!({"schema": SCHEMA, "passed": passed, "bench": report}))?);
+    }
+    if as_markdown {
+        output.data(&markdown(report))?;
+    } else {
+        let mut table = Table::new(&HEADINGS);
+        report.rows.iter().for_each(|row| table.row(cells(row)));
+        output.table(&table)?;
+    }
+    for row in &report.rows {
+        if let Some(note) = &row.note {
+            output.say(format!("{}: {}: {note}", row.case, row.what));
+        }
+    }
+    output.say(closing(report));
+    Ok(())
+}
+
+fn cells(row: &BenchRow) -> [String; 6] {
+    let result = match (row.verdict, row.aim.as_ref().map(|aim| aim.met)) {
+        (BenchVerdict::Met, Some(true)) => "met, aim too",
+        (BenchVerdict::Met, _) => "met",
+        (BenchVerdict::Missed, _) => "NOT MET",
+        (BenchVerdict::NotMeasured, _) => "not measured",
+        (BenchVerdict::Shown, Some(true)) => "aim met",
+        (BenchVerdict::Shown, _) => "",
+    };
+    let seen = if row.seen.is_empty() { "-" } else { &row.seen };
+    let aim = row.aim.as_ref().map_or("", |aim| &aim.what);
+    [row.case.name(), &row.what, &row.target, aim, seen, result].map(str::to_owned)
+}
+
+/// A table for a page, with the facts of the machine.
+fn markdown(report: &BenchReport) -> String {
+    let line = |cells: [String; 6]| format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+    let mut text = line(HEADINGS.map(str::to_lowercase));
+    text += "|---|---|---|---|---|---|\n";
+    report.rows.iter().for_each(|row| text += &line(cells(row)));
+    text + "\n" + &closing(report) + "\n"
+}
+
+fn closing(report: &BenchReport) -> String {
+    let mut text = surroundings(&report.machine, report.seconds);
+    if let Some((case, part)) = report.busiest().filter(|(_, part)| *part >= BUSY) {
+        text += &format!(
+            "\nOther programs used up to {:.0} % of this machine meanwhile (during {case}): figures suffer from it.",
+            part * 100.0
+        );
+    }
+    text
+}
+
+/// The facts of the machine, and the duration.
+fn surroundings(machine: &BTreeMap<String, String>, seconds: f64) -> String {
+    let fact = |name: &str| machine.get(name).map_or("?", String::as_str);
+    format!(
+        "{} processors, Linux {}, packets by {}, real-time priority: {}; {seconds:.0} s",
+        fact("processors"),
+        fact("kernel"),
+        fact("backend"),
+        fact("realtime"),
+    )
+}
+
+fn verdict(report: &BenchReport) -> CommandResult {
+    let judged = report.rows.len() - report.count(BenchVerdict::Shown);
+    match (report.count(BenchVerdict::Missed), report.count(BenchVerdict::NotMeasured)) {
+        (0, 0) => Ok(()),
+        (0, open) => Err(Failure::new(
+            FailureCode::Missing,
+            format!("{open} of {judged} targets could not be measured, see above"),
+        )),
+        (missed, open) => {
+            let open = if open == 0 { String::new() } else { format!(", and {open} could not be measured") };
+            Err(Failure::new(FailureCode::Invalid, format!("{missed} of {judged} targets are not met{open}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(cases: &[CaseChoice]) -> BenchArgs {
+        let (length, beside) = (None, None);
+        let (markdown, no_realtime) = (false, true);
+        BenchArgs {
+            other: None,
+            cases: cases.to_vec(),
+            length,
+            beside,
+            markdown,
+            seed: 1,
+            backend: DeviceBackend::Auto,
+            no_realtime,
+        }
+    }
+
+    #[test]
+    fn report_prints_markdown_table() {
+        let row = |verdict, aim| BenchRow {
+            case: BenchCase::Idle,
+            what: "a | b".into(),
+            target: "< 1 %".into(),
+            aim,
+            seen: "0.1 %".into(),
+            verdict,
+            note: None,
+            values: Default::default(),
+        };
+        let aim = roost_bench::StretchTarget { what: "< 0.5 %".into(), met: true };
+        let report = BenchReport {
+            rows: vec![row(BenchVerdict::Met, Some(aim)), row(BenchVerdict::Missed, None)],
+            ..BenchReport::default()
+        };
+        let text = markdown(&report);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "| case | what | target | aim | seen | result |");
+        assert_eq!(lines[2], "| idle | a \\| b | < 1 % | < 0.5 % | 0.1 % | met, aim too |");
+        assert_eq!(lines[3], "| idle | a \\| b | < 1 % |  | 0.1 % | NOT MET |");
+    }
+
+    #[test]
+    fn every_case_can_be_named() {
+        let named: Vec<BenchCase> = CaseChoice::value_variants().iter().skip(1).flat_map(|what| what.cases()).collect();
+        assert_eq!(named, BenchCase::ALL);
+        for (what, case) in CaseChoice::value_variants().iter().skip(1).zip(BenchCase::ALL) {
+            assert_eq!(what.to_possible_value().map(|value| value.get_name().to_owned()), Some(case.name().to_owned()));
+        }
+    }
+
+    #[test]
+    fn selected_cases_unique_and_ordered() {
+        assert_eq!(args(&[]).chosen(), BenchCase::ALL);
+        assert_eq!(args(&[CaseChoice::All, CaseChoice::Rate]).chosen(), BenchCase::ALL);
+        assert_eq!(
+            args(&[CaseChoice::Idle, CaseChoice::Rate, CaseChoice::Idle]).chosen(),
+            [BenchCase::Rate, BenchCase::Idle]
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! `emulate simulate`: the command, and its agreement with emulation.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use roost_results::Results;
+use roost_results::record::{RequestOutcome, RequestRecord};
+use serde_json::Value;
+
+const PLAN: &str = "
+topology = { star = { nodes = 5, delay = '40ms', server_delay = '60ms' } }
+architecture = 'super-node'
+duration = '20s'
+stream = '2s'
+timeout = '10s'
+linktest = false
+";
+
+fn emulate(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_emulate")).args(args).current_dir(folder).output().unwrap()
+}
+
+fn folder_with(plan: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("trial.toml"), plan).unwrap();
+    folder
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn json(folder: &Path, args: &[&str]) -> Value {
+    let output = emulate(folder, &[&["simulate", "trial.toml", "--json"], args].concat());
+    assert!(output.status.success(), "{}", said(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn two_processes_give_equal_hash() {
+    let folder = folder_with(PLAN);
+    for level in ["packet", "message"] {
+        let args = ["--level", level, "--architecture", "super-node", "--for", "8s"];
+        let (first, second) = (json(folder.path(), &args), json(folder.path(), &args));
+        assert_eq!(first["trace_hash"], second["trace_hash"]);
+        assert_eq!(first["trace_hash"].as_str().unwrap().len(), 16);
+        assert_eq!((&first["nodes"], &first["completed"]), (&Value::from(4), &first["requested"]));
+        assert!(first["virtual_s"].as_f64().unwrap() >= 8.0 && first["by_service"]["track"]["completed"].is_u64());
+        assert_ne!(first["trace_hash"], json(folder.path(), &[&args[..], &["--seed", "2"]].concat())["trace_hash"]);
+    }
+}
+
+#[test]
+fn many_seeds_run_wrong_plan_fails() {
+    let folder = folder_with(PLAN);
+    let output = emulate(folder.path(), &["simulate", "trial.toml", "--seeds", "3", "--for", "3s"]);
+    assert!(output.status.success() && said(&output).contains("3 of 3 seeds passed."), "{}", said(&output));
+    let output = emulate(folder.path(), &["simulate", "nothing.toml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let output = emulate(folder.path(), &["simulate", "trial.toml", "--duration", "0s"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("--duration") && !said(&output).contains("trial.toml:"), "{}", said(&output));
+}
+
+#[test]
+fn quiet_simulation_prints_nothing() {
+    let folder = folder_with(PLAN);
+    let output = emulate(folder.path(), &["simulate", "trial.toml", "--for", "3s", "-q"]);
+    assert!(output.status.success() && said(&output).is_empty(), "{}", said(&output));
+}
+
+#[test]
+fn foreign_architecture_setting_warns() {
+    let warned = |more: &str| {
+        let folder = folder_with(&PLAN.replace("duration", &format!("{more}\nduration")));
+        said(&emulate(folder.path(), &["simulate", "trial.toml", "--for", "3s"]))
+    };
+    assert!(warned("caches = 2").contains("warning: trial.toml: `caches`"), "{}", warned("caches = 2"));
+    assert!(warned("server = 'node1'").contains("warning: trial.toml: `server`"));
+    assert!(!warned("super_nodes = 2").contains("warning"));
+}
+
+#[test]
+fn check_refuses_what_run_refuses() {
+    for key in ["handshake = '5s'", "sealed_keys = false"] {
+        let folder = folder_with(&PLAN.replace("duration", &format!("{key}\nduration")));
+        let output = emulate(folder.path(), &["run", "--check", "trial.toml"]);
+        assert!(!output.status.success() && said(&output).contains("emulate simulate"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn simulated_run_feeds_report_and_compare() {
+    let folder = folder_with(PLAN);
+    let output = emulate(folder.path(), &["simulate", "trial.toml", "-o", "out", "--for", "5s"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(folder.path().join("out/index.html").is_file());
+    let output = emulate(folder.path(), &["report", "out"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let page = fs::read_to_string(folder.path().join("out/index.html")).unwrap();
+    assert!(page.contains("This run was simulated.") && page.contains("emulate simulate out/plan.toml"), "{page}");
+    assert!(!page.contains("kept up") && !page.contains("1970") && !page.contains("Lateness."), "{page}");
+}
+
+#[test]
+fn seeds_leave_folders_and_one_page() {
+    let folder = folder_with(&format!("{PLAN}[movement]\nspeed = 30.0\n"));
+    let output = emulate(folder.path(), &["simulate", "trial.toml", "-o", "out", "--seeds", "2", "--for", "5s"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let read = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap();
+    assert!(read("index.html").contains("All runs were simulated") && read("seed-2/index.html").contains("seed 2"));
+    // Each of four nodes has an initial cell and takes steps.
+    let positions = read("seed-1/positions.csv");
+    let at_first = positions.lines().filter(|line| line.starts_with("0,node")).count();
+    assert!(positions.starts_with("t_s,node,x,y\n") && at_first == 4, "{positions}");
+    assert!(positions.lines().count() > 9 && read("seed-1/events.jsonl").contains("\"record\":\"position\""));
+    // Another seed gives another walk in the same area.
+    let compared = emulate(folder.path(), &["compare", "out/seed-1", "out/seed-2"]);
+    let said = said(&compared);
+    assert!(compared.status.success() && !said.contains("respects") && !said.contains("same ground"), "{said}");
+}
+
+#[test]
+fn link_sweep_runs_in_virtual_time() {
+    let plan = format!("{PLAN}[sweep]\nlinks.net.delay = ['10ms', '200ms']\nseed = [1, 2]\n");
+    let folder =
+        folder_with(&plan.replace("{ star = { nodes = 5, delay = '40ms', server_delay = '60ms' } }", "'net.toml'"));
+    let network = emulate(folder.path(), &["topo", "star", "--nodes", "5"]);
+    fs::write(folder.path().join("net.toml"), &network.stdout).unwrap();
+    let sweep = ["sweep", "trial.toml", "--simulate", "-o", "out", "--json"];
+    let output = emulate(folder.path(), &sweep);
+    assert!(output.status.success(), "{}", said(&output));
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs: Vec<&str> = seen["runs"].as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
+    assert_eq!(runs, ["10ms_seed-1", "10ms_seed-2", "200ms_seed-1", "200ms_seed-2"]);
+    // The delay is an axis and a side of a comparison, and tracks are later by the additional delay.
+    let page = fs::read_to_string(folder.path().join("out/index.html")).unwrap();
+    assert!(page.contains("links.net.delay") && page.contains("All runs were simulated"), "{page}");
+    let compared = emulate(folder.path(), &["compare", "out/10ms", "out/200ms"]);
+    let told = said(&compared);
+    assert!(compared.status.success() && told.contains("links.net.delay: 10ms → 200ms"), "{told}");
+    let rows = fs::read_to_string(folder.path().join("out/runs.csv")).unwrap();
+    assert!(
+        rows.lines().skip(1).all(|row| row.contains(",delay=10ms seed=") || row.contains(",delay=200ms seed=")),
+        "{rows}"
+    );
+    // The sweep resumes with the missing run.
+    fs::remove_dir_all(folder.path().join("out/200ms_seed-2")).unwrap();
+    let again = emulate(folder.path(), &sweep);
+    assert!(again.status.success() && said(&again).contains("1 of 1: 200ms_seed-2"), "{}", said(&again));
+}
+
+#[test]
+fn quantiles_of_few_requests_are_bracketed() {
+    let folder = folder_with(PLAN);
+    let output = emulate(folder.path(), &["simulate", "trial.toml", "--for", "5s"]);
+    let told = said(&output);
+    let track = told.lines().find(|line| line.starts_with("track")).unwrap();
+    let cells: Vec<&str> = track.split_whitespace().collect();
+    // With fewer than 20 requests a median is a guess, and with fewer than 1000 a 99th percentile.
+    let completed: u64 = cells[2].parse().unwrap();
+    assert!((1..20).contains(&completed) && cells.len() == 8, "{told}");
+    assert!(cells[5..].iter().all(|cell| cell.starts_with('(') && cell.ends_with(')')), "{told}");
+}
+
+/// A plan that makes many requests for every service in a short run.
+const BUSY: &str = "
+topology = { star = { nodes = 5, delay = '40ms', server_delay = '60ms' } }
+architecture = 'super-node'
+duration = '12s'
+stream = '1s'
+timeout = '10s'
+idle = '200ms'
+linktest = false
+[classes.star]
+mix = { video = 15, track = 25, image = 30, sensor = 25, idle = 5 }
+";
+/// The most attempts of emulation: a busy machine is late.
+const ATTEMPTS: usize = 5;
+/// The fewest requests for a service whose median counts.
+const ENOUGH: usize = 4;
+
+/// For each service the ratio of each request's time in the first run to that in the second: nodes make the
+/// same requests in the same order in both.
+fn ratios(first: &Results, second: &Results) -> BTreeMap<String, Vec<f64>> {
+    let by_node = |results: &Results| {
+        let mut asked: BTreeMap<String, Vec<RequestRecord>> = BTreeMap::new();
+        results.requests.iter().for_each(|one| asked.entry(one.node.clone()).or_default().push(one.clone()));
+        asked
+    };
+    let mut ratios: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let (first, second) = (by_node(first), by_node(second));
+    for (node, requests) in first {
+        for (ours, theirs) in requests.iter().zip(&second[&node]) {
+            assert_eq!((&ours.service, &ours.target), (&theirs.service, &theirs.target), "{node}");
+            let both = ours.latency_ms().zip(theirs.latency_ms());
+            ratios.entry(ours.service.clone()).or_default().extend(both.map(|(ours, theirs)| ours / theirs));
+        }
+    }
+    ratios
+}
+
+/// Differences of two runs beyond the tolerance: completions by 5 %, the latency of a service by 10 %, as the
+/// median over its requests.
+fn differences(emulated: &Results, simulated: &Results) -> Vec<String> {
+    let completed = |results: &Results| {
+        results.requests.iter().filter(|request| request.outcome == RequestOutcome::Completed).count() as f64
+    };
+    let (real, ours) = (completed(emulated), completed(simulated));
+    assert!(real > 30.0 && ours > 30.0, "{real} and {ours} completed");
+    let mut differences = Vec::new();
+    if (real / ours - 1.0).abs() > 0.05 {
+        differences.push(format!("{real} completed in emulation, {ours} in simulation"));
+    }
+    let ratios = ratios(emulated, simulated);
+    assert_eq!(ratios.len(), 4, "{ratios:?}");
+    for (service, mut ratios) in ratios {
+        assert!(ratios.len() >= ENOUGH, "{service}: {ratios:?}");
+        ratios.sort_by(f64::total_cmp);
+        let median = ratios[ratios.len() / 2];
+        if (median - 1.0).abs() > 0.1 {
+            differences.push(format!("{service} takes {median:.2} times as long in emulation"));
+        }
+    }
+    differences
+}
+
+/// A run in emulation is close to the one in simulation. A run that reports its own lateness may be repeated,
+/// but is compared all the same.
+#[test]
+fn emulation_and_simulation_agree() {
+    for transport in ["udp", "tcp", "quic"] {
+        let folder = folder_with(&format!("transport = '{transport}'\n{BUSY}"));
+        let output = emulate(folder.path(), &["simulate", "trial.toml", "-o", "virtual"]);
+        assert!(output.status.success(), "{}", said(&output));
+        let simulated = roost_results::read(&folder.path().join("virtual")).unwrap();
+        let mut heard = Vec::new();
+        let agrees = (0..ATTEMPTS).any(|attempt| {
+            let real = format!("real{attempt}");
+            let output = emulate(folder.path(), &["run", "trial.toml", "-o", &real]);
+            assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
+            let emulated = roost_results::read(&folder.path().join(real)).unwrap();
+            let (differences, verdict) = (differences(&emulated, &simulated), &emulated.run.verdict);
+            let is_near = differences.is_empty();
+            heard.push(format!("{differences:?}; emulation says of its run: {:?}", verdict.reasons));
+            assert!(is_near || !verdict.valid, "over {transport} a run that can be trusted differs: {heard:#?}");
+            is_near
+        });
+        assert!(agrees, "over {transport} no run came near: {heard:#?}");
+    }
+}

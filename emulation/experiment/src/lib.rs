@@ -1,0 +1,58 @@
+//! Plans: the real daemons under the workload of the published experiments.
+//!
+//! - [`plan`] describes a run, in TOML.
+//! - [`prepare`](Prepared) checks a plan against its network and places it.
+//! - [`workload`] draws each node's requests, and [`mobility`] its positions, without a clock.
+//! - [`NetworkRun`] is a network that runs by itself: its programs and its traffic.
+//! - [`run()`] makes the lab, starts the daemons, runs the requesters and the faults, and writes the records.
+//!
+//! A run ends in a folder of records, also when it is interrupted or a daemon dies. It is marked as invalid if the
+//! machine could not keep up. One run at a time uses the machine: runs share its processors.
+#![allow(missing_docs, reason = "only crates of `emulation` import this one")]
+
+mod abort_on_drop;
+mod bar;
+mod binaries;
+mod daemon;
+mod error;
+mod fault_injector;
+mod final_stats;
+mod fleet;
+pub mod host_facts;
+mod identities;
+mod job;
+mod journal;
+mod launch;
+mod measure;
+pub mod mobility;
+mod participants;
+mod placement;
+pub mod plan;
+mod plan_sweep;
+mod plan_warnings;
+mod prepare;
+mod private;
+mod programs;
+mod redirection;
+pub mod requester;
+mod run;
+mod run_loop;
+mod sampler;
+mod script;
+mod traffic;
+mod verdict;
+mod windows;
+pub mod workload;
+
+pub use binaries::Binaries;
+pub use binaries::{hashes, own_digest};
+pub use daemon::{Daemon, Launch, Role};
+pub use error::RunError;
+pub use identities::{issue, make_group};
+pub use job::NetworkRun;
+pub use placement::{PlacedHub, PlacedNode, Placement, Targets, classes_that_ask};
+pub use plan::{Architecture, Plan};
+pub use plan_sweep::{SweepRun, sweep_runs, with_values};
+pub use prepare::Prepared;
+pub use run::{FinishedRun, run, run_network};
+pub use sampler::since;

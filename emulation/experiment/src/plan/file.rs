@@ -1,0 +1,455 @@
+//! The TOML form of a plan.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use roost_lab::TcpCongestion;
+use roost_topology::units;
+use roost_topology::{generate, suggest};
+use roost_wire::Scheme;
+use serde::Deserialize;
+use serde::de::{self, Deserializer};
+use toml::Spanned;
+
+use super::fault::{FaultFile, LinkFile};
+use super::{
+    Architecture, BackendChoice, Class, DaemonAction, DaemonRef, Fault, FaultKind, HubSelection, LabSettings, Locality,
+    MAX_SPEED, MAX_TIERS, MIN_SPEED, Movement, Named, Participation, Plan, PlanError, PlanErrors, SuperNodes,
+    TopologySource, TransportChoice, unit_text,
+};
+
+const MAX_LENGTH: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(super) const MAX_FAULTS: usize = 65_536;
+
+#[derive(Clone, Copy)]
+pub(super) struct DurationText(pub(super) Duration);
+
+impl<'de> Deserialize<'de> for DurationText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = unit_text::text_with_unit(deserializer, "s")?;
+        units::parse_duration(&text).map(Self).map_err(de::Error::custom)
+    }
+}
+
+/// A time in a run, or a part of its duration: `"50%"`.
+#[derive(Clone, Copy)]
+pub(super) enum Moment {
+    At(Duration),
+    Part(f64),
+}
+
+impl Moment {
+    /// The time in a run of this duration.
+    pub(super) fn resolve_time(self, duration: Duration) -> Duration {
+        match self {
+            Self::At(at) => at,
+            Self::Part(part) => duration.mul_f64(part),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = unit_text::text_with_unit(deserializer, "s")?;
+        let Some(percent) = text.strip_suffix('%') else {
+            return units::parse_duration(&text).map(Self::At).map_err(de::Error::custom);
+        };
+        let part = percent.trim().parse::<f64>().ok().filter(|percent| (0.0..100.0).contains(percent));
+        part.map(|percent| Self::Part(percent / 100.0)).ok_or_else(|| {
+            de::Error::custom(format!("`{text}` is no part of the duration: write 0% to 99%, or a time such as 30s"))
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanFile {
+    name: Option<Spanned<String>>,
+    topology: TopologySource,
+    architecture: ArchitectureText,
+    super_nodes: Option<Spanned<HubSelectionFile>>,
+    tiers: Option<Spanned<TiersFile>>,
+    caches: Option<Spanned<HubSelectionFile>>,
+    server: Option<Spanned<String>>,
+    #[serde(default)]
+    transport: TransportText,
+    warm_up: Option<Spanned<DurationText>>,
+    duration: Spanned<DurationText>,
+    drain: Option<Spanned<DurationText>>,
+    timeout: Option<Spanned<DurationText>>,
+    handshake: Option<Spanned<DurationText>>,
+    stream: Option<Spanned<DurationText>>,
+    reflect: Option<Spanned<bool>>,
+    sealed_keys: Option<bool>,
+    idle: Option<Spanned<DurationText>>,
+    #[serde(default = "first_seed", deserialize_with = "unit_text::seed")]
+    seed: u64,
+    #[serde(default = "yes")]
+    linktest: bool,
+    #[serde(default)]
+    classes: BTreeMap<Spanned<String>, ClassFile>,
+    #[serde(default)]
+    links: BTreeMap<Spanned<String>, LinkFile>,
+    #[serde(default)]
+    faults: Vec<FaultFile>,
+    movement: Option<MovementFile>,
+    #[serde(default)]
+    lab: LabFile,
+    /// Read by the sweep.
+    #[serde(default, rename = "sweep")]
+    _sweep: Option<toml::Table>,
+}
+
+const fn first_seed() -> u64 {
+    1
+}
+
+const fn yes() -> bool {
+    true
+}
+
+struct ArchitectureText(Architecture);
+
+impl<'de> Deserialize<'de> for ArchitectureText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+#[derive(Default)]
+struct TransportText(Option<TransportChoice>);
+
+impl<'de> Deserialize<'de> for TransportText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.as_str() {
+            "paper" => Ok(Self(Some(TransportChoice::Paper))),
+            other => other.parse::<Scheme>().map(|scheme| Self(Some(TransportChoice::Only(scheme)))).map_err(|_| {
+                let near = suggest::did_you_mean(other, ["paper", "udp", "tcp", "quic"]);
+                de::Error::custom(format!("there is no transport `{other}`: choose paper, udp, tcp or quic{near}"))
+            }),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum HubSelectionFile {
+    Count(usize),
+    Hosts(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "the number of tiers, or a list of hosts for each, the lowest first")]
+enum TiersFile {
+    Count(usize),
+    Hosts(Vec<Vec<String>>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClassFile {
+    mix: Option<Participation>,
+    locality: Option<LocalityText>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum LocalityText {
+    Link,
+    Anywhere,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MovementFile {
+    speed: Spanned<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct LabFile {
+    backend: BackendText,
+    realtime: bool,
+    tcp: TcpText,
+}
+
+impl Default for LabFile {
+    fn default() -> Self {
+        Self { backend: BackendText::Auto, realtime: true, tcp: TcpText::default() }
+    }
+}
+
+#[derive(Default)]
+struct TcpText(TcpCongestion);
+
+impl<'de> Deserialize<'de> for TcpText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum BackendText {
+    Auto,
+    Tap,
+    Veth,
+}
+
+/// Translates offsets in a text into lines.
+pub(super) struct PlanLines<'a> {
+    text: &'a str,
+    file: &'a Path,
+}
+
+impl PlanLines<'_> {
+    /// The line of an offset, from 1.
+    pub(super) fn line_of(&self, span: Range<usize>) -> usize {
+        let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
+        1 + before.iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    pub(super) fn named(&self, name: &Spanned<String>) -> Named {
+        Named { name: name.get_ref().clone(), line: self.line_of(name.span()) }
+    }
+
+    pub(super) fn error(&self, line: usize, message: impl Into<String>) -> PlanError {
+        PlanError::new(self.file, line, message)
+    }
+
+    fn of_toml(&self, error: &toml::de::Error) -> PlanError {
+        let line = error.span().map_or(0, |span| self.line_of(span));
+        self.error(line, with_hint(error.message()))
+    }
+
+    /// A duration within the limits of a run.
+    fn length(&self, span: Option<Spanned<DurationText>>, default: Duration) -> Result<Duration, PlanError> {
+        let Some(span) = span else { return Ok(default) };
+        let length = span.get_ref().0;
+        match length {
+            Duration::ZERO => Err(self.error(self.line_of(span.span()), "it must be longer than nothing")),
+            _ if length > MAX_LENGTH => Err(self.error(self.line_of(span.span()), "it is longer than a week")),
+            _ => Ok(length),
+        }
+    }
+}
+
+/// Rewords serde's message about an unknown key or word, "unknown field `duraton`, expected one of `name`,
+/// `duration`", and suggests the nearest known one.
+fn with_hint(message: &str) -> String {
+    let is_key = message.starts_with("unknown field");
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let unknown = quoted.next().filter(|_| is_key || message.starts_with("unknown variant"));
+    let Some(unknown) = unknown else { return message.to_owned() };
+    let (said, ours) = if is_key { ("unknown field", "unknown key") } else { ("unknown variant", "unknown value") };
+    let meant = if is_key { unknown.replace('-', "_") } else { unknown.to_owned() };
+    match suggest::nearest(&meant, quoted) {
+        Some(near) => format!("{ours} `{unknown}`; did you mean `{near}`?"),
+        None => message.replacen(said, ours, 1),
+    }
+}
+
+/// The most values of a wrong type that are reported together.
+const MAX_WRONG: usize = 50;
+
+/// Reads the file. A line with a value of a wrong type is recorded and left out, and the rest is read again.
+/// `None` if it cannot be read without the line.
+fn typed(text: &str, lines: &PlanLines<'_>, wrong: &mut PlanErrors) -> Option<PlanFile> {
+    let mut rest = text.to_owned();
+    for told in 0..MAX_WRONG {
+        let error = match toml::from_str(&rest) {
+            Ok(file) => return Some(file),
+            Err(error) => error,
+        };
+        // A key whose line was left out is missing then, which is no further mistake.
+        let is_missing = error.message().starts_with("missing field");
+        if told == 0 || !is_missing {
+            wrong.record_error(Err(lines.of_toml(&error)));
+        }
+        rest = (!is_missing).then_some(error.span()).flatten().and_then(|place| without(&rest, place))?;
+    }
+    None
+}
+
+/// The text with spaces in the lines of a range; `None` if that would break something else.
+fn without(text: &str, place: Range<usize>) -> Option<String> {
+    text.parse::<toml::Table>().ok()?;
+    let from = text.get(..place.start)?.rfind('\n').map_or(0, |before| before + 1);
+    let to = text.get(place.end..)?.find('\n').map_or(text.len(), |after| place.end + after);
+    let lines = text.get(from..to)?;
+    // The length stays the same, so that offsets remain valid.
+    let spaces: String = lines.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
+    let left = format!("{}{spaces}{}", &text[..from], &text[to..]);
+    let is_of_values = !lines.trim_start().starts_with('[') && left.parse::<toml::Table>().is_ok();
+    is_of_values.then_some(left)
+}
+
+pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
+    let lines = PlanLines { text, file: path };
+    let mut wrong = PlanErrors::default();
+    let Some(file) = typed(text, &lines, &mut wrong) else {
+        return Err(wrong.joined().unwrap_or_else(|| lines.error(0, "cannot be read")));
+    };
+    let own_name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    if let Some(name) = file.name.as_ref().filter(|name| !is_name(name.get_ref())) {
+        let message = "a name is 1 to 63 letters, digits, `-`, `_` or `.`, and begins with a letter or digit";
+        wrong.record_error(Err(lines.error(lines.line_of(name.span()), message)));
+    }
+    // Without a duration no fault is too late.
+    let duration = wrong.value_or(lines.length(Some(file.duration), Duration::ZERO), MAX_LENGTH);
+    let faults = faults_of(file.faults, &lines, duration, &mut wrong);
+    let links =
+        file.links.iter().map(|(name, link)| (lines.named(name), wrong.value_or(link.changes(&lines), Vec::new())));
+    let links = links.collect();
+    let movement = file.movement.map(|movement| movement_of(&movement, &faults, &lines)).transpose();
+    let super_nodes = match file.tiers {
+        Some(tiers) => tiers_of(tiers, file.super_nodes.is_some(), &lines),
+        None if file.super_nodes.is_none() && matches!(file.topology, TopologySource::Forest(_)) => {
+            Ok(SuperNodes::Tiers(generate::FOREST_TIERS))
+        }
+        None => places(file.super_nodes, "super node", &lines).map(SuperNodes::Flat),
+    };
+    let reflect = wrong.value_or(reflect_of(file.reflect, file.architecture.0, &lines), false);
+    let mut length = |span, default| wrong.value_or(lines.length(span, default), default);
+    let plan = Plan {
+        name: file.name.map_or(own_name, Spanned::into_inner),
+        architecture: file.architecture.0,
+        warm_up: length(file.warm_up.filter(|span| !span.get_ref().0.is_zero()), Duration::ZERO),
+        duration,
+        drain: length(file.drain, Duration::from_secs(60)),
+        timeout: length(file.timeout, Duration::from_secs(30)),
+        handshake: file.handshake.map(|span| length(Some(span), Duration::ZERO)),
+        stream: length(file.stream, Duration::from_secs(10)),
+        reflect,
+        sealed_keys: file.sealed_keys.unwrap_or(true),
+        idle: length(file.idle, Duration::from_secs(1)),
+        super_nodes: wrong.value_or(super_nodes, SuperNodes::Flat(HubSelection::Count(1))),
+        caches: wrong.value_or(places(file.caches, "cache", &lines), HubSelection::Count(1)),
+        topology: file.topology,
+        server: file.server.as_ref().map(|name| lines.named(name)),
+        transport: file.transport.0.unwrap_or(TransportChoice::Paper),
+        seed: file.seed,
+        linktest: file.linktest,
+        classes: file.classes.into_iter().map(|(name, class)| class_of(name, &class, &lines)).collect(),
+        links,
+        faults,
+        movement: wrong.value_or(movement, None),
+        lab: LabSettings { backend: backend(file.lab.backend), realtime: file.lab.realtime, tcp: file.lab.tcp.0 },
+    };
+    wrong.into_result().map(|()| plan)
+}
+
+/// Reads the key `reflect`, which only super nodes can follow.
+fn reflect_of(
+    given: Option<Spanned<bool>>,
+    architecture: Architecture,
+    lines: &PlanLines<'_>,
+) -> Result<bool, PlanError> {
+    let Some(given) = given else { return Ok(false) };
+    let line = lines.line_of(given.span());
+    let has_super_nodes = !architecture.has_server() && architecture != Architecture::Multicast;
+    if *given.get_ref() && !has_super_nodes {
+        let name = architecture.name();
+        return Err(lines.error(line, format!("`{name}` has no super nodes to reflect streams: leave out `reflect`")));
+    }
+    Ok(given.into_inner())
+}
+
+/// The faults, sorted by time.
+fn faults_of(files: Vec<FaultFile>, lines: &PlanLines<'_>, duration: Duration, wrong: &mut PlanErrors) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for fault in files {
+        faults.extend(wrong.value_or(fault.read(lines, duration), Vec::new()));
+        if faults.len() > MAX_FAULTS {
+            wrong.record_error(Err(lines.error(0, format!("has more faults than the {MAX_FAULTS} that are possible"))));
+            break;
+        }
+    }
+    faults.sort_by_key(|fault| fault.at);
+    faults
+}
+
+fn is_name(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    text.len() <= 63 && text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_plain)
+}
+
+fn places(
+    given: Option<Spanned<HubSelectionFile>>,
+    what: &str,
+    lines: &PlanLines<'_>,
+) -> Result<HubSelection, PlanError> {
+    let Some(given) = given else { return Ok(HubSelection::Count(1)) };
+    let line = lines.line_of(given.span());
+    let none = || lines.error(line, format!("at least one {what} is needed"));
+    match given.into_inner() {
+        HubSelectionFile::Count(0) => Err(none()),
+        HubSelectionFile::Hosts(hosts) if hosts.is_empty() => Err(none()),
+        HubSelectionFile::Count(count) => Ok(HubSelection::Count(count)),
+        HubSelectionFile::Hosts(hosts) => Ok(HubSelection::Hosts(all_named(hosts, line))),
+    }
+}
+
+fn all_named(names: Vec<String>, line: usize) -> Vec<Named> {
+    names.into_iter().map(|name| Named { name, line }).collect()
+}
+
+fn tiers_of(given: Spanned<TiersFile>, doubly: bool, lines: &PlanLines<'_>) -> Result<SuperNodes, PlanError> {
+    let line = lines.line_of(given.span());
+    let (count, tiers) = match given.into_inner() {
+        TiersFile::Count(count) => (count, SuperNodes::Tiers(count)),
+        TiersFile::Hosts(tiers) if tiers.iter().any(Vec::is_empty) => {
+            return Err(lines.error(line, "a tier has at least one super node"));
+        }
+        TiersFile::Hosts(tiers) => {
+            (tiers.len(), SuperNodes::Hosts(tiers.into_iter().map(|hosts| all_named(hosts, line)).collect()))
+        }
+    };
+    match count {
+        _ if doubly => Err(lines.error(line, "`tiers` says where super nodes are: leave `super_nodes` out")),
+        1..=MAX_TIERS => Ok(tiers),
+        _ => Err(lines.error(line, format!("there are {count} tiers: 1 to {MAX_TIERS} are possible"))),
+    }
+}
+
+fn class_of(name: Spanned<String>, file: &ClassFile, lines: &PlanLines<'_>) -> (String, Class) {
+    let locality = file.locality.map(|locality| match locality {
+        LocalityText::Link => Locality::Link,
+        LocalityText::Anywhere => Locality::Anywhere,
+    });
+    let line = lines.line_of(name.span());
+    (name.into_inner(), Class { line, part: file.mix, locality })
+}
+
+/// Checks that movement is possible: a restarted daemon would stand at its initial position, and a frozen one
+/// cannot move.
+fn movement_of(file: &MovementFile, faults: &[Fault], lines: &PlanLines<'_>) -> Result<Movement, PlanError> {
+    let (speed, line) = (*file.speed.get_ref(), lines.line_of(file.speed.span()));
+    if !(MIN_SPEED..=MAX_SPEED).contains(&speed) {
+        let message = format!("a speed is from one cell an hour to {MAX_SPEED} cells a minute, not {speed}");
+        return Err(lines.error(line, message));
+    }
+    for fault in faults {
+        let FaultKind::Daemon(DaemonRef { host, hub: false }, deed) = &fault.kind else { continue };
+        let word = match deed {
+            DaemonAction::Start => "start",
+            DaemonAction::Freeze => "freeze",
+            _ => continue,
+        };
+        let message =
+            format!("{} would not know where it has moved to: leave `{word}` out, or `[movement]`", host.name);
+        return Err(lines.error(host.line, message));
+    }
+    Ok(Movement { speed })
+}
+
+const fn backend(text: BackendText) -> BackendChoice {
+    match text {
+        BackendText::Auto => BackendChoice::Auto,
+        BackendText::Tap => BackendChoice::Tap,
+        BackendText::Veth => BackendChoice::Veth,
+    }
+}

@@ -1,0 +1,169 @@
+//! The source of a plan's network: a file, or a generator.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use roost_topology::generate::{Forest, GenerateError, LegParameters, Star, Tree, TreeShape};
+use roost_topology::units::Rate;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+
+use super::file::DurationText;
+use super::unit_text;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum TopologySource {
+    /// A topology file, ours or an NS file; relative to the plan's folder.
+    File(PathBuf),
+    Star(Star),
+    Tree(Tree),
+    Forest(Forest),
+}
+
+/// `{ star = … }`; the defaults are the published values.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StarFile {
+    nodes: usize,
+    rate: Option<RateText>,
+    delay: Option<DurationText>,
+    server_rate: Option<RateText>,
+    server_delay: Option<DurationText>,
+}
+
+/// `{ tree = … }`; the defaults are the published or inferred values.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TreeFile {
+    nodes: usize,
+    x45: Option<usize>,
+    tactical: Option<usize>,
+    low: Option<usize>,
+    x45_rate: Option<RateText>,
+    x45_delay: Option<DurationText>,
+    tactical_rate: Option<RateText>,
+    tactical_delay: Option<DurationText>,
+    low_rate: Option<RateText>,
+    low_delay: Option<DurationText>,
+    server_rate: Option<RateText>,
+    server_delay: Option<DurationText>,
+}
+
+/// `{ forest = … }`; the defaults are those of [`Forest::for_nodes`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ForestFile {
+    nodes: usize,
+    per_home: Option<usize>,
+    per_middle: Option<usize>,
+    roots: Option<usize>,
+    area: Option<usize>,
+    node_rate: Option<RateText>,
+    node_delay: Option<DurationText>,
+    home_rate: Option<RateText>,
+    home_delay: Option<DurationText>,
+    middle_rate: Option<RateText>,
+    middle_delay: Option<DurationText>,
+    root_rate: Option<RateText>,
+    root_delay: Option<DurationText>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Generator {
+    Star(StarFile),
+    Tree(TreeFile),
+    Forest(ForestFile),
+}
+
+impl ForestFile {
+    fn forest(&self) -> Forest {
+        let usual = Forest::for_nodes(self.nodes);
+        Forest {
+            per_home: self.per_home.unwrap_or(usual.per_home),
+            per_middle: self.per_middle.unwrap_or(usual.per_middle),
+            roots: self.roots.unwrap_or(usual.roots),
+            area: self.area.unwrap_or(usual.area),
+            node: legs(usual.node, self.node_rate, self.node_delay),
+            home: legs(usual.home, self.home_rate, self.home_delay),
+            middle: legs(usual.middle, self.middle_rate, self.middle_delay),
+            root: legs(usual.root, self.root_rate, self.root_delay),
+            ..usual
+        }
+    }
+}
+
+impl StarFile {
+    fn star(&self) -> Star {
+        let published = Star::published(self.nodes);
+        let node = legs(published.node, self.rate, self.delay);
+        // The server has the links of the other hosts, but is farther away.
+        let server = LegParameters { rate: node.rate, ..published.server };
+        Star { node, server: legs(server, self.server_rate, self.server_delay), ..published }
+    }
+}
+
+impl TreeFile {
+    fn tree(&self) -> Result<Tree, GenerateError> {
+        let TreeShape { x45, tactical, .. } = TreeShape::inferred(self.nodes);
+        let (x45, tactical) = (self.x45.unwrap_or(x45), self.tactical.unwrap_or(tactical));
+        let rest = self.nodes.saturating_sub(x45 + tactical);
+        let shape = TreeShape { x45, tactical, low: self.low.unwrap_or(rest) };
+        if shape.nodes() != self.nodes {
+            let TreeShape { x45, tactical, low } = shape;
+            return Err(GenerateError::Sum { nodes: self.nodes, x45, tactical, low });
+        }
+        let published = Tree::published(shape);
+        Ok(Tree {
+            shape,
+            x45: legs(published.x45, self.x45_rate, self.x45_delay),
+            tactical: legs(published.tactical, self.tactical_rate, self.tactical_delay),
+            low: legs(published.low, self.low_rate, self.low_delay),
+            server: legs(published.server, self.server_rate, self.server_delay),
+        })
+    }
+}
+
+fn legs(usual: LegParameters, rate: Option<RateText>, delay: Option<DurationText>) -> LegParameters {
+    LegParameters { rate: rate.map_or(usual.rate, |rate| rate.0), delay: delay.map_or(usual.delay, |delay| delay.0) }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct RateText(pub(super) Rate);
+
+impl<'de> Deserialize<'de> for RateText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = unit_text::text_with_unit(deserializer, "Mbit")?;
+        text.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for TopologySource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TopologySourceVisitor)
+    }
+}
+
+struct TopologySourceVisitor;
+
+impl<'de> Visitor<'de> for TopologySourceVisitor {
+    type Value = TopologySource;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "the path of a topology file, { star = { nodes = 11 } }, { tree = { nodes = 31 } } or { forest = { nodes = 1000 } }",
+        )
+    }
+
+    fn visit_str<E: de::Error>(self, path: &str) -> Result<TopologySource, E> {
+        Ok(TopologySource::File(PathBuf::from(path)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TopologySource, A::Error> {
+        match Generator::deserialize(de::value::MapAccessDeserializer::new(map))? {
+            Generator::Star(star) => Ok(TopologySource::Star(star.star())),
+            Generator::Forest(forest) => Ok(TopologySource::Forest(forest.forest())),
+            Generator::Tree(tree) => tree.tree().map(TopologySource::Tree).map_err(de::Error::custom),
+        }
+    }
+}

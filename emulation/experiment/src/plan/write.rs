@@ -1,0 +1,161 @@
+//! Writing of a plan with every default filled in.
+
+use std::time::Duration;
+
+use roost_results::TOPOLOGY_FILE;
+use roost_topology::generate::{Forest, LegParameters, Star, TreeShape};
+use roost_topology::model::{Topology, TopologyChange};
+use roost_topology::units::format_duration;
+use roost_wire::Role;
+
+use super::{BackendChoice, Fault, FaultKind, Locality, Mix, Named, Participation, Plan, TopologySource};
+use crate::placement::Placement;
+
+/// Writes the plan with every choice filled in. A topology file is replaced by the one in the results.
+pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> String {
+    let mut lines = vec![
+        format!("name = {}", quoted(&plan.name)),
+        format!("topology = {}", source(&plan.topology)),
+        format!("architecture = {}", quoted(plan.architecture.name())),
+    ];
+    let tier = |tier: usize| {
+        let hubs = placement.hubs.iter().filter(|hub| usize::from(hub.tier) == tier);
+        hubs.map(|hub| quoted(&topology.hosts[hub.host].name)).collect::<Vec<_>>().join(", ")
+    };
+    let tiers: Vec<String> = (0..placement.tiers()).map(tier).collect();
+    match (plan.architecture.hub_role(), &tiers[..]) {
+        (_, []) => {}
+        (Role::Server, [server]) => lines.push(format!("server = {server}")),
+        (Role::Server, [caches, server, ..]) => {
+            lines.extend([format!("server = {server}"), format!("caches = [{caches}]")]);
+        }
+        (_, [only]) => lines.push(format!("super_nodes = [{only}]")),
+        (_, tiers) => lines.push(format!("tiers = [[{}]]", tiers.join("], ["))),
+    }
+    lines.push(format!("transport = {}", quoted(plan.transport.name())));
+    let spans = [
+        ("warm_up", plan.warm_up),
+        ("duration", plan.duration),
+        ("drain", plan.drain),
+        ("timeout", plan.timeout),
+        ("stream", plan.stream),
+        ("idle", plan.idle),
+    ];
+    lines.extend(spans.map(|(key, length)| format!("{key} = {}", span(length))));
+    lines.extend(plan.handshake.map(|length| format!("handshake = {}", span(length))));
+    lines.extend(plan.reflect.then(|| "reflect = true".to_owned()));
+    lines.extend((!plan.sealed_keys).then(|| "sealed_keys = false".to_owned()));
+    lines.push(format!("seed = {}", plan.seed));
+    lines.push(format!("linktest = {}", plan.linktest));
+    for (name, (part, locality)) in &placement.classes {
+        lines.push(format!("\n[classes.{}]", quoted(name)));
+        lines.extend(class(*part, *locality));
+    }
+    lines.extend(plan.links.iter().flat_map(link));
+    lines.extend(plan.faults.iter().flat_map(fault));
+    lines.extend(plan.movement.map(|movement| format!("\n[movement]\nspeed = {}", float(movement.speed))));
+    let backend = match plan.lab.backend {
+        BackendChoice::Auto => "auto",
+        BackendChoice::Tap => "tap",
+        BackendChoice::Veth => "veth",
+    };
+    let tcp = quoted(&plan.lab.tcp.to_string());
+    lines.push(format!("\n[lab]\nbackend = {}\nrealtime = {}\ntcp = {tcp}\n", quoted(backend), plan.lab.realtime));
+    lines.join("\n")
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn span(length: Duration) -> String {
+    quoted(&format_duration(length))
+}
+
+fn source(source: &TopologySource) -> String {
+    match source {
+        TopologySource::File(_) => quoted(TOPOLOGY_FILE),
+        TopologySource::Star(Star { nodes, node, server }) => {
+            let node = format!("rate = {}, delay = {}", quoted(&node.rate.to_string()), span(node.delay));
+            format!("{{ star = {{ nodes = {nodes}, {node}, {} }} }}", legs("server", *server))
+        }
+        TopologySource::Tree(tree) => {
+            let TreeShape { x45, tactical, low } = tree.shape;
+            let shape = format!("nodes = {}, x45 = {x45}, tactical = {tactical}, low = {low}", tree.shape.nodes());
+            let classes = [("x45", tree.x45), ("tactical", tree.tactical), ("low", tree.low), ("server", tree.server)];
+            let all = classes.map(|(class, of)| legs(class, of)).join(", ");
+            format!("{{ tree = {{ {shape}, {all} }} }}")
+        }
+        TopologySource::Forest(forest) => {
+            let Forest { nodes, per_home, per_middle, roots, area, node, home, middle, root } = *forest;
+            let shape = format!(
+                "nodes = {nodes}, per_home = {per_home}, per_middle = {per_middle}, roots = {roots}, area = {area}"
+            );
+            let classes = [("node", node), ("home", home), ("middle", middle), ("root", root)];
+            let all = classes.map(|(class, of)| legs(class, of)).join(", ");
+            format!("{{ forest = {{ {shape}, {all} }} }}")
+        }
+    }
+}
+
+fn legs(class: &str, legs: LegParameters) -> String {
+    format!("{class}_rate = {}, {class}_delay = {}", quoted(&legs.rate.to_string()), span(legs.delay))
+}
+
+fn float(value: f64) -> String {
+    toml::Value::Float(value).to_string()
+}
+
+fn class(part: Participation, locality: Locality) -> Vec<String> {
+    let Participation::Active(mix) = part else { return vec!["mix = \"none\"".to_owned()] };
+    let locality = match locality {
+        Locality::Link => "link",
+        Locality::Anywhere => "anywhere",
+    };
+    vec![mixed(mix), format!("locality = {}", quoted(locality))]
+}
+
+fn mixed(mix: Mix) -> String {
+    let [video, track, image, sensor, idle] = mix.percentages();
+    format!("mix = {{ video = {video}, track = {track}, image = {image}, sensor = {sensor}, idle = {idle} }}")
+}
+
+fn fault(fault: &Fault) -> Vec<String> {
+    let mut lines = vec!["\n[[faults]]".to_owned(), format!("at = {}", span(fault.at))];
+    match &fault.kind {
+        FaultKind::Daemon(daemon, deed) => {
+            lines.push(format!("{} = {}", deed.name(), quoted(&daemon.host.name)));
+            lines.extend(daemon.hub.then(|| "hub = true".to_owned()));
+        }
+        FaultKind::Net { net, from, changes } => lines.extend(net_fault(net, from.as_ref(), changes)),
+    }
+    lines
+}
+
+fn net_fault(net: &Named, from: Option<&Named>, changes: &[TopologyChange]) -> Vec<String> {
+    let verb = match changes {
+        [TopologyChange::Down] => "down",
+        [TopologyChange::Up] => "up",
+        _ => "change",
+    };
+    let mut lines = vec![format!("{verb} = {}", quoted(&net.name))];
+    lines.extend(from.map(|host| format!("from = {}", quoted(&host.name))));
+    lines.extend(values(changes));
+    lines
+}
+
+fn link((net, changes): &(Named, Vec<TopologyChange>)) -> Vec<String> {
+    [vec![format!("\n[links.{}]", quoted(&net.name))], values(changes)].concat()
+}
+
+fn values(changes: &[TopologyChange]) -> Vec<String> {
+    let values = changes.iter().filter_map(|change| match change {
+        TopologyChange::Rate(rate) => Some(format!("rate = {}", quoted(&rate.to_string()))),
+        TopologyChange::Delay(delay) => Some(format!("delay = {}", span(*delay))),
+        TopologyChange::Jitter(jitter) => Some(format!("jitter = {}", span(*jitter))),
+        TopologyChange::Loss(loss) => Some(format!("loss = {}", float(*loss))),
+        // A plan cannot change the others.
+        TopologyChange::Up | TopologyChange::Down | TopologyChange::Burst(_) | TopologyChange::Queue(_) => None,
+    });
+    values.collect()
+}

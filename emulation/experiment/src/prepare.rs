@@ -1,0 +1,404 @@
+//! A plan that is read, checked against its network, and placed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use roost_topology::generate::GenerateError;
+use roost_topology::model::{Action, Event, HostIndex, NetIndex, Topology, TopologyChange};
+use roost_topology::suggest::did_you_mean;
+use roost_topology::{amend, file};
+
+use super::error::RunError;
+use super::placement::{self, Placement};
+use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
+use super::script::{DaemonSlot, RunSchedule, ScheduleItem, ScheduledAction};
+
+/// The approximate time before the first request, for the network, its test, and the daemons.
+pub(super) const SET_UP: Duration = Duration::from_secs(10);
+
+/// The most hosts of hubs that are listed for people.
+const MAX_NAMED: usize = 12;
+
+/// A plan, its network, and its placement. Nothing has been started.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub plan: Plan,
+    pub file: PathBuf,
+    pub network: Topology,
+    /// The network, with the plan's faults among its events.
+    pub topology: Topology,
+    pub placement: Placement,
+    /// The schedule beside the workload.
+    pub(super) script: RunSchedule,
+}
+
+impl Prepared {
+    /// Reads the plan in a file.
+    ///
+    /// # Errors
+    /// When the plan or its topology is wrong, or the two do not fit.
+    pub fn load(path: &Path) -> Result<Self, RunError> {
+        Self::from_text(&Plan::text(path)?, path)
+    }
+
+    /// Prepares the plan in `text`, as if it were the content of `file`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn from_text(text: &str, file: &Path) -> Result<Self, RunError> {
+        let plan = Plan::parse(text, file)?;
+        let mut network = network(&plan.topology, file)?;
+        set_links(&plan, &mut network, file)?;
+        Self::from_plan(plan, network, file)
+    }
+
+    /// Prepares a plan on the given network instead of its own.
+    ///
+    /// # Errors
+    /// When the two do not fit.
+    pub fn from_plan(mut plan: Plan, network: Topology, file: &Path) -> Result<Self, RunError> {
+        let placement = placement::place(&plan, &network, file)?;
+        name_hub(&mut plan, &network, &placement);
+        let mut topology = network.clone();
+        let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;
+        let mut script = RunSchedule::from_topology(&topology);
+        daemons.into_iter().for_each(|item| script.add(Some(item)));
+        Ok(Self { plan, file: file.to_owned(), network, topology, placement, script })
+    }
+
+    /// Describes the run for people, as pairs of a title and a value.
+    pub fn describe(&self) -> Vec<(&'static str, String)> {
+        let Self { plan, placement, network, .. } = self;
+        let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
+        for node in &placement.nodes {
+            *classes.entry(&node.class).or_default() += 1;
+        }
+        let classes: Vec<String> = classes.iter().map(|(class, count)| format!("{count} {class}")).collect();
+        let mut hubs: Vec<&str> = placement.hubs.iter().map(|hub| network.hosts[hub.host].name.as_str()).collect();
+        let more = hubs.split_off(hubs.len().min(MAX_NAMED)).len();
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let has_tiers = plan.architecture != Architecture::ClientServerCaching && placement.tiers() > 1;
+        let tiers = if has_tiers { format!(" in {} tiers", placement.tiers()) } else { String::new() };
+        let duration = roost_topology::units::format_duration;
+        vec![
+            ("plan", plan.name.clone()),
+            (
+                "network",
+                format!("{}, {} hosts, {} links and LANs", network.name, network.hosts.len(), network.nets.len()),
+            ),
+            (
+                "architecture",
+                if hubs.is_empty() {
+                    plan.architecture.name().to_owned()
+                } else {
+                    format!("{}{tiers} on {}{more}", plan.architecture.name(), hubs.join(", "))
+                },
+            ),
+            ("nodes", format!("{} ({})", placement.nodes.len(), classes.join(", "))),
+            ("transport", plan.transport.name().to_owned()),
+            ("warm-up", duration(plan.warm_up)),
+            ("nodes ask for", format!("{}, then at most {} to end", duration(plan.duration), duration(plan.drain))),
+            ("seed", plan.seed.to_string()),
+            ("happenings", self.script.left().to_string()),
+        ]
+    }
+
+    /// The plan with every default filled in, for the results, so that it can be repeated exactly.
+    pub fn effective(&self) -> String {
+        super::plan::write(&self.plan, &self.placement, &self.network)
+    }
+
+    /// The text of the network for the results.
+    pub fn network_file(&self) -> String {
+        file::write(&self.network, "")
+    }
+
+    /// The topology's file, or the plan's file if it generates one.
+    pub(super) fn topology_file(&self) -> PathBuf {
+        match &self.plan.topology {
+            TopologySource::File(path) => self.file.parent().unwrap_or(Path::new("")).join(path),
+            _ => self.file.clone(),
+        }
+    }
+
+    /// The longest total time of the run. Requests of a warm-up end before the run begins.
+    pub fn longest(&self) -> Duration {
+        let Plan { warm_up, timeout, stream, duration, drain, .. } = self.plan;
+        let before = if warm_up.is_zero() { warm_up } else { warm_up + timeout + stream };
+        SET_UP + before + duration + drain
+    }
+}
+
+/// The name for the hub of any architecture in faults, unless a host of the network has this name.
+const HUB: &str = "hub";
+
+/// Replaces `hub` in faults by the host of the first hub.
+fn name_hub(plan: &mut Plan, network: &Topology, placement: &Placement) {
+    let Some(first) = placement.hubs.first().filter(|_| network.host_index(HUB).is_none()) else { return };
+    for fault in &mut plan.faults {
+        if let FaultKind::Daemon(daemon, _) = &mut fault.kind
+            && daemon.host.name == HUB
+        {
+            daemon.host.name.clone_from(&network.hosts[first.host].name);
+            daemon.hub = true;
+        }
+    }
+}
+
+fn network(source: &TopologySource, file: &Path) -> Result<Topology, RunError> {
+    match source {
+        TopologySource::File(path) => {
+            let path = file.parent().unwrap_or(Path::new("")).join(path);
+            roost_ns::load(&path).map_err(|error| RunError::Topology(error.to_string()))
+        }
+        TopologySource::Star(star) => star.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
+        TopologySource::Forest(forest) => forest.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
+        TopologySource::Tree(tree) => tree.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
+    }
+}
+
+/// Applies the plan's changes of links and LANs.
+fn set_links(plan: &Plan, network: &mut Topology, file: &Path) -> Result<(), PlanError> {
+    let mut wrong = PlanErrors::default();
+    for (named, changes) in &plan.links {
+        match net(network, named, file) {
+            Ok(index) => changes.iter().for_each(|change| amend(network, index, None, *change)),
+            Err(error) => wrong.record_error(Err(error)),
+        }
+    }
+    wrong.into_result()
+}
+
+/// The link or LAN of this name.
+fn net(topology: &Topology, named: &Named, file: &Path) -> Result<NetIndex, PlanError> {
+    topology.net_index(&named.name).ok_or_else(|| {
+        let near = did_you_mean(&named.name, topology.nets.iter().map(|net| net.name.as_str()));
+        PlanError::new(file, named.line, format!("the topology has no link or LAN `{}`{near}", named.name))
+    })
+}
+
+fn in_plan(file: &Path, error: &GenerateError) -> String {
+    format!("{}: topology: {error}", file.display())
+}
+
+struct Faults<'a> {
+    file: &'a Path,
+    placement: &'a Placement,
+}
+
+impl Faults<'_> {
+    /// Adds faults of links to the topology's events, where they are exact. They go to the end, since events
+    /// refer to each other by index. Returns the faults of daemons.
+    fn schedule(&self, plan: &Plan, topology: &mut Topology) -> Result<Vec<ScheduleItem>, PlanError> {
+        let (mut items, mut wrong) = (Vec::new(), PlanErrors::default());
+        for fault in &plan.faults {
+            match &fault.kind {
+                FaultKind::Net { net, from, changes } => {
+                    wrong.record_error(self.schedule_net(fault, net, from.as_ref(), changes, topology));
+                }
+                FaultKind::Daemon(daemon, deed) => {
+                    let found = self.daemon(topology, &daemon.host, daemon.hub).map(Some);
+                    let Some(host) = wrong.value_or(found, None) else { continue };
+                    let (object, what) = (daemon.host.name.clone(), daemon.describe_action(*deed));
+                    let act = ScheduledAction::Daemon(DaemonSlot { host, is_hub: daemon.hub }, *deed);
+                    items.push(ScheduleItem { at: fault.at, after: None, object, what, act });
+                }
+            }
+        }
+        wrong.into_result().map(|()| items)
+    }
+
+    fn schedule_net(
+        &self,
+        fault: &Fault,
+        net: &Named,
+        from: Option<&Named>,
+        changes: &[TopologyChange],
+        topology: &mut Topology,
+    ) -> Result<(), PlanError> {
+        let index = self::net(topology, net, self.file)?;
+        let host = |named: &Named| placement::host(topology, named, self.file);
+        let side = from.map(host).transpose()?;
+        if let Some((side, named)) = side.zip(from)
+            && topology.nets[index].members.iter().all(|member| member.host != side)
+        {
+            let message = format!("host {} is not on {}", named.name, net.name);
+            return Err(PlanError::new(self.file, named.line, message));
+        }
+        for change in changes {
+            let action = Action::Net { net: index, from: side, change: *change };
+            let line = u32::try_from(net.line).unwrap_or(0);
+            topology.events.push(Event { at: fault.at, object: net.name.clone(), line, after: None, action });
+        }
+        Ok(())
+    }
+
+    /// The host, if such a daemon runs there.
+    fn daemon(&self, topology: &Topology, named: &Named, hub: bool) -> Result<HostIndex, PlanError> {
+        let error = |message| PlanError::new(self.file, named.line, message);
+        if named.name == HUB && topology.host_index(HUB).is_none() {
+            return Err(error("no super node or server runs in this architecture".to_owned()));
+        }
+        let host = placement::host(topology, named, self.file)?;
+        let runs_hub = self.placement.hubs.iter().any(|place| place.host == host);
+        let runs_node = self.placement.nodes.iter().any(|place| place.host == host);
+        match hub {
+            true if !runs_hub => Err(error(format!("no super node or server runs on host {}", named.name))),
+            false if !runs_node && runs_hub => {
+                Err(error(format!("host {} runs a hub and no node: add hub = true", named.name)))
+            }
+            false if !runs_node => Err(error(format!("nothing runs on host {}", named.name))),
+            _ => Ok(host),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = "topology = { star = { nodes = 4 } }\narchitecture = 'super-node'\nduration = '60s'\n";
+
+    fn prepared(more: &str) -> Result<Prepared, String> {
+        Prepared::from_text(&format!("{PLAN}{more}"), Path::new("p.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn link_faults_become_topology_events() {
+        let faults = "[[faults]]\nat = '9s'\nchange = 'net'\nfrom = 'server'\ndelay = '1s'\nloss = 0.5\n\
+            [[faults]]\nat = '3s'\nkill = 'node1'\nhub = true\n";
+        let prepared = prepared(faults).unwrap();
+        assert!(prepared.network.events.is_empty());
+        assert_eq!(prepared.topology.events.len(), 2);
+        let told = prepared.script.told();
+        let expected = [
+            (Duration::from_secs(3), "the hub on node1 is killed"),
+            (Duration::from_secs(9), "the delay of net, from server is 1s"),
+            (Duration::from_secs(9), "the loss of net, from server is 50 %"),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn faults_of_unknown_targets_are_refused() {
+        let fault = |what: &str| prepared(&format!("[[faults]]\nat = '9s'\n{what}\n")).unwrap_err();
+        assert_eq!(fault("kill = 'sever'"), "p.toml:6: the topology has no host `sever`; did you mean `server`?");
+        assert_eq!(fault("kill = 'server'"), "p.toml:6: nothing runs on host server");
+        assert_eq!(fault("kill = 'node2'\nhub = true"), "p.toml:6: no super node or server runs on host node2");
+        assert_eq!(fault("down = 'nut'"), "p.toml:6: the topology has no link or LAN `nut`; did you mean `net`?");
+        assert_eq!(fault("down = 'net'\nfrom = 'x'"), "p.toml:7: the topology has no host `x`");
+    }
+
+    #[test]
+    fn fault_of_hub_hits_whichever_runs() {
+        for (architecture, host) in [("super-node", "node1"), ("client-server", "server")] {
+            let plan = PLAN.replace("super-node", architecture) + "[[faults]]\nat = '50%'\nkill = 'hub'\n";
+            let prepared = Prepared::from_text(&plan, Path::new("p.toml")).unwrap();
+            let told = prepared.script.told();
+            assert_eq!(told, [(Duration::from_secs(30), format!("the hub on {host} is killed").as_str())]);
+            assert!(prepared.effective().contains(&format!("kill = \"{host}\"\nhub = true")));
+        }
+        let plan = PLAN.replace("super-node", "multicast") + "[[faults]]\nat = '9s'\nkill = 'hub'\n";
+        let error = Prepared::from_text(&plan, Path::new("p.toml")).unwrap_err().to_string();
+        assert_eq!(error, "p.toml:6: no super node or server runs in this architecture");
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let plan = "topology = { star = { nodes = 4 } }\narchitecture = 'super-node'\nduration = '60s'\ntimeout = '0s'\n\
+                    name = '-x'\nsuper_nodes = 0\n[[faults]]\nat = '70s'\nkill = 'node1'\n\
+                    [[faults]]\nat = '100%'\nkill = 'node1'\n";
+        let all = |plan: &str| Prepared::from_text(plan, Path::new("p.toml")).unwrap_err().to_string();
+        // Reading ends at a fault with values of a wrong type.
+        assert!(all(plan).starts_with("p.toml:11: `100%` is no part of the duration"), "{}", all(plan));
+        let plan = plan.replace("100%", "5s");
+        let lines: Vec<String> = all(&plan).lines().map(str::to_owned).collect();
+        let begins =
+            ["p.toml:4: it must be longer", "p.toml:5: a name is", "p.toml:6: at least one", "p.toml:8: at 70s"];
+        assert!(lines.len() == 4 && lines.iter().zip(begins).all(|(line, begin)| line.starts_with(begin)), "{lines:?}");
+        let faults = "[[faults]]\nat = '9s'\nkill = 'x'\n[[faults]]\nat = '9s'\ndown = 'y'\n";
+        assert_eq!(prepared(faults).unwrap_err().lines().count(), 2);
+    }
+
+    #[test]
+    fn type_errors_reported_with_others() {
+        let plan = "topology = { star = { nodes = 4 } }\narchitecture = 'super-node'\nduration = '60s'\nseed = 'x'\n\
+                    timeout = '0s'\nstream = 5\nsuper_nodes = 0\nwindow = [1,\n2]\n[lab]\ntcp = 3\n";
+        let told = |plan: &str| {
+            let all = Prepared::from_text(plan, Path::new("p.toml")).unwrap_err().to_string();
+            let line = |told: &str| told.strip_prefix("p.toml:")?.split(": ").next()?.parse().ok();
+            all.lines().filter_map(line).collect::<Vec<u32>>()
+        };
+        // An unknown value of several lines cannot be left out, so times and counts are not checked.
+        assert_eq!(told(plan), [4, 6, 8, 11]);
+        assert_eq!(told(&plan.replace("window = [1,\n2]\n", "")), [4, 5, 6, 7, 9]);
+    }
+
+    #[test]
+    fn links_are_what_the_plan_says() {
+        let links = "[links.net]\ndelay = '30ms'\nloss = 0.1\n";
+        let first = prepared(links).unwrap();
+        let pipe = |prepared: &Prepared| {
+            let members = &prepared.network.nets[0].members;
+            members[0].to_net.joined(&members[1].from_net)
+        };
+        let leg = pipe(&first);
+        assert!(leg.delay == Duration::from_millis(30) && (leg.loss - 0.1).abs() < 1e-9, "{leg:?}");
+        // The plan and network in the results must make the same run.
+        let again = Prepared::from_text(&first.effective(), Path::new("q.toml")).unwrap();
+        assert_eq!((again.network_file(), again.effective()), (first.network_file(), first.effective()));
+        let wrong = |more: &str| prepared(more).unwrap_err();
+        assert_eq!(
+            wrong("[links.nat]\ndelay = '1s'\n"),
+            "p.toml:4: the topology has no link or LAN `nat`; did you mean `net`?"
+        );
+        assert_eq!(wrong("[links.net]\nloss = 2.0\n"), "p.toml:5: a loss is a probability from 0 to 1");
+    }
+
+    #[test]
+    fn fault_after_workload_is_refused() {
+        let fault = |at: &str| prepared(&format!("[[faults]]\nat = '{at}'\nkill = 'node2'\n"));
+        assert_eq!(fault("60s").unwrap_err(), "p.toml:5: at 60s nodes ask no more: the plan's duration is 60s");
+        assert!(fault("59s").is_ok());
+    }
+
+    #[test]
+    fn short_drain_warns() {
+        assert!(
+            prepared("").unwrap().warnings().is_empty() && prepared("drain = '40s'\n").unwrap().warnings().is_empty()
+        );
+        let warnings = prepared("drain = '39s'\n").unwrap().warnings();
+        assert!(
+            warnings.len() == 1 && warnings[0].starts_with("p.toml: a drain of 39s cuts requests off"),
+            "{warnings:?}"
+        );
+    }
+
+    #[test]
+    fn effective_plan_runs_the_same() {
+        let first = prepared(
+            "super_nodes = 2\n[[faults]]\nat = '9s'\nchange = 'net'\nrate = '1Mbit'\n\
+             [[faults]]\nat = '10s'\nup = 'net'\n[[faults]]\nat = '11s'\nstop = 'node2'\n",
+        )
+        .unwrap();
+        let text = first.effective();
+        let second = Prepared::from_text(&text, Path::new("q.toml")).unwrap();
+        assert_eq!(second.effective(), text);
+        assert_eq!((second.script, second.topology.events.len()), (first.script, 2));
+        assert_eq!(second.placement.hubs, first.placement.hubs);
+        assert!(text.contains("super_nodes = [\"node1\", \"node2\"]") && text.contains("idle = \"1s\""), "{text}");
+    }
+
+    #[test]
+    fn effective_plan_keeps_tree_shape() {
+        let tree = "{ tree = { nodes = 12, x45 = 2, tactical = 4, low_delay = '30ms', server_delay = '300ms' } }";
+        let text = PLAN.replace("{ star = { nodes = 4 } }", tree);
+        let first = Prepared::from_text(&text, Path::new("p.toml")).unwrap();
+        let second = Prepared::from_text(&first.effective(), Path::new("q.toml")).unwrap();
+        assert_eq!(second.plan.topology, first.plan.topology);
+        assert!(
+            matches!(&second.plan.topology, TopologySource::Tree(tree) if tree.shape.low == 6 && tree.low.delay.as_millis() == 30)
+        );
+    }
+}

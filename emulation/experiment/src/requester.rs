@@ -1,0 +1,408 @@
+//! The requester of one node: it sends requests to its daemon, and records the results.
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use roost_api::error::{Code, Error};
+use roost_api::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestStream, TransferSummary};
+use roost_results::record::{Record, RequestOutcome, RequestRecord};
+use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
+use roost_wire::{Area, NodeId, SchemeSet, Time};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet, spawn_local};
+use tokio::time::sleep_until;
+
+use super::journal::Journal;
+use super::mobility::Mobility;
+use super::placement::PlacedNode;
+use super::plan::TransportChoice;
+use super::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
+
+/// The longest time for a daemon to list its connections, and to take a position.
+pub(super) const ANSWER: Duration = Duration::from_secs(1);
+
+/// The phase of a run; it only moves forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    /// Nodes ask.
+    Asking,
+    /// Requests in progress may end.
+    Draining,
+    Over,
+}
+
+/// Shared state of all requesters of a run.
+#[derive(Debug)]
+pub(super) struct RequesterContext {
+    /// Time 0 of the workload: of the run, or of its warm-up.
+    pub(super) origin: Instant,
+    /// True in the warm-up, whose requests are not recorded.
+    pub(super) is_warm_up: bool,
+    pub(super) journal: Rc<Journal>,
+    pub(super) transport: TransportChoice,
+    pub(super) stream: Duration,
+    /// The policy of requests for streams.
+    pub(super) reflect: ReflectionPolicy,
+    pub(super) nodes: Vec<PlacedNode>,
+    pub(super) walk: RefCell<Mobility>,
+    /// The ids of the nodes, which a restarted daemon keeps.
+    pub(super) ids: Vec<NodeId>,
+    pub(super) active: Cell<u32>,
+}
+
+impl RequesterContext {
+    fn now(&self) -> Time {
+        Time::ZERO + self.origin.elapsed()
+    }
+
+    /// The time of the run in seconds, for records.
+    pub(super) fn seconds(&self) -> f64 {
+        self.origin.elapsed().as_secs_f64()
+    }
+
+    fn instant(&self, time: Time) -> Instant {
+        self.origin + Duration::from_nanos(time.as_nanos())
+    }
+}
+
+pub(super) struct NodeRequester {
+    pub(super) stage: Rc<RequesterContext>,
+    /// Index among the nodes.
+    pub(super) node: usize,
+    pub(super) socket: PathBuf,
+    pub(super) phase: watch::Receiver<Phase>,
+    /// True while its daemon runs.
+    pub(super) alive: watch::Receiver<bool>,
+    /// Records that wait for the daemon's list of connections.
+    pub(super) notes: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct ConnectionList {
+    asked: Instant,
+    answered: Instant,
+    rows: Vec<ConnectionRow>,
+}
+
+#[derive(Default)]
+struct ReceiveProgress {
+    /// Requested when the offer was accepted.
+    connections: Option<JoinHandle<Option<ConnectionList>>>,
+    provider: Option<NodeId>,
+    transport: Option<&'static str>,
+    relayed: bool,
+    bytes: u64,
+    first_byte: Option<Duration>,
+    summary: Option<TransferSummary>,
+}
+
+/// The outcome of a request, and the reason of a failure.
+struct RequestResult(RequestOutcome, Option<FailureReason>);
+
+struct FailureReason {
+    /// As the daemon's API names it.
+    code: Option<String>,
+    /// In the daemon's words.
+    sentence: Option<String>,
+}
+
+impl FailureReason {
+    fn daemon_gone() -> Self {
+        Self { code: Some("daemon-gone".to_owned()), sentence: None }
+    }
+}
+
+impl NodeRequester {
+    /// Sends requests until the workload is done, or the run is over.
+    pub(super) async fn run(mut self, mut workload: Workload) {
+        loop {
+            if *self.phase.borrow() > Phase::Asking {
+                workload.stop(self.stage.now());
+            }
+            match workload.poll(self.stage.now()) {
+                // Each request is ended below, before the next poll.
+                WorkloadStep::Done | WorkloadStep::Busy => break,
+                WorkloadStep::Wait(until) => self.wait(until).await,
+                WorkloadStep::Request(wanted) => {
+                    let ended = self.request(wanted).await;
+                    workload.ended(self.stage.now(), ended);
+                    self.wait_for_daemon().await;
+                }
+            }
+        }
+        while self.notes.join_next().await.is_some() {}
+    }
+
+    async fn wait(&mut self, until: Time) {
+        tokio::select! {
+            () = sleep_until(self.stage.instant(until).into()) => {}
+            _ = self.phase.wait_for(|phase| *phase > Phase::Asking) => {}
+        }
+    }
+
+    /// A node sends no requests while its daemon is dead.
+    async fn wait_for_daemon(&mut self) {
+        tokio::select! {
+            _ = self.alive.wait_for(|alive| *alive) => {}
+            _ = self.phase.wait_for(|phase| *phase > Phase::Asking) => {}
+        }
+    }
+
+    async fn request(&mut self, wanted: WorkloadRequest) -> RequestEnding {
+        let stage = Rc::clone(&self.stage);
+        let began = stage.now();
+        let mut progress = ReceiveProgress::default();
+        stage.active.set(stage.active.get() + 1);
+        let over = async { self.phase.wait_for(|phase| *phase == Phase::Over).await.map(drop) };
+        let RequestResult(outcome, why) = tokio::select! {
+            biased;
+            _ = over => RequestResult(RequestOutcome::Cut, None),
+            end = receive(&stage, &self.socket, wanted, began, &mut progress) => end,
+            () = sleep_until(stage.instant(wanted.deadline).into()) => RequestResult(RequestOutcome::TimedOut, None),
+        };
+        stage.active.set(stage.active.get() - 1);
+        if !stage.is_warm_up {
+            let (error, detail) = why.map(|why| (why.code, why.sentence)).unwrap_or_default();
+            let record = RequestRecord { error, detail, ..self.record(wanted, began, &progress, outcome) };
+            self.write_record(record, stage.instant(began), progress);
+        }
+        if outcome == RequestOutcome::Failed { RequestEnding::Declined } else { RequestEnding::Finished }
+    }
+
+    /// Records a request once its daemon has listed its connections. This runs as a task, so that the next
+    /// request does not wait for it.
+    fn write_record(&mut self, mut record: RequestRecord, began: Instant, mut progress: ReceiveProgress) {
+        let stage = Rc::clone(&self.stage);
+        while self.notes.try_join_next().is_some() {}
+        self.notes.spawn_local(async move {
+            if let Some(asked) = progress.connections.take()
+                && let Ok(Some(peers)) = asked.await
+            {
+                record.first_contact = progress.is_first_contact(began, &peers);
+            }
+            stage.journal.write(&Record::Request(record));
+        });
+    }
+
+    fn record(
+        &self,
+        wanted: WorkloadRequest,
+        began: Time,
+        progress: &ReceiveProgress,
+        outcome: RequestOutcome,
+    ) -> RequestRecord {
+        let RequesterContext { nodes, ids, .. } = &*self.stage;
+        let node = &nodes[self.node];
+        let provider = progress.provider.and_then(|id| ids.iter().position(|known| *known == id));
+        let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
+        let summary = progress.summary.as_ref();
+        // The daemon's own times where it gives them: this process may have read its events late.
+        let own_elapsed = ms(self.stage.now() - began);
+        RequestRecord {
+            t: (began - Time::ZERO).as_secs_f64(),
+            node: node.name.clone(),
+            class: node.class.clone(),
+            service: wanted.service.name().to_owned(),
+            target: nodes[wanted.target].name.clone(),
+            provider: provider.map(|place| nodes[place].name.clone()),
+            outcome,
+            error: None,
+            detail: None,
+            first_byte_ms: summary.and_then(|summary| summary.first_byte_ms).or(progress.first_byte.map(ms)),
+            elapsed_ms: summary.map_or(own_elapsed, |summary| summary.elapsed_ms),
+            bytes: summary.map_or(progress.bytes, |summary| summary.bytes),
+            packets: summary.map_or(0, |summary| summary.packets),
+            lost: summary.map_or(0, |summary| summary.lost),
+            dropped_by_reader: summary.map_or(0, |summary| summary.unread),
+            first_contact: None,
+            transport: progress.transport.map(str::to_owned),
+            relayed: progress.relayed,
+            drained: *self.phase.borrow() == Phase::Draining,
+        }
+    }
+}
+
+async fn receive(
+    stage: &RequesterContext,
+    socket: &PathBuf,
+    wanted: WorkloadRequest,
+    began: Time,
+    progress: &mut ReceiveProgress,
+) -> RequestResult {
+    let mut stream = match open(stage, socket, wanted, began).await {
+        Ok(stream) => stream,
+        Err(error) => return end_of(&error),
+    };
+    loop {
+        match stream.next().await {
+            Ok(Some(Frame::Data(data))) => {
+                progress.first_byte.get_or_insert_with(|| stage.now() - began);
+                progress.bytes += data.len() as u64;
+            }
+            Ok(Some(Frame::Event(event))) => {
+                let is_accepted = matches!(event, RequestEvent::Accepted(_));
+                let end = progress.apply_event(event);
+                if is_accepted && !stage.is_warm_up {
+                    progress.connections = Some(spawn_local(list_connections(socket.clone())));
+                }
+                if let Some(end) = end {
+                    return end;
+                }
+            }
+            Ok(None) => return RequestResult(RequestOutcome::Failed, Some(FailureReason::daemon_gone())),
+            Err(error) => return end_of(&error),
+        }
+    }
+}
+
+async fn list_connections(socket: PathBuf) -> Option<ConnectionList> {
+    let asked = Instant::now();
+    let ask = async { Client::connect(&socket).await?.connections().await };
+    let rows = tokio::time::timeout(ANSWER, ask).await.ok()?.ok()?.connections;
+    Some(ConnectionList { asked, answered: Instant::now(), rows })
+}
+
+async fn open(
+    stage: &RequesterContext,
+    socket: &PathBuf,
+    wanted: WorkloadRequest,
+    began: Time,
+) -> Result<RequestStream, ClientError> {
+    let is_stream = wanted.service.is_stream();
+    let cell = stage.walk.borrow().cell(wanted.target);
+    let request = ServiceRequest {
+        reflect: if is_stream { stage.reflect } else { ReflectionPolicy::default() },
+        duration: is_stream.then_some(stage.stream),
+        transports: SchemeSet::only(stage.transport.for_service(is_stream)),
+        timeout: Some(wanted.deadline - began),
+        ..ServiceRequest::new(wanted.service, Area::Exact(cell))
+    };
+    Client::connect(socket).await?.request(&request).await
+}
+
+fn end_of(error: &ClientError) -> RequestResult {
+    match error {
+        ClientError::Api(error) => end_of_api(error),
+        _ => RequestResult(RequestOutcome::Failed, Some(FailureReason::daemon_gone())),
+    }
+}
+
+/// A time-out of the API is that of the request.
+fn end_of_api(error: &Error) -> RequestResult {
+    RequestResult(
+        outcome_of(error.code),
+        Some(FailureReason { code: name_of(error.code), sentence: Some(error.message.clone()) }),
+    )
+}
+
+/// The outcome of a request that a daemon reports as failed.
+pub fn outcome_of(code: Code) -> RequestOutcome {
+    let silent = matches!(code, Code::TimedOut | Code::UnreachableAbove);
+    if silent { RequestOutcome::TimedOut } else { RequestOutcome::Failed }
+}
+
+/// The name of a code in the daemons' API.
+pub fn name_of(code: Code) -> Option<String> {
+    serde_json::to_value(code).ok().and_then(|value| value.as_str().map(str::to_owned))
+}
+
+impl ReceiveProgress {
+    /// Records an event; the last one ends the request.
+    fn apply_event(&mut self, event: RequestEvent) -> Option<RequestResult> {
+        match event {
+            RequestEvent::Accepted(accepted) => {
+                self.provider = Some(accepted.provider);
+                self.transport = Some(accepted.transport.name());
+                self.relayed = accepted.relayed;
+                None
+            }
+            RequestEvent::Finished(summary) => {
+                self.conclude(Some(summary));
+                Some(RequestResult(RequestOutcome::Completed, None))
+            }
+            RequestEvent::Failed { error, summary } => {
+                self.conclude(summary);
+                Some(end_of_api(&error))
+            }
+            _ => None,
+        }
+    }
+
+    /// True if the connection to the provider over this transport came up after the request began. Relayed data
+    /// needs no such connection.
+    fn is_first_contact(&self, began: Instant, peers: &ConnectionList) -> Option<bool> {
+        let (provider, transport) = self.provider.zip(self.transport).filter(|_| !self.relayed)?;
+        let is_it = |peer: &&ConnectionRow| peer.node == provider && peer.transport.name() == transport;
+        let up = peers.rows.iter().filter(is_it).map(|peer| peer.since_s).reduce(f64::max)?;
+        let since_began = |at: Instant| at.saturating_duration_since(began).as_secs_f64();
+        match up {
+            // The daemon answered at some time between these.
+            up if up <= since_began(peers.asked) => Some(true),
+            up if up > since_began(peers.answered) => Some(false),
+            _ => None,
+        }
+    }
+
+    fn conclude(&mut self, summary: Option<TransferSummary>) {
+        if let Some(summary) = &summary {
+            self.provider = Some(summary.provider);
+            self.transport = Some(summary.transport.name());
+            self.relayed = summary.relayed;
+        }
+        self.summary = summary;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_wire::{Role, Scheme};
+
+    use super::*;
+
+    const fn node(number: u8) -> NodeId {
+        NodeId::from_bytes([number; 16])
+    }
+
+    fn row(number: u8, since_s: f64) -> ConnectionRow {
+        ConnectionRow {
+            node: node(number),
+            name: String::new(),
+            role: Role::Node,
+            relation: None,
+            tier: None,
+            transport: Scheme::Udp,
+            address: String::new(),
+            dialed: true,
+            rtt_ms: 0.0,
+            sent_bytes: 0,
+            received_bytes: 0,
+            sent_messages: 0,
+            received_messages: 0,
+            retransmissions: 0,
+            since_s,
+            clock_ahead_s: None,
+            paths: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn first_contact_needs_new_connection() {
+        let began = Instant::now();
+        let at = |ms| began + Duration::from_millis(ms);
+        let progress =
+            ReceiveProgress { provider: Some(node(1)), transport: Some("udp"), ..ReceiveProgress::default() };
+        // Asked 300 ms after the beginning, answered after 310 ms.
+        let first = |rows: &[(u8, f64)], progress: &ReceiveProgress| {
+            let rows = rows.iter().map(|(number, since_s)| row(*number, *since_s)).collect();
+            progress.is_first_contact(began, &ConnectionList { asked: at(300), answered: at(310), rows })
+        };
+        assert_eq!(first(&[(1, 0.2)], &progress), Some(true));
+        assert_eq!(first(&[(1, 0.4), (2, 0.1)], &progress), Some(false));
+        assert_eq!(first(&[(1, 0.305)], &progress), None, "it may have come up just before or just after");
+        assert_eq!(first(&[(2, 0.2)], &progress), None, "it has gone");
+        assert_eq!(first(&[(1, 0.2), (1, 9.0)], &progress), Some(false), "there were two, and the older was there");
+        assert_eq!(first(&[(1, 0.2)], &ReceiveProgress { relayed: true, ..progress }), None);
+    }
+}

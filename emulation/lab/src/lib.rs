@@ -1,0 +1,289 @@
+//! Hosts as network namespaces, and the thread that carries their packets.
+//!
+//! ```text
+//! sandbox ┬ worker: the command ── carrier: the thread between all hosts
+//!         │                          ║     ║     ║   a wire per interface
+//!         ├ programs of host a ─── eth0    ║     ║
+//!         ├ programs of host b ───────── eth0  eth1
+//!         └ …
+//! ```
+//!
+//! A command first [enters a sandbox](sandbox), so that no process or device outlives it. [`Lab::start`] then
+//! gives every host a network namespace with its interfaces, addresses and routes, and hands the other end of
+//! each interface to the [carrier]. Code runs in a host only by [`Lab::run_in`].
+//!
+//! Hosts have their own interfaces, routes, sockets, `/proc/sys/net` and name. They share the machine's
+//! processors, memory and files, and the processes of the sandbox. No network leads out of the lab: a host
+//! reaches only the other hosts. Files do: a Unix socket with a path can be reached from every host, as from
+//! everywhere on the machine. Only the sockets of name services are hidden.
+//!
+//! In every host, traffic and filters of the system's own are off: IPv6 on its links, reverse path filters,
+//! ICMP redirects and the limit on ICMP errors. TCP uses [the same congestion control](TcpCongestion) on all
+//! machines that allow it. A host with more than one interface forwards, unless the topology has no routing.
+//! Multicast leaves by the first interface.
+
+pub mod carrier;
+mod device;
+mod error;
+mod hosts;
+mod interrupt;
+pub mod kernel;
+mod limits;
+pub mod linktest;
+mod names;
+pub mod namespace;
+pub mod netlink;
+pub(crate) mod plan;
+pub mod sandbox;
+mod tcp;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use roost_netcore::wiring;
+use roost_results::record;
+use roost_topology::addresses;
+use roost_topology::model::{HostIndex, MAX_LAB_HOSTS, NetIndex, Topology, TopologyChange};
+use roost_wire::Time;
+use rustix::thread::UnshareFlags;
+
+use self::carrier::{Carrier, HostWire, Lateness, ScheduleStart, WireCounts};
+pub use self::device::DeviceBackend;
+pub use self::error::LabError;
+use self::hosts::LabHost;
+pub use self::interrupt::Interrupt;
+use self::names::LabNames;
+use self::namespace::Namespace;
+use self::plan::HostPlan;
+pub use self::plan::LOOPBACK;
+pub use self::tcp::TcpCongestion;
+pub use self::usage::Usage;
+
+#[derive(Clone, Debug, Default)]
+pub struct LabOptions {
+    /// Determines the losses and the jitter of the network.
+    pub seed: u64,
+    pub backend: DeviceBackend,
+    /// True to request a real-time priority for the carrier. It helps on a machine that does other things; most
+    /// users are refused it.
+    pub realtime: bool,
+    /// The congestion control of TCP in hosts.
+    pub tcp: TcpCongestion,
+}
+
+/// A running network. Dropping it ends it.
+///
+/// Calls block for some milliseconds at most, for the kernel or the carrier: asynchronous code uses
+/// `spawn_blocking`.
+#[derive(Debug)]
+pub struct Lab {
+    // First, so that it stops before the namespaces go.
+    carrier: Carrier,
+    hosts: Vec<Namespace>,
+    topology: Topology,
+    begun: Mutex<Option<Time>>,
+    /// As `HOST on NET`.
+    interfaces: Vec<String>,
+    facts: BTreeMap<String, String>,
+    warnings: Vec<String>,
+    /// Keeps the hosts' names mounted while the lab lives.
+    _names: Option<LabNames>,
+}
+
+impl Lab {
+    /// Makes every host of a topology and carries their packets.
+    ///
+    /// Must be called [inside a sandbox](sandbox::enter).
+    ///
+    /// # Errors
+    /// When the topology has too many hosts or no addresses left, or the system refuses. Hosts made before are
+    /// removed.
+    pub fn start(topology: &Topology, options: &LabOptions) -> Result<Self, LabError> {
+        let started = Instant::now();
+        sandbox::expect_inside()?;
+        if topology.hosts.len() > MAX_LAB_HOSTS {
+            return Err(LabError::Topology(format!(
+                "a lab has at most {MAX_LAB_HOSTS} hosts, and this topology has {}: `emulate simulate` takes larger ones",
+                topology.hosts.len()
+            )));
+        }
+        let topology = addresses::assign(topology).map_err(|error| LabError::Topology(error.to_string()))?;
+        let backend = options.backend.choose().map_err(no_tap)?;
+        let tcp = options.tcp.choose()?;
+        let plans = plan::plan(&topology);
+        let count = plans.iter().map(|plan| plan.interfaces.len()).sum();
+        limits::raise_open_files(plans.len(), count)?;
+        let warnings = tcp.warning.into_iter().chain(plan::warning(&topology.nets)).collect();
+        let (network, wiring) = wiring::build(&topology, options.seed);
+        let hosts = hosts::make(&plans, backend, tcp.given.as_deref())?;
+        let buffer = hosts.iter().flat_map(|host| &host.interfaces).find_map(device::receive_buffer);
+        let (hosts, wires) = split(hosts, &plans, &wiring);
+        let name = |wire: &HostWire| interface_name(&topology, wire);
+        let interfaces = wires.iter().map(name).collect();
+        let carrier = Carrier::start(network, wiring, wires, options.realtime)?;
+        let mut facts = carrier.facts();
+        // A system may not allow this; then hosts have no names.
+        let names = LabNames::publish(&topology);
+        let known = names.as_ref().map_or_else(|error| format!("no: {error}"), |_| "yes".to_owned());
+        facts.insert("names".to_owned(), known);
+        facts.insert("backend".to_owned(), backend.to_string());
+        facts.insert("tcp".to_owned(), tcp.fact);
+        facts.extend(buffer.map(|buffer| ("receive_buffer".to_owned(), buffer)));
+        facts.insert("interfaces".to_owned(), count.to_string());
+        facts.insert("set_up".to_owned(), format!("{} ms", started.elapsed().as_millis()));
+        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), interfaces, facts, warnings, _names: names.ok() })
+    }
+
+    /// The topology of the lab, with all addresses filled in.
+    pub const fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The address of a host's first interface, in the order of the nets.
+    pub fn address(&self, host: HostIndex) -> Option<Ipv4Addr> {
+        let members = self.topology.nets.iter().flat_map(|net| &net.members);
+        members.filter(|member| member.host == host).find_map(|member| member.address)
+    }
+
+    /// Runs `call` on a new thread inside a host: the processes that it starts and the sockets that it opens
+    /// belong to the host and stay there. They see the host's name as the system's name.
+    ///
+    /// # Errors
+    /// When there is no such host, or the system refuses another thread.
+    ///
+    /// # Panics
+    /// When `call` panics.
+    pub fn run_in<T: Send>(&self, host: HostIndex, call: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+        let missing = || LabError::NoSuch(format!("there is no host number {host}"));
+        let namespace = self.hosts.get(host).ok_or_else(missing)?;
+        let name = &self.topology.hosts[host].name;
+        thread::scope(|scope| {
+            let body = || {
+                namespace.enter()?;
+                kernel::unshare(UnshareFlags::NEWUTS)?;
+                rustix::system::sethostname(name.as_bytes())?;
+                Ok(call())
+            };
+            let thread = thread::Builder::new().name(name.clone()).spawn_scoped(scope, body);
+            let thread = thread.map_err(|error| LabError::kernel("start a thread", error))?;
+            let result = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            result.map_err(|error: std::io::Error| LabError::kernel(format!("enter host {name}"), error))
+        })
+    }
+
+    /// Makes now the time 0 of the topology's schedule: from now on changes of links and LANs happen, each at
+    /// its exact time. Returns that time, and the counters of the links at it.
+    ///
+    /// # Errors
+    /// When the schedule is too long, or the carrier has ended.
+    pub fn begin(&self) -> Result<ScheduleStart, LabError> {
+        let begun = self.carrier.begin()?;
+        *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begun.time);
+        Ok(begun)
+    }
+
+    /// The time since [`begin`](Self::begin), or since the start of the lab before it.
+    pub fn now(&self) -> Time {
+        let begun = *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Time::ZERO + self.carrier.now().since(begun.unwrap_or_default())
+    }
+
+    /// Changes a link or LAN now: all of it, or only the direction that leaves `from` on a link, or its legs of
+    /// a LAN.
+    ///
+    /// # Errors
+    /// When there is no such net, or the host is not on it, or the carrier has ended.
+    pub fn apply(&self, net: NetIndex, from: Option<HostIndex>, change: TopologyChange) -> Result<(), LabError> {
+        Ok(self.carrier.apply(net, from, change)?)
+    }
+
+    /// The counters of every direction of every link and LAN until now.
+    ///
+    /// # Errors
+    /// When the carrier has ended.
+    pub fn counters(&self) -> Result<Vec<record::LinkRecord>, LabError> {
+        Ok(self.carrier.counters()?)
+    }
+
+    pub fn lateness(&self) -> Lateness {
+        self.carrier.lateness()
+    }
+
+    /// The time that packets may have waited in the hosts before the carrier read them, until now: see
+    /// [`Carrier::unread`].
+    pub fn unread(&self) -> Lateness {
+        self.carrier.unread()
+    }
+
+    /// Packets lost until now because this machine was too slow, or because the core's limits were exceeded. If
+    /// there are any, the run does not show the network described.
+    ///
+    /// # Errors
+    /// When the carrier has ended.
+    pub fn overruns(&self) -> Result<u64, LabError> {
+        Ok(self.carrier.overruns() + self.carrier.overflows()?)
+    }
+
+    /// The frame counters of each interface, in the order of hosts and their interfaces.
+    pub fn wires(&self) -> Vec<WireCounts> {
+        self.carrier.wires()
+    }
+
+    /// The names of the interfaces of [`wires`](Self::wires), as `HOST on NET`.
+    pub fn interfaces(&self) -> &[String] {
+        &self.interfaces
+    }
+
+    /// Facts about the carrying of packets, for the record of a run.
+    pub const fn facts(&self) -> &BTreeMap<String, String> {
+        &self.facts
+    }
+
+    /// Rights that this system denies the lab, and the remedy: one sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Stops the lab: delivers packets in flight for at most `drain`, then removes everything. Programs that
+    /// still run in a host keep its namespace, without a link.
+    ///
+    /// # Errors
+    /// The cause, if the carrier had ended before.
+    pub fn stop(self, drain: Duration) -> Result<(), LabError> {
+        Ok(self.carrier.stop(drain)?)
+    }
+}
+
+/// Separates the hosts' namespaces from the carrier's ends of their interfaces.
+fn split(hosts: Vec<LabHost>, plans: &[HostPlan], wiring: &wiring::Wiring) -> (Vec<Namespace>, Vec<HostWire>) {
+    let mut namespaces = Vec::with_capacity(hosts.len());
+    let mut wires = Vec::new();
+    for (host, plan) in hosts.into_iter().zip(plans) {
+        namespaces.push(host.namespace);
+        for (end, interface) in host.interfaces.into_iter().zip(&plan.interfaces) {
+            let Some(port) = wiring.port(interface.net, interface.member) else { continue };
+            let (net, address) = (interface.net, interface.address);
+            wires.push(HostWire { fd: end.fd, port, net, address, statistics: Some(end.statistics) });
+        }
+    }
+    (namespaces, wires)
+}
+
+/// The name of an interface for people: a host has one interface on a net.
+fn interface_name(topology: &Topology, wire: &HostWire) -> String {
+    let net = &topology.nets[wire.net];
+    let member = net.members.iter().find(|member| member.address == Some(wire.address));
+    let host = member.map_or("?", |member| topology.hosts[member.host].name.as_str());
+    format!("{host} on {}", net.name)
+}
+
+fn no_tap(error: std::io::Error) -> LabError {
+    LabError::System(format!(
+        "{} does not open ({error}): `sudo modprobe tun`, `sudo chmod 666 {0}`, or use veth pairs",
+        kernel::TUN_DEVICE
+    ))
+}

@@ -1,0 +1,87 @@
+//! The link test of a running lab.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use roost_topology::Topology;
+
+use super::flow::{LinktestFlow, LinktestTrace};
+use super::probe::{self, Prober};
+use super::{LinktestOptions, LinktestReport, ProbeCarrier, measure};
+use crate::{Lab, LabError};
+
+/// The carrier's priority. Both threads sleep most of the time.
+const PRIORITY: u8 = 1;
+
+/// Measures a running lab against a description of the same hosts and nets, which is usually [`Lab::topology`];
+/// addresses are the lab's. `watch` gets the name of each test when it begins. When `stop` is set it ends
+/// within 0.1 s, with the results so far.
+///
+/// # Errors
+/// When a host's namespace cannot be entered, sockets cannot be opened there, or the carrier has ended.
+pub fn run(
+    lab: &Lab,
+    described: &Topology,
+    options: &LinktestOptions,
+    stop: &AtomicBool,
+    watch: &mut (dyn FnMut(&'static str) + Send),
+) -> Result<LinktestReport, LabError> {
+    let began = Instant::now();
+    let (overruns, lateness) = (lab.overruns()?, lab.lateness());
+    let described = with_addresses(described, lab.topology());
+    let sockets = (0..described.hosts.len()).map(|host| {
+        let failed = |error| LabError::kernel(format!("open a socket in {}", described.hosts[host].name), error);
+        lab.run_in(host, probe::open)?.map_err(failed)
+    });
+    let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
+    let realtime = lab.facts().get("realtime").is_some_and(|text| text.starts_with("yes"));
+    let body = || {
+        // Both are best effort: without them probes are sent and read a little late.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        if realtime {
+            let _ = crate::kernel::become_realtime(PRIORITY);
+        }
+        let mut wire = LabProbeCarrier { prober: Prober::new(sockets)?, stop };
+        measure(&described, options, &mut wire, watch)
+    };
+    // A separate thread, since its priority ends with it.
+    let result = thread::scope(|scope| {
+        let thread = thread::Builder::new().name("linktest".to_owned()).spawn_scoped(scope, body)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let mut report = result.map_err(|error: io::Error| LabError::kernel("send probes", error))?;
+    report.seconds = began.elapsed().as_secs_f64();
+    report.lateness_p99_ms = lab.lateness().since(&lateness).quantile(0.99).as_secs_f64() * 1e3;
+    report.overruns = lab.overruns()?.saturating_sub(overruns);
+    Ok(report)
+}
+
+fn with_addresses(described: &Topology, lab: &Topology) -> Topology {
+    let mut described = described.clone();
+    for (net, real) in described.nets.iter_mut().zip(&lab.nets) {
+        for (member, real) in net.members.iter_mut().zip(&real.members) {
+            member.address = real.address;
+        }
+    }
+    described
+}
+
+struct LabProbeCarrier<'a> {
+    prober: Prober,
+    stop: &'a AtomicBool,
+}
+
+impl ProbeCarrier for LabProbeCarrier<'_> {
+    type Error = io::Error;
+
+    fn send_flows(&mut self, flows: &[LinktestFlow]) -> io::Result<Vec<LinktestTrace>> {
+        self.prober.carry(flows, self.stop)
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}

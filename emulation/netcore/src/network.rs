@@ -1,0 +1,371 @@
+//! Pipes joined into links and LANs, and their events in order of time.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use roost_wire::Time;
+
+use super::loss::PipeRng;
+use super::pipe::{DropCause, Header, Pipe};
+use super::timer_queue::TimerQueue;
+use super::{NetworkLimits, PipeChange, PipeConfig, PipeCounters};
+
+/// A member's attachment to the network: its packets go in here, and packets for it come out. Numbered from 0
+/// in the order in which links and LANs were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Port(u32);
+
+impl Port {
+    /// The number, as an index for tables of the caller.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A direction of a link, or of a member of a LAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PipeId(u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Destination {
+    /// A member of the same link or LAN.
+    Port(Port),
+    /// All members but the sender: multicast and broadcast.
+    Others,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery<P> {
+    /// The exact time of the delivery; the caller may fetch it later.
+    pub due: Time,
+    pub port: Port,
+    pub bytes: u32,
+    pub packet: P,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SendOutcome {
+    Queued,
+    /// Dropped and counted in the first pipe.
+    Dropped(DropCause),
+    /// There is no such port, or the destination is the sender or on another link or LAN. Nothing is counted.
+    Unreachable,
+}
+
+/// More changes than [`NetworkLimits::changes`] are scheduled; this one is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no more than {0} changes can be scheduled at a time: schedule the later ones later")]
+pub struct ScheduleFull(pub usize);
+
+/// Links, LANs, and the packets inside. See the [module](super) for the model.
+#[derive(Clone, Debug)]
+pub struct Network<P> {
+    seed: u64,
+    limits: NetworkLimits,
+    pipes: Vec<Pipe<P>>,
+    exits: Vec<Exit>,
+    ports: Vec<Attachment>,
+    lans: Vec<Vec<Port>>,
+    agenda: TimerQueue,
+    changes: BTreeMap<(Time, u64), PipeChange>,
+    ready: VecDeque<Delivery<P>>,
+    /// The time up to which all events are done.
+    clock: Time,
+    sequence: u64,
+    held: usize,
+    overflows: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Attachment {
+    to_net: PipeId,
+    from_net: PipeId,
+    /// The opposite port of a link; `None` on a LAN.
+    other_end: Option<Port>,
+    /// The LAN, if `other_end` is `None`.
+    lan: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Exit {
+    Port(Port),
+    /// A switch, which receives the packets of this port.
+    Switch(Port),
+}
+
+impl<P: Clone> Network<P> {
+    /// Makes an empty network. Each pipe draws from its own random streams, which follow from `seed` and its
+    /// number.
+    pub fn new(seed: u64) -> Self {
+        Self::with_limits(seed, NetworkLimits::default())
+    }
+
+    pub fn with_limits(seed: u64, limits: NetworkLimits) -> Self {
+        Self {
+            seed,
+            limits,
+            pipes: Vec::new(),
+            exits: Vec::new(),
+            ports: Vec::new(),
+            lans: Vec::new(),
+            agenda: TimerQueue::default(),
+            changes: BTreeMap::new(),
+            ready: VecDeque::new(),
+            clock: Time::ZERO,
+            sequence: 0,
+            held: 0,
+            overflows: 0,
+        }
+    }
+
+    /// Adds a link of one pipe each way; returns the ports `a` and `b` at its ends.
+    pub fn add_link(&mut self, a_to_b: PipeConfig, b_to_a: PipeConfig) -> [Port; 2] {
+        let [a, b] = [self.next_port(0), self.next_port(1)];
+        let there = self.add_pipe(a_to_b, Exit::Port(b));
+        let back = self.add_pipe(b_to_a, Exit::Port(a));
+        self.ports.push(Attachment { to_net: there, from_net: back, other_end: Some(b), lan: 0 });
+        self.ports.push(Attachment { to_net: back, from_net: there, other_end: Some(a), lan: 0 });
+        [a, b]
+    }
+
+    /// Adds a LAN, whose members have a pipe to the switch and one from it.
+    pub fn add_lan(&mut self, members: &[(PipeConfig, PipeConfig)]) -> Vec<Port> {
+        let lan = self.lans.len();
+        let add = |(to_net, from_net): &(PipeConfig, PipeConfig)| {
+            let port = self.next_port(0);
+            let to_net = self.add_pipe(to_net.clone(), Exit::Switch(port));
+            let from_net = self.add_pipe(from_net.clone(), Exit::Port(port));
+            self.ports.push(Attachment { to_net, from_net, other_end: None, lan });
+            port
+        };
+        let ports: Vec<Port> = members.iter().map(add).collect();
+        self.lans.push(ports.clone());
+        ports
+    }
+
+    /// Runs all events due by `now`, then takes a packet of `bytes`. Time does not run backwards: a `now`
+    /// before that of an earlier call counts as that one.
+    pub fn send(&mut self, now: Time, from: Port, to: Destination, bytes: u32, packet: P) -> SendOutcome {
+        self.run(now);
+        match self.ports.get(from.index()) {
+            Some(&port) if self.reaches(from, port, to) => self.enter(port.to_net, Header { bytes, to }, || packet),
+            _ => SendOutcome::Unreachable,
+        }
+    }
+
+    /// Schedules `change` at `at`, in order with all other events; a time in the past means with the next call.
+    /// Changes for the same time happen in the order of the calls.
+    ///
+    /// # Errors
+    /// When there are too many; nothing is scheduled then.
+    pub fn schedule(&mut self, at: Time, change: PipeChange) -> Result<(), ScheduleFull> {
+        if self.changes.len() >= self.limits.changes {
+            return Err(ScheduleFull(self.limits.changes));
+        }
+        let sequence = self.next_sequence();
+        self.changes.insert((at.max(self.clock), sequence), change);
+        Ok(())
+    }
+
+    /// Schedules all of these, as [`Self::schedule`] does, or none.
+    ///
+    /// # Errors
+    /// When there are too many; nothing is scheduled then.
+    pub fn schedule_all(&mut self, changes: Vec<(Time, PipeChange)>) -> Result<(), ScheduleFull> {
+        if changes.len() > self.limits.changes.saturating_sub(self.changes.len()) {
+            return Err(ScheduleFull(self.limits.changes));
+        }
+        changes.into_iter().try_for_each(|(at, change)| self.schedule(at, change))
+    }
+
+    /// Runs all events due by `now`, then makes the change.
+    pub fn apply(&mut self, now: Time, change: PipeChange) {
+        self.run(now);
+        self.change(change);
+    }
+
+    /// Returns the next packet that came out by `now`, in the order of their times. The network's time is then
+    /// that of the packet, so that it can be sent on at its due time; when none is left, it is `now`.
+    pub fn poll_delivery(&mut self, now: Time) -> Option<Delivery<P>> {
+        loop {
+            if let Some(delivery) = self.ready.pop_front() {
+                self.held -= 1;
+                return Some(delivery);
+            }
+            if !self.step(now) {
+                self.clock = self.clock.max(now);
+                return None;
+            }
+        }
+    }
+
+    /// The time of the next event, at which to call [`Network::poll_delivery`]; most events are deliveries.
+    /// `None` while nothing is inside or scheduled.
+    pub fn poll_deadline(&self) -> Option<Time> {
+        if let Some(delivery) = self.ready.front() {
+            return Some(delivery.due);
+        }
+        let packet = self.agenda.first().map(|((due, _), _)| due);
+        [packet, self.next_change()].into_iter().flatten().min()
+    }
+
+    /// The time up to which all events are done.
+    pub fn now(&self) -> Time {
+        self.clock
+    }
+
+    /// The counters of a pipe up to [`Network::now`].
+    pub fn counters(&self, pipe: PipeId) -> PipeCounters {
+        self.pipes.get(pipe.0 as usize).map(Pipe::counters).unwrap_or_default()
+    }
+
+    /// The settings of a pipe. If it is down, those that it will have when it is up again.
+    pub fn config(&self, pipe: PipeId) -> Option<&PipeConfig> {
+        self.pipes.get(pipe.0 as usize).map(Pipe::config)
+    }
+
+    /// True if a pipe is up and takes packets.
+    pub fn is_up(&self, pipe: PipeId) -> bool {
+        self.pipes.get(pipe.0 as usize).is_some_and(Pipe::is_up)
+    }
+
+    /// The pipe for packets from a port.
+    pub fn to_net(&self, port: Port) -> Option<PipeId> {
+        self.ports.get(port.index()).map(|port| port.to_net)
+    }
+
+    /// The pipe for packets to a port; on a link it is the other port's [`Network::to_net`].
+    pub fn from_net(&self, port: Port) -> Option<PipeId> {
+        self.ports.get(port.index()).map(|port| port.from_net)
+    }
+
+    /// Packets inside, and delivered packets that are not fetched yet.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Packets dropped because of [`NetworkLimits`], in all pipes. If there are any, the run does not match its
+    /// description.
+    pub fn overflows(&self) -> u64 {
+        self.overflows
+    }
+
+    fn run(&mut self, now: Time) {
+        while self.step(now) {}
+        self.clock = self.clock.max(now);
+    }
+
+    /// Runs the next event that is due by `now`; false if there is none.
+    fn step(&mut self, now: Time) -> bool {
+        let change = self.changes.first_entry().filter(|entry| entry.key().0 <= now);
+        let packet = self.agenda.first().filter(|((due, _), _)| *due <= now);
+        match (change, packet) {
+            (Some(entry), packet) if packet.is_none_or(|((due, _), _)| entry.key().0 <= due) => {
+                let ((at, _), change) = entry.remove_entry();
+                self.proceed(at);
+                self.change(change);
+                true
+            }
+            (_, Some(((due, _), pipe))) => {
+                self.proceed(due);
+                self.leave(pipe);
+                true
+            }
+            (_, None) => false,
+        }
+    }
+
+    /// Advances the clock to the next event, which is never in the past.
+    fn proceed(&mut self, to: Time) {
+        debug_assert!(to >= self.clock, "{to} is before {}", self.clock);
+        self.clock = to;
+    }
+
+    /// Moves the first packet of a pipe on to the pipe's far end.
+    fn leave(&mut self, id: u32) {
+        let pipe = &mut self.pipes[id as usize];
+        let packet = pipe.take_due(self.clock);
+        self.agenda.set(id, pipe.next());
+        let Some((header, packet)) = packet else { return };
+        match self.exits[id as usize] {
+            Exit::Port(port) => {
+                self.ready.push_back(Delivery { due: self.clock, port, bytes: header.bytes, packet });
+            }
+            Exit::Switch(from) => {
+                self.held -= 1;
+                self.switch(from, header, packet);
+            }
+        }
+    }
+
+    fn switch(&mut self, from: Port, header: Header, packet: P) {
+        if let Destination::Port(to) = header.to {
+            self.enter(self.ports[to.index()].from_net, header, || packet);
+            return;
+        }
+        let lan = self.ports[from.index()].lan;
+        for member in 0..self.lans[lan].len() {
+            let port = self.lans[lan][member];
+            if port != from {
+                self.enter(self.ports[port.index()].from_net, header, || packet.clone());
+            }
+        }
+    }
+
+    /// Puts a packet into a pipe. `packet` is only called if the pipe takes it.
+    fn enter(&mut self, id: PipeId, header: Header, packet: impl FnOnce() -> P) -> SendOutcome {
+        let room = if self.held < self.limits.network_packets { self.limits.pipe_packets } else { 0 };
+        let sequence = self.next_sequence();
+        let pipe = &mut self.pipes[id.0 as usize];
+        if let Err(cause) = pipe.admit(self.clock, header, room) {
+            self.overflows += u64::from(cause == DropCause::Limit);
+            return SendOutcome::Dropped(cause);
+        }
+        let was_empty = pipe.next().is_none();
+        pipe.put(self.clock, sequence, header, packet());
+        if was_empty {
+            self.agenda.set(id.0, pipe.next());
+        }
+        self.held += 1;
+        SendOutcome::Queued
+    }
+
+    fn change(&mut self, change: PipeChange) {
+        let id = change.pipe.0;
+        if let Some(pipe) = self.pipes.get_mut(id as usize) {
+            pipe.change(self.clock, change.change);
+            self.agenda.set(id, pipe.next());
+        }
+    }
+
+    fn reaches(&self, from: Port, port: Attachment, to: Destination) -> bool {
+        match (to, port.other_end) {
+            (Destination::Others, _) => true,
+            (Destination::Port(to), Some(peer)) => to == peer,
+            (Destination::Port(to), None) => {
+                let there = self.ports.get(to.index());
+                to != from && there.is_some_and(|there| there.other_end.is_none() && there.lan == port.lan)
+            }
+        }
+    }
+
+    fn add_pipe(&mut self, config: PipeConfig, exit: Exit) -> PipeId {
+        let id = self.pipes.len() as u32;
+        self.pipes.push(Pipe::new(config, PipeRng::new(self.seed, id)));
+        self.exits.push(exit);
+        self.agenda.add();
+        PipeId(id)
+    }
+
+    fn next_port(&self, after: u32) -> Port {
+        Port(self.ports.len() as u32 + after)
+    }
+
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    fn next_change(&self) -> Option<Time> {
+        self.changes.first_key_value().map(|(&(at, _), _)| at)
+    }
+}

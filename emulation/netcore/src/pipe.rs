@@ -1,0 +1,222 @@
+//! A direction: packets arrive, wait, are transmitted and propagate.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use roost_topology::model::TopologyChange;
+use roost_wire::Time;
+
+use super::counters::{FlowCounters, PacketCount, PipeCounters};
+use super::loss::{LossState, PipeRng};
+use super::queue::{self, EarlyDetection, QueueArrival};
+use super::timer_queue::AgendaKey;
+use super::transmitter::Transmitter;
+use super::{Destination, PipeConfig};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropCause {
+    /// The queue was full, or RED chose the packet.
+    Queue,
+    Loss,
+    Down,
+    /// A limit of the network: [`Limits`](super::NetworkLimits).
+    Limit,
+}
+
+/// The properties of a packet besides its content.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    pub(super) bytes: u32,
+    pub(super) to: Destination,
+}
+
+/// A packet inside. `due` is the time it comes out, once its transmission is over.
+#[derive(Clone, Debug)]
+struct Inside<P> {
+    header: Header,
+    due: Time,
+    sequence: u64,
+    packet: P,
+}
+
+/// A pipe. Its packets are in one row: `departed` ones in flight, then the one in transmission, then those that
+/// wait. Transmissions end lazily, in [`Pipe::advance`], but at their exact times.
+#[derive(Clone, Debug)]
+pub(super) struct Pipe<P> {
+    config: PipeConfig,
+    /// The settings that the pipe will have when it is up again; `None` while it is up.
+    when_up: Option<PipeConfig>,
+    inside: VecDeque<Inside<P>>,
+    departed: usize,
+    queued_bytes: u64,
+    transmitter: Transmitter,
+    /// The jitter of the packet in transmission.
+    extra: Duration,
+    /// The time at which the packet that departed last comes out: none may overtake it.
+    last_due: Time,
+    losses: LossState,
+    early: EarlyDetection,
+    streams: PipeRng,
+    counters: PipeCounters,
+}
+
+impl<P> Pipe<P> {
+    pub(super) fn new(config: PipeConfig, streams: PipeRng) -> Self {
+        Self {
+            config,
+            when_up: None,
+            inside: VecDeque::new(),
+            departed: 0,
+            queued_bytes: 0,
+            transmitter: Transmitter::new(),
+            extra: Duration::ZERO,
+            last_due: Time::ZERO,
+            losses: LossState::default(),
+            early: EarlyDetection::default(),
+            streams,
+            counters: PipeCounters::default(),
+        }
+    }
+
+    pub(super) fn counters(&self) -> PipeCounters {
+        self.counters
+    }
+
+    pub(super) fn config(&self) -> &PipeConfig {
+        self.when_up.as_ref().unwrap_or(&self.config)
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.when_up.is_none()
+    }
+
+    pub(super) fn next(&self) -> Option<AgendaKey> {
+        let first = self.inside.front()?;
+        let due = if self.departed > 0 { first.due } else { self.due_of_served() };
+        Some((due, first.sequence))
+    }
+
+    /// Decides about a packet that arrives now, and counts it. After an admission [`Pipe::put`] must follow.
+    /// `room` is the limit of packets inside.
+    pub(super) fn admit(&mut self, now: Time, header: Header, room: usize) -> Result<(), DropCause> {
+        self.advance(now);
+        let verdict = self.judge(now, header.bytes, room);
+        let flow = flow(&mut self.counters, header.to);
+        let one = PacketCount::one(header.bytes);
+        flow.arrived += one;
+        match verdict {
+            Ok(()) => flow.in_flight += one,
+            Err(DropCause::Queue) => flow.dropped_queue += one,
+            Err(DropCause::Loss) => flow.dropped_loss += one,
+            Err(DropCause::Down) => flow.dropped_down += one,
+            Err(DropCause::Limit) => flow.dropped_limit += one,
+        }
+        verdict
+    }
+
+    /// Takes an admitted packet. `sequence` orders it among all packets.
+    pub(super) fn put(&mut self, now: Time, sequence: u64, header: Header, packet: P) {
+        let idle = self.departed == self.inside.len();
+        self.inside.push_back(Inside { header, due: now, sequence, packet });
+        self.queued_bytes += u64::from(header.bytes);
+        if idle {
+            self.serve(now);
+        }
+    }
+
+    /// Removes the packet that is due now.
+    pub(super) fn take_due(&mut self, now: Time) -> Option<(Header, P)> {
+        self.advance(now);
+        if self.departed == 0 {
+            return None;
+        }
+        let Inside { header, packet, .. } = self.inside.pop_front()?;
+        self.departed -= 1;
+        let flow = flow(&mut self.counters, header.to);
+        flow.in_flight -= PacketCount::one(header.bytes);
+        flow.delivered += PacketCount::one(header.bytes);
+        Some((header, packet))
+    }
+
+    /// Changes the pipe; transmissions up to `now` are completed with the old settings first.
+    pub(super) fn change(&mut self, now: Time, change: TopologyChange) {
+        self.advance(now);
+        match change {
+            TopologyChange::Up => {
+                if let Some(config) = self.when_up.take() {
+                    self.config = config;
+                }
+            }
+            TopologyChange::Down => {
+                self.when_up.get_or_insert_with(|| self.config.clone());
+            }
+            other => self.when_up.as_mut().unwrap_or(&mut self.config).change(other),
+        }
+    }
+
+    fn judge(&mut self, now: Time, bytes: u32, room: usize) -> Result<(), DropCause> {
+        if !self.is_up() {
+            return Err(DropCause::Down);
+        }
+        if self.losses.strike(&self.config, &mut self.streams) {
+            return Err(DropCause::Loss);
+        }
+        if !self.queue_admits(now, bytes) {
+            return Err(DropCause::Queue);
+        }
+        if self.inside.len() < room { Ok(()) } else { Err(DropCause::Limit) }
+    }
+
+    fn queue_admits(&mut self, now: Time, bytes: u32) -> bool {
+        let packets = self.inside.len() - self.departed;
+        if packets == 0 && self.config.rate.is_unlimited() {
+            return true;
+        }
+        let arrival = QueueArrival {
+            queued: PacketCount { packets: packets as u64, bytes: self.queued_bytes },
+            bytes,
+            idle: now.since(self.transmitter.end()),
+            rate: self.config.rate,
+        };
+        queue::admits(&self.config.queue, arrival, &mut self.early, &mut self.streams.early)
+    }
+
+    /// Ends the transmissions that are over by `now`, each at its own time.
+    fn advance(&mut self, now: Time) {
+        while self.departed < self.inside.len() && self.transmitter.end() <= now {
+            let due = self.due_of_served();
+            let served = &mut self.inside[self.departed];
+            served.due = due;
+            self.last_due = due;
+            self.queued_bytes -= u64::from(served.header.bytes);
+            self.departed += 1;
+            // Waiting packets were there before the end, so the next transmission starts right at it.
+            self.serve(Time::ZERO);
+        }
+    }
+
+    /// Begins to transmit the first waiting packet, if there is one.
+    fn serve(&mut self, ready: Time) {
+        if let Some(first) = self.inside.get(self.departed) {
+            self.transmitter.transmit(ready, first.header.bytes, self.config.rate);
+            let jitter = u64::try_from(self.config.jitter.as_nanos()).unwrap_or(u64::MAX);
+            if jitter > 0 {
+                self.extra = Duration::from_nanos(self.streams.jitter.below(jitter.saturating_add(1)));
+            } else {
+                self.extra = Duration::ZERO;
+            }
+        }
+    }
+
+    /// The time at which the packet in transmission comes out, if the delay stays unchanged.
+    fn due_of_served(&self) -> Time {
+        self.last_due.max(self.transmitter.end() + self.config.delay + self.extra)
+    }
+}
+
+fn flow(counters: &mut PipeCounters, to: Destination) -> &mut FlowCounters {
+    match to {
+        Destination::Port(_) => &mut counters.unicast,
+        Destination::Others => &mut counters.multicast,
+    }
+}

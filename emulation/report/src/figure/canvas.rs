@@ -1,0 +1,285 @@
+//! The canvas of figures: lines, areas and text on a sheet of SVG.
+
+use plotters::prelude::{DrawingBackend, SVGBackend};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, FontStyle, FontTransform, IntoFont, ShapeStyle, TextStyle};
+
+use super::ink::{Ink, dark_rules};
+use crate::text_format::{escape, tied};
+
+/// The width of every figure, in pixels of a screen that shows it in a column of the page.
+pub(super) const WIDTH: f64 = 480.0;
+/// The backend draws at whole numbers; this many of them make one unit.
+const GRAIN: f64 = 10.0;
+/// The factor by which plotters enlarges font sizes in SVG.
+const FONT_SCALE: f64 = 1.24;
+/// The height of a line of a title.
+const TITLE_LINE: f64 = 20.0;
+const TITLE_SIZE: f64 = 15.0;
+/// The fonts for text: the system's own.
+const FONTS: &str = "system-ui, Helvetica, Arial, sans-serif";
+/// Font size of most text.
+pub(super) const WORDS: f64 = 12.5;
+
+/// The side of its point on which a text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TextAnchor {
+    Right,
+    Middle,
+    Left,
+}
+
+/// The form of a point, which tells lines of one ink apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mark {
+    Dot,
+    Square,
+    Triangle,
+}
+
+impl Mark {
+    /// The mark of the `n`th kind: a new form once all inks are used.
+    pub(super) fn kind(n: usize) -> Self {
+        match n / Ink::KINDS.len() % 3 {
+            0 => Self::Dot,
+            1 => Self::Square,
+            _ => Self::Triangle,
+        }
+    }
+
+    /// The corners around a centre; empty for a dot.
+    fn corners(self, (x, y): (f64, f64), radius: f64) -> Vec<(f64, f64)> {
+        let of = |corners: &[(f64, f64)]| corners.iter().map(|(dx, dy)| (x + dx * radius, y + dy * radius)).collect();
+        match self {
+            Self::Dot => Vec::new(),
+            Self::Square => of(&[(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)]),
+            Self::Triangle => of(&[(0.0, -1.3), (1.2, 0.9), (-1.2, 0.9)]),
+        }
+    }
+}
+
+/// A sheet that is being drawn on.
+pub(super) struct Canvas<'a> {
+    backend: SVGBackend<'a>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Sheet {
+    height: f64,
+    body: String,
+}
+
+// The target is a string, so drawing cannot fail; the results of the backend, which can also write files, are
+// ignored.
+impl Canvas<'_> {
+    /// Makes a sheet of this height with the drawing of `draw`.
+    pub(super) fn sheet(height: f64, draw: impl FnOnce(&mut Canvas<'_>)) -> Sheet {
+        let mut svg = String::new();
+        let mut canvas = Canvas { backend: SVGBackend::with_string(&mut svg, (units(WIDTH), units(height))) };
+        draw(&mut canvas);
+        canvas.backend.present().ok();
+        drop(canvas);
+        let inside = svg.split_once('>').map_or("", |(_, rest)| rest);
+        let body = inside.trim().trim_end_matches("</svg>").trim().to_owned();
+        Sheet { height, body }
+    }
+
+    pub(super) fn line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
+        let style = ShapeStyle { color: ink.color().to_rgba(), filled: false, stroke_width: units(width) };
+        self.backend.draw_path(points.iter().map(|point| place(*point)), &style).ok();
+    }
+
+    pub(super) fn dashes(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink) {
+        let length = (to.0 - from.0).hypot(to.1 - from.1);
+        let at = |along: f64| {
+            let part = (along / length).min(1.0);
+            (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part)
+        };
+        let mut along = 0.0;
+        while along < length {
+            self.line(&[at(along), at(along + 3.0)], ink, 1.0);
+            along += 6.0;
+        }
+    }
+
+    /// A filled shape; `strength` is its opacity, 0 to 1.
+    pub(super) fn shape(&mut self, points: &[(f64, f64)], ink: Ink, strength: f64) {
+        let style = ShapeStyle { color: ink.color().mix(strength), filled: true, stroke_width: 0 };
+        self.backend.fill_polygon(points.iter().map(|point| place(*point)), &style).ok();
+    }
+
+    pub(super) fn rectangle(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink) {
+        let style = ShapeStyle { color: ink.color().to_rgba(), filled: true, stroke_width: 0 };
+        let upper_left = (from.0.min(to.0), from.1.min(to.1));
+        let lower_right = (from.0.max(to.0), from.1.max(to.1));
+        self.backend.draw_rect(place(upper_left), place(lower_right), &style, true).ok();
+    }
+
+    /// A dot with a thin rim of paper, so that it stands out on lines and other dots.
+    pub(super) fn dot(&mut self, centre: (f64, f64), radius: f64, ink: Ink) {
+        for (radius, ink) in [(radius + 1.2, Ink::Paper), (radius, ink)] {
+            let style = ShapeStyle { color: ink.color().to_rgba(), filled: true, stroke_width: 0 };
+            self.backend.draw_circle(place(centre), units(radius), &style, true).ok();
+        }
+    }
+
+    /// A point of this form, with a thin rim of paper.
+    pub(super) fn mark(&mut self, centre: (f64, f64), radius: f64, ink: Ink, mark: Mark) {
+        if mark == Mark::Dot {
+            return self.dot(centre, radius, ink);
+        }
+        for (radius, ink) in [(radius + 1.2, Ink::Paper), (radius, ink)] {
+            self.shape(&mark.corners(centre, radius), ink, 1.0);
+        }
+    }
+
+    pub(super) fn words(&mut self, text: &str, point: (f64, f64), side: TextAnchor, ink: Ink) {
+        self.put(text, point, side, ink, WORDS, FontStyle::Normal);
+    }
+
+    pub(super) fn bold(&mut self, text: &str, point: (f64, f64), side: TextAnchor, ink: Ink) {
+        self.put(text, point, side, ink, WORDS, FontStyle::Bold);
+    }
+
+    fn put(&mut self, text: &str, point: (f64, f64), side: TextAnchor, ink: Ink, size: f64, style: FontStyle) {
+        let h_pos = match side {
+            TextAnchor::Right => HPos::Left,
+            TextAnchor::Middle => HPos::Center,
+            TextAnchor::Left => HPos::Right,
+        };
+        let font = (FONTS, size * GRAIN * FONT_SCALE).into_font().style(style).transform(FontTransform::None);
+        let colour = ink.color();
+        let style = TextStyle::from(font).color(&colour).pos(Pos::new(h_pos, VPos::Center));
+        self.backend.draw_text(&printable(text), &style, place(point)).ok();
+    }
+}
+
+impl Sheet {
+    /// The sheet for a page that has its own title.
+    pub fn inline(&self, title: &str) -> String {
+        format!(
+            "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>",
+            units(WIDTH),
+            units(self.height),
+            escape(title),
+            self.body
+        )
+    }
+
+    /// A file with a title that turns dark if the viewer asks for it.
+    pub fn standing(&self, title: &str) -> String {
+        let lines = wrapped(&tied(title), TITLE_SIZE, WIDTH);
+        let top = lines.len() as f64 * TITLE_LINE + 8.0;
+        let heading = Canvas::sheet(top, |canvas| {
+            for (index, line) in lines.iter().enumerate() {
+                let middle = (index as f64 + 0.5) * TITLE_LINE;
+                canvas.put(line, (0.0, middle), TextAnchor::Right, Ink::Text, TITLE_SIZE, FontStyle::Bold);
+            }
+        });
+        let height = top + self.height;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" \
+             width=\"{WIDTH}\" height=\"{height}\" viewBox=\"{0} {0} {1} {2}\">\n\
+             <title>{3}</title>\n<style>@media screen and (prefers-color-scheme:dark){{{4}}}</style>\n\
+             <rect x=\"{0}\" y=\"{0}\" width=\"{1}\" height=\"{2}\" fill=\"{5}\"/>\n\
+             {6}\n<g transform=\"translate(0 {7})\">\n{8}\n</g>\n</svg>\n",
+            -(MARGIN * GRAIN),
+            units(WIDTH + 2.0 * MARGIN),
+            units(height + 2.0 * MARGIN),
+            escape(title),
+            dark_rules(),
+            Ink::Paper.hex(),
+            heading.body,
+            units(top),
+            self.body
+        )
+    }
+}
+
+/// The margin around a figure in a file of its own.
+const MARGIN: f64 = 12.0;
+
+/// The greatest width of a text: the real font is unknown until it is shown. It uses the widths, in four
+/// groups, of DejaVu Sans, the widest of the usual fonts.
+pub(super) fn width_of(text: &str, size: f64) -> f64 {
+    let width = |letter: char| match letter {
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | 'I' => 0.33,
+        'f' | 't' | 'r' | ' ' | '-' | '(' | ')' | '/' | '\u{202f}' | '\u{a0}' | '·' => 0.40,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' | '→' => 0.97,
+        'A'..='Z' => 0.72,
+        _ => 0.62,
+    };
+    text.chars().map(width).sum::<f64>() * size
+}
+
+/// Cuts the text off with an ellipsis if it is wider than `room`.
+pub(super) fn cut_to(text: &str, size: f64, room: f64) -> String {
+    if width_of(text, size) <= room {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    for letter in text.chars() {
+        if width_of(&cut, size) + width_of("m…", size) > room {
+            break;
+        }
+        cut.push(letter);
+    }
+    cut.push('…');
+    cut
+}
+
+/// Breaks the text into lines no wider than `room`, unless a single word is wider.
+fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            // Bold letters are a tenth wider.
+            Some(line) if width_of(&format!("{line} {word}"), size * 1.1) <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The text without what XML forbids.
+fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+}
+
+fn place((x, y): (f64, f64)) -> (i32, i32) {
+    let grains = |value: f64| (value * GRAIN).round().clamp(-1e6, 1e6) as i32;
+    (grains(x), grains(y))
+}
+
+fn units(value: f64) -> u32 {
+    (value * GRAIN).round().clamp(0.0, 1e6) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_words_stay_words() {
+        let sheet = Canvas::sheet(20.0, |canvas| {
+            canvas.words("</text><script>\u{0}alert(\"1\")&", (0.0, 10.0), TextAnchor::Right, Ink::Text);
+        });
+        for svg in [sheet.inline("\"><script>"), sheet.standing("a<b & \"c\"")] {
+            assert!(!svg.contains("<script>") && !svg.contains('\u{0}'), "{svg}");
+            assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
+        }
+    }
+
+    #[test]
+    fn long_words_cut_long_titles_wrapped() {
+        let long = "a-name-that-goes-on-and-on-and-on".repeat(3);
+        assert!(width_of(&cut_to(&long, 12.0, 80.0), 12.0) <= 80.0);
+        assert_eq!(cut_to("short", 12.0, 80.0), "short");
+        assert!(
+            wrapped("Half of the tracks began within 310 ms and 95 % of them within 640 ms", 15.0, 300.0).len() > 1
+        );
+    }
+}

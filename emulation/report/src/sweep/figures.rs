@@ -1,0 +1,196 @@
+//! Figures across several runs.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use roost_statistics::welch;
+
+use super::{Mean, Overview, SeedGroup, axes, union, with_half};
+use crate::figure::{self, Figure, FigureBar, Ink, LineAxes, PlotLine};
+use crate::measure::{Measure, MeasureKind};
+use crate::text_format::{capital, three};
+
+/// Ratios of means with a smaller logarithm are no difference for a title.
+const ALIKE: f64 = 0.005;
+const WITH_SEEDS: &str = "Means over seeds, with 95 % confidence intervals.";
+
+impl Overview<'_> {
+    /// The families of topologies, and the figures of each.
+    pub(super) fn figures(&self) -> Vec<(String, Vec<Figure>)> {
+        let mut families: Vec<&str> = self.cells.iter().map(|cell| cell.family.as_str()).collect();
+        families.dedup();
+        let many = families.len() > 1;
+        families.into_iter().map(|family| (family.to_owned(), self.family(family, many))).collect()
+    }
+
+    fn family(&self, family: &str, many: bool) -> Vec<Figure> {
+        let cells: Vec<&SeedGroup<'_>> = self.cells.iter().filter(|cell| cell.family == family).collect();
+        let mut drawn = union(cells.iter().flat_map(|cell| cell.points.iter().copied()));
+        drawn.retain(|measure| file_name(&measure.kind).is_some());
+        drawn.sort_by_key(|measure| order(&measure.kind));
+        let figure = |measure: &Measure| self.figure(measure, &cells, if many { family } else { "" });
+        drawn.iter().filter_map(figure).collect()
+    }
+
+    fn figure(&self, measure: &Measure, cells: &[&SeedGroup<'_>], family: &str) -> Option<Figure> {
+        let name = file_name(&measure.kind)?;
+        let name = if family.is_empty() { name } else { format!("{}-{name}", file_safe(family)) };
+        let mut lines: BTreeMap<(usize, &str), PlotLine> = BTreeMap::new();
+        for cell in cells {
+            let Some(mean) = cell.mean(measure) else { continue };
+            let line = lines
+                .entry((axes::rank(&cell.series).0, &cell.series))
+                .or_insert_with(|| PlotLine::new(&cell.series, Vec::new()));
+            line.points.push((cell.x.place, mean.mean, mean.half));
+        }
+        let lines: Vec<PlotLine> = lines.into_values().collect();
+        let places = places(cells);
+        let title = self.title(measure, cells, &places);
+        let sheet = if places.len() > 1 {
+            // An interval may exceed all of it; the axis does not.
+            let most = if measure.kind == MeasureKind::Success { 1.0 } else { f64::INFINITY };
+            let along = LineAxes { title: &self.axes.x_title, most };
+            figure::lines(&lines, &places, along, |value| measure.show(value))
+        } else {
+            figure::bars(&lines.iter().filter_map(|line| bar(measure, line)).collect::<Vec<_>>(), &[])
+        };
+        let has_seeds = cells.iter().any(|cell| cell.points.len() > 1);
+        let of = if has_seeds { WITH_SEEDS } else { "One run each, so no interval." };
+        Some(Figure { name, title, caption: format!("{}. {of}", capital(&measure.name)), sheet })
+    }
+
+    fn title(&self, measure: &Measure, cells: &[&SeedGroup<'_>], places: &[(f64, String)]) -> String {
+        let name = capital(&measure.name);
+        let Some((last, place)) = places.last() else { return name };
+        let at_last = cells.iter().filter(|cell| cell.x.place.total_cmp(last).is_eq());
+        let mut seen: Vec<(&SeedGroup<'_>, Mean)> =
+            at_last.filter_map(|cell| Some((*cell, cell.mean(measure)?))).collect();
+        seen.sort_by(|a, b| axes::rank(&a.0.series).cmp(&axes::rank(&b.0.series)));
+        let place = if places.len() > 1 { self.axes.at(place) } else { String::new() };
+        match seen.as_slice() {
+            [] => name,
+            [(_, only)] => format!("{name}{place}: {}", measure.show(only.mean)),
+            [first, rest @ ..] if first.1.mean > 0.0 => {
+                format!("{name}{place}: {}", beside(measure, first, rest))
+            }
+            _ => name,
+        }
+    }
+}
+
+/// The series that is farthest from the first, and the certainty of that.
+fn beside(measure: &Measure, (first, base): &(&SeedGroup<'_>, Mean), rest: &[(&SeedGroup<'_>, Mean)]) -> String {
+    let far = |mean: &Mean| (mean.mean / base.mean).ln().abs();
+    let Some((other, mean)) = rest.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1))) else { return String::new() };
+    if far(mean) < ALIKE {
+        return format!("about {} for all", measure.show(base.mean));
+    }
+    let Some(halves) = base.half.zip(mean.half) else {
+        let ratio = three(mean.mean / base.mean);
+        return format!("{} {ratio} × {}, without an interval", other.series, first.series);
+    };
+    if (mean.mean - base.mean).abs() <= halves.0 + halves.1 {
+        return "no difference seen".to_owned();
+    }
+    let over = welch(&first.values(measure), &other.values(measure));
+    let (ratio, interval) = match over {
+        Some(over) => (over.ratio, format!(" ({}–{})", three(over.low), three(over.high))),
+        None => (mean.mean / base.mean, String::new()),
+    };
+    format!("{} {} ×{interval} {}", other.series, three(ratio), first.series)
+}
+
+fn bar(measure: &Measure, line: &PlotLine) -> Option<FigureBar> {
+    let (_, mean, half) = *line.points.first()?;
+    Some(FigureBar { name: line.name.clone(), parts: vec![(mean, Ink::Blue)], value: with_half(measure, mean, half) })
+}
+
+/// The positions along the axis and their names, in order.
+fn places(cells: &[&SeedGroup<'_>]) -> Vec<(f64, String)> {
+    let mut places: Vec<(f64, String)> = cells.iter().map(|cell| (cell.x.place, cell.x.name.clone())).collect();
+    places.sort_by(|a, b| a.0.total_cmp(&b.0));
+    places.dedup_by(|a, b| a.0.total_cmp(&b.0) == Ordering::Equal);
+    places
+}
+
+/// The file of a measure's figure; `None` if it has no figure.
+fn file_name(kind: &MeasureKind) -> Option<String> {
+    Some(match kind {
+        MeasureKind::Completed => "completed".into(),
+        MeasureKind::Success => "success".into(),
+        MeasureKind::Ports => "traffic".into(),
+        MeasureKind::PortsEach => "traffic-per-service".into(),
+        MeasureKind::Overhead => "overhead-per-service".into(),
+        MeasureKind::Latency(service, 500) => format!("latency-{}", file_safe(service)),
+        MeasureKind::HubCpu => "hub-processor".into(),
+        _ => return None,
+    })
+}
+
+/// The order of the figures, as in the paper.
+fn order(kind: &MeasureKind) -> usize {
+    match kind {
+        MeasureKind::Completed => 0,
+        MeasureKind::Ports => 1,
+        MeasureKind::PortsEach => 2,
+        MeasureKind::Latency(..) => 3,
+        MeasureKind::Overhead => 4,
+        MeasureKind::Success => 5,
+        _ => 6,
+    }
+}
+
+/// Only letters, digits and dashes, so that no name leads out of the folder.
+fn file_safe(name: &str) -> String {
+    name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use roost_results::testing::SyntheticShape;
+
+    use super::super::RunSummary;
+    use super::*;
+
+    /// The title for the services completed by two architectures, with one value for each seed.
+    fn title(completed: [&[f64]; 2]) -> String {
+        let mut points = Vec::new();
+        for (architecture, values) in ["client-server", "super-node"].into_iter().zip(completed) {
+            for (seed, value) in (1..).zip(values) {
+                let results =
+                    SyntheticShape { architecture, seed, requests: 20, ..SyntheticShape::default() }.make().results;
+                let mut point = RunSummary::from_results(PathBuf::from(format!("{architecture}-{seed}")), &results);
+                point.measures.retain_mut(|(measure, seen)| {
+                    *seen = *value;
+                    measure.kind == MeasureKind::Completed
+                });
+                points.push(point);
+            }
+        }
+        let overview = Overview::from_points(&points);
+        overview.figures().remove(0).1.remove(0).title
+    }
+
+    #[test]
+    fn title_gives_ratio_and_interval() {
+        let told = title([&[100.0, 101.0, 102.0], &[150.0, 151.0, 153.0]]);
+        assert!(
+            told.starts_with("Completed services: super-node 1.5 × (1.4") && told.ends_with(" client-server"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn title_states_no_difference_on_overlap() {
+        let told = title([&[100.0, 105.0, 110.0], &[103.0, 108.0, 113.0]]);
+        assert_eq!(told, "Completed services: no difference seen");
+    }
+
+    #[test]
+    fn single_run_title_has_no_interval() {
+        let told = title([&[100.0], &[103.0]]);
+        assert_eq!(told, "Completed services: super-node 1.03 × client-server, without an interval");
+    }
+}

@@ -1,0 +1,371 @@
+//! The raw events of a run, one JSON object a line in `events.jsonl`, and the facts around them in `run.json`.
+//!
+//! Figures and tables are made from these alone, so that they can be made again, and differently, long after
+//! the run. Times are seconds since all nodes were ready. Fields are only ever added.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub const SCHEMA: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+pub enum Record {
+    Request(RequestRecord),
+    /// An event of the schedule, or a failure: a link went down, a process died.
+    Incident {
+        t: f64,
+        /// The host, link or program.
+        object: String,
+        /// A sentence.
+        what: String,
+    },
+    Sample(SampleRecord),
+    /// A daemon's counters, at the start of the workload and at the end.
+    Node(NodeRecord),
+    /// The counters of one direction of one link, from the start of the workload to its end.
+    Link(LinkRecord),
+    /// A program of the topology has ended.
+    Program(ProgramRecord),
+    /// The counters of a traffic agent of the topology.
+    Traffic(TrafficRecord),
+    /// The cell of a node: recorded for each node of a plan with movement at the start of the workload, and at
+    /// each move.
+    Position(PositionRecord),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PositionRecord {
+    pub t: f64,
+    pub node: String,
+    pub x: i32,
+    pub y: i32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RequestRecord {
+    pub t: f64,
+    pub node: String,
+    pub class: String,
+    /// `video`, `track`, `image` or `sensor`.
+    pub service: String,
+    pub target: String,
+    /// The host of the provider, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    pub outcome: RequestOutcome,
+    /// The reason of a failure as the daemon's API names it: `not-found`, `busy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The reason as a sentence of the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// From the request to the first byte, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_ms: Option<f64>,
+    /// From the request to its end, milliseconds.
+    pub elapsed_ms: f64,
+    pub bytes: u64,
+    /// Datagrams of a stream that were received, and that were lost.
+    #[serde(default)]
+    pub packets: u64,
+    #[serde(default)]
+    pub lost: u64,
+    /// The part of `packets` that this emulator was too slow to read from the daemon. The network delivered
+    /// them; they are missing here nonetheless.
+    #[serde(default, alias = "unread")]
+    pub dropped_by_reader: u64,
+    /// True if requester and provider had no connection over this transport before the request, so that its
+    /// latency includes a handshake. Unknown without a provider, for a relayed request, and in records of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_contact: Option<bool>,
+    /// `udp`, `tcp` or `quic`, if data began to flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
+    /// True if a hub relayed the data.
+    #[serde(default)]
+    pub relayed: bool,
+    /// True if it ended in the drain, after the workload's end.
+    #[serde(default)]
+    pub drained: bool,
+}
+
+impl RequestRecord {
+    /// The latency as in the published experiments: to the first byte of a stream, to the end of an object;
+    /// milliseconds.
+    pub fn latency_ms(&self) -> Option<f64> {
+        match self.service.as_str() {
+            _ if self.outcome != RequestOutcome::Completed => None,
+            "video" | "track" => self.first_byte_ms,
+            _ => Some(self.elapsed_ms),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequestOutcome {
+    /// Found, granted, and completely delivered (a stream: to its end).
+    Completed,
+    /// The overlay declined, or the transfer broke.
+    Failed,
+    /// No end within the plan's time-out.
+    TimedOut,
+    Cut,
+}
+
+impl RequestOutcome {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed-out",
+            Self::Cut => "cut",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampleRecord {
+    pub t: f64,
+    /// Bytes that hosts have sent into their links since the workload began.
+    pub offered_bytes: u64,
+    pub delivered_bytes: u64,
+    pub active: u32,
+    pub completed: u64,
+    pub failed: u64,
+    /// Lateness of the core's deliveries in this second, 99th percentile, milliseconds.
+    pub lateness_p99_ms: f64,
+    /// The fraction of all processors in use in this second, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_busy: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    pub t: f64,
+    /// The daemon: named as its host; a hub on a node's host has `-hub` appended.
+    pub node: String,
+    pub class: String,
+    /// `node`, `supernode`, `server` or `cache`.
+    pub role: String,
+    /// Bytes of messages sent since its start, by class of traffic: `join`, `renew`, `lookup`, `mesh`,
+    /// `summary`, `gossip`, `payload`; before sealing and framing.
+    pub traffic_sent_bytes: BTreeMap<String, u64>,
+    /// Bytes its sockets sent since its start.
+    pub sent_bytes: u64,
+    /// Bytes its sockets received since its start.
+    pub received_bytes: u64,
+    /// Processor time that it has used, seconds.
+    pub cpu_s: f64,
+    /// Time for which it was ready to run and waited for a processor, seconds.
+    pub waited_s: f64,
+    /// Peak memory in use, bytes.
+    pub memory_bytes: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkRecord {
+    pub link: String,
+    /// The host at the direction's end.
+    pub host: String,
+    /// `to-net` or `from-net`; on a link of two hosts the packets that `host` sends are under `to-net`, and
+    /// `from-net` is empty.
+    pub direction: String,
+    /// Packets, and bytes with the frame's header, that arrived here.
+    pub packets_in: u64,
+    pub bytes_in: u64,
+    /// Left at the other end.
+    pub packets_out: u64,
+    pub bytes_out: u64,
+    /// The part of `bytes_in` with a multicast or broadcast address.
+    pub multicast_bytes_in: u64,
+    /// Dropped because the queue was full.
+    pub dropped_queue: u64,
+    /// Dropped by random or burst loss.
+    pub dropped_loss: u64,
+    /// Vanished because the link was down.
+    pub dropped_down: u64,
+    /// Still inside when it was counted.
+    pub in_flight: u64,
+    #[serde(default)]
+    pub in_flight_bytes: u64,
+    /// The rate at the time of counting, bits per second; 0 means unlimited.
+    #[serde(default)]
+    pub rate_bps: u64,
+    /// True if it was down at the time of counting.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_down: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramRecord {
+    pub t: f64,
+    pub program: String,
+    pub host: String,
+    /// The command for `sh`.
+    pub command: String,
+    pub elapsed_s: f64,
+    /// The exit code, or 128 plus the number of the signal that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    pub end: ProgramEnd,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// True if the topology expects this end.
+    pub as_expected: bool,
+}
+
+/// The way in which a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramEnd {
+    /// Exited by itself, or by a foreign signal.
+    Exited,
+    /// Stopped, since its time was up.
+    TimedOut,
+    Stopped,
+    Cut,
+    NotStarted,
+}
+
+impl ProgramEnd {
+    /// In two words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exited => "exited",
+            Self::TimedOut => "timed out",
+            Self::Stopped => "stopped",
+            Self::Cut => "cut",
+            Self::NotStarted => "not started",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrafficRecord {
+    pub agent: String,
+    pub host: String,
+    /// `source` or `sink`.
+    pub role: String,
+    /// `udp` or `tcp`.
+    pub protocol: String,
+    /// Packets sent or received; for a TCP sink the number of reads.
+    pub packets: u64,
+    /// Bytes of their payload.
+    pub bytes: u64,
+    /// Packets that a source skipped because it was behind its rate: over UDP this machine was too slow, over
+    /// TCP it may have been the network.
+    #[serde(default)]
+    pub skipped: u64,
+    /// Packets that the system refused to send.
+    #[serde(default)]
+    pub failed: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// `run.json`: the facts of a run, and the verdict on its figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// The version of this object, [`SCHEMA`].
+    pub schema: u32,
+    pub name: String,
+    /// `client-server`, `super-node`.
+    pub architecture: String,
+    /// The configured transport: `udp`, `tcp`, `quic`, or `paper` for UDP streams and TCP objects.
+    pub transport: String,
+    pub topology: String,
+    pub nodes: u32,
+    /// The hosts of the super nodes or of the server.
+    pub hubs: Vec<String>,
+    /// The seed of the workload and of the losses.
+    pub seed: u64,
+    /// The planned length of the workload, seconds.
+    pub duration_s: f64,
+    /// The length of the unmeasured warm-up, seconds.
+    #[serde(default)]
+    pub warm_up_s: f64,
+    /// The real length of the workload, seconds; shorter after Ctrl-C.
+    pub ran_s: f64,
+    pub drain_s: f64,
+    /// Start of the workload, Unix seconds; 0 for a run in virtual time.
+    pub started_unix_s: u64,
+    pub interrupted: bool,
+    pub versions: BTreeMap<String, String>,
+    /// The build of this program: `debug` or `release`.
+    #[serde(default)]
+    pub build: String,
+    /// The SHA-256 of each program's file, by name.
+    #[serde(default)]
+    pub binaries: BTreeMap<String, String>,
+    /// This machine: kernel, processors, memory, load before the run.
+    pub machine: BTreeMap<String, String>,
+    /// The keys that a sweep varied, with this run's values for people: `server-delay` → `200ms`. Empty for a
+    /// single run.
+    #[serde(default)]
+    pub varied: BTreeMap<String, String>,
+    /// Facts about the carrying of packets: `tap` or `veth`, real-time priority, bytes of frame overhead that
+    /// count.
+    pub lab: BTreeMap<String, String>,
+    pub verdict: RunVerdict,
+}
+
+/// The backend of a run in virtual time.
+pub const SIMULATION: &str = "simulation";
+
+impl RunRecord {
+    /// True if it was computed in virtual time: it has no machine, no date, and no lateness.
+    pub fn is_simulated(&self) -> bool {
+        self.lab.get("backend").is_some_and(|backend| backend == SIMULATION)
+    }
+}
+
+/// The verdict on the figures of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunVerdict {
+    pub valid: bool,
+    /// Each criterion that was not met or could not be measured, one sentence each.
+    pub reasons: Vec<String>,
+    /// Missing measurements, with the reasons. A criterion without a measurement is not met, except for links
+    /// that were not measured.
+    #[serde(default)]
+    pub not_measured: Vec<String>,
+    /// Lateness of deliveries against the model: upper bound of the bucket in microseconds → packets.
+    pub lateness_us: Vec<(u64, u64)>,
+    /// Median, 99th, 99.9th percentile and maximum of the lateness, microseconds.
+    pub lateness_p50_us: f64,
+    pub lateness_p99_us: f64,
+    pub lateness_p999_us: f64,
+    pub lateness_max_us: f64,
+    /// The fraction of the seconds, 0 to 1, whose own 99th percentile was beyond the limit.
+    #[serde(default)]
+    pub late_seconds: Option<f64>,
+    /// The longest wait of packets in their hosts, before the emulator read them: 99th percentile of an upper
+    /// bound, microseconds.
+    #[serde(default, alias = "unread_p99_us")]
+    pub read_wait_p99_us: Option<f64>,
+    /// Packets that the core was too slow to read.
+    pub overruns: u64,
+    /// Datagrams of streams that this emulator was too slow to read from their daemon.
+    #[serde(default)]
+    pub dropped_by_reader: u64,
+    /// Time from time 0, from which links count, to the first requests, milliseconds.
+    #[serde(default)]
+    pub start_gap_ms: Option<f64>,
+    /// Time from the first reading of a daemon's counters to time 0, milliseconds.
+    #[serde(default)]
+    pub daemons_before_ms: Option<f64>,
+    /// Lateness of the schedule's latest action, milliseconds. Changes of links are exact and do not count;
+    /// `None` if there were no others.
+    #[serde(default)]
+    pub schedule_late_ms: Option<f64>,
+    /// The fraction of all processors in use in the worst ten seconds, 0 to 1.
+    pub cpu_busy: Option<f64>,
+    /// The daemon that waited longest for a processor in any ten seconds, and the fraction of them.
+    pub most_starved: Option<(String, f64)>,
+    /// The result of linktest before the run, link by link; empty if it was left out.
+    pub linktest: Vec<String>,
+}

@@ -1,0 +1,259 @@
+//! Packets from host to host: the links and LANs of a topology, and the hosts
+//! that forward.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use roost_netcore::HEADER_BYTES;
+use roost_netcore::wiring::{self, Wiring, WiringError};
+use roost_netcore::{Destination, Network, Port};
+use roost_results::record;
+use roost_topology::addresses::{self, AddressError};
+use roost_topology::model::{HostIndex, Topology};
+use roost_topology::routes::{self, HostRoute};
+use roost_wire::Time;
+
+use super::fingerprint::RunFingerprint;
+
+/// Time of a packet between two programs of one host.
+const LOOPBACK: Duration = Duration::from_micros(20);
+/// The default multicast group.
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 77, 5);
+/// The most hosts that may forward a packet: IP's default time to live.
+const HOPS: u8 = 64;
+
+#[derive(Clone, Debug)]
+pub(super) struct AddressedPacket<P> {
+    pub(super) to: Ipv4Addr,
+    /// Headers of IP and above included.
+    pub(super) bytes: u32,
+    pub(super) hops: u8,
+    pub(super) packet: P,
+}
+
+/// The network, its hosts' routing tables, and the packets inside.
+pub(super) struct SimNetwork<P> {
+    network: Network<AddressedPacket<P>>,
+    wiring: Wiring,
+    members: HashMap<Ipv4Addr, SimInterface>,
+    /// A host's routes beyond its own nets.
+    routes: Vec<Vec<HostRoute>>,
+    /// The host and address of each port.
+    hosts: Vec<HostIndex>,
+    addresses: Vec<Ipv4Addr>,
+    /// By host: its main address.
+    mains: Vec<Option<Ipv4Addr>>,
+    /// By host: its ports, by net.
+    ports: Vec<Vec<(usize, Port)>>,
+    local: VecDeque<SimArrival<P>>,
+}
+
+/// A packet that has come to the programs of a host.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SimArrival<P> {
+    pub(super) at: Time,
+    pub(super) host: HostIndex,
+    pub(super) packet: P,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SimInterface {
+    host: HostIndex,
+    net: usize,
+    port: Port,
+}
+
+impl<P: Clone> SimNetwork<P> {
+    /// The network of a topology; its losses and jitter follow from `seed`.
+    pub(super) fn new(topology: &Topology, seed: u64) -> Result<Self, AddressError> {
+        let topology = addresses::assign(topology)?;
+        let (network, wiring) = wiring::build(&topology, seed);
+        let count = topology.hosts.len();
+        let mut wire = Self {
+            network,
+            wiring,
+            members: HashMap::new(),
+            routes: routes::compute(&topology),
+            hosts: Vec::new(),
+            addresses: Vec::new(),
+            mains: vec![None; count],
+            ports: vec![Vec::new(); count],
+            local: VecDeque::new(),
+        };
+        for (net, members) in topology.nets.iter().map(|net| &net.members).enumerate() {
+            for (place, member) in members.iter().enumerate() {
+                let (Some(port), Some(address)) = (wire.wiring.port(net, place), member.address) else { continue };
+                // Ports are numbered in this very order.
+                wire.hosts.push(member.host);
+                wire.addresses.push(address);
+                wire.ports[member.host].push((net, port));
+                wire.mains[member.host].get_or_insert(address);
+                wire.members.insert(address, SimInterface { host: member.host, net, port });
+            }
+        }
+        Ok(wire)
+    }
+
+    pub(super) fn address(&self, host: HostIndex) -> Option<Ipv4Addr> {
+        self.mains.get(host).copied().flatten()
+    }
+
+    /// The addresses of a host, one for each net that it is on.
+    pub(super) fn addresses(&self, host: HostIndex) -> impl Iterator<Item = Ipv4Addr> {
+        self.ports[host].iter().map(|(_, port)| self.addresses[port.index()])
+    }
+
+    /// The paths between two hosts: their addresses on each net that both are on, that of `first` before the
+    /// others.
+    pub(super) fn paths(&self, from: HostIndex, to: HostIndex, first: Ipv4Addr) -> Vec<(Ipv4Addr, Ipv4Addr)> {
+        let address = |port: &Port| self.addresses[port.index()];
+        let on = |net: usize| self.ports[to].iter().find(|(other, _)| *other == net);
+        let shared = self.ports[from].iter().filter_map(|(net, here)| Some((here, &on(*net)?.1)));
+        let mut ways: Vec<_> = shared.map(|(here, there)| (address(here), address(there))).collect();
+        ways.sort_by_key(|(_, there)| *there != first);
+        ways
+    }
+
+    /// Schedules the topology's changes of its nets from `begin` on.
+    pub(super) fn begin(&mut self, begin: Time) -> Result<(), WiringError> {
+        self.wiring.begin(&mut self.network, begin)
+    }
+
+    pub(super) fn counters(&self) -> Vec<record::LinkRecord> {
+        self.wiring.name(self.wiring.count(&self.network))
+    }
+
+    /// Packets dropped at a limit of the network itself.
+    pub(super) fn overflows(&self) -> u64 {
+        self.network.overflows()
+    }
+
+    /// Sends a packet of a program on `host`.
+    pub(super) fn send(&mut self, now: Time, host: HostIndex, packet: AddressedPacket<P>) {
+        if self.members.get(&packet.to).is_some_and(|to| to.host == host) {
+            self.local.push_back(SimArrival { at: now + LOOPBACK, host, packet: packet.packet });
+        } else {
+            self.forward(now, host, packet);
+        }
+    }
+
+    /// Sends a packet of a program on `host` to the host's links and LANs; no host forwards it. `packet` makes
+    /// it from the address that it leaves from.
+    pub(super) fn multicast(&mut self, now: Time, host: HostIndex, bytes: u32, packet: impl Fn(Ipv4Addr) -> P) {
+        for (_, port) in self.ports[host].clone() {
+            let from = self.addresses[port.index()];
+            let addressed = AddressedPacket { to: GROUP, bytes, hops: 0, packet: packet(from) };
+            self.network.send(now, port, Destination::Others, bytes + HEADER_BYTES as u32, addressed);
+        }
+    }
+
+    /// Forwards a packet; one without a route is dropped.
+    fn forward(&mut self, now: Time, host: HostIndex, packet: AddressedPacket<P>) {
+        if let Some((from, to)) = self.hop(host, packet.to) {
+            let bytes = packet.bytes + HEADER_BYTES as u32;
+            self.network.send(now, from, Destination::Port(to), bytes, packet);
+        }
+    }
+
+    /// The port by which a packet leaves a host, and the port it goes to.
+    fn hop(&self, host: HostIndex, to: Ipv4Addr) -> Option<(Port, Port)> {
+        let own = |net: usize| self.ports[host].iter().find(|(of, _)| *of == net).map(|(_, port)| *port);
+        let target = self.members.get(&to)?;
+        if let Some(from) = own(target.net) {
+            return Some((from, target.port));
+        }
+        let fits = |route: &&HostRoute| addresses::overlap((route.destination, route.prefix), (to, 32));
+        let route = self.routes[host].iter().filter(fits).max_by_key(|route| route.prefix)?;
+        let gateway = self.members.get(&route.via.unwrap_or(to))?;
+        Some((own(route.net)?, gateway.port))
+    }
+
+    /// The next packet for a program by `now`, with its time. Hosts on its path have forwarded it at once.
+    pub(super) fn poll(&mut self, now: Time, trace: &mut RunFingerprint) -> Option<SimArrival<P>> {
+        loop {
+            let network = self.network.poll_deadline().filter(|at| *at <= now);
+            if let Some(arrival) = self.local.front().filter(|arrival| arrival.at <= now)
+                && network.is_none_or(|network| arrival.at <= network)
+            {
+                return self.local.pop_front();
+            }
+            let delivery = self.network.poll_delivery(network?);
+            let Some(delivery) = delivery else { continue };
+            trace.record_event(delivery.due, delivery.port.index() as u64, u64::from(delivery.bytes));
+            let host = self.hosts[delivery.port.index()];
+            let mut packet = delivery.packet;
+            // Multicast packets are not forwarded.
+            if packet.to == GROUP || self.members.get(&packet.to).is_some_and(|to| to.host == host) {
+                return Some(SimArrival { at: delivery.due, host, packet: packet.packet });
+            }
+            packet.hops += 1;
+            if packet.hops < HOPS {
+                self.forward(delivery.due, host, packet);
+            }
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let local = self.local.front().map(|arrival| arrival.at);
+        [self.network.poll_deadline(), local].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_topology::generate::{Star, Tree, TreeShape};
+
+    use super::*;
+
+    fn arrives(topology: &Topology, from: &str, to: &str) -> Option<Duration> {
+        let mut wire = SimNetwork::new(topology, 1).unwrap();
+        let host = |name| topology.host_index(name).unwrap();
+        let to = wire.address(host(to)).unwrap();
+        wire.send(Time::ZERO, host(from), AddressedPacket { to, bytes: 1000, hops: 0, packet: 7 });
+        let end = Time::ZERO + Duration::from_secs(10);
+        wire.poll(end, &mut RunFingerprint::default()).map(|arrival| {
+            assert_eq!(arrival.packet, 7);
+            arrival.at - Time::ZERO
+        })
+    }
+
+    #[test]
+    fn packet_takes_delays_of_path() {
+        let star = Star::published(4).topology().unwrap();
+        let took = arrives(&star, "node1", "server").unwrap();
+        // 175 ms, and 1014 bytes over two legs of 100 Mbit/s.
+        assert_eq!(took.as_nanos(), 175_000_000 + 2 * 81_120);
+        assert_eq!(arrives(&star, "node1", "node1"), Some(LOOPBACK));
+    }
+
+    #[test]
+    fn hosts_on_the_way_forward() {
+        let tree = Tree::published(TreeShape::inferred(11)).topology().unwrap();
+        let all: Vec<&str> = tree.hosts.iter().map(|host| host.name.as_str()).collect();
+        for to in &all[1..] {
+            assert!(arrives(&tree, all[0], to).is_some(), "{to}");
+        }
+    }
+
+    #[test]
+    fn multicast_stays_on_its_link() {
+        let tree = Tree::published(TreeShape::inferred(11)).topology().unwrap();
+        let mut wire = SimNetwork::new(&tree, 1).unwrap();
+        let from = tree.nets[0].members[0].host;
+        let nets = tree.nets.iter().filter(|net| net.members.iter().any(|member| member.host == from));
+        let mut neighbours: Vec<HostIndex> =
+            nets.flat_map(|net| net.members.iter().map(|member| member.host).filter(|host| *host != from)).collect();
+        wire.multicast(Time::ZERO, from, 100, |address| address);
+        let end = Time::ZERO + Duration::from_secs(10);
+        let mut reached = Vec::new();
+        while let Some(arrival) = wire.poll(end, &mut RunFingerprint::default()) {
+            assert_eq!(wire.members[&arrival.packet].host, from);
+            reached.push(arrival.host);
+        }
+        reached.sort_unstable();
+        neighbours.sort_unstable();
+        assert_eq!(reached, neighbours);
+        assert!(!reached.is_empty());
+    }
+}

@@ -1,0 +1,532 @@
+//! All machines of a plan, in virtual time.
+
+mod frozen;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use roost_core::hub::{self, Hub, HubKind, OverflowPolicy, ReflectionConfig};
+use roost_core::node::{Node, NodeCommand, NodeConfig, NodeEvent, SessionId, Ticket};
+use roost_core::{Traffic, Transmit};
+use roost_experiment::workload::generator;
+use roost_experiment::{Architecture, Prepared};
+use roost_topology::model::HostIndex;
+use roost_wire::RemoteIdentity as Remote;
+use roost_wire::random::{RootSecret, SplitMix64};
+use roost_wire::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet, Time};
+
+use super::connections::{MachineEndpoint, MachineId, MachineInput, SimConnections};
+use super::control_messages::ControlMessages;
+use super::event_queue::SimEventQueue;
+use super::fingerprint::RunFingerprint;
+use super::invariants::InvariantChecker;
+use super::machine::{Machine, MachineOutput};
+use super::media::{self, MediaDatagram, NodeMedia, hub_media};
+use super::network::SimNetwork;
+use super::{Detail, SimulateError, TrafficBreakdown};
+use frozen::Frozen;
+
+/// The ports of hubs and of nodes, which share hosts; QUIC has the next one, media the one after.
+const HUB_PORT: u16 = 7700;
+const NODE_PORT: u16 = 7710;
+/// The start of the first machine. It is not 0, so that earlier times exist.
+const DAWN: Time = Time::from_nanos(1_000_000_000);
+/// The start of the first node after the hubs, and the interval between nodes.
+const NODES_AFTER: Duration = Duration::from_secs(1);
+const BETWEEN_NODES: Duration = Duration::from_millis(1);
+
+/// The machines, their connections, and the commands and events of their drivers.
+pub(super) struct SimWorld<'a> {
+    pub(super) prepared: &'a Prepared,
+    pub(super) now: Time,
+    pub(super) trace: RunFingerprint,
+    pub(super) checks: InvariantChecker,
+    pub(super) connections: SimConnections,
+    casts: Vec<SimParticipant>,
+    machines: Vec<Option<Machine>>,
+    frozen: Vec<Option<Frozen>>,
+    /// The time of each machine's entry in the event queue.
+    armed: Vec<Option<Time>>,
+    calendar: SimEventQueue<SimWorldTimer>,
+    told: VecDeque<(MachineId, NodeEvent)>,
+    /// Counters so far: events, and bytes by traffic.
+    pub(super) steps: u64,
+    pub(super) sent: Vec<BTreeMap<Traffic, u64>>,
+    /// Messages of all machines, by traffic.
+    pub(super) said: [MessageCount; Traffic::ALL.len()],
+    /// The bytes of those from hub to hub.
+    pub(super) between_hubs: BTreeMap<(MachineId, MachineId), [u64; Traffic::ALL.len()]>,
+    control_messages: ControlMessages,
+    /// Bytes of data to or from hubs.
+    relayed_bytes: u64,
+}
+
+/// Messages, and their bytes without headers of any kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct MessageCount {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct SimParticipant {
+    pub(super) name: String,
+    pub(super) class: String,
+    pub(super) part: MachineRole,
+    pub(super) host: HostIndex,
+    pub(super) id: NodeId,
+    address: Ipv4Addr,
+    starts: u32,
+}
+
+/// A hub or a node, by its index in the placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MachineRole {
+    Hub(usize),
+    Node(usize),
+}
+
+impl MachineRole {
+    /// The node's index, if it is one.
+    pub(super) const fn node(self) -> Option<usize> {
+        match self {
+            Self::Hub(_) => None,
+            Self::Node(place) => Some(place),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SimWorldTimer {
+    Start(MachineId),
+    Wake(MachineId),
+    Tick(MachineId, SessionId),
+}
+
+impl<'a> SimWorld<'a> {
+    pub(super) fn new(prepared: &'a Prepared, detail: Detail) -> Result<Self, SimulateError> {
+        let placement = &prepared.placement;
+        let wire = SimNetwork::new(&prepared.topology, prepared.plan.seed)?;
+        let hubs =
+            placement.hubs.iter().enumerate().map(|(at, hub)| (MachineRole::Hub(at), hub.host, &hub.name, &hub.class));
+        let nodes = placement
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(at, node)| (MachineRole::Node(at), node.host, &node.name, &node.class));
+        let mut casts = Vec::new();
+        for (part, host, name, class) in hubs.chain(nodes) {
+            let address = wire.address(host).ok_or_else(|| SimulateError::Unreachable(name.clone()))?;
+            let id = id_of(prepared.plan.seed, name);
+            let (name, class) = (name.clone(), class.clone());
+            casts.push(SimParticipant { name, class, part, host, id, address, starts: 0 });
+        }
+        let role = hub_role(prepared);
+        let sites = casts.iter().map(|cast| MachineEndpoint {
+            host: cast.host,
+            address: cast.address,
+            port: if matches!(cast.part, MachineRole::Hub(_)) { hub_port } else { node_port },
+            media_port: media_port(cast.part),
+            identity: Remote {
+                node: cast.id,
+                role: if matches!(cast.part, MachineRole::Hub(_)) { role } else { Role::Node },
+                name: cast.name.clone(),
+            },
+        });
+        let connections = SimConnections::new(wire, sites.collect(), detail, prepared.plan.handshake);
+        let hub = hub::HubConfig::new(NodeId::from_bytes([0; 16]), HubKind::SuperNode, 0);
+        let count = casts.len();
+        let mut world = Self {
+            prepared,
+            now: DAWN,
+            trace: RunFingerprint::default(),
+            checks: InvariantChecker::new(casts.iter().map(|cast| cast.id), hub.lease, hub.limits),
+            connections,
+            machines: (0..count).map(|_| None).collect(),
+            frozen: (0..count).map(|_| None).collect(),
+            armed: vec![None; count],
+            calendar: SimEventQueue::new(),
+            told: VecDeque::new(),
+            steps: 0,
+            sent: vec![BTreeMap::new(); count],
+            said: [MessageCount::default(); Traffic::ALL.len()],
+            between_hubs: BTreeMap::new(),
+            control_messages: ControlMessages::default(),
+            relayed_bytes: 0,
+            casts,
+        };
+        let hubs = placement.hubs.len();
+        (0..hubs).for_each(|hub| world.calendar.push(DAWN, SimWorldTimer::Start(hub)));
+        let mut at = DAWN + NODES_AFTER;
+        for node in hubs..count {
+            world.calendar.push(at, SimWorldTimer::Start(node));
+            at = at + BETWEEN_NODES;
+        }
+        Ok(world)
+    }
+
+    pub(super) const fn architecture(&self) -> Architecture {
+        self.prepared.plan.architecture
+    }
+
+    pub(super) fn participants(&self) -> &[SimParticipant] {
+        &self.casts
+    }
+
+    pub(super) fn machine_of(&self, part: MachineRole) -> MachineId {
+        match part {
+            MachineRole::Hub(place) => place,
+            MachineRole::Node(place) => self.prepared.placement.hubs.len() + place,
+        }
+    }
+
+    pub(super) fn hub(&self, machine: MachineId) -> Option<&Hub> {
+        self.machines[machine].as_ref().and_then(Machine::as_hub)
+    }
+
+    pub(super) fn node(&self, machine: MachineId) -> Option<&Node> {
+        self.machines[machine].as_ref().and_then(Machine::as_node)
+    }
+
+    pub(super) fn runs(&self, machine: MachineId) -> bool {
+        self.machines[machine].is_some()
+    }
+
+    /// Checks a machine when no request is waited for.
+    pub(super) fn look_at_end(&mut self, machine: MachineId) {
+        // A frozen machine cannot end anything.
+        if self.frozen[machine].is_none()
+            && let Some(node) = self.machines[machine].as_ref().and_then(Machine::as_node)
+        {
+            self.checks.at_end(self.now, machine, node);
+        }
+    }
+
+    /// The packets of all machines, by purpose.
+    pub(super) fn shares(&self) -> TrafficBreakdown {
+        let ControlMessages { alone, shared, bytes, .. } = self.control_messages;
+        TrafficBreakdown {
+            control_messages: alone,
+            shared_control_messages: shared,
+            control_message_bytes: bytes,
+            relayed_bytes: self.relayed_bytes,
+            ..self.connections.shares()
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        [self.connections.deadline(), self.calendar.next()].into_iter().flatten().min()
+    }
+
+    /// Processes the next event that is due by `until`; `false` if there is none.
+    pub(super) fn step(&mut self, until: Time) -> bool {
+        let Some(at) = self.deadline().filter(|at| *at <= until) else { return false };
+        self.now = at.max(self.now);
+        self.steps += 1;
+        match self.calendar.take_due(self.now) {
+            Some(due) => self.act(due),
+            None => self.connections.work(self.now, &mut self.trace),
+        }
+        self.deliver_inputs();
+        true
+    }
+
+    /// Passes events of connections to their machines.
+    fn deliver_inputs(&mut self) {
+        while let Some((machine, news)) = self.connections.poll() {
+            self.deliver_input(machine, news);
+        }
+    }
+
+    fn act(&mut self, due: SimWorldTimer) {
+        match due {
+            SimWorldTimer::Start(machine) => self.start(machine),
+            SimWorldTimer::Wake(machine) if self.hold(machine, due) => {}
+            SimWorldTimer::Wake(machine) => self.wake(machine),
+            SimWorldTimer::Tick(machine, _) if self.hold(machine, due) => {}
+            SimWorldTimer::Tick(machine, session) => self.tick(machine, session),
+        }
+    }
+
+    /// The next event of a node since the last call.
+    pub(super) fn poll(&mut self) -> Option<(MachineId, NodeEvent)> {
+        self.told.pop_front()
+    }
+
+    pub(super) fn command(&mut self, machine: MachineId, command: NodeCommand) {
+        if let Some(frozen) = &mut self.frozen[machine] {
+            frozen.commands.push(command);
+        } else if let Some(node) = &mut self.machines[machine] {
+            node.command(self.now, command);
+            self.drain(machine);
+        }
+    }
+
+    pub(super) fn cancel(&mut self, machine: MachineId, ticket: Ticket) {
+        if self.runs(machine) {
+            self.checks.gave_up(machine, ticket);
+            self.command(machine, NodeCommand::Cancel { ticket });
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn push_event(&mut self, machine: MachineId, event: NodeEvent) {
+        self.told.push_back((machine, event));
+    }
+
+    // ---- life and death of machines ----
+
+    /// Starts a machine's process, unless it runs.
+    pub(super) fn start(&mut self, machine: MachineId) {
+        if self.runs(machine) {
+            return;
+        }
+        self.casts[machine].starts += 1;
+        self.machines[machine] = Some(match self.casts[machine].part {
+            MachineRole::Hub(place) => {
+                let media = self.has_media().then(|| hub_media(self.media_seed(machine)));
+                Machine::hub(self.hub_config(machine, place), media)
+            }
+            MachineRole::Node(place) => {
+                let Self { casts, prepared, .. } = &*self;
+                let (node, group_key) = (casts[machine].id, prepared.plan.sealed_keys.then_some(prepared.plan.seed));
+                let media = self.has_media().then(|| NodeMedia::new(node, self.media_seed(machine), group_key));
+                Machine::node(self.node_config(machine, place), media)
+            }
+        });
+        self.connections.start(machine);
+        if self.architecture().discovery().is_some() && self.casts[machine].part.node().is_some() {
+            self.connections.join(machine);
+        }
+        self.checks.started(machine);
+        self.drain(machine);
+    }
+
+    pub(super) fn kill(&mut self, machine: MachineId) {
+        if self.machines[machine].take().is_some() {
+            self.frozen[machine] = None;
+            self.armed[machine] = None;
+            self.connections.end(self.now, machine);
+            self.checks.died(self.now, machine);
+        }
+    }
+
+    pub(super) fn leave(&mut self, machine: MachineId) {
+        if let Some(frozen) = &mut self.frozen[machine] {
+            frozen.leaves = true;
+        } else if let Some(leaving) = &mut self.machines[machine] {
+            leaving.leave(self.now);
+            self.drain(machine);
+        }
+    }
+
+    // ---- driving machines ----
+
+    fn wake(&mut self, machine: MachineId) {
+        let Some(woken) = self.machines[machine].as_mut().filter(|_| self.armed[machine] == Some(self.now)) else {
+            return;
+        };
+        self.armed[machine] = None;
+        if woken.deadline().is_some_and(|deadline| deadline <= self.now) {
+            woken.wake(self.now);
+        }
+        self.drain(machine);
+    }
+
+    fn tick(&mut self, machine: MachineId, session: SessionId) {
+        let Some(ticking) = &mut self.machines[machine] else { return };
+        if let Some(next) = ticking.tick(self.now, session) {
+            self.calendar.push(next, SimWorldTimer::Tick(machine, session));
+        }
+        self.drain(machine);
+    }
+
+    fn deliver_input(&mut self, machine: MachineId, news: MachineInput) {
+        if let MachineInput::Message { message, .. } | MachineInput::Multicast { message, .. } = &news {
+            self.trace.message(self.now, machine, message);
+        }
+        if let Some(hearing) = &mut self.machines[machine] {
+            hearing.handle_input(self.now, news);
+            self.drain(machine);
+        }
+    }
+
+    /// Carries out a machine's outputs, in the order of the machines' contract.
+    fn drain(&mut self, machine: MachineId) {
+        while let Some(wish) = self.machines[machine].as_mut().and_then(|drained| drained.poll(self.now)) {
+            match wish {
+                MachineOutput::Transmit(transmit) => self.transmit(machine, transmit),
+                MachineOutput::Datagram(MediaDatagram { to, content }) => {
+                    self.connections.send_datagram(self.now, machine, to, content);
+                }
+                MachineOutput::Event(event) => self.told.push_back((machine, event)),
+                MachineOutput::Tick(session, at) => self.calendar.push(at, SimWorldTimer::Tick(machine, session)),
+                MachineOutput::Left => {
+                    self.connections.flush(self.now);
+                    return self.kill(machine);
+                }
+            }
+        }
+        self.connections.flush(self.now);
+        let Some(drained) = &self.machines[machine] else { return };
+        if let Some(hub) = drained.as_hub() {
+            self.checks.look_at_hub(self.now, machine, hub);
+        } else if let Some(node) = drained.as_node() {
+            self.checks.look_at_node(self.now, machine, node);
+        }
+        if let Some(at) = drained.deadline().map(|deadline| deadline.max(self.now))
+            && self.armed[machine].is_none_or(|armed| at < armed)
+        {
+            self.armed[machine] = Some(at);
+            self.calendar.push(at, SimWorldTimer::Wake(machine));
+        }
+    }
+
+    pub(super) fn transmit(&mut self, machine: MachineId, transmit: Transmit) {
+        match transmit {
+            Transmit::Message { connection, channel, delivery, traffic, message } => {
+                let Some(to) = self.connections.far(connection) else { return };
+                self.checks.sent(self.now, machine, to, traffic, &message);
+                *self.sent[machine].entry(traffic).or_default() += message.len() as u64;
+                self.count(machine, to, traffic, message.len() as u64);
+                self.connections.send(self.now, connection, (channel, delivery), message);
+            }
+            Transmit::Dial { dial, addresses, expect, node } => {
+                self.connections.dial(self.now, machine, dial, addresses, expect, node);
+            }
+            Transmit::Close { connection, reason } => self.connections.close(self.now, connection, &reason),
+            Transmit::Multicast { traffic, message } => {
+                *self.sent[machine].entry(traffic).or_default() += message.len() as u64;
+                self.connections.multicast(self.now, machine, &message);
+            }
+        }
+    }
+
+    fn count(&mut self, from: MachineId, to: MachineId, traffic: Traffic, bytes: u64) {
+        let said = &mut self.said[traffic as usize];
+        (said.messages, said.bytes) = (said.messages + 1, said.bytes + bytes);
+        let hubs = self.prepared.placement.hubs.len();
+        if from >= hubs && to >= hubs {
+            self.control_messages.count((from, to, self.now), traffic, bytes);
+        }
+        if traffic == Traffic::Payload && (from < hubs || to < hubs) {
+            self.relayed_bytes += bytes;
+        }
+        if from < hubs && to < hubs {
+            self.between_hubs.entry((from, to)).or_default()[traffic as usize] += bytes;
+        }
+    }
+
+    // ---- configuration of machines, like that of the daemons of `emulate run` ----
+
+    fn hub_config(&self, machine: MachineId, place: usize) -> hub::HubConfig {
+        let kind = match hub_role(self.prepared) {
+            Role::Server => HubKind::Server,
+            _ => HubKind::SuperNode,
+        };
+        let mut config = hub::HubConfig::new(self.casts[machine].id, kind, self.seed(machine));
+        config.addresses = self.addresses(machine);
+        config.reflection = self.media_address(machine).map(|media| ReflectionConfig {
+            media,
+            layers: media::LAYERS,
+            policy: OverflowPolicy::default(),
+        });
+        config.epoch = self.epoch(machine);
+        let placement = &self.prepared.placement;
+        config.parents = placement.hubs[place].parents.iter().map(|parent| self.addresses(*parent)).collect();
+        if kind == HubKind::SuperNode {
+            config.tier = placement.hubs[place].tier;
+            config.siblings = placement.earlier_siblings(place).map(|earlier| self.addresses(earlier)).collect();
+        }
+        config
+    }
+
+    fn node_config(&self, machine: MachineId, place: usize) -> NodeConfig {
+        let placement = &self.prepared.placement;
+        let node = &placement.nodes[place];
+        NodeConfig {
+            node: self.casts[machine].id,
+            name: String::new(),
+            epoch: self.epoch(machine),
+            cell: node.cell,
+            services: ServiceSet::ALL,
+            hubs: node.hubs.iter().map(|hub| self.addresses(*hub)).collect(),
+            hub_role: hub_role(self.prepared),
+            addresses: self.addresses(machine),
+            // All others may request from one node at once; the paper has no limit.
+            max_streams: u16::try_from(placement.nodes.len().max(8)).unwrap_or(u16::MAX),
+            uplink_kbps: u32::MAX,
+            stream_duration: self.prepared.plan.stream,
+            media: self.media_address(machine),
+            classes: DeliveryClasses::default(),
+            multicast: self.architecture().discovery().is_some(),
+            discovery: self.architecture().discovery().unwrap_or_default(),
+            seed: self.seed(machine),
+            secret: RootSecret::of_seed(self.seed(machine)),
+        }
+    }
+
+    /// True if machines have media ports.
+    fn has_media(&self) -> bool {
+        self.prepared.plan.reflect
+    }
+
+    fn media_address(&self, machine: MachineId) -> Option<SocketAddr> {
+        let SimParticipant { part, address, .. } = &self.casts[machine];
+        self.has_media().then(|| SocketAddr::from((*address, media_port(*part))))
+    }
+
+    /// Apart from the machine's own seed.
+    fn media_seed(&self, machine: MachineId) -> u64 {
+        self.seed(machine) ^ 0x6d65_6469
+    }
+
+    /// Greater with every start.
+    fn epoch(&self, machine: MachineId) -> u32 {
+        let seconds = u32::try_from(self.now.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX);
+        seconds.saturating_add(self.casts[machine].starts)
+    }
+
+    fn seed(&self, machine: MachineId) -> u64 {
+        let SimParticipant { name, starts, .. } = &self.casts[machine];
+        let mut random = generator(self.prepared.plan.seed, name);
+        (0..*starts).fold(0, |_, _| random.next_u64())
+    }
+
+    /// The addresses of a machine; the transport that the plan prefers comes first.
+    fn addresses(&self, machine: MachineId) -> Vec<Address> {
+        let SimParticipant { part, address, .. } = &self.casts[machine];
+        let port = if matches!(part, MachineRole::Hub(_)) { hub_port } else { node_port };
+        let schemes = self.prepared.plan.transport.preference();
+        schemes.into_iter().map(|scheme| Address::single(scheme, (*address, port(scheme)).into())).collect()
+    }
+}
+
+fn hub_role(prepared: &Prepared) -> Role {
+    prepared.plan.architecture.hub_role()
+}
+
+const fn media_port(part: MachineRole) -> u16 {
+    match part {
+        MachineRole::Hub(_) => HUB_PORT + 2,
+        MachineRole::Node(_) => NODE_PORT + 2,
+    }
+}
+
+fn hub_port(scheme: Scheme) -> u16 {
+    HUB_PORT + u16::from(scheme == Scheme::Quic)
+}
+
+fn node_port(scheme: Scheme) -> u16 {
+    NODE_PORT + u16::from(scheme == Scheme::Quic)
+}
+
+/// A machine's id: as arbitrary as the digest of a key.
+fn id_of(seed: u64, name: &str) -> NodeId {
+    let mut random: SplitMix64 = generator(seed ^ 0x1d, name);
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&random.next_u64().to_be_bytes());
+    bytes[8..].copy_from_slice(&random.next_u64().to_be_bytes());
+    NodeId::from_bytes(bytes)
+}
