@@ -1,4 +1,5 @@
-//! The command, run like by a user, in real time: labs, daemons, measurements.
+//! The command, run like by a user, in real time: labs, daemons, measurements, and
+//! simulations that are held against them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 mod bench;
@@ -11,6 +12,7 @@ mod common;
 mod network;
 mod run;
 mod shell;
+mod simulate;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
