@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn ns_beginning_is_a_topology() {
-        let read = ns::parse("beginning.ns", &format!("{NS_BEGINNING}$ns run\n"), &NsLimits::default());
+        let read = roost_ns::parse("beginning.ns", &format!("{NS_BEGINNING}$ns run\n"), &NsLimits::default());
         assert!(read.is_ok(), "{:?}", read.err());
     }
 }
