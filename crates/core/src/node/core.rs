@@ -14,10 +14,9 @@ use roost_wire::{
     Time,
 };
 
-use super::api::NodeEvent;
+use super::api::{NodeCounters, NodeEvent};
 use super::connections::{Connections, DialTarget, HubTunnel, NodeConnection, NodeDialPurpose};
 use super::multicast_load::MulticastLoad;
-use super::status::NodeCounters;
 use super::timers::Timer;
 use super::trace::Traces;
 use crate::address_filter::{self, HubDialBudget};

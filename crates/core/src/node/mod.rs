@@ -103,8 +103,8 @@ use crate::rtt::Rtt;
 use crate::wall::WallClock;
 
 pub use api::{
-    Discovery, NodeCommand, NodeConfig, NodeEvent, Provider, RequestSummary, SessionId, SourceOutput, Ticket, Trace,
-    TracedHop,
+    Discovery, HomeStatus, NodeCommand, NodeConfig, NodeCounters, NodeEvent, NodeStatus, Provider, PublicationStatus,
+    RequestStatus, RequestSummary, SessionId, SessionStatus, SourceOutput, Ticket, Trace, TracedHop,
 };
 pub use connections::IDLE;
 pub use hubs::MAX_HUBS;
@@ -116,7 +116,6 @@ pub use provider_sessions::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATIO
 pub use publish::{LINGER, MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER, MEMBER_SILENCE};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
 pub use rooms::MAX_ROOMS;
-pub use status::{HomeStatus, NodeCounters, NodeStatus, PublicationStatus, RequestStatus, SessionStatus};
 pub use trace::{MAX_REPORTS, MAX_TRACES};
 pub use watch::{MAX_WATCHED_NODES, MAX_WATCHES};
 

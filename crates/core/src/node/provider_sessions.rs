@@ -11,13 +11,12 @@ use roost_wire::{
     Service, ServiceSet, Time,
 };
 
-use super::api::{NodeConfig, SessionId};
+use super::api::{NodeConfig, SessionId, SessionStatus};
 use super::core::Core;
 use super::object_scheduler::RttProbes;
 use super::outgoing_pushes::PushedObject;
 use super::publish::Publications;
 use super::session::{Session, SessionPhase};
-use super::status::SessionStatus;
 use super::timers::Timer;
 use super::unreachable::UnreachableNodes;
 use crate::address_filter;

@@ -14,13 +14,12 @@ use bytes::Bytes;
 use roost_wire::messages::{CopyTarget, FlowMessage, Message, Reason, Rekey, Request, ServiceRequest, StreamKeys};
 use roost_wire::{Epoch, EpochSecret, NodeId, Service, StreamId, Time};
 
-use super::api::{NodeEvent, SessionId};
+use super::api::{NodeEvent, PublicationStatus, SessionId};
 use super::connections::NodeConnection;
 use super::core::Core;
 use super::load::usual_kbps;
 use super::provider_sessions::ProviderSessions;
 use super::session::{Session, SessionPhase};
-use super::status::PublicationStatus;
 use super::timers::Timer;
 
 /// The most requests that one publication serves: each costs a message per epoch.

@@ -11,7 +11,7 @@ use roost_wire::messages::{
 use roost_wire::random::SecretRng;
 use roost_wire::{ConnectionId, Nonce, RequestId, Time};
 
-use super::api::{Discovery, NodeConfig, NodeEvent, Provider, Ticket};
+use super::api::{Discovery, NodeConfig, NodeEvent, Provider, RequestStatus, Ticket};
 use super::core::Core;
 use super::direct;
 use super::discovery_policy::DiscoveryPolicy;
@@ -19,7 +19,6 @@ use super::early_data::EarlyFlowData;
 use super::multicast_search::{self, SearchMethods};
 use super::outgoing_request::{OutgoingRequest, RequestPhase, sentence};
 use super::registration::HomeRegistration;
-use super::status::RequestStatus;
 use super::subscribe::SubscriptionState;
 use super::timers::Timer;
 

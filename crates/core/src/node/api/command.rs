@@ -6,18 +6,11 @@ use bytes::Bytes;
 
 #[cfg(doc)]
 use super::{NodeConfig, NodeEvent};
+use super::{SessionId, Ticket};
 use roost_wire::messages::{ProvisionalAccept, PushState, ServiceRequest};
 use roost_wire::{
     Address, Area, Cell, Epoch, EpochSecret, NodeId, NodeSelector, RequestId, RoomId, Service, ServiceSet, StreamId,
 };
-
-/// The owner's number for something that it asked for. Never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
-
-/// The machine's number for something that it provides. Never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(pub u64);
 
 /// A provider that the requester knows, from a lookup or an earlier request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-#[cfg(doc)]
-use super::NodeCommand;
 use super::{SessionId, Ticket};
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::{
@@ -36,7 +34,7 @@ pub enum NodeEvent {
     /// another daemon uses its identity.
     IdentityConflict,
     /// A service of this node is wanted: start its source and answer with
-    /// [`NodeCommand::SourceOpened`] or [`NodeCommand::SourceFailed`].
+    /// `NodeCommand::SourceOpened` or `NodeCommand::SourceFailed`.
     OpenSource {
         /// The number under which to answer.
         session: SessionId,
@@ -50,10 +48,10 @@ pub enum NodeEvent {
         reflected: bool,
     },
     /// A piece of a session's object is to be read, and handed over by
-    /// [`NodeCommand::ObjectRead`]. One at a time for each session.
+    /// `NodeCommand::ObjectRead`. One at a time for each session.
     ReadObject {
         session: SessionId,
-        /// Of an object that was offered by [`NodeCommand::Push`]: that one's
+        /// Of an object that was offered by `NodeCommand::Push`: that one's
         /// number. Of such a session there is neither [`NodeEvent::OpenSource`] nor [`NodeEvent::CloseSource`].
         pushed: Option<Ticket>,
         offset: u64,
@@ -70,7 +68,7 @@ pub enum NodeEvent {
         tag: StreamTag,
     },
     /// What opens a session's reflected stream is another one. If it can be sealed so that only nodes of the
-    /// group open it, and only as this node's for this service, [`NodeCommand::Sealed`] says it.
+    /// group open it, and only as this node's for this service, `NodeCommand::Sealed` says it.
     Seal {
         session: SessionId,
         service: Service,
@@ -78,7 +76,7 @@ pub enum NodeEvent {
         opening: ProvisionalAccept,
     },
     /// Somebody who could open a session's reflected stream may read no
-    /// further: the next epoch is due ([`NodeCommand::Rekey`]).
+    /// further: the next epoch is due (`NodeCommand::Rekey`).
     MemberLeft { session: SessionId },
     /// A session is over: stop its source. Comes exactly once for each `Open`,
     /// whoever ended it.
@@ -136,7 +134,7 @@ pub enum NodeEvent {
         is_confirmed: bool,
     },
     /// A hub says that this opens a request's stream, which its provider has not accepted yet.
-    /// If it does, [`NodeCommand::Unsealed`] says so.
+    /// If it does, `NodeCommand::Unsealed` says so.
     Unseal {
         ticket: Ticket,
         service: Service,
@@ -154,7 +152,7 @@ pub enum NodeEvent {
     },
     /// A piece of what was requested: of an object in order and without gaps,
     /// of a stream one datagram as it came. What of an object is done with is
-    /// to be told by [`NodeCommand::Consumed`], else its provider soon sends no more.
+    /// to be told by `NodeCommand::Consumed`, else its provider soon sends no more.
     Data { ticket: Ticket, payload: Bytes },
     /// A request was served, in whole or in part: see [`RequestSummary::complete`].
     Finished {
@@ -177,7 +175,7 @@ pub enum NodeEvent {
         /// What; never [`PushState::InProgress`].
         state: PushState,
     },
-    /// A node offers an object. To be answered by [`NodeCommand::PushEnded`], in the
+    /// A node offers an object. To be answered by `NodeCommand::PushEnded`, in the
     /// end; to have it, it is to be requested of that node with
     /// [`ServiceRequest::pushed`](roost_wire::messages::ServiceRequest::pushed).
     PushOffered { from: NodeId, push: Push },
