@@ -34,7 +34,7 @@ impl OutgoingRequests {
                 Some(home)
             };
         if let Some(connection) = connection {
-            asked.send(core, id, connection);
+            asked.send(core, &mut self.traces, id, connection);
             return self.hedge(core, attach, id);
         }
         let addresses = attach.home_addresses(schemes);
@@ -55,7 +55,7 @@ impl OutgoingRequests {
         asked.hedge = Some(standby);
         let (request, ticket) = (asked.wire_request(core, id), asked.ticket);
         core.send(standby, &Message::Request(RequestMessage::Request(request)));
-        core.trace_sent(ticket, id, standby);
+        self.traces.record_sent(core, ticket, id, standby);
     }
 
     /// A hub was reached over the transport that requests want. If it is no
@@ -70,7 +70,7 @@ impl OutgoingRequests {
         core.mind_idleness(connection);
         for id in self.reaching_home(core, attach, way) {
             if let Some(asked) = self.asked.get_mut(&id) {
-                asked.send(core, id, connection);
+                asked.send(core, &mut self.traces, id, connection);
             }
         }
     }

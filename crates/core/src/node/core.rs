@@ -18,7 +18,6 @@ use super::api::{NodeCounters, NodeEvent};
 use super::connections::{Connections, DialTarget, HubTunnel, NodeConnection, NodeDialPurpose};
 use super::multicast_load::MulticastLoad;
 use super::timers::Timer;
-use super::trace::Traces;
 use crate::address_filter::{self, HubDialBudget};
 use crate::machine::{Traffic, Transmit};
 use crate::rtt::PACE_TRIPS;
@@ -44,7 +43,6 @@ pub(super) struct Core {
     pub(super) timers: Timers<Timer>,
     pub(super) random: SplitMix64,
     pub(super) counters: NodeCounters,
-    pub(super) traces: Traces,
     /// The streams that the home may take this node to have left: what it was
     /// told, less what this node was asked for since.
     pub(super) reckoned_streams: u16,
@@ -87,7 +85,6 @@ impl Core {
             timers: Timers::default(),
             random,
             counters: NodeCounters::default(),
-            traces: Traces::default(),
             reckoned_streams: 0,
             reckoned_kbps: 0,
             media_of_home: None,

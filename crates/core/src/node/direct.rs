@@ -50,7 +50,7 @@ impl OutgoingRequests {
         let tunnel = || core.connections.way_to(way.node).filter(|_| asked.request.pushed);
         let connection = core.connections.between(core.now, way.node, way.schemes, &addresses).or_else(tunnel);
         if let Some(connection) = connection.filter(|connection| !is_doubted(*connection)) {
-            return asked.send(core, id, connection);
+            return asked.send(core, &mut self.traces, id, connection);
         }
         if addresses.is_empty() {
             let unknown = asked.provider.as_ref().is_none_or(|provider| provider.addresses.is_empty());
@@ -66,7 +66,7 @@ impl OutgoingRequests {
     pub(super) fn on_provider_reached(&mut self, core: &mut Core, way: DialTarget, connection: ConnectionId) {
         for id in self.reaching(|asked| goes(asked, way)) {
             if let Some(asked) = self.asked.get_mut(&id) {
-                asked.send(core, id, connection);
+                asked.send(core, &mut self.traces, id, connection);
             }
         }
     }

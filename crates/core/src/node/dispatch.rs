@@ -133,7 +133,7 @@ impl Node {
             RequestMessage::Accept(accept) => requests.on_accept(core, attach, connection, accept),
             RequestMessage::Decline(decline) => self.on_decline(connection, decline),
             RequestMessage::Pending { id, provider, .. } => requests.on_pending(core, connection, id, provider),
-            RequestMessage::HopReport(traced) => core.on_hop_report(connection, traced),
+            RequestMessage::HopReport(traced) => requests.traces.on_hop_report(core, connection, traced),
             RequestMessage::Push(push) => receptions.on_push(core, connection, push),
             RequestMessage::PushStatus { id, state } => pushes.on_push_status(core, connection, id, state),
             // Its tunnel is gone.

@@ -305,7 +305,7 @@ impl Node {
             Timer::Ping(token) => pings.on_timer(core, token),
             Timer::Push(id) => pushes.on_timer(core, attach, id),
             Timer::IncomingConnect(node) => pushes.calls.on_timer(core, node),
-            Timer::Trace(ticket) => core.tell_trace(ticket),
+            Timer::Trace(ticket) => requests.traces.tell(core, ticket),
             Timer::Idle(connection) => self.on_idle_timer(connection),
             Timer::MulticastSearch(id) => requests.on_multicast_search_timer(core, attach, id),
             Timer::MulticastReply(node, id) => multicast.on_timer(ResponderParts { core, attach, provide }, (node, id)),

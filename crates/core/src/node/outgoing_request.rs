@@ -16,6 +16,7 @@ use super::provider_dialing::ProviderDial;
 use super::requests::SHORT_PAUSE;
 use super::subscribe::SubscriptionState;
 use super::timers::Timer;
+use super::trace::Traces;
 
 /// How long a request waits for a hub that has just started to hear of everyone.
 const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
@@ -182,10 +183,10 @@ impl OutgoingRequest {
     }
 
     /// Sends the request over `connection` and waits.
-    pub(super) fn send(&mut self, core: &mut Core, id: RequestId, connection: ConnectionId) {
+    pub(super) fn send(&mut self, core: &mut Core, traces: &mut Traces, id: RequestId, connection: ConnectionId) {
         let request = self.wire_request(core, id);
         core.send(connection, &Message::Request(RequestMessage::Request(request)));
-        core.trace_sent(self.ticket, id, connection);
+        traces.record_sent(core, self.ticket, id, connection);
         core.set(Timer::Ask(id), pause(self.first_pause(core, connection), self.tries, self.due().since(core.now)));
         self.phase = RequestPhase::Waiting;
         self.via = Some(connection);

@@ -119,7 +119,7 @@ impl OutgoingRequests {
             receiving.go_on_from(id, *before, ends);
         }
         let ticket = asked.ticket;
-        core.trace_accepted(ticket, provider);
+        self.traces.record_accepted(core.now, ticket, provider);
         let is_stream = matches!(flow, FlowDescription::Stream { .. });
         // That the same stream has another way is told by what follows.
         if !goes_on && (reflected.is_none() || provided != Some(provider)) {
@@ -326,7 +326,7 @@ impl OutgoingRequests {
         self.drop_replacement(core, id);
         if let RequestPhase::Receiving(receiving) = &asked.phase {
             let summary = receiving.summary(asked.commanded, core.now, reason);
-            core.conclude(asked.ticket, NodeEvent::Finished { ticket: asked.ticket, summary });
+            self.traces.conclude(core, asked.ticket, NodeEvent::Finished { ticket: asked.ticket, summary });
         }
     }
 }

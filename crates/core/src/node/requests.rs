@@ -21,6 +21,7 @@ use super::outgoing_request::{OutgoingRequest, RequestPhase, sentence};
 use super::registration::HomeRegistration;
 use super::subscribe::SubscriptionState;
 use super::timers::Timer;
+use super::trace::Traces;
 
 /// The most requests and lookups at once. Each stream that is lost may be asked for again beyond that.
 pub const MAX_REQUESTS: usize = 256;
@@ -50,6 +51,7 @@ pub(super) struct OutgoingRequests {
     pub(super) asked: BTreeMap<RequestId, OutgoingRequest>,
     pub(super) tickets: BTreeMap<Ticket, RequestId>,
     pub(super) early: EarlyFlowData,
+    pub(super) traces: Traces,
     pub(super) multicast: bool,
     pub(super) discovery: Discovery,
     pub(super) judge: DiscoveryPolicy,
@@ -65,6 +67,7 @@ impl OutgoingRequests {
             asked: BTreeMap::new(),
             tickets: BTreeMap::new(),
             early: EarlyFlowData::default(),
+            traces: Traces::default(),
             multicast: config.multicast,
             discovery: config.discovery,
             judge: DiscoveryPolicy::default(),
@@ -91,7 +94,7 @@ impl OutgoingRequests {
             Some((Reason::NotAllowed, objection))
         } else if self.asked.len() >= MAX_REQUESTS {
             Some((Reason::TooMany, "this node has too many requests under way"))
-        } else if request.trace && !core.begin_trace(ticket) {
+        } else if request.trace && !self.traces.begin(core.now, ticket) {
             Some((Reason::TooMany, "this node traces too many requests already"))
         } else {
             None
@@ -252,7 +255,11 @@ impl OutgoingRequests {
             self.drop_replacement(core, id);
             let retry_after =
                 asked.retry_after.filter(|_| matches!(reason, Reason::Busy | Reason::TooMany | Reason::Saturated));
-            core.conclude(asked.ticket, NodeEvent::Failed { ticket: asked.ticket, reason, detail, retry_after });
+            self.traces.conclude(
+                core,
+                asked.ticket,
+                NodeEvent::Failed { ticket: asked.ticket, reason, detail, retry_after },
+            );
         }
     }
 
