@@ -33,7 +33,7 @@ impl Node {
                 core.emit(NodeEvent::Failed { ticket, reason: Reason::NotAllowed, detail, retry_after: None });
             }
             NodeCommand::Watch { ticket, services, area, names } => {
-                watches.watch(core, attach, ticket, (services, area, names));
+                watches.watch(core, attach.home(), ticket, (services, area, names));
             }
             NodeCommand::JoinRoom { ticket, room } => rooms.enter(core, attach, ticket, room),
             NodeCommand::Ping { ticket, node } => {
@@ -45,7 +45,7 @@ impl Node {
             }
             NodeCommand::Cancel { ticket } => {
                 let is_other = requests.cancel(core, ticket)
-                    || watches.cancel(core, attach, ticket)
+                    || watches.cancel(core, attach.home(), ticket)
                     || rooms.cancel(core, attach, ticket);
                 if !is_other && pushes.cancel(core, ticket) {
                     provide.cancel_pushed(core, ticket);

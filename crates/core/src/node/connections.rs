@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::Hello;
-use roost_wire::{Address, ConnectionId, DialId, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
+use roost_wire::{Address, ConnectionId, DialId, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
 
 use crate::address_filter;
 use crate::rtt::Rtt;
@@ -36,6 +36,10 @@ const MAX_QUIET: usize = 256;
 /// After so many repetitions, of a request or an acceptance, a connection is
 /// doubted and the other node dialled.
 pub(super) const DOUBTFUL_TRIES: u32 = 3;
+
+/// Longest dial that the driver leaves unanswered: it gives up every address in time by itself,
+/// which takes nine of the longest round trips at most.
+pub(super) const DIAL_LIMIT: Duration = LONGEST_ROUND_TRIP.saturating_mul(9);
 
 /// What a dial is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

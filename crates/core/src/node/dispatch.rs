@@ -4,17 +4,17 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::ConnectionId;
 use roost_wire::messages::{
     Decline, DirectoryMessage, FlowMessage, Message, MulticastMessage, MulticastRequest, Party, ProbeMessage,
     RegistrationMessage, Request, RequestMessage, RoomMessage, WireError,
 };
+use roost_wire::{ConnectionId, NodeId, RequestId};
 
 use super::api::NodeEvent;
 use super::connections::{ConnectionLoss, NodeConnection};
 use super::core::Core;
 use super::multicast::ResponderParts;
-use super::{Node, liveness, multicast};
+use super::{Node, liveness, multicast, tunnels};
 
 /// The reason for which a connection ends whose node tries to answer the requests of others.
 const GUESSES: &str = "it accepts requests without their secrets";
@@ -82,7 +82,7 @@ impl Node {
                 requests.on_lookup_result(core, connection, found);
             }
             Message::Directory(DirectoryMessage::WatchChange(change)) => {
-                self.watches.on_watch_change(core, attach, connection, change);
+                self.watches.on_watch_change(core, attach.home(), connection, change);
             }
             Message::Room(RoomMessage::Roster(roster)) => rooms.on_roster(core, attach, connection, roster),
             Message::Probe(ProbeMessage::Ping(token)) => {
@@ -223,9 +223,56 @@ impl Node {
 
     fn on_decline(&mut self, connection: ConnectionId, decline: Decline) {
         let Self { core, attach, requests, watches, .. } = self;
-        let of_watch = watches.on_decline(core, attach, connection, decline);
+        let of_watch = watches.on_decline(core, attach.home(), connection, decline);
         if !of_watch && requests.on_decline(core, attach, connection, decline) {
             attach.depart(core, connection);
         }
     }
+}
+
+impl Node {
+    /// True if a message is about a way through hubs, or may not be sent over one.
+    fn is_tunnel_message(&mut self, connection: ConnectionId, message: &Message) -> bool {
+        let Some(entry) = self.core.connections.get(connection) else { return true };
+        if entry.tunnel.is_some() {
+            let refused = !tunnels::is_push_message(message);
+            self.core.counters.refused += u64::from(refused);
+            return refused;
+        }
+        if let Some(reached) = self.pushes.calls.answer(&mut self.core, connection, message) {
+            reached.into_iter().for_each(|node| self.pushes.on_node_up(&mut self.core, node));
+            return true;
+        }
+        let hub = hub_at(&self.core, connection);
+        let way_of = |core: &Core, id: RequestId| {
+            core.connections.ways(|way| Some((way.hub, way.id)) == hub.map(|hub| (hub, id)))
+        };
+        match message {
+            Message::Request(RequestMessage::Tunneled { id, message }) => {
+                let ways = way_of(&self.core, *id);
+                ways.iter().for_each(|way| self.on_message(*way, message));
+                !ways.is_empty()
+            }
+            Message::Flow(FlowMessage::Stop { id, .. }) => {
+                let ways = way_of(&self.core, *id);
+                ways.iter().for_each(|way| {
+                    self.on_tunnel_gone(*way, ConnectionLoss::new("the hub passes nothing on any more"))
+                });
+                !ways.is_empty()
+            }
+            _ => false,
+        }
+    }
+
+    /// A way through hubs is none any more.
+    pub(super) fn on_tunnel_gone(&mut self, way: ConnectionId, loss: ConnectionLoss<'_>) {
+        if self.core.connections.remove(way).is_some() {
+            self.on_connection_gone(way, loss);
+        }
+    }
+}
+
+/// The hub at the other end of a connection.
+fn hub_at(core: &Core, connection: ConnectionId) -> Option<NodeId> {
+    core.connections.get(connection).filter(|_| core.is_hub(connection)).map(|entry| entry.remote.node)
 }

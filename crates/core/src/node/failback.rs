@@ -9,9 +9,8 @@ use std::time::Duration;
 use roost_wire::random::SplitMix64;
 use roost_wire::{ConnectionId, Role};
 
-use super::connections::NodeDialPurpose;
+use super::connections::{DIAL_LIMIT, NodeDialPurpose};
 use super::core::Core;
-use super::home_dialing::DIAL_LIMIT;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState};
 use super::timers::Timer;
 

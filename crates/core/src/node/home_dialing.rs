@@ -4,16 +4,12 @@
 
 use std::time::Duration;
 
-use roost_wire::{ConnectionId, LONGEST_ROUND_TRIP};
+use roost_wire::ConnectionId;
 
-use super::connections::NodeDialPurpose;
+use super::connections::{DIAL_LIMIT, NodeDialPurpose};
 use super::core::Core;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::timers::Timer;
-
-/// Longest dial that the driver leaves unanswered: it gives up every address in time by itself,
-/// which takes nine of the longest round trips at most.
-pub(super) const DIAL_LIMIT: Duration = LONGEST_ROUND_TRIP.saturating_mul(9);
 
 /// Time that a hub is dialled before the next one is dialled as well.
 const HEAD_START: Duration = Duration::from_secs(5);

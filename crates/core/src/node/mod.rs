@@ -300,10 +300,10 @@ impl Node {
             Timer::Seal(id) => provide.seal(core, id),
             Timer::ExcludeNonmembers(id) => provide.on_strangers_timer(core, id),
             Timer::Resubscribe(id) => requests.on_resubscribe_timer(core, attach, id),
-            Timer::Watch(id) => watches.on_timer(core, attach, id),
+            Timer::Watch(id) => watches.on_timer(core, attach.home(), id),
             Timer::Settle(id) => watches.on_settle_timer(core, id),
             Timer::Ping(token) => pings.on_timer(core, token),
-            Timer::Push(id) => pushes.on_timer(core, attach, id),
+            Timer::Push(id) => pushes.on_timer(core, attach.home(), id),
             Timer::IncomingConnect(node) => pushes.calls.on_timer(core, node),
             Timer::Trace(ticket) => requests.traces.tell(core, ticket),
             Timer::Idle(connection) => self.on_idle_timer(connection),
@@ -357,7 +357,7 @@ impl Node {
                     }
                     self.provide.unreached.clear();
                     self.requests.on_attached(&mut self.core, &self.attach);
-                    self.watches.on_attached(&mut self.core, &self.attach);
+                    self.watches.on_attached(&mut self.core, self.attach.home());
                     self.rooms.say_all(&mut self.core, &self.attach);
                 }
                 HomeEvent::StandbyLost(connection) => {

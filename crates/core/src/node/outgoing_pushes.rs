@@ -11,7 +11,6 @@ use roost_wire::{Address, Cell, ConnectionId, NodeId, RequestId, Role, SchemeSet
 use super::api::{NodeConfig, NodeEvent, Provider, Ticket};
 use super::connections::{ConnectionLoss, DOUBTFUL_TRIES, DialTarget};
 use super::core::Core;
-use super::registration::HomeRegistration;
 use super::timers::Timer;
 use super::tunnels::ConnectRequests;
 
@@ -123,7 +122,7 @@ impl OutgoingPushes {
         }
     }
 
-    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
+    pub(super) fn on_timer(&mut self, core: &mut Core, home: Option<ConnectionId>, id: RequestId) {
         let Some(outgoing) = self.out.get(&id) else { return };
         if core.now < outgoing.until {
             let OutgoingPush { to, published_service: place, tries, .. } = outgoing;
@@ -131,7 +130,7 @@ impl OutgoingPushes {
             let is_reached = core.connections.way_to(to.node).is_some()
                 || core.connections.is_with(to.node) && *tries <= DOUBTFUL_TRIES;
             if let Some(place) = place.filter(|_| !is_reached) {
-                self.calls.request_connect(core, attach.home(), to.node, place);
+                self.calls.request_connect(core, home, to.node, place);
             }
             return self.offer(core, id);
         }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use roost_wire::{Address, ConnectionId, Time};
 
-use super::connections::NodeDialPurpose;
+use super::connections::{DIAL_LIMIT, NodeDialPurpose};
 use super::core::Core;
-use super::home_dialing::DIAL_LIMIT;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::timers::Timer;
 

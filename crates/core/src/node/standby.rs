@@ -10,9 +10,8 @@ use std::time::Duration;
 use roost_wire::messages::{Message, ProbeMessage, RegistrationMessage};
 use roost_wire::{ConnectionId, NodeId, RequestId, Role, Time};
 
-use super::connections::NodeDialPurpose;
+use super::connections::{DIAL_LIMIT, NodeDialPurpose};
 use super::core::Core;
-use super::home_dialing::DIAL_LIMIT;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState, UNSETTLED};
 use super::timers::Timer;
 

@@ -13,9 +13,8 @@ use roost_wire::messages::{
 use roost_wire::random::SecretRng;
 use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, RequestId, Role, SchemeSet, Service};
 
-use super::Node;
 use super::api::NodeConfig;
-use super::connections::{ConnectionLoss, DialTarget, HubTunnel, NodeConnection};
+use super::connections::{DialTarget, HubTunnel, NodeConnection};
 use super::core::Core;
 use super::timers::Timer;
 use super::unreachable::UnreachableNodes;
@@ -184,7 +183,12 @@ impl ConnectRequests {
 
     /// Takes a hub's answer to a call and returns the node called, once there is a way to it.
     /// `None` if the message is about something else.
-    fn answer(&mut self, core: &mut Core, connection: ConnectionId, message: &Message) -> Option<Option<NodeId>> {
+    pub(super) fn answer(
+        &mut self,
+        core: &mut Core,
+        connection: ConnectionId,
+        message: &Message,
+    ) -> Option<Option<NodeId>> {
         let (Message::Request(RequestMessage::Accept(Accept { id, .. }))
         | Message::Request(RequestMessage::Decline(Decline { id, .. }))
         | Message::Request(RequestMessage::Pending { id, .. })) = message
@@ -257,55 +261,8 @@ fn enter(core: &mut Core, connection: ConnectionId, node: NodeId, id: RequestId)
     true
 }
 
-impl Node {
-    /// True if a message is about a way through hubs, or may not be sent over one.
-    pub(super) fn is_tunnel_message(&mut self, connection: ConnectionId, message: &Message) -> bool {
-        let Some(entry) = self.core.connections.get(connection) else { return true };
-        if entry.tunnel.is_some() {
-            let refused = !is_push_message(message);
-            self.core.counters.refused += u64::from(refused);
-            return refused;
-        }
-        if let Some(reached) = self.pushes.calls.answer(&mut self.core, connection, message) {
-            reached.into_iter().for_each(|node| self.pushes.on_node_up(&mut self.core, node));
-            return true;
-        }
-        let hub = entry_hub(&self.core, connection);
-        let way_of = |core: &Core, id: RequestId| {
-            core.connections.ways(|way| Some((way.hub, way.id)) == hub.map(|hub| (hub, id)))
-        };
-        match message {
-            Message::Request(RequestMessage::Tunneled { id, message }) => {
-                let ways = way_of(&self.core, *id);
-                ways.iter().for_each(|way| self.on_message(*way, message));
-                !ways.is_empty()
-            }
-            Message::Flow(FlowMessage::Stop { id, .. }) => {
-                let ways = way_of(&self.core, *id);
-                ways.iter().for_each(|way| {
-                    self.on_tunnel_gone(*way, ConnectionLoss::new("the hub passes nothing on any more"))
-                });
-                !ways.is_empty()
-            }
-            _ => false,
-        }
-    }
-
-    /// A way through hubs is none any more.
-    pub(super) fn on_tunnel_gone(&mut self, way: ConnectionId, loss: ConnectionLoss<'_>) {
-        if self.core.connections.remove(way).is_some() {
-            self.on_connection_gone(way, loss);
-        }
-    }
-}
-
-/// The hub at the other end of a connection.
-fn entry_hub(core: &Core, connection: ConnectionId) -> Option<NodeId> {
-    core.connections.get(connection).filter(|_| core.is_hub(connection)).map(|entry| entry.remote.node)
-}
-
 /// True if two nodes may send it to one another through hubs: transfers of files need it.
-fn is_push_message(message: &Message) -> bool {
+pub(super) fn is_push_message(message: &Message) -> bool {
     match message {
         Message::Request(RequestMessage::Request(request)) => request.spec.pushed,
         Message::Request(RequestMessage::Push(_))

@@ -8,7 +8,6 @@ use roost_wire::{Area, Capacity, Cell, ConnectionId, NodeId, RequestId, ServiceS
 
 use super::api::{NodeEvent, Ticket};
 use super::core::Core;
-use super::registration::HomeRegistration;
 use super::timers::Timer;
 
 /// The most watches at once.
@@ -63,7 +62,7 @@ impl OutgoingWatches {
     pub(super) fn watch(
         &mut self,
         core: &mut Core,
-        attach: &HomeRegistration,
+        home: Option<ConnectionId>,
         ticket: Ticket,
         (services, area, names): (ServiceSet, Area, bool),
     ) {
@@ -87,16 +86,16 @@ impl OutgoingWatches {
             told_coverage: None,
         };
         self.watches.insert(id, watching);
-        self.subscribe(core, attach, id);
+        self.subscribe(core, home, id);
     }
 
-    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
-        self.subscribe(core, attach, id);
+    pub(super) fn on_timer(&mut self, core: &mut Core, home: Option<ConnectionId>, id: RequestId) {
+        self.subscribe(core, home, id);
     }
 
     /// Tells the home, and comes back: soon while it has not answered, else to renew.
-    fn subscribe(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
-        let (Some(watching), Some(home)) = (self.watches.get_mut(&id), attach.home()) else { return };
+    fn subscribe(&mut self, core: &mut Core, home: Option<ConnectionId>, id: RequestId) {
+        let (Some(watching), Some(home)) = (self.watches.get_mut(&id), home) else { return };
         let OutgoingWatch { services, area, seen, .. } = *watching;
         let names = watching.names.then_some(true);
         core.send(
@@ -117,14 +116,14 @@ impl OutgoingWatches {
 
     /// There is a new home: it is asked for all there is, which is compared
     /// with what is known.
-    pub(super) fn on_attached(&mut self, core: &mut Core, attach: &HomeRegistration) {
+    pub(super) fn on_attached(&mut self, core: &mut Core, home: Option<ConnectionId>) {
         for id in self.watches.keys().copied().collect::<Vec<_>>() {
-            self.start_over(core, attach, id);
+            self.start_over(core, home, id);
         }
     }
 
     /// Asks for all there is; what is known counts as doubtful until then.
-    fn start_over(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
+    fn start_over(&mut self, core: &mut Core, home: Option<ConnectionId>, id: RequestId) {
         if let Some(watching) = self.watches.get_mut(&id) {
             (watching.seen, watching.tries) = (0, 0);
             watching.doubtful = watching.known.keys().copied().collect();
@@ -132,18 +131,18 @@ impl OutgoingWatches {
                 core.set(Timer::Settle(id), SETTLING);
             }
         }
-        self.subscribe(core, attach, id);
+        self.subscribe(core, home, id);
     }
 
     pub(super) fn on_watch_change(
         &mut self,
         core: &mut Core,
-        attach: &HomeRegistration,
+        home: Option<ConnectionId>,
         connection: ConnectionId,
         change: WatchChange,
     ) {
         let id = change.id;
-        if attach.home() != Some(connection) {
+        if home != Some(connection) {
             core.counters.refused += 1;
             return;
         }
@@ -156,7 +155,7 @@ impl OutgoingWatches {
         }
         if watching.seen != 0 && change.sequence != watching.seen + 1 {
             // One was lost.
-            return self.start_over(core, attach, id);
+            return self.start_over(core, home, id);
         }
         if watching.seen == 0 {
             core.set(Timer::Watch(id), RENEWAL);
@@ -182,11 +181,11 @@ impl OutgoingWatches {
     pub(super) fn on_decline(
         &mut self,
         core: &mut Core,
-        attach: &HomeRegistration,
+        home: Option<ConnectionId>,
         connection: ConnectionId,
         decline: Decline,
     ) -> bool {
-        if attach.home() != Some(connection) {
+        if home != Some(connection) {
             return false;
         }
         let Some(watching) = self.remove(core, decline.id) else { return false };
@@ -196,10 +195,10 @@ impl OutgoingWatches {
     }
 
     /// The owner no longer wants it. Returns false if the ticket is not here.
-    pub(super) fn cancel(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket) -> bool {
+    pub(super) fn cancel(&mut self, core: &mut Core, home: Option<ConnectionId>, ticket: Ticket) -> bool {
         let mut ids = self.watches.iter().filter(|(_, watching)| watching.ticket == ticket);
         let Some(id) = ids.next().map(|(id, _)| *id) else { return false };
-        if let Some(home) = attach.home() {
+        if let Some(home) = home {
             core.send_reliably(home, id, &Message::Directory(DirectoryMessage::Unwatch(id)));
         }
         self.remove(core, id);

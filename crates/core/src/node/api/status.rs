@@ -157,7 +157,7 @@ pub struct NodeCounters {
 
 impl NodeCounters {
     /// Counts a message that could not be read.
-    pub(in crate::node) fn unread(&mut self, error: &WireError) {
+    pub(crate) fn unread(&mut self, error: &WireError) {
         match error {
             WireError::LaterVersion(_) => self.later += 1,
             _ => self.malformed += 1,
