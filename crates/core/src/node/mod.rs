@@ -6,8 +6,9 @@
 //! | part | decides |
 //! |---|---|
 //! | `dispatch`, `commands` | which part a message, or a command, is for |
-//! | `registration`, `republish_limiter`, `hubs`, `redirect`, `failback` | which hub is home and what it is told |
-//! | `liveness`, `standby` | when the home is gone, and which hub takes over |
+//! | `registration`, `republish_limiter`, `hubs` | which hub is home and what it is told |
+//! | `change_home`, `redirect`, `failback` | going to another hub, and back |
+//! | `liveness`, `standby`, `standby_search`, `lost_home` | when the home is gone, and which hub takes over |
 //! | `requests`, `outgoing_request` | what is asked for, and when to give up |
 //! | `ask`, `answers` | whom to ask, when to ask again, what hubs say to it |
 //! | `multicast_search`, `discovery_policy`, `multicast_load` | asking the connection by multicast, and when to |
@@ -31,6 +32,7 @@
 mod answers;
 mod api;
 mod ask;
+mod change_home;
 mod commands;
 mod connections;
 mod core;
@@ -45,6 +47,7 @@ mod incoming_flow;
 mod incoming_pushes;
 mod liveness;
 mod load;
+mod lost_home;
 mod multicast;
 mod multicast_load;
 mod multicast_search;
@@ -70,6 +73,7 @@ mod serve;
 mod session;
 mod shares;
 mod standby;
+mod standby_search;
 mod status;
 mod subscribe;
 mod timers;

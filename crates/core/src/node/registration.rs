@@ -16,16 +16,6 @@ use super::republish_limiter::{RepublishDecision, RepublishLimiter};
 use super::standby::StandbyHub;
 use super::timers::Timer;
 
-/// The longest pause between two rounds of dials while requests wait for a hub.
-const PAUSE_IN_NEED: Duration = Duration::from_secs(1);
-
-/// A home that lasted less than this counts as one that failed.
-const SHORT_STAY: Duration = Duration::from_secs(1);
-
-/// How long after the loss of a home others may take to notice it: until their
-/// next renewal, and then some.
-pub(super) const UNSETTLED: Duration = Duration::from_secs(25);
-
 /// The longest that a hub may have a node wait for its turn to publish.
 const LONGEST_TURN: Duration = Duration::from_secs(60);
 
@@ -63,7 +53,7 @@ pub(super) struct HomeRegistration {
     confirmed: Option<Confirmed>,
     pub(super) redirect: Redirect,
     pub(super) failback: Failback,
-    again: RepublishLimiter,
+    pub(super) again: RepublishLimiter,
     pub(super) events: VecDeque<HomeEvent>,
 }
 
@@ -348,33 +338,6 @@ impl HomeRegistration {
     pub(super) fn publish_anew(&mut self, core: &mut Core) {
         self.record.version = self.record.version.next();
         self.ask(core, HomeRequest::Publish, 1, core.now);
-    }
-
-    /// The home, or a candidate for it, has failed: on to the next.
-    pub(super) fn try_next_home(&mut self, core: &mut Core, connection: Option<ConnectionId>, reason: String) {
-        self.drop_standby(core);
-        self.drop_redirect(core);
-        let stayed = match &self.state {
-            RegistrationState::Linked(home) => home.attached.map(|since| core.now.since(since)),
-            _ => None,
-        };
-        core.timers.clear(Timer::HomeReply);
-        core.timers.clear(Timer::Renew);
-        self.state = RegistrationState::Waiting;
-        self.failback.lose(self.hubs.current_index(), stayed);
-        if stayed.is_some() {
-            core.counters.failovers += 1;
-            core.unsettled_until = core.now + UNSETTLED;
-        }
-        self.events.push_back(HomeEvent::Lost { connection, reason });
-        if stayed.is_some_and(|stayed| stayed >= SHORT_STAY) {
-            self.hubs.lost();
-            return self.dial(core);
-        }
-        let pause = self.hubs.failed(core.now, &mut core.random);
-        let pause = if core.under_way > 0 { pause.min(PAUSE_IN_NEED) } else { pause };
-        let pause = pause.max(self.again.rest(core.now));
-        if pause.is_zero() { self.dial(core) } else { core.set(Timer::Attach, pause) }
     }
 
     pub(super) fn poll(&mut self) -> Option<HomeEvent> {
