@@ -14,6 +14,8 @@ mod window;
 
 use std::time::Duration;
 
+use roost_wire::FlowKind;
+
 pub use object_receiver::ObjectReceiver;
 pub use object_sender::{ObjectSender, SendBudget};
 pub use stream_receiver::{StreamReceiver, StreamStatistics};
@@ -74,3 +76,14 @@ pub const PROGRESS_BYTES: u64 = 1024;
 /// How long a stream's receiver waits, once it knows the end, for datagrams
 /// that the end has overtaken.
 pub const STRAGGLERS: Duration = Duration::from_millis(250);
+
+/// The longest that a stream may last.
+pub const MAX_STREAM_DURATION: Duration = Duration::from_secs(24 * 3600);
+
+/// What a stream of this form usually takes, kbit/s.
+pub(crate) const fn usual_kbps(form: FlowKind) -> u32 {
+    match form {
+        FlowKind::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
+        FlowKind::Object { .. } => 0,
+    }
+}

@@ -10,8 +10,7 @@ use roost_wire::messages::{
 };
 use roost_wire::random::SplitMix64;
 use roost_wire::{
-    Address, Channel, ConnectionId, Delivery, FlowKind, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, RoleSet, Service,
-    Time,
+    Address, Channel, ConnectionId, Delivery, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, RoleSet, Service, Time,
 };
 
 use super::api::{NodeCounters, NodeEvent};
@@ -19,6 +18,7 @@ use super::connections::{Connections, DialTarget, HubTunnel, NodeConnection, Nod
 use super::multicast_load::MulticastLoad;
 use super::timers::Timer;
 use crate::address_filter::{self, HubDialBudget};
+use crate::flow::usual_kbps;
 use crate::machine::{Traffic, Transmit};
 use crate::rtt::PACE_TRIPS;
 use crate::timers::Timers;
@@ -29,10 +29,7 @@ const CAPACITY_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a stream takes at most: a home to which less is known to be left may
 /// hold this node back. Video is the widest.
-const MOST_KBPS: u32 = match Service::Video.flow_kind() {
-    FlowKind::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
-    FlowKind::Object { .. } => 0,
-};
+const MOST_KBPS: u32 = usual_kbps(Service::Video.flow_kind());
 
 /// Shared by the parts; each gets it by reference when it is called.
 pub(super) struct Core {

@@ -6,9 +6,11 @@ use std::net::SocketAddr;
 use roost_wire::{Capacity, FlowKind, Service};
 
 use super::api::SessionId;
-use super::provider_sessions::{MAX_OBJECT_SESSIONS, ProviderSessions, ServeRequest, SessionFlowKey};
-use super::publish::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER};
+use super::provider_sessions::{MAX_OBJECT_SESSIONS, ProviderSessions};
+use super::publications::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER};
+use super::serve_request::{ServeRequest, SessionFlowKey};
 use super::session::{Session, SessionPhase};
+use crate::flow::usual_kbps;
 
 impl ProviderSessions {
     /// Whether a request is one more than this node takes on. What its session has is not counted.
@@ -148,13 +150,5 @@ impl ProviderLoad {
         self.streams = self.streams.saturating_sub(gone.streams);
         self.kbps = self.kbps.saturating_sub(gone.kbps);
         self.objects = self.objects.saturating_sub(gone.objects);
-    }
-}
-
-/// What a stream of this form usually takes, kbit/s.
-pub(super) fn usual_kbps(form: FlowKind) -> u32 {
-    match form {
-        FlowKind::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
-        FlowKind::Object { .. } => 0,
     }
 }

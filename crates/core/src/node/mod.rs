@@ -19,7 +19,7 @@
 //! | `provider_sessions`, `load`, `shares` | what to take on, how much, and who loses a place when there are too few |
 //! | `requester_dialing`, `unreachable` | how to reach the requester, whom that failed |
 //! | `serve`, `session`, `object_scheduler` | what to send, and how much of objects at once |
-//! | `publish` | a stream that super nodes reflect: one source, any number of members, what opens it |
+//! | `publish`, `publications` | a stream that super nodes reflect: one source, any number of members, what opens it |
 //! | `subscribe` | taking such a stream, and finding it another way |
 //! | `rooms` | being in rooms, and who else is in |
 //! | `outgoing_pushes` | objects that are offered to a node, or by one |
@@ -58,6 +58,7 @@ mod ping;
 mod provider_dialing;
 mod provider_sessions;
 mod provisional;
+mod publications;
 mod publish;
 mod published_addresses;
 mod receive;
@@ -68,8 +69,10 @@ mod requester_dialing;
 mod requests;
 mod resume;
 mod rooms;
+mod rtt_probes;
 mod sealed_keys;
 mod serve;
+mod serve_request;
 mod session;
 mod shares;
 mod standby;
@@ -116,8 +119,9 @@ pub use incoming_pushes::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE};
 pub use multicast::MAX_MULTICAST_REQUESTS;
 pub use outgoing_pushes::MAX_PUSHES;
 pub use ping::MAX_PINGS;
-pub use provider_sessions::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATION};
-pub use publish::{LINGER, MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER, MEMBER_SILENCE};
+pub use provider_sessions::{MAX_ANSWERS, MAX_OBJECT_SESSIONS};
+pub use publications::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER, MEMBER_SILENCE};
+pub use publish::LINGER;
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
 pub use rooms::MAX_ROOMS;
 pub use trace::{MAX_REPORTS, MAX_TRACES};

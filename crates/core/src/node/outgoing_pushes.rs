@@ -11,6 +11,7 @@ use roost_wire::{Address, Cell, ConnectionId, NodeId, RequestId, Role, SchemeSet
 use super::api::{NodeConfig, NodeEvent, Provider, Ticket};
 use super::connections::{ConnectionLoss, DOUBTFUL_TRIES, DialTarget};
 use super::core::Core;
+use super::serve_request::PushedObject;
 use super::timers::Timer;
 use super::tunnels::ConnectRequests;
 
@@ -48,14 +49,6 @@ struct OutgoingPush {
     is_waiting: bool,
     /// True once the receiver has taken it on.
     was_taken_on: bool,
-}
-
-/// What a request for an offered object leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PushedObject {
-    pub(super) ticket: Ticket,
-    pub(super) length: u64,
-    pub(super) digest: [u8; 32],
 }
 
 impl OutgoingPushes {

@@ -3,23 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use roost_wire::messages::{
-    CopyTarget, Decline, Message, Reason, Request, RequestMessage, RequestMode, RequestSpec, Route,
-};
-use roost_wire::{
-    Address, Area, Cell, ConnectionId, DeliveryClasses, DeliveryPreferences, FlowKind, NodeId, Nonce, RequestId, Role,
-    Service, ServiceSet, Time,
-};
+use roost_wire::messages::{CopyTarget, Decline, Message, Reason, Request, RequestMessage, RequestMode, Route};
+use roost_wire::{Area, Cell, ConnectionId, DeliveryClasses, FlowKind, RequestId, Role, Service, ServiceSet, Time};
 
 use super::api::{NodeConfig, SessionId, SessionStatus};
 use super::core::Core;
-use super::object_scheduler::RttProbes;
-use super::outgoing_pushes::PushedObject;
-use super::publish::Publications;
+use super::publications::Publications;
+use super::rtt_probes::RttProbes;
+use super::serve_request::{PushedObject, ServeRequest, SessionFlowKey};
 use super::session::{Session, SessionPhase};
 use super::timers::Timer;
 use super::unreachable::UnreachableNodes;
 use crate::address_filter;
+use crate::flow::MAX_STREAM_DURATION;
 
 /// The most objects that are sent at once; streams have [`NodeConfig::max_streams`]. One
 /// requester may have them all until another one asks.
@@ -28,9 +24,6 @@ pub const MAX_OBJECT_SESSIONS: usize = 64;
 /// The most sessions that are over and kept until their request's deadline,
 /// so that a repeated request is not served twice.
 pub const MAX_ANSWERS: usize = 1024;
-
-/// The longest that a stream may last.
-pub const MAX_STREAM_DURATION: Duration = Duration::from_secs(24 * 3600);
 
 /// The bounds of when a requester is told to try again.
 const SHORTEST_RETRY: Duration = Duration::from_millis(250);
@@ -59,32 +52,6 @@ pub(super) struct ProviderSessions {
     stream_duration: Duration,
     classes: DeliveryClasses,
     pub(super) cell: Cell,
-}
-
-/// Names a flow between this node and the remote that takes it: the
-/// requester, or the hub that relays.
-pub(super) type SessionFlowKey = (NodeId, RequestId);
-
-/// A request as a provider sees it, whoever brought it.
-#[derive(Debug)]
-pub(super) struct ServeRequest {
-    pub(super) key: SessionFlowKey,
-    pub(super) relayed: bool,
-    /// The hub or node that asks; `None` if it asks by multicast.
-    pub(super) asked_by: Option<ConnectionId>,
-    pub(super) requester: NodeId,
-    pub(super) nonce: Nonce,
-    pub(super) spec: RequestSpec,
-    /// Addresses at which the requester may be dialed.
-    pub(super) addresses: Vec<Address>,
-    /// The length of the stream: the requester's, or this node's default.
-    pub(super) duration: Option<Duration>,
-    pub(super) deadline: Duration,
-    pub(super) terms: DeliveryPreferences,
-    /// The object that is wanted, if it was offered.
-    pub(super) pushed: Option<PushedObject>,
-    /// Where a copy of the reflected stream is wanted, if that is what is wanted.
-    pub(super) reflect: Option<CopyTarget>,
 }
 
 impl ProviderSessions {

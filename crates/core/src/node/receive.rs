@@ -12,13 +12,12 @@ use super::connections::ConnectionLoss;
 use super::core::Core;
 use super::incoming_flow::{FlowOrigin, IncomingFlow};
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
-use super::provider_sessions::MAX_STREAM_DURATION;
 use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
 use super::resume::LOOK;
 use super::subscribe::REPORT_PAUSE;
 use super::timers::Timer;
-use crate::flow::REPORT_INTERVAL;
+use crate::flow::{MAX_STREAM_DURATION, REPORT_INTERVAL};
 
 /// How long a stream may go on beyond what it was to last before it is ended
 /// here: sources start late and clocks differ. A long path has more time.

@@ -12,8 +12,9 @@ use roost_wire::{ConnectionId, RequestId, Service};
 
 use super::api::{NodeEvent, SessionId};
 use super::core::Core;
-use super::provider_sessions::{ProviderSessions, ServeRequest};
-use super::publish::OVERLAP;
+use super::provider_sessions::ProviderSessions;
+use super::publications::OVERLAP;
+use super::serve_request::ServeRequest;
 use super::timers::Timer;
 
 /// How many hubs it may pass: the longest way of a request.

@@ -7,14 +7,14 @@ use roost_wire::messages::{
     Accept, FlowDescription, FlowMessage, Hop, HopAction, HopReport, Message, Reason, Report, RequestMessage,
     STALL_TIMEOUT,
 };
-use roost_wire::{Cell, Channel, ConnectionId, Delivery, FlowKind, RequestId, Time};
+use roost_wire::{Cell, Channel, ConnectionId, Delivery, RequestId, Time};
 
 use super::api::{NodeEvent, SessionId};
 use super::core::Core;
-use super::provider_sessions::ServeRequest;
-use super::publish::{LiveStream, MEMBER_SILENCE};
+use super::publications::{LiveStream, MEMBER_SILENCE};
+use super::serve_request::ServeRequest;
 use super::timers::Timer;
-use crate::flow::{ObjectSender, SILENCE_TIMEOUT, SendBudget, StreamSender};
+use crate::flow::{ObjectSender, SILENCE_TIMEOUT, SendBudget, StreamSender, usual_kbps};
 
 /// How long a requester may take nothing more of an object. Honest ones give up earlier.
 const MAX_STALL: Duration = Duration::from_secs(60);
@@ -77,10 +77,7 @@ pub(super) enum SessionPhase {
 
 impl Session {
     pub(super) fn new(request: ServeRequest, now: Time) -> Self {
-        let kbps = match request.spec.service.flow_kind() {
-            FlowKind::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
-            FlowKind::Object { .. } => 0,
-        };
+        let kbps = usual_kbps(request.spec.service.flow_kind());
         Self {
             request,
             phase: SessionPhase::Reaching,

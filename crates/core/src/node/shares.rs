@@ -8,7 +8,8 @@ use roost_wire::{NodeId, Time};
 
 use super::api::SessionId;
 use super::load::ProviderLoad;
-use super::provider_sessions::{ProviderSessions, ServeRequest};
+use super::provider_sessions::ProviderSessions;
+use super::serve_request::ServeRequest;
 use super::session::{Session, SessionPhase};
 use crate::flow::SILENCE_TIMEOUT;
 
