@@ -7,9 +7,9 @@ use roost_wire::{ConnectionId, RequestId};
 
 use super::api::NodeEvent;
 use super::core::Core;
-use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::outgoing_request::{OutgoingRequest, RequestPhase, SHORT_PAUSE};
 use super::registration::HomeRegistration;
-use super::requests::{OutgoingRequests, SHORT_PAUSE};
+use super::requests::OutgoingRequests;
 use super::timers::Timer;
 
 /// Shortest wait before a request is put again once a provider was said to be on its way.

@@ -6,9 +6,9 @@ use roost_wire::{ConnectionId, RequestId, Role, Time};
 use super::connections::{ConnectionLoss, DialTarget};
 use super::core::Core;
 use super::liveness::answers_since;
-use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::outgoing_request::{OutgoingRequest, RequestPhase, SHORT_PAUSE};
 use super::registration::HomeRegistration;
-use super::requests::{OutgoingRequests, SHORT_PAUSE};
+use super::requests::OutgoingRequests;
 use super::timers::Timer;
 
 impl OutgoingRequests {

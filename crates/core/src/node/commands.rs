@@ -105,7 +105,7 @@ impl Node {
     fn leave(&mut self) {
         let core = &mut self.core;
         self.requests.leave(core);
-        self.requests.traces.tell_all(core);
+        self.requests.traces.emit_all(core);
         self.provide.leave(core);
         self.watches.leave(core);
         self.rooms.leave(core, &self.attach);

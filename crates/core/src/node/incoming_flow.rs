@@ -10,8 +10,7 @@ use roost_wire::{Cell, ConnectionId, NodeId, Profile, RequestId, Scheme, Time};
 
 use super::api::RequestSummary;
 use super::core::Core;
-use super::resume::ProviderProbe;
-use super::subscribe::{Subscription, renewal_report};
+use super::subscription::{Subscription, renewal_report};
 use super::timers::Timer;
 use crate::flow::{
     ObjectReceiver, PROGRESS_BYTES, REPORT_BYTES, SILENCE_TIMEOUT, STRAGGLERS, StreamReceiver, StreamStatistics,
@@ -70,6 +69,16 @@ pub(super) struct IncomingFlow {
     pace: Option<Pace>,
     /// How often a stream was interrupted, and for how long in all.
     gaps: (u32, Duration),
+}
+
+/// The questions to a provider that has fallen silent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProviderProbe {
+    /// Time of the first one.
+    pub(super) since: Time,
+    /// Time of the next one.
+    pub(super) next: Time,
+    pub(super) tries: u32,
 }
 
 /// Packets and the time that they took.

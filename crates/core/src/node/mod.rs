@@ -9,9 +9,9 @@
 //! | `registration`, `republish_limiter`, `hubs` | which hub is home and what it is told |
 //! | `change_home`, `redirect`, `failback` | going to another hub, and back |
 //! | `liveness`, `standby`, `standby_search`, `lost_home` | when the home is gone, and which hub takes over |
-//! | `requests`, `outgoing_request` | what is asked for, and when to give up |
+//! | `requests`, `outgoing_request`, `sentences` | what is asked for, and when to give up |
 //! | `ask`, `answers` | whom to ask, when to ask again, what hubs say to it |
-//! | `multicast_search`, `discovery_policy`, `multicast_load` | asking the connection by multicast, and when to |
+//! | `multicast_search`, `search_methods`, `discovery_policy`, `multicast_load` | asking the connection by multicast, and when to |
 //! | `multicast` | answering what is asked on the link |
 //! | `direct` | asking a known provider without a hub |
 //! | `provider_dialing` | dialling a provider that does not reach this node |
@@ -20,7 +20,7 @@
 //! | `requester_dialing`, `unreachable` | how to reach the requester, whom that failed |
 //! | `serve`, `session`, `object_scheduler` | what to send, and how much of objects at once |
 //! | `publish`, `publications` | a stream that super nodes reflect: one source, any number of members, what opens it |
-//! | `subscribe` | taking such a stream, and finding it another way |
+//! | `subscribe`, `subscription` | taking such a stream, and finding it another way |
 //! | `rooms` | being in rooms, and who else is in |
 //! | `outgoing_pushes` | objects that are offered to a node, or by one |
 //! | `tunnels` | ways through hubs to nodes that cannot be reached |
@@ -71,6 +71,8 @@ mod resume;
 mod rooms;
 mod rtt_probes;
 mod sealed_keys;
+mod search_methods;
+mod sentences;
 mod serve;
 mod serve_request;
 mod session;
@@ -79,6 +81,7 @@ mod standby;
 mod standby_search;
 mod status;
 mod subscribe;
+mod subscription;
 mod timers;
 mod trace;
 mod tunnels;
@@ -313,7 +316,7 @@ impl Node {
             Timer::Ping(token) => pings.on_timer(core, token),
             Timer::Push(id) => pushes.on_timer(core, attach.home(), id),
             Timer::IncomingConnect(node) => pushes.calls.on_timer(core, node),
-            Timer::Trace(ticket) => requests.traces.tell(core, ticket),
+            Timer::Trace(ticket) => requests.traces.emit_trace(core, ticket),
             Timer::Idle(connection) => self.on_idle_timer(connection),
             Timer::MulticastSearch(id) => requests.on_multicast_search_timer(core, attach, id),
             Timer::MulticastReply(node, id) => multicast.on_timer(ResponderParts { core, attach, provide }, (node, id)),

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Candidate, Coverage, FlowMessage, LookupResult, MAX_CANDIDATES, Message, MulticastCandidate, MulticastMessage,
+    Coverage, FlowMessage, LookupResult, MAX_CANDIDATES, Message, MulticastCandidate, MulticastMessage,
     MulticastRequest, MulticastSuppression, Reason, ReflectionPolicy, Request, RequestMode, Route, ServiceRequest,
 };
-use roost_wire::{Area, Cell, NodeId, RequestId, Role, Scope, Time};
+use roost_wire::{Area, Cell, NodeId, RequestId, Role, Scope};
 
 use super::api::{Discovery, NodeEvent};
 use super::core::Core;
@@ -17,6 +17,7 @@ use super::discovery_policy::{self, DiscoveryMethod};
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
+use super::search_methods::SearchMethods;
 use super::timers::Timer;
 
 /// How often an inquiry is put that nobody answers.
@@ -28,49 +29,6 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How long who says that it answers may take to do so.
 const TAKEN_PATIENCE: Duration = Duration::from_secs(2);
-
-/// The ways in which a request looks for a provider.
-#[derive(Debug, Default)]
-pub(super) struct SearchMethods {
-    /// A hub, or the provider that the request names, is asked or will be.
-    pub(super) hub: bool,
-    /// The connection is, or was, asked.
-    pub(super) multicast: Option<MulticastSearch>,
-    /// What was tried first, if that was a choice from which to learn.
-    pub(super) first: Option<DiscoveryMethod>,
-}
-
-/// An inquiry under way, or over.
-#[derive(Debug, Default)]
-pub(super) struct MulticastSearch {
-    attempts: u8,
-    /// When it was last put, and how long the others have to answer it.
-    sent: Time,
-    window: Duration,
-    /// Who says that it answers.
-    taken: Option<NodeId>,
-    /// Nobody did.
-    over: bool,
-    /// Of a lookup: who said to be there.
-    present: Vec<Candidate>,
-}
-
-impl SearchMethods {
-    /// Whether somebody on the link may still answer.
-    pub(super) fn is_inquiring(&self) -> bool {
-        self.multicast.as_ref().is_some_and(|inquiring| !inquiring.over)
-    }
-
-    /// Whether nobody is asked, since the search is to begin anew.
-    pub(super) fn is_idle(&self) -> bool {
-        !self.hub && self.multicast.is_none()
-    }
-
-    /// Whether only the connection was asked.
-    pub(super) fn is_multicast_only(&self) -> bool {
-        self.multicast.is_some() && !self.hub
-    }
-}
 
 impl OutgoingRequests {
     /// Why a request cannot go as far, or as near, as it is to; `None` if it can.
@@ -309,13 +267,5 @@ impl OutgoingRequests {
         for hub in hubs.collect::<Vec<_>>() {
             core.send(hub, &Message::Flow(FlowMessage::Stop { id, reason: Reason::Cancelled }));
         }
-    }
-}
-
-/// The area that a request of this scope asks for, from `here`.
-pub(super) fn narrowed(scope: Scope, area: Area, here: Cell) -> Area {
-    match scope {
-        Scope::Cell => Area::Exact(area.center().unwrap_or(here)),
-        _ => area,
     }
 }

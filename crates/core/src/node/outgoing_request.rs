@@ -3,20 +3,21 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Message, Reason, ReflectionPolicy, Request, RequestMessage, RequestMode, RequestSpec, ServiceRequest,
+    Message, ProviderAddress, Reason, ReflectionPolicy, Request, RequestMessage, RequestMode, RequestSpec,
+    ServiceRequest,
 };
-use roost_wire::{Area, ConnectionId, Nonce, RequestId, Time};
+use roost_wire::{Area, ConnectionId, NodeId, Nonce, RequestId, Time};
 
 use super::api::{Provider, Ticket};
 use super::core::Core;
-use super::direct;
 use super::incoming_flow::IncomingFlow;
-use super::multicast_search::SearchMethods;
-use super::provider_dialing::ProviderDial;
-use super::requests::SHORT_PAUSE;
-use super::subscribe::SubscriptionState;
+use super::search_methods::SearchMethods;
+use super::subscription::SubscriptionState;
 use super::timers::Timer;
 use super::trace::Traces;
+
+/// When to ask again after a refusal that may turn out otherwise.
+pub(super) const SHORT_PAUSE: Duration = Duration::from_millis(250);
 
 /// How long a request waits for a hub that has just started to hear of everyone.
 const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
@@ -65,6 +66,15 @@ pub(super) struct OutgoingRequest {
     pub(super) subscription: SubscriptionState,
     /// The provider that has it, if it may be dialled.
     pub(super) meeting: ProviderDial,
+}
+
+/// The provider that has a request.
+#[derive(Debug, Default)]
+pub(super) struct ProviderDial {
+    pub(super) at: Option<ProviderAddress>,
+    /// The one that was dialled last, and how many were.
+    pub(super) met: Option<NodeId>,
+    pub(super) count: u8,
 }
 
 /// How far a request has come.
@@ -120,13 +130,13 @@ impl OutgoingRequest {
     }
 
     /// Whether nothing at all has come from the hub since the request was made.
-    fn is_hub_silent(&self, core: &Core) -> bool {
+    pub(super) fn is_hub_silent(&self, core: &Core) -> bool {
         let heard = self.via.and_then(|connection| core.connections.get(connection)).map(|connection| connection.heard);
         heard.is_none_or(|heard| heard <= self.commanded)
     }
 
     /// True if it waits for a home, and not for the moment to ask that one again.
-    fn waits_for_home(&self) -> bool {
+    pub(super) fn waits_for_home(&self) -> bool {
         matches!(self.phase, RequestPhase::NoHub) && self.last.is_none()
     }
 
@@ -252,70 +262,10 @@ fn pause(first: Duration, tries: u32, left: Duration) -> Duration {
     (first * (1 << tries.min(6))).min(LONGEST_PAUSE.max(first)).min((left / 2).max(first))
 }
 
-/// A duration as a person would say it: 9.999999599 s is 10 s. In tenths of a second from one on,
-/// in milliseconds below.
-pub(super) fn for_people(duration: Duration) -> Duration {
-    let step = if duration < Duration::from_secs(1) { 1 } else { 100 };
-    let steps = (duration.as_secs_f64() * 1e3 / step as f64).round();
-    Duration::from_millis((steps as u64).saturating_mul(step))
-}
-
-/// Why a request failed, for people.
-pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> String {
-    let request = &asked.request;
-    let service = request.service;
-    let deadline = for_people(request.timeout());
-    if let Some(detail) = asked.provider.as_ref().and_then(|_| direct::sentence(reason, request)) {
-        return detail;
-    }
-    match reason {
-        Reason::NotFound if asked.ways.is_multicast_only() => {
-            format!("nobody in this subnet can serve {request}")
-        }
-        Reason::Unreachable | Reason::TimedOut if asked.waits_for_home() => {
-            format!("no hub could be reached within {deadline:?}")
-        }
-        Reason::TimedOut if asked.is_hub_silent(core) => format!("the hub has not answered within {deadline:?}"),
-        Reason::NotFound | Reason::TooSlow => format!("nobody offers {request}"),
-        Reason::NotYetKnown => {
-            format!("nobody is known yet to offer {request}: the hub has just started")
-        }
-        Reason::Busy => format!("every provider of {request} is busy"),
-        Reason::NoTransport => format!("no transport that the request allows leads to a provider of {request}"),
-        Reason::Unreachable => format!("no provider of {request} could be reached"),
-        Reason::UnreachableAbove => {
-            format!("no near node offers {request}, and the way to the other hubs is cut")
-        }
-        Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
-        Reason::TimedOut => format!("no provider of {request} answered within {deadline:?}"),
-        Reason::Leaving => "this node is leaving".to_owned(),
-        Reason::TooMany => "the hub takes no more requests: this node asks too often, or the hub is full".to_owned(),
-        Reason::NotAllowed => "the hub does not allow this request".to_owned(),
-        Reason::Cancelled => "the request was cancelled".to_owned(),
-        Reason::Protocol => "the provider broke the protocol's rules".to_owned(),
-        Reason::Saturated => format!("no super node on the way has room for one more copy of {request}"),
-        Reason::Unspecified => {
-            "it was refused for a reason that only later versions know: upgrade this node to learn it".to_owned()
-        }
-        Reason::UnsupportedVersion => {
-            format!("the hub is of an earlier version, which does not know {service}: upgrade the hub")
-        }
-        Reason::Reflected => format!("{request} is reflected from now on, which this node cannot take"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use roost_wire::service::Service;
-
-    #[test]
-    fn durations_are_told_rounded() {
-        let told = |nanos| format!("{:?}", for_people(Duration::from_nanos(nanos)));
-        let nanos = [9_999_999_599, 4_999_999_430, 10_000_000_000, 1_540_000_000, 12_400_000, 0];
-        assert_eq!(nanos.map(told), ["10s", "5s", "10s", "1.5s", "12ms", "0ns"]);
-        assert!(for_people(Duration::MAX) > Duration::from_secs(1 << 40));
-    }
 
     #[test]
     fn lost_stream_retries_in_short_turns() {

@@ -23,17 +23,6 @@ const MAX_HANDED: u32 = 4;
 /// longer, whatever it says of the provider.
 const CONFIRMATION: Duration = Duration::from_secs(8);
 
-/// What was handed over for a request.
-#[derive(Debug, Default)]
-pub(super) struct ProvisionalKey {
-    /// How often.
-    times: u32,
-    /// Whose stream, once that was opened.
-    pub(super) provider: Option<NodeId>,
-    /// Until when that is to be confirmed.
-    until: Option<Time>,
-}
-
 impl OutgoingRequests {
     /// A hub hands over what may open the stream of a request: the owner is to
     /// look at it.

@@ -9,17 +9,17 @@ use roost_wire::messages::{
     ServiceRequest,
 };
 use roost_wire::random::SecretRng;
-use roost_wire::{ConnectionId, Nonce, RequestId, Time};
+use roost_wire::{Area, Cell, ConnectionId, Nonce, RequestId, Role, Scope, Time};
 
 use super::api::{Discovery, NodeConfig, NodeEvent, Provider, RequestStatus, Ticket};
 use super::core::Core;
-use super::direct;
 use super::discovery_policy::DiscoveryPolicy;
 use super::early_data::EarlyFlowData;
-use super::multicast_search::{self, SearchMethods};
-use super::outgoing_request::{OutgoingRequest, RequestPhase, sentence};
+use super::outgoing_request::{OutgoingRequest, RequestPhase, SHORT_PAUSE};
 use super::registration::HomeRegistration;
-use super::subscribe::SubscriptionState;
+use super::search_methods::SearchMethods;
+use super::sentences::sentence;
+use super::subscription::SubscriptionState;
 use super::timers::Timer;
 use super::trace::Traces;
 
@@ -41,9 +41,6 @@ const LONGEST_DEADLINE: Duration = Duration::from_secs(120);
 
 /// The same if there is no hub at first that could be asked.
 const HOMELESS_LOOKUP: Duration = Duration::from_secs(5);
-
-/// When to ask again after a refusal that may turn out otherwise.
-pub(super) const SHORT_PAUSE: Duration = Duration::from_millis(250);
 
 /// Requests and lookups under way.
 #[derive(Debug)]
@@ -86,7 +83,7 @@ impl OutgoingRequests {
     ) {
         let refusal = if request.mode == RequestMode::Lookup || request.check().is_err() {
             Some((Reason::NotAllowed, "the request is malformed"))
-        } else if let Some(objection) = direct::objection(core, &request, provider.as_ref()) {
+        } else if let Some(objection) = objection_to_provider(core, &request, provider.as_ref()) {
             Some((Reason::NotAllowed, objection))
         } else if let Some(objection) = self.not_reflected(core, &request, provider.as_ref()) {
             Some((Reason::NotAllowed, objection))
@@ -102,7 +99,7 @@ impl OutgoingRequests {
         if let Some((reason, detail)) = refusal {
             return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
-        request.area = multicast_search::narrowed(request.scope, request.area, attach.record().cell);
+        request.area = narrowed(request.scope, request.area, attach.record().cell);
         if let Some(home) = attach.home() {
             request.timeout.get_or_insert_with(|| prolonged(core, home, DEFAULT_TIMEOUT));
             request.patience.get_or_insert_with(|| core.scaled_timeout(home, STALL_TIMEOUT));
@@ -308,4 +305,24 @@ impl OutgoingRequests {
 fn prolonged(core: &Core, home: ConnectionId, usual: Duration) -> Duration {
     let trip = core.connections.get(home).map_or(Duration::ZERO, |connection| connection.rtt.smoothed());
     usual.max((trip * TRIPS).min(LONGEST_DEADLINE))
+}
+
+/// Why a request cannot name its provider; `None` if it can, or does not.
+fn objection_to_provider(core: &Core, request: &ServiceRequest, provider: Option<&Provider>) -> Option<&'static str> {
+    let provider = provider.filter(|_| request.reflect != ReflectionPolicy::Always)?;
+    if core.hub_role == Role::Server {
+        return Some("with a server every request goes through it, so the provider cannot be asked directly");
+    }
+    if request.mode != RequestMode::Forward {
+        return Some("a provider that is asked directly cannot answer through a hub");
+    }
+    (provider.node == core.node).then_some("a node does not ask itself")
+}
+
+/// The area that a request of this scope asks for, from `here`.
+fn narrowed(scope: Scope, area: Area, here: Cell) -> Area {
+    match scope {
+        Scope::Cell => Area::Exact(area.center().unwrap_or(here)),
+        _ => area,
+    }
 }

@@ -8,11 +8,11 @@ use roost_wire::messages::{FlowDescription, Message, ProbeMessage, Reason, Servi
 use roost_wire::{NodeId, RequestId, Time};
 
 use super::core::Core;
-use super::incoming_flow::{IncomingFlow, Pace};
+use super::incoming_flow::{IncomingFlow, Pace, ProviderProbe};
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
-use super::subscribe::SubscriptionState;
+use super::subscription::SubscriptionState;
 use super::timers::Timer;
 
 /// The pause before the second attempt; doubled each time.
@@ -36,16 +36,6 @@ const USUAL_PAUSES: u32 = 3;
 /// Unanswered questions after which a provider counts as gone: one, two and four probe time-outs
 /// apart, as those to a home.
 const QUESTIONS: u32 = 3;
-
-/// The questions to a provider that has fallen silent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ProviderProbe {
-    /// Time of the first one.
-    since: Time,
-    /// Time of the next one.
-    next: Time,
-    tries: u32,
-}
 
 impl OutgoingRequests {
     /// The flow of a request may have fallen silent: it is asked for again, or ends.

@@ -4,22 +4,19 @@
 //! way breaks or the home is another one, the same is asked for again while
 //! the old way goes on, and whichever is accepted takes its place.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_wire::messages::{
-    CopyTarget, FlowMessage, Message, Reason, ReflectionPolicy, Rekey, RequestMode, ServiceRequest, StreamKeys,
-};
-use roost_wire::{Cell, ConnectionId, Epoch, EpochSecret, NodeId, RequestId, Role, Scope, StreamId, StreamTag, Time};
+use roost_wire::messages::{CopyTarget, Reason, ReflectionPolicy, Rekey, RequestMode, ServiceRequest, StreamKeys};
+use roost_wire::{ConnectionId, Epoch, EpochSecret, NodeId, RequestId, Role, Scope, StreamTag};
 
 use super::api::{Discovery, NodeEvent, Provider, Ticket};
 use super::core::Core;
 use super::incoming_flow::IncomingFlow;
-use super::multicast_search::SearchMethods;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
-use super::provisional::ProvisionalKey;
 use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
+use super::search_methods::SearchMethods;
+use super::subscription::SubscriptionState;
 use super::timers::Timer;
 
 /// Between two reports to the provider of a reflected stream, which only say
@@ -43,58 +40,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// How long the provider has to come back over another connection.
 const RETURN: Duration = Duration::from_secs(5);
-
-/// What a request has to do with reflected streams.
-#[derive(Debug, Default)]
-pub(super) struct SubscriptionState {
-    /// Whether this node can take one in answer.
-    pub(super) able: bool,
-    /// Whether one is asked for.
-    pub(super) is_requested: bool,
-    /// Where it is to go, and by which tag it is recognised; another one for
-    /// each number of the request.
-    pub(super) copy_target: Option<(SocketAddr, StreamTag)>,
-    /// The only provider that is meant, and where it is.
-    pub(super) aim: Option<(NodeId, Cell)>,
-    /// The hub that was asked.
-    pub(super) hub: Option<NodeId>,
-    /// The request that has the stream already and wants another way for it.
-    pub(super) replaces: Option<RequestId>,
-    /// Whether its stream comes meanwhile.
-    pub(super) resumes: bool,
-    /// Until when it is wanted.
-    pub(super) ends: Option<Time>,
-    /// Since when nothing comes.
-    pub(super) lost: Option<Time>,
-    /// How often another way was sought in vain.
-    pub(super) tries: u32,
-    /// What a hub has handed over before anybody has accepted.
-    pub(super) foretold: ProvisionalKey,
-}
-
-/// A reflected stream, as the provider has told of it.
-#[derive(Debug)]
-pub(super) struct Subscription {
-    stream: StreamId,
-    /// The latest epoch of which the owner knows what opens it.
-    latest: Epoch,
-    pub(super) ended: bool,
-}
-
-impl Subscription {
-    pub(super) fn new(reflected: &StreamKeys) -> Self {
-        Self { stream: reflected.stream, latest: reflected.epoch, ended: false }
-    }
-
-    /// Whether an epoch of the stream is one that the owner does not know yet.
-    fn is_news(&mut self, stream: StreamId, epoch: Epoch) -> bool {
-        let is_news = stream == self.stream && epoch > self.latest;
-        if is_news {
-            self.latest = epoch;
-        }
-        is_news
-    }
-}
 
 impl IncomingFlow {
     /// Takes what opens the next epoch; returns it if it is news.
@@ -374,9 +319,4 @@ impl OutgoingRequest {
         let named = self.provider.as_ref().map(|Provider { node, .. }| *node);
         named.is_none_or(|named| named == provider)
     }
-}
-
-/// The message that keeps a member of a stream one.
-pub(super) fn renewal_report(id: RequestId) -> Message {
-    Message::Flow(FlowMessage::Report(roost_wire::messages::Report { id, ..Default::default() }))
 }

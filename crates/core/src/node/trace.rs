@@ -141,7 +141,7 @@ impl Traces {
         tracing.trace.hops.push(TracedHop { hop, name, heard });
         if tracing.last.is_some() && tracing.is_complete() {
             let ticket = *ticket;
-            self.tell(core, ticket);
+            self.emit_trace(core, ticket);
         }
     }
 
@@ -154,12 +154,12 @@ impl Traces {
         let due = tracing.due().filter(|due| finished && *due > core.now && !tracing.is_complete());
         match due {
             Some(due) => core.timers.set(Timer::Trace(ticket), due),
-            None => self.tell(core, ticket),
+            None => self.emit_trace(core, ticket),
         }
     }
 
     /// Tells the way of a request that is over.
-    pub(super) fn tell(&mut self, core: &mut Core, ticket: Ticket) {
+    pub(super) fn emit_trace(&mut self, core: &mut Core, ticket: Ticket) {
         core.timers.clear(Timer::Trace(ticket));
         let Some(Tracing { trace, last: Some(last), .. }) = self.0.remove(&ticket) else { return };
         core.emit(NodeEvent::Traced { ticket, trace });
@@ -167,9 +167,9 @@ impl Traces {
     }
 
     /// Tells the ways of all that are over.
-    pub(super) fn tell_all(&mut self, core: &mut Core) {
+    pub(super) fn emit_all(&mut self, core: &mut Core) {
         for ticket in self.0.keys().copied().collect::<Vec<_>>() {
-            self.tell(core, ticket);
+            self.emit_trace(core, ticket);
         }
     }
 }
