@@ -26,7 +26,7 @@ impl OutgoingRequests {
         let Some(entry) = core.connections.get(home) else { return };
         let schemes = asked.request.transports;
         let relayed = asked.request.mode == RequestMode::Relay || core.hub_role == Role::Server;
-        let hub = entry.remote.node;
+        let hub = entry.node;
         let connection =
             if relayed && asked.request.mode != RequestMode::Lookup && !schemes.contains(entry.address.scheme) {
                 core.connections.between(core.now, hub, schemes, &[])
@@ -83,7 +83,7 @@ impl OutgoingRequests {
 
     /// The requests that wait for the home to be reached in this way.
     fn reaching_home(&self, core: &Core, attach: &HomeRegistration, way: DialTarget) -> Vec<RequestId> {
-        let home = attach.home().and_then(|home| core.connections.get(home)).map(|connection| connection.remote.node);
+        let home = attach.home().and_then(|home| core.connections.get(home)).map(|connection| connection.node);
         if home != Some(way.node) {
             return Vec::new();
         }

@@ -73,7 +73,7 @@ impl HomeRegistration {
     /// The home has gone in the meantime.
     pub(super) fn drop_redirect(&mut self, core: &mut Core) {
         if self.redirect.to.take().is_some() {
-            core.connections.forget(NodeDialPurpose::Redirect);
+            core.forget_dial(NodeDialPurpose::Redirect);
             core.timers.clear(Timer::Attach);
         }
     }

@@ -10,7 +10,7 @@ use roost_wire::messages::{
 };
 use roost_wire::random::SplitMix64;
 use roost_wire::{
-    Address, Channel, ConnectionId, Delivery, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, RoleSet, Service, Time,
+    Address, Channel, ConnectionId, Delivery, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, Service, Time,
 };
 
 use super::api::{NodeCounters, NodeEvent};
@@ -18,6 +18,7 @@ use super::connections::{Connections, DialTarget, HubTunnel, NodeConnection, Nod
 use super::multicast_load::MulticastLoad;
 use super::timers::Timer;
 use crate::address_filter::{self, HubDialBudget};
+use crate::connections::Dials;
 use crate::flow::usual_kbps;
 use crate::machine::{Traffic, Transmit};
 use crate::rtt::PACE_TRIPS;
@@ -37,6 +38,7 @@ pub(super) struct Core {
     pub(super) node: NodeId,
     pub(super) hub_role: Role,
     pub(super) connections: Connections,
+    pub(super) dials: Dials<NodeDialPurpose>,
     pub(super) timers: Timers<Timer>,
     pub(super) random: SplitMix64,
     pub(super) counters: NodeCounters,
@@ -79,6 +81,7 @@ impl Core {
             node,
             hub_role,
             connections: Connections::default(),
+            dials: Dials::default(),
             timers: Timers::default(),
             random,
             counters: NodeCounters::default(),
@@ -115,8 +118,10 @@ impl Core {
     pub(super) fn greet(&mut self, connection: ConnectionId, channel: Channel) {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
         let hello = Message::Probe(ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN }));
-        let Some(entry) = self.connections.get_mut(connection).filter(|entry| entry.tunnel.is_none()) else { return };
-        entry.has_greeted = true;
+        let Some(entry) = self.connections.get_mut(connection).filter(|entry| entry.own.tunnel.is_none()) else {
+            return;
+        };
+        entry.own.has_greeted = true;
         match channel {
             Channel::Datagram => self.send(connection, &hello),
             Channel::Reliable { .. } => self.send_reliably(connection, RequestId(0), &hello),
@@ -130,14 +135,14 @@ impl Core {
         delivery: Delivery,
         message: &Message,
     ) {
-        if self.connections.get(connection).is_some_and(|entry| !entry.has_greeted) {
+        if self.connections.get(connection).is_some_and(|entry| !entry.own.has_greeted) {
             self.greet(connection, channel);
         }
         let now = self.now;
         let Some(entry) = self.connections.get_mut(connection) else { return };
-        entry.used = now;
+        entry.own.used = now;
         let (traffic, encoded) = (traffic_of(message), message.encode());
-        let (connection, channel, message) = match entry.tunnel {
+        let (connection, channel, message) = match entry.own.tunnel {
             // All in order: what is said there has no datagrams.
             Some(HubTunnel { connection, id, .. }) => (
                 connection,
@@ -158,13 +163,22 @@ impl Core {
 
     /// Reaches for somebody.
     pub(super) fn dial(&mut self, purpose: NodeDialPurpose, addresses: Vec<Address>, role: Role, node: Option<NodeId>) {
-        let dial = self.connections.dial(purpose);
-        self.transmits.push_back(Transmit::Dial { dial, addresses, expect: RoleSet::only(role), node });
+        let transmit = self.dials.begin(purpose, addresses, role, node);
+        self.transmits.push_back(transmit);
+    }
+
+    pub(super) fn is_dialling(&self, purpose: NodeDialPurpose) -> bool {
+        self.dials.iter().any(|other| *other == purpose)
+    }
+
+    /// Forgets the purpose of a dial: its connection will not be wanted for it.
+    pub(super) fn forget_dial(&mut self, purpose: NodeDialPurpose) {
+        self.dials.forget(|other| *other == purpose);
     }
 
     /// Reaches for a node, unless that is under way.
     pub(super) fn dial_node(&mut self, way: DialTarget, addresses: Vec<Address>) {
-        if !self.connections.is_dialling(NodeDialPurpose::Node(way)) {
+        if !self.is_dialling(NodeDialPurpose::Node(way)) {
             self.dial(NodeDialPurpose::Node(way), addresses, Role::Node, Some(way.node));
         }
     }
@@ -172,7 +186,7 @@ impl Core {
     /// Reaches for a node at addresses of which only a hub tells, unless that is under way. False if too many
     /// such dials were in vain, or there is no address.
     pub(super) fn dial_as_told(&mut self, way: DialTarget, addresses: Vec<Address>) -> bool {
-        if self.connections.is_dialling(NodeDialPurpose::Node(way)) {
+        if self.is_dialling(NodeDialPurpose::Node(way)) {
             return true;
         }
         let addresses = address_filter::few(addresses);
@@ -195,7 +209,7 @@ impl Core {
 
     /// Reaches for the home hub over other transports, unless that is under way.
     pub(super) fn dial_hub(&mut self, way: DialTarget, addresses: Vec<Address>) {
-        if !self.connections.is_dialling(NodeDialPurpose::Hub(way)) {
+        if !self.is_dialling(NodeDialPurpose::Hub(way)) {
             self.dial(NodeDialPurpose::Hub(way), addresses, self.hub_role, Some(way.node));
         }
     }
@@ -204,7 +218,7 @@ impl Core {
     pub(super) fn close(&mut self, connection: ConnectionId, reason: &str) {
         let gone = self.connections.remove(connection);
         self.timers.clear(Timer::Idle(connection));
-        if let Some(HubTunnel { connection, id, .. }) = gone.and_then(|gone| gone.tunnel) {
+        if let Some(HubTunnel { connection, id, .. }) = gone.and_then(|gone| gone.own.tunnel) {
             return self.send_reliably(
                 connection,
                 id,
@@ -276,7 +290,7 @@ impl Core {
     /// Whether the remote at `connection` is certified as a hub of the kind that
     /// this node uses.
     pub(super) fn is_hub(&self, connection: ConnectionId) -> bool {
-        self.connections.get(connection).is_some_and(|connection| connection.remote.role == self.hub_role)
+        self.connections.get(connection).is_some_and(|connection| connection.role == self.hub_role)
     }
 
     /// Those of others' addresses, of which the remote at `connection` tells, that somebody can be at.
@@ -286,7 +300,7 @@ impl Core {
 
     /// Whether the same remote is at both ends.
     pub(super) fn are_same(&self, a: ConnectionId, b: ConnectionId) -> bool {
-        let at = |connection| self.connections.get(connection).map(|connection| connection.remote.node);
+        let at = |connection| self.connections.get(connection).map(|connection| connection.node);
         a == b || (at(a).is_some() && at(a) == at(b))
     }
 

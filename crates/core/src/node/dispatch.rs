@@ -24,9 +24,9 @@ impl Core {
     fn on_later_version(&mut self, connection: ConnectionId, message: u64) {
         self.counters.later += 1;
         let Some(entry) = self.connections.get_mut(connection) else { return };
-        (entry.heard, entry.used) = (self.now, self.now);
-        if !std::mem::replace(&mut entry.said_later, true) {
-            let (node, protocol) = (entry.remote.node, entry.hello.protocol);
+        (entry.heard, entry.own.used) = (self.now, self.now);
+        let node = entry.node;
+        if let Some(protocol) = entry.record_later_version() {
             self.emit(NodeEvent::LaterVersion { node, protocol, message });
         }
     }
@@ -42,15 +42,15 @@ impl Node {
             Err(error) => return self.core.counters.unread(&error),
         };
         entry.heard = now;
-        entry.used = now;
+        entry.own.used = now;
         if let Message::Probe(ProbeMessage::Pong(token)) = message {
+            entry.record_pong(now, token);
             self.attach.on_pong(&mut self.core, connection, token);
             self.pings.on_pong(&mut self.core, connection, token);
-            self.provide.trips.on_pong(&mut self.core, connection, token);
         }
         if liveness::is_answer(&message) {
             if let Some(entry) = self.core.connections.get_mut(connection) {
-                entry.answered = now;
+                entry.own.answered = now;
             }
             self.attach.on_answered(&mut self.core, connection);
         }
@@ -234,7 +234,7 @@ impl Node {
     /// True if a message is about a way through hubs, or may not be sent over one.
     fn is_tunnel_message(&mut self, connection: ConnectionId, message: &Message) -> bool {
         let Some(entry) = self.core.connections.get(connection) else { return true };
-        if entry.tunnel.is_some() {
+        if entry.own.tunnel.is_some() {
             let refused = !tunnels::is_push_message(message);
             self.core.counters.refused += u64::from(refused);
             return refused;
@@ -274,5 +274,5 @@ impl Node {
 
 /// The hub at the other end of a connection.
 fn hub_at(core: &Core, connection: ConnectionId) -> Option<NodeId> {
-    core.connections.get(connection).filter(|_| core.is_hub(connection)).map(|entry| entry.remote.node)
+    core.connections.get(connection).filter(|_| core.is_hub(connection)).map(|entry| entry.node)
 }

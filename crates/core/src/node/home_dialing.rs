@@ -21,11 +21,11 @@ impl HomeRegistration {
             RegistrationState::Waiting => self.dial(core),
             RegistrationState::Dialling if self.hubs.has_untried() => self.dial_next(core),
             RegistrationState::Dialling => {
-                core.connections.forget(NodeDialPurpose::Home);
+                core.forget_dial(NodeDialPurpose::Home);
                 self.on_dial_failed(core, "the dial took too long");
             }
             RegistrationState::Linked(_) => {
-                core.connections.forget(NodeDialPurpose::Redirect);
+                core.forget_dial(NodeDialPurpose::Redirect);
                 self.on_redirect_failed(core);
             }
             RegistrationState::Left => {}
@@ -61,7 +61,7 @@ impl HomeRegistration {
         }
         // The reason names the addresses that were tried.
         let reason = format!("cannot reach the hub: {reason}");
-        if !core.connections.is_dialling(NodeDialPurpose::Home) {
+        if !core.is_dialling(NodeDialPurpose::Home) {
             return self.try_next_home(core, None, reason);
         }
         self.events.push_back(HomeEvent::Lost { connection: None, reason });
@@ -76,7 +76,7 @@ impl HomeRegistration {
             return core.close(connection, "no longer needed");
         }
         core.timers.clear(Timer::Attach);
-        core.connections.forget(NodeDialPurpose::Home);
+        core.forget_dial(NodeDialPurpose::Home);
         if let Some(entry) = core.connections.get(connection) {
             self.hubs.found_at(&entry.address);
         }

@@ -263,7 +263,7 @@ impl IncomingFlow {
     /// Whether what comes over `connection` may belong to it.
     pub(super) fn may_come_over(&self, core: &Core, connection: ConnectionId) -> bool {
         let Some(entry) = core.connections.get(connection) else { return false };
-        if self.relayed { connection == self.connection } else { entry.remote.node == self.provider }
+        if self.relayed { connection == self.connection } else { entry.node == self.provider }
     }
 
     /// The provider has said something.

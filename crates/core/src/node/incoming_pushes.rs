@@ -53,12 +53,11 @@ impl IncomingPush {
 impl IncomingPushes {
     /// A node offers an object.
     pub(super) fn on_push(&mut self, core: &mut Core, connection: ConnectionId, mut push: Push) {
-        let Some(entry) = core.connections.get(connection).filter(|connection| connection.remote.role == Role::Node)
-        else {
+        let Some(entry) = core.connections.get(connection).filter(|connection| connection.role == Role::Node) else {
             core.counters.refused += 1;
             return;
         };
-        let from = entry.remote.node;
+        let from = entry.node;
         // Another host than that where it is seen is of no use: the connection shows that this one is.
         push.addresses = entry.there(std::mem::take(&mut push.addresses));
         let (key, id) = ((from, push.id), push.id);

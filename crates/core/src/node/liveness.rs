@@ -176,5 +176,5 @@ impl HomeRegistration {
 /// Whether the remote has answered anything that it was asked since then:
 /// what came sooner than a probe time-out later was under way already.
 pub(super) fn answers_since(core: &Core, connection: ConnectionId, since: Time) -> bool {
-    core.connections.get(connection).is_some_and(|connection| connection.answered > since + connection.rtt.pto())
+    core.connections.get(connection).is_some_and(|connection| connection.own.answered > since + connection.rtt.pto())
 }

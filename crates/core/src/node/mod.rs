@@ -69,7 +69,6 @@ mod requester_dialing;
 mod requests;
 mod resume;
 mod rooms;
-mod rtt_probes;
 mod sealed_keys;
 mod search_methods;
 mod sentences;
@@ -190,7 +189,7 @@ impl Node {
         address: Address,
         rtt: Duration,
     ) {
-        let purpose = dial.and_then(|dial| self.core.connections.answered(dial));
+        let purpose = dial.and_then(|dial| self.core.dials.end(dial));
         while let Some(quiet) = self.core.connections.quietest(self.core.now) {
             self.give_up(quiet, "quiet, and others came");
         }
@@ -199,7 +198,7 @@ impl Node {
             return self.on_unreached(purpose, ConnectionLoss::new("the connection is not admitted"));
         }
         let (node, role, now) = (remote.node, remote.role, self.core.now);
-        self.core.connections.insert(connection, NodeConnection::new(now, remote, address, Rtt::new(rtt)));
+        self.core.connections.insert(connection, NodeConnection::up(now, remote, address, Rtt::new(rtt), None));
         if role != Role::Node {
             self.core.greet(connection, Channel::Reliable { flow: 0 });
         }
@@ -237,7 +236,7 @@ impl Node {
     }
 
     fn on_dial_failed(&mut self, dial: DialId, loss: ConnectionLoss<'_>) {
-        let purpose = self.core.connections.answered(dial);
+        let purpose = self.core.dials.end(dial);
         self.on_unreached(purpose, loss);
     }
 
@@ -326,7 +325,7 @@ impl Node {
     /// Closes a direct connection that has carried nothing for a while.
     fn on_idle_timer(&mut self, connection: ConnectionId) {
         let Some(entry) = self.core.connections.get(connection) else { return };
-        let idle_at = entry.used + entry.idle_limit();
+        let idle_at = entry.own.used + entry.idle_limit();
         if self.core.now < idle_at {
             return self.core.timers.set(Timer::Idle(connection), idle_at);
         }
@@ -347,11 +346,9 @@ impl Node {
 
     /// The other end has said which version it speaks.
     pub(super) fn on_hello(&mut self, connection: ConnectionId, hello: Hello) {
-        if let Some(entry) = self.core.connections.get_mut(connection) {
-            entry.hello = hello;
-            entry.clock = hello.clock_s.map(|unix_s| WallClock::new(self.core.now, unix_s));
-        }
-        if let Some(why) = hello.refusal() {
+        let now = self.core.now;
+        let refusal = self.core.connections.get_mut(connection).and_then(|entry| entry.record_hello(now, hello));
+        if let Some(why) = refusal {
             self.core.request_close(connection, &why);
             self.on_connection_down(connection, ConnectionLoss { reason: &why, refused: true });
         }
@@ -363,7 +360,7 @@ impl Node {
             match event {
                 HomeEvent::Attached(connection) => {
                     if let Some(entry) = self.core.connections.get(connection) {
-                        let (hub, address) = (entry.remote.clone(), entry.address.clone());
+                        let (hub, address) = (entry.identity(), entry.address.clone());
                         self.core.emit(NodeEvent::Attached { hub, address });
                     }
                     self.provide.unreached.clear();

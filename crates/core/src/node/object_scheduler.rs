@@ -2,15 +2,32 @@
 //! each connection, and on all, is shared evenly.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use roost_wire::ConnectionId;
+use roost_wire::messages::ProbeMessage;
 
 use super::api::SessionId;
 use super::core::Core;
 use super::provider_sessions::ProviderSessions;
 use super::session::{Session, SessionPhase};
 use crate::flow::{MAX_WINDOW_BYTES, MAX_WINDOWS_BYTES, SendBudget, WINDOW_BYTES};
+
+/// Shortest time between two measurements of the round trip to a requester of objects.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Measures the round trip over `connection`, unless that was done lately, by a datagram that goes before the data.
+pub(super) fn probe_path(core: &mut Core, connection: ConnectionId) {
+    let now = core.now;
+    let Some(entry) = core.connections.get_mut(connection).filter(|it| !it.probe.was_sent_within(now, PROBE_PAUSE))
+    else {
+        return;
+    };
+    let token = core.random.next_u64() as u32;
+    entry.probe.begin(now, token);
+    core.send(connection, &ProbeMessage::Ping(token).into());
+}
 
 /// What is under way, and of how many objects.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,7 +69,8 @@ impl ProviderSessions {
             };
             let share = (MAX_WINDOW_BYTES / load.objects).min(MAX_WINDOWS_BYTES / all.objects);
             let left = (MAX_WINDOW_BYTES.saturating_sub(load.bytes)).min(MAX_WINDOWS_BYTES.saturating_sub(all.bytes));
-            let is_through = core.connections.get(connection_of).is_some_and(|connection| connection.tunnel.is_some());
+            let is_through =
+                core.connections.get(connection_of).is_some_and(|connection| connection.own.tunnel.is_some());
             let share = if session.request.relayed || is_through { share.min(WINDOW_BYTES) } else { share };
             let sent = session.pump(core, id, SendBudget { share, left });
             load.bytes += sent;

@@ -165,7 +165,7 @@ impl OutgoingPushes {
         id: RequestId,
         reception: PushState,
     ) {
-        let from = core.connections.get(connection).map(|connection| connection.remote.node);
+        let from = core.connections.get(connection).map(|connection| connection.node);
         let Some(outgoing) = self.out.get_mut(&id).filter(|outgoing| from == Some(outgoing.to.node)) else { return };
         outgoing.is_waiting = reception == PushState::Busy;
         match reception {
@@ -190,7 +190,7 @@ impl OutgoingPushes {
     /// The object that a node asks for because it was offered it.
     pub(super) fn offered(&self, core: &Core, connection: ConnectionId, request: &Request) -> Option<PushedObject> {
         let digest = request.spec.resume.filter(|_| request.spec.pushed)?.digest;
-        let node = core.connections.get(connection)?.remote.node;
+        let node = core.connections.get(connection)?.node;
         let wanted = |outgoing: &&OutgoingPush| outgoing.to.node == node && outgoing.push.digest == digest;
         let OutgoingPush { ticket, push, .. } = self.out.values().find(wanted)?;
         Some(PushedObject { ticket: *ticket, length: push.bytes, digest })

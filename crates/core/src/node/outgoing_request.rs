@@ -200,7 +200,7 @@ impl OutgoingRequest {
         core.set(Timer::Ask(id), pause(self.first_pause(core, connection), self.tries, self.due().since(core.now)));
         self.phase = RequestPhase::Waiting;
         self.via = Some(connection);
-        self.subscription.hub = core.connections.get(connection).map(|connection| connection.remote.node);
+        self.subscription.hub = core.connections.get(connection).map(|connection| connection.node);
         self.sent = core.now;
         if self.tries == 0 {
             self.first_sent = core.now;

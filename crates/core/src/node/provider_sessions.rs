@@ -9,7 +9,6 @@ use roost_wire::{Area, Cell, ConnectionId, DeliveryClasses, FlowKind, RequestId,
 use super::api::{NodeConfig, SessionId, SessionStatus};
 use super::core::Core;
 use super::publications::Publications;
-use super::rtt_probes::RttProbes;
 use super::serve_request::{PushedObject, ServeRequest, SessionFlowKey};
 use super::session::{Session, SessionPhase};
 use super::timers::Timer;
@@ -43,7 +42,6 @@ pub(super) struct ProviderSessions {
     pub(super) done: BTreeSet<SessionId>,
     index: BTreeMap<SessionFlowKey, SessionId>,
     pub(super) unreached: UnreachableNodes,
-    pub(super) trips: RttProbes,
     pub(super) publications: Publications,
     next: u64,
     services: ServiceSet,
@@ -62,7 +60,6 @@ impl ProviderSessions {
             done: BTreeSet::new(),
             index: BTreeMap::new(),
             unreached: UnreachableNodes::default(),
-            trips: RttProbes::default(),
             publications: Publications::new(config.media.is_some()),
             next: 0,
             services: config.services,
@@ -82,14 +79,14 @@ impl ProviderSessions {
         request: Request,
         route: Route,
     ) {
-        let Some(entry) = core.connections.get(connection).filter(|entry| entry.remote.role == core.hub_role) else {
+        let Some(entry) = core.connections.get(connection).filter(|entry| entry.role == core.hub_role) else {
             core.counters.refused += 1;
             return;
         };
         let relayed = route.reply_to.is_empty();
         let request = Request { copy_target: request.copy_target.filter(|_| !relayed), ..request };
         let reflect = self.publications.checked_copy_target(&request, entry);
-        let answers = if relayed { entry.remote.node } else { route.requester };
+        let answers = if relayed { entry.node } else { route.requester };
         let serve_request = ServeRequest {
             relayed,
             requester: route.requester,
@@ -111,7 +108,7 @@ impl ProviderSessions {
         request: Request,
         pushed: Option<PushedObject>,
     ) {
-        let Some(entry) = core.connections.get(connection).filter(|entry| entry.remote.role == Role::Node) else {
+        let Some(entry) = core.connections.get(connection).filter(|entry| entry.role == Role::Node) else {
             core.counters.refused += 1;
             return;
         };
@@ -119,7 +116,7 @@ impl ProviderSessions {
         let serve_request = ServeRequest {
             pushed,
             reflect: reflect.unwrap_or_default(),
-            ..self.serve_request((entry.remote.node, request.id), Some(connection), &request)
+            ..self.serve_request((entry.node, request.id), Some(connection), &request)
         };
         if pushed.is_none() && request.spec.pushed {
             return decline(core, &serve_request, Reason::NotFound, None);
@@ -315,7 +312,7 @@ impl ProviderSessions {
 
     /// The session whose flow `id` the remote at `connection` takes.
     pub(super) fn find(&self, core: &Core, connection: ConnectionId, id: RequestId) -> Option<SessionId> {
-        let node = core.connections.get(connection)?.remote.node;
+        let node = core.connections.get(connection)?.node;
         self.index.get(&(node, id)).copied()
     }
 

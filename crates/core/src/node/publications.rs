@@ -115,7 +115,7 @@ impl Publications {
         }
         let host = reflect.to.ip().to_canonical();
         // A hub has judged the address of whom it asks for; a node is to name its own.
-        let is_its_own = from.remote.role.is_hub() || from.address.hosts.iter().any(|seen| seen.to_canonical() == host);
+        let is_its_own = from.role.is_hub() || from.address.hosts.iter().any(|seen| seen.to_canonical() == host);
         let is_here = seen.is_some_and(|seen| seen.to_canonical().is_loopback());
         let may_go = is_its_own && roost_wire::is_destination(host, is_here);
         may_go.then_some(Some(reflect)).ok_or(Reason::NotAllowed)

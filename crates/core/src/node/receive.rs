@@ -48,7 +48,7 @@ impl OutgoingRequests {
         if asked.nonce != accept.nonce {
             core.counters.refused += 1;
             if let Some(entry) = core.connections.get_mut(connection) {
-                entry.guesses = entry.guesses.saturating_add(1);
+                entry.own.guesses = entry.own.guesses.saturating_add(1);
             }
             return;
         }
@@ -342,15 +342,10 @@ fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, looked_at: Opt
 fn flow_origin(core: &Core, connection: ConnectionId, accept: &Accept) -> Option<FlowOrigin> {
     let entry = core.connections.get(connection)?;
     let (scheme, reflected) = (entry.address.scheme, accept.stream_keys.clone());
-    if entry.remote.role == core.hub_role {
+    if entry.role == core.hub_role {
         return accept.provider.map(|provider| FlowOrigin { provider, relayed: true, scheme, reflected });
     }
-    (entry.remote.role == Role::Node).then_some(FlowOrigin {
-        provider: entry.remote.node,
-        relayed: false,
-        scheme,
-        reflected,
-    })
+    (entry.role == Role::Node).then_some(FlowOrigin { provider: entry.node, relayed: false, scheme, reflected })
 }
 
 /// Whether the offer is what was asked for.

@@ -216,7 +216,7 @@ impl HomeRegistration {
     /// The home at `connection` holds the record. Returns what it is to tell the home
     /// before, if that was another one: nobody else knows where that is.
     fn confirm(&mut self, core: &Core, connection: ConnectionId) -> Option<HomeChanged> {
-        let hub = core.connections.get(connection)?.remote.node;
+        let hub = core.connections.get(connection)?.node;
         let Record { node, version, cell, services, .. } = self.record;
         let now = Confirmed { hub, cell, service: services.iter().next() };
         let before = self.confirmed.replace(now).filter(|before| before.hub != hub)?;

@@ -11,6 +11,7 @@ use roost_wire::{ConnectionId, RequestId};
 use super::api::{NodeEvent, SessionId, SourceOutput, Ticket};
 use super::connections::ConnectionLoss;
 use super::core::Core;
+use super::object_scheduler::probe_path;
 use super::provider_sessions::{MAX_ANSWERS, ProviderSessions};
 use super::serve_request::ServeRequest;
 use super::session::{Session, SessionPhase};
@@ -174,7 +175,7 @@ impl ProviderSessions {
             self.stop_requester(core, id, Reason::TimedOut);
         }
         if is_large {
-            self.trips.probe(core, connection);
+            probe_path(core, connection);
         }
         if is_object {
             self.pump(core);
@@ -317,7 +318,6 @@ impl ProviderSessions {
     /// A connection has gone: the requester is dialled again, and the flow
     /// goes on where it was. What a hub relayed cannot be picked up.
     pub(super) fn on_connection_down(&mut self, core: &mut Core, connection: ConnectionId, loss: ConnectionLoss<'_>) {
-        self.trips.forget(connection);
         for id in self.live_where(|session| session.connection == Some(connection)) {
             let Some(session) = self.sessions.get_mut(&id) else { continue };
             session.connection = None;

@@ -42,7 +42,7 @@ impl HomeRegistration {
             StandbyState::Waiting if self.home().is_some() => self.dial_standby(core),
             StandbyState::Waiting => {}
             StandbyState::Dialling(_) => {
-                core.connections.forget(NodeDialPurpose::Standby);
+                core.forget_dial(NodeDialPurpose::Standby);
                 self.on_standby_unreachable(core);
             }
             StandbyState::Up(up) if up.unanswered < PINGS => self.standby.ping(core),
@@ -73,7 +73,7 @@ impl HomeRegistration {
 
     /// A dial has led to a hub, which may be the home under another address.
     pub(super) fn on_standby_up(&mut self, core: &mut Core, connection: ConnectionId) {
-        let hub_at = |connection: ConnectionId| core.connections.get(connection).map(|entry| entry.remote.node);
+        let hub_at = |connection: ConnectionId| core.connections.get(connection).map(|entry| entry.node);
         let (StandbyState::Dialling(index), Some(hub)) = (&self.standby.search, hub_at(connection)) else {
             return core.close(connection, "no longer needed");
         };
@@ -130,7 +130,7 @@ impl HomeRegistration {
 
     /// The hub at the other end, which is this one of the list, stands by.
     pub(super) fn accept_standby(&mut self, core: &mut Core, connection: ConnectionId, index: usize) {
-        let Some(hub) = core.connections.get(connection).map(|entry| entry.remote.node) else { return };
+        let Some(hub) = core.connections.get(connection).map(|entry| entry.node) else { return };
         let now = core.now;
         self.standby.search = StandbyState::Up(ActiveStandby {
             connection,
@@ -147,7 +147,7 @@ impl HomeRegistration {
     /// There is no home for which it could stand by.
     pub(super) fn drop_standby(&mut self, core: &mut Core) {
         core.timers.clear(Timer::Standby);
-        core.connections.forget(NodeDialPurpose::Standby);
+        core.forget_dial(NodeDialPurpose::Standby);
         if let StandbyState::Up(up) = std::mem::take(&mut self.standby.search) {
             core.close(up.connection, "the home is lost");
             self.events.push_back(HomeEvent::StandbyLost(up.connection));

@@ -16,7 +16,7 @@ impl Node {
 
     /// Seconds by which the wall clocks of others are ahead of this host's, as far as they told them.
     pub fn clocks(&self, now: Time) -> BTreeMap<NodeId, i64> {
-        self.core.connections.iter().filter_map(|entry| Some((entry.remote.node, self.ahead(now, entry)?))).collect()
+        self.core.connections.iter().filter_map(|entry| Some((entry.node, self.ahead(now, entry)?))).collect()
     }
 
     fn ahead(&self, now: Time, entry: &NodeConnection) -> Option<i64> {
@@ -28,7 +28,7 @@ impl Node {
         let hub = |(connection, since)| {
             let entry = self.core.connections.get(connection)?;
             Some(HomeStatus {
-                hub: entry.remote.clone(),
+                hub: entry.identity(),
                 address: entry.address.clone(),
                 rtt: entry.rtt.smoothed(),
                 attached: now.since(since),

@@ -275,7 +275,7 @@ impl OutgoingRequests {
 
     /// There is another home: what is reflected comes through it from now on.
     pub(super) fn resubscribe_all(&mut self, core: &mut Core, attach: &HomeRegistration, home: ConnectionId) {
-        let Some(hub) = core.connections.get(home).map(|connection| connection.remote.node) else { return };
+        let Some(hub) = core.connections.get(home).map(|connection| connection.node) else { return };
         let away =
             |asked: &OutgoingRequest| asked.is_subscribed() && asked.subscription.hub.is_some_and(|asked| asked != hub);
         for id in self.asked.iter().filter(|(_, asked)| away(asked)).map(|(id, _)| *id).collect::<Vec<_>>() {

@@ -97,7 +97,7 @@ impl Traces {
 
     /// A request was sent under this number.
     pub(super) fn record_sent(&mut self, core: &Core, ticket: Ticket, id: RequestId, connection: ConnectionId) {
-        let to = core.connections.get(connection).map(|connection| connection.remote.node);
+        let to = core.connections.get(connection).map(|connection| connection.node);
         let (Some(tracing), Some(to)) = (self.0.get_mut(&ticket), to) else { return };
         tracing.trace.sent += 1;
         if tracing.questions.len() < MAX_QUESTIONS {
@@ -115,8 +115,8 @@ impl Traces {
     /// A hub tells what has become of a request there or further on; or a
     /// provider, how it answers.
     pub(super) fn on_hop_report(&mut self, core: &mut Core, connection: ConnectionId, traced: HopReport) {
-        let Some(remote) = core.connections.get(connection).map(|connection| &connection.remote) else { return };
-        let (from, role, name) = (remote.node, remote.role, remote.name.clone());
+        let Some(entry) = core.connections.get(connection) else { return };
+        let (from, role, name) = (entry.node, entry.role, entry.own.name.clone());
         let HopReport { id, mut hop, .. } = traced;
         let meant = |tracing: &Tracing| tracing.questions.iter().any(|question| question.id == id);
         let Some((ticket, tracing)) = self.0.iter_mut().find(|(_, tracing)| meant(tracing)) else {

@@ -231,7 +231,7 @@ impl ConnectRequests {
 fn open(core: &mut Core, call: &IncomingConnect, nonce: Nonce) {
     let IncomingConnect { by: connection, id, requester, .. } = *call;
     let is_known = core.connections.get(connection).is_some_and(|entry| {
-        let hub = entry.remote.node;
+        let hub = entry.node;
         !core.connections.ways(|way| (way.hub, way.id) == (hub, id)).is_empty()
     });
     if !is_known && !enter(core, connection, requester, id) {
@@ -252,11 +252,11 @@ fn enter(core: &mut Core, connection: ConnectionId, node: NodeId, id: RequestId)
     if core.connections.ways(|_| true).len() >= MAX_TUNNELS {
         return false;
     }
-    let tunnel = Some(HubTunnel { connection, hub: entry.remote.node, id });
+    let tunnel = Some(HubTunnel { connection, hub: entry.node, id });
     let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
     let remote = Remote { node, role: Role::Node, name: String::new() };
     let way = core.connections.number_way();
-    let entry = NodeConnection { tunnel, ..NodeConnection::new(now, remote, address, rtt) };
+    let entry = NodeConnection::up(now, remote, address, rtt, tunnel);
     core.connections.insert(way, entry);
     true
 }
